@@ -197,9 +197,9 @@ def stored_answers(path: str, hardware: str, op: str) -> dict[str, ShapeAnswers]
         add("Python", ranking.shape_label, rows, ranking.options[0].label)
         answers[ranking.shape_label].taken.add(ranking.choice and ranking.choice.weight_format)
     with TestClient(create_app(Path(path))) as client:
-        asked = client.get(f"/api/recommendations?hardware_key={hardware}&op={op}").json()
-    told = command_json("recommend", "--stored", "--db", path, "--hw", hardware, "--op", op)
-    for surface, document in (("API", asked), ("recommend --stored", told)):
+        answered = client.get(f"/api/recommendations?hardware_key={hardware}&op={op}").json()
+    printed = command_json("recommend", "--stored", "--db", path, "--hw", hardware, "--op", op)
+    for surface, document in (("API", answered), ("recommend --stored", printed)):
         for ranking in document["rankings"]:
             rows = [Row(each["label"], each["time_s"], each["speedup_ratio"]) for each in ranking["rows"]]
             add(surface, ranking["shape"], rows, rows[0].name)
@@ -295,9 +295,9 @@ def test_a_measured_model_has_one_answer(model_run: str, phase: str) -> None:
     assert result.of(result.judged.best).label == options[0].label
 
     with TestClient(create_app(Path(model_run))) as client:
-        (asked,) = client.get(f"/api/recommendations?phase={phase}").json()["rankings"]
+        (phase_ranking,) = client.get(f"/api/recommendations?phase={phase}").json()["rankings"]
     (printed,) = command_json("recommend", "--stored", "--db", model_run, "--phase", phase)["rankings"]
-    for surface, document in (("API", asked), ("recommend --stored", printed)):
+    for surface, document in (("API", phase_ranking), ("recommend --stored", printed)):
         assert model_rows(document["rows"]) == options, surface
 
     (chip,) = report_json(report_view(run, records, {}))["chips"]

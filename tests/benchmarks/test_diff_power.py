@@ -38,9 +38,9 @@ def test_unchanged_suites_raise_no_more_alarms_than_promised(monkeypatch):
     ],  # 95 % and 80 % are promised; of 60 rounds fewer are found once in a thousand runs
 )
 def test_one_slow_case_is_found_as_often_as_promised(count, step, least):
-    found = diff_power.power(count, count, step, 60, is_stored=True, where=STEADY)
-    assert found.ours >= least
-    assert found.gate < 0.4 < found.pooled
+    detected = diff_power.power(count, count, step, 60, is_stored=True, where=STEADY)
+    assert detected.ours >= least
+    assert detected.gate < 0.4 < detected.pooled
 
 
 def test_a_case_of_two_states_is_not_called_because_a_quiet_suite_vouches_for_it():
@@ -57,10 +57,10 @@ def test_the_pooled_test_is_mann_whitneys():
 
     rng = np.random.default_rng(2)
     before, after = (sample_logs(rng, true_logs(rng, 3)[:40]) for _ in range(2))
-    one, other = (side.reshape(40, -1) for side in (before, after))
+    left, right = (side.reshape(40, -1) for side in (before, after))
     expected = [
         bool(mannwhitneyu(second, first, alternative="greater", use_continuity=False).pvalue < 0.025)
-        for first, second in zip(one, other, strict=True)
+        for first, second in zip(left, right, strict=True)
     ]
     assert 5 < sum(expected) < 35
     assert diff_power.pooled_slower(before, after).tolist() == expected

@@ -53,8 +53,8 @@ def run_of(logs: np.ndarray, half: float = 0.005, disturbed: tuple[int, ...] = (
     return CaseRuns.of(records)
 
 
-def by_name(found: list[Figure]) -> dict[str, Figure]:
-    return {one.name: one for one in found}
+def by_name(figures: list[Figure]) -> dict[str, Figure]:
+    return {figure.name: figure for figure in figures}
 
 
 def test_unchanged_code_passes_where_rivals_raise_alarms():
@@ -64,9 +64,9 @@ def test_unchanged_code_passes_where_rivals_raise_alarms():
         # 4 % from process to process, and 1 % from run to run: the slow movement that a run cannot see of itself.
         return 0.04 * rng.standard_normal((3, 20)) + 0.01 * rng.standard_normal(20)
 
-    found = by_name(figures([run_of(logs()) for _ in range(20)]))
-    agreement, width = found["agree within interval_total"], found["half width over A/A spread"]
-    alarms, spread = found["false alarms at 5 %"], found["A/A spread of a run's estimate"]
+    figures_named = by_name(figures([run_of(logs()) for _ in range(20)]))
+    agreement, width = figures_named["agree within interval_total"], figures_named["half width over A/A spread"]
+    alarms, spread = figures_named["false alarms at 5 %"], figures_named["A/A spread of a run's estimate"]
     assert (agreement.verdict, width.verdict, alarms.verdict, spread.verdict) == ("pass", "pass", "pass", "")
     assert agreement.rival_value < 0.3  # an interval that knows one process only is a lie here
     assert width.rival_value == pytest.approx(0.005 / 0.04, rel=0.3)
@@ -74,16 +74,16 @@ def test_unchanged_code_passes_where_rivals_raise_alarms():
     assert spread.value == pytest.approx(0.04 / math.sqrt(3), rel=0.2)
     assert spread.rival_value == pytest.approx(0.04, rel=0.2)
     assert (agreement.rounds, alarms.rounds, width.rounds) == (10, 19, 20)
-    assert len(found) == 4
+    assert len(figures_named) == 4
 
 
 def test_a_step_between_the_runs_is_no_agreement():
     rng = np.random.default_rng(2)
     moved = [run_of(0.02 * rng.standard_normal((3, 20)) + 0.3 * (number % 2)) for number in range(8)]
-    found = by_name(figures(moved))
-    assert found["agree within interval_total"].verdict == "MISS"
-    assert found["agree within interval_total"].value < 0.05
-    assert found["false alarms at 5 %"].value > 0.95
+    figures_named = by_name(figures(moved))
+    assert figures_named["agree within interval_total"].verdict == "MISS"
+    assert figures_named["agree within interval_total"].value < 0.05
+    assert figures_named["false alarms at 5 %"].value > 0.95
 
 
 def test_disturbed_comparisons_are_told_apart():
@@ -93,9 +93,9 @@ def test_disturbed_comparisons_are_told_apart():
         logs = 0.02 * rng.standard_normal((3, 20))
         logs[:, :10] += 0.5 * (number % 2)
         runs.append(run_of(logs, disturbed=tuple(range(10)) if number % 2 else ()))
-    found = by_name(figures(runs))
-    assert found["agree within interval_total"].value < 0.6
-    quiet = found["agree, where nobody else used the CPUs"]
+    figures_named = by_name(figures(runs))
+    assert figures_named["agree within interval_total"].value < 0.6
+    quiet = figures_named["agree, where nobody else used the CPUs"]
     assert quiet.value > 0.9
     assert quiet.note.startswith("30 of 60 comparisons")
     busy = figures([run_of(0.02 * rng.standard_normal((3, 20)), disturbed=tuple(range(20))) for _ in range(4)])
@@ -129,18 +129,18 @@ def test_a_run_is_taken_through_pytest_in_fresh_processes(tmp_path):
 
 
 def test_figures_and_times_share_a_table_and_the_json(monkeypatch, tmp_path, capsys):
-    found = [
+    timings = [
         Figure("share", 0.95, 10, "share", 0.92, 0.98, "rival", 0.2, "why"),
         Figure("width", 2.71, 20, "ratio", aim_high=2.5),
         Figure("least", 0.5, 3, "share", aim_low=0.4),
         Row("time", 1e-3, 5, 2e-3),
     ]
-    lines = list(table_lines(found))
+    lines = list(table_lines(timings))
     assert lines[1].split() == ["share", "92.0%", "to", "98.0%", "95.0%", "rival", "20.0%", "–", "pass"]
     assert lines[2].split() == ["width", "≤", "2.50×", "2.71×", "–", "–", "–", "MISS"]
     assert lines[3].split() == ["least", "≥", "40.0%", "50.0%", "–", "–", "–", "pass"]
     assert "share: why" in lines
-    monkeypatch.setattr(run, "_measured", lambda *_: found)
+    monkeypatch.setattr(run, "_measured", lambda *_: timings)
     out = tmp_path / "rows.json"
     assert run.main(["interval_agreement", "--strict", "--json", str(out)]) == 1
     assert '"verdict": "MISS"' in out.read_text()

@@ -98,20 +98,20 @@ def test_strict_fails_on_a_missed_aim_only(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["imports"], "no benchmark 'imports'; known: per_case, collecting, importing"),
         (["--json", "missing/rows.json"], "cannot be written: No such file or directory"),
         (["--folder", "missing"], "--folder missing is not a folder"),
     ],
 )
-def test_bad_input_is_one_line_before_anything_is_timed(arguments, said, monkeypatch, tmp_path, capsys):
+def test_bad_input_is_one_line_before_anything_is_timed(arguments, message, monkeypatch, tmp_path, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(run, "_measured", lambda *_: pytest.fail("timed something"))
     with pytest.raises(SystemExit) as stopped:
         run.main(arguments)
     assert stopped.value.code == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_rounds_take_turns_in_beginning():

@@ -31,29 +31,31 @@ def client(tmp_path_factory):
 
 @pytest.mark.parametrize("line", LINES, ids=lambda line: parsed(line).path[:50])
 def test_every_curl_line_works_as_printed(client, line):
-    asked = parsed(line)
-    request = client.request(asked.method, asked.path, headers=asked.headers, content=asked.body)
+    request_parts = parsed(line)
+    request = client.request(
+        request_parts.method, request_parts.path, headers=request_parts.headers, content=request_parts.body
+    )
     assert request.status_code == 200, request.text
 
 
 def test_every_endpoint_is_shown(client):
-    said = {parsed(line).path.partition("?")[0] for line in LINES} | set(re.findall(r"/api/[\w/{}.]+", TEXT))
+    documented = {parsed(line).path.partition("?")[0] for line in LINES} | set(re.findall(r"/api/[\w/{}.]+", TEXT))
     patterns = [re.sub(r"\{\w+\}", r"[^/]+", path) for path in client.get("/api/openapi.json").json()["paths"]]
     assert len(patterns) >= 22
-    assert not [pattern for pattern in patterns if not any(re.fullmatch(pattern, path) for path in said)]
+    assert not [pattern for pattern in patterns if not any(re.fullmatch(pattern, path) for path in documented)]
 
 
 def slugs_of_the_api() -> set[str]:
     """Return the slugs that the API's own code gives: second argument of ProblemError, values of the table of
     statuses.
     """
-    found: set[str] = set()
+    urls: set[str] = set()
     for path in (ROOT / "reports" / "api").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "ProblemError" and len(node.args) > 1:
                 slug = node.args[1]
-                found |= {slug.value} if isinstance(slug, ast.Constant) else set()
-    return found
+                urls |= {slug.value} if isinstance(slug, ast.Constant) else set()
+    return urls
 
 
 def test_every_slug_is_explained():
@@ -100,6 +102,6 @@ def test_options_named_in_the_text_exist():
 
     from roofline_cli.main import app
 
-    known = {flag for param in typer.main.get_command(app).commands["serve"].params for flag in param.opts}
+    flags = {flag for param in typer.main.get_command(app).commands["serve"].params for flag in param.opts}
     of_others = {"--hw", "--formats-file", "--factory", "--model", "--stored", "--losses"}
-    assert set(re.findall(r"(?<![\w-])(--[a-z][a-z-]+)", TEXT)) - known - of_others == set()
+    assert set(re.findall(r"(?<![\w-])(--[a-z][a-z-]+)", TEXT)) - flags - of_others == set()

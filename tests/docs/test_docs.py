@@ -101,10 +101,10 @@ def commands() -> list[str]:
 
 
 def test_every_command_is_documented():
-    found = commands()
-    assert {"predict gemv", "doctor", "report"} <= set(found)
+    names = commands()
+    assert {"predict gemv", "doctor", "report"} <= set(names)
     text = documentation()
-    assert not [command for command in found if f"roofline {command}" not in text]
+    assert not [command for command in names if f"roofline {command}" not in text]
 
 
 def test_the_changelog_has_an_entry():
@@ -141,7 +141,7 @@ PERSONAL = re.compile(
 
 
 def test_nothing_of_one_machine_is_written_down():
-    found = []
+    stale = []
     for path in tracked_files():
         try:
             text = path.read_text(encoding="utf-8")
@@ -149,8 +149,8 @@ def test_nothing_of_one_machine_is_written_down():
             continue  # a picture
         for number, line in enumerate(text.splitlines(), 1):
             if PERSONAL.search(line) and path != Path(__file__).resolve():
-                found.append(f"{path.relative_to(ROOT)}:{number}: {line.strip()[:100]}")
-    assert not found, "\n".join(found)
+                stale.append(f"{path.relative_to(ROOT)}:{number}: {line.strip()[:100]}")
+    assert not stale, "\n".join(stale)
 
 
 @pytest.mark.parametrize(

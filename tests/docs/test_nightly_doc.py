@@ -67,9 +67,9 @@ def test_there_is_something_to_check():
 def test_commands_and_their_options_exist(words):
     name, command = command_of(words)
     assert name != "roofline"
-    known = {option for parameter in command.params for option in parameter.opts + parameter.secondary_opts}
+    options = {option for parameter in command.params for option in parameter.opts + parameter.secondary_opts}
     given = [word.partition("=")[0] for word in words if word.startswith("-")]
-    assert not [option for option in given if option not in known]
+    assert not [option for option in given if option not in options]
 
 
 @pytest.mark.parametrize("words", [words for words in commands() if words[0] == "python"], ids=" ".join)
@@ -77,8 +77,8 @@ def test_scripts_and_their_options_exist(words):
     path = ROOT / words[1]
     assert path.is_file()
     done = subprocess.run([sys.executable, str(path), "--help"], capture_output=True, text=True, check=True)
-    known = set(re.findall(r"(?<![\w-])(--?[a-z][a-z-]*)", done.stdout))
-    assert not [word for word in words if word.startswith("-") and word.partition("=")[0] not in known]
+    options = set(re.findall(r"(?<![\w-])(--?[a-z][a-z-]*)", done.stdout))
+    assert not [word for word in words if word.startswith("-") and word.partition("=")[0] not in options]
 
 
 def test_options_named_in_the_text_exist():
@@ -91,9 +91,9 @@ def test_options_named_in_the_text_exist():
         for name in ("nightly", "pull_request_bench", "night_issues")
     )
     _, history = command_of(["roofline", "history"])
-    known = set(re.findall(r"--[a-z][a-z-]+", helps)) | {option for param in history.params for option in param.opts}
+    options = set(re.findall(r"--[a-z][a-z-]+", helps)) | {option for param in history.params for option in param.opts}
     of_others = {"--ephemeral"}  # of GitHub's own runner
-    assert named - known - of_others == set()
+    assert named - options - of_others == set()
 
 
 def test_the_steps_are_those_of_the_script():
@@ -114,12 +114,14 @@ def test_the_example_callers_fit_the_workflows(text):
     assert set(job["with"]) <= set(accepted["inputs"])
     assert set(job.get("secrets", {})) <= set(accepted.get("secrets", {}))
     assert (job["with"]["tool_repository"], job["with"]["tool_ref"]) == (repository, commit)
-    asked = {scope: right for one in called["jobs"].values() for scope, right in one.get("permissions", {}).items()}
+    permissions = {
+        scope: right for job in called["jobs"].values() for scope, right in job.get("permissions", {}).items()
+    }
     granted = job["permissions"]
-    assert {scope for scope, right in asked.items() if right == "write"} <= {
+    assert {scope for scope, right in permissions.items() if right == "write"} <= {
         scope for scope, right in granted.items() if right == "write"
     }
-    assert set(asked) <= set(granted)
+    assert set(permissions) <= set(granted)
 
 
 def test_the_lists_are_readable(tmp_path):

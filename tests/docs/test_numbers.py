@@ -56,10 +56,10 @@ def test_a_stale_file_is_one_line_and_exit_1(
     assert target.read_text(encoding="utf-8") == TEXT
     target.write_text(TEXT.replace("273.06 GB/s", "287 GB/s"), encoding="utf-8")
     assert make_numbers.main(["--check"], target) == 1
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert "stale" in said
-    assert "make numbers" in said
+    error_text = capsys.readouterr().err
+    assert error_text.count("\n") == 1
+    assert "stale" in error_text
+    assert "make numbers" in error_text
     assert "287 GB/s" in target.read_text(encoding="utf-8"), "--check must not write"
 
 
@@ -92,8 +92,8 @@ def test_every_quantity_of_a_chip_file_is_there(chip, make_numbers: ModuleType) 
     for table in tables:
         clock = f"{table['clock_mhz']:.6g} MHz" if "clock_mhz" in table else "–"
         source = MARKS.get(table["source"], table["source"])
-        found = [row for row in rows if len(row) >= 5 and row[2:5] == [table["status"], clock, source]]
-        assert [row for row in found if same_value(row[1], table)], table
+        matches = [row for row in rows if len(row) >= 5 and row[2:5] == [table["status"], clock, source]]
+        assert [row for row in matches if same_value(row[1], table)], table
         assert table.get("note", "") in text
 
 

@@ -30,18 +30,18 @@ def example_with(text: str) -> str:
 
 
 def run(example: str) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    exec(compile(example, "docs/theory/pareto.md", "exec"), found)
-    return found
+    namespace: dict[str, Any] = {}
+    exec(compile(example, "docs/theory/pareto.md", "exec"), namespace)
+    return namespace
 
 
 def test_the_search_example_keeps_its_budgets(capsys):
-    found = run(example_with("choose_formats("))
-    answer = found["answer"]
-    assert answer.plan.time_s <= 0.75 * found["wide_s"] * (1 + 1e-9)
+    namespace = run(example_with("choose_formats("))
+    answer = namespace["answer"]
+    assert answer.plan.time_s <= 0.75 * namespace["wide_s"] * (1 + 1e-9)
     assert answer.plan.memory_bytes <= 24e9
-    assert found["model"].pass_time_s(found["plan"]) == pytest.approx(answer.plan.time_s)
-    assert found["front"].points
+    assert namespace["model"].pass_time_s(namespace["plan"]) == pytest.approx(answer.plan.time_s)
+    assert namespace["front"].points
     assert "layers.0.qkv_proj" in capsys.readouterr().out
 
 
@@ -51,10 +51,10 @@ def test_the_engine_example_runs(capsys):
 
 
 def test_the_example_of_a_whole_model_finds_a_plan_by_search(capsys):
-    found = run(example_with("recommend_model("))["found"]
-    assert found.choice.kind == "search"
-    assert found.choice.estimate.time_s <= 0.05
-    fastest = found.option("pareto-fastest").estimate.time_s
+    ranking = run(example_with("recommend_model("))["found"]
+    assert ranking.choice.kind == "search"
+    assert ranking.choice.estimate.time_s <= 0.05
+    fastest = ranking.option("pareto-fastest").estimate.time_s
     assert f"pareto-fastest {fastest}" in capsys.readouterr().out
 
 
@@ -87,10 +87,10 @@ def test_the_table_is_what_the_engine_answers():
     rows = re.findall(r"^\| (decode|prefill), (\d+)K \|.*\| `(\w+)`, ([\d.]+) times", TEXT, flags=re.MULTILINE)
     assert len(rows) == 3
     for phase, tokens, strategy, speedup in rows:
-        found = engine.recommend(LLAMA, phase, int(tokens) * 1024)
-        assert (found.config.strategy_name, f"{found.predicted_speedup:.2f}") == (strategy, speedup)
+        ranking = engine.recommend(LLAMA, phase, int(tokens) * 1024)
+        assert (ranking.config.strategy_name, f"{ranking.predicted_speedup:.2f}") == (strategy, speedup)
         if tokens == "32":
-            assert f"{found.memory_savings_pct:.1f} % saved" in TEXT
+            assert f"{ranking.memory_savings_pct:.1f} % saved" in TEXT
 
 
 def test_the_numbers_are_those_of_the_code():

@@ -42,18 +42,18 @@ def test_the_gb10_table() -> None:
     baseline = predict_gemv("gb10", 4096, 4096, "BF16")
     expected = []
     for weight, activation in (("BF16", "BF16"), ("FP8_E4M3", "FP8_E4M3"), ("NVFP4", "NVFP4"), ("INT4", "BF16")):
-        found = predict_gemv("gb10", 4096, 4096, activation, weight_precision=weight)
+        prediction = predict_gemv("gb10", 4096, 4096, activation, weight_precision=weight)
         expected.append(
             [
                 weight,
                 activation,
-                f"{found.read_bytes + found.write_bytes:,.0f}",
-                f"{found.time_s * 1e6:.2f}",
-                f"{found.arithmetic_intensity:.2f}",
-                f"{found.critical_ai:.0f}",
-                f"{baseline.time_s / found.time_s:.2f}",
-                found.bound,
-                found.path,
+                f"{prediction.read_bytes + prediction.write_bytes:,.0f}",
+                f"{prediction.time_s * 1e6:.2f}",
+                f"{prediction.arithmetic_intensity:.2f}",
+                f"{prediction.critical_ai:.0f}",
+                f"{baseline.time_s / prediction.time_s:.2f}",
+                prediction.bound,
+                prediction.path,
             ]
         )
     assert table("Weight") == expected
@@ -61,22 +61,22 @@ def test_the_gb10_table() -> None:
 
 def test_the_gb10_example_in_words() -> None:
     text = section("9. Worked example")
-    found = predict_gemv("gb10", 4096, 4096, "BF16")
-    moved = found.read_bytes + found.write_bytes
+    prediction = predict_gemv("gb10", 4096, 4096, "BF16")
+    moved = prediction.read_bytes + prediction.write_bytes
     grouped = predict_gemv("gb10", 4096, 4096, "BF16", weight_precision=get_format("INT4").grouped(128, zero_bits=16))
     plain = predict_gemv("gb10", 4096, 4096, "BF16", weight_precision="INT4")
     nvfp4 = predict_gemv("gb10", 4096, 4096, "NVFP4")
     for words in (
-        f"FLOPs = 2 · 1 · 4096 · 4096 = {found.flops:,.0f}.",
+        f"FLOPs = 2 · 1 · 4096 · 4096 = {prediction.flops:,.0f}.",
         f"A is {4096 * 2:,} bytes, B {4096 * 4096 * 2:,}, C {4096 * 2:,}, in sum {moved:,.0f} bytes",
-        f"memory_time = {moved:,.0f} / {found.bandwidth_bytes_per_s / 1e9:g}e9 = {found.memory_time_s * 1e6:.2f} µs",
+        f"memory_time = {moved:,.0f} / {prediction.bandwidth_bytes_per_s / 1e9:g}e9 = {prediction.memory_time_s * 1e6:.2f} µs",
         (
-            f"compute_time = {found.flops:,.0f} / {found.peak_flops_per_s / 1e12:g}e12 = {found.compute_time_s * 1e6:.2f} "
+            f"compute_time = {prediction.flops:,.0f} / {prediction.peak_flops_per_s / 1e12:g}e12 = {prediction.compute_time_s * 1e6:.2f} "
             "µs"
         ),
         (
-            f"- time = {found.time_s * 1e6:.2f} µs, memory-bound; intensity {found.arithmetic_intensity:.2f} against a "
-            f"ridge of {found.critical_ai:.0f}"
+            f"- time = {prediction.time_s * 1e6:.2f} µs, memory-bound; intensity {prediction.arithmetic_intensity:.2f} against a "
+            f"ridge of {prediction.critical_ai:.0f}"
         ),
         f"becomes {grouped.read_bytes + grouped.write_bytes:,.0f} bytes and {grouped.time_s * 1e6:.2f} µs",
         (
@@ -213,7 +213,8 @@ def test_the_table_of_elementwise_operators() -> None:
     assert f"by a factor of {int(vector_ridge / max(intensities))} and more" in text
     fused, parts = residual_rmsnorm(8, 8), (residual_add(8, 8), rmsnorm(8, 8))
     tensors = [
-        sum(len(one.cost.read_bytes) + len(one.cost.write_bytes) for one in group) for group in ((fused,), parts)
+        sum(len(operator.cost.read_bytes) + len(operator.cost.write_bytes) for operator in group)
+        for group in ((fused,), parts)
     ]
     assert f"moves {tensors[0]} tensors; apart they move {tensors[1]}" in text
     custom = create_custom_asic("no FP32", 500, {"FP16": 50.0})
@@ -250,9 +251,9 @@ def test_the_casts() -> None:
 
 
 def test_the_products_of_a_layer() -> None:
-    own, block = projections(1, H, HEADS, KV_HEADS, D_HEAD), ffn_parts(1, H, D_FF)
+    attention_parts, block = projections(1, H, HEADS, KV_HEADS, D_HEAD), ffn_parts(1, H, D_FF)
     named = {"H": H, "n_h·d_h": HEADS * D_HEAD, "n_kv·d_h": KV_HEADS * D_HEAD, "d_ff": D_FF, "T": 1}
-    works = {**own, **{name: work for name, work in block.items() if name.endswith("_proj")}}
+    works = {**attention_parts, **{name: work for name, work in block.items() if name.endswith("_proj")}}
     rows = table("Product")
     assert [row[0] for row in rows] == list(works)
     for row, work in zip(rows, works.values(), strict=True):
@@ -260,7 +261,7 @@ def test_the_products_of_a_layer() -> None:
         assert row[4] == f"{work.cost.total_flops:,.0f}"
     text = section("13. The products")
     gated = sum(work.cost.total_flops for name, work in block.items() if name != "silu_mul")
-    assert f"are {sum(work.cost.total_flops for work in own.values()):,.0f} FLOPs per token" in text
+    assert f"are {sum(work.cost.total_flops for work in attention_parts.values()):,.0f} FLOPs per token" in text
     assert f"block {gated:,.0f}." in text
     times = [
         predict_sequence(ffn_parts(rows, H, D_FF, fused=fused), GB10).time_s * 1e3

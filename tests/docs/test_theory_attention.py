@@ -55,7 +55,7 @@ def test_the_pairs_of_the_mask_table() -> None:
     assert visible_pairs(queries, keys) == queries * keys
     assert visible_pairs(queries, keys, causal=True) == sum(seen)
     assert visible_pairs(6, 6, causal=True) == 6 * 7 // 2
-    assert visible_pairs(queries, keys, causal=True, window=window) == sum(min(one, window) for one in seen)
+    assert visible_pairs(queries, keys, causal=True, window=window) == sum(min(position, window) for position in seen)
     assert keys_read(queries, keys, window=window) == min(keys, queries + window - 1)
 
 
@@ -107,18 +107,18 @@ def test_fused_attention_in_words() -> None:
 
 def test_unfused_attention() -> None:
     parts = unfused_attention_parts(*LLAMA, 4096, 4096, 128)
-    found = {name: predict_operator(work, GB10) for name, work in parts.items()}
+    predictions = {name: predict_operator(work, GB10) for name, work in parts.items()}
     assert table("Kernel") == [
         [
             name,
             f"{work.cost.total_flops:,.0f}",
             f"{work.cost.total_bytes:,.0f}",
             f"{work.cost.intensity_flop_per_byte:.1f}",
-            f"{found[name].time_s * 1e6:.1f}",
+            f"{predictions[name].time_s * 1e6:.1f}",
         ]
         for name, work in parts.items()
     ]
-    sum_s = sum(one.time_s for one in found.values())
+    sum_s = sum(prediction.time_s for prediction in predictions.values())
     fused_s = predict(attention(*LLAMA, 4096, 4096, 128), GB10).time_s
     library = unfused_attention("gb10", AttentionShape(*LLAMA, 4096, 4096, 128), "BF16")
     text = section("2. Attention without")
@@ -177,7 +177,7 @@ def test_the_clocks_of_a_step() -> None:
             [
                 version,
                 chip,
-                *(f"{scores * one:.0f}" for one in alone),
+                *(f"{scores * value:.0f}" for value in alone),
                 f"{traits.overlap_factor:g}",
                 f"{scores * clocks.combined(traits.overlap_factor):.0f}",
             ]
@@ -188,14 +188,14 @@ def test_the_clocks_of_a_step() -> None:
             units = chip_units(device, traits, "FP16")
             rate = units.peak_flops_per_s / (units.sm_count * units.clock_hz)  # type: ignore[operator]
             paper = (4 * 128 * scores / rate, scores / 16, scores * alone[1])
-            assert [round(one) for one in paper] == pytest.approx([1024, 1024, 768], rel=0.01)
+            assert [round(rate) for rate in paper] == pytest.approx([1024, 1024, 768], rel=0.01)
     assert table("Version | Chip | Tensor") == expected
 
 
 def test_the_constants_in_words() -> None:
     text = section("4. What a step") + section("5. From steps") + section("6. The four")
     fa1, fa2, fa3, fa4 = TRAITS.values()
-    assert {one.vector_ops_per_score for one in (fa1, fa2, fa3)} == {4.8}
+    assert {version.vector_ops_per_score for version in (fa1, fa2, fa3)} == {4.8}
     assert fa4.vector_ops_per_score == 2.4
     for words in (
         f"/ {SHARED_BYTES_PER_CLOCK:g} bytes per clock",
@@ -215,26 +215,26 @@ def test_the_constants_in_words() -> None:
 
 def test_the_worked_example_on_gb10() -> None:
     text = section("5. From steps")
-    found = flash("fa2", "gb10", 1, 32, 4096, 4096, 128)
-    work = plan_work(found.shape, found.config, GB10)
-    units = chip_units(GB10, TRAITS[found.version], "FP16")
-    clocks = step_clocks(work.tile, found.config, TRAITS[found.version], units, 0.0)
+    prediction = flash("fa2", "gb10", 1, 32, 4096, 4096, 128)
+    work = plan_work(prediction.shape, prediction.config, GB10)
+    units = chip_units(GB10, TRAITS[prediction.version], "FP16")
+    clocks = step_clocks(work.tile, prediction.config, TRAITS[prediction.version], units, 0.0)
     assert clocks is not None
     assert units.clock_hz is not None
     step_s = work.tile.scores_count * clocks.combined(1.5) / units.clock_hz
-    parts = dict(found.parts)
+    parts = dict(prediction.parts)
     for words in (
-        f"{found.ctas_count} blocks of 64 steps are {work.total_blocks:,.0f} steps",
+        f"{prediction.ctas_count} blocks of 64 steps are {work.total_blocks:,.0f} steps",
         f"A step has {work.tile.scores_count} scores and takes {step_s * 1e6:.2f} µs",
         f"48 SMs do {work.total_blocks / 48:.1f} each, {work.total_blocks / 48 * step_s * 1e3:.2f} ms",
         (
-            f"make {found.waves_count:.1f} waves, so the busiest SM does "
+            f"make {prediction.waves_count:.1f} waves, so the busiest SM does "
             f"{work.busiest_sm_blocks(48, longest_first=False):.0f} steps"
         ),
         f"the tail is {(parts['tail'] or 0) * 1e3:.2f} ms",
-        f"DRAM takes {found.dram_bytes:,.0f} bytes / 232 GB/s = {(parts['memory'] or 0) * 1e3:.2f} ms",
+        f"DRAM takes {prediction.dram_bytes:,.0f} bytes / 232 GB/s = {(parts['memory'] or 0) * 1e3:.2f} ms",
         (
-            f"In sum {(found.time_s or 0) * 1e3:.2f} ms, {(found.rate_flops_per_s or 0) / 1e12:.0f} TFLOP/s, against "
+            f"In sum {(prediction.time_s or 0) * 1e3:.2f} ms, {(prediction.rate_flops_per_s or 0) / 1e12:.0f} TFLOP/s, against "
             f"{predict(attention(1, 32, 32, 4096, 4096, 128), GB10).time_s * 1e3:.2f} ms ideal"
         ),
     ):
@@ -269,7 +269,7 @@ def test_the_table_of_versions() -> None:
         for traits in TRAITS.values()
     ]
     versions = compare_fa_versions(1, 32, 4096, 128, "gb10")
-    assert [name for name, one in versions.items() if one.available] == ["fa1", "fa2"]
+    assert [name for name, version in versions.items() if version.available] == ["fa1", "fa2"]
     assert all(
         compare_fa_version.available for compare_fa_version in compare_fa_versions(1, 32, 4096, 128, "b10").values()
     )
@@ -278,7 +278,7 @@ def test_the_table_of_versions() -> None:
 def test_each_at_its_best_and_in_one_format() -> None:
     text = section("6. The four versions")
     mixed, same = (compare_fa_versions(1, 32, 4096, 128, "h100", precision=precision) for precision in (None, "FP16"))
-    first, second = ((one["fa2"].time_s or 0) / (one["fa3"].time_s or 1) for one in (mixed, same))
+    first, second = ((by_version["fa2"].time_s or 0) / (by_version["fa3"].time_s or 1) for by_version in (mixed, same))
     assert f"FA3 is {first:.1f} times as fast as FA2 in the first way, {second:.1f} times in the second" in text
     best, peak = get_hardware("mi300x").paths["BF16"].achieved, get_hardware("mi300x").path("FP16").dense
     assert best is not None
@@ -291,10 +291,10 @@ def test_the_published_rates() -> None:
     assert len(rows) == 8
     for version, chip, length, mask, published, model, _ in rows:
         size, batch = int(length), tokens[chip] // int(length)
-        found = flash(version, chip, batch, 16, size, size, 128, causal=mask == "causal")
+        prediction = flash(version, chip, batch, 16, size, size, 128, causal=mask == "causal")
         flops = 4 * batch * 16 * size**2 * 128 / (2 if mask == "causal" else 1)
-        assert found.time_s is not None
-        assert model == f"{flops / found.time_s / 1e12:.0f}"
+        assert prediction.time_s is not None
+        assert model == f"{flops / prediction.time_s / 1e12:.0f}"
         assert int(model) == pytest.approx(int(published), rel=0.12)
 
 

@@ -79,7 +79,7 @@ def elementwise() -> str:
     intensity_flop_per_bytes = [
         operator(*SHAPE, a="FP16").cost.intensity_flop_per_byte for operator in (softmax, rmsnorm, residual_add, rope)
     ]
-    return ", ".join(f"{one:.2f}".rstrip("0") for one in intensity_flop_per_bytes)
+    return ", ".join(f"{intensity:.2f}".rstrip("0") for intensity in intensity_flop_per_bytes)
 
 
 def cache_mib(kv: str) -> str:
@@ -94,11 +94,11 @@ def sparse() -> list[str]:
         )
         for share in (0.0, 0.3)
     ]
-    kv = [dict(one.traffic_bytes)["kv"] for one in predictions]
+    kv = [dict(prediction.traffic_bytes)["kv"] for prediction in predictions]
     assert kv[0] == kv[1]
     return [
         f"stay at {kv[0]:,.0f} bytes",
-        "from {:.2f} to {:.2f} ms".format(*((one.time_s or 0) * 1e3 for one in predictions)),
+        "from {:.2f} to {:.2f} ms".format(*((prediction.time_s or 0) * 1e3 for prediction in predictions)),
     ]
 
 
@@ -311,13 +311,13 @@ def differences() -> list[list[str]]:
 
 @pytest.mark.parametrize(("claim", "figures"), DIFFERENCES, ids=[claim for claim, _ in DIFFERENCES])
 def test_what_holds_instead(claim: str, figures: list[str]) -> None:
-    found = [row for row in differences() if claim in row[0]]
-    assert len(found) == 1
+    matching = [row for row in differences() if claim in row[0]]
+    assert len(matching) == 1
     assert not [
-        figure for figure in figures if not re.search(rf"(?<![\d.,]){re.escape(figure)}(?![\d]|\.\d)", found[0][1])
-    ], found[0][1]
-    assert len(found[0]) == 3
-    assert found[0][2]
+        figure for figure in figures if not re.search(rf"(?<![\d.,]){re.escape(figure)}(?![\d]|\.\d)", matching[0][1])
+    ], matching[0][1]
+    assert len(matching[0]) == 3
+    assert matching[0][2]
 
 
 def test_the_models_of_the_differences_are_those_computed_here() -> None:

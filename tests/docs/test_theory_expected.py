@@ -114,19 +114,19 @@ def test_the_tiling_example() -> None:
 
 
 def test_the_table_of_products() -> None:
-    found = products()
+    products_table = products()
     expected = []
     for i, rows in enumerate(ROWS):
-        terms = [f"{found.parts[name][i] * 1e6:.1f}" for name in ("tensor", "dram", "l2", "sm", "latency")]
+        terms = [f"{products_table.parts[name][i] * 1e6:.1f}" for name in ("tensor", "dram", "l2", "sm", "latency")]
         ideal_s = predict(gemm(rows, 4096, 4096, a="BF16"), H100).time_s
         expected.append(
             [
                 str(rows),
-                found.kernel[i],
+                products_table.kernel[i],
                 *terms,
-                f"{found.time_s[i] * 1e6:.1f}",
+                f"{products_table.time_s[i] * 1e6:.1f}",
                 f"{ideal_s * 1e6:.1f}",
-                found.binding[i],
+                products_table.binding[i],
             ]
         )
     assert table("M | Tile") == expected
@@ -169,15 +169,15 @@ def test_the_families() -> None:
     assert table("Family") == [
         [
             key,
-            one.supply_class,
-            f"{one.l2_share_ratio:g}",
-            f"{one.l2_edge_factor:g}",
-            f"{one.output_l2_share_ratio:g}",
-            f"{one.clock_loss_ratio:g}",
-            str(one.smallest_mma_elems),
-            "yes" if one.has_gemv_kernel else "no",
+            family.supply_class,
+            f"{family.l2_share_ratio:g}",
+            f"{family.l2_edge_factor:g}",
+            f"{family.output_l2_share_ratio:g}",
+            f"{family.clock_loss_ratio:g}",
+            str(family.smallest_mma_elems),
+            "yes" if family.has_gemv_kernel else "no",
         ]
-        for key, one in FAMILIES.items()
+        for key, family in FAMILIES.items()
     ]
     text = section("4. Expected products")
     for words in (
@@ -228,13 +228,13 @@ def test_a_decoded_weight_is_a_pass_before_the_product() -> None:
     read, written = 4096 * 4096 / 2, 4096 * 4096 * 2
     cost = OpCost(plain.cost.flops, {"A": 8192, "B": read, "B decoded": written}, {"C": 8192, "B decoded": written})
     decoded = replace(plain, formats=(("a", "BF16"), ("b", "INT4"), ("c", "BF16")), cost=cost)
-    product, found = predict_expected(plain, H100), predict_expected(decoded, H100)
+    product, expected = predict_expected(plain, H100), predict_expected(decoded, H100)
     assert product is not None
-    assert found is not None
+    assert expected is not None
     fitted = find_gemm(CHIP, "BF16").constants
     pass_s = fitted.launch_s + (read + written) / (fitted.dram_ratio * CHIP.bandwidth_bytes_per_s)
-    assert dict(found.parts)["dequantize"] == pytest.approx(pass_s)
-    assert found.time_s == pytest.approx(product.time_s + pass_s)
+    assert dict(expected.parts)["dequantize"] == pytest.approx(pass_s)
+    assert expected.time_s == pytest.approx(product.time_s + pass_s)
 
 
 def attention_constants(phase: str) -> dict[str, float]:
@@ -292,14 +292,14 @@ def test_the_attention_example() -> None:
 
 
 def test_the_gap_example() -> None:
-    found, i = products(), ROWS.index(2048)
+    products_table, i = products(), ROWS.index(2048)
     ideal = predict(gemm(2048, 4096, 4096, a="BF16"), H100)
     gap = explain_gap(
         measured_s=92e-6,
         ideal_memory_s=ideal.memory_time_s,
         ideal_compute_s=ideal.compute_time_s,
-        expected_s=float(found.time_s[i]),
-        terms_s={name: float(part[i]) for name, part in found.parts.items()},
+        expected_s=float(products_table.time_s[i]),
+        terms_s={name: float(part[i]) for name, part in products_table.parts.items()},
         clock_ratio=0.97,
     )
     assert math.fsum(seconds for _, seconds in gap.parts) == pytest.approx(92e-6)

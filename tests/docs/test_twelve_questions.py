@@ -48,7 +48,7 @@ def database(tmp_path_factory) -> str:
 
 
 @pytest.fixture
-def asked(database: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+def ask(database: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     """Run a command at 80 columns on the example runs, in an empty folder."""
     monkeypatch.setenv("ROOFLINE_DB", database)
     monkeypatch.chdir(tmp_path)
@@ -65,8 +65,8 @@ def first_lines(done) -> list[str]:
     return lines[:LINE_COUNT]
 
 
-def document(asked, question: str):
-    return json.loads(asked(f"{QUESTIONS[question]} --json").stdout)
+def document(ask, question: str):
+    return json.loads(ask(f"{QUESTIONS[question]} --json").stdout)
 
 
 def test_the_questions_are_those_of_the_page() -> None:
@@ -75,8 +75,8 @@ def test_the_questions_are_those_of_the_page() -> None:
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_an_answer_and_what_to_type_next_stand_in_twelve_lines(question: str, asked) -> None:
-    done = asked(QUESTIONS[question])
+def test_an_answer_and_what_to_type_next_stand_in_twelve_lines(question: str, ask) -> None:
+    done = ask(QUESTIONS[question])
     assert done.exit_code == CODES.get(question, 0), done.output
     lines = first_lines(done)
     assert len(lines[0]) > 20
@@ -84,62 +84,62 @@ def test_an_answer_and_what_to_type_next_stand_in_twelve_lines(question: str, as
         assert any(line.startswith("Next: ") for line in lines), done.stdout
 
 
-def test_the_format_of_a_model_is_the_choice_of_the_ranking(asked) -> None:
+def test_the_format_of_a_model_is_the_choice_of_the_ranking(ask) -> None:
     question = "Which format should my model take on GB10?"
-    assert document(asked, question)["chosen"] == "FP8_E4M3"
-    assert first_lines(asked(QUESTIONS[question]))[0].startswith("Take FP8 (W8A8): ")
+    assert document(ask, question)["chosen"] == "FP8_E4M3"
+    assert first_lines(ask(QUESTIONS[question]))[0].startswith("Take FP8 (W8A8): ")
 
 
-def test_what_fits_is_said_of_every_format(asked) -> None:
+def test_what_fits_is_said_of_every_format(ask) -> None:
     question = "Does a 70B model fit?"
-    fits = [row["memory"]["fits"] for row in document(asked, question)["predictions"]]
-    lines = first_lines(asked(QUESTIONS[question]))
+    fits = [row["memory"]["fits"] for row in document(ask, question)["predictions"]]
+    lines = first_lines(ask(QUESTIONS[question]))
     assert fits == [line.split()[-1] == "yes" for line in lines if line.split()[-1] in ("yes", "no")]
     assert len(fits) == 3
 
 
-def test_a_time_of_ones_own_is_judged_first(asked) -> None:
+def test_a_time_of_ones_own_is_judged_first(ask) -> None:
     question = "Is my kernel slow?"
-    verdict = document(asked, question)["own_time"]
+    verdict = document(ask, question)["own_time"]
     assert verdict["code"] == "own-time-slower"
-    assert f"{verdict['values']['speedup_ratio']:.1f}x" in first_lines(asked(QUESTIONS[question]))[0]
+    assert f"{verdict['values']['speedup_ratio']:.1f}x" in first_lines(ask(QUESTIONS[question]))[0]
 
 
 @pytest.mark.parametrize("question", ["How fast is my attention at 32k tokens?"])
-def test_expected_and_ideal_times_of_a_kernel_stand_in_its_rows(question: str, asked) -> None:
-    predictions = document(asked, question)["predictions"]
-    text = "\n".join(first_lines(asked(QUESTIONS[question])))
+def test_expected_and_ideal_times_of_a_kernel_stand_in_its_rows(question: str, ask) -> None:
+    predictions = document(ask, question)["predictions"]
+    text = "\n".join(first_lines(ask(QUESTIONS[question])))
     assert len(predictions) >= 2
     for row in predictions:
         assert f"{row['time_s'] * 1e6:.2f} µs" in text
         assert f"{row['expected']['time_s'] * 1e6:.2f} µs" in text
 
 
-def test_what_is_missing_here_is_counted(asked) -> None:
-    done = asked(QUESTIONS["How do I measure my machine?"])
+def test_what_is_missing_here_is_counted(ask) -> None:
+    done = ask(QUESTIONS["How do I measure my machine?"])
     states = [line.split() for line in first_lines(done)]
     assert first_lines(done)[0].startswith("Nothing is broken")
     assert any("pytest bench_cases -k gemv" in " ".join(words) for words in states)
 
 
-def test_the_gate_closes_with_its_exit_code(asked) -> None:
+def test_the_gate_closes_with_its_exit_code(ask) -> None:
     question = "How do I gate a pull request?"
-    done = asked(QUESTIONS[question])
+    done = ask(QUESTIONS[question])
     assert done.exit_code == 1
-    slower = [case for case in document(asked, question)["cases"] if case["verdict"] == "SLOWER"]
+    slower = [case for case in document(ask, question)["cases"] if case["verdict"] == "SLOWER"]
     assert f"{slower[0]['change_ratio'] * 100:+.1f} %" in " ".join(first_lines(done))
 
 
-def test_the_next_command_quantises_the_chosen_format(asked) -> None:
+def test_the_next_command_quantises_the_chosen_format(ask) -> None:
     question = "How do I apply a quantisation?"
-    assert document(asked, question)["chosen"] == "FP8_E4M3"
-    lines = first_lines(asked(QUESTIONS[question]))
+    assert document(ask, question)["chosen"] == "FP8_E4M3"
+    lines = first_lines(ask(QUESTIONS[question]))
     assert lines[0].startswith("Take FP8 (W8A8): ")
     assert any(line.startswith("Next: roofline pipeline ") for line in lines)
 
 
-def test_the_fastest_chip_comes_first(asked) -> None:
-    lines = first_lines(asked(QUESTIONS["What do I gain from a faster chip?"]))
+def test_the_fastest_chip_comes_first(ask) -> None:
+    lines = first_lines(ask(QUESTIONS["What do I gain from a faster chip?"]))
     assert [line.split()[0] for line in lines[2:] if line.split()[0] in ("gb10", "h100-sxm", "rtx-5090")] == [
         "h100-sxm",
         "rtx-5090",
@@ -147,29 +147,29 @@ def test_the_fastest_chip_comes_first(asked) -> None:
     ]
 
 
-def test_the_errors_of_a_run_are_medians_of_its_cases(asked) -> None:
+def test_the_errors_of_a_run_are_medians_of_its_cases(ask) -> None:
     question = "How good were the predictions?"
-    cases = document(asked, question)["cases"]
+    cases = document(ask, question)["cases"]
     errors = sorted(abs(case["error_expected_ratio"]) for case in cases if case["error_expected_ratio"] is not None)
-    lines = first_lines(asked(QUESTIONS[question]))
-    said = re.search(r"by (\d+) % \(median of (\d+) cases\)", " ".join(lines))
-    assert said is not None
-    assert int(said[2]) == len(errors)
-    assert int(said[1]) == pytest.approx(errors[len(errors) // 2] * 100, abs=1)
+    lines = first_lines(ask(QUESTIONS[question]))
+    match = re.search(r"by (\d+) % \(median of (\d+) cases\)", " ".join(lines))
+    assert match is not None
+    assert int(match[2]) == len(errors)
+    assert int(match[1]) == pytest.approx(errors[len(errors) // 2] * 100, abs=1)
 
 
-def test_what_got_worse_is_named_with_its_change(asked) -> None:
+def test_what_got_worse_is_named_with_its_change(ask) -> None:
     question = "What got worse last night?"
-    slower = [case for case in document(asked, question)["cases"] if case["verdict"] == "SLOWER"]
-    lines = first_lines(asked(QUESTIONS[question]))
+    slower = [case for case in document(ask, question)["cases"] if case["verdict"] == "SLOWER"]
+    lines = first_lines(ask(QUESTIONS[question]))
     rows = [line for line in lines if line.startswith("SLOWER")]
     assert [f"{case['change_ratio'] * 100:+.1f} %" for case in slower] == [" ".join(row.split()[-2:]) for row in rows]
 
 
-def test_the_measured_choices_are_those_of_the_rankings(asked) -> None:
+def test_the_measured_choices_are_those_of_the_rankings(ask) -> None:
     question = "Which format do my measurements say to take?"
-    rankings = document(asked, question)["rankings"]
-    text = " ".join(first_lines(asked(QUESTIONS[question])))
+    rankings = document(ask, question)["rankings"]
+    text = " ".join(first_lines(ask(QUESTIONS[question])))
     gaining = [
         ranking
         for ranking in rankings
@@ -179,7 +179,7 @@ def test_the_measured_choices_are_those_of_the_rankings(asked) -> None:
     assert text.startswith(f"{len(gaining)} of {len(rankings)} stored cases gain")
 
 
-def test_the_report_is_written(asked, tmp_path: Path) -> None:
-    done = asked(QUESTIONS["How do I share the result?"])
+def test_the_report_is_written(ask, tmp_path: Path) -> None:
+    done = ask(QUESTIONS["How do I share the result?"])
     assert (tmp_path / "report.html").stat().st_size > 1000
     assert "report.html" in "".join(first_lines(done))

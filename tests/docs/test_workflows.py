@@ -19,9 +19,9 @@ MACHINE = ("nightly", "pull-request-bench")
 
 
 def workflow(name: str) -> dict:
-    found = yaml.safe_load((FOLDER / f"{name}.yml").read_text(encoding="utf-8"))
-    found["on"] = found.pop(True)  # YAML 1.1 reads the word as a truth value
-    return found
+    document = yaml.safe_load((FOLDER / f"{name}.yml").read_text(encoding="utf-8"))
+    document["on"] = document.pop(True)  # YAML 1.1 reads the word as a truth value
+    return document
 
 
 def steps(name: str) -> list[tuple[str, dict]]:
@@ -70,9 +70,9 @@ def test_no_value_from_outside_becomes_program_text(name):
 
 @pytest.mark.parametrize("name", [path.stem for path in FILES])
 def test_no_checkout_leaves_its_token_behind(name):
-    found = [step for _, step in steps(name) if step.get("uses", "").startswith("actions/checkout@")]
-    assert found
-    assert all(step["with"]["persist-credentials"] is False for step in found)
+    checkouts = [step for _, step in steps(name) if step.get("uses", "").startswith("actions/checkout@")]
+    assert checkouts
+    assert all(step["with"]["persist-credentials"] is False for step in checkouts)
 
 
 @pytest.mark.parametrize("name", MACHINE)
@@ -100,7 +100,7 @@ def test_called_by_another_repository_it_has_the_same_inputs(name):
     assert set(by_hand) <= set(called)
     text = (FOLDER / f"{name}.yml").read_text(encoding="utf-8")
     assert set(re.findall(r"inputs\.(\w+)", text)) == set(called)  # none that nobody reads, none that nobody can give
-    assert all("description" in one for one in called.values())
+    assert all("description" in entry for entry in called.values())
 
 
 def test_strangers_code_waits_for_a_person():
@@ -123,7 +123,7 @@ def test_strangers_code_waits_for_a_person():
 def test_the_nights_steps_are_the_scripts_steps():
     nightly = load_script("nightly")
     called = [re.search(r'scripts/nightly\.py" (\w+)', step.get("run", "")) for _, step in steps("nightly")]
-    assert [found[1] for found in called if found] == list(nightly.STEPS)
+    assert [match[1] for match in called if match] == list(nightly.STEPS)
 
 
 def test_a_failed_step_leaves_the_summary_and_the_artifact():

@@ -20,9 +20,11 @@ SIMULATED = ("--hw", "b10", "--roofline-timer", "simulated")
 
 
 def run_pytest(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    kept = {name: value for name, value in os.environ.items() if name not in ("PYTEST_ADDOPTS", "TRITON_INTERPRET")}
+    environment = {
+        name: value for name, value in os.environ.items() if name not in ("PYTEST_ADDOPTS", "TRITON_INTERPRET")
+    }
     options = ("-p", "roofline_pytest", "-p", "no:cacheprovider", "-ra", *arguments)
-    return warm_start.run("pytest", *options, cwd=folder, env=kept | {"PYTHONPATH": str(ROOT)})
+    return warm_start.run("pytest", *options, cwd=folder, env=environment | {"PYTHONPATH": str(ROOT)})
 
 
 def records_in(database: Path):
@@ -42,8 +44,10 @@ def test_torch_examples_pass_and_are_stored_with_their_work(suite, tmp_path):
     done = run_pytest(suite, "test_torch_kernel.py", *SIMULATED, "--roofline-db", str(tmp_path / "r.db"))
     assert done.returncode == 0, done.stdout[-3000:]
     assert "7 passed" in done.stdout
-    found = {(r.case.op, r.case.shape_label, r.case.kernel, r.case.cache): r for r in records_in(tmp_path / "r.db")}
-    assert set(found) == {
+    records_by_case = {
+        (r.case.op, r.case.shape_label, r.case.kernel, r.case.cache): r for r in records_in(tmp_path / "r.db")
+    }
+    assert set(records_by_case) == {
         ("gemv", "1x4096x4096", "linear", "cold"),
         ("gemv", "1x1024x1024", "linear", "warm"),
         ("rms_norm", "1x4096", "mine", "warm"),
@@ -54,14 +58,14 @@ def test_torch_examples_pass_and_are_stored_with_their_work(suite, tmp_path):
         ("grouped_gemm", "4x128x1024x512", "one_by_one", "cold"),
         ("custom", "", "residual_in_place", "cold"),
     }
-    for record in found.values():
+    for record in records_by_case.values():
         assert record.status == "measured"
         assert record.ideal.time_s > 0
         assert 0 <= record.measurement.max_error <= record.measurement.tolerance  # each has a reference
         assert "simulated" in record.measurement.flags
     # By hand: 2·512·4096 elements of 2 bytes and the gain; the expert without tokens reads no weight.
-    assert found["rms_norm", "512x4096", "mine", "warm"].ideal.total_bytes == 2 * 512 * 4096 * 2 + 4096 * 2
-    experts = found["grouped_gemm", "4x128x1024x512", "one_by_one", "cold"].ideal
+    assert records_by_case["rms_norm", "512x4096", "mine", "warm"].ideal.total_bytes == 2 * 512 * 4096 * 2 + 4096 * 2
+    experts = records_by_case["grouped_gemm", "4x128x1024x512", "one_by_one", "cold"].ideal
     assert experts.total_bytes == 2 * (128 * 512 + 3 * 512 * 1024 + 128 * 1024)
     assert experts.flops == 2 * 128 * 1024 * 512
 

@@ -45,8 +45,8 @@ def believable_record(record: Record, run_id: str) -> Record:
     inside = lambda value: min(max(believable_time(value), low), high)  # noqa: E731
     first, third = sorted(map(inside, (taken.q1_s, taken.q3_s)))
     ends = [None if value is None else inside(value) for value in (taken.ci_low_s, taken.ci_high_s)]
-    known = sorted(value for value in ends if value is not None)
-    ci_low_s, ci_high_s = known if len(known) == 2 else ends
+    values = sorted(value for value in ends if value is not None)
+    ci_low_s, ci_high_s = values if len(values) == 2 else ends
     counts = ("calls_per_sample", "warmup_calls", "rotation_count", "sample_count")
     amounts = ("working_set_bytes", "max_error", "tolerance", "power_w", "energy_j", "sm_clock_hz", "temperature_c")
     measurement = replace(

@@ -99,15 +99,15 @@ def floors(sd: np.ndarray, count: int = 20, run_ids: Sequence[str] = ("a", "b"))
             class_hash,
             case(number).case_key,
             METHOD.method_hash,
-            float(one),
+            float(spread),
             0.005,
             count,
             "2026-03-01T10:00:00+00:00",
             tuple(run_ids),
         )
-        for number, one in enumerate(sd)
+        for number, spread in enumerate(sd)
     ]
-    return {(one.case_key, one.method_hash): one for one in made}
+    return {(record.case_key, record.method_hash): record for record in made}
 
 
 def noisy(rng: np.random.Generator, cases: int, processes: int, sd: float = 0.01) -> np.ndarray:
@@ -119,8 +119,8 @@ def stored(path: Any, *sides: SuiteSide, noise: Mapping[tuple[str, str], NoiseFl
     from results.store.store import open_store
 
     with open_store(path) as store:
-        for one in sides:
-            store.add_run(one.runs[0], [], one.records)
+        for side in sides:
+            store.add_run(side.runs[0], [], side.records)
         store.add_noise_floors((noise or {}).values())
     return path
 
@@ -135,8 +135,8 @@ def pair(steps: dict[int, float], *, cases=12, processes=6, sd=0.01, seed=1, **c
     return side(logs[0], "a"), side(logs[1], run=later, **changes)
 
 
-def of(found, number):
-    return next(one for one in found.cases if one.case == case(number))
+def of(comparison, number):
+    return next(compared for compared in comparison.cases if compared.case == case(number))
 
 
 def changed(side: SuiteSide, numbers, **changes) -> SuiteSide:
@@ -147,4 +147,4 @@ def changed(side: SuiteSide, numbers, **changes) -> SuiteSide:
         values = {name: value(record) if callable(value) else value for name, value in changes.items()}
         return replace(record, measurement=replace(record.measurement, **values))
 
-    return replace(side, records=tuple(other(one) if one.case in keys else one for one in side.records))
+    return replace(side, records=tuple(other(record) if record.case in keys else record for record in side.records))

@@ -44,7 +44,7 @@ def measured(precision: str, *times_s: float, spread: float | None = 0.01, **fie
         )
         for index, time in enumerate(times_s)
     )
-    known = {
+    known_figures = {
         "held_bytes": 300,
         "original_bytes": 1000,
         "cache_bytes": 50,
@@ -53,7 +53,7 @@ def measured(precision: str, *times_s: float, spread: float | None = 0.01, **fie
         "method": "round-to-nearest",
         "check_error": 0.003,
     }
-    return replace(MeasuredCase(precision, "measured", times=times), **{**known, **fields})
+    return replace(MeasuredCase(precision, "measured", times=times), **{**known_figures, **fields})
 
 
 def baseline(*times_s: float, **fields) -> MeasuredCase:

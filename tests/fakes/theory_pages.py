@@ -22,17 +22,17 @@ class Page:
 
     def section(self, title: str) -> str:
         """Return the text under a heading whose title starts so, up to the next heading; line breaks become spaces."""
-        found = [i for i, line in enumerate(self.lines) if re.match(rf"#+ {re.escape(title)}", line)]
-        assert len(found) == 1, f"{len(found)} headings start with {title!r}"
-        rest = self.lines[found[0] + 1 :]
+        starts = [i for i, line in enumerate(self.lines) if re.match(rf"#+ {re.escape(title)}", line)]
+        assert len(starts) == 1, f"{len(starts)} headings start with {title!r}"
+        rest = self.lines[starts[0] + 1 :]
         end = next((i for i, line in enumerate(rest) if re.match("#+ ", line)), len(rest))
         return re.sub(r"\s+", " ", "\n".join(rest[:end]))
 
     def table(self, header: str) -> list[list[str]]:
         """Return the rows of the only table whose header line starts so."""
-        found = [i for i, line in enumerate(self.lines) if line.startswith(f"| {header} |")]
-        assert len(found) == 1, f"{len(found)} tables start with {header!r}"
-        return [cells(line) for line in self._table_lines(found[0] + 2)]
+        starts = [i for i, line in enumerate(self.lines) if line.startswith(f"| {header} |")]
+        assert len(starts) == 1, f"{len(starts)} tables start with {header!r}"
+        return [cells(line) for line in self._table_lines(starts[0] + 2)]
 
     def tables_under(self, title: str) -> list[str]:
         """Return every table line from a heading on to the end of the page."""

@@ -66,38 +66,38 @@ def _parts(block: Mapping[str, Any]) -> Any:
     return getattr(rm, arguments.pop("block"))(**arguments)
 
 
-def _ideal(found: Any) -> dict[str, Any]:
+def _ideal(prediction: Any) -> dict[str, Any]:
     return {
-        "time_s": found.time_s,
-        "memory_s": found.memory_time_s,
-        "compute_s": found.compute_time_s,
-        "bound": found.bound,
-        "flops": found.flops,
-        "read_bytes": found.read_bytes,
-        "write_bytes": found.write_bytes,
-        "bandwidth_bytes_per_s": found.bandwidth_bytes_per_s,
-        "peak_flops_per_s": found.peak_flops_per_s,
-        "compute_format": found.compute_format,
-        "path": found.path,
-        "memory_level": found.memory_level,
-        "provenance": found.provenance,
-        "model_version": found.model_version,
+        "time_s": prediction.time_s,
+        "memory_s": prediction.memory_time_s,
+        "compute_s": prediction.compute_time_s,
+        "bound": prediction.bound,
+        "flops": prediction.flops,
+        "read_bytes": prediction.read_bytes,
+        "write_bytes": prediction.write_bytes,
+        "bandwidth_bytes_per_s": prediction.bandwidth_bytes_per_s,
+        "peak_flops_per_s": prediction.peak_flops_per_s,
+        "compute_format": prediction.compute_format,
+        "path": prediction.path,
+        "memory_level": prediction.memory_level,
+        "provenance": prediction.provenance,
+        "model_version": prediction.model_version,
     }
 
 
-def _sequence(found: Any) -> dict[str, Any]:
+def _sequence(sequence: Any) -> dict[str, Any]:
     return {
-        "time_s": found.time_s,
-        "memory_s": found.memory_time_s,
-        "compute_s": found.compute_time_s,
-        "bound": found.bound,
-        "flops": found.flops,
-        "read_bytes": found.read_bytes,
-        "write_bytes": found.write_bytes,
-        "path": found.path,
-        "provenance": found.provenance,
+        "time_s": sequence.time_s,
+        "memory_s": sequence.memory_time_s,
+        "compute_s": sequence.compute_time_s,
+        "bound": sequence.bound,
+        "flops": sequence.flops,
+        "read_bytes": sequence.read_bytes,
+        "write_bytes": sequence.write_bytes,
+        "path": sequence.path,
+        "provenance": sequence.provenance,
         "parts": [
-            [part.name, part.prediction.time_s, part.prediction.bound, part.prediction.path] for part in found.parts
+            [part.name, part.prediction.time_s, part.prediction.bound, part.prediction.path] for part in sequence.parts
         ],
     }
 
@@ -116,8 +116,8 @@ def ideal(hardware: str, work: Mapping[str, Any], cache: str = "cold") -> dict[s
 
 def ideal_call(hardware: str, call: str, **arguments: Any) -> dict[str, Any]:
     """Answer with `predict_gemv`, `predict_ffn`, …: the functions of the original documents, by name."""
-    found = getattr(rm, call)(_chip(hardware), **arguments)
-    return _sequence(found) if hasattr(found, "parts") else _ideal(found)
+    prediction = getattr(rm, call)(_chip(hardware), **arguments)
+    return _sequence(prediction) if hasattr(prediction, "parts") else _ideal(prediction)
 
 
 def expected(
@@ -151,15 +151,15 @@ def expected_block(hardware: str, block: Mapping[str, Any]) -> dict[str, Any] | 
     return _expected_kernels(rm.expected_sequence(rm.expected_kernels(kernels, _chip(hardware))))
 
 
-def _expected_kernels(found: Any) -> dict[str, Any] | None:
-    if found is None:
+def _expected_kernels(step: Any) -> dict[str, Any] | None:
+    if step is None:
         return None
     return {
-        "time_s": found.time_s,
-        "low_s": found.low_s,
-        "high_s": found.high_s,
-        "binding": found.binding,
-        "provenance": found.provenance,
+        "time_s": step.time_s,
+        "low_s": step.low_s,
+        "high_s": step.high_s,
+        "binding": step.binding,
+        "provenance": step.provenance,
         "parts": [
             [
                 kernel.kernel.name,
@@ -170,7 +170,7 @@ def _expected_kernels(found: Any) -> dict[str, Any] | None:
                 kernel.binding,
                 kernel.provenance,
             ]
-            for kernel in found.kernels
+            for kernel in step.kernels
         ],
     }
 
@@ -229,7 +229,7 @@ def recommend(
         max_loss_pct=None if times == "ideal" else math.inf,  # frozen before the choice had a limit
     )
     options = ranking.options or (ranking.nearest,)
-    excluded = [one for one in ranking.excluded if one.option is not ranking.nearest]
+    excluded = [exclusion for exclusion in ranking.excluded if exclusion.option is not ranking.nearest]
     return {
         "phase": ranking.question.phase,
         "options": [_option(option) for option in options],
@@ -237,8 +237,8 @@ def recommend(
         "fits": ranking.choice is not None,
         "baseline": _option(ranking.baseline),
         "excluded": [
-            [one.key, _EXCLUSIONS[one.finding.code]]
-            for one in sorted(excluded, key=_as_asked(ranking.baseline, formats))
+            [exclusion.key, _EXCLUSIONS[exclusion.finding.code]]
+            for exclusion in sorted(excluded, key=_as_asked(ranking.baseline, formats))
         ],
     }
 
@@ -251,33 +251,33 @@ def _as_asked(baseline: Any, formats: Sequence[str] | None) -> Any:
 
     named = [rm.get_format(name).key for name in formats or DEFAULT_FORMATS]
     order = [baseline.key, *(key for key in dict.fromkeys(named) if key != baseline.key)]
-    return lambda one: (one.option is not None, order.index(one.key))
+    return lambda exclusion: (exclusion.option is not None, order.index(exclusion.key))
 
 
 _EXCLUSIONS = {"not-narrower": "not-narrower", "misses-memory-limit": "limit:memory"}
 
 
-def _option(one: Any) -> dict[str, Any]:
-    formats, estimate = dict(one.formats), one.estimate
-    codes = {finding.code for finding in one.findings}
+def _option(option: Any) -> dict[str, Any]:
+    formats, estimate = dict(option.formats), option.estimate
+    codes = {finding.code for finding in option.findings}
     return {
-        "key": one.key,
+        "key": option.key,
         "weight_format": formats["b"],
         "activation_format": formats["a"],
-        "method": one.method,
-        "path": one.path,
+        "method": option.method,
+        "path": option.path,
         "time_s": estimate.time_s,
         "low_s": estimate.low_s,
         "high_s": estimate.high_s,
         "source": estimate.source,
         "provenance": estimate.provenance,
-        "ideal_s": one.times.ideal.time_s,
-        "speedup": one.speedup_ratio,
-        "ideal_speedup": one.ideal_speedup_ratio,
-        "memory_bytes": one.memory.total_bytes,
-        "memory_saved_ratio": one.memory.saved_ratio,
-        "bound": one.bound,
-        "loss_pct": one.loss.pct,
+        "ideal_s": option.times.ideal.time_s,
+        "speedup": option.speedup_ratio,
+        "ideal_speedup": option.ideal_speedup_ratio,
+        "memory_bytes": option.memory.total_bytes,
+        "memory_saved_ratio": option.memory.saved_ratio,
+        "bound": option.bound,
+        "loss_pct": option.loss.pct,
         "has_kernel_gap": "kernel-gap" in codes,
         "has_engine_gap": "engine-gap" in codes,
     }
@@ -366,18 +366,20 @@ def recommend_model(
         arguments["losses"] = _losses(losses)
     if traffic is not None:
         arguments["traffic"] = [rm.traffic_share(**share) for share in traffic]
-    found = rm.recommend_model(_chip(hardware), model, **arguments)
+    ranking = rm.recommend_model(_chip(hardware), model, **arguments)
     return {
-        "wide": found.wide,
-        "options": [_plan(option, found.baseline) for option in found.options],
-        "choice": None if found.choice is None else found.choice.key,
-        "baseline": _baseline_plan(found.baseline),
-        "is_baseline_fitting": found.limits.memory_bytes is None
-        or found.baseline.memory.total_bytes <= found.limits.memory_bytes,
-        "alternatives": [[each.role, each.option.key, each.slowdown_ratio] for each in found.alternatives],
-        "excluded": [[one.key, _plan_exclusion(one), _excess_ratio(one)] for one in found.excluded],
-        "searches": [[search.label, search.choice.choices, search.passes_count] for search in found.searches],
-        "front": [[one.loss_value, one.time_s, one.memory_bytes] for one in found.front],
+        "wide": ranking.wide,
+        "options": [_plan(option, ranking.baseline) for option in ranking.options],
+        "choice": None if ranking.choice is None else ranking.choice.key,
+        "baseline": _baseline_plan(ranking.baseline),
+        "is_baseline_fitting": ranking.limits.memory_bytes is None
+        or ranking.baseline.memory.total_bytes <= ranking.limits.memory_bytes,
+        "alternatives": [[each.role, each.option.key, each.slowdown_ratio] for each in ranking.alternatives],
+        "excluded": [
+            [exclusion.key, _plan_exclusion(exclusion), _excess_ratio(exclusion)] for exclusion in ranking.excluded
+        ],
+        "searches": [[search.label, search.choice.choices, search.passes_count] for search in ranking.searches],
+        "front": [[point.loss_value, point.time_s, point.memory_bytes] for point in ranking.front],
     }
 
 
@@ -396,30 +398,30 @@ def _losses(losses: Mapping[str, Any]) -> Any:
     return rm.MeasuredLosses(values, **fields)
 
 
-def _plan(one: Any, baseline: Any) -> dict[str, Any]:
+def _plan(option: Any, baseline: Any) -> dict[str, Any]:
     from roofline_model.core.answer import is_comparable
 
-    estimate, codes = one.estimate, {finding.code for finding in one.findings}
+    estimate, codes = option.estimate, {finding.code for finding in option.findings}
     return {
-        "key": one.key,
-        "kind": one.kind,
-        "aliases": sorted(one.aliases),
-        "method": one.method,
+        "key": option.key,
+        "kind": option.kind,
+        "aliases": sorted(option.aliases),
+        "method": option.method,
         "time_s": estimate.time_s,
         "low_s": estimate.low_s,
         "high_s": estimate.high_s,
         "source": estimate.source,
         "provenance": estimate.provenance,
-        "ideal_s": one.times.ideal.time_s,
-        "tokens_per_s": one.tokens_per_s,
-        "speedup": one.speedup_ratio,
-        "ideal_speedup": one.ideal_speedup_ratio,
-        "memory_bytes": one.memory.total_bytes,
-        "loss_pct": one.loss.pct,
-        "loss_value": one.loss.value,
-        "loss_at_least_pct": one.loss.at_least_pct,
-        "loss_source": one.loss.source,
-        "bound": one.bound,
+        "ideal_s": option.times.ideal.time_s,
+        "tokens_per_s": option.tokens_per_s,
+        "speedup": option.speedup_ratio,
+        "ideal_speedup": option.ideal_speedup_ratio,
+        "memory_bytes": option.memory.total_bytes,
+        "loss_pct": option.loss.pct,
+        "loss_value": option.loss.value,
+        "loss_at_least_pct": option.loss.at_least_pct,
+        "loss_source": option.loss.source,
+        "bound": option.bound,
         "has_kernel_gap": "kernel-gap" in codes,
         "is_speedup_ideal": not is_comparable(estimate.source, baseline.estimate.source),
     }
@@ -434,17 +436,17 @@ _CANNOT = {
 }
 
 
-def _plan_exclusion(one: Any) -> str:
-    limits = [_LIMITS[finding.code] for finding in one.findings if finding.code in _LIMITS]
+def _plan_exclusion(exclusion: Any) -> str:
+    limits = [_LIMITS[finding.code] for finding in exclusion.findings if finding.code in _LIMITS]
     if limits:
         return "limit:" + "+".join(sorted(limits, key=list(_LIMITS.values()).index))
-    return _CANNOT.get(one.finding.code) or f"unclassified: {one.finding}"
+    return _CANNOT.get(exclusion.finding.code) or f"unclassified: {exclusion.finding}"
 
 
-def _excess_ratio(one: Any) -> float | None:
+def _excess_ratio(exclusion: Any) -> float | None:
     from roofline_model.recommend.ranking import excess_ratio
 
-    return excess_ratio(one.finding) if one.finding.code in _LIMITS else None
+    return excess_ratio(exclusion.finding) if exclusion.finding.code in _LIMITS else None
 
 
 # Attention: the cache's format, and FlashAttention as the original documents have it
@@ -463,26 +465,26 @@ def cache(
         "options": [_cached(option) for option in ranking.options],
         "choice": None if ranking.choice is None else ranking.choice.key,
         "baseline": _cached(ranking.baseline),
-        "excluded": [[one.key, _reason_code(short_text(one.finding))] for one in ranking.excluded],
+        "excluded": [[exclusion.key, _reason_code(short_text(exclusion.finding))] for exclusion in ranking.excluded],
     }
 
 
-def _cached(one: Any) -> dict[str, Any]:
-    estimate = one.estimate
+def _cached(option: Any) -> dict[str, Any]:
+    estimate = option.estimate
     return {
-        "key": one.key,
-        "path": one.path,
+        "key": option.key,
+        "path": option.path,
         "time_s": estimate.time_s,
         "low_s": estimate.low_s,
         "high_s": estimate.high_s,
         "source": estimate.source,
         "provenance": estimate.provenance or None,
-        "ideal_s": one.times.ideal.time_s,
-        "speedup": one.speedup_ratio,
-        "memory_bytes": one.memory.total_bytes,
-        "memory_saved_ratio": one.memory.saved_ratio,
-        "bound": one.bound,
-        "has_kernel_gap": any(finding.code == "kernel-gap" for finding in one.findings),
+        "ideal_s": option.times.ideal.time_s,
+        "speedup": option.speedup_ratio,
+        "memory_bytes": option.memory.total_bytes,
+        "memory_saved_ratio": option.memory.saved_ratio,
+        "bound": option.bound,
+        "has_kernel_gap": any(finding.code == "kernel-gap" for finding in option.findings),
     }
 
 
@@ -495,14 +497,14 @@ def flash(
     """Answer with one FlashAttention prediction: `sizes` are batch, heads, queries, keys, head dimension."""
     fields = dict(config or {})
     version = rm.FlashAttentionVersion(fields.pop("version", "fa2"))
-    asked = rm.FlashAttentionConfig(version, **fields)
-    return _flash(rm.FlashAttentionRoofline(_chip(hardware)).predict(*sizes, asked, num_kv_heads=num_kv_heads))
+    call_config = rm.FlashAttentionConfig(version, **fields)
+    return _flash(rm.FlashAttentionRoofline(_chip(hardware)).predict(*sizes, call_config, num_kv_heads=num_kv_heads))
 
 
 def flash_compare(hardware: str, sizes: Sequence[int], **options: Any) -> dict[str, Any]:
     """Answer with every version side by side: `sizes` are batch, heads, keys, head dimension."""
     compare_fa_versions = rm.compare_fa_versions(*sizes, _chip(hardware), **options)
-    return {name: _flash(one) for name, one in compare_fa_versions.items()}
+    return {name: _flash(prediction) for name, prediction in compare_fa_versions.items()}
 
 
 def flash_unfused(
@@ -522,27 +524,27 @@ def flash_unfused(
     }
 
 
-def _flash(found: Any) -> dict[str, Any]:
+def _flash(prediction: Any) -> dict[str, Any]:
     return {
-        "version": found.version.value,
-        "available": found.available,
-        "time_s": found.time_s,
-        "bound": found.bound,
-        "parts": dict(found.parts),
-        "flops": found.flops,
-        "padded_flops": found.padded_flops,
-        "dram_bytes": found.dram_bytes,
-        "compulsory_bytes": found.compulsory_bytes,
-        "rate_flops_per_s": found.rate_flops_per_s,
-        "intensity_flop_per_byte": found.arithmetic_intensity,
-        "tile": [found.tile_rows_count, found.tile_keys_count],
-        "ctas_count": found.ctas_count,
-        "waves_count": found.waves_count,
-        "split_count": found.split_count,
-        "peak_flops_per_s": found.peak_flops_per_s,
-        "compute_format": found.compute_format,
-        "provenance": found.provenance,
-        "model_version": found.model_version,
+        "version": prediction.version.value,
+        "available": prediction.available,
+        "time_s": prediction.time_s,
+        "bound": prediction.bound,
+        "parts": dict(prediction.parts),
+        "flops": prediction.flops,
+        "padded_flops": prediction.padded_flops,
+        "dram_bytes": prediction.dram_bytes,
+        "compulsory_bytes": prediction.compulsory_bytes,
+        "rate_flops_per_s": prediction.rate_flops_per_s,
+        "intensity_flop_per_byte": prediction.arithmetic_intensity,
+        "tile": [prediction.tile_rows_count, prediction.tile_keys_count],
+        "ctas_count": prediction.ctas_count,
+        "waves_count": prediction.waves_count,
+        "split_count": prediction.split_count,
+        "peak_flops_per_s": prediction.peak_flops_per_s,
+        "compute_format": prediction.compute_format,
+        "provenance": prediction.provenance,
+        "model_version": prediction.model_version,
     }
 
 
@@ -551,15 +553,15 @@ def _flash(found: Any) -> dict[str, Any]:
 
 def tiling(hardware: str, work: Mapping[str, Any], cache: str = "cold", dynamic: bool = False) -> dict[str, Any] | None:
     """Answer with tile, grid, waves and traffic of one product; None where a GEMV kernel runs it."""
-    found = rm.gemm_tiling(_operator(work), _chip(hardware), cache=cache, quantizes_activations=dynamic)
-    if found is None:
+    gemm_plan = rm.gemm_tiling(_operator(work), _chip(hardware), cache=cache, quantizes_activations=dynamic)
+    if gemm_plan is None:
         return None
-    resident = found.occupancy
+    resident = gemm_plan.occupancy
     return {
-        "kernel_family": found.kernel_family,
-        "tile": [found.tile_m, found.tile_n, found.split_count],
-        "grid": [found.grid_m_count, found.grid_n_count],
-        "sm_count": found.sm_count,
+        "kernel_family": gemm_plan.kernel_family,
+        "tile": [gemm_plan.tile_m, gemm_plan.tile_n, gemm_plan.split_count],
+        "grid": [gemm_plan.grid_m_count, gemm_plan.grid_n_count],
+        "sm_count": gemm_plan.sm_count,
         "occupancy": [
             resident.block_count,
             resident.limiter,
@@ -570,22 +572,22 @@ def tiling(hardware: str, work: Mapping[str, Any], cache: str = "cold", dynamic:
             resident.tile_k,
             resident.warp_ratio,
         ],
-        "operand_bytes": found.operand_bytes,
-        "output_bytes": found.output_bytes,
-        "dram_bytes": found.dram_bytes,
-        "operand_dram_bytes": found.operand_dram_bytes,
-        "beyond_compulsory_bytes": found.beyond_compulsory_bytes,
-        "requested_bytes": found.requested_bytes,
-        "l2_hit_ratio": found.l2_hit_ratio,
-        "waves": [found.wave_count, found.resident_wave_count, found.blocks_per_sm_ratio],
-        "tail_ratio": found.tail_ratio,
-        "padding_ratio": found.padding_ratio,
-        "efficiency_ratio": found.efficiency_ratio,
-        "time_s": found.expected_s,
-        "low_s": found.low_s,
-        "high_s": found.high_s,
-        "bound": found.bound,
-        "provenance": found.provenance,
+        "operand_bytes": gemm_plan.operand_bytes,
+        "output_bytes": gemm_plan.output_bytes,
+        "dram_bytes": gemm_plan.dram_bytes,
+        "operand_dram_bytes": gemm_plan.operand_dram_bytes,
+        "beyond_compulsory_bytes": gemm_plan.beyond_compulsory_bytes,
+        "requested_bytes": gemm_plan.requested_bytes,
+        "l2_hit_ratio": gemm_plan.l2_hit_ratio,
+        "waves": [gemm_plan.wave_count, gemm_plan.resident_wave_count, gemm_plan.blocks_per_sm_ratio],
+        "tail_ratio": gemm_plan.tail_ratio,
+        "padding_ratio": gemm_plan.padding_ratio,
+        "efficiency_ratio": gemm_plan.efficiency_ratio,
+        "time_s": gemm_plan.expected_s,
+        "low_s": gemm_plan.low_s,
+        "high_s": gemm_plan.high_s,
+        "bound": gemm_plan.bound,
+        "provenance": gemm_plan.provenance,
     }
 
 
@@ -643,48 +645,52 @@ def strategy(hardware: str, name: str, model: str, phase: str = "decode", **argu
 
 def engine(hardware: str, model: Any, **arguments: Any) -> dict[str, Any]:
     """Answer with what `IntegratedQuantizationEngine` recommends."""
-    found = rm.IntegratedQuantizationEngine(_chip(hardware)).recommend(model, **arguments)
-    attention = found.fa_config
+    ranking = rm.IntegratedQuantizationEngine(_chip(hardware)).recommend(model, **arguments)
+    attention = ranking.fa_config
     return {
-        "choice": found.config.strategy_name,
-        "kv_format": found.config.kv_cache_precision,
+        "choice": ranking.config.strategy_name,
+        "kv_format": ranking.config.kv_cache_precision,
         "attention": None
         if attention is None
         else [attention.version.value, attention.query_format.key, attention.cache_format.key],
-        "dynamic": None if found.config.dynamic is None else found.config.dynamic.precision,
-        "is_adaptive": found.config.adaptive is not None,
-        "speedup": found.predicted_speedup,
-        "time_us": found.predicted_time_us,
-        "baseline_time_us": found.baseline_time_us,
-        "memory_savings_pct": found.memory_savings_pct,
-        "kv_cache_bytes": found.kv_cache_bytes,
-        "confidence": found.confidence,
-        "source": found.ranking.choice.estimate.source,
-        "provenance": found.ranking.choice.estimate.provenance,
+        "dynamic": None if ranking.config.dynamic is None else ranking.config.dynamic.precision,
+        "is_adaptive": ranking.config.adaptive is not None,
+        "speedup": ranking.predicted_speedup,
+        "time_us": ranking.predicted_time_us,
+        "baseline_time_us": ranking.baseline_time_us,
+        "memory_savings_pct": ranking.memory_savings_pct,
+        "kv_cache_bytes": ranking.kv_cache_bytes,
+        "confidence": ranking.confidence,
+        "source": ranking.ranking.choice.estimate.source,
+        "provenance": ranking.ranking.choice.estimate.provenance,
         "bottlenecks": {
-            name: [one["bound"], one["time_us"], one["share_pct"], one["arithmetic_intensity"]]
-            for name, one in found.bottleneck_analysis.items()
+            name: [share["bound"], share["time_us"], share["share_pct"], share["arithmetic_intensity"]]
+            for name, share in ranking.bottleneck_analysis.items()
         },
-        "options": _outcomes(found.ranking),
+        "options": _outcomes(ranking.ranking),
     }
 
 
 def _outcomes(ranking: Any) -> list[dict[str, Any]]:
     """Return every strategy that was weighed, fastest first, then those that cannot run."""
     within = [(option, None) for option in ranking.options]
-    missing = [(one.option, one) for one in ranking.excluded if one.option is not None]
+    missing = [(exclusion.option, exclusion) for exclusion in ranking.excluded if exclusion.option is not None]
     # The frozen order of equally fast strategies is that in which they were weighed.
     names = [ranking.baseline.key, *(name for name in _strategy_names() if name != ranking.baseline.key)]
     place = {name: at for at, name in enumerate(names)}
     weighed = sorted(within + missing, key=lambda pair: (pair[0].estimate.time_s, place.get(pair[0].key, len(place))))
     fastest_s = min(option.estimate.time_s for option in ranking.options)
     outcomes = []
-    for one, exclusion in weighed:
+    for excluded_option, exclusion in weighed:
         refused = None if exclusion is None else _strategy_exclusion(exclusion)
-        if exclusion is None and one.key != ranking.choice.key:
-            refused = "level" if one.estimate.time_s <= fastest_s * 1.05 else "slower"
-        figures = {"time_s": one.estimate.time_s, "speedup": one.speedup_ratio, "memory_bytes": one.memory.total_bytes}
-        outcomes.append({"key": one.key, **figures, "refused": refused})
+        if exclusion is None and excluded_option.key != ranking.choice.key:
+            refused = "level" if excluded_option.estimate.time_s <= fastest_s * 1.05 else "slower"
+        figures = {
+            "time_s": excluded_option.estimate.time_s,
+            "speedup": excluded_option.speedup_ratio,
+            "memory_bytes": excluded_option.memory.total_bytes,
+        }
+        outcomes.append({"key": excluded_option.key, **figures, "refused": refused})
     for exclusion in ranking.excluded:
         if exclusion.option is None:
             refused = _reason_code(exclusion.finding.value("error"))
@@ -710,9 +716,9 @@ def selector(
 ) -> dict[str, Any]:
     """Answer with the format that the adaptive selector gives an activation."""
     statistics = rm.ActivationStats(**{**stats, "shape": tuple(stats["shape"])})
-    asked = rm.AdaptivePrecisionSelector(rm.AdaptiveQuantConfig(**config) if config else None)
+    chooser = rm.AdaptivePrecisionSelector(rm.AdaptiveQuantConfig(**config) if config else None)
     return {
-        "choice": asked.select_precision("ffn_up", statistics, context),
+        "choice": chooser.select_precision("ffn_up", statistics, context),
         "outlier_ratio": statistics.outlier_ratio,
         "dynamic_range": statistics.dynamic_range,
     }
@@ -788,9 +794,9 @@ def _exported(name: str) -> Any:
     from results.exchange.exported.load import read_exports
 
     places = (ROOT / "tests" / "golden" / f"{name}.json", ROOT / "examples" / "runs" / f"{name}.json")
-    found = next((place for place in places if place.exists()), None)
-    if found is not None:
-        return read_exports(found)
+    golden_place = next((place for place in places if place.exists()), None)
+    if golden_place is not None:
+        return read_exports(golden_place)
     packed = Path(__file__).resolve().parent / "runs" / f"{name}.json.xz"
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "runs.json"
@@ -816,14 +822,14 @@ def _store(name: str) -> Any:
         return open_store(path)
     store = open_store(path)
     for part in name.split("+"):
-        for one in _exported(part):
+        for calibration in _exported(part):
             store.add_run(
-                one.run,
-                one.profiles,
-                one.records,
-                processes=one.processes,
-                canaries=one.canaries,
-                noise_floors=one.noise_floors,
+                calibration.run,
+                calibration.profiles,
+                calibration.records,
+                processes=calibration.processes,
+                canaries=calibration.canaries,
+                noise_floors=calibration.noise_floors,
             )
     return store
 
@@ -859,8 +865,8 @@ def stored(
     from reports.stored import StoredQuestion, recommend_from_store
 
     max_loss_pct = math.inf if max_loss_pct is None else max_loss_pct  # frozen before the choice had a limit
-    asked = StoredQuestion(hardware, model, phase, op, tuple(shape), memory_limit_bytes, max_loss_pct)
-    recommendations = recommend_from_store(_store(store), asked)
+    question = StoredQuestion(hardware, model, phase, op, tuple(shape), memory_limit_bytes, max_loss_pct)
+    recommendations = recommend_from_store(_store(store), question)
     return {
         "rankings": [_stored_ranking(ranking) for ranking in recommendations.rankings],
         "run_count": recommendations.run_count,
@@ -870,57 +876,64 @@ def stored(
     }
 
 
-def _stored_ranking(found: Any) -> dict[str, Any]:
+def _stored_ranking(ranking: Any) -> dict[str, Any]:
     from reports.ranking.words import excluded_texts
 
     return {
-        "subject": [found.subject, found.hardware_key, found.op, found.model, found.shape_label, found.phase],
-        "regime": [found.cache, found.mode],
-        "options": [_stored_row(row) for row in found.options],
-        "choice": None if found.choice is None else found.choice.key,
-        "baseline": next((row.key for row in found.options if found.is_baseline(row)), None),
-        "baseline_doubts": list(found.baseline_doubts),
-        "is_calibration_doubtful": bool(found.calibration_doubt),
-        "excluded": sorted([label, _reason_code(reason)] for label, reason in excluded_texts(found)),
+        "subject": [
+            ranking.subject,
+            ranking.hardware_key,
+            ranking.op,
+            ranking.model,
+            ranking.shape_label,
+            ranking.phase,
+        ],
+        "regime": [ranking.cache, ranking.mode],
+        "options": [_stored_row(row) for row in ranking.options],
+        "choice": None if ranking.choice is None else ranking.choice.key,
+        "baseline": next((row.key for row in ranking.options if ranking.is_baseline(row)), None),
+        "baseline_doubts": list(ranking.baseline_doubts),
+        "is_calibration_doubtful": bool(ranking.calibration_doubt),
+        "excluded": sorted([label, _reason_code(reason)] for label, reason in excluded_texts(ranking)),
         "changes": [
             [change.label, change.before_rank, change.after_rank, change.change_ratio, change.verdict or ""]
-            for change in found.changes
+            for change in ranking.changes
         ],
     }
 
 
-def _stored_row(one: Any) -> dict[str, Any]:
-    estimate, times, trust, memory = one.estimate, one.times, one.trust, one.memory
+def _stored_row(option: Any) -> dict[str, Any]:
+    estimate, times, trust, memory = option.estimate, option.times, option.trust, option.memory
     return {
-        "key": one.key,
-        "formats": [one.weight_format, one.activation_format],
-        "kernel": one.kernel,
-        "method": one.method,
-        "path": one.path,
+        "key": option.key,
+        "formats": [option.weight_format, option.activation_format],
+        "kernel": option.kernel,
+        "method": option.method,
+        "path": option.path,
         "time_s": estimate.time_s,
         "low_s": estimate.low_s,
         "high_s": estimate.high_s,
         "source": estimate.source,
         "expected_s": None if times.expected is None else times.expected.time_s,
         "ideal_s": None if times.ideal is None else times.ideal.time_s,
-        "speedup": one.speedup_ratio,
+        "speedup": option.speedup_ratio,
         "speedup_interval": [trust.speedup_low_ratio, trust.speedup_high_ratio],
         "is_across_runs": trust.is_across_runs,
         "memory_bytes": None if memory is None else memory.total_bytes,
         "is_memory_measured": memory is not None and memory.is_measured,
         "memory_saved_ratio": None if memory is None else memory.saved_ratio,
-        "loss_pct": one.loss.pct,
-        "loss_source": one.loss.source,
-        "kl_nats_per_token": one.loss.kl_nats_per_token,
-        "perplexity_ratio": one.loss.perplexity_ratio,
-        "top1_agreement_ratio": one.loss.top1_agreement_ratio,
+        "loss_pct": option.loss.pct,
+        "loss_source": option.loss.source,
+        "kl_nats_per_token": option.loss.kl_nats_per_token,
+        "perplexity_ratio": option.loss.perplexity_ratio,
+        "top1_agreement_ratio": option.loss.top1_agreement_ratio,
         "confidence": trust.confidence,
         "doubts": sorted(trust.doubts),
         "is_stale": bool(trust.stale),
-        "runs": [run.run_id for run in one.evidence],
-        "process_count": sum(run.process_count for run in one.evidence) if one.is_measured else 0,
-        "tokens_per_s": one.tokens_per_s,
-        "has_kernel_gap": any(item.code == "kernel-gap" for item in one.findings),
+        "runs": [run.run_id for run in option.evidence],
+        "process_count": sum(run.process_count for run in option.evidence) if option.is_measured else 0,
+        "tokens_per_s": option.tokens_per_s,
+        "has_kernel_gap": any(item.code == "kernel-gap" for item in option.findings),
         "is_over_doubt": trust.is_over_doubt,
         "interval_ratio": estimate.half_width_ratio,
     }
@@ -958,16 +971,16 @@ def run_ranking(store: str, run: str, op: str | None = None, sizes: str | None =
     ]
 
 
-def _ranked_option(one: Any) -> dict[str, Any]:
+def _ranked_option(option: Any) -> dict[str, Any]:
     from reports.cases.rows import saved_ratio
 
-    estimate, times = one.estimate, one.times
+    estimate, times = option.estimate, option.times
     return {
-        "key": one.key,
-        "formats": [one.weight_format, one.activation_format],
-        "kernel": one.kernel,
-        "method": one.method,
-        "path": one.path,
+        "key": option.key,
+        "formats": [option.weight_format, option.activation_format],
+        "kernel": option.kernel,
+        "method": option.method,
+        "path": option.path,
         "source": estimate.source,
         "time_s": estimate.time_s,
         "low_s": estimate.low_s,
@@ -975,12 +988,12 @@ def _ranked_option(one: Any) -> dict[str, Any]:
         "interval_ratio": estimate.half_width_ratio,
         "ideal_s": None if times.ideal is None else times.ideal.time_s,
         "expected_s": None if times.expected is None else times.expected.time_s,
-        "speedup": one.speedup_ratio,
-        "memory_bytes": None if one.memory is None else one.memory.total_bytes,
-        "memory_saved_ratio": saved_ratio(one),
+        "speedup": option.speedup_ratio,
+        "memory_bytes": None if option.memory is None else option.memory.total_bytes,
+        "memory_saved_ratio": saved_ratio(option),
         "provenance": "" if times.expected is None else times.expected.provenance,
-        "doubts": list(one.trust.doubts),
-        "has_kernel_gap": any(item.code == "kernel-gap" for item in one.findings),
+        "doubts": list(option.trust.doubts),
+        "has_kernel_gap": any(item.code == "kernel-gap" for item in option.findings),
     }
 
 
@@ -992,26 +1005,26 @@ def verdict(store: str, run: str, op: str | None = None, sizes: str | None = Non
     return [_verdict(judge(members)) for members in groups(records).values()]
 
 
-def _verdict(found: Any) -> dict[str, Any]:
-    def key(one: Any) -> str | None:
-        return None if one is None else one.key
+def _verdict(verdict: Any) -> dict[str, Any]:
+    def key(option: Any) -> str | None:
+        return None if option is None else option.key
 
     return {
-        "subject": [found.op, found.shape_label, found.cache],
-        "options": [_pooled_option(option) for option in found.ranked],
-        "choice": key(found.best),
-        "baseline": key(found.baseline),
-        "rival": key(found.rival),
-        "runner_up": key(found.runner_up),
-        "level_pair": None if found.level_pair is None else [key(one) for one in found.level_pair],
-        "equals": sorted(key(equal) or "" for equal in found.equals),
-        "is_contest": found.is_contest,
-        "is_win": found.is_win,
-        "predicted_speedup": found.predicted_speedup,
-        "expected_speedup": found.expected_speedup,
-        "measured_speedup": found.measured_speedup,
-        "doubts": list(found.doubts),
-        "excluded": sorted([one.case.case_key, one.status] for one in found.lost),
+        "subject": [verdict.op, verdict.shape_label, verdict.cache],
+        "options": [_pooled_option(option) for option in verdict.ranked],
+        "choice": key(verdict.best),
+        "baseline": key(verdict.baseline),
+        "rival": key(verdict.rival),
+        "runner_up": key(verdict.runner_up),
+        "level_pair": None if verdict.level_pair is None else [key(side) for side in verdict.level_pair],
+        "equals": sorted(key(equal) or "" for equal in verdict.equals),
+        "is_contest": verdict.is_contest,
+        "is_win": verdict.is_win,
+        "predicted_speedup": verdict.predicted_speedup,
+        "expected_speedup": verdict.expected_speedup,
+        "measured_speedup": verdict.measured_speedup,
+        "doubts": list(verdict.doubts),
+        "excluded": sorted([record.case.case_key, record.status] for record in verdict.lost),
     }
 
 
@@ -1041,26 +1054,26 @@ def model_results(store: str, run: str) -> list[dict[str, Any]]:
     _, records, _ = _run_records(store, run)
     return [
         {
-            "model": [found.name.model_name, found.hardware_key, found.cache, found.mode, phase.phase],
+            "model": [result.name.model_name, result.hardware_key, result.cache, result.mode, phase.phase],
             "verdict": _verdict(phase.judged),
             "passes": [
                 {
-                    "label": one.label,
-                    "is_baseline": one.is_baseline,
-                    "measured_s": one.measured_s,
-                    "ideal_speedup": one.ideal_speedup,
-                    "expected_speedup": one.expected_speedup,
-                    "measured_speedup": one.measured_speedup,
-                    "interval_ratio": one.interval_ratio,
-                    "tokens_per_s": one.tokens_per_s,
-                    "expected_tokens_per_s": one.expected_tokens_per_s,
-                    "parts_s": dict(one.parts_s),
+                    "label": step.label,
+                    "is_baseline": step.is_baseline,
+                    "measured_s": step.measured_s,
+                    "ideal_speedup": step.ideal_speedup,
+                    "expected_speedup": step.expected_speedup,
+                    "measured_speedup": step.measured_speedup,
+                    "interval_ratio": step.interval_ratio,
+                    "tokens_per_s": step.tokens_per_s,
+                    "expected_tokens_per_s": step.expected_tokens_per_s,
+                    "parts_s": dict(step.parts_s),
                 }
-                for one in phase.passes
+                for step in phase.passes
             ],
         }
-        for found in module.model_results(records)
-        for phase in found.phases
+        for result in module.model_results(records)
+        for phase in result.phases
     ]
 
 
@@ -1089,36 +1102,36 @@ def diff(
         earlier = baseline_side(opened, against, later, noise, rules)
     if earlier is None:
         return {"baseline": None}
-    found = compare_suites(earlier, later, noise, rules, allowed=allow)
-    result = gate(found, parse_fail_on(fail_on), max_ambiguous)
+    comparison = compare_suites(earlier, later, noise, rules, allowed=allow)
+    result = gate(comparison, parse_fail_on(fail_on), max_ambiguous)
     return {
         "exit_code": result.exit_code,
         "failures": sorted([failure.case.case_key, failure.rule.kind] for failure in result.failures),
-        "is_comparable": found.is_comparable,
-        "environment": [[one.name, one.is_blocking] for one in found.environment],
-        "counts": [found.unmeasured_count, found.unselected_count],
-        "common_change_ratio": found.common_change_ratio,
-        "smallest_step_ratio": [found.smallest_step_ratio, found.largest_smallest_step_ratio],
-        "cases": [_case_diff(case) for case in found.cases],
+        "is_comparable": comparison.is_comparable,
+        "environment": [[difference.name, difference.is_blocking] for difference in comparison.environment],
+        "counts": [comparison.unmeasured_count, comparison.unselected_count],
+        "common_change_ratio": comparison.common_change_ratio,
+        "smallest_step_ratio": [comparison.smallest_step_ratio, comparison.largest_smallest_step_ratio],
+        "cases": [_case_diff(case) for case in comparison.cases],
     }
 
 
-def _case_diff(one: Any) -> dict[str, Any]:
+def _case_diff(case: Any) -> dict[str, Any]:
     return {
-        "key": one.case_key,
-        "verdict": one.verdict,
-        "reason": one.reason,
-        "times_s": [one.before_s, one.after_s],
-        "process_counts": [one.before_process_count, one.after_process_count],
-        "change_ratio": one.change_ratio,
-        "interval": [one.low_ratio, one.high_ratio],
-        "p_values": [one.p_value, one.adjusted_p_value],
-        "floor_ratio": one.floor_ratio,
-        "min_effect_ratio": one.min_effect_ratio,
-        "smallest_step_ratio": one.smallest_step_ratio,
-        "cycles_change_ratio": one.cycles_change_ratio,
-        "metrics": [[two.group, two.name, two.change_ratio, two.verdict] for two in one.metrics],
-        "flags": sorted(one.flags),
+        "key": case.case_key,
+        "verdict": case.verdict,
+        "reason": case.reason,
+        "times_s": [case.before_s, case.after_s],
+        "process_counts": [case.before_process_count, case.after_process_count],
+        "change_ratio": case.change_ratio,
+        "interval": [case.low_ratio, case.high_ratio],
+        "p_values": [case.p_value, case.adjusted_p_value],
+        "floor_ratio": case.floor_ratio,
+        "min_effect_ratio": case.min_effect_ratio,
+        "smallest_step_ratio": case.smallest_step_ratio,
+        "cycles_change_ratio": case.cycles_change_ratio,
+        "metrics": [[two.group, two.name, two.change_ratio, two.verdict] for two in case.metrics],
+        "flags": sorted(case.flags),
     }
 
 
@@ -1126,21 +1139,21 @@ def history(store: str, case: str, metric: str = "time", branch: str | None = No
     """Answer with the nights of one case in segments and levels, and the changes that were found."""
     from results.history.case_history import case_history
 
-    found = case_history(_store(store), case, metric=metric, branch=branch)
+    case_points = case_history(_store(store), case, metric=metric, branch=branch)
     return {
-        "case": found.case.case_key,
-        "branch": found.branch,
+        "case": case_points.case.case_key,
+        "branch": case_points.branch,
         "segments": [
             {
                 "hardware": segment.hardware_key,
-                "nights": [[night.value, night.process_count, night.is_used] for night in segment.nights],
+                "nights": [[point.value, point.process_count, point.is_used] for point in segment.nights],
                 "levels": [
                     [level.first_index, level.night_count, level.value, level.drift_value] for level in segment.levels
                 ],
                 "split_change_value": segment.split_change_value,
                 "split_count": len(segment.split),
             }
-            for segment in found.segments
+            for segment in case_points.segments
         ],
         "changes": [
             {
@@ -1153,9 +1166,9 @@ def history(store: str, case: str, metric: str = "time", branch: str | None = No
                 "clock_ratio": change.clock_ratio,
                 "changed_count": len(change.changed),
             }
-            for change in found.changes
+            for change in case_points.changes
         ],
-        "alert_count": len(found.alerts),
+        "alert_count": len(case_points.alerts),
     }
 
 
@@ -1186,15 +1199,15 @@ def pipeline(
             )
             for place, time_s in enumerate(times_s, 1)
         )
-        known = {"held_bytes": held, "original_bytes": 1000, "cache_bytes": 50, "peak_bytes": 10, "method": "AWQ"}
+        figures = {"held_bytes": held, "original_bytes": 1000, "cache_bytes": 50, "peak_bytes": 10, "method": "AWQ"}
         if not times:
             return MeasuredCase(precision, "failed", "out of memory")
-        return replace(MeasuredCase(precision, "measured", times=times), quality=quality, **known)
+        return replace(MeasuredCase(precision, "measured", times=times), quality=quality, **figures)
 
     def predicted(precision: str, memory_bytes: float) -> Any:
         expected = Estimate(0.004, 0.003, 0.005)
-        known = {"ideal_s": 0.001, "expected": expected, "host_s": 0.002, "memory_bytes": memory_bytes}
-        return predicted_option(precision, "AWQ", "a kernel", **known)
+        figures = {"ideal_s": 0.001, "expected": expected, "host_s": 0.002, "memory_bytes": memory_bytes}
+        return predicted_option(precision, "AWQ", "a kernel", **figures)
 
     def quality(loss_ratio: float | None) -> Any:
         if loss_ratio is None:
@@ -1208,46 +1221,46 @@ def pipeline(
             base,
             measured(
                 name,
-                one["times_s"],
-                one.get("spread_ratio", 0.01),
-                one.get("held_bytes", 300),
-                quality(one.get("loss_ratio", 0.01)),
+                figures["times_s"],
+                figures.get("spread_ratio", 0.01),
+                figures.get("held_bytes", 300),
+                quality(figures.get("loss_ratio", 0.01)),
             ),
         )
-        for name, one in candidates.items()
+        for name, figures in candidates.items()
     ]
-    asked = PipelineRecommendation(
+    question = PipelineRecommendation(
         predicted("BF16", baseline_memory_bytes),
         tuple(predicted(name, 350.0) for name in candidates),
         (),
         tuple(predicted(name, size) for name, size in (too_large or {}).items()),
     )
-    found = judge(asked, pairs, PipelineLimits(**(limits or {})), "BF16")
+    verdict = judge(question, pairs, PipelineLimits(**(limits or {})), "BF16")
     return {
-        "outcome": found.outcome,
-        "choice": None if found.winner is None else found.winner.option.key,
-        "is_within_limits": found.is_within_limits,
+        "outcome": verdict.outcome,
+        "choice": None if verdict.winner is None else verdict.winner.option.key,
+        "is_within_limits": verdict.is_within_limits,
         "baseline_misses": [
-            [baseline_miss.limit, baseline_miss.excess_ratio] for baseline_miss in found.baseline_misses
+            [baseline_miss.limit, baseline_miss.excess_ratio] for baseline_miss in verdict.baseline_misses
         ],
         "options": [
             {
-                "key": one.option.key,
-                "speedup": None if one.speedup is None else one.speedup.value,
-                "interval": None if one.speedup is None else [one.speedup.low_value, one.speedup.high_value],
-                "process_count": None if one.speedup is None else one.speedup.processes_count,
-                "is_usable": one.is_usable,
-                "misses": [[miss.limit, miss.excess_ratio] for miss in one.misses],
+                "key": judged.option.key,
+                "speedup": None if judged.speedup is None else judged.speedup.value,
+                "interval": None if judged.speedup is None else [judged.speedup.low_value, judged.speedup.high_value],
+                "process_count": None if judged.speedup is None else judged.speedup.processes_count,
+                "is_usable": judged.is_usable,
+                "misses": [[miss.limit, miss.excess_ratio] for miss in judged.misses],
             }
-            for one in found.judged
+            for judged in verdict.judged
         ],
     }
 
 
 def gap(**arguments: Any) -> dict[str, Any]:
     """Answer with where a measured time went."""
-    found = rm.explain_gap(**arguments)
-    return {"expected_s": found.expected_s, "parts": dict(found.parts), "largest": found.largest}
+    explained = rm.explain_gap(**arguments)
+    return {"expected_s": explained.expected_s, "parts": dict(explained.parts), "largest": explained.largest}
 
 
 # Reasons as codes (sentences of 01d84d4; delete a pattern once the code gives a finding) ----------------------------

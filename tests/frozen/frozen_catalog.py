@@ -204,11 +204,13 @@ PASSES: tuple[Mapping[str, Any], ...] = (
 
 
 def _model() -> Iterator[Question]:
-    for chip, name, one in product(MAIN_CHIPS, MODELS, PASSES):
+    for chip, name, step in product(MAIN_CHIPS, MODELS, PASSES):
         if name != "phi-2":
-            yield question("model", hardware=chip, model=name, **one)
-    for chip, formats, one in product(MAIN_CHIPS, ("BF16", "INT4.BF16", "FP8_E4M3", "NVFP4", "INT8.INT8.INT8"), PASSES):
-        yield question("model", hardware=chip, model="llama-3.1-8b", formats=formats, **one)
+            yield question("model", hardware=chip, model=name, **step)
+    for chip, formats, step in product(
+        MAIN_CHIPS, ("BF16", "INT4.BF16", "FP8_E4M3", "NVFP4", "INT8.INT8.INT8"), PASSES
+    ):
+        yield question("model", hardware=chip, model="llama-3.1-8b", formats=formats, **step)
     for chip, kv in product(MACHINES, ("FP8_E4M3", "NVFP4")):
         yield question("model", hardware=chip, model="qwen2.5-7b", context=32768, batch=8, kv=kv)
     for chip in MAIN_CHIPS:
@@ -227,8 +229,8 @@ def _model() -> Iterator[Question]:
 
 
 def _recommend_model() -> Iterator[Question]:
-    for chip, name, one in product(MAIN_CHIPS, MODELS, PASSES):
-        yield question("recommend_model", hardware=chip, model=name, **{"context": 2048, **one})
+    for chip, name, step in product(MAIN_CHIPS, MODELS, PASSES):
+        yield question("recommend_model", hardware=chip, model=name, **{"context": 2048, **step})
     for chip in MACHINES:
         yield question("recommend_model", hardware=chip, model="llama-3.1-8b", context=32768, batch=8)
     limits: tuple[Mapping[str, Any], ...] = (
@@ -305,8 +307,8 @@ def _flash_compare() -> Iterator[Question]:
         {"seq_len_q": 1, "num_kv_heads": 8, "kv_cache_precision": "FP8_E4M3"},
         {"causal": True},
     )
-    for chip, sizes, one in product(MACHINES, ([1, 32, 4096, 128], [4, 16, 1024, 64]), options):
-        yield question("flash_compare", hardware=chip, sizes=sizes, **one)
+    for chip, sizes, option in product(MACHINES, ([1, 32, 4096, 128], [4, 16, 1024, 64]), options):
+        yield question("flash_compare", hardware=chip, sizes=sizes, **option)
 
 
 def _flash_unfused() -> Iterator[Question]:
@@ -346,8 +348,8 @@ STRATEGIES = (
 
 
 def _strategy() -> Iterator[Question]:
-    for chip, name, one in product(MAIN_CHIPS, STRATEGIES, PASSES[::2]):
-        yield question("strategy", hardware=chip, name=name, model="llama-3.1-8b", **one)
+    for chip, name, step in product(MAIN_CHIPS, STRATEGIES, PASSES[::2]):
+        yield question("strategy", hardware=chip, name=name, model="llama-3.1-8b", **step)
     for name, model in product(STRATEGIES, ("qwen3-30b-a3b", "deepseek-v2-lite", "phi-2")):
         yield question("strategy", hardware="b200", name=name, model=model, context=2048)
 
@@ -368,8 +370,8 @@ def _engine() -> Iterator[Question]:
         {"measured_loss_pct": {"w4a16_aggressive": 0.1, "fp8_balanced": 0.2, "nvfp4_blackwell": 30.0}},
         {"phase": "train"},
     )
-    for chip, one in product(("b10", *MAIN_CHIPS), more):
-        yield question("engine", hardware=chip, model="llama-3.1-8b", **one)
+    for chip, option in product(("b10", *MAIN_CHIPS), more):
+        yield question("engine", hardware=chip, model="llama-3.1-8b", **option)
     for chip in MAIN_CHIPS:
         yield question("engine", hardware=chip, model="llama-3.1-70b", phase="prefill", seq_len=2048)
 
@@ -416,9 +418,9 @@ def _pareto() -> Iterator[Question]:
     for chip, traffic, budget in product(("gb10", "h100-sxm", "a100-sxm-80gb"), ([decode], [prefill]), budgets):
         yield question("pareto", hardware=chip, model="llama-3.2-1b", losses=losses, traffic=traffic, **budget)
     for chip, ideal in product(("gb10", "mi300x", CALIBRATED), (False, True)):
-        asked = {"hardware": chip, "model": "llama-3.2-1b", "losses": losses, "kv_formats": ["FP8_E4M3"]}
+        question_of = {"hardware": chip, "model": "llama-3.2-1b", "losses": losses, "kv_formats": ["FP8_E4M3"]}
         traffic = [{**decode, "batch": 8, "share": 3.0}, prefill]
-        yield question("pareto", **asked, traffic=traffic, is_ideal=ideal, memory_bytes=1.5e9)
+        yield question("pareto", **question_of, traffic=traffic, is_ideal=ideal, memory_bytes=1.5e9)
 
 
 def _pareto_problem() -> Iterator[Question]:
@@ -453,8 +455,8 @@ def _runs_by_shape() -> Iterator[dict[str, Any]]:
     """Yield the runs whose shapes are asked about one by one."""
     for (store, run), (op, sizes) in product(CPU_RUNS.items(), CPU_SHAPES):
         yield {"store": store, "run": run, "op": op, "sizes": sizes}
-    for chip, night, (op, sizes) in product(NIGHT_CHIPS, range(5), NIGHT_SHAPES):
-        yield {"store": "nights", "run": f"{chip}-{night}", "op": op, "sizes": sizes}
+    for chip, number, (op, sizes) in product(NIGHT_CHIPS, range(5), NIGHT_SHAPES):
+        yield {"store": "nights", "run": f"{chip}-{number}", "op": op, "sizes": sizes}
     for chip in NIGHT_CHIPS[:2]:
         yield {"store": "nights", "run": f"{chip}-2", "op": "attention"}
     for store, run in GOLDEN_RUNS.items():
@@ -462,20 +464,20 @@ def _runs_by_shape() -> Iterator[dict[str, Any]]:
 
 
 def _run_ranking() -> Iterator[Question]:
-    for asked in _runs_by_shape():
-        yield question("run_ranking", **asked)
+    for question_of in _runs_by_shape():
+        yield question("run_ranking", **question_of)
 
 
 def _verdict() -> Iterator[Question]:
-    for asked in _runs_by_shape():
-        yield question("verdict", **asked)
+    for question_of in _runs_by_shape():
+        yield question("verdict", **question_of)
     yield question("verdict", store="cpu-amd-epyc-2t/model_quant", run="model_quant")
 
 
 def _model_results() -> Iterator[Question]:
     yield question("model_results", store="cpu-amd-epyc-2t/model_quant", run="model_quant")
-    for night in range(3):
-        yield question("model_results", store="models", run=f"models-{night}")
+    for number in range(3):
+        yield question("model_results", store="models", run=f"models-{number}")
 
 
 def _stored() -> Iterator[Question]:
@@ -508,8 +510,8 @@ def _diff() -> Iterator[Question]:
         {"fail_on": ["slower:5%", "gone", "energy:2%"], "max_ambiguous": 2},
         {"min_effect_ratio": 0.05},
     )
-    for chip, after, one in product(NIGHT_CHIPS, range(1, 4), gates):
-        yield question("diff", store="nights", before=[f"{chip}-{after - 1}"], after=[f"{chip}-{after}"], **one)
+    for chip, after, gate in product(NIGHT_CHIPS, range(1, 4), gates):
+        yield question("diff", store="nights", before=[f"{chip}-{after - 1}"], after=[f"{chip}-{after}"], **gate)
     for chip in NIGHT_CHIPS:
         yield question("diff", store="nights", before=[f"{chip}-0", f"{chip}-1"], after=[f"{chip}-2", f"{chip}-3"])
         yield question("diff", store="nights", before=[f"{chip}-3"], after=[f"{chip}-4"])
@@ -622,8 +624,8 @@ LEAST_OF_A_FAMILY = 6
 
 def sample(family: str) -> tuple[Question, ...]:
     """Return the questions of a family that every test run asks, spread evenly over all of them."""
-    asked = questions(family)
+    family_questions = questions(family)
     # By the square root: the many questions of the ideal time are alike, the few of a small family are not.
     whole = sum(len(questions(name)) ** 0.5 for name in FAMILIES)
-    size = min(len(asked), max(LEAST_OF_A_FAMILY, round(SAMPLE_SIZE * len(asked) ** 0.5 / whole)))
-    return tuple(asked[(2 * place + 1) * len(asked) // (2 * size)] for place in range(size))
+    size = min(len(family_questions), max(LEAST_OF_A_FAMILY, round(SAMPLE_SIZE * len(family_questions) ** 0.5 / whole)))
+    return tuple(family_questions[(2 * place + 1) * len(family_questions) // (2 * size)] for place in range(size))

@@ -14,9 +14,9 @@ FAMILIES = list(frozen_catalog.FAMILIES)
 def unexplained(family, questions):
     frozen, allowed = read_answers(family), allowed_differences()
     return {
-        question.id: found
+        question.id: found_differences
         for question in questions
-        if question.id not in allowed and (found := differences(frozen[question.id], ask(question)))
+        if question.id not in allowed and (found_differences := differences(frozen[question.id], ask(question)))
     }
 
 
@@ -33,9 +33,9 @@ def test_every_question_has_its_frozen_answer(family):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_question_is_asked_once_and_answered(family):
-    asked = [question.id for question in frozen_catalog.questions(family)]
-    assert len(set(asked)) == len(asked)
-    assert list(read_answers(family)) == asked
+    question_ids = [question.id for question in frozen_catalog.questions(family)]
+    assert len(set(question_ids)) == len(question_ids)
+    assert list(read_answers(family)) == question_ids
 
 
 def test_there_are_enough_questions_and_few_bytes():

@@ -108,18 +108,18 @@ def test_a_store_is_not_used_by_a_forked_process(tmp_path):
         here, there = context.Pipe()
 
         def use():
-            said = []
+            messages = []
             for attempt in (store.runs, lambda: store.flag_records(["x"], "noisy")):
                 try:
                     attempt()
-                    said.append("")
+                    messages.append("")
                 except StoreError as error:
-                    said.append(str(error))
-            there.send(said)
+                    messages.append(str(error))
+            there.send(messages)
 
         child = context.Process(target=use)
         child.start()
-        said = here.recv()
+        messages = here.recv()
         child.join()
-        assert all("opened by the process that forked this one" in text for text in said)
+        assert all("opened by the process that forked this one" in text for text in messages)
         assert store.runs() == []

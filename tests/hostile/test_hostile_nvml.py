@@ -49,7 +49,7 @@ def read_all(gpu):
 
 def is_plausible(value):
     if isinstance(value, Mapping):
-        return all(is_plausible(one) for one in value.values())
+        return all(is_plausible(reading) for reading in value.values())
     if isinstance(value, bool | str | tuple) or value is None:
         return True
     return 0 <= value < 1e18
@@ -62,20 +62,20 @@ def test_each_function_fails_with_each_code(function):
         library = FakeNvml.h200(**{function: error(code)})
         gpu = NvmlDevice(library, 0)
         for _ in range(2):
-            found = read_all(gpu)
-        assert all(is_plausible(value) for value in found.values()), code
+            readings = read_all(gpu)
+        assert all(is_plausible(value) for value in readings.values()), code
         if code == pynvml.NVML_ERROR_GPU_IS_LOST:
             assert gpu.is_lost or function not in library.calls
         elif not gpu.is_lost and function != "nvmlDeviceGetClockInfo":
-            assert found["sm_clock_hz"] == 1.83e9, code  # one refusal leaves the other readings alone
+            assert readings["sm_clock_hz"] == 1.83e9, code  # one refusal leaves the other readings alone
 
 
 @pytest.mark.parametrize("failure", [OSError("gone"), ValueError(), RuntimeError(), MemoryError(), ZeroDivisionError()])
 def test_exceptions_that_are_not_nvmls_own(failure):
     library = FakeNvml(dict.fromkeys(FUNCTIONS, failure))
-    found = read_all(NvmlDevice(library, 0))
-    assert set(found.pop("facts").values()) == {None}
-    assert set(found.values()) == {None}
+    readings = read_all(NvmlDevice(library, 0))
+    assert set(readings.pop("facts").values()) == {None}
+    assert set(readings.values()) == {None}
 
 
 @pytest.mark.parametrize("garbage", [0, -1, 2**32 - 1, 2**64 - 1, float("nan"), "N/A", b"\xff", None, [], object()])
@@ -86,15 +86,15 @@ def test_garbage_is_never_a_reading(garbage):
 
 def _check_garbage(function, garbage):
     gpu = NvmlDevice(FakeNvml.h200(**{function: garbage}), 0)
-    found = read_all(gpu)
-    assert all(is_plausible(value) for value in found.values())
+    readings = read_all(gpu)
+    assert all(is_plausible(value) for value in readings.values())
     reading = {
         "nvmlDeviceGetClockInfo": "sm_clock_hz",
         "nvmlDeviceGetMaxClockInfo": "max_clock_hz",
         "nvmlDeviceGetTemperature": "temperature_c",
         "nvmlDeviceGetUtilizationRates": "utilization_ratio",
     }.get(function)
-    assert reading is None or found[reading] is None
+    assert reading is None or readings[reading] is None
 
 
 @pytest.mark.parametrize("value", [2**64 - 1, 2**63])
@@ -127,9 +127,9 @@ def test_device_lost_in_the_middle(after_calls):
     read_all(gpu)
     read_all(gpu)
     assert gpu.is_lost
-    found = read_all(gpu)
-    assert set(found.pop("facts").values()) == {None}
-    assert set(found.values()) == {None}
+    readings = read_all(gpu)
+    assert set(readings.pop("facts").values()) == {None}
+    assert set(readings.values()) == {None}
     assert count[0] == after_calls + 1  # a lost device is not asked again
 
 
@@ -151,10 +151,10 @@ def test_a_lost_device_inside_the_field_values():
 )
 def test_an_old_pynvml_lacks_it(missing):
     gpu = NvmlDevice(FakeNvml(fake.H200_ANSWERS, fake.H200_FIELDS, missing), 0)
-    found = read_all(gpu)
-    assert all(is_plausible(value) for value in found.values())
+    readings = read_all(gpu)
+    assert all(is_plausible(value) for value in readings.values())
     if missing[0].startswith("NVML_"):
-        assert (found["sm_clock_hz"], found["temperature_c"]) == (1.83e9, 61.0)
+        assert (readings["sm_clock_hz"], readings["temperature_c"]) == (1.83e9, 61.0)
 
 
 def test_counters_that_run_backwards():

@@ -157,14 +157,14 @@ def stored(folder):
 
 def leftovers(folder):
     """Return the processes that still run in a folder."""
-    found = []
+    names = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             if Path(os.readlink(entry / "cwd")) == folder and int(entry.name) != os.getpid():
-                found.append(entry.name)
+                names.append(entry.name)
         except OSError:
             continue
-    return found
+    return names
 
 
 def run_suite(folder, text, *options):
@@ -238,9 +238,9 @@ def test_workers_are_counted_as_processes_and_their_ends_are_said(hostile):
     assert ends[hostile.records["doomed"].process.ordinal].end_reason == "killed by SIGABRT"
     assert ends[hostile.records["sleeper"].process.ordinal].end_reason == "timeout after 4 s"
     assert hostile.records["last"].process.end_reason == ""
-    said = " ".join(hostile.text.split())
-    assert "9 workers were replaced by fresh ones (killed by SIGABRT (3 times)" in said
-    assert "lost its device: CUDA error: device-side assert triggered" in said
+    text = " ".join(hostile.text.split())
+    assert "9 workers were replaced by fresh ones (killed by SIGABRT (3 times)" in text
+    assert "lost its device: CUDA error: device-side assert triggered" in text
 
 
 def test_no_process_is_left(hostile):
@@ -257,9 +257,9 @@ def test_ctrl_c_inside_a_case_interrupts_the_run(tmp_path):
         + "\ndef test_interrupt(roofline):\n    raise KeyboardInterrupt\n"
         + "\ndef test_never(roofline):\n    measure(roofline, 'never')\n"
     )
-    code, said = run_suite(tmp_path, text)
+    code, output = run_suite(tmp_path, text)
     run, records = stored(tmp_path)
-    assert code == 2, said
+    assert code == 2, output
     assert run.status == "interrupted"
     assert [record.case.kernel for record in records] == ["done"]
     assert not leftovers(tmp_path)
@@ -269,9 +269,9 @@ def test_a_worker_that_cannot_start_ends_the_run_with_one_line(tmp_path):
     (tmp_path / "conftest.py").write_text(
         "import os\nif 'ROOFLINE_WORKER' in os.environ:\n    raise RuntimeError('only here')\n"
     )
-    code, said = run_suite(tmp_path, HEAD + "\ndef test_one(roofline):\n    measure(roofline, 'one')\n")
-    assert code == 2, said
-    lines = [line for line in said.splitlines() if "workers in a row died before they were ready" in line]
+    code, output = run_suite(tmp_path, HEAD + "\ndef test_one(roofline):\n    measure(roofline, 'one')\n")
+    assert code == 2, output
+    lines = [line for line in output.splitlines() if "workers in a row died before they were ready" in line]
     assert len(lines) == 1
     assert "3 workers in a row" in lines[0]
     assert "RuntimeError: only here" in lines[0]
@@ -333,9 +333,9 @@ def test_killing_pytest_leaves_no_worker_and_loses_no_record(tmp_path):
 def test_terminating_pytest_ends_the_run_as_interrupted(tmp_path):
     process, worker = in_the_middle(tmp_path, HANGING)
     process.send_signal(signal.SIGTERM)
-    said = process.communicate(timeout=120)[0].decode()
-    assert process.returncode == 143, said
-    assert "SIGTERM" in said
+    output = process.communicate(timeout=120)[0].decode()
+    assert process.returncode == 143, output
+    assert "SIGTERM" in output
     assert gone(worker)
     run, records = stored(tmp_path)
     assert (run.status, run.exit_code) == ("interrupted", 143)
@@ -356,8 +356,8 @@ def test_without_workers_the_watchdog_reaches_python_code(tmp_path):
         HEAD + "\ndef test_sleeps(roofline):\n    roofline.declare(WORK.case('sleeper'), WORK)\n    time.sleep(600)\n"
     )
     text += "\ndef test_next(roofline):\n    measure(roofline, 'next')\n"
-    code, said = run_suite(tmp_path, text, "--roofline-isolate", "none", "--roofline-timeout", "1")
-    assert code == 1, said
+    code, output = run_suite(tmp_path, text, "--roofline-isolate", "none", "--roofline-timeout", "1")
+    assert code == 1, output
     run, records = stored(tmp_path)
     assert run.status == "complete"
     assert {record.case.kernel: record.status for record in records} == {"sleeper": "failed", "next": "measured"}
@@ -384,10 +384,10 @@ def test_next(roofline):
     measure(roofline, "after")
 """
     )
-    code, said = run_suite(tmp_path, text)
-    assert code == 0, said
-    records = {one.case.kernel: one for one in stored(tmp_path)[1]}
-    assert {name: one.status for name, one in records.items()} == {"before": "measured", "after": "measured"}
+    code, output = run_suite(tmp_path, text)
+    assert code == 0, output
+    records = {record.case.kernel: record for record in stored(tmp_path)[1]}
+    assert {name: record.status for name, record in records.items()} == {"before": "measured", "after": "measured"}
     assert records["before"].process.end_reason == "killed by SIGABRT between two cases"
     assert records["after"].process.ordinal == 2
 
@@ -398,9 +398,9 @@ def test_somebody_elses_watchdog_costs_its_case_only(tmp_path):
         HEAD + "\ndef test_sleeps(roofline):\n    roofline.declare(WORK.case('sleeper'), WORK)\n    time.sleep(600)\n"
     )
     text += "\ndef test_next(roofline):\n    measure(roofline, 'next')\n"
-    code, said = run_suite(tmp_path, text, "--timeout", "5", "--timeout-method", "signal")
-    assert code == 1, said
-    records = {one.case.kernel: one for one in stored(tmp_path)[1]}
-    assert {name: one.status for name, one in records.items()} == {"sleeper": "failed", "next": "measured"}
+    code, output = run_suite(tmp_path, text, "--timeout", "5", "--timeout-method", "signal")
+    assert code == 1, output
+    records = {record.case.kernel: record for record in stored(tmp_path)[1]}
+    assert {name: record.status for name, record in records.items()} == {"sleeper": "failed", "next": "measured"}
     assert "Timeout" in records["sleeper"].reason
     assert not leftovers(tmp_path)

@@ -21,8 +21,10 @@ BAD = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("options", "said"), BAD, ids=["-".join(options[:2]).replace("--", "") for options, _ in BAD])
-def test_one_line_exit_2_nothing_written(pytester, options, said):
+@pytest.mark.parametrize(
+    ("options", "message"), BAD, ids=["-".join(options[:2]).replace("--", "") for options, _ in BAD]
+)
+def test_one_line_exit_2_nothing_written(pytester, options, message):
     pytester.makepyfile("def test_ours(roofline):\n    roofline.measure(lambda: None)\n")
     pytester.mkdir("folder")
     (pytester.path / "not.db").write_text("this is not a database, it is somebody's notes")
@@ -36,7 +38,7 @@ def test_one_line_exit_2_nothing_written(pytester, options, said):
     assert result.ret == 2
     errors = [line for line in result.stderr.lines if line.startswith("ERROR: ")]
     assert len(errors) == 1
-    result.stderr.fnmatch_lines([f"ERROR: {said}"])
+    result.stderr.fnmatch_lines([f"ERROR: {message}"])
     assert "Traceback" not in result.stdout.str() + result.stderr.str()
     after = {
         path: path.read_bytes()

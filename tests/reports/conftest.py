@@ -237,11 +237,11 @@ def series(kind: str, median_s: float, count: int = 240) -> tuple[float, ...]:
     noise = Random(count)
     plain = [median_s * (1 + 0.01 * noise.gauss(0, 1)) for _ in range(count)]
     if kind == "bimodal":
-        plain = [one * (1.35 if (index // 20) % 2 else 0.95) for index, one in enumerate(plain)]
+        plain = [value * (1.35 if (index // 20) % 2 else 0.95) for index, value in enumerate(plain)]
     if kind == "drift":
-        plain = [one * (0.92 + 0.16 * index / count) for index, one in enumerate(plain)]
+        plain = [value * (0.92 + 0.16 * index / count) for index, value in enumerate(plain)]
     if kind == "outliers":
-        plain = [one * (1.8 if index % 17 == 3 else 1.0) for index, one in enumerate(plain)]
+        plain = [value * (1.8 if index % 17 == 3 else 1.0) for index, value in enumerate(plain)]
     return tuple(plain)
 
 
@@ -279,7 +279,7 @@ RICH_DECODE, RICH_PREFILL = (1, 28672, 8192), (2048, 8192, 8192)
 
 
 def _add_rich(
-    found, shape, b, a, kernel, time_s, *, cache="cold", mode="eager", processes=(0,), kind="", flags=(), **more
+    records, shape, b, a, kernel, time_s, *, cache="cold", mode="eager", processes=(0,), kind="", flags=(), **more
 ):
     """Append a measured case in each process, fifteen seconds after the last; `kind` is the shape of its samples and a
     flag.
@@ -302,25 +302,27 @@ def _add_rich(
                 throttled_s={}, rated_clock_hz=1.98e9, others_ratio=0.01, stolen_ratio=0.0, device_process_count=0
             ),
         } | more
-        record = make_record(shape, b, a, kernel, own_s, device=GPU, cache=cache, number=len(found), **values)
-        minute = len(found) // 4
-        record = replace(record, created_at=f"2026-11-21T09:{10 + minute:02d}:{15 * (len(found) % 4):02d}.000000+00:00")
-        found.append(as_mode(in_process(record, ordinal), mode))
+        record = make_record(shape, b, a, kernel, own_s, device=GPU, cache=cache, number=len(records), **values)
+        minute = len(records) // 4
+        record = replace(
+            record, created_at=f"2026-11-21T09:{10 + minute:02d}:{15 * (len(records) % 4):02d}.000000+00:00"
+        )
+        records.append(as_mode(in_process(record, ordinal), mode))
 
 
-def _add_rich_decode(found):
+def _add_rich_decode(records):
     traced = KernelAttribution("cupti", 2.0, 41e-6, 43e-6, ("tinygemm_m16n8k16", "memset"))
     three = (0, 1, 2)
-    _add_rich(found, RICH_DECODE, "BF16", "BF16", "matmul", 122e-6, processes=three)
-    _add_rich(found, RICH_DECODE, "FP8_E4M3", "FP8_E4M3", "scaled_mm_row", 71e-6, processes=three)
-    _add_rich(found, RICH_DECODE, "INT4", "BF16", "tinygemm", 52e-6, processes=three, kind="bimodal")
-    _add_rich(found, RICH_DECODE, "BF16", "BF16", "matmul", 118e-6, mode="graph")
-    _add_rich(found, RICH_DECODE, "INT4", "BF16", "tinygemm", 44e-6, mode="graph", attribution=traced)
-    _add_rich(found, RICH_DECODE, "BF16", "BF16", "matmul", 121e-6, cache="flushed")
-    _add_rich(found, RICH_DECODE, "INT4", "BF16", "tinygemm", 50e-6, cache="warm", kind="outliers")
+    _add_rich(records, RICH_DECODE, "BF16", "BF16", "matmul", 122e-6, processes=three)
+    _add_rich(records, RICH_DECODE, "FP8_E4M3", "FP8_E4M3", "scaled_mm_row", 71e-6, processes=three)
+    _add_rich(records, RICH_DECODE, "INT4", "BF16", "tinygemm", 52e-6, processes=three, kind="bimodal")
+    _add_rich(records, RICH_DECODE, "BF16", "BF16", "matmul", 118e-6, mode="graph")
+    _add_rich(records, RICH_DECODE, "INT4", "BF16", "tinygemm", 44e-6, mode="graph", attribution=traced)
+    _add_rich(records, RICH_DECODE, "BF16", "BF16", "matmul", 121e-6, cache="flushed")
+    _add_rich(records, RICH_DECODE, "INT4", "BF16", "tinygemm", 50e-6, cache="warm", kind="outliers")
 
 
-def _add_rich_prefill(found):
+def _add_rich_prefill(records):
     traced = KernelAttribution("cupti", 1.0, 0.36e-3, 0.362e-3, ("nvjet_tst_256x128",))
     held_down = MachineState(
         throttled_s={"sw-power-cap": 1.31, "hw-thermal": 0.08},
@@ -329,10 +331,10 @@ def _add_rich_prefill(found):
         device_process_count=1,
     )
     three = (0, 1, 2)
-    _add_rich(found, RICH_PREFILL, "BF16", "BF16", "matmul", 0.37e-3, processes=three, attribution=traced)
-    _add_rich(found, RICH_PREFILL, "FP8_E4M3", "FP8_E4M3", "scaled_mm_row", 0.21e-3, processes=three)
+    _add_rich(records, RICH_PREFILL, "BF16", "BF16", "matmul", 0.37e-3, processes=three, attribution=traced)
+    _add_rich(records, RICH_PREFILL, "FP8_E4M3", "FP8_E4M3", "scaled_mm_row", 0.21e-3, processes=three)
     _add_rich(
-        found,
+        records,
         RICH_PREFILL,
         "BF16",
         "BF16",
@@ -344,10 +346,10 @@ def _add_rich_prefill(found):
         energy=reading(0.41e-3, 2.75e11, 690.0, apart=-0.18),
         state=held_down,
     )
-    _add_rich(found, RICH_PREFILL, "BF16", "BF16", "matmul", 0.33e-3, mode="burst")
-    _add_rich(found, RICH_PREFILL, "INT8", "INT8", "int_mm_padded", 0.62e-3, flags=("quarantined",))
+    _add_rich(records, RICH_PREFILL, "BF16", "BF16", "matmul", 0.33e-3, mode="burst")
+    _add_rich(records, RICH_PREFILL, "INT8", "INT8", "int_mm_padded", 0.62e-3, flags=("quarantined",))
     _add_rich(
-        found,
+        records,
         RICH_PREFILL,
         "INT4",
         "BF16",
@@ -362,26 +364,26 @@ def _add_rich_prefill(found):
     )
 
 
-def _add_what_was_not_measured(found):
+def _add_what_was_not_measured(records):
     lost = make_record(
         RICH_PREFILL,
         "NF4",
         "BF16",
         "dequantize_matmul",
         device=GPU,
-        number=len(found),
+        number=len(records),
         status="failed",
         reason="the worker was killed by SIGABRT",
     )
-    found.append(in_process(lost, 3, "killed by SIGABRT"))
-    found.append(
+    records.append(in_process(lost, 3, "killed by SIGABRT"))
+    records.append(
         make_record(
             RICH_DECODE,
             "NVFP4",
             "NVFP4",
             "scaled_mm_block",
             device=None,
-            number=len(found),
+            number=len(records),
             status="skipped",
             reason="compute capability 9.0 has no FP4 unit (needs 10.0)",
         )

@@ -109,9 +109,9 @@ def own_postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnPostgr
         for setting in ("fsync", "synchronous_commit", "full_page_writes"):
             connection.execute(f"ALTER SYSTEM SET {setting} = off")
         connection.execute("SELECT pg_reload_conf()")
-    own = OwnPostgres(server)
-    yield own
-    own.kill()  # an orderly end would write everything to the disk that is thrown away next
+    server_started = OwnPostgres(server)
+    yield server_started
+    server_started.kill()  # an orderly end would write everything to the disk that is thrown away next
     server.cleanup()
 
 
@@ -164,10 +164,10 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str | Pat
     """
     with_tables = "store" in request.fixturenames
     if request.param == "postgres":
-        own: OwnPostgres = request.getfixturevalue("own_postgres")
+        own_postgres: OwnPostgres = request.getfixturevalue("own_postgres")
         url: str = request.getfixturevalue("postgres_server")(with_tables=with_tables)
         yield url
-        own.drop(url)
+        own_postgres.drop(url)
         return
     path = tmp_path / "results.db"
     if with_tables:

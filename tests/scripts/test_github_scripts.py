@@ -38,12 +38,12 @@ class FakeGitHub:
         values = json.loads(request.data) if request.data else None
         if request.method != "GET":
             self.sent.append((request.method, path))
-        found = self.answer(request.method, path, values)
-        if isinstance(found, list):
-            asked = parse_qs(url.query)
-            size, page = int(asked["per_page"][0]), int(asked["page"][0])
-            found = found[size * (page - 1) : size * page]
-        return io.BytesIO(json.dumps(found).encode())
+        answer = self.answer(request.method, path, values)
+        if isinstance(answer, list):
+            query = parse_qs(url.query)
+            size, page = int(query["per_page"][0]), int(query["page"][0])
+            answer = answer[size * (page - 1) : size * page]
+        return io.BytesIO(json.dumps(answer).encode())
 
     def answer(self, method, path, values):
         parts = path.strip("/").split("/")
@@ -168,9 +168,9 @@ def test_an_error_that_moved_because_the_time_did_is_no_second_issue(github):
 
 def test_many_at_once_do_not_flood_the_repository(github):
     document = history(*(change(alert_id=f"{number:016x}") for number in range(40)))
-    said = brought(github, document)
+    lines = brought(github, document)
     assert len(github.issues) == issues.MOST_NEW
-    assert "30 more change points" in said[-1]
+    assert "30 more change points" in lines[-1]
 
 
 def test_issues_of_people_and_of_other_databases_are_left_alone(github):
@@ -187,7 +187,7 @@ def test_case_names_cannot_leave_their_backticks(github):
     assert body.count("<!--") == 1
 
 
-def night(tmp_path, *documents):
+def arguments_of(tmp_path, *documents):
     for name, document in zip(issues.HISTORIES.values(), documents, strict=False):
         (tmp_path / name).write_text(json.dumps(document), encoding="utf-8")
     return ["--night", str(tmp_path), "--repository", "me/kernels"]
@@ -195,7 +195,7 @@ def night(tmp_path, *documents):
 
 def test_a_dry_run_needs_no_token_and_sends_nothing(tmp_path, monkeypatch, capsys):
     monkeypatch.delenv("GITHUB_TOKEN", raising=False)
-    words = night(tmp_path, history(change()), history(change("f" * 16), metric="energy"))
+    words = arguments_of(tmp_path, history(change()), history(change("f" * 16), metric="energy"))
     assert issues.main([*words, "--dry-run"]) == 0
     assert capsys.readouterr().out.count("dry run: POST me/kernels/issues") == 2
     assert issues.main(words) == 2
@@ -210,12 +210,13 @@ def test_a_refusal_is_one_line_without_the_token(tmp_path, monkeypatch, capsys, 
     github.refuses = code
     monkeypatch.setattr(issues.GitHub, "from_environment", lambda repository, dry_run: github.client())
     assert (
-        issues.main([*night(tmp_path, history(change())), *(["--if-permitted"] if if_permitted else [])]) == exit_code
+        issues.main([*arguments_of(tmp_path, history(change())), *(["--if-permitted"] if if_permitted else [])])
+        == exit_code
     )
-    said = capsys.readouterr().err
-    assert str(code) in said
-    assert "token-of-the-job" not in said
-    assert len(said.splitlines()) == 1
+    error_text = capsys.readouterr().err
+    assert str(code) in error_text
+    assert "token-of-the-job" not in error_text
+    assert len(error_text.splitlines()) == 1
 
 
 def test_the_address_is_the_servers_own(monkeypatch):
@@ -240,7 +241,7 @@ def test_unreachable(github):
 
 
 def test_the_summary_lists_what_is_open(tmp_path):
-    night(tmp_path, history(change(), change("f" * 16, "fixed")), history(change("e" * 16), metric="energy"))
+    arguments_of(tmp_path, history(change(), change("f" * 16, "fixed")), history(change("e" * 16), metric="energy"))
     lines = sys.modules["night_summary"].open_changes(tmp_path)
     assert lines[1] == "**Open change points** (2)"
     assert lines[3:] == [f"- `gemv 1x4096x4096-matmul`: {name} +10.0 % since 2026-11-20" for name in ("time", "energy")]
@@ -259,21 +260,21 @@ def test_an_issue_says_where_by_how_much_and_how_to_look_further(github):
 
 
 @pytest.mark.parametrize(
-    ("commits", "said"),
+    ("commits", "message"),
     [
         ((None, None), "commit: none is known"),
         ((None, "b" * 40), "commit `bbbbbbbbbbbb`; that of the run before is unknown"),
         (("b" * 40, "b" * 40), "the same as the run before: not the code of that repository"),
     ],
 )
-def test_commits_that_tell_nothing_are_no_range(github, commits, said):
+def test_commits_that_tell_nothing_are_no_range(github, commits, message):
     brought(github, history(change(commit_before=commits[0], commit_after=commits[1])))
-    assert said in github.issues[1]["body"]
+    assert message in github.issues[1]["body"]
     assert "git log" not in github.issues[1]["body"]
 
 
 @pytest.mark.parametrize(
-    ("metric", "unit", "values", "said", "title"),
+    ("metric", "unit", "values", "shown", "title"),
     [
         ("error", "", (0.06, 0.12), ("+6.0 %", "+12.0 %"), "prediction error +6.0 percentage points: gemv"),
         (
@@ -287,11 +288,11 @@ def test_commits_that_tell_nothing_are_no_range(github, commits, said):
         ("energy", "J", (0.25, 12.0), ("250 mJ", "12 J"), "energy +6.0 %: gemv"),
     ],
 )
-def test_every_metric_has_its_unit(github, metric, unit, values, said, title):
+def test_every_metric_has_its_unit(github, metric, unit, values, shown, title):
     document = history(change(before_value=values[0], after_value=values[1], change_value=0.06), metric=metric)
     document["metric"]["unit"] = unit
     brought(github, document)
-    assert f"before {said[0]}, after {said[1]}" in github.issues[1]["body"]
+    assert f"before {shown[0]}, after {shown[1]}" in github.issues[1]["body"]
     assert title in github.issues[1]["title"]
 
 

@@ -51,15 +51,15 @@ def test_plan(mode, probes, has_gpu, base, source, must_see_gpu):
 
 
 def test_asking_stops_at_the_first_that_fits():
-    asked = []
+    probed = []
 
     def probes():
         for probe in (VENDOR_TORCH, WITHOUT_TORCH):
-            asked.append(probe.path)
+            probed.append(probe.path)
             yield probe
 
     choice.choose_plan("auto", probes(), True)
-    assert asked == ["/vendor/python3"]
+    assert probed == ["/vendor/python3"]
 
 
 def test_warnings_name_what_is_odd():
@@ -70,7 +70,7 @@ def test_warnings_name_what_is_odd():
 
 
 @pytest.mark.parametrize(
-    ("mode", "probes", "said"),
+    ("mode", "probes", "message"),
     [
         ("gpu", [WITHOUT_TORCH], "TORCH=gpu is unknown; use one of auto, system, cpu, cuda"),
         ("system", [WITHOUT_TORCH], "no torch in /plain/python3"),
@@ -79,10 +79,10 @@ def test_warnings_name_what_is_odd():
         ("auto", [python("/bare/python3", (3, 11, 2), has_ensurepip=False)], "apt install python3.11-venv"),
     ],
 )
-def test_no_plan_says_what_to_do(mode, probes, said):
+def test_no_plan_says_what_to_do(mode, probes, message):
     with pytest.raises(choice.ChoiceError) as caught:
         choice.choose_plan(mode, probes, False)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)
     assert "PYTHON=" in str(caught.value) or mode == "gpu"
 
@@ -92,7 +92,7 @@ def candidates(environ, existing, on_path=None, venv="/project/.venv"):
 
 
 def test_candidates_are_ordered_and_exist():
-    found = candidates(
+    interpreters = candidates(
         {"VIRTUAL_ENV": "/active", "CONDA_PREFIX": "/conda", "HOME": "/home/me"},
         [
             "/active/bin/python",
@@ -103,7 +103,7 @@ def test_candidates_are_ordered_and_exist():
         ],
         {"python3": "/bin/python3", "python3.12": "/missing/python3.12"},
     )
-    assert found == [
+    assert interpreters == [
         "/active/bin/python",
         "/conda/bin/python",
         "/bin/python3",
@@ -114,8 +114,8 @@ def test_candidates_are_ordered_and_exist():
 
 def test_the_environment_about_to_be_built_is_no_candidate():
     inside = "/project/.venv/bin/python"
-    found = candidates({"VIRTUAL_ENV": "/project/.venv", "PYTHON": inside}, [inside, "/usr/bin/python3"])
-    assert found == ["/usr/bin/python3"]
+    interpreters = candidates({"VIRTUAL_ENV": "/project/.venv", "PYTHON": inside}, [inside, "/usr/bin/python3"])
+    assert interpreters == ["/usr/bin/python3"]
 
 
 def test_asked_python_stands_alone():

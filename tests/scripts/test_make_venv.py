@@ -56,7 +56,7 @@ def test_probe_reads_past_banners(make_venv, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "message"),
     [
         ("echo 'pyenv: python3.12: command not found' >&2; exit 127", "exit 127: pyenv: python3.12: command not found"),
         ("exit 0", "no answer"),
@@ -64,11 +64,11 @@ def test_probe_reads_past_banners(make_venv, tmp_path):
         ("exec sleep 30", "gave no answer in 1 s"),
     ],
 )
-def test_probe_of_a_broken_interpreter(make_venv, tmp_path, body, said):
+def test_probe_of_a_broken_interpreter(make_venv, tmp_path, body, message):
     probe = make_venv.probe_interpreter(
         fake_interpreter(tmp_path, "python3", body), timeout_s=1.0 if "sleep" in body else 60.0
     )
-    assert said in probe.error
+    assert message in probe.error
     assert probe.python == ()
 
 

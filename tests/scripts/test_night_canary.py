@@ -25,26 +25,26 @@ def reading(time_s, reference_s, *, is_slow=False, power_w=None):
 
 
 @pytest.mark.parametrize(
-    ("earlier", "said"),
+    ("earlier", "message"),
     [
         (0, "canary gemv: 7.699 ms, not judged: no earlier reading on this machine and software, 3 make a reference"),
         (1, "canary gemv: 7.699 ms, not judged: 1 earlier reading on this machine and software, 3 make a reference"),
         (2, "canary gemv: 7.699 ms, not judged: 2 earlier readings on this machine and software, 3 make a reference"),
     ],
 )
-def test_too_few_earlier_readings_judge_nothing(earlier, said):
-    assert canary.sentence([reading(7.699e-3, 7.699e-3)], earlier) == said
+def test_too_few_earlier_readings_judge_nothing(earlier, message):
+    assert canary.sentence([reading(7.699e-3, 7.699e-3)], earlier) == message
 
 
 def test_a_healthy_reading_says_how_far_from_usual_it_is():
-    said = canary.sentence([reading(3.53e-3, 3.22e-3, power_w=41.7)], 3)
-    assert said == "canary gemv: 3.530 ms, 42 W, 1.10× its usual 3.220 ms: healthy"
+    sentence = canary.sentence([reading(3.53e-3, 3.22e-3, power_w=41.7)], 3)
+    assert sentence == "canary gemv: 3.530 ms, 42 W, 1.10× its usual 3.220 ms: healthy"
 
 
 @pytest.mark.parametrize(("is_slow", "code"), [(False, 0), (True, 5)])
 def test_the_exit_code_is_the_state(monkeypatch, capsys, is_slow, code):
-    found = [reading(9e-3, 3e-3, is_slow=is_slow)] * 3
-    monkeypatch.setattr(canary, "look", lambda db, device: (found, 5))
+    readings = [reading(9e-3, 3e-3, is_slow=is_slow)] * 3
+    monkeypatch.setattr(canary, "look", lambda db, device: (readings, 5))
     assert canary.main([]) == code
     streams = capsys.readouterr()
     assert (

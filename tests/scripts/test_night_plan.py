@@ -75,7 +75,7 @@ def test_a_plan_that_is_none_is_said(state, capsys):
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "message"),
     [
         ({"label": "latest~1"}, "cannot name a night"),
         ({"label": "a b"}, "cannot name a night"),
@@ -93,8 +93,8 @@ def test_a_plan_that_is_none_is_said(state, capsys):
         ({"tests": ()}, "--tests is empty"),
     ],
 )
-def test_plans_that_cannot_be_meant(values, said):
-    with pytest.raises(night_plan.PlanError, match=said) as caught:
+def test_plans_that_cannot_be_meant(values, message):
+    with pytest.raises(night_plan.PlanError, match=message) as caught:
         plan(**values)
     assert "\n" not in str(caught.value)
     assert "secret" not in str(caught.value)
@@ -108,7 +108,7 @@ def test_an_address_of_a_package_without_a_password_is_none(packages):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["--fail-on", "bogus"], "--fail-on takes slower"),
         (["--against", "baseline:0"], "baseline:N takes 1 to 100 runs"),
@@ -127,18 +127,18 @@ def test_an_address_of_a_package_without_a_password_is_none(packages):
         (["--packages=-e '."], "close the quotation"),
     ],
 )
-def test_what_cannot_be_meant_is_said_before_the_hour_of_measuring(words, said, capsys):
+def test_what_cannot_be_meant_is_said_before_the_hour_of_measuring(words, message, capsys):
     Path("bad.toml").write_text("[[annotation", encoding="utf-8")
     assert nightly.main(["plan", "--out", "n", *words]) == 2
     error = capsys.readouterr().err
-    assert said in error
+    assert message in error
     assert len(error.strip().splitlines()) == 1
     assert not Path("n").exists()
 
 
 def test_a_plan_survives_its_file():
-    one = plan(tests=("perf", "bench_cases"), keyword="a and not b", bench_minutes=1.5)
-    assert night_plan.NightPlan.from_dict(json.loads(json.dumps(one.to_dict()))) == one
+    made_plan = plan(tests=("perf", "bench_cases"), keyword="a and not b", bench_minutes=1.5)
+    assert night_plan.NightPlan.from_dict(json.loads(json.dumps(made_plan.to_dict()))) == made_plan
 
 
 def test_the_options_reach_pytest(capsys):
@@ -154,8 +154,8 @@ def test_the_options_reach_pytest(capsys):
         "-x --roofline-cache warm",
     ]
     assert nightly.main(["plan", "--out", "n", *words, "--processes", "5", "--require-measured", "7"]) == 0
-    night = nightly.Night.load(Path("n"))
-    command = night.plan.bench(Path("n/run.json"))
+    nightly_run = nightly.Night.load(Path("n"))
+    command = nightly_run.plan.bench(Path("n/run.json"))
     assert command[3:5] == ["perf", str(ROOT / "bench_cases")]
     given = dict(pairwise(command)) | dict(
         word.split("=", 1) for word in command if word.startswith("--roofline-") and "=" in word
@@ -171,8 +171,8 @@ def test_the_options_reach_pytest(capsys):
 
 def test_a_vendors_torch_is_held_while_your_packages_are_installed(tmp_path):
     venv = tmp_path / "venv"
-    one = plan(venv=str(venv), packages="-e '.[perf]'")
-    make, pip = one.install()
+    made_plan = plan(venv=str(venv), packages="-e '.[perf]'")
+    make, pip = made_plan.install()
     assert make[:2] == ["make", "--no-print-directory"]
     assert make[-2:] == ["venv", f"VENV={venv}"]
     assert pip[-4:] == ["-c", str(ROOT / "constraints.txt"), "-e", ".[perf]"]

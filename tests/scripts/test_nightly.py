@@ -57,7 +57,7 @@ DOCTOR = {
 
 def answering(monkeypatch, run=RUN, stored=(), **codes):
     """Let every command answer with a code, by the step it belongs to; return the commands."""
-    asked = []
+    steps = []
 
     def output(command):
         text = " ".join(command)
@@ -75,16 +75,16 @@ def answering(monkeypatch, run=RUN, stored=(), **codes):
             "roofline_cli diff": "diff",
         }
         step = next((name for word, name in words.items() if word in text), "report")
-        asked.append(step)
+        steps.append(step)
         if step == "diff" and codes.get(step, 0) in (0, 1, 3, 4, 5):
             Path(command[command.index("-o") + 1]).write_text("the diff\n", encoding="utf-8")
         return codes.get(step, 0)
 
     monkeypatch.setattr(nightly, "_call", call)
     monkeypatch.setattr(nightly, "_output", output)
-    monkeypatch.setattr(nightly, "_stored_runs", lambda night: stored)
+    monkeypatch.setattr(nightly, "_stored_runs", lambda nightly_run: stored)
     monkeypatch.setattr(nightly.NightRun, "read", lambda path: run)
-    return asked
+    return steps
 
 
 @pytest.mark.parametrize(
@@ -108,19 +108,19 @@ def answering(monkeypatch, run=RUN, stored=(), **codes):
     ],
 )
 def test_the_verdict_is_the_worst_of_the_steps(monkeypatch, codes, verdict, left_out):
-    asked = answering(monkeypatch, **codes)
+    steps = answering(monkeypatch, **codes)
     assert nightly.main(["--out", "n", "--label", "night-1"]) == verdict
-    assert not left_out & set(asked)
+    assert not left_out & set(steps)
     document = json.loads(Path("n/summary.json").read_text(encoding="utf-8"))
     assert document["exit_code"] == verdict
-    assert [one["step"] for one in document["steps"]] == [
+    assert [step["step"] for step in document["steps"]] == [
         name for name in nightly.STEPS if name not in ("plan", "summary")
     ]
     for name in left_out:
-        assert "left out" in next(one["note"] for one in document["steps"] if one["step"] == name)
+        assert "left out" in next(step["note"] for step in document["steps"] if step["step"] == name)
     text = Path("n/summary.md").read_text(encoding="utf-8")
     assert f"(exit code {verdict})" in text
-    assert ("the diff" in text) == ("diff" in asked and codes.get("diff") not in (2, 139))
+    assert ("the diff" in text) == ("diff" in steps and codes.get("diff") not in (2, 139))
 
 
 def test_steps_one_by_one_give_what_the_whole_night_gives(monkeypatch):
@@ -130,7 +130,7 @@ def test_steps_one_by_one_give_what_the_whole_night_gives(monkeypatch):
     assert codes == {**dict.fromkeys(codes, 0), "diff": 1, "summary": 1}
     state = json.loads(Path("n/night.json").read_text(encoding="utf-8"))
     assert state["plan"]["keyword"] == "gemv"
-    assert [one["step"] for one in state["steps"]] == list(codes)[:-1]
+    assert [step["step"] for step in state["steps"]] == list(codes)[:-1]
     assert nightly.Night.load(Path("n")).run == RUN
 
 
@@ -146,7 +146,7 @@ def stored_run(**values):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["--label", "nightly-1"], "--label nightly-1 is taken by run efefefef of 2026-11-20T01:17"),
         (["--against", "release-1.4"], "no stored run has this label or id"),
@@ -154,27 +154,27 @@ def stored_run(**values):
         (["--against", "branch:mian"], "no complete run is of this branch; known: main"),
     ],
 )
-def test_what_the_database_shows_to_be_wrong_costs_no_measuring(monkeypatch, capsys, words, said):
-    asked = answering(monkeypatch, stored=[stored_run()])
+def test_what_the_database_shows_to_be_wrong_costs_no_measuring(monkeypatch, capsys, words, message):
+    steps = answering(monkeypatch, stored=[stored_run()])
     assert nightly.main(["--out", "n", *words]) == 2
-    assert "bench" not in asked
-    assert said in capsys.readouterr().err
-    assert said in Path("n/summary.md").read_text(encoding="utf-8")
+    assert "bench" not in steps
+    assert message in capsys.readouterr().err
+    assert message in Path("n/summary.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
     "against", ["baseline", "BASELINE:3", "latest", "latest~2", "branch:main", "nightly-1", "efef"]
 )
 def test_a_baseline_that_is_there_is_taken(monkeypatch, against):
-    asked = answering(monkeypatch, stored=[stored_run()])
+    steps = answering(monkeypatch, stored=[stored_run()])
     assert nightly.main(["--out", "n", "--against", against]) == 0
-    assert "bench" in asked
+    assert "bench" in steps
 
 
 def test_the_night_that_stored_nothing_is_not_told_from_another_run(monkeypatch):
-    asked = answering(monkeypatch, run=None, bench=4)
+    steps = answering(monkeypatch, run=None, bench=4)
     assert nightly.main(["--out", "n"]) == 2
-    assert "diff" not in asked
+    assert "diff" not in steps
     text = Path("n/summary.md").read_text(encoding="utf-8")
     assert "no run was stored" in text
     assert "report | –" in text
@@ -208,23 +208,23 @@ def test_the_run_is_read_from_the_file_pytest_wrote(tmp_path):
     path = tmp_path / "run.json"
     assert night_run.NightRun.read(path) is None
     path.write_text(written_run(3, ["bad"]), encoding="utf-8")
-    found = night_run.NightRun.read(path)
-    assert found.counts == {"measured": 3, "failed": 1}  # two processes of a case are one case
-    assert found.counts_text == "3 measured, 1 failed"
-    assert found.failures == ("t.py::bad: wrong result",)
-    assert (found.commit, found.is_dirty, found.warnings) == ("c" * 40, True, ("the governor is powersave",))
-    assert night_run.NightRun.from_dict(json.loads(json.dumps(found.to_dict()))) == found
+    summary = night_run.NightRun.read(path)
+    assert summary.counts == {"measured": 3, "failed": 1}  # two processes of a case are one case
+    assert summary.counts_text == "3 measured, 1 failed"
+    assert summary.failures == ("t.py::bad: wrong result",)
+    assert (summary.commit, summary.is_dirty, summary.warnings) == ("c" * 40, True, ("the governor is powersave",))
+    assert night_run.NightRun.from_dict(json.loads(json.dumps(summary.to_dict()))) == summary
     path.write_text(path.read_text(encoding="utf-8")[:-9], encoding="utf-8")
     assert night_run.NightRun.read(path) is None
 
 
 def test_an_interrupted_run_is_not_compared(monkeypatch):
-    asked = answering(monkeypatch, bench=2, run=dataclasses.replace(RUN, status="interrupted"))
+    steps = answering(monkeypatch, bench=2, run=dataclasses.replace(RUN, status="interrupted"))
     commands = []
     inner = nightly._call
     monkeypatch.setattr(nightly, "_call", lambda command, limit_s=None: commands.append(command) or inner(command))
     assert nightly.main(["--out", "n"]) == 2
-    assert "diff" not in asked
+    assert "diff" not in steps
     assert "--baseline" not in commands[-1]
     assert "report" in commands[-1]
 
@@ -272,19 +272,19 @@ def test_the_summary_reaches_github_and_fits(monkeypatch, tmp_path):
 
 
 def test_one_benchmark_at_a_time(tmp_path):
-    said = []
+    messages = []
     place = tmp_path / "machine.lock"
-    with machine_lock.machine_lock(0, said.append, place) as first:
+    with machine_lock.machine_lock(0, messages.append, place) as first:
         assert first
-        with machine_lock.machine_lock(0, said.append, place) as second:
+        with machine_lock.machine_lock(0, messages.append, place) as second:
             assert not second
-    with machine_lock.machine_lock(0, said.append, place) as third:
+    with machine_lock.machine_lock(0, messages.append, place) as third:
         assert third
-    assert said == []  # nobody waited
+    assert messages == []  # nobody waited
     place.unlink()
     (tmp_path / "elsewhere").write_text("", encoding="utf-8")
     place.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(OSError), machine_lock.machine_lock(0, said.append, place):
+    with pytest.raises(OSError), machine_lock.machine_lock(0, messages.append, place):
         pass  # never through a link that somebody laid in a shared folder
 
 
@@ -317,23 +317,23 @@ def three_nights(tmp_path):
 
 def test_a_first_night_and_a_bad_one(monkeypatch, three_nights):
     in_this_process(monkeypatch)
-    for label, code, said in (
+    for label, code, message in (
         ("night-1", 0, "nothing to compare with yet"),
         ("night-3", 1, "slower"),
     ):
         assert nightly.main(["plan", "--out", label, "--label", label, "--db", str(three_nights)]) == 0
-        night = nightly.Night.load(Path(label))
+        nightly_run = nightly.Night.load(Path(label))
         with open_store(three_nights, read_only=True) as store:
-            night.run = dataclasses.replace(RUN, run_id=store.resolve_run(label).run_id)
-        night.save()
+            nightly_run.run = dataclasses.replace(RUN, run_id=store.resolve_run(label).run_id)
+        nightly_run.save()
         assert nightly.main(["diff", "--out", label]) == code
         assert nightly.main(["summary", "--out", label]) == code
-        assert said in (Path(label) / "diff.txt").read_text(encoding="utf-8")
+        assert message in (Path(label) / "diff.txt").read_text(encoding="utf-8")
     first = Path("night-1/summary.md").read_text(encoding="utf-8")
     assert first.startswith("## ✅ nothing was compared: no earlier run (exit code 0)")
     assert not Path("night-1/diff-last-night.md").exists()
     document = json.loads(Path("night-3/diff.json").read_text(encoding="utf-8"))
-    assert {one["rule"] for one in document["failures"]} == {"slower", "gone"}
+    assert {failure["rule"] for failure in document["failures"]} == {"slower", "gone"}
     assert diff_runs.case(2).id in Path("night-3/summary.md").read_text(encoding="utf-8")
     assert "<testsuite" in Path("night-3/diff.junit.xml").read_text(encoding="utf-8")
 
@@ -358,7 +358,7 @@ def test_whole_nights_in_processes_of_their_own(monkeypatch):
     Path("perf").mkdir()
     Path("perf/test_copy.py").write_text(SUITE, encoding="utf-8")
     words = ["--tests", "perf", "--hw", "gb10", "--db", "r.db", "--processes", "3"]
-    for label, device, environment, code, said in (
+    for label, device, environment, code, message in (
         ("one", "seed=1", {}, 0, "nothing to compare with yet"),
         ("same", "seed=2", {}, 0, "nothing changed by more than noise"),
         ("slow", "seed=3,slow=copy 4*:1.1", {}, 1, "copy 4-FP32-mine-warm +"),
@@ -370,7 +370,7 @@ def test_whole_nights_in_processes_of_their_own(monkeypatch):
                 patch.setenv(name, value)
             options = f"--pytest-options=-q --roofline-timer 'simulated:noise=0.005,process_noise=0.003,{device}'"
             assert nightly.main(["--out", label, "--label", label, *words, options]) == code, label
-        assert said in (Path(label) / "diff.txt").read_text(encoding="utf-8")
+        assert message in (Path(label) / "diff.txt").read_text(encoding="utf-8")
         assert (Path(label) / "report.html").stat().st_size > 10_000
     assert "FASTER" in Path("mended/diff-last-night.md").read_text(encoding="utf-8")
     assert "FASTER" in Path("mended/summary.md").read_text(encoding="utf-8")

@@ -26,10 +26,10 @@ WORDS = ["--base", "base", "--head", "head", "--out", "out"]
 
 
 def answering(monkeypatch, answer, run=lambda side, ordinal: written_run()):
-    asked = []
+    commands = []
 
     def call(command, contest, side, *, limit_s=None, is_tool=False):
-        asked.append((side, command))
+        commands.append((side, command))
         if "diff" in command:
             Path(command[command.index("-o") + 1]).write_text("the diff\n", encoding="utf-8")
         if "pytest" in command and (text := run(side, ordinal_of(command))):
@@ -37,7 +37,7 @@ def answering(monkeypatch, answer, run=lambda side, ordinal: written_run()):
         return answer(side, command)
 
     monkeypatch.setattr(bench, "_call", call)
-    return asked
+    return commands
 
 
 def value_of(command, option):
@@ -48,48 +48,52 @@ def ordinal_of(command):
     return int(value_of(command, "--roofline-run").partition("-")[2])
 
 
-def rounds_of(asked):
-    return "".join(side[0].upper() for side, command in asked if "pytest" in command)
+def rounds_of(commands):
+    return "".join(side[0].upper() for side, command in commands if "pytest" in command)
 
 
 @pytest.mark.parametrize("rounds", [2, 4, 8, 9])
 def test_the_order_is_fair_to_both(monkeypatch, rounds):
-    asked = answering(monkeypatch, lambda side, command: 0)
+    commands = answering(monkeypatch, lambda side, command: 0)
     assert bench.main([*WORDS, "--rounds", str(rounds)]) == 0
-    order = rounds_of(asked)
+    order = rounds_of(commands)
     assert order.startswith("BHHBHBBH"[: 2 * rounds])
     assert order.count("B") == order.count("H") == rounds
     if rounds % 4 == 0:  # a steady drift cancels: both sides have the same mean position
-        places = {side: [i for i, one in enumerate(order) if one == side] for side in "BH"}
+        places = {side: [i for i, side_run in enumerate(order) if side_run == side] for side in "BH"}
         assert sum(places["B"]) == sum(places["H"])
 
 
 def test_each_side_has_its_database_and_the_diff_pools_the_rounds(monkeypatch):
-    asked = answering(monkeypatch, lambda side, command: 0)
+    commands = answering(monkeypatch, lambda side, command: 0)
     assert bench.main([*WORDS, "--rounds", "2", "--fail-on", "slower:3%"]) == 0
     used = {
-        side: {value_of(command, "--roofline-db") for one, command in asked if one == side and "pytest" in command}
+        side: {
+            value_of(command, "--roofline-db")
+            for side_run, command in commands
+            if side_run == side and "pytest" in command
+        }
         for side in bench.SIDES
     }
     assert {side: {Path(path).name for path in paths} for side, paths in used.items()} == {
         "base": {"base.db"},
         "head": {"rounds.db"},
     }
-    compared = next(command for _, command in asked if "diff" in command)
+    compared = next(command for _, command in commands if "diff" in command)
     assert compared[5:7] == ["base-0,base-1", "head-0,head-1"]
     assert compared[7:9] == ["--fail-on", "slower:3%"]
-    carried = [Path(command[5]).name for _, command in asked if "import" in command]
+    carried = [Path(command[5]).name for _, command in commands if "import" in command]
     assert carried == ["base-0.json", "base-1.json"]
     assert sorted(path.name for path in Path("out").iterdir()) == ["diff.json", "diff.md", "diff.txt", "result.json"]
 
 
 def test_every_value_stands_behind_its_option(monkeypatch):
     """A word of its own that is an existing path makes pytest look for its rootdir there."""
-    asked = answering(monkeypatch, lambda side, command: 0)
+    commands = answering(monkeypatch, lambda side, command: 0)
     assert (
         bench.main([*WORDS, "--rounds", "2", "--shapes", "shapes.csv", "--hw", "chip.toml", "--formats", "INT4"]) == 0
     )
-    command = next(command for _, command in asked if "pytest" in command)
+    command = next(command for _, command in commands if "pytest" in command)
     ours = [word for word in command if word.startswith("--roofline")]
     assert len(ours) == 7
     assert all("=" in word for word in ours)
@@ -97,17 +101,17 @@ def test_every_value_stands_behind_its_option(monkeypatch):
 
 @pytest.mark.parametrize("text", [None, written_run(0, ["softmax"])], ids=["no run at all", "every case failed"])
 def test_a_round_that_measures_nothing_ends_the_comparison(monkeypatch, text, capsys):
-    asked = answering(
+    commands = answering(
         monkeypatch,
         lambda side, command: 1 if "pytest" in command else 0,
         lambda side, ordinal: text if (side, ordinal) == ("head", 1) else written_run(),
     )
     assert bench.main([*WORDS, "--rounds", "4"]) == 2
-    said = capsys.readouterr().err
-    assert "nothing was measured in head, round 2 of 4" in said
-    assert ("softmax: wrong result" in said) == (text is not None)
-    assert not [command for _, command in asked if "diff" in command]
-    assert rounds_of(asked) == "BHH"
+    error_text = capsys.readouterr().err
+    assert "nothing was measured in head, round 2 of 4" in error_text
+    assert ("softmax: wrong result" in error_text) == (text is not None)
+    assert not [command for _, command in commands if "diff" in command]
+    assert rounds_of(commands) == "BHH"
 
 
 def test_a_case_that_fails_in_the_head_alone_is_named_and_fails_the_comparison(monkeypatch, capsys):
@@ -127,16 +131,16 @@ def test_a_case_that_fails_in_the_head_alone_is_named_and_fails_the_comparison(m
     assert "new\\|case" in page
     result = json.loads(Path("out/result.json").read_text(encoding="utf-8"))
     assert (result["exit_code"], result["fails_in_head_only"]) == (1, ["t.py::new|case"])
-    assert [(one["side"], one["round"]) for one in result["measured"]] == [
+    assert [(measurement["side"], measurement["round"]) for measurement in result["measured"]] == [
         ("base", 1),
         ("head", 1),
         ("head", 2),
         ("base", 2),
     ]
-    said = capsys.readouterr().out
-    assert "order: base head head base" in said
-    assert "something failed in 4 of 4 rounds" in said
-    assert str(Path("out/diff.md").resolve()) in said
+    output = capsys.readouterr().out
+    assert "order: base head head base" in output
+    assert "something failed in 4 of 4 rounds" in output
+    assert str(Path("out/diff.md").resolve()) in output
 
 
 def test_a_round_that_measured_less_than_the_others_is_named(monkeypatch):
@@ -204,16 +208,16 @@ def parsed():
     ],
 )
 def test_exit_codes(monkeypatch, answer, code, capsys):
-    asked = answering(monkeypatch, answer)
+    commands = answering(monkeypatch, answer)
     assert bench.main([*WORDS, "--rounds", "2", "--prepare", "prepare-it --all"]) == code
     if code == 5:
-        assert rounds_of(asked) == ""
+        assert rounds_of(commands) == ""
     if code == 2:
         assert capsys.readouterr().err.startswith("error: ")
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["--rounds", "1"], "2 or more"),
         (["--base", "nowhere"], "is not a folder"),
@@ -223,7 +227,7 @@ def test_exit_codes(monkeypatch, answer, code, capsys):
         (["--fail-on", "slow"], "--fail-on takes slower"),
     ],
 )
-def test_what_cannot_be_meant(words, said, capsys, tmp_path):
+def test_what_cannot_be_meant(words, message, capsys, tmp_path):
     (tmp_path / "head" / "file").write_text("", encoding="utf-8")
     assert bench.main([*WORDS, *words]) == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err

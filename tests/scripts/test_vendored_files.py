@@ -53,7 +53,7 @@ def test_scripts_can_stand_in_a_page_and_need_no_function_constructor():
     for text in scripts():
         assert not re.search(r"</?script|<!--", text, re.IGNORECASE)
         assert not re.search(r"\bnew Function\(|(?<![\w.])eval\(|\r", text)
-    own = scripts()[1]
-    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser", own)
+    script = scripts()[1]
+    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser", script)
     assert script_policy().count("'sha256-") == 2
     assert "Copyright" in scripts()[0][:20_000]

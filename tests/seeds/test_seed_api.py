@@ -33,17 +33,23 @@ def client(tmp_path_factory):
 
 
 def answer(client, line):
-    asked = parsed(line)
-    request = client.request(asked.method, asked.path, headers=asked.headers, content=asked.body)
+    request_parts = parsed(line)
+    request = client.request(
+        request_parts.method, request_parts.path, headers=request_parts.headers, content=request_parts.body
+    )
     assert request.status_code == 200, request.text
     return request.json()
 
 
 def test_recommend_as_printed(client):
     (line,) = curl_lines(SEED_000)
-    found = answer(client, line)
-    assert (found["precision"], found["method"], found["summary"]) == ("INT4", "AWQ", "INT4 (AWQ) 4.0x speedup")
-    assert found["best"]["memory_saved_ratio"] == 0.75
+    document = answer(client, line)
+    assert (document["precision"], document["method"], document["summary"]) == (
+        "INT4",
+        "AWQ",
+        "INT4 (AWQ) 4.0x speedup",
+    )
+    assert document["best"]["memory_saved_ratio"] == 0.75
 
 
 def test_analyze_status_and_hardware_as_printed(client):

@@ -36,11 +36,11 @@ def shown(value: float, digits: int) -> str:
      ("NVFP4", "9.51", "3.53", "3.5"), ("INT4", "8.40", "4.00", "4.0")],
 )  # fmt: skip
 def test_the_decode_table(precision: str, time_us: str, intensity: str, speedup: str) -> None:
-    found = predict_gemv("b10", 4096, 4096, precision)
-    assert shown(found.predicted_time_us, 2) == time_us
-    assert shown(found.arithmetic_intensity, 2) == intensity
-    assert shown(predict_gemv("b10", 4096, 4096, "FP16").time_s / found.time_s, 1) == speedup
-    assert found.bottleneck == "memory"
+    prediction = predict_gemv("b10", 4096, 4096, precision)
+    assert shown(prediction.predicted_time_us, 2) == time_us
+    assert shown(prediction.arithmetic_intensity, 2) == intensity
+    assert shown(predict_gemv("b10", 4096, 4096, "FP16").time_s / prediction.time_s, 1) == speedup
+    assert prediction.bottleneck == "memory"
 
 
 @pytest.mark.parametrize(
@@ -51,14 +51,14 @@ def test_the_decode_table(precision: str, time_us: str, intensity: str, speedup:
 def test_the_prefill_table(
     precision: str, time_us: str, same_format_output: str, fp16_output: str, speedup: str
 ) -> None:
-    found = predict_gemm("b10", 2048, 4096, 4096, precision)
-    assert shown(found.predicted_time_us, 1) == time_us
-    assert shown(found.arithmetic_intensity, 0) == fp16_output  # the formula's text, and our default
+    prediction = predict_gemm("b10", 2048, 4096, 4096, precision)
+    assert shown(prediction.predicted_time_us, 1) == time_us
+    assert shown(prediction.arithmetic_intensity, 0) == fp16_output  # the formula's text, and our default
     same = predict_gemm("b10", 2048, 4096, 4096, precision, output_precision=precision)
     assert shown(same.arithmetic_intensity, 0) == same_format_output  # the table of 001
-    assert same.predicted_time_us == found.predicted_time_us
-    assert shown(predict_gemm("b10", 2048, 4096, 4096).time_s / found.time_s, 1) == speedup
-    assert found.bottleneck == "compute"
+    assert same.predicted_time_us == prediction.predicted_time_us
+    assert shown(predict_gemm("b10", 2048, 4096, 4096).time_s / prediction.time_s, 1) == speedup
+    assert prediction.bottleneck == "compute"
 
 
 @pytest.mark.parametrize(("precision", "critical"), [("FP16", 200), ("FP8", 400), ("NVFP4", 800)])

@@ -77,7 +77,10 @@ def test_fa3_block() -> None:
     fp16 = roofline.predict(1, 32, 4096, 4096, 128, FlashAttentionConfig(version=FlashAttentionVersion.FA3))
     assert dict(fp16.traffic_bytes)["kv"] == 2 * dict(fp8.traffic_bytes)["kv"]  # benefit 1: half the bytes
     assert fp8.peak_flops_per_s == 2 * fp16.peak_flops_per_s  # benefit 2: twice the rate
-    decode = [roofline.predict(1, 32, 1, 4096, 128, one) for one in (FlashAttentionConfig("fa3"), config_fa3)]
+    decode = [
+        roofline.predict(1, 32, 1, 4096, 128, config_given)
+        for config_given in (FlashAttentionConfig("fa3"), config_fa3)
+    ]
     assert decode[0].time_s / decode[1].time_s == pytest.approx(2.0, rel=0.02)
 
 
@@ -140,6 +143,6 @@ def test_the_long_context_cache() -> None:
 
 def test_gb10_runs_fa2() -> None:
     results = compare_fa_versions(1, 32, 4096, 128, "gb10")
-    assert [name for name, found in results.items() if found.available] == ["fa1", "fa2"]
+    assert [name for name, prediction in results.items() if prediction.available] == ["fa1", "fa2"]
     # 275 GFLOP at GB10's dense 118.8 TFLOP/s are 2.3 ms; the document's 29.4 ms is an order of magnitude off.
     assert results["fa2"].time_s == pytest.approx(2.3e-3, rel=0.35)

@@ -32,9 +32,9 @@ class Shape:
     vocabulary: int
 
     def layer(self, rows: int, weights: str) -> OpCost:
-        own = projections(rows, self.hidden, self.heads, self.kv_heads, self.head, a="FP16", b=weights)
+        works = projections(rows, self.hidden, self.heads, self.kv_heads, self.head, a="FP16", b=weights)
         block = ffn(rows, self.hidden, self.ffn, a="FP16", b=weights)
-        return total_cost(work.cost for work in (*own.values(), *block))
+        return total_cost(work.cost for work in (*works.values(), *block))
 
     def weight_bytes(self, weights: str = "FP16") -> float:
         """Weights that a step reads: all layers and the output table."""
@@ -128,16 +128,16 @@ def test_the_feed_forward_block_is_two_thirds_of_a_layer() -> None:
     hidden, tokens = 3 * 1024, 7
     inner = hidden * 8 // 3
     products = [work.cost.total_flops for name, work in ffn_parts(tokens, hidden, inner).items() if name != "silu_mul"]
-    own = [work.cost.total_flops for work in projections(tokens, hidden, 24, 24, 128).values()]
+    flops = [work.cost.total_flops for work in projections(tokens, hidden, 24, 24, 128).values()]
     assert sum(products) == 6 * tokens * hidden * inner == 16 * tokens * hidden**2
-    assert sum(own) == 8 * tokens * hidden**2
-    assert sum(products) / (sum(products) + sum(own)) == pytest.approx(2 / 3)
+    assert sum(flops) == 8 * tokens * hidden**2
+    assert sum(products) / (sum(products) + sum(flops)) == pytest.approx(2 / 3)
 
 
 def test_decode_flops_of_the_projections() -> None:
     def flops(kv_heads: int) -> float:
-        found = projections(1, 4096, 32, kv_heads, 128, a="FP16")
-        return sum(work.cost.total_flops for work in found.values())
+        works = projections(1, 4096, 32, kv_heads, 128, a="FP16")
+        return sum(work.cost.total_flops for work in works.values())
 
     assert flops(32) == 8 * 4096**2 == 134_217_728  # multi-head: the document's count
     assert flops(8) == 2 * (2 * 4096 * 32 * 128 + 2 * 4096 * 1024) == 83_886_080
@@ -154,10 +154,10 @@ def test_full_model_flops_of_a_multi_head_model() -> None:
 
     def flops(batch: int, tokens: int, context: int) -> float:
         rows = batch * tokens
-        own = projections(rows, hidden, heads, heads, head, a="FP16")
+        works = projections(rows, hidden, heads, heads, head, a="FP16")
         block = {name: work for name, work in ffn_parts(rows, hidden, inner, a="FP16").items() if name != "silu_mul"}
         inside = attention(batch, heads, heads, tokens, context, head, q="FP16")
-        layer = sum(work.cost.total_flops for work in (*own.values(), *block.values(), inside))
+        layer = sum(work.cost.total_flops for work in (*works.values(), *block.values(), inside))
         return layers * layer + lm_head(rows, vocabulary, hidden, a="FP16").cost.total_flops
 
     b, s = 3, 2048

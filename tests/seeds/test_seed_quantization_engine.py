@@ -54,7 +54,7 @@ def test_context_aware_selection():
     }  # fmt: skip
 
     # Get recommendation for different scenarios
-    found = []
+    rankings = []
     for phase, seq_len in [("decode", 4096), ("decode", 32768), ("prefill", 2048)]:
         rec = engine.recommend(model, phase=phase, seq_len=seq_len)
 
@@ -63,15 +63,15 @@ def test_context_aware_selection():
         print(f"  FA version: {rec.fa_config.version.value}")
         print(f"  Speedup: {rec.predicted_speedup:.2f}x")
         print(f"  Reason: {rec.reason}")
-        found.append(rec)
-    decode, long, prefill = found
+        rankings.append(rec)
+    decode, long, prefill = rankings
     # "Standard Decode (4K context): nvfp4_blackwell"; "~2.5-3.0x" is less than its bytes give: 16 / 4.5 bits.
     assert decode.config.strategy_name == "nvfp4_blackwell"
     assert decode.predicted_speedup == pytest.approx(3.5, abs=0.1)
     # "Long Context Decode (32K context): hybrid_long_context": nvfp4_blackwell has the same cache, narrower weights and
     # the smaller claimed loss, so nothing speaks for hybrid_long_context at any context.
     assert long.config.strategy_name == "nvfp4_blackwell"
-    (hybrid,) = [one.option for one in long.ranking.excluded if one.key == "hybrid_long_context"]
+    (hybrid,) = [exclusion.option for exclusion in long.ranking.excluded if exclusion.key == "hybrid_long_context"]
     assert long.ranking.choice.estimate.time_s < hybrid.estimate.time_s
     # "KV cache: NVFP4_KV (critical!)", "Memory savings: 60-75%".
     assert long.config.kv_cache_precision == "NVFP4"

@@ -75,16 +75,16 @@ def test_fast_sums_are_asked_for_by_kernels_of_their_own(monkeypatch, name):
     """torchao's FP8 layers pass `use_fast_accum=True`, torch's default is False: other kernels on Hopper, another
     time.
     """
-    asked = []
+    fast_sums = []
     inner = torch.nn.functional.scaled_mm
     monkeypatch.setattr(
-        torch.nn.functional, "scaled_mm", lambda *a, **k: asked.append(k["use_fast_accum"]) or inner(*a, **k)
+        torch.nn.functional, "scaled_mm", lambda *a, **k: fast_sums.append(k["use_fast_accum"]) or inner(*a, **k)
     )
     exact, fast = (next(k for k in CUDA if k.name == wanted) for wanted in (name, f"{name}_fast"))
     for kernel in (exact, fast):
         built = build(kernel)
         built.fn(*built.args)
-    assert asked == [False, True]
+    assert fast_sums == [False, True]
     assert (fast.min_capability, fast.max_capability) == ((8, 9), (9, 9))
     assert (exact.min_capability, exact.max_capability) == ((8, 9), None)
 

@@ -56,9 +56,9 @@ def test_small_products_are_compared_whole_by_hand():
 )
 def test_wrong_shapes_and_numbers_that_are_none_give_nan(bad):
     reference = ProductReference.of(HeldMatrix(torch.ones(2, 2)), HeldMatrix(torch.ones(1, 2)), Rounding())
-    found = reference.deviation(bad)
-    assert math.isnan(found.error)
-    assert not found.is_right
+    deviation = reference.deviation(bad)
+    assert math.isnan(deviation.error)
+    assert not deviation.is_right
 
 
 def test_a_zero_product_accepts_only_zero():

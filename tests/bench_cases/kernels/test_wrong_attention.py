@@ -63,8 +63,8 @@ def attend(sizes, q, k, v, parts):
     hidden = (key < first + parts.first_key) | (key >= last - parts.last_key + parts.more_keys)
     output = []
     for head in range(len(q)):
-        sequence, own = divmod(head, Hq)
-        cache = sequence * Hkv + {"group": own // (Hq // Hkv), "modulo": own % Hkv, "first": 0}[parts.head]
+        sequence, own_head = divmod(head, Hq)
+        cache = sequence * Hkv + {"group": own_head // (Hq // Hkv), "modulo": own_head % Hkv, "first": 0}[parts.head]
         scores = (q[head] @ k[cache].T).to(parts.sums).double() * parts.scale
         scores = scores.masked_fill(hidden, -math.inf)
         largest = scores.amax(dim=1, keepdim=True)
@@ -242,7 +242,7 @@ def test_every_wrong_kernel_is_caught_by_every_kernels_law(kernel, shape):
         )
 
     assert is_caught(right) is False
-    found = {name: caught for name, wrong in WRONG.items() if (caught := is_caught(wrong)) is not None}
+    caught_by_name = {name: caught for name, wrong in WRONG.items() if (caught := is_caught(wrong)) is not None}
     allowed = set(FP8_BLIND) if kernel.q == "FP8_E4M3" else set()
     if kernel.q == "FP8_E4M3" and len(checks) == 1:
         allowed |= COMPILED_BLIND
@@ -252,8 +252,8 @@ def test_every_wrong_kernel_is_caught_by_every_kernels_law(kernel, shape):
         allowed |= {"heads modulo"}
     if shape.query_count == 1:
         allowed |= {"one key too many"}
-    assert {name for name, caught in found.items() if not caught} <= allowed
-    assert len(found) - len(allowed) >= 20
+    assert {name for name, caught in caught_by_name.items() if not caught} <= allowed
+    assert len(caught_by_name) - len(allowed) >= 20
 
 
 def runs_here(kernel):

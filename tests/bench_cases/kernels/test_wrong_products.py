@@ -228,21 +228,21 @@ def operands(kernel):
 
 def verdicts(kernel, compute):
     """Return whether each output is right; None where there is nothing to make wrong."""
-    found = []
+    is_right_by_reference = []
     for is_random, built in operands(kernel):
         output = compute(kernel, built.activation, built.weight)
         if output is None:
             return None
-        found.append(product_reference(kernel, built, is_random=is_random).deviation(output).is_right)
-    return found
+        is_right_by_reference.append(product_reference(kernel, built, is_random=is_random).deviation(output).is_right)
+    return is_right_by_reference
 
 
 @pytest.mark.parametrize("kernel", by_format(), ids=lambda kernel: kernel.key)
 def test_every_wrong_kernel_is_caught_in_every_format(kernel):
     assert all(verdicts(kernel, product))  # the same arithmetic without a fault
-    tried = {name: found for name, wrong in WRONG.items() if (found := verdicts(kernel, wrong)) is not None}
+    tried = {name: verdict for name, wrong in WRONG.items() if (verdict := verdicts(kernel, wrong)) is not None}
     assert len(tried) >= 20
-    assert [name for name, found in tried.items() if all(found)] == []
+    assert [name for name, checks in tried.items() if all(checks)] == []
 
 
 def random_operands(seed):

@@ -49,7 +49,7 @@ def test_formats_keep_and_add_precisions(seeded):
 
 
 @pytest.mark.parametrize(
-    ("device", "asked", "expected"),
+    ("device", "requested", "expected"),
     [
         ("cpu", ("INT4.INT8",), ["INT4.INT8"]),
         ("cpu", ("INT4.FP16",), ["INT4"]),  # any 16-bit activations are the model's own
@@ -61,8 +61,8 @@ def test_formats_keep_and_add_precisions(seeded):
         ("cuda", ("MXFP8_E4M3",), ["MXFP8"]),
     ],
 )
-def test_a_weight_alone_is_the_sets_and_a_pair_is_itself(seeded, device, asked, expected):
-    cases = model_cases(seeded, device, "quick", formats=asked)
+def test_a_weight_alone_is_the_sets_and_a_pair_is_itself(seeded, device, requested, expected):
+    cases = model_cases(seeded, device, "quick", formats=requested)
     assert list(dict.fromkeys(case.precision for case in cases)) == expected
 
 
@@ -96,7 +96,7 @@ def test_a_plan_and_a_method_are_part_of_the_kernels_name(seeded, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("[1]", "must be a JSON object"),
         ("{}", "must be a JSON object"),
@@ -105,10 +105,10 @@ def test_a_plan_and_a_method_are_part_of_the_kernels_name(seeded, tmp_path):
         ('{"ffn": "INT5"}', "INT5"),
     ],
 )
-def test_a_plan_that_cannot_be_read_is_one_line(seeded, tmp_path, text, said):
+def test_a_plan_that_cannot_be_read_is_one_line(seeded, tmp_path, text, message):
     path = tmp_path / "plan.json"
     path.write_text(text)
-    with pytest.raises(RooflineError, match=said) as caught:
+    with pytest.raises(RooflineError, match=message) as caught:
         model_cases(seeded, "cpu", "quick", plan_paths=(path,))
     assert len(str(caught.value).splitlines()) == 1
 

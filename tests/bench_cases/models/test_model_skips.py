@@ -40,16 +40,16 @@ def cases(batch, context):
 
 
 @pytest.mark.parametrize(
-    ("batch", "context", "phase", "said"),
+    ("batch", "context", "phase", "message"),
     [
         (1, 513, "decode", "context 513 is more than seeded-llama-1m declares"),
         (1, 513, "prefill", "context 513 is more than"),
         (999_999_999, 512, "prefill", "from 1 to 1,000,000,000"),
     ],
 )
-def test_sizes_that_the_model_or_a_kernel_has_not_are_declared_with_the_reason(batch, context, phase, said):
+def test_sizes_that_the_model_or_a_kernel_has_not_are_declared_with_the_reason(batch, context, phase, message):
     roofline = Roofline()
-    with pytest.raises(pytest.skip.Exception, match=said):
+    with pytest.raises(pytest.skip.Exception, match=message):
         measure_model(roofline, cases(batch, context)[phase])
     assert roofline.declared.work is None
 

@@ -27,7 +27,7 @@ def plan_file(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ('{"ffn": "INT4", "ffn": "INT8"}', "'ffn' is given twice"),
         ('{"zzz": "INT4"}', "'zzz' matches no layer of seeded-llama-1m"),
@@ -41,10 +41,10 @@ def plan_file(tmp_path):
         ("[" * 100_000, "nested too deeply"),
     ],
 )
-def test_a_slip_is_one_line_with_file_and_key(plan_file, text, said):
+def test_a_slip_is_one_line_with_file_and_key(plan_file, text, message):
     with pytest.raises(DefinitionError) as caught:
         read_plan(plan_file(text), SEEDED)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert "plan.json" in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1
 

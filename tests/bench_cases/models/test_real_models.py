@@ -59,15 +59,15 @@ def test_a_folder_of_a_quantised_model(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("nobody/no-such-model-here", "cannot load model 'nobody/no-such-model-here' as a hub id"),
         ("/no/such/folder", "no such folder: /no/such/folder"),
         ("seeded-llama-1mm", "Did you mean seeded-llama-1m"),
     ],
 )
-def test_models_that_cannot_be_loaded_offline(name, said):
-    with pytest.raises(UnsupportedError, match=said) as caught:
+def test_models_that_cannot_be_loaded_offline(name, message):
+    with pytest.raises(UnsupportedError, match=message) as caught:
         load_model(name, is_offline=True)
     assert "\n" not in str(caught.value)
     assert "seeded-llama-156m" in str(caught.value)
@@ -75,10 +75,10 @@ def test_models_that_cannot_be_loaded_offline(name, said):
 
 def test_a_hub_that_does_not_answer_is_not_waited_for(monkeypatch):
     """Its client would try for half a minute; the local cache is all that is left to look at."""
-    asked = []
+    connections = []
 
     def refuse(address, timeout):
-        asked.append((address, timeout))
+        connections.append((address, timeout))
         raise OSError("no route")
 
     for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
@@ -87,7 +87,7 @@ def test_a_hub_that_does_not_answer_is_not_waited_for(monkeypatch):
     monkeypatch.setattr("socket.create_connection", refuse)
     with pytest.raises(UnsupportedError, match="neither in the local cache nor reachable"):
         load_model("nobody/no-such-model-here")
-    assert asked == [(("mirror.example", 443), 3.0)]
+    assert connections == [(("mirror.example", 443), 3.0)]
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +113,7 @@ def damaged(saved, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("config", "said"),
+    ("config", "message"),
     [
         ({"num_hidden_layers": 5}, r"27 weights are missing, such as model\.layers\.2\.input_layernorm\.weight"),
         (
@@ -123,8 +123,8 @@ def damaged(saved, tmp_path):
         ({"architectures": ["BertModel"], "model_type": "bert"}, "weights are missing"),
     ],
 )
-def test_no_weight_is_ever_drawn_at_random(damaged, config, said):
-    with pytest.raises(UnsupportedError, match=said) as caught:
+def test_no_weight_is_ever_drawn_at_random(damaged, config, message):
+    with pytest.raises(UnsupportedError, match=message) as caught:
         load_model(damaged(config))
     assert "\n" not in str(caught.value)
 

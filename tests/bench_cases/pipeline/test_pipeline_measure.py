@@ -94,9 +94,9 @@ def test_the_command_selects_the_pair_and_its_limits_grow_with_the_model(tmp_pat
 def test_pytest_collects_exactly_the_two_cases(tmp_path):
     command = measure_command(request(tmp_path, processes_count=1), tmp_path / "out.json")
     code = run_pytest([*command, "--collect-only", "-q"], tmp_path / "log", timeout_s=120)
-    said = (tmp_path / "log").read_text()
-    assert code == 0, said
-    assert said.count("test_model_quant[") == 2
+    log = (tmp_path / "log").read_text()
+    assert code == 0, log
+    assert log.count("test_model_quant[") == 2
 
 
 # --- the export
@@ -156,14 +156,14 @@ def test_a_case_that_was_not_measured_says_why():
 
 
 def test_an_export_of_another_form_is_a_failure_with_its_reason(tmp_path, monkeypatch):
-    asked = request(tmp_path)
+    question = request(tmp_path)
 
     def writes(command, log, *, timeout_s):
         (tmp_path / "INT4.json").write_text(json.dumps({"records": [{"status": "measured"}], "run": {}}))
         return 0
 
     monkeypatch.setattr("bench_cases.pipeline.measure.run_pytest", writes)
-    pair = measure_pair(asked)
+    pair = measure_pair(question)
     assert pair.candidate.status == "failed"
     assert "not reached" in pair.candidate.reason or "export unreadable" in pair.candidate.reason
 

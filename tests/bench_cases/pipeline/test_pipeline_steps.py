@@ -235,7 +235,7 @@ def test_a_quantised_model_is_no_start(tmp_path, finished):
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ({"model": "/no/such/folder"}, "no such folder"),
         ({"model": "seeded-llama-1mm"}, "Did you mean seeded-llama-1m"),
@@ -255,11 +255,11 @@ def test_a_quantised_model_is_no_start(tmp_path, finished):
         ({"text": "/no/such/text"}, "is not a file"),
     ],
 )
-def test_wrong_input_is_one_line(tmp_path, monkeypatch, given, said):
+def test_wrong_input_is_one_line(tmp_path, monkeypatch, given, message):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setattr("bench_cases.models.sources._hub_answers", lambda: False)
     wanted = {"model": MODEL, "output": tmp_path / "out", "seams": seams(FakeMeasure({})), **given}
-    with pytest.raises(RooflineError, match=said) as caught:
+    with pytest.raises(RooflineError, match=message) as caught:
         run_pipeline(**wanted)
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 900

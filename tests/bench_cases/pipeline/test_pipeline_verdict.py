@@ -57,8 +57,8 @@ def three(time_s: float, **fields) -> MeasuredCase:
 
 
 def test_the_speedup_pairs_processes_and_its_interval_holds_their_spread():
-    base, own = measured("BF16", 1.0, 2.0, 4.0), measured("INT4", 0.5, 1.0, 2.0)
-    speedup = measured_speedup(base, own)
+    base, option = measured("BF16", 1.0, 2.0, 4.0), measured("INT4", 0.5, 1.0, 2.0)
+    speedup = measured_speedup(base, option)
     assert speedup.value == pytest.approx(2.0)  # the machine doubled its time twice, the ratio stayed
     inside = math.exp(math.hypot(*[math.hypot(*[math.log(1 / 0.99)] * 2)] * 3) / 3)
     assert speedup.high_value == pytest.approx(2 * inside)
@@ -70,8 +70,8 @@ def test_the_speedup_pairs_processes_and_its_interval_holds_their_spread():
 
 
 def test_only_processes_that_measured_both_count():
-    base, own = measured("BF16", 1.0, 1.0), measured("INT4", 0.5, 0.5, 99.0)
-    assert measured_speedup(base, own).processes_count == 2
+    base, option = measured("BF16", 1.0, 1.0), measured("INT4", 0.5, 0.5, 99.0)
+    assert measured_speedup(base, option).processes_count == 2
     assert measured_speedup(base, MeasuredCase("INT4", "failed", "out of memory")) is None
 
 
@@ -85,8 +85,8 @@ def test_one_process_has_the_intervals_of_its_medians_and_few_samples_have_none(
 
 @given(st.lists(st.tuples(st.floats(1e-5, 10), st.floats(1e-5, 10)), min_size=1, max_size=5), st.floats(1e-4, 0.5))
 def test_laws_of_the_speedup(pairs, spread):
-    base, own = (measured("x", *[pair[side] for pair in pairs], spread=spread) for side in (0, 1))
-    there, back = measured_speedup(base, own), measured_speedup(own, base)
+    base, option = (measured("x", *[pair[side] for pair in pairs], spread=spread) for side in (0, 1))
+    there, back = measured_speedup(base, option), measured_speedup(option, base)
     assert there.value * back.value == pytest.approx(1)
     assert there.low_value * back.high_value == pytest.approx(1)
     assert there.low_value <= there.value <= there.high_value
@@ -186,9 +186,9 @@ def promised(ideal_ms: float | None, expected_ms: float | None, host_ms: float |
     return candidate("INT4", ideal_s=times[0], expected_s=times[1], host_s=times[2])
 
 
-def said_of(own: Option, base: Option, case: MeasuredCase, wide: MeasuredCase | None = None) -> str:
+def said_of(option: Option, base: Option, case: MeasuredCase, wide: MeasuredCase | None = None) -> str:
     (judged,) = verdict_of(INT4=case, base=wide).judged
-    return prediction_sentence(replace(judged, option=own), base, "BF16")
+    return prediction_sentence(replace(judged, option=option), base, "BF16")
 
 
 def test_both_speedups_stand_in_one_sentence_with_where_the_difference_went():
@@ -245,8 +245,8 @@ def test_an_encoder_loses_ranks_and_no_perplexity():
     )
     assert encoder.loss_pct.value == pytest.approx(3)
     assert (encoder.loss_pct.low_value, encoder.loss_pct.high_value) == (pytest.approx(2), pytest.approx(4))
-    said = quality_sentence(three(1, quality=encoder), PipelineLimits(loss_pct=2), is_seeded=False)
-    assert "embeddings' cosine 0.99 [0.98, 0.995]" in said
-    assert "87.5 % keep their nearest neighbour on 2,048 tokens of a text" in said
-    assert said.endswith("quality not kept: 3 [2, 4] % lost, 2 % allowed")
-    assert "KL" not in said
+    sentence = quality_sentence(three(1, quality=encoder), PipelineLimits(loss_pct=2), is_seeded=False)
+    assert "embeddings' cosine 0.99 [0.98, 0.995]" in sentence
+    assert "87.5 % keep their nearest neighbour on 2,048 tokens of a text" in sentence
+    assert sentence.endswith("quality not kept: 3 [2, 4] % lost, 2 % allowed")
+    assert "KL" not in sentence

@@ -121,7 +121,7 @@ def test_batches_and_padding_change_nothing(encoder):
 
 
 @pytest.mark.parametrize(
-    ("sentences", "options", "error", "said"),
+    ("sentences", "options", "error", "message"),
     [
         (SENTENCES[:3], {}, InvalidValueError, "3 sentences are too few"),
         (["a", "", "b", "c"], {}, InvalidValueError, "a sentence is empty"),
@@ -130,8 +130,8 @@ def test_batches_and_padding_change_nothing(encoder):
         (SENTENCES, {"batch_sentences": 0}, InvalidValueError, "batch_sentences"),
     ],
 )
-def test_bad_input_is_one_line(encoder, sentences, options, error, said):
-    with pytest.raises(error, match=said):
+def test_bad_input_is_one_line(encoder, sentences, options, error, message):
+    with pytest.raises(error, match=message):
         compare_embeddings(encoder, encoder, sentences, ByteTokenizer(), **options)
 
 

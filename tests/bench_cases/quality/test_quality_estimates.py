@@ -87,13 +87,13 @@ def test_the_same_rows_give_the_same_interval():
 
 
 @pytest.mark.parametrize(
-    ("tops", "bottoms", "said"),
+    ("tops", "bottoms", "message"),
     [
         ([math.nan, 1.0], [1.0, 1.0], "NaN"),
         ([math.inf, 1.0], [1.0, 1.0], "infinite"),
         ([0.0], [0.0], "nothing to divide"),
     ],
 )
-def test_what_has_no_figure_is_an_error(tops, bottoms, said):
-    with pytest.raises(InvalidValueError, match=said):
+def test_what_has_no_figure_is_an_error(tops, bottoms, message):
+    with pytest.raises(InvalidValueError, match=message):
         estimate(tops, bottoms)

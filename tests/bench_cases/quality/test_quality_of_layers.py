@@ -147,7 +147,7 @@ def test_a_layer_that_gives_zero_has_no_relative_error():
 
 
 @pytest.mark.parametrize(
-    ("change", "formats", "error", "said"),
+    ("change", "formats", "error", "message"),
     [
         (lambda model: model[0].weight.data.fill_(math.nan), ["INT8"], InvalidValueError, "NaN or infinity"),
         (lambda model: model[0].weight.data[0].fill_(math.inf), ["INT8"], InvalidValueError, "NaN or infinity"),
@@ -158,10 +158,10 @@ def test_a_layer_that_gives_zero_has_no_relative_error():
     ],
 )
 @pytest.mark.filterwarnings("ignore:Initializing zero-element")
-def test_models_that_cannot_be_measured(change, formats, error, said):
+def test_models_that_cannot_be_measured(change, formats, error, message):
     model = nn.Sequential(nn.Linear(8, 8), nn.Tanh())
     change(model)
-    with pytest.raises(error, match=said) as caught:
+    with pytest.raises(error, match=message) as caught:
         weight_quality(model, formats)
     assert "\n" not in str(caught.value)
 

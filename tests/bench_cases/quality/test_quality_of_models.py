@@ -172,21 +172,21 @@ def _nan_model():
 
 
 @pytest.mark.parametrize(
-    ("other", "said"),
+    ("other", "message"),
     [
         (lambda: table(17), "vocabularies differ: 16 and 17"),
         (_nan_model, "logits of the quantised model hold NaN"),
         (lambda: nn.Embedding(16, 16), None),
     ],
 )
-def test_models_that_cannot_be_compared(other, said, untouched):
+def test_models_that_cannot_be_compared(other, message, untouched):
     windows = synthetic_windows(16, windows_count=4, window_elems=20)
     reference, quantized = table().train(), other().train()
     with untouched(reference, quantized):
-        if said is None:  # any module that gives logits per token will do
+        if message is None:  # any module that gives logits per token will do
             assert compare_models(reference, quantized, windows).kl.value > 0
             return
-        with pytest.raises(InvalidValueError, match=said) as caught:
+        with pytest.raises(InvalidValueError, match=message) as caught:
             compare_models(reference, quantized, windows)
     assert "\n" not in str(caught.value)
 

@@ -181,7 +181,7 @@ def test_a_random_ranking_does_not_beat_chance():
 
 
 @pytest.mark.parametrize(
-    ("scores", "measured", "said"),
+    ("scores", "measured", "message"),
     [
         ({"a": 1.0, "b": 2.0}, {"a": 1.0, "b": 2.0}, "too few"),
         ({"a": 1.0}, {"b": 1.0}, "different items, such as a, b"),
@@ -189,6 +189,6 @@ def test_a_random_ranking_does_not_beat_chance():
         (dict(zip("abcd", [1, 2, 3, math.nan], strict=True)), dict.fromkeys("abcd", 1.0), "finite"),
     ],
 )
-def test_rankings_that_mean_nothing(scores, measured, said):
-    with pytest.raises(InvalidValueError, match=said):
+def test_rankings_that_mean_nothing(scores, measured, message):
+    with pytest.raises(InvalidValueError, match=message):
         check_ranking(scores, measured)

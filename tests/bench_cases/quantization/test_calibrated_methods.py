@@ -99,15 +99,15 @@ def test_methods_and_precisions_that_do_not_meet(small_llama, token_ids):
 
 
 @pytest.mark.parametrize(
-    ("method", "error", "said"),
+    ("method", "error", "message"),
     [
         ("AWQ", InvalidValueError, "needs calibration="),
         ("GPTQ", UnsupportedError, "GPTQ runs on CUDA only"),
         ("SmoothQuant", InvalidValueError, "unknown method 'SmoothQuant'. Known: round-to-nearest, AWQ, HQQ"),
     ],
 )
-def test_methods_that_cannot_run(small_llama, method, error, said):
-    with pytest.raises(error, match=said):
+def test_methods_that_cannot_run(small_llama, method, error, message):
+    with pytest.raises(error, match=message):
         apply_quantization(small_llama, "INT4", method=method)
 
 

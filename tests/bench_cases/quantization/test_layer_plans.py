@@ -47,7 +47,7 @@ def test_the_strongest_key_wins(small_llama):
 
 
 @pytest.mark.parametrize(
-    ("key", "said"),
+    ("key", "message"),
     [
         ("model.layers.0.mlp.up_prj", r"Did you mean model\.layers\.0\.mlp\.up_proj"),
         ("router", "matches none of the 15 Linear layers"),
@@ -55,10 +55,10 @@ def test_the_strongest_key_wins(small_llama):
         ("re:q_proj", "matches none"),  # torchao matches whole names
     ],
 )
-def test_keys_that_reach_nothing(small_llama, key, said):
-    with pytest.raises(InvalidValueError, match=said):
+def test_keys_that_reach_nothing(small_llama, key, message):
+    with pytest.raises(InvalidValueError, match=message):
         apply_plan(small_llama, {key: "INT8"})
-    with pytest.raises(InvalidValueError, match=said):
+    with pytest.raises(InvalidValueError, match=message):
         apply_plan(small_llama, {"*": "INT8"}, exclude=[key])
 
 

@@ -117,7 +117,7 @@ def test_a_bias_with_nan_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("calibration", "said"),
+    ("calibration", "message"),
     [
         ([torch.full((4, 64), float("nan")).bfloat16()], "gives NaN or infinity at the input of 0"),
         ([torch.full((4, 64), float("inf")).bfloat16()], "gives NaN or infinity at the input of 0"),
@@ -126,10 +126,10 @@ def test_a_bias_with_nan_is_refused():
         (5, "calibration must be a list of token batches, got int"),
     ],
 )
-def test_bad_calibration_data(calibration, said):
+def test_bad_calibration_data(calibration, message):
     model = layer_of(drawn(64, 64))
     weight = model[0].weight
-    with pytest.raises(InvalidValueError, match=said) as caught:
+    with pytest.raises(InvalidValueError, match=message) as caught:
         apply_quantization(model, "INT4", method="AWQ", calibration=calibration)
     assert "\n" not in str(caught.value)
     assert model[0].weight is weight

@@ -44,7 +44,7 @@ def build(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "quantized_count", "kept", "roles"),
+    ("name", "quantized_count", "wide_names", "roles"),
     [
         ("bert", 7, set(), {"qkv_proj", "o_proj", "ffn", None}),  # None: the pooler
         ("opt", 6, {"lm_head"}, {"qkv_proj", "o_proj", "ffn", "lm_head"}),
@@ -52,7 +52,7 @@ def build(name):
         ("gpt2", 0, {"lm_head"}, {"lm_head"}),
     ],
 )
-def test_architectures(name, quantized_count, kept, roles, tmp_path):
+def test_architectures(name, quantized_count, wide_names, roles, tmp_path):
     model = build(name)
     ids = torch.arange(12).reshape(1, 12)
     with torch.no_grad():
@@ -61,7 +61,7 @@ def test_architectures(name, quantized_count, kept, roles, tmp_path):
         output = model(ids)[0].float()
     assert len(result.quantized) == quantized_count
     assert bool(result) == (quantized_count > 0)
-    assert {layer.name for layer in result.fallbacks} == kept
+    assert {layer.name for layer in result.fallbacks} == wide_names
     assert {layer_role(layer.name) for layer in result.layers} == roles
     assert ((output - reference).norm() / reference.norm()).item() < 0.3
     loaded = load_quantized(save_quantized(model, tmp_path / "m", result))

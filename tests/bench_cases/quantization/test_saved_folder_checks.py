@@ -52,11 +52,11 @@ def change_weights(folder, change):
     change_report(folder, **{CHECKSUM_KEY: ...})
 
 
-def assert_refused(folder, kind, said, **options):
+def assert_refused(folder, kind, message, **options):
     """Loading fails in one line, and a model given to be filled keeps every tensor."""
     for model in (None, seeded_llama("seeded-llama-1m")):
         before = {} if model is None else dict(model.named_parameters()) | dict(model.named_buffers())
-        with pytest.raises(kind, match=said) as caught:
+        with pytest.raises(kind, match=message) as caught:
             load_quantized(folder, model=model, **options)
         assert "\n" not in str(caught.value)
         if model is not None:
@@ -99,7 +99,7 @@ def test_a_folder_without_a_checksum_still_loads(saved, folder, token_ids):
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "kind", "said"),
+    ("name", "value", "kind", "message"),
     [
         (NORM, torch.full((128,), float("nan")).bfloat16(), DefinitionError, "norm.weight holds NaN or infinity"),
         (NORM, torch.zeros(128, dtype=torch.complex64), InvalidValueError, "norm.weight is complex64, the model has"),
@@ -108,17 +108,17 @@ def test_a_folder_without_a_checksum_still_loads(saved, folder, token_ids):
         (INT4_LAYER, torch.zeros(256, 128).bfloat16(), DefinitionError, r"up_proj should be INT4, Int4OpaqueTensor"),
     ],
 )
-def test_tensors_that_are_not_what_was_saved(folder, name, value, kind, said):
+def test_tensors_that_are_not_what_was_saved(folder, name, value, kind, message):
     def change(state):
         assert state[name].shape[-1] == value.shape[-1]
         state[name] = value
 
     change_weights(folder, change)
-    assert_refused(folder, kind, said)
+    assert_refused(folder, kind, message)
 
 
 @pytest.mark.parametrize(
-    ("entries", "said"),
+    ("entries", "message"),
     [
         ({"packed_for": ...}, "packed_for 'None'"),
         ({"packed_for": "martian"}, "packed_for 'martian'"),
@@ -128,9 +128,9 @@ def test_tensors_that_are_not_what_was_saved(folder, name, value, kind, said):
         ({"folder_version": True}, "folder_version True"),
     ],
 )
-def test_reports_that_say_nothing_known(folder, entries, said):
+def test_reports_that_say_nothing_known(folder, entries, message):
     change_report(folder, **entries)
-    assert_refused(folder, DefinitionError, said)
+    assert_refused(folder, DefinitionError, message)
 
 
 def test_weights_that_stumble_torchs_readers(folder):

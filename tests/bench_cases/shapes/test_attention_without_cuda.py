@@ -44,9 +44,9 @@ def test_kernels_made_of_portable_calls_are_right(kernel, name):
     _, made, reference = built(kernel, name)
     with made.settings():
         assert made.refusal() is None
-        found = reference.deviation(made.fn(*made.args))
-        assert reference.deviation(made.fn(*copy_of(made.args))) == found
-    assert found.is_right
+        deviation = reference.deviation(made.fn(*made.args))
+        assert reference.deviation(made.fn(*copy_of(made.args))) == deviation
+    assert deviation.is_right
 
 
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
@@ -80,9 +80,9 @@ def test_flex_in_fp8_gets_the_scales_as_constants_and_its_result_means_attention
     rounds = True
     rounded = made.fn(*copy_of(made.args))
     assert copy_of(made.args)[2].stride() == v.stride()
-    found = attention_deviation(made, reference, rounded)
-    assert found.is_right
-    assert found.error > 1e-3
+    deviation = attention_deviation(made, reference, rounded)
+    assert deviation.is_right
+    assert deviation.error > 1e-3
     assert not attention_deviation(made, reference, rounded.roll(1, dims=1)).is_right
     rounds = False
     meant = made.fn(*made.args) * made.v.tensor_scale

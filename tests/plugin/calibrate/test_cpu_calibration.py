@@ -172,14 +172,14 @@ def test_the_expected_time_of_a_cpu_adds_the_fixed_costs(measures):
 
 def test_ceilings_are_measured_once_and_then_read(measures):
     calls = measures(READINGS)
-    said = []
-    first = cpu_device(MACHINE, said.append)
-    second = cpu_device(MACHINE, said.append)
+    messages = []
+    first = cpu_device(MACHINE, messages.append)
+    second = cpu_device(MACHINE, messages.append)
     assert first == second == cached_cpu_device(MACHINE)
     assert len(calls) == 1
     assert calls[0][:2] == (32 << 20, 12.0)
-    assert said[0] == short_text(finding("measuring-ceilings", budget_s=12.0))
-    cpu_device(MACHINE, said.append, refresh=True, budget_s=40, with_scaling=True)
+    assert messages[0] == short_text(finding("measuring-ceilings", budget_s=12.0))
+    cpu_device(MACHINE, messages.append, refresh=True, budget_s=40, with_scaling=True)
     assert calls[1][1] == 40
     assert calls[1][2]["with_scaling"] is True
 
@@ -248,17 +248,17 @@ def test_a_ceiling_is_the_best_ever_seen_until_it_is_forgotten(measures, monkeyp
     worse = replace(READINGS, dram={"copy": rate(30e9)}, cache={}, peaks=flops(FP32=300e9, BF16=10e9))
     measures(READINGS, worse)
     monkeypatch.setattr(calibration.LoadWatch, "flags", lambda self: ("contended",))
-    said = []
-    cpu_device(MACHINE, said.append)
-    assert said[-1] == advice_text(finding("ceilings-disturbed", disturbed_by=("contended",)))
+    messages = []
+    cpu_device(MACHINE, messages.append)
+    assert messages[-1] == advice_text(finding("ceilings-disturbed", disturbed_by=("contended",)))
     assert doubt_of_ideals(cached_cpu_device(MACHINE)).code == "ceilings-contended"  # and it is still known later
-    both = cpu_device(MACHINE, said.append, refresh=True)
+    both = cpu_device(MACHINE, messages.append, refresh=True)
     assert (both.bandwidth.value, both.levels[0].bandwidth.value) == (60e9, 180e9)
     assert both.bandwidth.note.endswith("sum")
     assert (both.peak_flops_per_s("FP32"), both.peak_flops_per_s("BF16")) == (300e9, 440e9)
-    assert cpu_device(MACHINE, said.append, refresh=True, forget=True).bandwidth.value == 30e9
+    assert cpu_device(MACHINE, messages.append, refresh=True, forget=True).bandwidth.value == 30e9
     monkeypatch.setattr(calibration.LoadWatch, "flags", lambda self: ())
-    assert doubt_of_ideals(cpu_device(MACHINE, said.append, refresh=True)) is None  # one quiet look is enough
+    assert doubt_of_ideals(cpu_device(MACHINE, messages.append, refresh=True)) is None  # one quiet look is enough
 
 
 def test_typical_values_are_the_newest_unless_that_measuring_was_busy(measures, monkeypatch):
@@ -308,8 +308,8 @@ def test_the_micro_kernels_run_and_give_consistent_constants(monkeypatch):
     torch = pytest.importorskip("torch")
     monkeypatch.setattr(ceilings, "MATRIX_SIZES", (64, 96))
     threads = torch.get_num_threads()
-    said = []
-    readings = measure_cpu_ceilings(1 << 20, said.append, 0.5, free_bytes=8 << 20, with_scaling=True)
+    messages = []
+    readings = measure_cpu_ceilings(1 << 20, messages.append, 0.5, free_bytes=8 << 20, with_scaling=True)
     assert torch.get_num_threads() == threads
     assert set(readings.dram) == {"read", "copy", "triad", "write"}
     assert readings.dram["read"].kernel in ("dot", "sum", "mv", "mv-fp16")
@@ -317,7 +317,7 @@ def test_the_micro_kernels_run_and_give_consistent_constants(monkeypatch):
     assert "call" in readings.floors
     assert "BF16>FP32" in readings.casts
     assert set(readings.scaling) >= {"1", str(threads)}
-    assert len(said) >= 6
+    assert len(messages) >= 6
     tables = (readings.dram, readings.peaks, readings.floors, readings.casts, readings.scaling)
     constants = [constant for table in tables for constant in table.values()]
     assert all(constant.repetition_count >= 1 for constant in constants)
@@ -367,8 +367,8 @@ def no_driver(monkeypatch):
 
 def test_a_gpu_keeps_its_datasheet_and_gains_what_it_reaches(no_driver):
     chip = get_hardware("gb10")
-    said = []
-    device = gpu_calibration.gpu_device(GB10, chip, said.append, measure=lambda report, budget_s: gpu_readings())
+    messages = []
+    device = gpu_calibration.gpu_device(GB10, chip, messages.append, measure=lambda report, budget_s: gpu_readings())
     assert device.bandwidth == chip.bandwidth
     assert device.path("BF16").dense == chip.path("BF16").dense
     assert (device.path("BF16").achieved.status, device.bandwidth_achieved.status) == ("measured-here", "measured-here")
@@ -412,15 +412,15 @@ def test_a_shared_gpu_is_doubted_and_the_best_is_kept(monkeypatch):
             return 2
 
     monkeypatch.setattr(gpu_calibration, "open_nvml_device", lambda: (Busy(), None))
-    chip, said = get_hardware("gb10"), []
-    first = gpu_calibration.gpu_device(GB10, chip, said.append, measure=lambda *_: gpu_readings())
+    chip, messages = get_hardware("gb10"), []
+    first = gpu_calibration.gpu_device(GB10, chip, messages.append, measure=lambda *_: gpu_readings())
     assert first.calibration.disturbed_by == ("shared-device",)
-    assert said[-1] == advice_text(finding("ceilings-disturbed", disturbed_by=("shared-device",)))
+    assert messages[-1] == advice_text(finding("ceilings-disturbed", disturbed_by=("shared-device",)))
     assert calibration_note(first).endswith("(driver 580.142, torch 2.13.0+cu130)")
     assert "gpu_uuid" not in first.calibration.conditions
-    second = gpu_calibration.gpu_device(GB10, chip, said.append, measure=lambda *_: gpu_readings(read=100e9))
+    second = gpu_calibration.gpu_device(GB10, chip, messages.append, measure=lambda *_: gpu_readings(read=100e9))
     assert second.calibration.dram["read"].best_value == first.calibration.dram["read"].best_value
     third = gpu_calibration.gpu_device(
-        GB10, chip, said.append, forget=True, measure=lambda *_: gpu_readings(read=100e9)
+        GB10, chip, messages.append, forget=True, measure=lambda *_: gpu_readings(read=100e9)
     )
     assert third.calibration.dram["read"].best_value == pytest.approx(101e9)

@@ -156,7 +156,7 @@ def test_an_error_without_words_is_no_device_error():
 
 
 @pytest.mark.parametrize(
-    ("visible", "count", "found"),
+    ("visible", "count", "ordinals"),
     [
         (None, 3, ["0", "1", "2"]),
         ("1,3", 4, ["1", "3"]),
@@ -170,8 +170,8 @@ def test_an_error_without_words_is_no_device_error():
         (None, 0, []),
     ],
 )
-def test_visible_devices_are_the_drivers(visible, count, found):
-    assert visible_devices({} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}, count) == found
+def test_visible_devices_are_the_drivers(visible, count, ordinals):
+    assert visible_devices({} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}, count) == ordinals
 
 
 def worker_environment(number, workers=2, **more):
@@ -185,16 +185,16 @@ def no_cuda_yet(monkeypatch):
 
 @pytest.mark.usefixtures("no_cuda_yet")
 @pytest.mark.parametrize(
-    ("visible", "own"),
+    ("visible", "expected"),
     [(None, ["0", "1"]), ("3,1", ["3", "1"]), ("GPU-aa,GPU-bb,GPU-cc", ["GPU-aa", "GPU-bb"]), ("2", ["2", "2"])],
 )
-def test_each_worker_owns_one_device(visible, own):
+def test_each_worker_owns_one_device(visible, expected):
     devices = []
     for number in range(2):
         environ = worker_environment(number, **({} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}))
         assert claim_device(environ, count=4) == environ["CUDA_VISIBLE_DEVICES"]
         devices.append(environ["CUDA_VISIBLE_DEVICES"])
-    assert devices == own
+    assert devices == expected
 
 
 @pytest.mark.usefixtures("no_cuda_yet")

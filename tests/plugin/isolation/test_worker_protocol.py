@@ -119,21 +119,21 @@ def test_the_main_thread_is_the_last_one_that_faulthandler_writes():
 
 
 @pytest.mark.parametrize(
-    ("kills_before", "kills_after", "said"),
+    ("kills_before", "kills_after", "cause"),
     [
         (3, 4, "killed by SIGKILL: out of memory"),
         (3, 3, "killed by SIGKILL from outside (memory did not run out)"),
         (None, None, "killed by SIGKILL: out of memory?"),
     ],
 )
-def test_a_kill_for_memory_is_told_from_another_one(monkeypatch, tmp_path, kills_before, kills_after, said):
+def test_a_kill_for_memory_is_told_from_another_one(monkeypatch, tmp_path, kills_before, kills_after, cause):
     monkeypatch.setattr(worker_process, "oom_kill_count", lambda: kills_before)
     environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     worker = WorkerProcess.start(["--version"], tmp_path, 1, False, environment)
     worker.process.send_signal(signal.SIGKILL)
     monkeypatch.setattr(worker_process, "oom_kill_count", lambda: kills_after)
     worker.process.wait()
-    assert worker.end() == said
+    assert worker.end() == cause
     worker.kill()
     worker.kill()  # a second time does no harm
 

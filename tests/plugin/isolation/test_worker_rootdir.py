@@ -76,6 +76,6 @@ def test_what_the_user_wrote_comes_last_and_the_ini_file_is_the_one_that_was_rea
 
 def test_the_same_rootdir_is_not_blamed():
     assert "differs between the two" in why_not_collected(config(), "/suite/kernels")
-    said = why_not_collected(config(), "/suite")
-    assert "rootdir /suite instead of /suite/kernels" in said
-    assert "\n" not in said
+    reason = why_not_collected(config(), "/suite")
+    assert "rootdir /suite instead of /suite/kernels" in reason
+    assert "\n" not in reason

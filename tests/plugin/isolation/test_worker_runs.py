@@ -214,17 +214,17 @@ def test_passes_are_listed_by_collection_and_not_added_where_nothing_is_measured
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (("--roofline-isolate", "none"), "ERROR: --roofline-processes measures in worker processes*"),
         (("--pdb",), "ERROR: --roofline-processes measures in worker processes, which --pdb rules out"),
         (("-n", "2"), "ERROR: --roofline-processes measures in fresh processes of one pytest*leave out -n"),
     ],
 )
-def test_processes_and_what_rules_them_out(suite, options, said):
+def test_processes_and_what_rules_them_out(suite, options, message):
     result = suite.runpytest_subprocess(*SIMULATED, "--roofline-processes", "2", *options)
     assert result.ret == 2
-    result.stderr.fnmatch_lines([said])
+    result.stderr.fnmatch_lines([message])
     assert not (suite.path / "r.db").exists()
 
 

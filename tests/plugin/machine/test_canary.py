@@ -65,7 +65,7 @@ def test_a_state_that_stays_slow_is_delivered_as_such_and_the_run_goes_on():
 
 
 @pytest.mark.parametrize(
-    ("earlier", "own", "expected"),
+    ("earlier", "current", "expected"),
     [
         ([], [2.0, 1.0], 1.0),  # nothing known: the fastest of this run
         ([5.0, 5.0], [2.0], 2.0),  # too few earlier readings to make a reference
@@ -73,8 +73,8 @@ def test_a_state_that_stays_slow_is_delivered_as_such_and_the_run_goes_on():
         ([3.3, 3.3, 3.3], [1.0], 1.5),  # every earlier run was in the slow state
     ],
 )
-def test_reference(earlier, own, expected):
-    assert reference_s(earlier, own) == pytest.approx(expected)
+def test_reference(earlier, current, expected):
+    assert reference_s(earlier, current) == pytest.approx(expected)
 
 
 def test_ordinary_noise_is_not_slow():

@@ -120,35 +120,35 @@ def test_a_rescue_looks_for_a_place_that_takes_it(tmp_path, monkeypatch):
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     given = {"run_id": "0123456789abcdef", "database": str(tmp_path / "file" / "r.db"), "stored_count": None}
-    said = rescue(document(2), folder=tmp_path / "here", **given)
-    assert said == f"(2 records are in {tmp_path / 'here' / 'r.db.01234567.rescued.json'}; `roofline import` reads it)"
-    said = rescue(document(1), folder=tmp_path / "file", **given)
-    assert f"(1 record is in {tmp_path / 'temporary' / 'r.db.01234567.rescued.json'};" in said
+    line = rescue(document(2), folder=tmp_path / "here", **given)
+    assert line == f"(2 records are in {tmp_path / 'here' / 'r.db.01234567.rescued.json'}; `roofline import` reads it)"
+    line = rescue(document(1), folder=tmp_path / "file", **given)
+    assert f"(1 record is in {tmp_path / 'temporary' / 'r.db.01234567.rescued.json'};" in line
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "file"))
-    said = rescue(document(3), folder=tmp_path / "file", **given)
-    assert said.startswith("(3 records could not be rescued either: ")
-    said = rescue(document(3), folder=tmp_path / "file", **{**given, "stored_count": 2})
-    assert said.startswith("(1 record could not be rescued either: ")
-    assert said.endswith("; the other 2 are in the database)")
-    said = rescue(document(3), folder=tmp_path / "file", **{**given, "stored_count": 3})
-    assert said == "(all 3 records are in the database; how the run ended is not)"
+    line = rescue(document(3), folder=tmp_path / "file", **given)
+    assert line.startswith("(3 records could not be rescued either: ")
+    line = rescue(document(3), folder=tmp_path / "file", **{**given, "stored_count": 2})
+    assert line.startswith("(1 record could not be rescued either: ")
+    assert line.endswith("; the other 2 are in the database)")
+    line = rescue(document(3), folder=tmp_path / "file", **{**given, "stored_count": 3})
+    assert line == "(all 3 records are in the database; how the run ended is not)"
 
 
 @pytest.mark.parametrize("name", ["r" * 255, "é" * 127, "数" * 85])
 def test_a_database_whose_name_is_as_long_as_one_can_be_is_rescued(tmp_path, name):
-    said = rescue(document(2), run_id="0123456789", database=str(tmp_path / name), folder=tmp_path, stored_count=None)
+    line = rescue(document(2), run_id="0123456789", database=str(tmp_path / name), folder=tmp_path, stored_count=None)
     (rescued,) = tmp_path.iterdir()
-    assert said.startswith(f"(2 records are in {rescued};")
+    assert line.startswith(f"(2 records are in {rescued};")
     assert rescued.name.endswith(".01234567.rescued.json")
     assert rescued.stat().st_mode & 0o777 == 0o600
 
 
 def test_the_rescue_of_a_url_shows_no_password(tmp_path):
-    said = rescue(
+    line = rescue(
         document(1), run_id="0123456789", database="postgresql://me:secret@host/db", folder=tmp_path, stored_count=0
     )
     assert (tmp_path / "01234567.rescued.json").is_file()
-    assert "secret" not in said
+    assert "secret" not in line
 
 
 def test_a_file_that_cannot_be_written_whole_leaves_no_part(tmp_path):

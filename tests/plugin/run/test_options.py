@@ -128,7 +128,7 @@ def test_environment_names_the_database_and_urls_stay(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("option", "value", "said"),
+    ("option", "value", "message"),
     [
         ("formats", "bf17", "Did you mean"),
         ("formats", " , ", "--roofline-formats is empty"),
@@ -173,8 +173,8 @@ def test_environment_names_the_database_and_urls_stay(tmp_path, monkeypatch):
         ("timeout", "-1", "--roofline-timeout must be at least 0.1"),
     ],
 )
-def test_bad_values_say_what_to_write(tmp_path, option, value, said):
-    with pytest.raises(RooflineError, match=said):
+def test_bad_values_say_what_to_write(tmp_path, option, value, message):
+    with pytest.raises(RooflineError, match=message):
         parse(tmp_path, **{option: value})
 
 

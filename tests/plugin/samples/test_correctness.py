@@ -50,7 +50,7 @@ def test_contradictions_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("returned", "said"),
+    ("returned", "message"),
     [
         (False, "check returned False: return the relative error, 0.0 = exact"),
         (np.bool_(True), "check returned a bool.*: return the relative error"),
@@ -63,9 +63,9 @@ def test_contradictions_are_refused():
         (1 + 1j, "check returned a complex: return the relative error"),
     ],
 )
-def test_a_check_must_return_the_relative_error(returned, said):
+def test_a_check_must_return_the_relative_error(returned, message):
     verifier = make_verifier(None, lambda output: returned, None, ())
-    with pytest.raises(InvalidValueError, match=said):
+    with pytest.raises(InvalidValueError, match=message):
         verifier.verify(np.ones(2), "now")
 
 
@@ -147,8 +147,8 @@ def test_default_tolerances_belong_to_the_types_and_the_longest_sum():
 
 
 def test_a_check_may_bring_its_own_tolerance():
-    found = [Deviation(0.1, 0.5, "here"), Deviation(0.01, 0.02, "there"), Deviation(0.3, 0.2, "row 4")]
-    verifier = make_verifier(None, lambda output: found[output], None, ())
+    deviations = [Deviation(0.1, 0.5, "here"), Deviation(0.01, 0.02, "there"), Deviation(0.3, 0.2, "row 4")]
+    verifier = make_verifier(None, lambda output: deviations[output], None, ())
     verifier.verify(0, "first")
     verifier.verify(1, "second")
     assert (verifier.max_error, verifier.tolerance) == (0.01, 0.02)  # half of what is allowed; the first is a fifth

@@ -18,7 +18,7 @@ def nothing():
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ({"args": np.ones(3)}, r"args must give a tuple of arguments, got ndarray; for one argument write \(x,\)"),
         ({"args": (1,), "make_args": lambda i: (1,)}, "give either args= .* or make_args="),
@@ -27,8 +27,8 @@ def nothing():
         ({"mutates": ("x",)}, "mutates must be positions"),
     ],
 )
-def test_slips_are_named(given, said):
-    with pytest.raises(InvalidValueError, match=said):
+def test_slips_are_named(given, message):
+    with pytest.raises(InvalidValueError, match=message):
         make_kernel_call(nothing, **{"args": None, "make_args": None, **given})
 
 

@@ -240,8 +240,8 @@ def test_a_long_row_of_failures_is_asked_seldom(monkeypatch):
 # Other processes -------------------------------------------------------------------------------------------------
 
 
-def others(pids, own=10, alive=(10, 20), in_container=False, has_context=False):
-    return count_others(pids, own, set(alive).__contains__, in_container, has_context)
+def others(pids, own_pid=10, alive=(10, 20), in_container=False, has_context=False):
+    return count_others(pids, own_pid, set(alive).__contains__, in_container, has_context)
 
 
 def test_other_processes_on_the_machine():
@@ -260,9 +260,11 @@ def test_other_processes_in_a_container():
 
 def test_processes_are_counted_with_the_real_pids(monkeypatch):
     monkeypatch.setattr(gpu_processes, "_in_container", lambda: False)
-    parent, own = fake.process(os.getppid()), fake.process(os.getpid())
+    parent, own_process = fake.process(os.getppid()), fake.process(os.getpid())
     gpu = device(
-        FakeNvml({"nvmlDeviceGetComputeRunningProcesses": [own, parent, fake.process(0), fake.process(2**31 + 7)]})
+        FakeNvml(
+            {"nvmlDeviceGetComputeRunningProcesses": [own_process, parent, fake.process(0), fake.process(2**31 + 7)]}
+        )
     )
     assert gpu.other_process_count() == (1 if os.getppid() > 0 else 0)
 

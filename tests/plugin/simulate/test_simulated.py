@@ -118,11 +118,11 @@ def test_spikes_go_up_only_and_have_their_share():
 
 
 def test_autocorrelation_is_the_one_asked_for():
-    def found(text):
+    def settings_of(text):
         return statistics.median(correlation_time(factors(text, 2000, f"case {n}")) for n in range(20))
 
-    assert found("noise=0.05,correlation=0.8") == pytest.approx(6.4, rel=0.2)
-    assert found("noise=0.05,correlation=0.8,slow_share=0.3") == pytest.approx(2.6, rel=0.3)
+    assert settings_of("noise=0.05,correlation=0.8") == pytest.approx(6.4, rel=0.2)
+    assert settings_of("noise=0.05,correlation=0.8,slow_share=0.3") == pytest.approx(2.6, rel=0.3)
 
 
 def test_drift_modes_and_waves_show():

@@ -93,8 +93,8 @@ def test_a_run_that_began_in_the_slow_state_says_so_everywhere(pytester, isolate
         "-p",
         "no:cacheprovider",
     )
-    said = " ".join(done.stdout.str().split())
-    assert "1 of 1 case is quarantined: the canary kernel (simulated) was slow in 1 of 2 readings" in said
+    text = " ".join(done.stdout.str().split())
+    assert "1 of 1 case is quarantined: the canary kernel (simulated) was slow in 1 of 2 readings" in text
     with open_store(pytester.path / "r.db", read_only=True) as store:
         (run,) = store.runs()
         (record,), canaries = store.records(run.run_id), store.canaries(run.run_id)

@@ -128,9 +128,9 @@ def test_power_has_a_column_only_when_somebody_measured_it():
 
 
 @pytest.mark.parametrize(
-    ("asked", "given"), [(40, 60), (60, 60), (70, 70), (80, 80), (100, 100), (140, 140), (200, 200), (500, 200)]
+    ("width", "given"), [(40, 60), (60, 60), (70, 70), (80, 80), (100, 100), (140, 140), (200, 200), (500, 200)]
 )
-def test_every_line_fits_the_terminal_from_60_to_200_columns(asked, given):
+def test_every_line_fits_the_terminal_from_60_to_200_columns(width, given):
     long = "a_kernel_with_a_very_long_name_indeed_" * 3
     records = [
         record(
@@ -140,7 +140,7 @@ def test_every_line_fits_the_terminal_from_60_to_200_columns(asked, given):
         record(status="skipped", reason="because " * 40),
     ]
     ended = [ProcessInfo(3, end_reason="killed by SIGABRT " * 5)]
-    lines = summary_lines(records, width=asked) + flag_lines(records, [canary(1.3e-3)], ended, width=asked)
+    lines = summary_lines(records, width=width) + flag_lines(records, [canary(1.3e-3)], ended, width=width)
     assert max(len(line.text) for line in lines) <= given
     assert max(len(line.text) for line in lines) > given - 20  # and uses the room
 
@@ -226,8 +226,8 @@ def test_60_columns_keep_what_was_measured_and_fold_a_long_kernel_name():
     assert lines[row].split()[2:] == ["dequantize_then_matmul_in_", "35", "µs", "-76", "%", "!"]
     assert lines[row + 1].strip() == "bf16"
     assert "…" not in "\n".join(lines)
-    (said,) = [line for line in lines if "left out at this width" in line]
-    assert said.startswith("±, ideal, rate, roof, bound, W left out")
+    (footnote,) = [line for line in lines if "left out at this width" in line]
+    assert footnote.startswith("±, ideal, rate, roof, bound, W left out")
 
 
 def test_what_was_only_predicted_keeps_its_ideal_time_at_60_columns():
@@ -265,8 +265,8 @@ def test_one_process_says_so_once_and_a_stored_floor_widens_it():
     single = dataclasses.replace(record(median_s=70e-6, half_width_s=0.7e-6), method=Method("monotonic", "1", {}))
     alone = summary_lines([single], width=100)
     assert "1.0 %*" in alone[2].text
-    said = "* ± is interval_within: one process; `roofline doctor --noise` measures this machine's floor"
-    assert text(alone).count(said) == 1
+    sentence = "* ± is interval_within: one process; `roofline doctor --noise` measures this machine's floor"
+    assert text(alone).count(sentence) == 1
     key = single.case.case_key, single.method.method_hash
     floor = NoiseFloor("class", *key, between_sd_ratio=0.05, within_sd_ratio=0.01, process_count=12, created_at="")
     lines = summary_lines([single], floors={key: floor}, width=100)

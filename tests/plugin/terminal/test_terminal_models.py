@@ -63,8 +63,8 @@ def test_a_narrow_and_a_wide_screen_show_the_time_of_every_precision(records, wi
 
 def test_what_80_columns_have_no_room_for_is_named_and_gone_from_every_table(records):
     shown = lines(records, 80)
-    (said,) = [line for line in shown if "left out at this width" in line]
-    assert "±" in said.partition(" left out")[0].split(", ")
+    (footnote,) = [line for line in shown if "left out at this width" in line]
+    assert "±" in footnote.partition(" left out")[0].split(", ")
     assert "±" not in header(shown, "decode")
     assert "±" not in header(shown, "prefill")
     assert not any("left out" in line for line in lines(records, 120))
@@ -99,8 +99,8 @@ def test_a_skipped_precision_is_no_row_and_its_reason_is_said_once():
     lost = model_record("INT8", status="skipped", reason="torchao is too old")
     shown = lines([model_record("BF16", median_s=1e-2), model_record("INT4", median_s=5e-3), lost])
     assert not any(line.startswith("  INT8") for line in shown)
-    (said,) = [line for line in shown if "torchao is too old" in line]
-    assert said.startswith("skipped: seeded-llama-156m decode ")
+    (footnote,) = [line for line in shown if "torchao is too old" in line]
+    assert footnote.startswith("skipped: seeded-llama-156m decode ")
 
 
 def test_a_pass_is_bound_by_what_its_ideal_time_is_bound_by(records):

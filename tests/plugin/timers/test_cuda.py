@@ -276,15 +276,15 @@ def test_idle_waits_for_the_device_first():
 def test_blocks_are_bounded():
     timer, cuda = timer_with()
     timer.sample(lambda: None, [()])
-    asked = []
+    cycle_counts = []
     original = cuda._sleep
-    cuda._sleep = lambda cycles: asked.append(cycles) or original(cycles)
+    cuda._sleep = lambda cycles: cycle_counts.append(cycles) or original(cycles)
     timer._issue_s = 10.0
     timer.sample(lambda: cuda.launch(1e-6), [()])
-    assert asked[-1] == int(50e-3 * cuda.max_clock_hz)
+    assert cycle_counts[-1] == int(50e-3 * cuda.max_clock_hz)
     timer._issue_s = 0.0
     timer.sample(lambda: cuda.launch(1e-6), [()])
-    assert asked[-1] == int(MIN_BLOCK_S * cuda.max_clock_hz)
+    assert cycle_counts[-1] == int(MIN_BLOCK_S * cuda.max_clock_hz)
 
 
 def test_clock_falls_back_where_torch_does_not_tell():

@@ -18,8 +18,8 @@ from roofline_model.operators.product import gemm
 DECODE = (1, 4096, 4096)
 
 
-def labels(one):
-    return [(row.label, row.estimate.source) for row in one.options]
+def labels(ranking):
+    return [(row.label, row.estimate.source) for row in ranking.options]
 
 
 def test_measured_rows_come_first_by_time_and_unmeasured_formats_follow(make):
@@ -28,22 +28,22 @@ def test_measured_rows_come_first_by_time_and_unmeasured_formats_follow(make):
         make.record(DECODE, "INT4", "BF16", "tinygemm", 1e-3, number=2),
         make.record(DECODE, "INT8", "INT8", "int_mm", 1.5e-3, number=3),
     ]
-    (one,) = recommend_from_run(records, make.CPU)
-    assert labels(one)[:3] == [
+    (ranking,) = recommend_from_run(records, make.CPU)
+    assert labels(ranking)[:3] == [
         ("INT4 (W4A16) · tinygemm", "measured"),
         ("INT8 (W8A8) · int_mm", "measured"),
         ("BF16 · matmul", "measured"),
     ]
-    assert {row.estimate.source for row in one.options[3:]} <= {"ideal"}
-    assert [one.rank_of(row) for row in one.options] == list(range(1, len(one.options) + 1))
-    assert one.first.speedup_ratio == pytest.approx(2.0)
-    assert one.first.memory.saved_ratio == 0.75
-    assert one.first.record_ids == (f"{2:032x}",)
-    assert one.phase == "decode"
-    assert one.baseline_label == "BF16 · matmul"
-    assert shape_summary(one).startswith("INT4 (W4A16) · tinygemm: measured 1 ms, 2.0× BF16")
-    assert shape_reason(one.first, one).startswith("measured 2.0× BF16 (ideal 4.0×)")
-    assert "widened to BF16 first" in shape_reason(one.first, one)
+    assert {row.estimate.source for row in ranking.options[3:]} <= {"ideal"}
+    assert [ranking.rank_of(row) for row in ranking.options] == list(range(1, len(ranking.options) + 1))
+    assert ranking.first.speedup_ratio == pytest.approx(2.0)
+    assert ranking.first.memory.saved_ratio == 0.75
+    assert ranking.first.record_ids == (f"{2:032x}",)
+    assert ranking.phase == "decode"
+    assert ranking.baseline_label == "BF16 · matmul"
+    assert shape_summary(ranking).startswith("INT4 (W4A16) · tinygemm: measured 1 ms, 2.0× BF16")
+    assert shape_reason(ranking.first, ranking).startswith("measured 2.0× BF16 (ideal 4.0×)")
+    assert "widened to BF16 first" in shape_reason(ranking.first, ranking)
 
 
 def test_what_was_measured_is_not_proposed_again_whatever_the_sixteen_bit_activation(make):
@@ -52,30 +52,30 @@ def test_what_was_measured_is_not_proposed_again_whatever_the_sixteen_bit_activa
         make.record(DECODE, "BF16", "BF16", "matmul", 2e-3),
         make.record(DECODE, "INT4", "BF16", "tinygemm", 1e-3),
     ]
-    (one,) = recommend_from_run(records, make.CPU)
-    assert sum(row.weight_format == "INT4" for row in one.options) == 1
-    assert one.first.method == "AWQ"  # the model's method and quality for the format are carried over
-    assert one.first.loss.source == "claimed"
+    (ranking,) = recommend_from_run(records, make.CPU)
+    assert sum(row.weight_format == "INT4" for row in ranking.options) == 1
+    assert ranking.first.method == "AWQ"  # the model's method and quality for the format are carried over
+    assert ranking.first.loss.source == "claimed"
 
 
 def test_predicted_speedups_are_ideal_against_ideal(make):
     # Measured far below the roof: mixing the sources would make INT8's prediction look 8 times faster.
     records = [make.record(DECODE, "BF16", "BF16", "matmul", 4 * 33_570_816 / 76e9)]
-    (one,) = recommend_from_run(records, make.CPU)
-    int8 = next(row for row in one.options if row.weight_format == "INT8")
+    (ranking,) = recommend_from_run(records, make.CPU)
+    int8 = next(row for row in ranking.options if row.weight_format == "INT8")
     assert int8.estimate.source == "ideal"
     assert int8.record_ids == ()
     assert int8.speedup_ratio == pytest.approx(2.0, rel=0.01)
-    assert one.first.label == "BF16 · matmul"
-    assert "worth trying: INT4 (W4A16), ideal 3.9× and not measured here" in shape_summary(one)
+    assert ranking.first.label == "BF16 · matmul"
+    assert "worth trying: INT4 (W4A16), ideal 3.9× and not measured here" in shape_summary(ranking)
 
 
 def test_predictions_only_are_ranked_and_marked(make):
     records = [make.record(DECODE, b, a, "k") for b, a in (("BF16", "BF16"), ("INT4", "BF16"), ("INT8", "INT8"))]
-    (one,) = recommend_from_run(records, make.CPU)
-    assert {row.estimate.source for row in one.options} == {"ideal"}
-    assert one.first.weight_format == "INT4"
-    assert shape_summary(one).startswith("INT4 (W4A16) · k: not measured, ideal ")
+    (ranking,) = recommend_from_run(records, make.CPU)
+    assert {row.estimate.source for row in ranking.options} == {"ideal"}
+    assert ranking.first.weight_format == "INT4"
+    assert shape_summary(ranking).startswith("INT4 (W4A16) · k: not measured, ideal ")
 
 
 def test_skips_and_failures_are_excluded_with_their_reason_and_not_proposed(make):
@@ -84,23 +84,23 @@ def test_skips_and_failures_are_excluded_with_their_reason_and_not_proposed(make
         make.record(DECODE, "INT8", "INT8", "int_mm", status="failed", reason="relative error 3"),
         make.record(DECODE, "INT4", "BF16", "tinygemm", status="skipped", reason="no package", device=None),
     ]
-    (one,) = recommend_from_run(records, make.CPU)
-    assert ("INT8 (W8A8) · int_mm", "failed: relative error 3") in excluded_texts(one)
-    assert ("INT4 (W4A16) · tinygemm", "skipped: no package") in excluded_texts(one)
-    assert not {row.weight_format for row in one.options} & {"INT8", "INT4"}
+    (ranking,) = recommend_from_run(records, make.CPU)
+    assert ("INT8 (W8A8) · int_mm", "failed: relative error 3") in excluded_texts(ranking)
+    assert ("INT4 (W4A16) · tinygemm", "skipped: no package") in excluded_texts(ranking)
+    assert not {row.weight_format for row in ranking.options} & {"INT8", "INT4"}
 
 
 def test_without_a_chip_only_the_run_is_ranked(make):
     records = [make.record(DECODE, "BF16", "BF16", "matmul", 2e-3), make.record(DECODE, "INT8", "INT8", "int_mm", 1e-3)]
-    (one,) = recommend_from_run(records, None)
-    assert labels(one) == [("INT8 (W8A8) · int_mm", "measured"), ("BF16 · matmul", "measured")]
-    assert one.first.loss == product_loss("INT8", "INT8")
+    (ranking,) = recommend_from_run(records, None)
+    assert labels(ranking) == [("INT8 (W8A8) · int_mm", "measured"), ("BF16 · matmul", "measured")]
+    assert ranking.first.loss == product_loss("INT8", "INT8")
 
 
 def test_a_chip_is_not_used_for_another_chips_records(make):
     records = [make.record(DECODE, "BF16", "BF16", "matmul", 2e-3, device=make.GPU)]
-    (one,) = recommend_from_run(records, make.CPU)
-    assert labels(one) == [("BF16 · matmul", "measured")]
+    (ranking,) = recommend_from_run(records, make.CPU)
+    assert labels(ranking) == [("BF16 · matmul", "measured")]
 
 
 def test_cold_is_preferred_and_warm_used_when_it_is_all_there_is(make):
@@ -120,9 +120,12 @@ def test_a_lead_inside_the_intervals_is_called_level(make):
         make.record(DECODE, "INT8", "INT8", "int_mm", 1.0e-3),
     ]
     far = [make.record(DECODE, "BF16", "BF16", "matmul", 1.5e-3), make.record(DECODE, "INT8", "INT8", "int_mm", 1.0e-3)]
-    (found,) = recommend_from_run(near, None)
-    assert "tied with INT8 (W8A8) · int_mm within the intervals" in shape_summary(found)
-    assert [row.label for row in found.options] == ["BF16 · matmul", "INT8 (W8A8) · int_mm"]  # level: the smaller loss
+    (ranking,) = recommend_from_run(near, None)
+    assert "tied with INT8 (W8A8) · int_mm within the intervals" in shape_summary(ranking)
+    assert [row.label for row in ranking.options] == [
+        "BF16 · matmul",
+        "INT8 (W8A8) · int_mm",
+    ]  # level: the smaller loss
     assert "level" not in shape_summary(recommend_from_run(far, None)[0])
 
 
@@ -132,27 +135,27 @@ def test_operators_that_are_no_products_are_ranked_from_the_run_alone(make):
         record,
         case=replace(record.case, op="softmax", shape=(("rows", 8), ("columns", 4096)), formats=(("x", "BF16"),)),
     )
-    (one,) = recommend_from_run([odd], make.CPU)
-    assert one.phase == ""
-    assert labels(one) == [("BF16 · mine", "measured")]
-    assert saved_ratio(one.first) is None
+    (ranking,) = recommend_from_run([odd], make.CPU)
+    assert ranking.phase == ""
+    assert labels(ranking) == [("BF16 · mine", "measured")]
+    assert saved_ratio(ranking.first) is None
 
 
 def test_nothing_to_rank(make):
     assert recommend_from_run([], make.CPU) == []
-    (one,) = recommend_from_run(
+    (ranking,) = recommend_from_run(
         [make.record(DECODE, "BF16", "BF16", "k", status="failed", reason="x", device=None)], None
     )
-    assert one.options == ()
-    assert one.first is None
-    assert shape_summary(one).startswith("nothing could be ranked")
+    assert ranking.options == ()
+    assert ranking.first is None
+    assert shape_summary(ranking).startswith("nothing could be ranked")
 
 
 def test_a_chip_without_a_sixteen_bit_rate_still_ranks_what_was_measured(make):
     chip = make.device("odd", bandwidth_gb_s=100, tflops={"INT8": 4.0}, paths={})
-    (one,) = recommend_from_run([make.record(DECODE, "INT8", "INT8", "int_mm", 1e-3, device=chip)], chip)
-    assert labels(one) == [("INT8 (W8A8) · int_mm", "measured")]
-    assert one.first.speedup_ratio is None
+    (ranking,) = recommend_from_run([make.record(DECODE, "INT8", "INT8", "int_mm", 1e-3, device=chip)], chip)
+    assert labels(ranking) == [("INT8 (W8A8) · int_mm", "measured")]
+    assert ranking.first.speedup_ratio is None
 
 
 def test_an_emulated_kernel_is_predicted_last_and_never_worth_trying(make):
@@ -161,9 +164,9 @@ def test_an_emulated_kernel_is_predicted_last_and_never_worth_trying(make):
         make.record((64, 512, 512), "FP8_E4M3", "FP8_E4M3", "scaled_mm_emulated"),
     ]
     fp8 = replace(predicted[1], predictions=(replace(predicted[1].ideal, time_s=1e-9),))
-    (one,) = recommend_from_run([predicted[0], fp8], None)
-    assert labels(one) == [("BF16 · matmul", "ideal"), ("FP8 (W8A8) · scaled_mm_emulated", "ideal")]
-    assert "leaves out what emulating costs" in shape_reason(one.options[1], one)
+    (ranking,) = recommend_from_run([predicted[0], fp8], None)
+    assert labels(ranking) == [("BF16 · matmul", "ideal"), ("FP8 (W8A8) · scaled_mm_emulated", "ideal")]
+    assert "leaves out what emulating costs" in shape_reason(ranking.options[1], ranking)
     measured = make.record((64, 512, 512), "BF16", "BF16", "matmul", 1e-3)
     assert "worth trying" not in shape_summary(recommend_from_run([measured, fp8], None)[0])
     alone = shape_summary(recommend_from_run([fp8], None)[0])
@@ -180,9 +183,9 @@ def test_formats_that_were_not_measured_follow_by_their_expected_time(make):
     baseline = make.record(DECODE, "FP16", "FP16", "matmul", 20e-6, device=chip)
     likely = predict_expected(gemm(*DECODE, a="FP16"), chip)
     stored = replace(baseline.predictions[0], kind="expected", time_s=likely.time_s)
-    (one,) = recommend_from_run([replace(baseline, predictions=(*baseline.predictions, stored))], chip)
-    assert one.options[0].estimate.source == "measured"
-    rest = one.options[1:]
+    (ranking,) = recommend_from_run([replace(baseline, predictions=(*baseline.predictions, stored))], chip)
+    assert ranking.options[0].estimate.source == "measured"
+    rest = ranking.options[1:]
     assert {row.estimate.source for row in rest} == {"expected"}
     # By the end of the 80 % interval; level ends go by the time, and level times by the loss.
     assert all(first.estimate.high_s <= second.estimate.high_s * 1.0501 for first, second in itertools.pairwise(rest))
@@ -193,7 +196,7 @@ def test_formats_that_were_not_measured_follow_by_their_expected_time(make):
     # INT4's ideal is the shortest of all, its expected time is not: it is not what is worth trying.
     assert min(rest, key=lambda row: row.times.ideal.time_s).weight_format == "INT4"
     assert rest[0].weight_format != "INT4"
-    assert f"worth trying: {rest[0].label}, expected" in shape_summary(one)
+    assert f"worth trying: {rest[0].label}, expected" in shape_summary(ranking)
 
 
 def test_a_stored_prediction_is_ranked_by_its_expected_time(make):
@@ -204,14 +207,16 @@ def test_a_stored_prediction_is_ranked_by_its_expected_time(make):
         likely = predict_expected(gemm(*DECODE, a=a, b=b), chip)
         stored = replace(record.predictions[0], kind="expected", time_s=likely.time_s)
         records.append(replace(record, predictions=(*record.predictions, stored)))
-    (one,) = recommend_from_run(records, None)
-    assert [(row.weight_format, row.estimate.source) for row in one.options] == [
+    (ranking,) = recommend_from_run(records, None)
+    assert [(row.weight_format, row.estimate.source) for row in ranking.options] == [
         ("FP8_E4M3", "expected"),
         ("INT4", "expected"),
         ("FP16", "expected"),
     ]
-    assert one.first.speedup_ratio == pytest.approx(one.options[2].estimate.time_s / one.first.estimate.time_s)
-    assert shape_reason(one.first, one).startswith(
-        f"expected {one.first.speedup_ratio:.1f}× FP16 (ideal 2.0×), not measured"
+    assert ranking.first.speedup_ratio == pytest.approx(
+        ranking.options[2].estimate.time_s / ranking.first.estimate.time_s
     )
-    assert shape_summary(one).startswith("FP8 (W8A8) · k: not measured, expected")
+    assert shape_reason(ranking.first, ranking).startswith(
+        f"expected {ranking.first.speedup_ratio:.1f}× FP16 (ideal 2.0×), not measured"
+    )
+    assert shape_summary(ranking).startswith("FP8 (W8A8) · k: not measured, expected")

@@ -90,14 +90,14 @@ def test_measured_columns_come_first_and_what_cannot_run_has_none(make):
 
 
 def test_nothing_that_cannot_run_is_worth_trying_on_a_cpu(make):
-    (one,) = recommend_from_run([make.record(DECODE, "BF16", "BF16", "matmul", 2e-3)], make.CPU)
-    barred = one.barred
+    (ranking,) = recommend_from_run([make.record(DECODE, "BF16", "BF16", "matmul", 2e-3)], make.CPU)
+    barred = ranking.barred
     assert (
-        [one.rank_of(row) for row in one.options][-len(barred) :] == [one.rank_of(row) for row in barred]
+        [ranking.rank_of(row) for row in ranking.options][-len(barred) :] == [ranking.rank_of(row) for row in barred]
         if barred
         else True
     )
-    assert "worth trying: INT4 (W4A16)" in shape_summary(one)
+    assert "worth trying: INT4 (W4A16)" in shape_summary(ranking)
 
 
 @pytest.mark.parametrize(
@@ -109,10 +109,10 @@ def test_a_cell_says_and_colours_its_speedup(speedup, tone, text):
 
 
 def test_a_reason_said_of_neighbours_is_said_once(make):
-    (one,) = recommend_from_run([make.record(PREFILL, "BF16", "BF16", "matmul", 2e-2)], make.CPU)
-    reasons = [shape_reason(option, one) for option in one.options]
+    (ranking,) = recommend_from_run([make.record(PREFILL, "BF16", "BF16", "matmul", 2e-2)], make.CPU)
+    reasons = [shape_reason(option, ranking) for option in ranking.options]
     spans = reason_spans(reasons)
-    assert sum(spans) == len(one.options)
+    assert sum(spans) == len(ranking.options)
     assert all((span == 0) == (at > 0 and reasons[at - 1] == reasons[at]) for at, span in enumerate(spans))
 
 
@@ -285,9 +285,9 @@ def test_a_shape_where_two_are_level_counts_for_both(make):
 
 def test_the_plus_minus_of_a_ranking_is_that_over_processes_where_it_is_known(make):
     records = [
-        make.in_process(make.record((1, 4096, 4096), b, a, "k", t * slow, number=10 * at + one), one)
+        make.in_process(make.record((1, 4096, 4096), b, a, "k", t * slow, number=10 * at + number), number)
         for at, (b, a, t) in enumerate((("BF16", "BF16", 4e-4), ("INT8", "INT8", 2e-4)))
-        for one, slow in enumerate((0.9, 1.0, 1.1))
+        for number, slow in enumerate((0.9, 1.0, 1.1))
     ]
     view = report_view(make.run(), records)
     total = {case.lead.case_key: case.total_ratio for case in view.cases}

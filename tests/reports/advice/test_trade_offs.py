@@ -23,9 +23,9 @@ numbers = st.integers(0, 6).map(float)
 
 @given(st.lists(st.tuples(numbers, numbers, numbers), max_size=12))
 def test_the_front_is_what_nothing_beats(values):
-    found = on_front(values)
-    for one, is_front in zip(values, found, strict=True):
-        beaten = any(other != one and all(a <= b for a, b in zip(other, one, strict=True)) for other in values)
+    flags = on_front(values)
+    for value, is_front in zip(values, flags, strict=True):
+        beaten = any(other != value and all(a <= b for a, b in zip(other, value, strict=True)) for other in values)
         assert is_front == (not beaten)
 
 
@@ -41,16 +41,16 @@ def model_view():
 
 def test_a_models_measured_loss_is_percent_with_its_interval(model_view):
     decode = groups_of(model_view)[0]
-    found = {point.label: point for point in decode.points}
-    int4 = found["INT4 (W4A16)"]
+    by_label = {point.label: point for point in decode.points}
+    int4 = by_label["INT4 (W4A16)"]
     assert int4.loss_source == "measured"
     assert int4.loss_low_pct < int4.loss_pct < int4.loss_high_pct
     assert int4.loss_pct == pytest.approx(3.56, abs=0.01)  # 100·(e^0.035 − 1)
-    assert found["BF16"].loss_source == "reference"
-    assert found["BF16"].loss_pct == 0
+    assert by_label["BF16"].loss_source == "reference"
+    assert by_label["BF16"].loss_pct == 0
     assert int4.is_best
     assert decode.per == "token"
-    passes = {one.label: one for one in model_view.chips[0].models[0].phases[0].passes}
+    passes = {step.label: step for step in model_view.chips[0].models[0].phases[0].passes}
     figures = passes["INT4 (W4A16)"].figures
     assert int4.memory_bytes == figures.held_bytes + figures.cache_bytes
     assert int4.energy_j == passes["INT4 (W4A16)"].figures.energy_j_per_token
@@ -60,33 +60,37 @@ def test_fronts_are_of_one_kind_of_evidence(model_view, make):
     view = report_view(make.run(), make.cpu_records(), make.profiles(make.CPU))
     for group in (*groups_of(model_view), *groups_of(view)):
         has_measured = any(point.time_source == "measured" for point in group.points)
-        for one in group.points:
-            if one.fronts or one.is_on_front:
-                assert not has_measured or one.time_source == "measured"
-        for one, other in itertools.permutations([point for point in group.points if point.is_on_front], 2):
-            mine, theirs = ((p.time_s, p.loss_pct, p.memory_bytes) for p in (one, other))
+        for plotted in group.points:
+            if plotted.fronts or plotted.is_on_front:
+                assert not has_measured or plotted.time_source == "measured"
+        for plotted, other in itertools.permutations([point for point in group.points if point.is_on_front], 2):
+            mine, theirs = ((p.time_s, p.loss_pct, p.memory_bytes) for p in (plotted, other))
             assert mine == theirs or not all(a <= b for a, b in zip(mine, theirs, strict=True))
 
 
 def test_a_shapes_point_has_its_claim_its_weight_and_its_energy(make):
     view = report_view(make.run(), make.rich_records(), make.profiles(make.GPU))
-    group = next(one for one in groups_of(view) if one.title.startswith("gemv 1x28672x8192"))
-    found = {point.label: point for point in group.points}
-    fp8 = found["FP8 (W8A8) · scaled_mm_row"]
+    group = next(titled for titled in groups_of(view) if titled.title.startswith("gemv 1x28672x8192"))
+    by_label = {point.label: point for point in group.points}
+    fp8 = by_label["FP8 (W8A8) · scaled_mm_row"]
     assert fp8.loss_source == "claimed"
     assert 0 < fp8.loss_pct < 5
     row = next(
         recommendation for recommendation in view.chips[0].recommendations if recommendation.op == "gemv"
     ).options
-    assert fp8.memory_bytes == next(one.memory.total_bytes for one in row if one.label == fp8.label) > 28672 * 8192
+    assert (
+        fp8.memory_bytes
+        == next(option.memory.total_bytes for option in row if option.label == fp8.label)
+        > 28672 * 8192
+    )
     assert fp8.energy_j == pytest.approx(612 * 71e-6, rel=0.02)
-    assert found["BF16 · matmul"].speedup_ratio == 1.0
+    assert by_label["BF16 · matmul"].speedup_ratio == 1.0
 
 
 def test_unknown_stays_unknown(make):
     view = report_view(make.run(), make.cpu_records(), make.profiles(make.CPU))
     points = [point for group in groups_of(view) for point in group.points]
-    assert {one.energy_j for one in points} == {None}
+    assert {point.energy_j for point in points} == {None}
     for point in points:
         assert (point.loss_pct is None) == (point.loss_source == "unknown")
 
@@ -101,23 +105,23 @@ def with_stored(view, runs, records, profiles):
 def test_what_stored_runs_say_is_no_question_of_its_own_where_this_run_is_all_they_rest_on(make):
     run, records, profiles = make.run(), make.gpu_records(), make.profiles(make.GPU)
     view = report_view(run, records, profiles)
-    stored, (own, repeated) = with_stored(view, [run], records, profiles)
-    assert sum(len(ranking.options) > 1 for ranking in stored.rankings) == len(own) > 1
+    stored, (own_groups, repeated) = with_stored(view, [run], records, profiles)
+    assert sum(len(ranking.options) > 1 for ranking in stored.rankings) == len(own_groups) > 1
     assert repeated == []
     # Another night measured one of the shapes: that answer is another one, the others still repeat.
     other = make.run(run_id="f" * 32, started_at="2026-11-01T00:00:00.000000+00:00")
-    case = next(record.case for record in records if record.record_id in own[0].points[0].record_ids)
+    case = next(record.case for record in records if record.record_id in own_groups[0].points[0].record_ids)
     same = [record for record in records if subject_of(record.case) == subject_of(case)]
-    before = [replace(one, run_id=other.run_id, record_id=f"{at:032x}") for at, one in enumerate(same, 1)]
-    _, (own, told) = with_stored(view, [other, run], [*before, *records], profiles)
-    assert len(told) == 1
-    assert own[0].title.startswith(told[0].title)
+    before = [replace(record, run_id=other.run_id, record_id=f"{at:032x}") for at, record in enumerate(same, 1)]
+    _, (own_groups, stored_groups) = with_stored(view, [other, run], [*before, *records], profiles)
+    assert len(stored_groups) == 1
+    assert own_groups[0].title.startswith(stored_groups[0].title)
 
 
 def test_a_loss_that_another_run_measured_is_told(model_view):
     run, records, profiles = model_run(), model_run_records(), {CHIP.content_hash: model_profile()}
-    stored, (own, repeated) = with_stored(model_view, [run], records, profiles)
-    assert len(stored.rankings) == len(own) > 0
+    stored, (own_groups, repeated) = with_stored(model_view, [run], records, profiles)
+    assert len(stored.rankings) == len(own_groups) > 0
     assert repeated == []
     rows = [replace(row, loss=replace(row.loss, pct=9.0)) for row in stored.rankings[0].options]
     changed = replace(stored, rankings=(replace(stored.rankings[0], options=tuple(rows)), *stored.rankings[1:]))
@@ -132,7 +136,7 @@ def unpacked(table, texts):
     def cell(name, value):
         if name not in table["texts"] or value is None:
             return value
-        return [texts[one] for one in value] if isinstance(value, list) else texts[value]
+        return [texts[index] for index in value] if isinstance(value, list) else texts[value]
 
     return [
         {name: cell(name, value) for name, value in zip(table["columns"], row, strict=True)} for row in table["rows"]
@@ -143,14 +147,14 @@ def test_page_and_document_hold_the_same_points(model_view):
     data = json.loads(script_json(page_data(model_view)))
     page = data["chips"][0]["pareto"]
     document = json.loads(json.dumps(report_json(model_view)))["chips"][0]["trade_offs"]
-    assert [one["title"] for one in page] == [one["title"] for one in document]
+    assert [group["title"] for group in page] == [group["title"] for group in document]
     for mine, theirs in zip(page, document, strict=True):
         for point, same in zip(unpacked(mine["points"], data["texts"]), theirs["points"], strict=True):
-            told = {
+            expected = {
                 name: value
                 for name, value in same.items()
                 if name != "record_ids" and value is not None and value is not False and value != []
             }
-            assert {name: point[name] for name in told} == told
+            assert {name: point[name] for name in expected} == expected
             assert set(point) - {"number", "texts", "is_over_doubt"} <= set(same)
             assert point["number"] is not None

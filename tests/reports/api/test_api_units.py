@@ -62,11 +62,11 @@ def numbers(document):
 
 
 def test_every_number_says_its_unit(document):
-    found = list(numbers(document))
-    assert len(found) > 150
+    field_values = list(numbers(document))
+    assert len(field_values) > 150
     silent = [
         f"{model}.{name}"
-        for model, name, field in found
+        for model, name, field in field_values
         if not any(unit.lower() in field.get("description", "").lower() for unit in UNITS)
     ]
     assert silent == []
@@ -83,17 +83,17 @@ def test_every_field_is_described(document):
 
 
 def test_every_request_has_an_example_that_works(api_client, document):
-    asked = 0
+    request_count = 0
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
             if method != "post":
                 continue
             reference = operation["requestBody"]["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
             for example in document["components"]["schemas"][reference]["examples"]:
-                asked += 1
+                request_count += 1
                 response = api_client.post(path.replace("{key}", "llama-3.1-8b"), json=example)
                 assert response.status_code == 200, (path, example, response.text)
-    assert asked >= 8
+    assert request_count >= 8
 
 
 def test_every_endpoint_is_described(document):

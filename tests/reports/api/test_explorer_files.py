@@ -48,15 +48,15 @@ def test_a_module_parses_no_text_as_markup_or_code_and_imports_what_exists(name)
 
 
 def test_the_page_loads_its_own_files_only():
-    found = []
+    addresses = []
 
     class Links(HTMLParser):
         def handle_starttag(self, tag, attrs):
-            found.extend(value for key, value in attrs if key in ("src", "href") and value and value[0] != "#")
+            addresses.extend(value for key, value in attrs if key in ("src", "href") and value and value[0] != "#")
             assert not [key for key, _ in attrs if key.startswith("on") or key == "style"]
 
     Links().feed(text_of("index.html"))
-    assert [path for path in found if not place_of(path).is_file()] == ["api/openapi.json"]
-    preloaded = {path.removeprefix("explorer/") for path in found if path.endswith(".js")}
+    assert [path for path in addresses if not place_of(path).is_file()] == ["api/openapi.json"]
+    preloaded = {path.removeprefix("explorer/") for path in addresses if path.endswith(".js")}
     assert preloaded == {name for name in MODULES if name != SHARED} | {"figures/figure.js"}
     assert "default-src 'self'" in text_of("index.html")

@@ -40,8 +40,8 @@ def record(make):
 
 
 def summary(*records):
-    (found,) = case_summaries(case_rows(records), {})
-    return found
+    (case_summary,) = case_summaries(case_rows(records), {})
+    return case_summary
 
 
 def test_the_parts_add_up_to_the_measured_time(record):
@@ -62,8 +62,8 @@ def test_without_an_expected_time_there_is_no_split_worth_showing(make, record):
 
 def test_a_prediction_of_another_chip_is_never_held_against_the_time(record):
     forced = replace(record, measurement=replace(record.measurement, flags=("forced",)))
-    (found,) = case_summaries(case_rows([forced], is_forced=True), {})
-    assert case_gap(found) is None
+    (summary,) = case_summaries(case_rows([forced], is_forced=True), {})
+    assert case_gap(summary) is None
 
 
 def test_the_report_shows_the_split_only_where_there_is_one(make, record):

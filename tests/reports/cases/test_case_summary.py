@@ -37,12 +37,12 @@ def test_processes_are_pooled_by_the_median_of_their_medians(make):
 
 
 def test_total_is_shown_where_it_is_known_and_within_where_it_is_not(make):
-    three, one = pooled(make, 1.00e-3, 1.02e-3, 1.05e-3), pooled(make, 1e-3)
+    three, single = pooled(make, 1.00e-3, 1.02e-3, 1.05e-3), pooled(make, 1e-3)
     assert three.total_basis == "3 processes"
     assert three.total_ratio == three.total.half_width_ratio == three.plus_minus_ratio
     assert three.total_ratio > 0.02
-    assert (one.total_ratio, one.total_basis) == (None, "one process")
-    assert one.plus_minus_ratio == one.within_ratio == pytest.approx(0.01)
+    assert (single.total_ratio, single.total_basis) == (None, "one process")
+    assert single.plus_minus_ratio == single.within_ratio == pytest.approx(0.01)
 
 
 def test_a_floor_and_other_cases_are_named_as_the_source(make):
@@ -54,8 +54,8 @@ def test_a_floor_and_other_cases_are_named_as_the_source(make):
     assert case.total_ratio > 0.05
     records = make.rich_records()
     cases = case_summaries(case_rows(records), total_intervals(records))
-    assert {one.total_basis for one in cases} == {"3 processes", "other cases", ""}
-    assert all(one.total_basis == "" for one in cases if one.measured_s is None)
+    assert {case.total_basis for case in cases} == {"3 processes", "other cases", ""}
+    assert all(case.total_basis == "" for case in cases if case.measured_s is None)
 
 
 def test_a_process_that_failed_is_a_remark_and_no_time(make):

@@ -21,14 +21,14 @@ def with_errors(make, *errors, b="BF16"):
 
 
 def test_median_and_worst_by_hand(make):
-    (one,) = error_summaries(with_errors(make, -0.5, -0.2, 0.1, -0.9))
-    assert one.case_count == 4
-    assert one.median_abs_error_ratio == pytest.approx(0.35)  # of 0.1 0.2 0.5 0.9
-    assert one.median_error_ratio == pytest.approx(-0.35)  # of -0.9 -0.5 -0.2 0.1
-    assert one.worst_error_ratio == -0.9
-    assert one.worst_case_id == "1x64x67-w16a16-BF16.BF16-k-cold"
-    assert one.median_roof_share_ratio == pytest.approx(0.65)
-    assert one.best_roof_share_ratio == pytest.approx(1.1)
+    (summary,) = error_summaries(with_errors(make, -0.5, -0.2, 0.1, -0.9))
+    assert summary.case_count == 4
+    assert summary.median_abs_error_ratio == pytest.approx(0.35)  # of 0.1 0.2 0.5 0.9
+    assert summary.median_error_ratio == pytest.approx(-0.35)  # of -0.9 -0.5 -0.2 0.1
+    assert summary.worst_error_ratio == -0.9
+    assert summary.worst_case_id == "1x64x67-w16a16-BF16.BF16-k-cold"
+    assert summary.median_roof_share_ratio == pytest.approx(0.65)
+    assert summary.best_roof_share_ratio == pytest.approx(1.1)
 
 
 def test_one_summary_per_operator_and_precision(make):

@@ -32,22 +32,24 @@ def section(page, name):
 
 
 def test_the_section_shows_measured_expected_and_ideal_side_by_side(page):
-    found = section(page, "models")
-    row = next(one for one in re.findall(r"<tr.*?</tr>", found, re.DOTALL) if "INT4 (W4A16)" in one)
+    section_html = section(page, "models")
+    row = next(
+        table_row for table_row in re.findall(r"<tr.*?</tr>", section_html, re.DOTALL) if "INT4 (W4A16)" in table_row
+    )
     assert 'class="best"' in row
     cells = [re.sub("<[^>]+>", "", cell) for cell in re.findall(r"<t[dh].*?</t[dh]>", row)]
     assert cells[:4] == ["INT4 (W4A16)", "5.2 ms", "1.0 %", "192"]
     assert next(cell for cell in cells if cell.endswith("×")) == "2.5×"
     assert len([cell for cell in cells if cell.endswith("×")]) == 3
     assert "213 J" in cells
-    assert "nothing about language" in found
-    assert "66.72 MB" in found
+    assert "nothing about language" in section_html
+    assert "66.72 MB" in section_html
 
 
 def test_numbers_can_be_sorted_by_their_values(page):
-    found = section(page, "models")
-    assert 'data-value="130885888"' in found
-    assert 'data-value="0.035"' in found
+    section_html = section(page, "models")
+    assert 'data-value="130885888"' in section_html
+    assert 'data-value="0.035"' in section_html
 
 
 def test_models_are_not_listed_among_shapes_nor_ranked_like_products(view, page, make):
@@ -91,10 +93,10 @@ def test_the_gap_of_a_pass_adds_up(view):
     for case in view.cases:
         gap = case_gap(case)
         assert sum(time_s for _, time_s in gap.parts) == pytest.approx(case.measured_s)
-        known = dict(gap.parts)
-        beyond = {name for name in known if name not in ("ideal", "unexplained")}
+        parts = dict(gap.parts)
+        beyond = {name for name in parts if name not in ("ideal", "unexplained")}
         assert beyond <= {"widening", "host", "kernel"}
-        assert case.lead.expected_s == pytest.approx(case.measured_s - known.get("unexplained", 0.0))
+        assert case.lead.expected_s == pytest.approx(case.measured_s - parts.get("unexplained", 0.0))
 
 
 def test_errors_are_counted_per_model_and_phase(view):
@@ -102,8 +104,8 @@ def test_errors_are_counted_per_model_and_phase(view):
 
 
 def test_predictions_alone_have_a_section_with_expected_rates():
-    found = [model_record(one, phase) for one in ("BF16", "INT4") for phase in ("decode", "prefill")]
-    page = render_page(report_view(model_run(), found, {CHIP.content_hash: model_profile()}))
+    records = [model_record(pair, phase) for pair in ("BF16", "INT4") for phase in ("decode", "prefill")]
+    page = render_page(report_view(model_run(), records, {CHIP.content_hash: model_profile()}))
     models = section(page, "models")
     assert "Measured</th>" not in models
     assert "<caption>Memory" not in models
@@ -129,13 +131,13 @@ def test_hostile_names_are_escaped():
 
 def test_json_holds_the_figures_with_units(view):
     (model,) = view.chips[0].models
-    found = model_json(model)
-    int4 = found["phases"][0]["passes"][2]
-    assert (found["model"], found["batch_count"], found["context_count"]) == ("seeded-llama-156m", 1, 128)
+    document = model_json(model)
+    int4 = document["phases"][0]["passes"][2]
+    assert (document["model"], document["batch_count"], document["context_count"]) == ("seeded-llama-156m", 1, 128)
     assert int4["tokens_per_s"] == pytest.approx(1 / 5.2e-3)
     assert int4["kl_nats_per_token"]["value"] == 0.035
-    assert found["phases"][0]["best"] == "INT4 (W4A16)"
-    assert not found["phases"][1]["is_win"]
+    assert document["phases"][0]["best"] == "INT4 (W4A16)"
+    assert not document["phases"][1]["is_win"]
     assert set(int4["expected_parts_s"]) <= set(part_columns(model))
 
 

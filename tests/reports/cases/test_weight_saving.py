@@ -17,7 +17,9 @@ SHAPE = (8, 512, 1024)
 DEVICE = get_hardware("h100-sxm")
 
 
-@pytest.mark.parametrize("kernel", [one for one in KERNELS if one.device == "cuda"], ids=lambda one: one.key)
+@pytest.mark.parametrize(
+    "kernel", [kernel for kernel in KERNELS if kernel.device == "cuda"], ids=lambda candidate: candidate.key
+)
 def test_the_saving_is_that_of_the_weight_the_kernel_holds(make, kernel) -> None:
     work = kernel.work(*SHAPE)
     prediction = PredictionRecord.from_prediction(predict(work, DEVICE), DEVICE.content_hash, None)

@@ -123,7 +123,7 @@ def label_boxes(figure):
     from matplotlib.text import Text
 
     axes, renderer = figure.axes[0], figure.canvas.get_renderer()
-    frame, found = axes.get_window_extent(), {}
+    frame, boxes = axes.get_window_extent(), {}
     for text in axes.texts:
         angle = text.get_rotation()
         text.set_rotation(0)
@@ -131,8 +131,8 @@ def label_boxes(figure):
         text.set_rotation(angle)
         x, y = (box.x0 + box.x1) / 2 - frame.x0, (box.y0 + box.y1) / 2 - frame.y0
         if 0 <= x <= frame.width and 0 <= y <= frame.height:
-            found[text.get_text()] = rectangle((x, y), (box.width, box.height), math.radians(angle))
-    return found
+            boxes[text.get_text()] = rectangle((x, y), (box.width, box.height), math.radians(angle))
+    return boxes
 
 
 def drawn_things(view, figure):
@@ -168,12 +168,14 @@ def test_no_label_covers_another_nor_a_line_nor_a_point(make, kind):
     points = [point.intensity_flop_per_byte for point in view.points]
     assert low < min(points) <= max(points) < high
     assert sum(text.startswith("ridge ") for text in boxes) == sum(ridge < high for ridge in ridges)
-    assert not [one for one in figure.axes[0].texts if getattr(one, "arrow_patch", None)]  # no leader across the plot
+    assert not [
+        text for text in figure.axes[0].texts if getattr(text, "arrow_patch", None)
+    ]  # no leader across the plot
     assert any(text.startswith("DRAM ") for text in boxes)
-    for (one, a), (other, b) in itertools.combinations(boxes.items(), 2):
-        assert not overlap(a, b), (one, other)
-    for thing in drawn_things(view, figure):
-        assert not [text for text, box in boxes.items() if overlap(box, thing)]
+    for (left, a), (other, b) in itertools.combinations(boxes.items(), 2):
+        assert not overlap(a, b), (left, other)
+    for thing_drawn in drawn_things(view, figure):
+        assert not [text for text, box in boxes.items() if overlap(box, thing_drawn)]
     renderer = figure.canvas.get_renderer()
     for text in figure.axes[0].texts:  # the roofs' names in the margin among them
         assert text.get_window_extent(renderer).x1 <= figure.bbox.x1, text.get_text()
@@ -250,7 +252,7 @@ def test_the_figure_is_data_in_the_units_of_its_axes(make):
     records = make.gpu_records()
     view, figure = spec_of(make, records, make.GPU)
     assert (figure.x.is_log, figure.y.is_log) == (True, True)
-    marks = {one.name: one for one in figure.series if isinstance(one, Marks)}
+    marks = {series.name: series for series in figure.series if isinstance(series, Marks)}
     series = marks["measured gemv BF16 cold"]
     first = records[series.keys[0] - 1]
     rate = first.ideal.flops / first.measurement.median_s
@@ -264,10 +266,10 @@ def test_the_figure_is_data_in_the_units_of_its_axes(make):
 def test_points_are_keyed_by_the_number_of_their_case_and_lines_by_a_card(make):
     records = make.gpu_records()
     _, figure = spec_of(make, records, make.GPU, first_number=101)
-    numbers = {key for one in figure.series for key in one.keys if isinstance(key, int)}
-    plotted = [at for at, one in enumerate(records) if one.status in ("measured", "predicted")]
+    numbers = {key for series in figure.series for key in series.keys if isinstance(key, int)}
+    plotted = [at for at, record in enumerate(records) if record.status in ("measured", "predicted")]
     assert numbers == {101 + at for at in plotted}
-    lines = {key for one in figure.series for key in one.keys if isinstance(key, str)}
+    lines = {key for series in figure.series for key in series.keys if isinstance(key, str)}
     assert lines == set(figure.cards)
     assert dict(figure.cards["level:0"].facts) == {"Bandwidth": "4.8 TB/s"}
 
@@ -290,11 +292,11 @@ def test_the_json_has_every_point_as_the_figure_and_colours_of_both_themes(make)
     view, figure = spec_of(make, make.cpu_records(), make.CPU)
     drawn = plotly_json(figure)
     traces = {trace["name"]: trace for trace in drawn["data"]}
-    for one in figure.of("live"):
-        if isinstance(one, Marks):
-            assert traces[one.name]["x"] == pytest.approx(one.x, rel=1e-6)
-            assert traces[one.name]["y"] == pytest.approx(one.y, rel=1e-6)
-            assert traces[one.name]["customdata"] == list(one.keys)
+    for series in figure.of("live"):
+        if isinstance(series, Marks):
+            assert traces[series.name]["x"] == pytest.approx(series.x, rel=1e-6)
+            assert traces[series.name]["y"] == pytest.approx(series.y, rel=1e-6)
+            assert traces[series.name]["customdata"] == list(series.keys)
     assert [SURFACE.light, SURFACE.dark] in drawn["palette"]
     colours = {trace["line"]["color"] for trace in drawn["data"] if trace["mode"] == "lines"}
     assert all(colour.startswith("$") for colour in colours)
@@ -308,7 +310,11 @@ def test_many_points_are_small_of_one_shape_and_drawn_by_webgl(make, monkeypatch
 
     monkeypatch.setattr(module, "MANY_POINTS", 10)
     _, figure = spec_of(make, make.cpu_records(), make.CPU)
-    points = [one for one in figure.series if isinstance(one, Marks) and one.name.startswith(("measured", "predicted"))]
+    points = [
+        series
+        for series in figure.series
+        if isinstance(series, Marks) and series.name.startswith(("measured", "predicted"))
+    ]
     assert {point.shape for point in points} == {"circle"}
     assert max(point.size_points for point in points) < 5
     kinds = {trace["type"] for trace in plotly_json(figure, most_svg_points=3)["data"] if trace["mode"] == "markers"}

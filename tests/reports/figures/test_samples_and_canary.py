@@ -58,10 +58,10 @@ def test_samples_are_drawn_in_order_and_as_ecdf_on_one_axis(count):
 def test_thinning_keeps_the_extremes():
     values = [1.0] * 5000
     values[1234], values[4321] = 9.0, 0.1
-    kept = thinned(values)
-    assert len(kept) <= MOST_DOTS
-    assert {1234, 4321} <= set(kept)
-    assert kept == sorted(set(kept))
+    thinned_values = thinned(values)
+    assert len(thinned_values) <= MOST_DOTS
+    assert {1234, 4321} <= set(thinned_values)
+    assert thinned_values == sorted(set(thinned_values))
     assert thinned([1.0, 2.0]) == [0, 1]
 
 
@@ -80,8 +80,14 @@ def test_equal_series_give_equal_files_and_thousands_of_samples_a_small_one():
 def test_only_shapes_are_drawn_the_gravest_first_and_only_with_samples(make):
     records = make.rich_records()
     series_list = flagged_series(case_summaries(case_rows(records), {}))
-    assert [one.flags for one in series_list] == [("bimodal",)] * 3 + [("drift",), ("outliers",)]
-    assert [one.process_label for one in series_list] == ["process 0", "process 1", "process 2", "", ""]
+    assert [sample_series.flags for sample_series in series_list] == [("bimodal",)] * 3 + [("drift",), ("outliers",)]
+    assert [sample_series.process_label for sample_series in series_list] == [
+        "process 0",
+        "process 1",
+        "process 2",
+        "",
+        "",
+    ]
     pruned = make.record((1, 64, 64), "BF16", "BF16", "k", 1e-3, flags=("drift",), samples_s=())
     assert flagged_series(case_summaries(case_rows([pruned]), {})) == ()
     contended = make.record((1, 64, 64), "BF16", "BF16", "k", 1e-3, flags=("contended",))
@@ -93,10 +99,10 @@ def test_readings_without_times_are_drawn_by_number(make):
     readings = [replace(reading, created_at="then") for reading in make.canaries()]
     state = run_state(make.run(), case_summaries(case_rows(records), {}), records, readings)
     (plane,) = canary_figure(state).planes
-    (slow,) = [one for one in plane.series if one.name.endswith("slow")]
+    (slow,) = [series for series in plane.series if series.name.endswith("slow")]
     assert slow.x == (7, 8)
     assert plane.x.title == "Reading"
-    assert "quarantined" not in [one.name for one in plane.series]  # they have no place on this axis
+    assert "quarantined" not in [series.name for series in plane.series]  # they have no place on this axis
 
 
 def test_samples_are_seen_in_a_picture(tmp_path):

@@ -43,7 +43,7 @@ PAIRS = [(x, y) for x in X_AXES for y in axes_of(GROUP, Y_AXES)]
 
 
 def marks_of(figure, at):
-    return next(one for one in figure.series if isinstance(one, Marks) and one.keys == (point_key(at),))
+    return next(series for series in figure.series if isinstance(series, Marks) and series.keys == (point_key(at),))
 
 
 def test_axes_without_a_point_are_not_offered():
@@ -66,7 +66,7 @@ def test_a_point_stands_where_its_numbers_are(x, y):
 def test_a_point_without_a_loss_stands_below_the_line_under_a_tick_of_its_own():
     figure = trade_off_figure(GROUP, "time_s", "loss_pct", COLOURS)
     spot = marks_of(figure, 2).y[0]
-    line = next(one for one in figure.series if isinstance(one, Line) and one.name == "known above")
+    line = next(series for series in figure.series if isinstance(series, Line) and series.name == "known above")
     assert figure.y.low_value < spot < line.y[0] < 0
     assert figure.y.ticks[0][0] == spot
     assert all(value >= 0 for value, _ in figure.y.ticks[1:])
@@ -75,7 +75,7 @@ def test_a_point_without_a_loss_stands_below_the_line_under_a_tick_of_its_own():
 
 def test_a_front_joins_what_is_on_it_and_others_are_pale():
     figure = trade_off_figure(GROUP, "speedup_ratio", "loss_pct", COLOURS)
-    front = next(one for one in figure.series if one.name == "not beaten")
+    front = next(series for series in figure.series if series.name == "not beaten")
     assert front.x == (1.0, 2.0)
     assert front.y == (0.0, 3.0)
     assert marks_of(figure, 0).opacity_ratio == 1 > marks_of(figure, 2).opacity_ratio

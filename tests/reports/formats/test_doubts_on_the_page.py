@@ -42,14 +42,16 @@ def doubtful(make):
         make.record(DECODE, "INT8", "INT8", "int_mm", 1.5e-3, device=chip, number=3),
     ]
     expected = [replace(record.ideal, kind="expected", time_s=1e-3, error_ratio=0.1) for record in records]
-    records = [replace(one, predictions=(*one.predictions, more)) for one, more in zip(records, expected, strict=True)]
+    records = [
+        replace(record, predictions=(*record.predictions, more)) for record, more in zip(records, expected, strict=True)
+    ]
     return report_view(make.run(), records, make.profiles(chip))
 
 
 def test_a_doubtful_baseline_is_marked_at_every_speed_up_over_it(doubtful):
     (chip,) = doubtful.chips
-    (one,) = chip.recommendations
-    assert shape_summary(one) == (
+    (ranking,) = chip.recommendations
+    assert shape_summary(ranking) == (
         "INT4 (W4A16) · tinygemm: measured 1 ms, about 2.0× BF16; the baseline's time is doubtful (noisy): measure it "
         "again"
     )
@@ -85,7 +87,7 @@ def test_a_calibration_on_a_busy_machine_is_told_in_the_verdict_and_beside_the_e
     assert [reason.partition(" are ")[0] for reason in reasons] == ["Ideal times", "Expected times"]
     assert all("`roofline calibrate` on a quiet machine" in reason for reason in reasons)
     assert sum("but is itself in doubt" in finding for finding in doubtful.findings) == 2
-    assert [one["kind"] for one in report_json(doubtful)["chips"][0]["calibration_doubts"]] == ["ideal", "expected"]
+    assert [doubt["kind"] for doubt in report_json(doubtful)["chips"][0]["calibration_doubts"]] == ["ideal", "expected"]
     assert "In doubt, as the verdict says: ideal and expected times." in markdown_report(doubtful)
     (chip,) = doubtful.chips
     assert profile_doubts(make.profiles(busy_chip(make)).values(), chip.rows) == list(chip.doubtful_kinds.values())

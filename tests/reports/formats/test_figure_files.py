@@ -60,10 +60,10 @@ def test_a_run_has_the_figures_it_has_data_for(rich):
 def test_files_are_written_once_per_figure_and_equal_input_gives_equal_files(make, tmp_path):
     view = report_view(make.run(), make.cpu_records()[:2], make.profiles(make.CPU))
     first = write_figures(view, tmp_path)
-    assert [one.name for one in first] == [
+    assert [path.name for path in first] == [
         f"{name}.{ending}" for name in ("roofline", "errors", "time", "samples") for ending in ("png", "svg")
     ]
-    assert all(one.read_bytes()[:4] == (b"\x89PNG" if one.suffix == ".png" else b"<?xm") for one in first)
+    assert all(path.read_bytes()[:4] == (b"\x89PNG" if path.suffix == ".png" else b"<?xm") for path in first)
     again = next(figure for figure in report_figures(view) if figure.name == "errors").draw()
     assert (figure_png(again), figure_svg(again)) == (first[2].read_bytes(), first[3].read_text(encoding="utf-8"))
     assert "<text" not in first[1].read_text(encoding="utf-8")  # letters are paths
@@ -72,7 +72,7 @@ def test_files_are_written_once_per_figure_and_equal_input_gives_equal_files(mak
 def test_several_chips_have_figures_of_their_own(make):
     records = [
         *make.cpu_records()[:2],
-        *(replace(one, record_id=f"{900 + i:032x}") for i, one in enumerate(make.gpu_records()[:2])),
+        *(replace(record, record_id=f"{900 + i:032x}") for i, record in enumerate(make.gpu_records()[:2])),
     ]
     view = report_view(make.run(), records, make.profiles(make.CPU, make.GPU))
     names = [figure.name for figure in report_figures(view) if figure.name.startswith("roofline")]
@@ -82,8 +82,8 @@ def test_several_chips_have_figures_of_their_own(make):
 
 def test_errors_name_every_operator_and_precision_once(rich):
     rows = [case.pooled for case in rich.cases]
-    found = texts(draw_rows(errors_figure(rows, title="Errors", subtitle="sub")))
-    names = [one for one in found if re.search(r", \d+ cases?$", one)]
+    labels = texts(draw_rows(errors_figure(rows, title="Errors", subtitle="sub")))
+    names = [label for label in labels if re.search(r", \d+ cases?$", label)]
     expected = {(row.op_title, row.precision, row.cache, row.mode) for row in rows if row.error_ratio is not None}
     assert len(names) == len(set(names)) == len(expected)
     assert "gemv, hot (warm) INT4 (W4A16), 1 case" in names
@@ -91,9 +91,9 @@ def test_errors_name_every_operator_and_precision_once(rich):
 
 
 def test_where_the_time_went_names_cases_and_the_parts_that_occur(rich, models):
-    found = texts(draw_rows(gaps_figure(rich.cases, title="Time", subtitle="sub")))
-    assert "gemv 1x28672x8192 BF16 · matmul" in found
-    assert {"ideal roof", "unexplained"} <= set(found)
+    labels = texts(draw_rows(gaps_figure(rich.cases, title="Time", subtitle="sub")))
+    assert "gemv 1x28672x8192 BF16 · matmul" in labels
+    assert {"ideal roof", "unexplained"} <= set(labels)
     view = report_view(rich.run, models, {})
     parts = set(texts(draw_rows(gaps_figure(view.cases, title="Time", subtitle="sub")))) & {
         text.split(":")[0] for text in LABELS.values()
@@ -103,9 +103,9 @@ def test_where_the_time_went_names_cases_and_the_parts_that_occur(rich, models):
 
 
 def test_samples_are_drawn_for_cases_that_still_have_them(rich):
-    found = texts(draw_rows(spreads_figure(rich.cases, title="Samples", subtitle="sub")))
-    assert "gemv 1x28672x8192 INT4 (W4A16) · tinygemm, cold, process 2 [bimodal]" in found
-    assert "flagged: the time is in doubt" in found
+    labels = texts(draw_rows(spreads_figure(rich.cases, title="Samples", subtitle="sub")))
+    assert "gemv 1x28672x8192 INT4 (W4A16) · tinygemm, cold, process 2 [bimodal]" in labels
+    assert "flagged: the time is in doubt" in labels
     pruned = [replace(case, rows=tuple(_without_samples(row) for row in case.rows)) for case in rich.cases]
     assert spreads_figure(pruned) is None
 
@@ -137,13 +137,13 @@ def test_pareto_points_are_the_measured_precisions_and_the_front_is_not_beaten(m
             assert point.is_on_front == (not beaten)
         assert sum(point.is_chosen for point in points.values()) == 1
     decode = next(phase for phase in model.phases if phase.phase == "decode")
-    assert {one.label: one.is_chosen for one in pareto_points(decode)}["INT4 (W4A16)"]
-    found = texts(draw_figure(pareto_figure(decode, title="Pareto", subtitle="sub")))
-    assert "INT4 (W4A16) · 94.2/s · 131 MB" in found
+    assert {point.label: point.is_chosen for point in pareto_points(decode)}["INT4 (W4A16)"]
+    labels = texts(draw_figure(pareto_figure(decode, title="Pareto", subtitle="sub")))
+    assert "INT4 (W4A16) · 94.2/s · 131 MB" in labels
 
 
 def test_without_measured_quality_there_is_no_pareto_figure(models):
-    stripped = [replace(one, extra={**one.extra, "quality": {}}) for one in models]
+    stripped = [replace(record, extra={**record.extra, "quality": {}}) for record in models]
     (model,) = model_results(stripped)
     assert all(pareto_figure(phase, title="", subtitle="") is None for phase in model.phases)
 
@@ -153,9 +153,9 @@ def test_hostile_names_draw_as_text_and_name_no_path(make):
     record = make.record((1, 64, 64), "BF16", "BF16", "k", 1e-3, number=1)
     record = replace(record, case=replace(record.case, kernel=nasty, op=nasty))
     view = report_view(make.run(label=nasty), [record], make.profiles(make.CPU))
-    for one in report_figures(view):
-        assert re.fullmatch(r"[a-z0-9-]+", one.name)
-        figure = one.draw()
+    for drawn in report_figures(view):
+        assert re.fullmatch(r"[a-z0-9-]+", drawn.name)
+        figure = drawn.draw()
         if figure is not None:
             svg = figure_svg(figure, text_as_paths=False)
             assert "<b>" not in svg

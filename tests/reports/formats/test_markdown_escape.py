@@ -13,10 +13,10 @@ from reports.formats.markdown import escaped_sentence
     "text", ["@somebody", "by @a-b and @c", "fixes #12", "http://e.x/i.png", "HTTPS://e.x", "WWW.e.x", "ftp://e.x"]
 )
 def test_names_numbers_and_addresses_are_broken_by_a_space_without_width(write, text):
-    found = write(text)
+    markdown = write(text)
     for sign in ("@s", "@a", "@c", "#1", "://e", "www.e", "WWW.e"):
-        assert sign not in found
-    assert found.replace("\u200b", "").replace("\\", "") == text  # and nothing else is added
+        assert sign not in markdown
+    assert markdown.replace("\u200b", "").replace("\\", "") == text  # and nothing else is added
 
 
 @pytest.mark.parametrize("write", [escaped, escaped_sentence])
@@ -25,7 +25,7 @@ def test_signs_that_call_nobody_have_nothing_added(write):
 
 
 def test_commands_stay_code_and_labels_in_backticks_do_not():
-    found = escaped_sentence("`a*b` and `code`: see `roofline diff a b`, `-k model_quant`, `roofline | <b> @all`")
-    assert "see `roofline diff a b`, `-k model_quant`, \\`roofline \\| \\<b" in found
-    assert found.startswith("\\`a\\*b\\` and \\`code\\`: ")
-    assert "@all" not in found
+    escaped = escaped_sentence("`a*b` and `code`: see `roofline diff a b`, `-k model_quant`, `roofline | <b> @all`")
+    assert "see `roofline diff a b`, `-k model_quant`, \\`roofline \\| \\<b" in escaped
+    assert escaped.startswith("\\`a\\*b\\` and \\`code\\`: ")
+    assert "@all" not in escaped

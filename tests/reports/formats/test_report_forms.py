@@ -158,12 +158,12 @@ def test_json_numbers_equal_the_view(rich):
     assert (data["schema"], data["schema_version"]) == ("roofline-report", SCHEMA_VERSION)
     assert data["verdict"]["headlines"] == list(rich.headlines)
     (chip,) = data["chips"]
-    assert [one["measured_s"] for one in chip["cases"]] == [case.measured_s for case in rich.cases]
-    assert [one["error_ideal_ratio"] for one in chip["cases"]] == [case.error_ratio for case in rich.cases]
-    assert [one["interval_total_half_width_ratio"] for one in chip["cases"]] == [
+    assert [case_json["measured_s"] for case_json in chip["cases"]] == [case.measured_s for case in rich.cases]
+    assert [case_json["error_ideal_ratio"] for case_json in chip["cases"]] == [case.error_ratio for case in rich.cases]
+    assert [case["interval_total_half_width_ratio"] for case in chip["cases"]] == [
         case.total_ratio for case in rich.cases
     ]
-    assert [[row["record_id"] for row in one["processes"]] for one in chip["cases"]] == [
+    assert [[row["record_id"] for row in case["processes"]] for case in chip["cases"]] == [
         [row.record_id for row in case.rows] for case in rich.cases
     ]
     assert chip["recommendations"][0]["ranked"][0]["record_ids"]
@@ -198,9 +198,9 @@ def test_every_number_in_the_json_has_its_unit_in_its_key(rich):
 
     counts = set(document.pop("counts"))
     assert counts == {"measured", "predicted", "skipped", "failed"}
-    found = set(keys(document))
-    assert len(found) > 25
-    assert not [key for key in found - WITHOUT_UNIT if not key.endswith(UNITS)]
+    key_set = set(keys(document))
+    assert len(key_set) > 25
+    assert not [key for key in key_set - WITHOUT_UNIT if not key.endswith(UNITS)]
 
 
 def test_every_key_is_documented(rich, pytestconfig):
@@ -224,14 +224,14 @@ def test_every_key_is_documented(rich, pytestconfig):
 @pytest.mark.parametrize("records", ["none", "predicted"])
 def test_poor_runs_have_every_form(make, monkeypatch, records):
     monkeypatch.setattr("reports.page.html.report_figures", lambda view: [])
-    found = [] if records == "none" else [make.record((1, 64, 64), "BF16", "BF16", "k", number=1)]
-    view = view_of(make, found)
+    records_made = [] if records == "none" else [make.record((1, 64, 64), "BF16", "BF16", "k", number=1)]
+    view = view_of(make, records_made)
     data = report_json(view)
-    assert [one["status"] for one in data["chips"][0]["cases"]] == ["predicted"] * len(found)
+    assert [case["status"] for case in data["chips"][0]["cases"]] == ["predicted"] * len(records_made)
     text = markdown_report(view)
     assert "## Where it ran" in text
     assert "NaN" not in text
-    assert ("no cases" in text) == (not found)
+    assert ("no cases" in text) == (not records_made)
     assert Page(print_page(view)).open == []
 
 

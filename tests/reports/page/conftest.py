@@ -27,9 +27,9 @@ def browser():
     except ImportError:
         pytest.skip("no chromium here can be driven: playwright is not installed")
     with sync_playwright() as driver:
-        found = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield found
-        found.close()
+        chromium = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
 
 
 class Watched:
@@ -46,9 +46,12 @@ class Watched:
         self.page.on("console", self._note)
         self.page.on("pageerror", lambda error: self.faults.append(str(error)))
         self.page.on("dialog", lambda dialog: (self.faults.append("a dialog"), dialog.dismiss()))
-        own = (path.as_uri(), "data:", "blob:")
+        own_schemes = (path.as_uri(), "data:", "blob:")
         self.page.on(
-            "request", lambda one: None if one.url.split("#")[0].startswith(own) else self.faults.append(one.url)
+            "request",
+            lambda request: (
+                None if request.url.split("#")[0].startswith(own_schemes) else self.faults.append(request.url)
+            ),
         )
         if init:
             self.page.add_init_script(init)
@@ -80,5 +83,5 @@ def open_page(browser, tmp_path_factory) -> Iterator:
         return opened[-1]
 
     yield opener
-    for one in opened:
-        one.context.close()
+    for opened_page in opened:
+        opened_page.context.close()

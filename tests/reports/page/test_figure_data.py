@@ -103,8 +103,8 @@ def timed(make, count):
     readings = tuple(
         TelemetrySample(time_s=0.01 * n, power_w=100.0 + (n % 7), sm_clock_hz=1.9e9) for n in range(1, count + 1)
     )
-    one = measured(make, "a", 1, wall_s=1.0, power_w=104.0)
-    return replace(one, telemetry=readings, created_at="2026-11-21T09:08:41.123456+00:00")
+    case = measured(make, "a", 1, wall_s=1.0, power_w=104.0)
+    return replace(case, telemetry=readings, created_at="2026-11-21T09:08:41.123456+00:00")
 
 
 def test_readings_stand_where_they_were_taken(make):

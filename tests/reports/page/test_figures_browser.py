@@ -45,17 +45,17 @@ def with_readings(record, number):
 
 
 @pytest.fixture(scope="module")
-def told(make, open_page):
+def timeline_page(make, open_page):
     """The page of a run with expected times, telemetry, energy, a held down clock and canaries."""
-    records = [with_readings(with_terms(one), number) for number, one in enumerate(make.rich_records())]
+    records = [with_readings(with_terms(record), number) for number, record in enumerate(make.rich_records())]
     return open_page(make, records, make.GPU, canaries=make.canaries(), name="told")
 
 
 @pytest.fixture
-def page(told):
-    yield told.page
-    told.page.evaluate("document.querySelectorAll('.reset, .selected .close').forEach((one) => one.click())")
-    assert told.faults == []
+def page(timeline_page):
+    yield timeline_page.page
+    timeline_page.page.evaluate("document.querySelectorAll('.reset, .selected .close').forEach((one) => one.click())")
+    assert timeline_page.faults == []
 
 
 def rgb(colour):
@@ -107,7 +107,7 @@ def test_bars_add_up_to_the_measured_times_and_follow_sort_and_filter(page):
     stored = page.eval_on_selector_all(
         ".live td[data-column=measured_s][data-value]", "cells => cells.map(one => Number(one.dataset.value))"
     )
-    assert times == pytest.approx([one * 1e3 for one in stored], rel=1e-3)  # ms: the longest is 1.7
+    assert times == pytest.approx([seconds * 1e3 for seconds in stored], rel=1e-3)  # ms: the longest is 1.7
     chosen(page, "One bar per").select_option("1")
     assert len(page.evaluate(sums)) == 13  # no two cases share operator, regime and format
     assert sum(page.evaluate(sums)) == pytest.approx(sum(stored) * 1e3, rel=1e-3)
@@ -183,8 +183,8 @@ def test_the_run_over_time_has_its_readings_its_steps_and_what_was_held_down(pag
     )
     legend = page.locator("[data-live=timeline] .legend-line svg:not(:has(path)) rect[fill^='#']")
     inks = legend.evaluate_all("all => all.map(one => getComputedStyle(one).fill)")
-    assert {one for one in lane if not one.startswith("url")} == set(inks)
-    assert sum(one.startswith("url") for one in lane) == 1
+    assert {fill for fill in lane if not fill.startswith("url")} == set(inks)
+    assert sum(fill.startswith("url") for fill in lane) == 1
     ground, stripes = page.evaluate(
         f"[...{plot}.querySelectorAll('.patterns pattern > *')].map(one => one.getAttribute('stroke') || "
         "one.getAttribute('fill'))"
@@ -221,7 +221,7 @@ def test_a_table_that_goes_on_fades_at_its_edge_until_its_end(page):
 
 
 def test_the_name_of_the_fastest_covers_no_mark_and_has_no_leader(page):
-    found = page.evaluate("""() => {
+    values = page.evaluate("""() => {
         const plot = document.querySelector('.figure.tall'), {xaxis, yaxis} = plot._fullLayout;
         const note = plot.layout.annotations.find((one) => /^Fastest/.test(one.text));
         const drawn = [...plot.querySelectorAll('.annotation')].find((one) => /Fastest/.test(one.textContent)).querySelector('rect').getBoundingClientRect();
@@ -232,9 +232,9 @@ def test_the_name_of_the_fastest_covers_no_mark_and_has_no_leader(page):
         const covered = marks.filter(([x, y]) => x > box[0] && x < box[2] && y > box[1] && y < box[3]);
         return [note.showarrow, marks.length, covered.length];
     }""")
-    assert found[0] is False
-    assert found[1] > 20
-    assert found[2] == 0
+    assert values[0] is False
+    assert values[1] > 20
+    assert values[2] == 0
 
 
 def test_a_run_without_anything_over_time_says_so_and_samples_that_are_gone_are_said_to_be(make, open_page):

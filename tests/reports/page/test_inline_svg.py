@@ -31,7 +31,7 @@ def drawn():
 
 
 def words_of(text):
-    return [one.text for one in ElementTree.fromstring(text).iter() if one.tag.removeprefix(SVG) == "text"]
+    return [element.text for element in ElementTree.fromstring(text).iter() if element.tag.removeprefix(SVG) == "text"]
 
 
 def test_every_word_stays_and_no_element_is_left_open(drawn):
@@ -44,9 +44,9 @@ def test_marks_and_lines_stay_where_they_were(drawn):
     file, inlined = drawn
     places = [
         [
-            (round(float(one.get("x")), 1), round(float(one.get("y")), 1))
-            for one in ElementTree.fromstring(text).iter()
-            if one.tag.removeprefix(SVG) == "use"
+            (round(float(element.get("x")), 1), round(float(element.get("y")), 1))
+            for element in ElementTree.fromstring(text).iter()
+            if element.tag.removeprefix(SVG) == "use"
         ]
         for text in (file, inlined)
     ]
@@ -54,7 +54,7 @@ def test_marks_and_lines_stay_where_they_were(drawn):
     for (x, y), (other_x, other_y) in zip(*places, strict=True):
         assert (x, y) == pytest.approx((other_x, other_y), abs=0.11)
     shapes = [
-        [one for one in ElementTree.fromstring(text).iter() if one.tag.removeprefix(SVG) == "path"]
+        [element for element in ElementTree.fromstring(text).iter() if element.tag.removeprefix(SVG) == "path"]
         for text in (file, inlined)
     ]
     assert len(shapes[0]) == len(shapes[1])
@@ -63,9 +63,9 @@ def test_marks_and_lines_stay_where_they_were(drawn):
 def test_every_reference_leads_to_an_id_of_the_figures_own_and_no_id_is_left_without_one(drawn):
     inlined = drawn[1].replace("url(#x)", "")
     ids = re.findall(r' id="([^"]*)"', inlined.replace('id="p" d=', ""))
-    told = set(re.findall(r'href="#([^"]*)"|url\(#([^)]*)\)', inlined))
-    assert sorted(ids) == sorted({one or other for one, other in told})
-    assert all(one.startswith("t-") for one in ids)
+    references = set(re.findall(r'href="#([^"]*)"|url\(#([^)]*)\)', inlined))
+    assert sorted(ids) == sorted({left or other for left, other in references})
+    assert all(element_id.startswith("t-") for element_id in ids)
 
 
 def test_it_takes_less_than_half_and_its_colours_follow_the_theme(drawn):

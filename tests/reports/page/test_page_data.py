@@ -39,7 +39,7 @@ def rows_of(data, chip=0):
     def cell(name, value):
         if name not in table["texts"] or value is None:
             return value
-        return [texts[one] for one in value] if isinstance(value, list) else texts[value]
+        return [texts[index] for index in value] if isinstance(value, list) else texts[value]
 
     return [dict(zip(table["columns"], map(cell, table["columns"], cells), strict=True)) for cells in table["rows"]]
 
@@ -138,28 +138,28 @@ def numbers(text):
 
 def test_samples_are_whole_and_the_flagged_come_first(make):
     view = report_view(make.run(), make.rich_records(), make.profiles(make.GPU))
-    found = sample_data(view.chips[0].cases, 1)["series"]
+    series_list = sample_data(view.chips[0].cases, 1)["series"]
     by_number = dict(enumerate(view.chips[0].cases, 1))
-    for one in found:
-        case = by_number[one["number"]]
-        (row,) = [row for row in case.rows if row.process == one["process"] and row.measured_s is not None]
-        assert numbers(one["samples_s"]) == row.record.measurement.samples_s
-    assert sum(len(numbers(one["samples_s"])) for one in found) <= MAX_SAMPLES_COUNT
+    for series in series_list:
+        case = by_number[series["number"]]
+        (row,) = [row for row in case.rows if row.process == series["process"] and row.measured_s is not None]
+        assert numbers(series["samples_s"]) == row.record.measurement.samples_s
+    assert sum(len(numbers(series["samples_s"])) for series in series_list) <= MAX_SAMPLES_COUNT
     flagged = {number for number, case in by_number.items() if {"bimodal", "drift", "outliers"} & set(case.flags)}
-    assert flagged <= {one["number"] for one in found}
+    assert flagged <= {series["number"] for series in series_list}
 
 
 @given(st.lists(st.floats(allow_nan=False), max_size=9))
 def test_packed_numbers_keep_every_bit(values):
-    found = struct.unpack(f"<{len(values)}d", base64.b64decode(packed_floats(values)))
-    assert [one.hex() for one in found] == [float(value).hex() for value in values]
+    unpacked = struct.unpack(f"<{len(values)}d", base64.b64decode(packed_floats(values)))
+    assert [number.hex() for number in unpacked] == [float(value).hex() for value in values]
 
 
 def test_samples_beyond_the_room_are_left_out_whole(make):
     long = make.record((1, 64, 64), "BF16", "BF16", "k", 1e-3, samples_s=(1e-3,) * (MAX_SAMPLES_COUNT + 1))
     short = make.record((1, 64, 64), "FP16", "FP16", "k", 1e-3, number=1)
     view = report_view(make.run(), [long, short], make.profiles(make.CPU))
-    assert [len(numbers(one["samples_s"])) for one in sample_data(view.chips[0].cases, 1)["series"]] == [3]
+    assert [len(numbers(series["samples_s"])) for series in sample_data(view.chips[0].cases, 1)["series"]] == [3]
 
 
 def test_several_chips_are_numbered_through(make):
@@ -186,7 +186,7 @@ def test_poor_runs_give_data_too(make, kind):
 texts = st.text(st.characters(codec="utf-8"), max_size=40)
 values = st.recursive(
     st.none() | st.booleans() | st.floats(allow_nan=False, allow_infinity=False) | st.integers() | texts,
-    lambda one: st.lists(one, max_size=4) | st.dictionaries(texts, one, max_size=4),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4),
 )
 
 
@@ -204,8 +204,8 @@ def test_script_json_refuses_what_json_lacks(number):
 
 
 def test_a_text_is_kept_once():
-    known = Texts()
-    table = packed([{"a": "x", "b": 1.5, "c": ("x", "y")}, {"a": "x", "b": None, "c": ()}], known, ("a", "b", "c"))
+    text_table = Texts()
+    table = packed([{"a": "x", "b": 1.5, "c": ("x", "y")}, {"a": "x", "b": None, "c": ()}], text_table, ("a", "b", "c"))
     assert table == {"columns": ["a", "b", "c"], "texts": ["a", "c"], "rows": [[0, 1.5, [0, 1]], [0, None, []]]}
-    assert known.all() == ["x", "y"]
+    assert text_table.all() == ["x", "y"]
     assert set(TEXT_COLUMNS) < set(COLUMNS)

@@ -95,12 +95,12 @@ def test_the_first_screen_has_the_answer_the_roofline_and_how_good_predictions_w
 ):
     records = make.cpu_records()
     if kind == "predicted":
-        records = [replace(one, status="predicted", measurement=None) for one in records if one.measurement]
+        records = [replace(record, status="predicted", measurement=None) for record in records if record.measurement]
     watched = open_page(make, records, make.CPU, name=f"first-{kind}-{width}", width=width)
     page = watched.page
     page.evaluate("document.querySelectorAll('.filters').forEach((one) => { one.open = false; })")
     page.wait_for_function("document.querySelector('.figure.tall .main-svg')")
-    found = page.evaluate("""() => {
+    layout = page.evaluate("""() => {
         const place = (one) => { const box = one.getBoundingClientRect(); return [box.top, box.bottom]; };
         const tables = [...document.querySelectorAll('table.options')];
         const first = document.querySelector('section.verdict .part');
@@ -110,15 +110,15 @@ def test_the_first_screen_has_the_answer_the_roofline_and_how_good_predictions_w
             page: document.documentElement.scrollWidth,
         };
     }""")
-    assert found["tables"]
-    assert all(bottom <= height for _, bottom in found["tables"])
-    assert found["checks"][1] <= height
-    assert found["figure"][0] + 150 <= height
-    assert not found["wide"]
-    assert found["page"] == width
-    assert not [one.case.id for one in records if one.case.id in found["text"]]
-    assert "Predictions" in found["text"]
-    assert "What got worse" in found["text"]
+    assert layout["tables"]
+    assert all(bottom <= height for _, bottom in layout["tables"])
+    assert layout["checks"][1] <= height
+    assert layout["figure"][0] + 150 <= height
+    assert not layout["wide"]
+    assert layout["page"] == width
+    assert not [record.case.id for record in records if record.case.id in layout["text"]]
+    assert "Predictions" in layout["text"]
+    assert "What got worse" in layout["text"]
     assert watched.faults == []
 
 
@@ -127,16 +127,16 @@ def test_numbers_in_the_table_equal_the_records(make, page):
     for name, text in FORMATS.items():
         attribute = {"error_ideal_ratio": "error_ratio"}.get(name, name)
         stored = [getattr(case.pooled, attribute) for case in view.cases]
-        found = page.eval_on_selector_all(
+        shown_rows = page.eval_on_selector_all(
             f".live td[data-column={name}]", "cells => cells.map(one => [one.dataset.value ?? null, one.textContent])"
         )
-        values = [None if value is None else float(value) for value, _ in found]
-        assert values == ([one for one in stored if one is not None] if name == "measured_s" else stored)
-        assert [shown for _, shown in found] == [text(value) for value in values]
+        values = [None if value is None else float(value) for value, _ in shown_rows]
+        assert values == ([value for value in stored if value is not None] if name == "measured_s" else stored)
+        assert [shown for _, shown in shown_rows] == [text(value) for value in values]
 
 
 def test_pointing_at_a_mark_shows_its_numbers(make, page):
-    record = next(one for one in make.rich_records() if one.case.kernel == "int_mm_padded")
+    record = next(candidate for candidate in make.rich_records() if candidate.case.kernel == "int_mm_padded")
     rate = record.ideal.flops / record.measurement.median_s
     spot = point_of(
         page, {"intensity_flop_per_byte": record.ideal.intensity_flop_per_byte, "achieved_flops_per_s": rate}
@@ -184,13 +184,13 @@ def test_sorting_by_keyboard_goes_up_down_and_back(page):
     page.keyboard.press("Enter")
     assert head.get_attribute("aria-sort") == "ascending"
     up = column(page, "ideal_s")
-    known = [one for one in up if one is not None]
-    assert known == sorted(known)
-    assert up[len(known) :] == [None] * (len(up) - len(known))
+    up_numbers = [value for value in up if value is not None]
+    assert up_numbers == sorted(up_numbers)
+    assert up[len(up_numbers) :] == [None] * (len(up) - len(up_numbers))
     page.keyboard.press("Enter")
     assert head.get_attribute("aria-sort") == "descending"
-    down = [one for one in column(page, "ideal_s") if one is not None]
-    assert down == sorted(known, reverse=True)
+    down = [value for value in column(page, "ideal_s") if value is not None]
+    assert down == sorted(up_numbers, reverse=True)
     page.keyboard.press("Enter")
     assert head.get_attribute("aria-sort") == "none"
     assert numbers(page) == every
@@ -214,7 +214,7 @@ def test_the_theme_changes_page_and_plot(page):
         "[getComputedStyle(document.body).backgroundColor, document.querySelector('.figure.tall').layout.font.color]"
     )
     assert dark[0] == "rgb(14, 18, 22)"
-    assert all(one != other for one, other in zip(before, dark, strict=True))
+    assert all(left != other for left, other in zip(before, dark, strict=True))
     page.get_by_role("radio", name="Auto").check(force=True)
     assert (
         page.evaluate(
@@ -274,7 +274,7 @@ def test_figures_below_are_drawn_when_they_are_near(page):
         page.wait_for_selector(f"[data-live={kind}] .main-svg")
     select = page.locator("[data-live=samples] select")
     flagged = select.locator("option").all_inner_texts()
-    assert any("bimodal" in one for one in flagged)
+    assert any("bimodal" in title for title in flagged)
     select.select_option(index=len(flagged) - 1)
     assert page.locator("[data-live=samples] .main-svg").first.is_visible()
 
@@ -284,9 +284,11 @@ def test_a_checker_of_accessibility_finds_no_serious_fault(page):
     faults = {}
     for theme, rules in (("Light", ""), ("Dark", ", runOnly: ['color-contrast']")):
         page.get_by_role("radio", name=theme).check(force=True)
-        found = page.evaluate(f"axe.run({{resultTypes: ['violations']{rules}}}).then(one => one.violations)")
-        serious = [one for one in found if one["impact"] in ("serious", "critical")]
-        faults[theme] = [(one["id"], [node["html"][:120] for node in one["nodes"][:3]]) for one in serious]
+        violations = page.evaluate(f"axe.run({{resultTypes: ['violations']{rules}}}).then(one => one.violations)")
+        serious = [violation for violation in violations if violation["impact"] in ("serious", "critical")]
+        faults[theme] = [
+            (violation["id"], [node["html"][:120] for node in violation["nodes"][:3]]) for violation in serious
+        ]
     page.get_by_role("radio", name="Auto").check(force=True)
     assert faults == {"Light": [], "Dark": []}
 

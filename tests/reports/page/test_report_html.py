@@ -169,8 +169,8 @@ def test_hostile_text_is_text_everywhere(make, rich):
         run_id=HOSTILE,
     )
     clean, reference = page_of(make, degenerate(make)["mixed"])
-    known = {(tag, name) for one in (reference, rich[1]) for tag, attrs in one.tags for name in attrs}
-    assert {(tag, name) for tag, attrs in page.tags for name in attrs} <= known
+    pairs = {(tag, name) for parsed_page in (reference, rich[1]) for tag, attrs in parsed_page.tags for name in attrs}
+    assert {(tag, name) for tag, attrs in page.tags for name in attrs} <= pairs
     assert "<script" not in text
     assert "<img" not in text
     assert "<script>alert(1)</script>" in page.text  # as text, whole
@@ -214,12 +214,12 @@ def rich(make):
 
 def row_of(text, case_id):
     """The cells of a case's row in the table of all cases, as text."""
-    found = re.search(
+    match = re.search(
         rf'<tr id="case-\d+"><th scope="row"><code>{re.escape(case_id)}</code></th>(.*?)</tr>', text, re.DOTALL
     )[1]
     return [
         re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", cell)).strip()
-        for cell in re.findall(r"<td.*?</td>", found, re.DOTALL)
+        for cell in re.findall(r"<td.*?</td>", match, re.DOTALL)
     ]
 
 
@@ -307,7 +307,7 @@ def test_the_machine_over_the_run_shows_canaries_quarantine_restarts_and_warning
         if record.measurement and "quarantined" in record.measurement.flags
     ]
     assert len(held) == 2
-    assert all(one in section for one in held)
+    assert all(text in section for text in held)
     assert "process 3 (pid 4003): killed by SIGABRT; a fresh one took over" in section
     assert "clocks are not locked" in section
     assert "sw-power-cap 1.3 s, hw-thermal 80\u00a0ms" in section
@@ -373,9 +373,9 @@ def test_write_report_puts_plot_beside_page_and_is_deterministic(make, tmp_path)
     assert (files.html.name, files.png.name, files.svg.name) == ("report.html", "roofline.png", "roofline.svg")
     assert files.png.read_bytes().startswith(b"\x89PNG")
     assert files.svg.read_text(encoding="utf-8").startswith("<?xml")
-    first = [one.read_bytes() for one in (files.html, files.png, files.svg)]
+    first = [path.read_bytes() for path in (files.html, files.png, files.svg)]
     again = write_report(store, make.run(), tmp_path / "deep" / "report.html")
-    assert [one.read_bytes() for one in (again.html, again.png, again.svg)] == first
+    assert [path.read_bytes() for path in (again.html, again.png, again.svg)] == first
 
 
 def test_a_folder_gets_report_html_and_other_names_bring_their_own_plot(make, tmp_path):

@@ -36,7 +36,7 @@ def test_the_fastest_sixteen_bit_kernel_is_the_baseline(make):
     assert result.baseline.label == "FP16 · matmul"
     assert result.best.label == "INT8 (W8A8) · int_mm"
     assert result.measured_speedup == pytest.approx(2.0)
-    assert [one.precision for one in result.ranked] == ["INT8 (W8A8)", "FP32", "FP16", "BF16"]
+    assert [option.precision for option in result.ranked] == ["INT8 (W8A8)", "FP32", "FP16", "BF16"]
 
 
 def test_a_narrow_format_that_loses_is_said_to_lose(make):
@@ -99,7 +99,9 @@ def test_report_and_terminal_print_the_same_sentence(make):
     for records in (make.cpu_records(), make.gpu_records(), doubtful):
         folded = "\n".join(line.text for line in summary_lines(records, width=120)).replace("\n    ", " ")
         printed = [line.strip() for line in folded.split("\n") if line.startswith("  → ")]
-        ours = [one.verdict.removeprefix(f"{one.title}: ") for one in judged(*records) if one.is_contest]
+        ours = [
+            ranking.verdict.removeprefix(f"{ranking.title}: ") for ranking in judged(*records) if ranking.is_contest
+        ]
         assert printed == [f"→ {sentence}" for sentence in ours]
     assert printed == ["→ INT8 (W8A8) · int_mm ideal 2.0× BF16, measured about 2.0× (doubtful: drift, noisy)"]
 

@@ -21,7 +21,7 @@ Night = tuple[RunInfo, list[Record]]
 
 
 @pytest.fixture(scope="session")
-def night(make: SimpleNamespace) -> Callable[..., Night]:
+def stored_run(make: SimpleNamespace) -> Callable[..., Night]:
     """A run of a night and its records: `night(3, {BF16: 22e-6, INT4: 9e-6}, driver="580.95", processes=3)`."""
 
     def of(
@@ -54,15 +54,15 @@ def night(make: SimpleNamespace) -> Callable[..., Night]:
                 if isinstance(time_s, float):
                     # Processes differ by a little, the same way every night.
                     own_s = time_s * (1 + 0.002 * (ordinal - 1))
-                    one = make.record(shape, *kernel, own_s, device=chip, number=number, run_id=run_id, flags=flags)
+                    record = make.record(shape, *kernel, own_s, device=chip, number=number, run_id=run_id, flags=flags)
                 elif time_s is None:
-                    one = make.record(shape, *kernel, device=chip, number=number, run_id=run_id)
+                    record = make.record(shape, *kernel, device=chip, number=number, run_id=run_id)
                 else:
                     status, _, reason = time_s.partition(": ")
-                    one = make.record(
+                    record = make.record(
                         shape, *kernel, device=chip, number=number, run_id=run_id, status=status, reason=reason
                     )
-                records.append(replace(make.in_process(one, ordinal), created_at=fields["started_at"]))
+                records.append(replace(make.in_process(record, ordinal), created_at=fields["started_at"]))
         return make.run(**fields), records
 
     return of
@@ -78,7 +78,7 @@ def recommend(make: SimpleNamespace) -> Callable[..., object]:
     def of(nights: list[Night], *, with_chip: bool = False, chips: tuple[object, ...] = (), **question: object):
         profiles = make.profiles(*chips, *((make.GPU, make.CPU) if with_chip else ()))
         records = [record for _, records in nights for record in records]
-        asked = StoredQuestion(**{"max_loss_pct": math.inf, **question})
-        return recommend_from_runs([run for run, _ in nights], records, profiles, asked)
+        question_asked = StoredQuestion(**{"max_loss_pct": math.inf, **question})
+        return recommend_from_runs([run for run, _ in nights], records, profiles, question_asked)
 
     return of

@@ -24,9 +24,9 @@ def best_of(answer):
     return next(row for row in ranking.options if row.weight_format == "INT4"), ranking
 
 
-def disturbed(night, day, times_s, *kernels):
+def disturbed(stored_run, day, times_s, *kernels):
     """A night in which some kernels were measured in a slow state of the machine."""
-    run, records = night(day, times_s)
+    run, records = stored_run(day, times_s)
     names = {kernel for _, _, kernel in kernels}
     return run, [
         replace(record, measurement=replace(record.measurement, flags=("quarantined",)))
@@ -36,13 +36,13 @@ def disturbed(night, day, times_s, *kernels):
     ]
 
 
-def test_a_speed_up_is_the_median_of_the_nights_that_measured_both(night, recommend) -> None:
+def test_a_speed_up_is_the_median_of_the_nights_that_measured_both(stored_run, recommend) -> None:
     """The trial's finding: INT4 of the first night over BF16 of the last gave a ratio that no night had."""
     both = (BF16, INT4)
     nights = [
-        disturbed(night, 1, {BF16: 20e-6, INT4: 10e-6}, BF16),
-        disturbed(night, 2, {BF16: 24e-6, INT4: 15e-6}, *both),
-        disturbed(night, 3, {BF16: 27e-6, INT4: 15e-6}, *both),
+        disturbed(stored_run, 1, {BF16: 20e-6, INT4: 10e-6}, BF16),
+        disturbed(stored_run, 2, {BF16: 24e-6, INT4: 15e-6}, *both),
+        disturbed(stored_run, 3, {BF16: 27e-6, INT4: 15e-6}, *both),
     ]
     assert recommend(nights).rankings[0].gap.code == "disturbed-result"
     row, ranking = best_of(recommend(nights, is_forced=True))
@@ -53,37 +53,37 @@ def test_a_speed_up_is_the_median_of_the_nights_that_measured_both(night, recomm
     assert "1.8× BF16 · matmul (median of 3 runs, all disturbed)" in summary_of(ranking)
 
 
-def test_undisturbed_nights_go_before_disturbed_ones(night, recommend) -> None:
+def test_undisturbed_nights_go_before_disturbed_ones(stored_run, recommend) -> None:
     nights = [
-        night(1, {BF16: 20e-6, INT4: 10e-6}),
-        disturbed(night, 2, {BF16: 30e-6, INT4: 15e-6}, INT4),
-        night(3, {BF16: 30e-6}),
+        stored_run(1, {BF16: 20e-6, INT4: 10e-6}),
+        disturbed(stored_run, 2, {BF16: 30e-6, INT4: 15e-6}, INT4),
+        stored_run(3, {BF16: 30e-6}),
     ]
     row, _ = best_of(recommend(nights))
     assert (row.speedup_ratio, row.trust.speedup_night_count) == (pytest.approx(2.0), 1)
 
 
-def test_without_a_common_night_it_is_said_at_the_number_and_trusted_less(night, recommend) -> None:
-    row, ranking = best_of(recommend([night(1, {INT4: 10e-6}), night(2, {BF16: 22e-6})]))
+def test_without_a_common_night_it_is_said_at_the_number_and_trusted_less(stored_run, recommend) -> None:
+    row, ranking = best_of(recommend([stored_run(1, {INT4: 10e-6}), stored_run(2, {BF16: 22e-6})]))
     assert (row.speedup_ratio, row.trust.is_across_runs) == (pytest.approx(2.2), True)
     assert reason_text(row, ranking).startswith("across runs 2.2× BF16")
     assert "2.2× BF16 · matmul (across runs)" in summary_of(ranking)
     assert (row.trust.confidence, row.trust.reasons[-1].code) == ("medium", "speedup-across-runs")
     # The advice of a report says it at the number, too: in Markdown and terminal, and beside the figure.
-    found = recommend([night(1, {INT4: 10e-6}), night(2, {BF16: 22e-6})])
-    assert "| 2.2× across runs |" in markdown([stored_section(Report(None), found)])
-    (group,) = trade_groups(night(2, {BF16: 22e-6})[0], (), (), (), found, ranking.hardware_key)
+    advice = recommend([stored_run(1, {INT4: 10e-6}), stored_run(2, {BF16: 22e-6})])
+    assert "| 2.2× across runs |" in markdown([stored_section(Report(None), advice)])
+    (group,) = trade_groups(stored_run(2, {BF16: 22e-6})[0], (), (), (), advice, ranking.hardware_key)
     bases = {point.label: point.speedup_basis for point in group.points if point.time_source == "measured"}
     assert bases == {"INT4 (W4A16) · tinygemm": "across runs", "BF16 · matmul": ""}
 
 
-def test_levels_of_the_same_nights_need_no_words(night, recommend) -> None:
-    row, _ = best_of(recommend([night(1, {BF16: 22e-6, INT4: 10e-6}), night(2, {BF16: 22e-6, INT4: 10e-6})]))
+def test_levels_of_the_same_nights_need_no_words(stored_run, recommend) -> None:
+    row, _ = best_of(recommend([stored_run(1, {BF16: 22e-6, INT4: 10e-6}), stored_run(2, {BF16: 22e-6, INT4: 10e-6})]))
     assert (row.speedup_ratio, row.trust.speedup_night_count) == (pytest.approx(2.2), None)
 
 
-def test_too_few_samples_give_no_interval_here_as_in_the_report(night, recommend) -> None:
-    run, records = night(1, {BF16: 22e-6, INT4: 10e-6}, processes=1)
+def test_too_few_samples_give_no_interval_here_as_in_the_report(stored_run, recommend) -> None:
+    run, records = stored_run(1, {BF16: 22e-6, INT4: 10e-6}, processes=1)
     few = [
         replace(
             record,
@@ -97,5 +97,5 @@ def test_too_few_samples_give_no_interval_here_as_in_the_report(night, recommend
     assert (row.estimate.low_s, row.estimate.high_s) == (None, None)
     assert [item.code for item in row.trust.reasons] == ["measured-by-one-process"]
     assert measured_interval(few, None) == (None, None)
-    own = records[0].measurement
-    assert measured_interval([records[0], few[0]], None) == (own.ci_low_s, own.ci_high_s)
+    measurement = records[0].measurement
+    assert measured_interval([records[0], few[0]], None) == (measurement.ci_low_s, measurement.ci_high_s)

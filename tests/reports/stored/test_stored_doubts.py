@@ -41,9 +41,9 @@ def doubted(given, kernel, flag="noisy"):
         ("", "", "measured in 3 processes, stable"),
     ],
 )
-def test_a_gain_is_no_surer_than_the_worse_of_its_two_times(night, recommend, kernel, again, why) -> None:
-    found = recommend([doubted(night(1, TIMES), kernel)])
-    [ranking] = found.rankings
+def test_a_gain_is_no_surer_than_the_worse_of_its_two_times(stored_run, recommend, kernel, again, why) -> None:
+    advice = recommend([doubted(stored_run(1, TIMES), kernel)])
+    [ranking] = advice.rankings
     best = ranking.first
     assert (best.label, best.trust.confidence) == ("INT4 (W4A16) · tinygemm", "medium" if kernel else "high")
     assert confidence_words(best.trust).endswith(why)
@@ -62,20 +62,20 @@ def test_a_gain_is_no_surer_than_the_worse_of_its_two_times(night, recommend, ke
     assert (base.trust.baseline_reasons, base.trust.is_over_doubt) == ((), False)
 
 
-def test_a_doubtful_baseline_is_marked_in_table_json_and_trade_off(night, recommend) -> None:
-    found = recommend([doubted(night(1, TIMES), "matmul")])
-    assert "| 2.4× ! |" in markdown([stored_section(Report(None), found)])
-    [ranking] = recommendations_json(found)["rankings"]
+def test_a_doubtful_baseline_is_marked_in_table_json_and_trade_off(stored_run, recommend) -> None:
+    advice = recommend([doubted(stored_run(1, TIMES), "matmul")])
+    assert "| 2.4× ! |" in markdown([stored_section(Report(None), advice)])
+    [ranking] = recommendations_json(advice)["rankings"]
     row = ranking["rows"][0]
     assert (ranking["baseline_doubts"], row["doubts"]) == (["noisy"], [])
     assert row["speedup_low_ratio"] < row["speedup_ratio"] < row["speedup_high_ratio"]
     assert row["confidence_reason"].endswith("the baseline: doubtful (noisy)")
-    (group,) = trade_groups(night(1, TIMES)[0], (), (), (), found, "h200-sxm")
+    (group,) = trade_groups(stored_run(1, TIMES)[0], (), (), (), advice, "h200-sxm")
     assert group.baseline_doubts == ("noisy",)
     # A limit that refuses the baseline does not hide its doubt.
-    [kept] = recommend([doubted(night(1, TIMES), "matmul")], memory_limit_bytes=20e6).rankings
-    assert not any(map(kept.is_baseline, kept.options))
-    assert (kept.baseline_doubts, kept.first.trust.confidence) == (("noisy",), "medium")
+    [limited_ranking] = recommend([doubted(stored_run(1, TIMES), "matmul")], memory_limit_bytes=20e6).rankings
+    assert not any(map(limited_ranking.is_baseline, limited_ranking.options))
+    assert (limited_ranking.baseline_doubts, limited_ranking.first.trust.confidence) == (("noisy",), "medium")
 
 
 def busy(chip, *flags):
@@ -108,32 +108,34 @@ def with_expected(given, chip):
     ]
 
 
-def test_a_calibration_on_a_busy_machine_is_told_where_its_expected_times_are_stored(make, night, recommend) -> None:
-    assert isinstance(night(1, TIMES)[1][0].ideal, PredictionRecord)
+def test_a_calibration_on_a_busy_machine_is_told_where_its_expected_times_are_stored(
+    make, stored_run, recommend
+) -> None:
+    assert isinstance(stored_run(1, TIMES)[1][0].ideal, PredictionRecord)
     for chip, doubt in ((busy(make.GPU, "contended"), True), (busy(make.GPU), False)):
-        found = recommend([with_expected(night(1, {**TIMES, INT8: None}, device=chip), chip)], chips=(chip,))
-        row = next(one for one in found.rankings[0].options if one.estimate.source == "expected")
+        advice = recommend([with_expected(stored_run(1, {**TIMES, INT8: None}, device=chip), chip)], chips=(chip,))
+        row = next(option for option in advice.rankings[0].options if option.estimate.source == "expected")
         assert row.trust.confidence == ("low" if doubt else "medium")
         code = "expected-on-busy-machine" if doubt else "expected-with-interval"
         assert row.trust.reasons == (finding(code, provenance="measured-here"),)
         assert (
-            sum("other work ran while the kernels of h200-sxm were timed (contended)" in note for note in found.notes)
+            sum("other work ran while the kernels of h200-sxm were timed (contended)" in note for note in advice.notes)
             == doubt
         )
-        assert (found.rankings[0].calibration_doubt is not None) is doubt
+        assert (advice.rankings[0].calibration_doubt is not None) is doubt
 
 
-def test_a_run_that_diff_would_not_compare_is_left_out_by_name_and_once(night, recommend) -> None:
+def test_a_run_that_diff_would_not_compare_is_left_out_by_name_and_once(stored_run, recommend) -> None:
     def by(given, version):
         run, records = given
         method = Method("monotonic", version, {"min_samples": 12})
         return run, [replace(record, method=method) for record in records]
 
     nights = [
-        by(night(1, TIMES, label="first"), "1"),
-        by(night(2, TIMES, label="second"), "1"),
-        by(night(3, {BF16: 3e-4, INT8: 2e-4}, shape=(512, 4096, 4096), label="first shape"), "2"),
-        by(night(4, TIMES, driver="590.12", label="newest"), "2"),
+        by(stored_run(1, TIMES, label="first"), "1"),
+        by(stored_run(2, TIMES, label="second"), "1"),
+        by(stored_run(3, {BF16: 3e-4, INT8: 2e-4}, shape=(512, 4096, 4096), label="first shape"), "2"),
+        by(stored_run(4, TIMES, driver="590.12", label="newest"), "2"),
     ]
     [note] = recommend(nights).notes
     assert note == (
@@ -144,15 +146,17 @@ def test_a_run_that_diff_would_not_compare_is_left_out_by_name_and_once(night, r
     )
     assert recommend(nights[2:]).notes == ()
     # Used for one question, left out of another.
-    both = (nights[0][0], [*nights[0][1], *by(night(1, {BF16: 3e-4}, shape=(64, 64, 64)), "1")[1]])
+    both = (nights[0][0], [*nights[0][1], *by(stored_run(1, {BF16: 3e-4}, shape=(64, 64, 64)), "1")[1]])
     assert "run 00000001 first is left out for 3 cases: not comparable" in recommend([both, nights[3]]).notes[0]
 
 
-def test_a_run_in_doubt_is_left_out_for_its_doubt_and_both_reasons_are_told_where_both_hold(night, recommend) -> None:
-    quiet = night(2, TIMES, label="quiet")
-    newer = night(3, TIMES, driver="590.12", flags=("contended",), label="newer")
-    older = night(1, TIMES, driver="570.1", flags=("contended",), label="older")
-    same = night(4, TIMES, flags=("stolen",), label="same")
+def test_a_run_in_doubt_is_left_out_for_its_doubt_and_both_reasons_are_told_where_both_hold(
+    stored_run, recommend
+) -> None:
+    quiet = stored_run(2, TIMES, label="quiet")
+    newer = stored_run(3, TIMES, driver="590.12", flags=("contended",), label="newer")
+    older = stored_run(1, TIMES, driver="570.1", flags=("contended",), label="older")
+    same = stored_run(4, TIMES, flags=("stolen",), label="same")
     assert recommend([quiet, newer, older, same]).notes == (
         (
             "run 00000004 same is left out: the hypervisor gave more than 2 % of the CPUs to other machines: times are too "

@@ -118,7 +118,7 @@ def test_no_advice_rests_on_an_untrained_model(tmp_path: Path) -> None:
     assert {ranking.subject for ranking in beside.rankings} == {"shape"}
     assert [note for note in beside.notes if "seeded-llama-156m" in note]
     figures = [figures for record in records if (figures := model_figures(record)) is not None]
-    assert {(one.is_untrained, one.quality_source, one.loss_pct) for one in figures} == {
+    assert {(figure.is_untrained, figure.quality_source, figure.loss_pct) for figure in figures} == {
         (True, "reference", None),
         (True, "none", None),
     }
@@ -139,7 +139,7 @@ def test_no_filter_changes_what_is_said_of_a_ranking(all_runs) -> None:
     ):
         rankings = recommend_from_store(all_runs, question).rankings
         assert len(rankings) == count
-        assert [every[one.key] for one in rankings] == list(rankings)
+        assert [every[ranking.key] for ranking in rankings] == list(rankings)
 
 
 def test_a_report_and_its_stored_section_give_a_case_one_interval_and_one_place(all_runs) -> None:
@@ -149,7 +149,8 @@ def test_a_report_and_its_stored_section_give_a_case_one_interval_and_one_place(
     run = all_runs.resolve_run("calibrated")
     records = all_runs.records(run.run_id, with_samples=False)
     profiles = {
-        one: all_runs.profile(one) for one in {p.profile_hash for record in records for p in record.predictions}
+        profile_hash: all_runs.profile(profile_hash)
+        for profile_hash in {p.profile_hash for record in records for p in record.predictions}
     }
     (chip,) = report_view(run, records, profiles).chips
     recommendations = recommend_for_run(all_runs, records)
@@ -186,7 +187,7 @@ def test_places_that_only_noise_exchanged_are_no_news(all_runs) -> None:
     recommendations = recommend_from_store(all_runs, StoredQuestion(op="gemv"))
     assert all(ranking.compared for ranking in recommendations.rankings)
     noise = [change for change in recommendations.changes if change.causes[0].code == "level-exchanged"]
-    assert all(1 in (one.before_rank, one.after_rank) for one in noise)
+    assert all(1 in (change.before_rank, change.after_rank) for change in noise)
 
 
 def test_a_faster_median_whose_interval_overlaps_is_told_and_not_taken(all_runs) -> None:

@@ -19,17 +19,17 @@ WIDE, INT4, INT8 = ("BF16", "BF16"), ("INT4", "BF16"), ("INT8", "BF16")
 
 
 @pytest.fixture
-def passes(make, night):
+def passes(make, stored_run):
     """A run of a night with passes of a model: {(weight, activation): seconds}, some with a measured quality."""
 
     def of(day: int, times_s, *, phase: str = "decode", quality=(), held=None):
-        run, _ = night(day, {})
+        run, _ = stored_run(day, {})
         sizes = (("B", 1), ("Sq", 1 if phase == "decode" else 128), ("Skv", 128))
         records = []
         for number, ((weight, activation), time_s) in enumerate(times_s.items()):
             formats = (("a", activation), ("b", weight), ("kv", "BF16"))
             case = Case(f"{phase}:{NAME}", sizes, formats, "transformers", "warm")
-            one = make.record(
+            record = make.record(
                 (1, 64, 64),
                 weight,
                 activation,
@@ -40,9 +40,9 @@ def passes(make, night):
                 run_id=run.run_id,
             )
             is_wide = weight == "BF16"
-            told = {"source": "reference"} if is_wide else {"source": "none", "reason": "nobody looked"}
+            quality_facts = {"source": "reference"} if is_wide else {"source": "none", "reason": "nobody looked"}
             if (weight, activation) in quality:
-                told = {
+                quality_facts = {
                     "source": "measured",
                     "kl_nats_per_token": KL,
                     "perplexity_ratio": {"value": 1.01},
@@ -59,10 +59,10 @@ def passes(make, night):
                     "method": "" if is_wide else "round-to-nearest",
                 },
                 "tokens_per_call": 1,
-                "quality": told,
+                "quality": quality_facts,
                 "memory": {"original_bytes": 200, "held_bytes": (held or {}).get(weight, 200), "cache_bytes": 10},
             }
-            records.append(replace(one, case=case, extra=extra))
+            records.append(replace(record, case=case, extra=extra))
         return run, records
 
     return of
@@ -72,12 +72,12 @@ def test_a_model_is_ranked_by_phase_with_held_memory_and_measured_loss(passes, r
     assert PassName(NAME, "decode", 1, 1, 128).title == "tiny, decode, batch 1, 128 tokens"
     run, decode = passes(1, {WIDE: 20e-3, INT4: 8e-3}, quality=(INT4,), held={"INT4": 60})
     prefill = passes(1, {WIDE: 30e-3, INT4: 60e-3}, phase="prefill", held={"INT4": 60})[1]
-    found = recommend([(run, decode + prefill)])
-    assert [(ranking.subject, ranking.phase, ranking.title) for ranking in found.rankings] == [
+    advice = recommend([(run, decode + prefill)])
+    assert [(ranking.subject, ranking.phase, ranking.title) for ranking in advice.rankings] == [
         ("model", "decode", "tiny, decode, batch 1, 128 tokens"),
         ("model", "prefill", "tiny, prefill, batch 1, 128 tokens"),
     ]
-    best = found.rankings[0].first
+    best = advice.rankings[0].first
     assert (best.label, best.memory.total_bytes, best.memory.is_measured, best.memory.saved_ratio) == (
         "INT4 (W4A16)",
         70,
@@ -93,7 +93,7 @@ def test_a_model_is_ranked_by_phase_with_held_memory_and_measured_loss(passes, r
     assert best.loss.run_id == run.run_id
     assert best.tokens_per_s == pytest.approx(125)
     # Quality is the model's: measured in decode, it is known of prefill.
-    assert found.rankings[1].options[1].loss.source == "measured"
+    assert advice.rankings[1].options[1].loss.source == "measured"
     assert [
         ranking.phase for ranking in recommend([(run, decode + prefill)], phase="prefill", model="TINY").rankings
     ] == ["prefill"]
@@ -126,8 +126,11 @@ def test_the_newest_measured_loss_counts(passes, recommend, make) -> None:
         passes(1, {WIDE: 20e-3, INT4: 8e-3}, quality=(INT4,)),
         passes(2, {WIDE: 20e-3, INT4: 8e-3}, quality=(INT4,)),
     )
-    [newer] = [one for one in second[1] if one.case.formats[1] == ("b", "INT4")]
+    [newer] = [record for record in second[1] if record.case.formats[1] == ("b", "INT4")]
     better = {**newer.extra["quality"], "kl_nats_per_token": {"value": 0.01}, "perplexity_ratio": {"value": 1.002}}
-    changed = [replace(one, extra={**one.extra, "quality": better}) if one is newer else one for one in second[1]]
+    changed = [
+        replace(record, extra={**record.extra, "quality": better}) if record is newer else record
+        for record in second[1]
+    ]
     best = recommend([first, (second[0], changed)]).rankings[0].first
     assert (best.loss.kl_nats_per_token, best.loss.run_id) == (0.01, second[0].run_id)

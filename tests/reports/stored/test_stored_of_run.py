@@ -25,16 +25,16 @@ BF16, INT4, FP8 = ("BF16", "BF16", "matmul"), ("INT4", "BF16", "tinygemm"), ("FP
 
 
 @pytest.fixture(scope="module")
-def nights(night):
+def nights(stored_run):
     """Three nights; a driver makes INT4 slow on the last."""
     fast, slow = {BF16: 22e-6, INT4: 9e-6, FP8: 12e-6}, {BF16: 22e-6, INT4: 16e-6, FP8: 12e-6}
-    return [night(0, fast), night(1, fast), night(2, slow, driver="590.12")]
+    return [stored_run(0, fast), stored_run(1, fast), stored_run(2, slow, driver="590.12")]
 
 
 @pytest.fixture(scope="module")
-def database(make, nights, night, tmp_path_factory):
+def database(make, nights, stored_run, tmp_path_factory):
     path = tmp_path_factory.mktemp("stored") / "results.db"
-    other = night(3, {BF16: 1e-3}, shape=(64, 512, 512), driver="590.12")
+    other = stored_run(3, {BF16: 1e-3}, shape=(64, 512, 512), driver="590.12")
     with open_store(path) as store:
         for run, records in (*nights, other):
             store.add_run(run, list(make.profiles(make.GPU).values()), records)
@@ -42,34 +42,38 @@ def database(make, nights, night, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def found(database, nights):
+def stored_answer(database, nights):
     with open_store(database, read_only=True) as store:
         return recommend_for_run(store, nights[-1][1])
 
 
-def test_it_is_what_the_store_recommends_for_the_runs_questions(database, found):
+def test_it_is_what_the_store_recommends_for_the_runs_questions(database, stored_answer):
     with open_store(database, read_only=True) as store:
         every = recommend_from_store(store)
-    (mine,) = found.rankings
+    (mine,) = stored_answer.rankings
     assert mine in every.rankings
     assert len(every.rankings) == 2
     assert mine.first.label == "FP8 (W8A8) · scaled_mm_row"
-    assert found.run_count == 3
+    assert stored_answer.run_count == 3
     assert any(difference.after == "590.12" for change in mine.changes for difference in change.environment)
 
 
-def test_it_is_there_where_another_run_is_about_the_same_or_when_asked(database, nights, night):
+def test_it_is_there_where_another_run_is_about_the_same_or_when_asked(database, nights, stored_run):
     with open_store(database, read_only=True) as store:
-        alone = night(3, {BF16: 1e-3}, shape=(64, 512, 512))[1]
+        alone = stored_run(3, {BF16: 1e-3}, shape=(64, 512, 512))[1]
         assert recommend_for_run(store, alone) is None
         assert recommend_for_run(store, alone, is_wanted=True).run_count == 1
         assert recommend_for_run(store, nights[-1][1], is_wanted=False) is None
         assert recommend_for_run(store, []) is None
 
 
-def test_an_answer_of_other_runs_alone_says_whose_and_why(make, night, tmp_path):
+def test_an_answer_of_other_runs_alone_says_whose_and_why(make, stored_run, tmp_path):
     times = {BF16: 22e-6, INT4: 9e-6}
-    quiet, busy, later = night(1, times), night(2, times, flags=("contended",)), night(3, {BF16: 12e-6, INT4: 9e-6})
+    quiet, busy, later = (
+        stored_run(1, times),
+        stored_run(2, times, flags=("contended",)),
+        stored_run(3, {BF16: 12e-6, INT4: 9e-6}),
+    )
     with open_store(tmp_path / "results.db") as store:
         for run, records in (quiet, busy):
             store.add_run(run, list(make.profiles(make.GPU).values()), records)
@@ -93,14 +97,14 @@ def test_long_runs_ask_of_their_first_shapes(make):
 
 
 @pytest.fixture(scope="module")
-def page(make, nights, found):
+def page(make, nights, stored_answer):
     run, records = nights[-1]
-    return render_page(report_view(run, records, make.profiles(make.GPU)), stored=found)
+    return render_page(report_view(run, records, make.profiles(make.GPU)), stored=stored_answer)
 
 
-def test_the_page_has_answers_changes_and_evidence(page, found, nights):
+def test_the_page_has_answers_changes_and_evidence(page, stored_answer, nights):
     section = re.search(r'<section aria-labelledby="stored">.*?</section>', page, re.DOTALL)[0]
-    (ranking,) = found.rankings
+    (ranking,) = stored_answer.rankings
     assert "What moved since the last run" in section
     assert section.count('id="stored-1"') == 1
     for value in re.findall(r'<tr class="best">.*?data-value="([^"]+)"', section, re.DOTALL):
@@ -109,7 +113,7 @@ def test_the_page_has_answers_changes_and_evidence(page, found, nights):
     assert f'id="{link}"' in page
     assert nights[1][0].run_id[:8] in section  # evidence of another run is named
     assert f">{loss_text(ranking.first.loss)}</span>" in section
-    assert f"From {found.basis_words}, " in section
+    assert f"From {stored_answer.basis_words}, " in section
 
 
 def test_a_page_without_it_says_nothing(make, nights):
@@ -117,8 +121,8 @@ def test_a_page_without_it_says_nothing(make, nights):
     assert 'id="stored"' not in render_page(report_view(run, records, make.profiles(make.GPU)))
 
 
-def test_blocks_say_answer_and_moves(found):
-    blocks = list(text_blocks([stored_section(Report(None), found)]))
+def test_blocks_say_answer_and_moves(stored_answer):
+    blocks = list(text_blocks([stored_section(Report(None), stored_answer)]))
     assert blocks[0] == Heading(2, "What all stored runs recommend")
     (answers,) = [block for block in blocks if isinstance(block, TableBlock)]
     assert answers.rows[0].cells[1].content == "FP8 (W8A8) · scaled_mm_row"

@@ -79,8 +79,8 @@ ROWS = st.lists(
 )
 
 
-def losses(one: Option) -> tuple[float, float]:
-    loss, memory = one.loss.pct, one.memory and one.memory.total_bytes
+def losses(option: Option) -> tuple[float, float]:
+    loss, memory = option.loss.pct, option.memory and option.memory.total_bytes
     return (float("inf") if loss is None else loss), (float("inf") if memory is None else memory)
 
 
@@ -92,11 +92,11 @@ def test_who_is_faster_surer_smaller_and_no_worse_is_never_below_and_the_order_o
         row(at, time_s, source, width, loss, memory, path)
         for at, (time_s, source, width, loss, memory, path) in enumerate(drawn)
     ]
-    found = ranked(rows).options
-    assert {one.key for one in found} == {one.key for one in rows}
-    assert [evidence_tier(one) for one in found] == sorted(evidence_tier(one) for one in rows)
-    for at, below in enumerate(found):
-        for above in found[:at]:
+    options = ranked(rows).options
+    assert {option.key for option in options} == {row.key for row in rows}
+    assert [evidence_tier(option) for option in options] == sorted(evidence_tier(row) for row in rows)
+    for at, below in enumerate(options):
+        for above in options[:at]:
             if evidence_tier(above) != evidence_tier(below):
                 continue
             dominated = (
@@ -106,13 +106,15 @@ def test_who_is_faster_surer_smaller_and_no_worse_is_never_below_and_the_order_o
                 and losses(below)[1] < losses(above)[1]
             )
             assert not dominated, (above, below)
-    measured = [one for one in found if one.is_measured]
-    gentle = min((one for one in measured if one.loss.pct == 0), key=lambda one: one.estimate.time_s, default=None)
+    measured = [option for option in options if option.is_measured]
+    gentle = min(
+        (option for option in measured if option.loss.pct == 0), key=lambda option: option.estimate.time_s, default=None
+    )
     for above in measured[: measured.index(gentle)] if gentle else ():
         assert above.loss.pct == 0 or above.estimate.high_s < gentle.estimate.low_s, (above, gentle)
     shuffled = list(rows)
     shuffler.shuffle(shuffled)
-    assert ranked(shuffled).options == found
+    assert ranked(shuffled).options == options
 
 
 def test_of_times_that_cannot_be_told_apart_the_smaller_loss_comes_first_then_the_smaller_memory() -> None:
@@ -133,15 +135,15 @@ def test_a_loss_waits_for_what_loses_nothing_unless_the_intervals_are_apart() ->
     assert maybe_faster_option(ranked([other, noisy, wide]).options).key == "0002"
     assert ordered([noisy, sure, wide]) == ["0003", "0001", "0002"]
     assert maybe_faster_option(ranked([sure, wide]).options) is None
-    few = [within(one, None, None) for one in (row(1, 1.04e-3, loss=0.0), row(2, 1e-3), row(3, 0.98e-3))]
+    few = [within(option, None, None) for option in (row(1, 1.04e-3, loss=0.0), row(2, 1e-3), row(3, 0.98e-3))]
     assert ordered(few) == ["0003", "0001", "0002"]
 
 
 def test_limits_keep_what_is_known_to_meet_them_and_say_what_is_missed() -> None:
     rows = [row(1, memory=1e9, loss=0.5), row(2, memory=3e9, loss=5.0), row(3, memory=None, loss=None)]
     ranking = ranked(rows, Limits(2e9, 2e9, loss_pct=1.0))
-    assert [one.key for one in ranking.options] == ["0001"]
-    codes = {one.key: {item.code for item in one.findings} for one in ranking.excluded}
+    assert [option.key for option in ranking.options] == ["0001"]
+    codes = {exclusion.key: {item.code for item in exclusion.findings} for exclusion in ranking.excluded}
     assert codes == {
         "0002": {"misses-memory-limit", "misses-loss-limit"},
         "0003": {"memory-unknown", "loss-unknown"},
@@ -163,8 +165,8 @@ def test_limits_keep_what_is_known_to_meet_them_and_say_what_is_missed() -> None
     ],
 )
 def test_confidence_in_a_measurement_loses_a_step_for_each_weakness(arguments, expected) -> None:
-    *known, is_stale = arguments
-    confidence, reasons = measured_confidence(*known, is_stale=is_stale)
+    *facts, is_stale = arguments
+    confidence, reasons = measured_confidence(*facts, is_stale=is_stale)
     assert (confidence, [item.code for item in reasons]) == expected
 
 
@@ -175,43 +177,43 @@ def test_confidence_in_a_prediction_is_medium_at_most() -> None:
     assert predicted_confidence(Estimate(1.5, source="ideal"))[0] == "low"
 
 
-def test_measured_rows_lead_predictions_follow_and_each_names_its_runs(night, recommend) -> None:
-    found = recommend([night(1, TIMES), night(2, TIMES)], with_chip=True)
-    [ranking] = found.rankings
-    assert [(one.label, one.estimate.source) for one in ranking.options[:3]] == [
+def test_measured_rows_lead_predictions_follow_and_each_names_its_runs(stored_run, recommend) -> None:
+    advice = recommend([stored_run(1, TIMES), stored_run(2, TIMES)], with_chip=True)
+    [ranking] = advice.rankings
+    assert [(option.label, option.estimate.source) for option in ranking.options[:3]] == [
         ("INT4 (W4A16) · tinygemm", "measured"),
         ("INT8 (W8A8) · int_mm", "measured"),
         ("BF16 · matmul", "measured"),
     ]
     later = ranking.options[3:]
     assert later
-    assert all(not one.is_measured and not one.evidence and one.trust.confidence != "high" for one in later)
+    assert all(not option.is_measured and not option.evidence and option.trust.confidence != "high" for option in later)
     best = ranking.first
     assert best.estimate.time_s == pytest.approx(9e-6, rel=1e-6)
     assert best.speedup_ratio == pytest.approx(22 / 9)
     assert best.trust.confidence == "high"
-    assert [one.process_count for one in best.evidence] == [3, 3]
+    assert [run.process_count for run in best.evidence] == [3, 3]
     assert len(best.record_ids) == len(set(best.record_ids)) == 6
     assert summary_of(ranking).startswith("take INT4 (W4A16) · tinygemm: measured 9 µs, 2.4× BF16 · matmul")
-    assert found.run_count == 2
+    assert advice.run_count == 2
 
 
-def test_what_was_not_measured_has_the_chips_expected_time_with_its_interval(night, recommend) -> None:
+def test_what_was_not_measured_has_the_chips_expected_time_with_its_interval(stored_run, recommend) -> None:
     chip = get_hardware("h200")
-    found = recommend([night(1, TIMES, device=chip)], chips=(chip,))
-    expected = [one for one in found.rankings[0].options if one.estimate.source == "expected"]
-    assert {one.weight_format for one in expected} >= {"FP8_E4M3", "NVFP4"}
-    assert all(one.estimate.low_s < one.estimate.time_s < one.estimate.high_s for one in expected)
-    fp8 = next(one for one in expected if one.weight_format == "FP8_E4M3")
+    advice = recommend([stored_run(1, TIMES, device=chip)], chips=(chip,))
+    expected = [option for option in advice.rankings[0].options if option.estimate.source == "expected"]
+    assert {option.weight_format for option in expected} >= {"FP8_E4M3", "NVFP4"}
+    assert all(option.estimate.low_s < option.estimate.time_s < option.estimate.high_s for option in expected)
+    fp8 = next(option for option in expected if option.weight_format == "FP8_E4M3")
     # Expected over expected: never a prediction over the measured baseline.
     wide = predict_expected(gemm(1, 4096, 4096, a="BF16"), chip)
     assert fp8.speedup_ratio == pytest.approx(wide.time_s / fp8.estimate.time_s)
 
 
-def test_the_order_of_runs_and_records_makes_no_difference(make, night, recommend) -> None:
+def test_the_order_of_runs_and_records_makes_no_difference(make, stored_run, recommend) -> None:
     from reports.stored import recommend_from_runs
 
-    nights = [night(day, {BF16: 22e-6, INT8: 14e-6 * (1 + 0.01 * (day % 3)), INT4: 9e-6}) for day in range(8)]
+    nights = [stored_run(day, {BF16: 22e-6, INT8: 14e-6 * (1 + 0.01 * (day % 3)), INT4: 9e-6}) for day in range(8)]
     runs, records = [run for run, _ in nights], [record for _, records in nights for record in records]
     first = recommend_from_runs(runs, records)
     for seed in range(3):
@@ -219,15 +221,15 @@ def test_the_order_of_runs_and_records_makes_no_difference(make, night, recommen
         assert recommend_from_runs(runs[::-1], shuffled) == first
 
 
-def test_limits_and_filters_narrow_the_answer(night, recommend) -> None:
-    nights = [night(1, TIMES), night(2, {BF16: 3e-4, INT8: 2e-4}, shape=(512, 4096, 4096))]
+def test_limits_and_filters_narrow_the_answer(stored_run, recommend) -> None:
+    nights = [stored_run(1, TIMES), stored_run(2, {BF16: 3e-4, INT8: 2e-4}, shape=(512, 4096, 4096))]
     assert [ranking.phase for ranking in recommend(nights).rankings] == ["prefill", "decode"]
     assert [ranking.shape_label for ranking in recommend(nights, phase="decode").rankings] == ["1x4096x4096"]
     assert [ranking.op for ranking in recommend(nights, op="GEMM").rankings] == ["gemm"]
     assert [ranking.op for ranking in recommend(nights, shape=(512, 4096, 4096)).rankings] == ["gemm"]
     assert recommend(nights, model="llama").rankings == ()
     [small] = recommend(nights, phase="decode", memory_limit_bytes=20e6, max_loss_pct=3).rankings
-    assert [one.label for one in small.options] == ["INT8 (W8A8) · int_mm"]
+    assert [option.label for option in small.options] == ["INT8 (W8A8) · int_mm"]
     assert {label: reason.partition(",")[0] for label, reason in excluded_texts(small)} == {
         "INT4 (W4A16) · tinygemm": "loses 6.5 %",
         "BF16 · matmul": "needs 33.57 MB",

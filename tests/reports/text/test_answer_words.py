@@ -79,9 +79,9 @@ def test_a_format_that_lacks_a_kernel_would_take_its_time():
 
 
 def test_a_reading_without_an_expected_time_rests_on_the_ideal():
-    said = reading(replace(ANSWER, expected=None))
-    assert "61.5 µs" in said.headline
-    assert said.largest_part == ""
+    text = reading(replace(ANSWER, expected=None))
+    assert "61.5 µs" in text.headline
+    assert text.largest_part == ""
 
 
 def test_chips_are_compared_by_times_of_one_kind():

@@ -67,7 +67,7 @@ def test_only_what_occurs_is_explained():
 def test_every_shape_result_holds_one_regime(make):
     results = shape_results(case_rows(everything(make)))
     assert [(result.cache, result.mode) for result in results] == REGIMES
-    assert [round(one.measured_speedup) for one in results] == [2, 3, 4, 5, 6, 7, 8]
+    assert [round(result.measured_speedup) for result in results] == [2, 3, 4, 5, 6, 7, 8]
     for result in results:
         assert {
             (record.case.cache, record.case.mode) for records in result.judged.timed.values() for record in records
@@ -95,21 +95,21 @@ def test_headlines_over_several_shapes_name_a_regime_that_is_not_the_usual_one(m
 
 def test_rankings_rank_one_regime_each(make):
     recommendations = recommend_from_run(everything(make), None)
-    assert [(one.cache, one.mode) for one in recommendations] == [
+    assert [(ranking.cache, ranking.mode) for ranking in recommendations] == [
         ("cold", mode) for mode in ("eager", "graph", "sustained", "burst", "mine")
     ]
-    assert [round(one.first.speedup_ratio) for one in recommendations] == [2, 5, 6, 7, 8]
-    records = {one.record_id: one for one in everything(make)}
+    assert [round(ranking.first.speedup_ratio) for ranking in recommendations] == [2, 5, 6, 7, 8]
+    records = {record.record_id: record for record in everything(make)}
     assert len(records) == 2  # ids repeat over the regimes: what counts is that times do not mix
-    for one in recommendations:
-        assert len([option for option in one.options if option.is_measured]) == 2
+    for ranking in recommendations:
+        assert len([option for option in ranking.options if option.is_measured]) == 2
 
 
 def test_flushed_is_ranked_before_warm_and_after_cold(make):
     flushed, warm = pair(make, "flushed", "eager", 3e-3, 1e-3), pair(make, "warm", "eager", 4e-3, 1e-3)
-    (one,) = recommend_from_run([*warm, *flushed], None)
-    assert one.cache == "flushed"
-    assert one.first.speedup_ratio == pytest.approx(3.0)
+    (ranking,) = recommend_from_run([*warm, *flushed], None)
+    assert ranking.cache == "flushed"
+    assert ranking.first.speedup_ratio == pytest.approx(3.0)
 
 
 def test_prediction_errors_are_summed_up_per_regime(make):
@@ -143,7 +143,7 @@ def test_the_plot_tells_regimes_apart_and_its_legend_says_how(make):
     assert len(set(glyphs.values())) == 4
     assert "mode gemv BF16 cold" not in drawn
     (legend,) = figure.legends
-    said = [text.get_text() for text in legend.get_texts()]
+    labels = [text.get_text() for text in legend.get_texts()]
     assert {
         "graph",
         "sustained",
@@ -151,8 +151,8 @@ def test_the_plot_tells_regimes_apart_and_its_legend_says_how(make):
         "mine",
         "half: measured, warm cache",
         "right half: measured, flushed",
-    } <= set(said)
-    assert {"measured", "predicted (ideal)"} <= set(said)
+    } <= set(labels)
+    assert {"measured", "predicted (ideal)"} <= set(labels)
     figure.canvas.draw()
     box = legend.get_window_extent()
     assert box.x1 <= figure.bbox.x1

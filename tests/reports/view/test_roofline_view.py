@@ -96,12 +96,12 @@ def test_the_fastest_that_others_are_level_with_is_not_called_best(make):
         make.record(shape, "INT8", "INT8", "int_mm", 1.001e-3),
     ]
     view = view_of(records)
-    said = "tied with INT8 (W8A8) · int_mm"
+    sentence = "tied with INT8 (W8A8) · int_mm"
     assert view.highlight.lines[0] == "Fastest: INT8 (W8A16) · int8pack"
-    assert view.highlight.lines[2:] == ("2.0× BF16, measured", said)
+    assert view.highlight.lines[2:] == ("2.0× BF16, measured", sentence)
     assert [(point.is_best, point.standing) for point in view.points] == [
         (False, ""),
-        (False, f"fastest, {said}"),
+        (False, f"fastest, {sentence}"),
         (False, ""),
     ]
     # Level with the baseline: no speed-up is told, here as in the verdict.

@@ -19,7 +19,7 @@ def state_of(make, records, canaries, **run):
 def test_readings_are_drawn_on_the_runs_own_clock_and_slow_ones_stand_out(make):
     state = state_of(make, make.rich_records(), make.canaries(), started_at="2026-11-21T09:09:00+00:00")
     assert [canary.offset_s for canary in state.canaries] == [30.0 + 60 * index for index in range(9)]
-    assert [round(one.slowdown_ratio, 1) for one in state.slow] == [3.2, 3.1]
+    assert [round(state_case.slowdown_ratio, 1) for state_case in state.slow] == [3.2, 3.1]
     assert state.has_time_axis
     assert len(state.quarantined) == len(state.quarantined_offsets_s) == 2
     assert all(0 < offset_s < 600 for offset_s in state.quarantined_offsets_s)

@@ -128,7 +128,10 @@ def test_a_forced_run_says_so_and_judges_no_prediction(make):
 
 def test_an_unreadable_profile_costs_only_what_needs_it(make):
     profiles = make.profiles(make.CPU)
-    broken = {key: replace(one, profile={"key": "this-cpu", "bandwidth": 3}) for key, one in profiles.items()}
+    broken = {
+        key: replace(stored_profile, profile={"key": "this-cpu", "bandwidth": 3})
+        for key, stored_profile in profiles.items()
+    }
     view = report_view(make.run(), make.cpu_records(), broken)
     assert any("cannot be read" in line for line in view.warnings)
     assert view.headlines == report_view(make.run(), make.cpu_records(), make.profiles(make.CPU)).headlines
@@ -259,8 +262,8 @@ def test_operators_of_one_kernel_share_a_sentence_and_a_single_one_keeps_its_own
         return replace(record, case=replace(record.case, op=op))
 
     records = [of("softmax", 1e-3), of("rope", 2e-3), of("rmsnorm", 3e-3)]
-    found = headlines(make, *records)
-    assert found == ("softmax, rope and rmsnorm: one kernel each, nothing to compare it with.",)
+    lines = headlines(make, *records)
+    assert lines == ("softmax, rope and rmsnorm: one kernel each, nothing to compare it with.",)
     (alone,) = headlines(make, records[0])
     assert alone.endswith("BF16 · fused measured 1 ms; nothing else ran on this shape.")
 

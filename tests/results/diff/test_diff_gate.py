@@ -136,8 +136,8 @@ def test_fail_on_has_sizes_and_a_threshold_of_the_case_goes_first():
     suite_diff = diff({1: math.log(1.06)})
     assert code(suite_diff, parse_fail_on(["slower:5%"])) == 1
     assert code(suite_diff, parse_fail_on(["slower:7%"])) == 0
-    own = replace(suite_diff, cases=tuple(replace(case, threshold_ratio=0.055) for case in suite_diff.cases))
-    assert code(own, parse_fail_on(["slower:7%"])) == 1
+    changed = replace(suite_diff, cases=tuple(replace(case, threshold_ratio=0.055) for case in suite_diff.cases))
+    assert code(changed, parse_fail_on(["slower:7%"])) == 1
 
 
 def test_gone_fails_only_where_asked_and_only_for_a_complete_run():
@@ -294,7 +294,7 @@ def test_a_list_is_read_and_expires(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("[[case]]\nmatch = 'x'", "has no reason"),
         ("[[case]]\nreason = 'x'", "has no match"),
@@ -308,21 +308,21 @@ def test_a_list_is_read_and_expires(tmp_path):
         ("x" * 2**21, "longer than 1 MiB"),
     ],
 )
-def test_a_list_that_is_wrong_is_refused(tmp_path, text, said):
+def test_a_list_that_is_wrong_is_refused(tmp_path, text, message):
     path = tmp_path / "q.toml"
     path.write_text(text)
-    with pytest.raises(DefinitionError, match=said.replace("[", r"\[")):
+    with pytest.raises(DefinitionError, match=message.replace("[", r"\[")):
         load_quarantine(path, TODAY)
 
 
 def test_a_list_that_is_not_there_or_not_text_is_refused(tmp_path):
     (tmp_path / "q.toml").write_bytes(b"\xff\xfe")
-    for path, said in (
+    for path, message in (
         (tmp_path / "none", "is not a file"),
         (tmp_path, "is not a file"),
         (tmp_path / "q.toml", "not UTF-8"),
     ):
-        with pytest.raises(DefinitionError, match=said):
+        with pytest.raises(DefinitionError, match=message):
             load_quarantine(path, TODAY)
 
 
@@ -387,8 +387,8 @@ def test_a_baseline_that_means_nothing_is_refused(against):
         choose_baseline(against, (AFTER,), NEWEST_FIRST)
 
 
-@pytest.mark.parametrize(("status", "said"), [("running", "has not ended"), ("interrupted", "was cut short")])
-def test_an_incomplete_run_is_never_a_baseline(status, said):
-    with pytest.raises(StoreError, match=said):
+@pytest.mark.parametrize(("status", "message"), [("running", "has not ended"), ("interrupted", "was cut short")])
+def test_an_incomplete_run_is_never_a_baseline(status, message):
+    with pytest.raises(StoreError, match=message):
         check_complete(replace(AFTER, status=status))
     check_complete(AFTER)

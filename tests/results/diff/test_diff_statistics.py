@@ -82,16 +82,16 @@ def test_a_larger_step_is_never_less_certain_and_more_noise_never_sees_more(step
     squares = np.full(cases, (2 * count - 2) * sd**2)
     counts = np.full(cases, float(count))
 
-    def found(change: float, noise: float = 1.0):
+    def tested(change: float, noise: float = 1.0):
         samples = Samples(np.full(cases, change), counts, counts, squares * noise**2)
         return evidence(
             samples, pooled_spread(samples, spans_runs=True), min_effect_ratio=0.01, false_discovery_ratio=0.05
         )
 
-    assert found(step + more).slower_p[0] <= found(step).slower_p[0]
-    assert found(-step).faster_p[0] == pytest.approx(found(step).slower_p[0])
-    assert found(0.0, 2.0).smallest_step_log[0] >= found(0.0).smallest_step_log[0]
-    tests = found(step)
+    assert tested(step + more).slower_p[0] <= tested(step).slower_p[0]
+    assert tested(-step).faster_p[0] == pytest.approx(tested(step).slower_p[0])
+    assert tested(0.0, 2.0).smallest_step_log[0] >= tested(0.0).smallest_step_log[0]
+    tests = tested(step)
     assert tests.smallest_step_log[0] > tests.min_effect_log[0] >= math.log1p(0.01)
     assert tests.low_log[0] <= step <= tests.high_log[0]
 

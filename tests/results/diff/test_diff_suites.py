@@ -197,8 +197,8 @@ def test_a_very_noisy_case_is_not_talked_down_by_a_quiet_suite():
 
 def test_cases_that_move_together_do_not_vouch_for_each_other():
     rng = np.random.default_rng(3)
-    own, common = 0.002 * rng.standard_normal((2, 40, 4)), 0.02 * rng.standard_normal((2, 1, 4))
-    together = compared(*(runs.side(side) for side in own + common))
+    per_run, common = 0.002 * rng.standard_normal((2, 40, 4)), 0.02 * rng.standard_normal((2, 1, 4))
+    together = compared(*(runs.side(side) for side in per_run + common))
     alone = compared(*(runs.side(0.02 * rng.standard_normal((40, 4))) for _ in range(2)))
     # half the interval over the floor is the t quantile: that of the 6 degrees of freedom of one case, or of very many
     assert quantile(of(together, 0)) == pytest.approx(2.45, abs=0.15)
@@ -326,14 +326,14 @@ def test_without_a_clock_no_cause_is_claimed_and_the_cpus_clock_serves_on_a_cpu(
 
 def test_a_cases_own_threshold_takes_the_place_of_the_minimum_effect():
     before, after = pair({0: math.log(1.1), 1: math.log(1.1)}, sd=0.002)
-    own = replace(
+    changed = replace(
         after,
         records=tuple(
             replace(record, extra={"threshold_ratio": 0.2}) if record.case == runs.case(0) else record
             for record in after.records
         ),
     )
-    suite_diff = compared(before, own)
+    suite_diff = compared(before, changed)
     assert (of(suite_diff, 0).verdict, of(suite_diff, 0).reason) == ("SAME", "below-minimum")
     assert of(suite_diff, 0).threshold_ratio == pytest.approx(0.2)
     assert of(suite_diff, 1).verdict == "SLOWER"
@@ -352,7 +352,7 @@ def test_several_runs_a_side_are_pooled_by_process():
     logs = runs.noisy(rng, 12, 3)
     logs[2] += math.log(1.06)
     rolling = SuiteSide(
-        tuple(night.runs[0] for night in nights), tuple(record for night in nights for record in night.records)
+        tuple(side.runs[0] for side in nights), tuple(record for side in nights for record in side.records)
     )
     after = runs.side(logs)
     pooled, alone = compared(rolling, after), compared(nights[-1], after)

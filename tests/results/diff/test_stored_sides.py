@@ -18,7 +18,7 @@ from roofline_model.core.errors import StoreError, UnknownNameError
 OTHER = Method("monotonic", "2", {"target_ci_ratio": 0.05})
 
 
-def night(day: int, cases=range(4), *, method: Method | None = None, **changes) -> SuiteSide:
+def side_of_day(day: int, cases=range(4), *, method: Method | None = None, **changes) -> SuiteSide:
     rng = np.random.default_rng(day)
     run = runs.run_info(f"night-{day}", started_at=f"2026-03-{day:02d}T01:00:00.000000+00:00", **changes)
     records = [runs.record(run, case, process, 0.005 * rng.standard_normal()) for case in cases for process in range(3)]
@@ -42,42 +42,46 @@ def days(side: SuiteSide | None, case: int | None = None) -> list[int]:
 
 
 def test_runs_of_a_part_of_the_suite_do_not_push_the_nights_out(tmp_path):
-    part = [night(day, [0]) for day in (4, 5, 6, 7, 8)]
-    baseline = compared(tmp_path, "baseline", night(1), night(2), night(3), *part, night(9))
+    part = [side_of_day(day, [0]) for day in (4, 5, 6, 7, 8)]
+    baseline = compared(tmp_path, "baseline", side_of_day(1), side_of_day(2), side_of_day(3), *part, side_of_day(9))
     assert days(baseline, 0) == [8, 7, 6, 5, 4]  # the newest five that hold it
     for case in (1, 2, 3):
         assert days(baseline, case) == [3, 2, 1]
 
 
 def test_a_case_that_is_new_takes_no_run_in(tmp_path):
-    baseline = compared(tmp_path, "baseline:2", night(1), night(2), night(3), night(4, range(6)))
+    baseline = compared(
+        tmp_path, "baseline:2", side_of_day(1), side_of_day(2), side_of_day(3), side_of_day(4, range(6))
+    )
     assert days(baseline) == [3, 2]
     assert {record.case for record in baseline.records} == {runs.case(number) for number in range(4)}
 
 
 def test_latest_passes_over_a_run_that_measured_in_another_way(tmp_path):
-    sides = [night(1), night(2), night(3, method=OTHER), night(4)]
+    sides = [side_of_day(1), side_of_day(2), side_of_day(3, method=OTHER), side_of_day(4)]
     assert days(compared(tmp_path, "latest", *sides)) == [2]
 
 
 def test_latest_passes_over_a_run_that_has_no_case_in_common(tmp_path):
-    sides = [night(1), night(2), night(3, [8, 9]), night(4)]
+    sides = [side_of_day(1), side_of_day(2), side_of_day(3, [8, 9]), side_of_day(4)]
     assert days(compared(tmp_path, "latest~1", *sides)) == [2]
     assert days(compared(tmp_path, "latest~2", *sides)) == [1]
 
 
 def test_a_rolling_baseline_takes_nights_of_the_same_method_only(tmp_path):
-    baseline = compared(tmp_path, "BASELINE:2", night(1), night(2), night(3, method=OTHER), night(4))
+    baseline = compared(
+        tmp_path, "BASELINE:2", side_of_day(1), side_of_day(2), side_of_day(3, method=OTHER), side_of_day(4)
+    )
     assert days(baseline) == [2, 1]
 
 
 def test_where_no_run_measured_the_same_way_the_newest_is_given_so_that_the_diff_says_what_differs(tmp_path):
-    baseline = compared(tmp_path, "latest", night(1, method=OTHER), night(2, method=OTHER), night(3))
+    baseline = compared(tmp_path, "latest", side_of_day(1, method=OTHER), side_of_day(2, method=OTHER), side_of_day(3))
     assert days(baseline) == [2]
 
 
 def test_several_newer_runs_are_all_left_out(tmp_path):
-    sides = [night(1), night(2), night(3), night(4)]
+    sides = [side_of_day(1), side_of_day(2), side_of_day(3), side_of_day(4)]
     path = runs.stored(tmp_path / "r.db", *sides)
     with open_store(path, create=False, read_only=True) as store:
         after = side_of(store, (sides[3].runs[0], sides[1].runs[0]))
@@ -85,7 +89,7 @@ def test_several_newer_runs_are_all_left_out(tmp_path):
 
 
 def test_no_run_yet_is_none_and_a_branch_nobody_knows_is_an_error(tmp_path):
-    sides = [night(1), night(2)]
+    sides = [side_of_day(1), side_of_day(2)]
     assert compared(tmp_path, "baseline", sides[0], after=sides[0]) is None
     path = runs.stored(tmp_path / "more.db", *sides)
     with open_store(path, create=False, read_only=True) as store:
@@ -97,11 +101,11 @@ def test_no_run_yet_is_none_and_a_branch_nobody_knows_is_an_error(tmp_path):
 
 def test_a_branch_is_not_known_outside_a_checkout(tmp_path):
     with pytest.raises(StoreError, match="no run of branch 'main' is stored: the older runs were taken outside a git"):
-        compared(tmp_path, "branch:main", night(1, git_branch=None), night(2, git_branch=None))
+        compared(tmp_path, "branch:main", side_of_day(1, git_branch=None), side_of_day(2, git_branch=None))
 
 
 def test_a_named_side_is_complete(tmp_path):
-    cut = night(1, status="interrupted")
-    path = runs.stored(tmp_path / "r.db", cut, night(2))
+    cut = side_of_day(1, status="interrupted")
+    path = runs.stored(tmp_path / "r.db", cut, side_of_day(2))
     with open_store(path, create=False, read_only=True) as store, pytest.raises(StoreError, match="was cut short"):
         named_side(store, cut.runs)

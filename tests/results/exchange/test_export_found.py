@@ -46,13 +46,13 @@ def nights(
     return empty_store
 
 
-def days(store: ResultStore, **asked: object) -> list[tuple[int, int]]:
+def days(store: ResultStore, **words: object) -> list[tuple[int, int]]:
     """Return (day, records) of what is found."""
-    return [(int(run.run.run_id, 16), len(run.record_pks)) for run in find_records(store, RecordQuery(**asked))]  # type: ignore[arg-type]
+    return [(int(run.run.run_id, 16), len(run.record_pks)) for run in find_records(store, RecordQuery(**words))]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
-    ("asked", "found"),
+    ("words", "expected"),
     [
         ({}, [(1, 2), (2, 2), (3, 2)]),
         ({"words": ("gemm",)}, [(1, 1), (2, 1), (3, 1)]),  # `tinygemm` is a kernel of the GEMM; the GEMV's is matmul
@@ -67,12 +67,12 @@ def days(store: ResultStore, **asked: object) -> list[tuple[int, int]]:
         ({"run_id": f"{2:032x}", "words": ("gemv",)}, [(2, 1)]),
     ],
 )
-def test_words_and_times_narrow(nights: ResultStore, asked: dict[str, object], found: list[tuple[int, int]]) -> None:
-    assert days(nights, **asked) == found
+def test_words_and_times_narrow(nights: ResultStore, words: dict[str, object], expected: list[tuple[int, int]]) -> None:
+    assert days(nights, **words) == expected
 
 
 @pytest.mark.parametrize(
-    ("asked", "words"),
+    ("query", "words"),
     [
         ({"since": "tomorrow"}, "--since is 'tomorrow', not a date such as"),
         ({"until": "2026-13-01"}, "--until is '2026-13-01'"),
@@ -80,9 +80,9 @@ def test_words_and_times_narrow(nights: ResultStore, asked: dict[str, object], f
         ({"since": "2026-03-02", "until": "2026-03-01"}, "nothing lies between"),
     ],
 )
-def test_what_is_no_date_is_refused(asked: dict[str, str], words: str) -> None:
+def test_what_is_no_date_is_refused(query: dict[str, str], words: str) -> None:
     with pytest.raises(InvalidValueError, match=words):
-        RecordQuery(**asked)  # type: ignore[arg-type]
+        RecordQuery(**query)  # type: ignore[arg-type]
 
 
 def test_one_run_is_the_same_document_however_it_is_written(nights: ResultStore) -> None:

@@ -23,8 +23,8 @@ from roofline_model.models.llm import predict_model
 Write = Callable[[str, Any], Path]
 
 
-def records(path: Path, **said: Any) -> tuple[Record, ...]:
-    read = read_any(path, Stated(**said))
+def records(path: Path, **facts: Any) -> tuple[Record, ...]:
+    read = read_any(path, Stated(**facts))
     assert read.foreign is not None
     return read.foreign.records
 
@@ -145,7 +145,7 @@ def test_settings_make_cases_of_their_own(write: Write) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said", "reason"),
+    ("changes", "facts", "reason"),
     [
         (
             {"model_n_params": 9_000_000_000, "model_filename": "my.gguf"},
@@ -161,9 +161,9 @@ def test_settings_make_cases_of_their_own(write: Write) -> None:
     ],
 )
 def test_what_cannot_be_matched_is_said_and_stored_all_the_same(
-    write: Write, changes: dict[str, Any], said: dict[str, Any], reason: str
+    write: Write, changes: dict[str, Any], facts: dict[str, Any], reason: str
 ) -> None:
-    stated = {"hardware": get_hardware(said["hardware"])} if said else {}
+    stated = {"hardware": get_hardware(facts["hardware"])} if facts else {}
     (record,) = records(write("l.json", [{**TG, **changes}]), **stated)
     assert record.status == "measured"
     assert record.predictions == ()

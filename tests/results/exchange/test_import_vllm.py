@@ -24,8 +24,8 @@ Write = Callable[[str, Any], Path]
 H100 = get_hardware("h100")
 
 
-def records(path: Path, **said: Any) -> tuple[Record, ...]:
-    read = read_any(path, Stated(**said))
+def records(path: Path, **facts: Any) -> tuple[Record, ...]:
+    read = read_any(path, Stated(**facts))
     assert read.foreign is not None
     return read.foreign.records
 
@@ -75,8 +75,8 @@ def test_old_names_and_how_many_ran_together_by_littles_law(write: Write) -> Non
 
 
 def test_no_more_ran_together_than_were_let_in(write: Write) -> None:
-    asked = {**OLD_SERVE, "max_concurrency": 2}
-    decode = next(record for record in records(write("s.json", asked)) if record.case.op.startswith("decode"))
+    document = {**OLD_SERVE, "max_concurrency": 2}
+    decode = next(record for record in records(write("s.json", document)) if record.case.op.startswith("decode"))
     free = next(record for record in records(write("t.json", OLD_SERVE)) if record.case.op.startswith("decode"))
     assert dict(decode.case.shape)["B"] == 2
     assert dict(free.case.shape)["B"] == 3
@@ -104,8 +104,8 @@ def test_a_latency_is_a_prefill_and_the_steps_behind_it(write: Write) -> None:
     path = write("l.json", LATENCY)
     (bare,) = records(path, hardware=H100)
     assert bare.extra["unpredicted"]["values"] == {"options": ["--batch", "--input-len", "--output-len"]}
-    said = {"model": "llama-3.1-8b", "batch_count": 8, "input_count": 1024, "output_count": 128}
-    (whole,) = records(path, hardware=H100, **said)
+    facts = {"model": "llama-3.1-8b", "batch_count": 8, "input_count": 1024, "output_count": 128}
+    (whole,) = records(path, hardware=H100, **facts)
     assert whole.case.shape == (("B", 8), ("Sin", 1024), ("Sout", 128))
     assert whole.measurement is not None
     assert whole.ideal is not None
@@ -118,8 +118,8 @@ def test_a_latency_is_a_prefill_and_the_steps_behind_it(write: Write) -> None:
 
 def test_the_copy_that_keeps_the_arguments_needs_nothing_said(write: Write) -> None:
     (record,) = records(write("l.pytorch.json", LATENCY_WITH_ARGUMENTS), hardware=H100)
-    said = {"model": "llama-3.1-8b", "batch_count": 8, "input_count": 1024, "output_count": 128}
-    (plain,) = records(write("l.json", LATENCY), hardware=H100, **said)
+    facts = {"model": "llama-3.1-8b", "batch_count": 8, "input_count": 1024, "output_count": 128}
+    (plain,) = records(write("l.json", LATENCY), hardware=H100, **facts)
     assert record.case == plain.case
     assert record.measurement == plain.measurement
     assert record.predictions == plain.predictions

@@ -34,34 +34,36 @@ def make_nights(make_run, make_record) -> Callable[..., tuple[list[RunInfo], lis
         clocks_hz: Sequence[float] | None = None,
         errors: Sequence[float] | None = None,
         energies_j: Sequence[float] | None = None,
-        extra: Callable[[int], Mapping[str, object]] = lambda night: {},
+        extra: Callable[[int], Mapping[str, object]] = lambda number: {},
     ) -> tuple[list[RunInfo], list[Record]]:
         """Return a run a night and its records; `facts`, `flags` and `runs` change single nights, by number."""
         made, records = [], []
-        for night, time_s in enumerate(times_s):
-            started = (FIRST + timedelta(days=first_day + night)).isoformat(timespec="microseconds")
-            environment = EnvironmentInfo({**class_facts, "host": "spark", **(facts or {}).get(night, {})}, class_facts)
+        for number, time_s in enumerate(times_s):
+            started = (FIRST + timedelta(days=first_day + number)).isoformat(timespec="microseconds")
+            environment = EnvironmentInfo(
+                {**class_facts, "host": "spark", **(facts or {}).get(number, {})}, class_facts
+            )
             fields = {
                 "started_at": started,
                 "status": "complete",
-                "git_commit": f"{night:09d}{0:031d}",
+                "git_commit": f"{number:09d}{0:031d}",
                 "git_branch": "main",
                 "environment": environment,
                 "label": "nightly",
                 "hardware_key": hardware_key,
             }
-            run = replace(make_run(), run_id=uuid.uuid4().hex, **{**fields, **(runs or {}).get(night, {})})
+            run = replace(make_run(), run_id=uuid.uuid4().hex, **{**fields, **(runs or {}).get(number, {})})
             made.append(run)
             for ordinal in range(processes):
                 record = make_record(run.run_id, process=ProcessInfo(ordinal, 100 + ordinal, "spark", started))
                 measured = replace(
                     record.measurement,
                     median_s=time_s,
-                    flags=(flags or {}).get(night, ()),
-                    sm_clock_hz=clocks_hz[night] if clocks_hz else None,
-                    energy_j=energies_j[night] if energies_j else None,
+                    flags=(flags or {}).get(number, ()),
+                    sm_clock_hz=clocks_hz[number] if clocks_hz else None,
+                    energy_j=energies_j[number] if energies_j else None,
                 )
-                error = errors[night] if errors else record.ideal.error_ratio
+                error = errors[number] if errors else record.ideal.error_ratio
                 ideal = replace(record.ideal, hardware_key=hardware_key, error_ratio=error)
                 records.append(
                     replace(
@@ -71,7 +73,7 @@ def make_nights(make_run, make_record) -> Callable[..., tuple[list[RunInfo], lis
                         measurement=measured,
                         created_at=started,
                         predictions=(ideal,),
-                        extra=dict(extra(night)),
+                        extra=dict(extra(number)),
                     )
                 )
         return made, records

@@ -34,7 +34,7 @@ def history_of(nights, **options):
 def test_a_step_is_told_once_with_what_changed_that_night(make_nights):
     nights = make_nights(
         times((40, 1e-4), (12, 1.06e-4)),
-        facts={night: {"clock_lock_hz": 2.1e9} for night in range(40, 52)},
+        facts={number: {"clock_lock_hz": 2.1e9} for number in range(40, 52)},
     )
     history = history_of(nights)
     (change,) = history.alerts
@@ -138,7 +138,7 @@ def test_doubtful_nights_are_hollow_and_make_no_step(make_nights):
     flags = dict.fromkeys(range(40, 48), ("contended",))
     history = history_of(make_nights(values, flags=flags))
     assert history.changes == ()
-    assert [night.doubts for night in history.points if not night.is_used] == [(finding("contended"),)] * 8
+    assert [point.doubts for point in history.points if not point.is_used] == [(finding("contended"),)] * 8
     assert len(history.points) == 68
     # A trait of the kernel that comes back every night is no reason to look away.
     assert len(history_of(make_nights(values, flags=dict.fromkeys(range(68), ("noisy",)))).changes) == 2
@@ -146,12 +146,12 @@ def test_doubtful_nights_are_hollow_and_make_no_step(make_nights):
 
 def test_other_branches_and_unfinished_runs_do_not_count(make_nights):
     values = times((40, 1e-4), (6, 2e-4), (20, 1e-4))
-    tried = {night: {"git_branch": "try-it"} for night in range(40, 46)}
+    tried = {number: {"git_branch": "try-it"} for number in range(40, 46)}
     history = history_of(make_nights(values, runs=tried))
     assert (history.branch, history.changes) == ("main", ())
-    assert {night.doubts for night in history.points} == {(), (finding("other-branch", branch="try-it"),)}
+    assert {point.doubts for point in history.points} == {(), (finding("other-branch", branch="try-it"),)}
     assert len(history_of(make_nights(values, runs=tried), branch="all").changes) == 2
-    broken = {night: {"status": "interrupted"} for night in range(40, 46)}
+    broken = {number: {"status": "interrupted"} for number in range(40, 46)}
     history = history_of(make_nights(values, runs=broken))
     assert history.changes == ()
     assert history.points[40].doubts == (finding("run-unfinished", status="interrupted"),)
@@ -162,8 +162,8 @@ def test_a_night_is_the_geometric_mean_of_its_processes(make_nights):
     from dataclasses import replace
 
     records[1] = replace(records[1], measurement=replace(records[1].measurement, median_s=4e-4))
-    (night,) = case_history(records, records[0].case, runs=runs).points
-    assert (night.value, night.process_count) == (pytest.approx(2e-4), 2)
+    (point,) = case_history(records, records[0].case, runs=runs).points
+    assert (point.value, point.process_count) == (pytest.approx(2e-4), 2)
 
 
 def test_short_series_say_so(make_nights):
@@ -174,7 +174,7 @@ def test_short_series_say_so(make_nights):
 
 
 def test_a_drift_is_one_alert(make_nights):
-    values = [time_s * float(np.exp(0.0012 * night)) for night, time_s in enumerate(times((60, 1e-4)))]
+    values = [time_s * float(np.exp(0.0012 * number)) for number, time_s in enumerate(times((60, 1e-4)))]
     history = history_of(make_nights(values))
     (drift,) = history.drifts
     assert history.alerts == (drift,)
@@ -207,11 +207,11 @@ def test_energy_memory_and_quality_have_series_of_their_own(make_nights):
     energies = times((40, 2e-3), (12, 2.3e-3))
     assert len(history_of(make_nights([1e-4] * 52, energies_j=energies), metric="energy").alerts) == 1
 
-    def extra(night):
-        loss = 0.02 if night < 20 else 0.08
+    def extra(number):
+        loss = 0.02 if number < 20 else 0.08
         return {
             "model": {"name": "llama", "precision": "INT4", "phase": "decode"},
-            "memory": {"held_bytes": 1_000_000 if night < 20 else 1_400_000, "cache_bytes": 0},
+            "memory": {"held_bytes": 1_000_000 if number < 20 else 1_400_000, "cache_bytes": 0},
             "quality": {"source": "measured", "kl_nats_per_token": {"value": loss, "low": loss, "high": loss}},
         }
 
@@ -250,7 +250,7 @@ def test_a_slow_drift_is_told_once(make_nights, seed, steps):
     # With some of these seeds the search takes the rise for a step at first: it is shown, and no second alert.
     source = np.random.default_rng(seed)
     history = history_of(
-        make_nights([1e-4 * 1.0015**night * float(np.exp(0.008 * source.normal())) for night in range(60)])
+        make_nights([1e-4 * 1.0015**number * float(np.exp(0.008 * source.normal())) for number in range(60)])
     )
     (alert,) = history.alerts
     assert alert.kind == "drift"

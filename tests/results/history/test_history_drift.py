@@ -37,8 +37,8 @@ def noise(kind, source):
         return (source.random(60) < 0.3) + 0.1 * source.normal(size=60)
     series = source.normal(size=60)
     if kind == "neighbours alike":
-        for night in range(1, 60):
-            series[night] = 0.5 * series[night - 1] + 0.866 * series[night]
+        for number in range(1, 60):
+            series[number] = 0.5 * series[number - 1] + 0.866 * series[number]
     return series
 
 

@@ -152,13 +152,13 @@ def test_a_step_that_lasts_two_nights_is_withdrawn():
 
 @given(
     seed=st.integers(0, 10_000),
-    night=st.integers(20, 60),
+    step_index=st.integers(20, 60),
     step=st.sampled_from([-4.0, 2.5, 4.0, 8.0]),
     scale=st.sampled_from([1e-6, 1.0, 1e3]),
     offset=st.sampled_from([0.0, -12.0, 50.0]),
 )
-def test_laws(seed, night, step, scale, offset):
-    series = stepped(np.random.default_rng(seed), night, step)
+def test_laws(seed, step_index, step, scale, offset):
+    series = stepped(np.random.default_rng(seed), step_index, step)
     steps = find_steps(series)
     assert find_steps(series) == steps
     # Unit and level do not count.

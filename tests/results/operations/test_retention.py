@@ -91,9 +91,9 @@ def test_samples_go_and_every_statistic_stays(filled: tuple[ResultStore, RunInfo
 def test_a_dry_run_says_the_same_and_changes_nothing(filled: tuple[ResultStore, RunInfo, RunInfo]) -> None:
     store, old, _ = filled
     before = store.records(old.run_id)
-    said = prune(store, is_dry=True)
+    report = prune(store, is_dry=True)
     assert store.records(old.run_id) == before
-    assert prune(store) == said
+    assert prune(store) == report
 
 
 def test_what_is_protected_keeps_everything(
@@ -130,7 +130,7 @@ def test_a_dated_label_is_no_wish_to_keep_a_night(
     labelled = [run(5, "release-1.4"), run(6, "nightly-2026-13-41"), run(7, "build 120260101")]
     newest = run(8, "nightly-2026-01-08-011700")
     report = prune(store, kept={}, kept_newest=1, ignored_labels=["try *"])
-    assert {drop.run.run_id for drop in report.drops} == {night.run_id for night in nights}
+    assert {drop.run.run_id for drop in report.drops} == {side.run_id for side in nights}
     assert {protection.run.run_id for protection in report.protected} == {
         protection.run_id for protection in (*labelled, newest)
     }

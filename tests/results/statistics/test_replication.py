@@ -94,8 +94,8 @@ def share_and_width(
     for _ in range(pairs):
         both = []
         for _ in range(2):
-            own = NOISE[noise](rng, (processes, cases)) * math.sqrt(1 - shared)
-            logs = sds * (own + NOISE[noise](rng, (processes, 1)) * math.sqrt(shared))
+            own_noise = NOISE[noise](rng, (processes, cases)) * math.sqrt(1 - shared)
+            logs = sds * (own_noise + NOISE[noise](rng, (processes, 1)) * math.sqrt(shared))
             both.append(list(total_intervals(run_of(logs)).values()))
         agreed += [
             agree(first_interval, second_interval) for first_interval, second_interval in zip(*both, strict=True)

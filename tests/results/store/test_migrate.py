@@ -232,7 +232,9 @@ def test_the_scripts_make_exactly_the_tables_of_the_schema(target: str | Path) -
     engine.dispose()
 
 
-def _differs(context: object, found: object, declared: object, in_database: object, in_schema: object) -> bool | None:
+def _differs(
+    context: object, in_schema_value: object, declared: object, in_database: object, in_schema: object
+) -> bool | None:
     """Compare the class that is stored; our own types decorate it."""
     stored = getattr(in_schema, "impl", in_schema)
     if isinstance(stored, sa.types.TypeDecorator):

@@ -38,7 +38,7 @@ def test_runs_are_newest_first(filled: ResultStore) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "found"),
+    ("name", "run_id"),
     [
         ("latest", "abcd2"),  # the newest two are interrupted and running
         ("latest~0", "abcd2"),
@@ -53,8 +53,8 @@ def test_runs_are_newest_first(filled: ResultStore) -> None:
         ("beef11", "beef1"),
     ],
 )
-def test_names(filled: ResultStore, name: str, found: str) -> None:
-    assert filled.resolve_run(name).run_id[:5] == found
+def test_names(filled: ResultStore, name: str, run_id: str) -> None:
+    assert filled.resolve_run(name).run_id[:5] == run_id
 
 
 def test_a_finished_run_becomes_latest(filled: ResultStore) -> None:

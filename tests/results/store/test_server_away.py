@@ -231,7 +231,7 @@ def test_rows_that_somebody_holds_are_waited_for_and_then_kept(
 
 
 @pytest.mark.parametrize(
-    ("said", "state", "passes"),
+    ("message", "state", "passes"),
     [
         ('connection to server at "db" failed: Connection refused', None, True),
         ("the connection is lost", None, True),
@@ -245,11 +245,11 @@ def test_rows_that_somebody_holds_are_waited_for_and_then_kept(
         ("division by zero", "22012", False),
     ],
 )
-def test_what_passes_by_itself(said: str, state: str | None, passes: bool) -> None:
+def test_what_passes_by_itself(message: str, state: str | None, passes: bool) -> None:
     class OperationalError(Exception):
         sqlstate = state
 
-    assert is_passing(sa.exc.DBAPIError("INSERT", None, OperationalError(said))) is passes
+    assert is_passing(sa.exc.DBAPIError("INSERT", None, OperationalError(message))) is passes
 
 
 def test_an_error_of_sqlite_never_passes_for_a_server_that_is_away() -> None:
@@ -311,7 +311,7 @@ def test_a_first_line_that_was_cut_off_is_said(spooled: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         (b"\x00\x01\n", "it is not JSON"),
         (b"[]\n", "it is not an object"),
@@ -320,13 +320,13 @@ def test_a_first_line_that_was_cut_off_is_said(spooled: Path) -> None:
     ],
 )
 def test_a_damaged_file_stays_and_nothing_of_it_is_stored(
-    spooled: Path, store: ResultStore, line: bytes, said: str
+    spooled: Path, store: ResultStore, line: bytes, message: str
 ) -> None:
     spooled.write_bytes(spooled.read_bytes() + line)
     (delivery,) = deliver_files(store, [spooled])
     assert delivery.outcome == "failed"
     assert "line 5 is damaged" in delivery.reason
-    assert said in delivery.reason
+    assert message in delivery.reason
     assert spooled.exists()
     assert store.runs() == []
 

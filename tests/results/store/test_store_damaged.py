@@ -93,10 +93,10 @@ DAMAGE = [
 
 
 @pytest.mark.parametrize(
-    ("table", "column", "value", "said"), DAMAGE, ids=[f"{t}.{c}={v!r:.20}" for t, c, v, _ in DAMAGE]
+    ("table", "column", "value", "message"), DAMAGE, ids=[f"{t}.{c}={v!r:.20}" for t, c, v, _ in DAMAGE]
 )
 def test_a_value_that_nobody_stored_means_a_damaged_database(
-    path: Path, table: str, column: str, value: object, said: str
+    path: Path, table: str, column: str, value: object, message: str
 ) -> None:
     set_value(path, table, column, value)
     before = path.read_bytes()
@@ -104,7 +104,7 @@ def test_a_value_that_nobody_stored_means_a_damaged_database(
         read_all(store)
     text = str(caught.value)
     assert text.startswith(f"{path} is damaged (")
-    assert said in text
+    assert message in text
     assert text.endswith("): move it away and `roofline import` an exported run, or restore a backup")
     assert len(text.splitlines()) == 1
     assert path.read_bytes() == before
@@ -154,10 +154,10 @@ def test_flipped_bytes_never_end_in_a_traceback(path: Path, seed: int) -> None:
     for _ in range(chance.choice([1, 5, 50])):
         content[chance.randrange(len(content))] = chance.randrange(256)
     path.write_bytes(content)
-    said = ""
+    text = ""
     try:
         with open_store(path, read_only=True) as store:
             read_all(store)
     except RooflineError as error:
-        said = str(error)
-    assert len(said.splitlines()) <= 1
+        text = str(error)
+    assert len(text.splitlines()) <= 1

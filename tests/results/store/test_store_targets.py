@@ -325,7 +325,7 @@ def test_a_password_is_never_shown(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "kept"),
+    ("given", "masked"),
     [
         ("--roofline-db=postgresql://me:p4ss@db:5432/x", "--roofline-db=postgresql://me:***@db:5432/x"),
         ("postgresql://me:p4 ss@db/x", "postgresql://me:***@db/x"),
@@ -339,8 +339,8 @@ def test_a_password_is_never_shown(url: str) -> None:
         ("bench_cases/test_gemv.py::test_gemv[x]", "bench_cases/test_gemv.py::test_gemv[x]"),
     ],
 )
-def test_a_password_in_an_argument_is_masked(given: str, kept: str) -> None:
-    assert mask_passwords(given) == kept
+def test_a_password_in_an_argument_is_masked(given: str, masked: str) -> None:
+    assert mask_passwords(given) == masked
 
 
 def test_the_place_of_a_database_names_nobody(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -378,8 +378,8 @@ def test_a_missing_driver_names_the_command(monkeypatch: pytest.MonkeyPatch) -> 
 )
 def test_keywords_of_libpq_are_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.chdir(tmp_path)
-    said = refused(text, r"write postgresql\+psycopg://USER@HOST:PORT/NAME")
-    assert "SECRET9" not in said
+    refusal = refused(text, r"write postgresql\+psycopg://USER@HOST:PORT/NAME")
+    assert "SECRET9" not in refusal
     assert list(tmp_path.iterdir()) == []
 
 

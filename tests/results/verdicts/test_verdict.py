@@ -175,14 +175,14 @@ def test_sixteen_bit_kernels_level_with_the_fastest_are_named_and_a_loser_still_
 def test_two_kernels_of_one_format_are_level_or_their_ratio_is_given(b):
     """What `roofline.compare` of two kernels asks, with a baseline format and without one."""
     mine, theirs = record(b, kernel="mine", median_s=100e-6), record(b, kernel="theirs", median_s=101e-6)
-    said = "no narrower format was measured" if b == "FP32" else "no 16-bit or FP32 kernel to compare with"
+    ending = "no narrower format was measured" if b == "FP32" else "no 16-bit or FP32 kernel to compare with"
     label = judge([mine]).best.label
     name = label.removesuffix("mine")
     assert sentence(mine, theirs) == (
-        f"{label} and {name}theirs are tied: ideal 1.0×, measured 1.0× within the intervals; {said}"
+        f"{label} and {name}theirs are tied: ideal 1.0×, measured 1.0× within the intervals; {ending}"
     )
     slower = record(b, kernel="theirs", median_s=160e-6)
-    assert sentence(mine, slower) == f"{label} is fastest, measured 100 µs, 1.6× {name}theirs; {said}"
+    assert sentence(mine, slower) == f"{label} is fastest, measured 100 µs, 1.6× {name}theirs; {ending}"
     third = record(b, kernel="third", median_s=100.5e-6)
     assert f"{label} and {name}third and 1 more are tied" in sentence(mine, theirs, third)
 

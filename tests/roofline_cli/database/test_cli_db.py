@@ -46,9 +46,9 @@ def test_an_old_database_is_upgraded_once_and_then_read(old):
 
 def test_doctor_warns_of_an_old_database_and_names_the_command(old):
     checks = json.loads(roofline("doctor", "--json", "--db", old).stdout)
-    (found,) = [check for check in checks["checks"] if check["name"] == "database"]
-    assert found["status"] == "warn"
-    assert found["fix"] == "roofline db upgrade"
+    (database_check,) = [check for check in checks["checks"] if check["name"] == "database"]
+    assert database_check["status"] == "warn"
+    assert database_check["fix"] == "roofline db upgrade"
 
 
 @pytest.mark.parametrize(
@@ -58,27 +58,27 @@ def test_what_is_no_old_database_stays_as_it_is(tmp_path, content):
     path = tmp_path / "x.db"
     if content is not None:
         path.write_bytes(content)
-    found = roofline("db", "upgrade", "--db", path)
-    assert found.exit_code == 2
-    assert found.output.count("\n") == 1
+    result = roofline("db", "upgrade", "--db", path)
+    assert result.exit_code == 2
+    assert result.output.count("\n") == 1
     assert (path.read_bytes() if path.exists() else None) == content
 
 
 def test_messages_name_the_option_of_the_command(tmp_path):
     path = tmp_path / "garbage.db"
     path.write_bytes(bytes(range(256)) * 20)
-    found = " ".join(roofline("db", "upgrade", "--db", path).output.split())
-    assert "name another file with --db or ROOFLINE_DB" in found
-    assert "--roofline-db" not in found
+    text = " ".join(roofline("db", "upgrade", "--db", path).output.split())
+    assert "name another file with --db or ROOFLINE_DB" in text
+    assert "--roofline-db" not in text
 
 
 @pytest.mark.parametrize("name", ["~nobodyx/r.db", "x" * 100_000, "a\0b"], ids=["home", "long", "nul"])
 @pytest.mark.parametrize("command", [("db", "upgrade"), ("runs",), ("show", "latest")], ids=" ".join)
 def test_a_name_that_no_file_can_have_is_one_short_line(command, name):
-    found = roofline(*command, "--db", name)
-    assert found.exit_code == 2
-    assert found.output.count("\n") == 1
-    assert len(found.output) < 500
+    result = roofline(*command, "--db", name)
+    assert result.exit_code == 2
+    assert result.output.count("\n") == 1
+    assert len(result.output) < 500
 
 
 # Results that waited for their server -----------------------------------------------------------------------------
@@ -133,7 +133,7 @@ def test_no_password_is_shown_by_any_command_of_db():
         ("deliver",),
         ("copy", "postgresql://me:s3cr3t@127.0.0.1:2/x"),
     ):
-        found = roofline("db", *command, "--db", url)
-        assert found.exit_code == 2
-        assert "s3cr3t" not in found.output
-        assert "me:***@127.0.0.1" in found.output
+        result = roofline("db", *command, "--db", url)
+        assert result.exit_code == 2
+        assert "s3cr3t" not in result.output
+        assert "me:***@127.0.0.1" in result.output

@@ -116,9 +116,9 @@ def test_a_label_that_would_mean_other_runs_is_refused(database, label):
 
 
 def test_without_yes_nothing_goes_and_the_way_to_keep_a_copy_is_said(database):
-    said = invoke("delete", OLD[:6], "--db", database, exit_code=2)
-    assert "nothing was deleted" in said
-    assert f"roofline export {OLD[:12]}" in said
+    result = invoke("delete", OLD[:6], "--db", database, exit_code=2)
+    assert "nothing was deleted" in result
+    assert f"roofline export {OLD[:12]}" in result
     assert left(database) == [NEW, OLD]
 
 
@@ -162,8 +162,8 @@ def test_a_run_that_may_be_measuring_is_deleted_only_when_that_is_said(database)
 
 
 def test_options_before_the_verb_are_no_silent_other_database(database):
-    said = invoke("--db", database, "delete", OLD, "--yes", exit_code=2)
-    assert "options go behind the command" in said
+    result = invoke("--db", database, "delete", OLD, "--yes", exit_code=2)
+    assert "options go behind the command" in result
     assert left(database) == [NEW, OLD]
 
 

@@ -92,13 +92,13 @@ def test_the_example_of_the_page_is_what_is_printed(tmp_path, monkeypatch):
 def test_json_holds_every_comparison(filled):
     _, document = filled
     llama, serve, bench, table = document["imported"]
-    assert [one["kind"] for one in document["imported"]] == [
+    assert [entry["kind"] for entry in document["imported"]] == [
         "llama-bench",
         "vllm-serve",
         "pytest-benchmark",
         "kernel-table",
     ]
-    assert [one["added_count"] for one in document["imported"]] == [2, 2, 2, 4]
+    assert [entry["added_count"] for entry in document["imported"]] == [2, 2, 2, 4]
     step = llama["records"][1]
     assert step["measured_tokens_per_s"] == pytest.approx(160)
     assert step["expected_tokens_per_s"] * step["expected_s"] == pytest.approx(1)
@@ -107,7 +107,7 @@ def test_json_holds_every_comparison(filled):
     assert serve["hardware"] == "h100-sxm"
     assert bench["records"][0]["ideal_s"] is None
     assert "your own" in bench["records"][0]["reason"]
-    assert all(one["expected_s"] for one in table["records"])
+    assert all(record["expected_s"] for record in table["records"])
 
 
 def test_what_is_not_matched_is_said(tmp_path):
@@ -115,10 +115,10 @@ def test_what_is_not_matched_is_said(tmp_path):
     assert "not predicted (1): the file does not say how many tokens; give --batch, --input-len, --output-len" in text
     assert "not predicted (3): the file does not name the chip; give --hw" in text
     assert "2 measurements (pytest-benchmark)" in text
-    said = ["--model", "llama-3.1-8b", "--batch", "8", "--input-len", "1024", "--output-len", "128", "--hw", "h100"]
+    options = ["--model", "llama-3.1-8b", "--batch", "8", "--input-len", "1024", "--output-len", "128", "--hw", "h100"]
     row = next(
         line
-        for line in invoke("import", "latency.json", *said, "--db", str(tmp_path / "r.db")).splitlines()
+        for line in invoke("import", "latency.json", *options, "--db", str(tmp_path / "r.db")).splitlines()
         if "generate" in line
     )
     assert row.split()[:6] == ["llama-3.1-8b", "generate", "8", "1152", "BF16", "853.3"]  # 8 × 128 tokens in 1.2 s
@@ -162,10 +162,12 @@ def test_show_of_an_imported_table_has_the_expected_time_and_its_error(filled):
     target, document = filled
     table = document["imported"][3]
     text = invoke("show", table["run_ids"][0], "--all", "--db", target)
-    known = [one for one in table["records"] if one["expected_s"] is not None and one["op"] in ("gemm", "gemv")]
-    assert known
+    with_time = [
+        record for record in table["records"] if record["expected_s"] is not None and record["op"] in ("gemm", "gemv")
+    ]
+    assert with_time
     assert "Exp. error" in text
-    assert all(f"{one['error_expected_ratio'] * 100:+.1f} %" in text for one in known)
+    assert all(f"{record['error_expected_ratio'] * 100:+.1f} %" in text for record in with_time)
 
 
 def test_show_says_why_an_imported_rate_has_no_prediction(tmp_path):
@@ -230,10 +232,10 @@ def test_a_database_is_never_the_output(filled):
 
 def test_several_runs_are_joined_by_commas(filled, tmp_path):
     target, document = filled
-    names = [one["run_ids"][0] for one in document["imported"]]
+    names = [entry["run_ids"][0] for entry in document["imported"]]
     both = json.loads(invoke("export", f"{names[1][:12]}, {names[0]},{names[1]}", "--db", target))
-    starts = [one["run"]["started_at"] for one in both["runs"]]
-    assert {one["run"]["run_id"] for one in both["runs"]} == set(names[:2])
+    starts = [run["run"]["started_at"] for run in both["runs"]]
+    assert {run["run"]["run_id"] for run in both["runs"]} == set(names[:2])
     assert starts == sorted(starts)
     assert "4 records of 2 runs" in invoke(
         "export", ",".join(names[:2]), "-o", str(tmp_path / "o.json"), "--db", target
@@ -268,8 +270,8 @@ def test_a_changed_copy_is_told_from_a_duplicate(filled, tmp_path):
     assert "0 records added, 2 already there" in text
     assert "1 of these are stored with other contents" in text
     assert f"run {run[:8]}: stored with another label, start, commit or machine" in text
-    (one,) = json.loads(invoke("import", str(path), "--db", other, "--json"))["imported"]
-    assert (one["differing_count"], one["differing_run_ids"]) == (1, [run])
+    (entry,) = json.loads(invoke("import", str(path), "--db", other, "--json"))["imported"]
+    assert (entry["differing_count"], entry["differing_run_ids"]) == (1, [run])
 
 
 def test_a_question_to_a_frame_is_one_to_all_runs(filled):

@@ -21,7 +21,7 @@ runner = CliRunner()
 HOSTILE = "<script>'; DROP TABLE run;--|`x`\x1b[31m\nnext & so"
 
 
-def night(day: int, label: str, steps=None, *, gone=(), seed=None, **changes):
+def run_of_day(day: int, label: str, steps=None, *, gone=(), seed=None, **changes):
     rng = np.random.default_rng(seed or day)
     logs = runs.noisy(rng, 10, 4, 0.003)
     for number, step in (steps or {}).items():
@@ -43,17 +43,17 @@ def database(tmp_path_factory):
     updated = EnvironmentInfo({**runs.FACTS, "driver": "590"}, {**runs.CLASS_FACTS, "driver": "590"})
     empty = runs.run_info("empty", started_at="2026-03-09T02:00:00.000000+00:00")
     sides = [
-        night(1, "one"),
-        night(2, "two"),
-        night(3, "three"),
-        night(4, "slow", {3: 0.1}),
-        night(5, "fast", {3: -0.1}),
-        night(6, "gone", gone=(2,)),
-        night(7, "cut", status="interrupted"),
-        night(8, "updated", environment=updated),
-        with_hostile_case(night(11, HOSTILE, {1: 0.2})),
+        run_of_day(1, "one"),
+        run_of_day(2, "two"),
+        run_of_day(3, "three"),
+        run_of_day(4, "slow", {3: 0.1}),
+        run_of_day(5, "fast", {3: -0.1}),
+        run_of_day(6, "gone", gone=(2,)),
+        run_of_day(7, "cut", status="interrupted"),
+        run_of_day(8, "updated", environment=updated),
+        with_hostile_case(run_of_day(11, HOSTILE, {1: 0.2})),
         runs.SuiteSide((empty,), (runs.lost(empty, 0, "skipped", "not this chip"),)),
-        night(12, "wip", git_branch="wip"),
+        run_of_day(12, "wip", git_branch="wip"),
     ]
     return runs.stored(path, *sides, noise=runs.floors(np.full(10, 0.003)))
 
@@ -63,9 +63,9 @@ def diff(database, *arguments: str, width: str = "", monkeypatch=None):
 
 
 def test_the_verdict_comes_first_and_the_exit_code_is_a_gate(database):
-    found = diff(database, "three", "slow")
-    assert found.exit_code == 1, found.output
-    first, *rest = found.stdout.splitlines()
+    comparison = diff(database, "three", "slow")
+    assert comparison.exit_code == 1, comparison.output
+    first, *rest = comparison.stdout.splitlines()
     assert re.match(r"1 of 10 cases is slower: gemv 1x1027x64-\S+ \+1?[0-9.]+ % \(95 %: \+\S+ % to \+\S+ %\)\.$", first)
     text = "\n".join(rest)
     assert "exit code 1: cases that fail slower: 1" in text
@@ -77,11 +77,11 @@ def test_the_verdict_comes_first_and_the_exit_code_is_a_gate(database):
 
 @pytest.mark.parametrize("width", ["80", "120"])
 def test_tables_keep_to_the_screen(database, width):
-    found = diff(database, "three", "slow", "--all", width=width)
-    assert found.exit_code == 1
-    assert max(len(line.rstrip()) for line in found.stdout.splitlines()) <= int(width)
-    assert "SLOWER" in found.stdout
-    assert found.stdout.count("SAME") == 9
+    comparison = diff(database, "three", "slow", "--all", width=width)
+    assert comparison.exit_code == 1
+    assert max(len(line.rstrip()) for line in comparison.stdout.splitlines()) <= int(width)
+    assert "SLOWER" in comparison.stdout
+    assert comparison.stdout.count("SAME") == 9
 
 
 def test_piped_output_has_no_escapes_and_all_columns(database):
@@ -121,8 +121,8 @@ def test_piped_output_has_no_escapes_and_all_columns(database):
     ],
 )  # fmt: skip
 def test_exit_codes(database, arguments, code):
-    found = diff(database, *arguments)
-    assert found.exit_code == code, found.output
+    comparison = diff(database, *arguments)
+    assert comparison.exit_code == code, comparison.output
 
 
 def test_a_rolling_baseline_pools_its_runs_and_sees_more(database):
@@ -135,8 +135,8 @@ def test_a_rolling_baseline_pools_its_runs_and_sees_more(database):
 
 def test_the_first_run_is_no_fault(database, tmp_path):
     for form in ("text", "json", "junit"):
-        found = diff(database, "one", "--against", "BASELINE", "--format", form, "-o", str(tmp_path / form))
-        assert found.exit_code == 0, found.output
+        comparison = diff(database, "one", "--against", "BASELINE", "--format", form, "-o", str(tmp_path / form))
+        assert comparison.exit_code == 0, comparison.output
     assert "it can be the first baseline" in (tmp_path / "text").read_text()
     assert json.loads((tmp_path / "json").read_text())["exit_code"] == 0
     assert xml.fromstring((tmp_path / "junit").read_bytes()).find("testsuite").get("tests") == "0"
@@ -163,8 +163,8 @@ def test_json_is_the_same_by_both_names_and_goes_to_a_file(database, tmp_path):
 
 def test_text_in_a_file_is_plain_whatever_the_screen(database, tmp_path):
     target = tmp_path / "diff.txt"
-    found = diff(database, "three", "slow", "-o", str(target), width="100")
-    assert (found.exit_code, found.stdout) == (1, "")
+    comparison = diff(database, "three", "slow", "-o", str(target), width="100")
+    assert (comparison.exit_code, comparison.stdout) == (1, "")
     text = target.read_text()
     assert text.startswith("1 of 10 cases is slower")
     assert "\x1b" not in text
@@ -196,17 +196,17 @@ def test_markdown_is_a_table_and_its_verdict_a_heading(database):
 def test_hostile_labels_and_case_names_do_nothing(database, form):
     with open_store(database, read_only=True) as store:
         hostile = next(run for run in store.runs() if run.label.startswith("<script>"))
-    found = diff(database, "three", hostile.run_id, "--format", form)
-    assert found.exit_code == 1, found.output
-    assert "\x1b" not in found.stdout
-    assert "\nnext" not in found.stdout
-    assert form == "json" or len(found.stdout) < 20_000
+    comparison = diff(database, "three", hostile.run_id, "--format", form)
+    assert comparison.exit_code == 1, comparison.output
+    assert "\x1b" not in comparison.stdout
+    assert "\nnext" not in comparison.stdout
+    assert form == "json" or len(comparison.stdout) < 20_000
     if form == "md":
-        assert "<script>" not in found.stdout
-        assert "\\<script\\>" in found.stdout
+        assert "<script>" not in comparison.stdout
+        assert "\\<script\\>" in comparison.stdout
     if form == "junit":
-        assert "<script>" not in found.stdout
-        xml.fromstring(found.stdout.split("?>", 1)[1])
+        assert "<script>" not in comparison.stdout
+        xml.fromstring(comparison.stdout.split("?>", 1)[1])
 
 
 def test_a_quarantined_case_is_shown_and_fails_nothing(database, tmp_path):
@@ -214,15 +214,15 @@ def test_a_quarantined_case_is_shown_and_fails_nothing(database, tmp_path):
     listed.write_text(
         '[[case]]\nmatch = "gemv 1x1027x64-*"\nreason = "two states"\n[[case]]\nmatch = "gemm *"\nreason = "none"\n'
     )
-    found = diff(database, "three", "slow", "--quarantine", str(listed))
-    assert found.exit_code == 0
-    assert "quarantine gemm *: matches no case" in found.stdout
+    comparison = diff(database, "three", "slow", "--quarantine", str(listed))
+    assert comparison.exit_code == 0
+    assert "quarantine gemm *: matches no case" in comparison.stdout
     every = diff(database, "three", "slow", "--quarantine", str(listed), "--all").stdout
     assert "on the quarantine list: two states" in every
     suite = xml.fromstring(
         diff(database, "three", "slow", "--quarantine", str(listed), "--format", "junit").stdout.split("?>", 1)[1]
     )
-    assert any("two states" in one.get("message") for one in suite.iter("skipped"))
+    assert any("two states" in case.get("message") for case in suite.iter("skipped"))
 
 
 @pytest.mark.parametrize(
@@ -248,13 +248,13 @@ def test_a_quarantined_case_is_shown_and_fails_nothing(database, tmp_path):
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(database, arguments, words):
-    found = diff(database, *arguments)
-    assert found.exit_code == 2, found.output
-    assert found.stdout == ""
-    assert found.stderr.startswith("error: ")
-    assert found.stderr.count("\n") == 1
-    assert words in found.stderr
-    assert len(found.stderr) < 900
+    comparison = diff(database, *arguments)
+    assert comparison.exit_code == 2, comparison.output
+    assert comparison.stdout == ""
+    assert comparison.stderr.startswith("error: ")
+    assert comparison.stderr.count("\n") == 1
+    assert words in comparison.stderr
+    assert len(comparison.stderr) < 900
 
 
 def test_the_database_is_never_overwritten(database):

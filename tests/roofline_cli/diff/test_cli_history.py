@@ -25,9 +25,9 @@ NEW = Case("gemm", (("M", 64), ("N", 64), ("K", 64)), FORMATS, "matmul")
 CONTENDED = 12
 
 
-def night_records(run, night, source):
-    for case, time_s, first in ((STEADY, 1e-4, 0), (SLOWER, 2e-4 if night < 45 else 2.2e-4, 0), (NEW, 3e-5, 57)):
-        if night < first:
+def night_records(run, number, source):
+    for case, time_s, first in ((STEADY, 1e-4, 0), (SLOWER, 2e-4 if number < 45 else 2.2e-4, 0), (NEW, 3e-5, 57)):
+        if number < first:
             continue
         median_s = time_s * math.exp(0.01 * source.gauss(0, 1))
         measured = Measurement(
@@ -44,7 +44,7 @@ def night_records(run, night, source):
             ci_low_s=None,
             ci_high_s=None,
             stop_reason="converged",
-            flags=("contended",) if night == CONTENDED else (),
+            flags=("contended",) if number == CONTENDED else (),
         )
         yield Record(
             uuid.UUID(int=source.getrandbits(128)).hex,
@@ -62,18 +62,18 @@ def night_records(run, night, source):
 def database(tmp_path_factory):
     path, source = tmp_path_factory.mktemp("history") / "results.db", random.Random(3)
     with open_store(path) as store:
-        for night in range(60):
-            day = f"2026-{3 + night // 30:02d}-{night % 30 + 1:02d}T02:00:00.000000+00:00"
-            facts = {"device": "GB10", "kernel_release": "6.8" if night < 45 else "6.11"}
+        for number in range(60):
+            day = f"2026-{3 + number // 30:02d}-{number % 30 + 1:02d}T02:00:00.000000+00:00"
+            facts = {"device": "GB10", "kernel_release": "6.8" if number < 45 else "6.11"}
             run = RunInfo(
                 uuid.UUID(int=source.getrandbits(128)).hex,
                 day,
                 status="complete",
-                git_commit=f"{night:09d}{0:031d}",
+                git_commit=f"{number:09d}{0:031d}",
                 git_branch="main",
                 environment=EnvironmentInfo(facts, {"device": "GB10"}),
             )
-            store.add_run(run, [], list(night_records(run, night, source)))
+            store.add_run(run, [], list(night_records(run, number, source)))
     return path
 
 
@@ -114,13 +114,13 @@ def test_json_holds_everything(database):
     assert (change["status"], change["is_open"], change["kind"]) == ("open", True, "step")
     assert change["change_value"] == pytest.approx(0.1, abs=0.01)
     assert change["run_id"] == segment["nights"][45]["run_id"]
-    assert [night["is_used"] for night in segment["nights"]].count(False) == 1
+    assert [point["is_used"] for point in segment["nights"]].count(False) == 1
     assert segment["levels"][1]["night_count"] == 15
     whole = json.loads(call(database, "--all", "--json").stdout)
     assert (whole["case_count"], whole["alert_count"], whole["too_short_count"]) == (3, 1, 1)
-    (told,) = whole["cases"][0]["changes"]
-    assert (told["alert_id"], told["hardware"]) == (change["alert_id"], segment["hardware"])
-    assert (told["commit_before"], told["commit_after"]) == (f"{44:09d}{0:031d}", f"{45:09d}{0:031d}")
+    (first_change,) = whole["cases"][0]["changes"]
+    assert (first_change["alert_id"], first_change["hardware"]) == (change["alert_id"], segment["hardware"])
+    assert (first_change["commit_before"], first_change["commit_after"]) == (f"{44:09d}{0:031d}", f"{45:09d}{0:031d}")
 
 
 def test_exit_code_for_a_gate(database, tmp_path):
@@ -180,14 +180,14 @@ def test_a_lower_clock_is_named(database, tmp_path):
     copy = tmp_path / "clocks.db"
     source = random.Random(4)
     with open_store(copy) as store:
-        for night in range(50):
+        for number in range(50):
             run = RunInfo(
                 uuid.UUID(int=source.getrandbits(128)).hex,
-                f"2026-{3 + night // 30:02d}-{night % 30 + 1:02d}T02:00:00",
+                f"2026-{3 + number // 30:02d}-{number % 30 + 1:02d}T02:00:00",
                 status="complete",
             )
             (record,) = [night_record for night_record in night_records(run, 0, source) if night_record.case == STEADY]
-            slow = night >= 40
+            slow = number >= 40
             measured = replace(
                 record.measurement,
                 median_s=record.measurement.median_s * (1.25 if slow else 1),
@@ -204,7 +204,7 @@ def test_the_chart_puts_points_where_they_belong():
     assert lines[-2] == "1 s ┤●"
     assert lines[4] == "    ┤ ○"
     assert lines[-1] == "       1"
-    many = chart([Point(float(night % 7), True) for night in range(500)], ("0 s", "6 s"), 60)
+    many = chart([Point(float(number % 7), True) for number in range(500)], ("0 s", "6 s"), 60)
     assert max(len(line) for line in many) <= 60
     assert chart([], ("", ""), 60) == []
     assert len(chart([Point(1.0, True)], ("1 s", "1 s"), 60)) == 9

@@ -66,8 +66,10 @@ def here(monkeypatch):
         return kernel_calibration.KernelLook(calls_of_a_look, ("gemv broken",))
 
     def become(facts=None, torch="2.13.0+cpu"):
-        found = machine.Machine("cuda" if facts else "cpu", "simulated", "Test CPU", 2, 2**25, 2**34, facts, torch)
-        monkeypatch.setattr(machine, "find_machine", lambda: found)
+        found_machine = machine.Machine(
+            "cuda" if facts else "cpu", "simulated", "Test CPU", 2, 2**25, 2**34, facts, torch
+        )
+        monkeypatch.setattr(machine, "find_machine", lambda: found_machine)
         monkeypatch.setattr(calibration, "measure_cpu_ceilings", fake)
         monkeypatch.setattr(kernel_calibration, "time_kernels", fake_kernels)
         return calls
@@ -165,8 +167,8 @@ def test_a_look_on_a_busy_machine_is_doubted_everywhere_until_a_quiet_one_takes_
     assert "busy while the kernels were timed (contended)" in " ".join(run().stdout.split())
     assert expected_s() == pytest.approx(8 * 1024e-7)
     doubt = "other work ran while the kernels of cpu-test-cpu-2t were timed (contended)"
-    for asked in (("-M", "1", "-N", "1024", "-K", "1024"), ("--model", "llama-3.2-1b", "--context", "512")):
-        assert doubt in str(json.loads(runner.invoke(app, ["recommend", *asked, "--json"]).stdout)["findings"])
+    for arguments in (("-M", "1", "-N", "1024", "-K", "1024"), ("--model", "llama-3.2-1b", "--context", "512")):
+        assert doubt in str(json.loads(runner.invoke(app, ["recommend", *arguments, "--json"]).stdout)["findings"])
     assert "doubtful (contended)" in calibration.calibration_text(calibration.cached_cpu_device(machine.find_machine()))
     monkeypatch.setattr(kernel_calibration, "time_kernels", quiet)
     assert "busy" not in run().stdout
@@ -200,7 +202,7 @@ def test_ceilings_of_a_busy_machine_are_doubted_beside_every_time(here, monkeypa
     doubt = "other work ran while the ceilings of cpu-test-cpu-2t were measured (contended)"
     shape = ("-M", "1", "-N", "1024", "-K", "1024")
     whole = ("--model", "llama-3.2-1b", "--context", "512")
-    for asked in (
+    for arguments in (
         ("predict", "gemv", *shape),
         ("predict", "ffn", "--tokens", "8", "--hidden", "1024", "--ffn-dim", "2048"),
         ("predict", "attention", "--q-len", "1", "--kv-len", "512", "--heads", "8", "--head-dim", "64"),
@@ -210,8 +212,8 @@ def test_ceilings_of_a_busy_machine_are_doubted_beside_every_time(here, monkeypa
         ("recommend", *whole),
         ("compare", "gemv", *shape, "--no-measure"),
     ):
-        assert doubt in runner.invoke(app, asked).stdout, asked
-        assert doubt in str(json.loads(runner.invoke(app, [*asked, "--json"]).stdout)["findings"]), asked
+        assert doubt in runner.invoke(app, arguments).stdout, arguments
+        assert doubt in str(json.loads(runner.invoke(app, [*arguments, "--json"]).stdout)["findings"]), arguments
 
 
 def test_without_timed_kernels_every_command_names_the_way_to_expected_times_in_the_same_words(here):
@@ -219,17 +221,19 @@ def test_without_timed_kernels_every_command_names_the_way_to_expected_times_in_
     assert run("--no-kernels").exit_code == 0
     shape = ("-M", "1", "-N", "1024", "-K", "1024")
 
-    def said(*arguments):
+    def printed(*arguments):
         return runner.invoke(app, arguments).stdout
 
-    hint = json.loads(said("predict", "gemv", *shape, "--json"))["predictions"][0]["expected_reason"]["text"]
+    hint = json.loads(printed("predict", "gemv", *shape, "--json"))["predictions"][0]["expected_reason"]["text"]
     assert "`roofline calibrate` times them" in hint
-    assert json.loads(said("recommend", *shape, "--json"))["findings"][0]["text"] == hint
-    assert f"Note: {hint}\n" in said("recommend", *shape)
+    assert json.loads(printed("recommend", *shape, "--json"))["findings"][0]["text"] == hint
+    assert f"Note: {hint}\n" in printed("recommend", *shape)
     whole = ("--model", "llama-3.2-1b", "--context", "512")
-    assert json.loads(said("predict", "model", *whole, "--json"))["predictions"][0]["expected_reason"]["text"] == hint
-    assert f"Note: {hint}\n" in said("predict", "model", *whole)
-    assert hint in said("recommend", *whole)
+    assert (
+        json.loads(printed("predict", "model", *whole, "--json"))["predictions"][0]["expected_reason"]["text"] == hint
+    )
+    assert f"Note: {hint}\n" in printed("predict", "model", *whole)
+    assert hint in printed("recommend", *whole)
 
 
 def test_kernels_that_cannot_be_timed_leave_the_ceilings(here, monkeypatch):
@@ -316,20 +320,20 @@ def test_without_torch_it_names_the_command(here):
 
 def test_a_gpu_is_measured_beside_its_datasheet(here, monkeypatch):
     here(GB10, "2.13.0+cu130")
-    asked = []
+    calls = []
 
     def fake(machine, chip, report, *, forget, budget_s):
-        asked.append((chip.key, forget, budget_s))
-        found = calibration._calibration(machine, READINGS, calibration.LoadWatch())
-        return gpu_calibration.with_calibration(chip, found)
+        calls.append((chip.key, forget, budget_s))
+        made = calibration._calibration(machine, READINGS, calibration.LoadWatch())
+        return gpu_calibration.with_calibration(chip, made)
 
     monkeypatch.setattr(gpu_calibration, "gpu_device", fake)
     result = run("--forget", "-o", "gb10.toml")
     assert result.exit_code == 0, result.output
-    assert asked == [("gb10", True, 40)]
+    assert calls == [("gb10", True, 40)]
     assert get_hardware("./gb10.toml").bandwidth == get_hardware("gb10").bandwidth
     assert run("--device", "cpu").exit_code == 0  # the CPU beside it
-    assert len(asked) == 1
+    assert len(calls) == 1
 
 
 @pytest.mark.parametrize(

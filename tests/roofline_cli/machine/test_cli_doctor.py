@@ -71,21 +71,21 @@ def checks(*arguments: str) -> tuple[int, dict[str, dict[str, str]]]:
 
 def test_a_cpu_machine_is_healthy_and_torch_is_not_started(pretend):
     pretend()
-    code, found = checks()
+    code, results = checks()
     assert code == 0
-    assert found["nvidia device"]["status"] == "info"
-    assert found["torch"]["detail"] == "2.13.0, for this CPU"
-    assert "have not been measured" in found["chip"]["detail"]
-    assert found["database"]["detail"].startswith(".roofline/results.db (not there yet")
+    assert results["nvidia device"]["status"] == "info"
+    assert results["torch"]["detail"] == "2.13.0, for this CPU"
+    assert "have not been measured" in results["chip"]["detail"]
+    assert results["database"]["detail"].startswith(".roofline/results.db (not there yet")
     assert not Path(".roofline").exists()
 
 
 def test_a_gb10_with_a_working_torch(pretend):
     pretend(GB10, answer=(0, "True 13.0 1\n", ""))
-    code, found = checks()
+    code, results = checks()
     assert code == 0
-    assert found["torch"]["detail"] == "2.13.0, CUDA 13.0, sees 1 GPU"
-    assert found["chip"]["detail"].startswith("gb10: device name 'NVIDIA GB10' matches gb10")
+    assert results["torch"]["detail"] == "2.13.0, CUDA 13.0, sees 1 GPU"
+    assert results["chip"]["detail"].startswith("gb10: device name 'NVIDIA GB10' matches gb10")
 
 
 @pytest.mark.parametrize(
@@ -100,52 +100,52 @@ def test_a_gb10_with_a_working_torch(pretend):
 )
 def test_a_gpu_that_torch_cannot_use_is_broken_and_has_a_fix(pretend, torch, answer, words):
     pretend(GB10, torch=torch, answer=answer)
-    code, found = checks()
+    code, results = checks()
     assert code == 1
-    assert found["torch"]["status"] == "error"
-    assert words in found["torch"]["detail"]
-    assert found["torch"]["fix"]
+    assert results["torch"]["status"] == "error"
+    assert words in results["torch"]["detail"]
+    assert results["torch"]["fix"]
     text = runner.invoke(app, ["doctor"]).stdout
     assert text.startswith("1 broken")
-    assert f"torch: {found['torch']['fix']}" in text
+    assert f"torch: {results['torch']['fix']}" in text
 
 
 def test_an_unknown_gpu_is_named_with_what_to_do(pretend):
     pretend(DeviceFacts("NVIDIA Whatever 9000", "15.0"), answer=(0, "True 13.0 1\n", ""))
-    code, found = checks()
+    code, results = checks()
     assert code == 0
-    assert found["chip"]["status"] == "warn"
-    assert "NVIDIA Whatever 9000" in found["chip"]["detail"]
-    assert "--toml" in found["chip"]["fix"]
+    assert results["chip"]["status"] == "warn"
+    assert "NVIDIA Whatever 9000" in results["chip"]["detail"]
+    assert "--toml" in results["chip"]["fix"]
 
 
 def test_without_torch_predictions_still_work(pretend):
     pretend(torch=None)
-    code, found = checks()
+    code, results = checks()
     assert code == 0
-    assert found["torch"]["status"] == "warn"
-    assert "[measure]" in found["torch"]["fix"]
-    assert "torch missing" in found["extra measure"]["detail"]
+    assert results["torch"]["status"] == "warn"
+    assert "[measure]" in results["torch"]["fix"]
+    assert "torch missing" in results["extra measure"]["detail"]
 
 
 def test_database_problems_are_broken(pretend, tmp_path):
     pretend()
-    code, found = checks("--db", str(tmp_path))
-    assert (code, found["database"]["status"]) == (1, "error")
-    assert "is a folder" in found["database"]["detail"]
+    code, results = checks("--db", str(tmp_path))
+    assert (code, results["database"]["status"]) == (1, "error")
+    assert "is a folder" in results["database"]["detail"]
     (tmp_path / "x.txt").write_text("no database at all, but long enough to be taken for one" * 20)
-    code, found = checks("--db", str(tmp_path / "x.txt"))
-    assert (code, found["database"]["status"]) == (1, "error")
-    code, found = checks("--db", str(tmp_path / ("x" * 5_000)))
-    assert (code, found["database"]["status"]) == (1, "error")
-    assert "too long" in found["database"]["detail"]
+    code, results = checks("--db", str(tmp_path / "x.txt"))
+    assert (code, results["database"]["status"]) == (1, "error")
+    code, results = checks("--db", str(tmp_path / ("x" * 5_000)))
+    assert (code, results["database"]["status"]) == (1, "error")
+    assert "too long" in results["database"]["detail"]
 
 
 def test_a_database_url_does_not_show_its_password(pretend):
     pretend()
-    _, found = checks("--db", "postgresql+psycopg://me:s3cret@127.0.0.1:1/none")
-    assert found["database"]["status"] == "error"
-    assert "s3cret" not in json.dumps(found)
+    _, results = checks("--db", "postgresql+psycopg://me:s3cret@127.0.0.1:1/none")
+    assert results["database"]["status"] == "error"
+    assert "s3cret" not in json.dumps(results)
 
 
 def test_a_place_that_cannot_be_written_is_broken(pretend, tmp_path, monkeypatch):
@@ -155,9 +155,9 @@ def test_a_place_that_cannot_be_written_is_broken(pretend, tmp_path, monkeypatch
     monkeypatch.setattr(
         machine_checks.os, "access", lambda path, mode: Path(path).name != "locked" and access(path, mode)
     )
-    code, found = checks("--db", str(tmp_path / "locked" / "r.db"))
+    code, results = checks("--db", str(tmp_path / "locked" / "r.db"))
     assert code == 1
-    assert "not writable" in found["database"]["detail"]
+    assert "not writable" in results["database"]["detail"]
 
 
 def test_extras_mirror_pyproject():
@@ -204,20 +204,20 @@ def calibrated(here, **changes):
 
     from roofline_model.chips.machine_constants import Calibration, Constant
 
-    one, peak = (
+    read_factor, peak = (
         Constant("B/s", 50e9, 40e9, 30e9, 0.1, 9, "sum"),
         Constant("FLOP/s", 1e12, 9e11, 8e11, 0.1, 9, "704 square"),
     )
-    known = Calibration(
+    stored = Calibration(
         calibration.now_utc(),
         "Test CPU",
         "cpu",
-        {"read": one},
+        {"read": read_factor},
         {"FP32": peak, "BF16": peak},
         conditions={"torch": "2.13.0", "threads": 2},
     )
     file = calibration.cache_file("cpu", calibration.cpu_fingerprint(here))
-    calibration.write_cache(file, replace(known, **changes), pytest.fail)
+    calibration.write_cache(file, replace(stored, **changes), pytest.fail)
 
 
 def test_hw_auto_on_a_calibrated_cpu_is_its_profile(pretend, monkeypatch):
@@ -254,11 +254,11 @@ def test_hw_auto_on_a_calibrated_cpu_is_its_profile(pretend, monkeypatch):
 )
 def test_a_doubtful_or_old_calibration_is_to_be_repeated(pretend, changes, words):
     calibrated(pretend(), **changes)
-    exit_code, found = checks()
-    assert found["calibration"]["status"] == "warn"
-    assert words in found["calibration"]["detail"]
-    assert "roofline calibrate" in found["calibration"]["fix"]
-    assert found["chip"]["status"] == "ok"
+    exit_code, results = checks()
+    assert results["calibration"]["status"] == "warn"
+    assert words in results["calibration"]["detail"]
+    assert "roofline calibrate" in results["calibration"]["fix"]
+    assert results["chip"]["status"] == "ok"
     assert exit_code == 0  # doubtful, not broken
 
 
@@ -266,10 +266,10 @@ def test_the_age_of_a_calibration(pretend):
     import datetime
 
     calibrated(pretend(), measured_at="2026-11-20T12:00:00+00:00")
-    known = calibration.cached_cpu_device(machine.find_machine()).calibration
+    stored = calibration.cached_cpu_device(machine.find_machine()).calibration
     for days, hours in ((0, 23), (1, 25), (10, 240), (0, -5)):
         now = datetime.datetime(2026, 11, 20, 12, tzinfo=datetime.UTC) + datetime.timedelta(hours=hours)
-        assert state_checks.calibration_age_days(known, now) == days
+        assert state_checks.calibration_age_days(stored, now) == days
 
 
 # The machine's state ---------------------------------------------------------------------------------------------
@@ -283,14 +283,14 @@ LOCKED = {
 }
 
 
-def by_name(found):
-    return {check.name: check for check in found}
+def by_name(checks_made):
+    return {check.name: check for check in checks_made}
 
 
 def test_a_gpu_in_order_has_nothing_to_mend():
-    found = state_checks.gpu_state(LOCKED, "NVIDIA H200", 0)
-    assert {check.status for check in found} == {"ok"}
-    assert by_name(found)["clocks"].detail == "set to 2100 MHz"
+    checks_made = state_checks.gpu_state(LOCKED, "NVIDIA H200", 0)
+    assert {check.status for check in checks_made} == {"ok"}
+    assert by_name(checks_made)["clocks"].detail == "set to 2100 MHz"
 
 
 @pytest.mark.parametrize(
@@ -303,15 +303,15 @@ def test_a_gpu_in_order_has_nothing_to_mend():
     ],
 )
 def test_each_problem_of_a_gpu_comes_with_its_command(change, others, name, fix):
-    found = by_name(state_checks.gpu_state(LOCKED | change, "NVIDIA H200", others))
-    assert found[name].status == "warn"
-    assert fix in found[name].fix
-    assert [check.name for check in found.values() if check.status == "warn"] == [name]
+    named = by_name(state_checks.gpu_state(LOCKED | change, "NVIDIA H200", others))
+    assert named[name].status == "warn"
+    assert fix in named[name].fix
+    assert [check.name for check in named.values() if check.status == "warn"] == [name]
 
 
 def test_what_a_driver_does_not_tell_is_not_a_problem():
-    found = by_name(state_checks.gpu_state({}, "", None))
-    assert (found["persistence"].status, found["gpu processes"].status) == ("info", "info")
+    named = by_name(state_checks.gpu_state({}, "", None))
+    assert (named["persistence"].status, named["gpu processes"].status) == ("info", "info")
 
 
 def test_a_gpu_without_sensors_says_so(pretend, monkeypatch):
@@ -319,8 +319,8 @@ def test_a_gpu_without_sensors_says_so(pretend, monkeypatch):
 
     pretend(GB10, answer=(0, "True 13.0 1\n", ""))
     monkeypatch.setattr(nvml, "open_nvml_device", lambda: (None, finding("sensors-missing", error="NVML: broken")))
-    found = checks()[1]["gpu sensors"]
-    assert (found["status"], "NVML: broken" in found["detail"]) == ("warn", True)
+    sensor_check = checks()[1]["gpu sensors"]
+    assert (sensor_check["status"], "NVML: broken" in sensor_check["detail"]) == ("warn", True)
 
 
 @pytest.mark.parametrize(
@@ -343,9 +343,9 @@ def test_the_governor(facts, status, words):
     [(0.02, 0.0, set()), (0.5, 0.0, {"cpu load"}), (0.0, 0.3, {"steal"}), (0.5, 0.3, {"cpu load", "steal"})],
 )
 def test_load_and_steal(others, stolen, warned):
-    found = state_checks.load_checks(SimpleNamespace(others_ratio=others, stolen_ratio=stolen))
-    assert {check.name for check in found if check.status == "warn"} == warned
-    assert all(check.fix for check in found if check.status == "warn")
+    load = state_checks.load_checks(SimpleNamespace(others_ratio=others, stolen_ratio=stolen))
+    assert {check.name for check in load if check.status == "warn"} == warned
+    assert all(check.fix for check in load if check.status == "warn")
     assert state_checks.load_checks(SimpleNamespace(others_ratio=None, stolen_ratio=None))[0].status == "info"
 
 
@@ -354,8 +354,8 @@ def test_an_energy_counter_that_root_alone_reads_has_its_command(pretend, monkey
 
     pretend()
     monkeypatch.setattr(rapl, "open_cpu_sensors", lambda: (SimpleNamespace(), finding("cpu-energy-unreadable")))
-    found = checks()[1]["cpu energy"]
-    assert (found["status"], found["fix"]) == ("info", fix_text(finding("cpu-energy-unreadable")))
+    energy_check = checks()[1]["cpu energy"]
+    assert (energy_check["status"], energy_check["fix"]) == ("info", fix_text(finding("cpu-energy-unreadable")))
     monkeypatch.setattr(rapl, "open_cpu_sensors", lambda: (SimpleNamespace(total_energy_j=lambda: 5.0), None))
     assert checks()[1]["cpu energy"]["status"] == "ok"
 

@@ -124,8 +124,8 @@ def test_floors_are_stored_and_a_later_single_process_takes_its_interval_from_th
 
 def test_what_is_run_is_what_was_asked_for(pytest_run):
     commands = pytest_run()
-    asked = ["--processes", "4", "--shapes", "1x64x64", "-k", "gemv and not int", "--db", "noise.db"]
-    assert runner.invoke(app, ["doctor", "--noise", *asked]).exit_code == 0
+    arguments = ["--processes", "4", "--shapes", "1x64x64", "-k", "gemv and not int", "--db", "noise.db"]
+    assert runner.invoke(app, ["doctor", "--noise", *arguments]).exit_code == 0
     (command,) = commands
     for words in (
         ["--roofline-processes", "4"],
@@ -144,10 +144,14 @@ def test_json_says_all_of_it(pytest_run):
     assert document["class_hash"] == CLASS.class_hash
     assert (document["disturbed_ratio"], document["is_stored"]) == (0, True)
     assert document["verdict"].startswith("usable: ")
-    assert [one["process_count"] for one in document["cases"]] == [8, 8, 5]
+    assert [case["process_count"] for case in document["cases"]] == [8, 8, 5]
     assert document["cases"][0]["case_id"] == f"gemv {case(0).id}"
-    for one in document["cases"]:
-        assert one["smallest_step_ratio"]["8"] < one["smallest_step_ratio"]["3"] < one["smallest_step_ratio"]["1"]
+    for noise_case in document["cases"]:
+        assert (
+            noise_case["smallest_step_ratio"]["8"]
+            < noise_case["smallest_step_ratio"]["3"]
+            < noise_case["smallest_step_ratio"]["1"]
+        )
     assert document["cases"][0]["between_sd_ratio"] < document["cases"][1]["between_sd_ratio"]
 
 
@@ -180,7 +184,7 @@ def test_a_failed_kernel_is_exit_code_one_and_the_rest_is_stored(pytest_run, tmp
 
 
 @pytest.mark.parametrize(
-    ("played", "arguments", "said"),
+    ("played", "arguments", "message"),
     [
         (
             {"exit_code": 5},
@@ -192,11 +196,11 @@ def test_a_failed_kernel_is_exit_code_one_and_the_rest_is_stored(pytest_run, tmp
         ({"lost": {(i, p) for i in range(3) for p in range(1, 8)}}, [], "no case was measured in two processes"),
     ],
 )
-def test_what_goes_wrong_is_one_line(pytest_run, played, arguments, said):
+def test_what_goes_wrong_is_one_line(pytest_run, played, arguments, message):
     pytest_run(**played)
     done = runner.invoke(app, ["doctor", "--noise", *arguments])
     assert done.exit_code == 2
-    assert said in done.stderr
+    assert message in done.stderr
     assert "Traceback" not in done.output
 
 
@@ -215,7 +219,9 @@ def test_verdict_of_a_machine(sd, word):
 
     floor = NoiseFloor(CLASS.class_hash, "k", METHOD.method_hash, sd, None, 8, "2026-03-01T10:00:00+00:00")
     quieter = replace(floor, case_key="other", between_sd_ratio=sd * 0.9)
-    cases = [noise.CaseNoise(case(index), one) for index, one in enumerate(sensitivities([floor, quieter]))]
+    cases = [
+        noise.CaseNoise(case(index), sensitivity) for index, sensitivity in enumerate(sensitivities([floor, quieter]))
+    ]
     text = noise.verdict_text(cases, 0.0)
     assert text.startswith(f"{word}: ")
     assert f", gemv {case(0).id});" in text

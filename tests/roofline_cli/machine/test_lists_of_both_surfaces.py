@@ -73,8 +73,8 @@ def test_a_tile(client, shape, chip, weight, cache):
     formats = "BF16" if weight == "BF16" else f"{weight}.BF16"
     answer = ask_command("tiling", *options, "--hw", chip, "--formats", formats, "--cache", cache)
     assert answer.pop("plot") is None
-    asked = {**sizes, "precision": "BF16", "weight_precision": weight, "cache": cache}
-    assert answer == client.post(f"/api/tiling?hardware_key={chip}", json=asked).json()
+    question = {**sizes, "precision": "BF16", "weight_precision": weight, "cache": cache}
+    assert answer == client.post(f"/api/tiling?hardware_key={chip}", json=question).json()
     assert (answer["tiling"] is None) == (shape[0] == 1)
 
 

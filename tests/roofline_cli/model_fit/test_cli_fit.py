@@ -34,9 +34,9 @@ def test_a_fit_is_written_read_back_and_better_than_what_was_shipped(tmp_path):
     assert "lab" in fitted.evidence.source
     fresh = write_rows(tmp_path / "fresh.csv", 200, seed=12)
     shipped = json.loads(invoke("validate", fresh, "--json").stdout)["total"]["expected"]
-    own = json.loads(invoke("validate", fresh, "--json", "--constants", out).stdout)["total"]["expected"]
-    assert own["mape_ratio"] < 0.03 < shipped["mape_ratio"]
-    assert own["coverage_ratio"] == pytest.approx(0.8, abs=0.1)
+    errors = json.loads(invoke("validate", fresh, "--json", "--constants", out).stdout)["total"]["expected"]
+    assert errors["mape_ratio"] < 0.03 < shipped["mape_ratio"]
+    assert errors["coverage_ratio"] == pytest.approx(0.8, abs=0.1)
 
 
 def test_json_holds_constants_spreads_and_both_errors(tmp_path):
@@ -67,7 +67,7 @@ def test_several_chips_need_a_choice_or_a_folder(tmp_path):
     assert done.exit_code == 0, done.output
     assert {path.name for path in tmp_path.glob("*.toml")} == {"h100-sxm.toml", "l40s.toml"}
     chosen = json.loads(invoke("fit", "--from", table, "--chip", "H100", "--no-folds", "--json").stdout)
-    assert [one["device"] for one in chosen["fits"]] == ["h100-sxm"]
+    assert [fit["device"] for fit in chosen["fits"]] == ["h100-sxm"]
 
 
 @pytest.mark.parametrize("columns", [None, 80, 120])

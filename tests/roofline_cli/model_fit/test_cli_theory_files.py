@@ -200,7 +200,7 @@ def test_constants_that_mean_nothing_are_not_written(fitted, tmp_path, recwarn, 
     path = scaled(fitted[0], tmp_path / "t.csv", factor, **more)
     assert words in refused("fit", "--from", path, "--no-folds", "-o", tmp_path / "c.toml")
     assert not (tmp_path / "c.toml").exists()
-    assert [str(one.message) for one in recwarn if issubclass(one.category, RuntimeWarning)] == []
+    assert [str(warning.message) for warning in recwarn if issubclass(warning.category, RuntimeWarning)] == []
 
 
 def test_a_single_shape_is_doubted(tmp_path):

@@ -121,15 +121,15 @@ def test_every_row_has_a_prediction_or_a_reason(write, tmp_path):
     out = tmp_path / "out.csv"
     done = invoke("validate", write(*GOOD, *bad), "--predictions", out, "--no-local-calibration")
     assert done.exit_code == 0, done.output
-    told = predictions(out)
-    assert list(told[0]) == [*HEADER, *ADDED_COLUMNS]
-    assert [one["rack"] for one in told[:2]] == ["r1", "r2"]
-    for one in told[: len(GOOD)]:
-        assert one["reason"] == ""
-        low, expected, high = (float(one[name]) for name in ("expected_low_s", "expected_s", "expected_high_s"))
+    rows = predictions(out)
+    assert list(rows[0]) == [*HEADER, *ADDED_COLUMNS]
+    assert [row["rack"] for row in rows[:2]] == ["r1", "r2"]
+    for given_row in rows[: len(GOOD)]:
+        assert given_row["reason"] == ""
+        low, expected, high = (float(given_row[name]) for name in ("expected_low_s", "expected_s", "expected_high_s"))
         assert 0 < low <= expected <= high
-        assert float(one["ideal_s"]) <= expected
-        assert one["provenance"].startswith(("fitted", "transferred"))
+        assert float(given_row["ideal_s"]) <= expected
+        assert given_row["provenance"].startswith(("fitted", "transferred"))
     words = [
         "unknown hardware 'nochip'",
         "m must be a whole number",
@@ -138,11 +138,11 @@ def test_every_row_has_a_prediction_or_a_reason(write, tmp_path):
         "heads 32 is not a multiple of kv_heads 5",
         "op 'conv' is not one of",
     ]
-    for number, (one, word) in enumerate(zip(told[len(GOOD) :], words, strict=True), len(GOOD) + 2):
-        assert one["expected_s"] == one["expected_low_s"] == one["provenance"] == ""
-        assert one["reason"].startswith(f"row {number}: ")
-        assert word in one["reason"]
-    assert f"{len(GOOD)} of {len(told)} rows scored" in done.stdout
+    for number, (given_row, word) in enumerate(zip(rows[len(GOOD) :], words, strict=True), len(GOOD) + 2):
+        assert given_row["expected_s"] == given_row["expected_low_s"] == given_row["provenance"] == ""
+        assert given_row["reason"].startswith(f"row {number}: ")
+        assert word in given_row["reason"]
+    assert f"{len(GOOD)} of {len(rows)} rows scored" in done.stdout
 
 
 def test_the_columns_hold_the_model(write, tmp_path):
@@ -175,13 +175,13 @@ def test_bad_times_are_predicted_but_not_scored(write):
     document = json.loads(invoke("validate", path, "--json").stdout)
     assert document["total"]["row_count"] == 4
     assert document["total"]["expected"]["row_count"] == 1
-    reasons = [one["reason"] for one in document["reasons"]]
+    reasons = [entry["reason"] for entry in document["reasons"]]
     assert any("time_s must be a positive number, got 'nan'; predicted, not scored" in reason for reason in reasons)
 
 
 def test_json_has_each_group_with_both_errors(write):
     document = json.loads(invoke("validate", write(*GOOD), "--json").stdout)
-    groups = {(one["device"], one["op"], one["phase"], one["formats"]): one for one in document["groups"]}
+    groups = {(group["device"], group["op"], group["phase"], group["formats"]): group for group in document["groups"]}
     assert ("l40s", "gemm", "decode", "INT4.BF16") in groups
     assert ("b200", "attention", "decode", "BF16/FP8_E4M3") in groups
     group = groups["h100-sxm", "gemm", "decode", "BF16"]
@@ -204,10 +204,10 @@ def test_the_tables_fit_the_screen(write, columns):
 
 
 def test_a_chip_is_one_group_however_it_is_named(write, tmp_path):
-    own = tmp_path / "MyChip.toml"
+    chip_file = tmp_path / "MyChip.toml"
     assert invoke("hardware", "show", "h100-sxm", "--toml").exit_code == 0
-    own.write_text(invoke("hardware", "show", "h100-sxm", "--toml").stdout, encoding="utf-8")
-    rows = [product(8, 4096, 4096, name) for name in ("h100", "H100-SXM", str(own))]
+    chip_file.write_text(invoke("hardware", "show", "h100-sxm", "--toml").stdout, encoding="utf-8")
+    rows = [product(8, 4096, 4096, name) for name in ("h100", "H100-SXM", str(chip_file))]
     document = json.loads(invoke("validate", write(*rows, row(**GOOD[0] | {"op": "gemv"})), "--json").stdout)
     (group,) = document["groups"]
     assert (group["device"], group["op"], group["expected"]["row_count"]) == ("h100-sxm", "gemm", 4)
@@ -243,10 +243,10 @@ def test_a_row_and_a_single_prediction_agree(write, tmp_path):
     ]
     out = tmp_path / "out.csv"
     assert invoke("validate", write(*rows), "--predictions", out, "--no-local-calibration").exit_code == 0
-    for (q_len, kv_len, window, causal), told in zip(calls, predictions(out), strict=True):
+    for (q_len, kv_len, window, causal), row in zip(calls, predictions(out), strict=True):
         work = attention(4, 32, 8, q_len, kv_len, 128, causal=bool(causal), window=window)
-        assert float(told["ideal_s"]) == pytest.approx(predict(work, "h100-sxm").time_s, rel=1e-8)
-        assert bool(told["expected_s"]) == (predict_expected(work, get_hardware("h100-sxm")) is not None)
+        assert float(row["ideal_s"]) == pytest.approx(predict(work, "h100-sxm").time_s, rel=1e-8)
+        assert bool(row["expected_s"]) == (predict_expected(work, get_hardware("h100-sxm")) is not None)
 
 
 def test_a_row_that_nobody_measured_the_like_of_stops_no_other(write, tmp_path):
@@ -259,13 +259,13 @@ def test_a_row_that_nobody_measured_the_like_of_stops_no_other(write, tmp_path):
     path = write(decode(), *odd, decode(kv_len=512), *[decode(kv_len=size * 100) for size in range(1, 40)])
     assert invoke("validate", path, "--predictions", out, "--no-local-calibration").exit_code == 0
     first, cross, wide, impossible, *rest = predictions(out)
-    assert all(one["expected_s"] and not one["reason"] for one in (first, *rest))
+    assert all(row["expected_s"] and not row["reason"] for row in (first, *rest))
     assert "row 3: no expected attention for 40 new tokens over 13" in cross["reason"]
     assert "row 4: no expected attention with D 576" in wide["reason"]
     assert float(cross["ideal_s"]) > 0
     assert "prefill is causal where the column is empty" in impossible["reason"]
     done = invoke("fit", "--from", path, "--no-folds", "--json")
-    assert [one["row_count"] for one in json.loads(done.stdout)["fits"]] == [41]
+    assert [fit["row_count"] for fit in json.loads(done.stdout)["fits"]] == [41]
     single = ("predict", "attention", "--q-len", 100, "--kv-len", 13, "--heads", 8, "--kv-heads", 8, "--head-dim", 64)
     assert invoke(*single, "--hw", "gb10").exit_code == 0
 
@@ -280,8 +280,8 @@ def test_a_chip_of_ones_own_under_a_known_name_keeps_its_numbers(write, tmp_path
     path = write(cells, cells | {"device": str(slow)})
     out = tmp_path / "out.csv"
     assert invoke("validate", path, "--predictions", out, "--no-local-calibration").exit_code == 0
-    shipped, own = predictions(out)
-    assert float(own["expected_s"]) > float(own["ideal_s"]) > 8 * float(shipped["ideal_s"])
+    shipped, local = predictions(out)
+    assert float(local["expected_s"]) > float(local["ideal_s"]) > 8 * float(shipped["ideal_s"])
 
 
 def test_numbers_are_those_that_every_reader_takes(write, tmp_path):

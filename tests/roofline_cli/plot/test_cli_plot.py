@@ -40,7 +40,11 @@ def hostile(database, tmp_path_factory) -> str:
     path = tmp_path_factory.mktemp("hostile") / "results.db"
     with open_store(database) as store:
         info = store.resolve_run("quick")
-        lead = next(one for one in store.records(info.run_id) if one.ideal is not None and one.measurement is not None)
+        lead = next(
+            record
+            for record in store.records(info.run_id)
+            if record.ideal is not None and record.measurement is not None
+        )
     with open_store(path) as store:
         run = RunInfo(
             run_id="ab" * 16,

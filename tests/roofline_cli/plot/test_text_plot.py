@@ -106,11 +106,11 @@ def test_an_expected_roof_is_a_curve_of_its_own():
         draw(SMALL, 80).texts,
         draw(RooflinePlot(SMALL.roofs, SMALL.memory, (), curve, SMALL.points), 80).texts,
     )
-    assert sum(one != other for one, other in zip(bare, drawn, strict=True)) > 8
+    assert sum(left != other for left, other in zip(bare, drawn, strict=True)) > 8
     # below the roofs nothing goes: what was blank has dots, and no letter moved
-    for one, other in zip(bare, drawn, strict=True):
+    for left, other in zip(bare, drawn, strict=True):
         assert [sign for sign in other if sign.isalpha() and ord(sign) < 128] == [
-            sign for sign in one if sign.isalpha() and ord(sign) < 128
+            sign for sign in left if sign.isalpha() and ord(sign) < 128
         ]
 
 

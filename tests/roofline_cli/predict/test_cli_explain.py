@@ -28,13 +28,13 @@ def test_without_a_code_all_are_listed_most_severe_first():
     assert all(code in text for code in catalog())
 
 
-@pytest.mark.parametrize("asked", ["kernel-gap", "KERNEL-GAP"])
-def test_a_code_is_explained(asked):
-    (entry,) = json.loads(explained(asked, "--json"))["codes"]
+@pytest.mark.parametrize("codes", ["kernel-gap", "KERNEL-GAP"])
+def test_a_code_is_explained(codes):
+    (entry,) = json.loads(explained(codes, "--json"))["codes"]
     assert entry["code"] == "kernel-gap"
     assert entry["values"] == ["hardware"]
     assert "capability" in entry["optional_values"]
-    text = explained(asked)
+    text = explained(codes)
     assert entry["explanation"].split(".")[0] in " ".join(text.split())
 
 

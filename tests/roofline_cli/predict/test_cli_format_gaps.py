@@ -26,7 +26,7 @@ def invoke(*arguments):
 
 def test_a_format_without_a_known_kernel_says_so_as_the_api_does():
     arguments = ("predict", "gemv", "-N", "4096", "-K", "4096", "--hw", "gb10", "--formats", "MXFP4,INT8,INT4,FP8")
-    rows = {one["format"]: one for one in json.loads(invoke(*arguments, "--json"))["predictions"]}
+    rows = {prediction["format"]: prediction for prediction in json.loads(invoke(*arguments, "--json"))["predictions"]}
     chip = get_hardware("gb10")
     for name, row in rows.items():
         assert row["kernel_gap"] == optional_json(kernel_gap(chip, name, name))
@@ -48,9 +48,9 @@ def test_a_format_without_a_known_kernel_says_so_as_the_api_does():
     ],
 )
 def test_blocks_attention_and_models_name_a_missing_kernel_too(arguments, label, subject, capabilities):
-    asked = ("predict", *arguments, "--hw", "h100", "--formats", label)
-    document = json.loads(invoke(*asked, "--json"))
+    arguments_given = ("predict", *arguments, "--hw", "h100", "--formats", label)
+    document = json.loads(invoke(*arguments_given, "--json"))
     (row,) = document.get("predictions", [document])
     gap = row["kernel_gap"]
     assert (gap["code"], gap["subject"], gap["values"]["capabilities"]) == ("kernel-gap", subject, capabilities)
-    assert f": {gap['text']}\n" in invoke(*asked)
+    assert f": {gap['text']}\n" in invoke(*arguments_given)

@@ -137,19 +137,19 @@ def test_default_formats_a_chip_cannot_compute_are_left_out_with_the_reason(tmp_
     assert {row["key"] for row in data["excluded"]} == {"FP16", "FP8_E4M3", "NVFP4", "INT4"}
     text = invoke("predict", "gemv", "-N", "4096", "-K", "4096", "--hw", str(chip))
     assert "left out: FP16, FP8_E4M3, NVFP4, INT4: tiny declares no such rate (--formats" in text
-    asked = runner.invoke(app, ["predict", "gemv", "-N", "4096", "-K", "4096", "--hw", str(chip), "--formats", "FP16"])
-    assert asked.exit_code == 2
-    assert "tiny has no rate for FP16" in asked.stderr
+    result = runner.invoke(app, ["predict", "gemv", "-N", "4096", "-K", "4096", "--hw", str(chip), "--formats", "FP16"])
+    assert result.exit_code == 2
+    assert "tiny has no rate for FP16" in result.stderr
 
 
 def test_user_formats_are_predicted_as_weight_only(own_format):
     data = json.loads(
         invoke("predict", "gemv", "-N", "4096", "-K", "4096", "--hw", "b10", "--formats-file", own_format, "--json")
     )
-    own = data["predictions"][-1]
-    assert (own["format"], own["path"]) == ("Q4_K.FP16", "dequantize")
+    own_row = data["predictions"][-1]
+    assert (own_row["format"], own_row["path"]) == ("Q4_K.FP16", "dequantize")
     # 4.5 bits per weight, 16-bit activation and output
-    assert own["time_s"] == pytest.approx((4096**2 * 4.5 / 8 + 2 * 4096 + 2 * 4096) / 1e12)
+    assert own_row["time_s"] == pytest.approx((4096**2 * 4.5 / 8 + 2 * 4096 + 2 * 4096) / 1e12)
 
 
 def test_recommend_names_the_winner_of_the_original_documents():
@@ -203,7 +203,7 @@ def test_recommend_json_and_memory_limit():
     assert data["phase"] == "decode"
     assert data["best"]["format"] == "INT4"
     assert data["best"]["memory_bytes"] == pytest.approx(8.03e9 / 2)
-    assert all(one["memory_bytes"] <= 6e9 for one in data["candidates"])
+    assert all(candidate["memory_bytes"] <= 6e9 for candidate in data["candidates"])
     excluded = {row["format"]: row["reason"] for row in data["excluded"]}
     assert "16.06 GB" in excluded["FP16"]
     assert "excluded: FP16" in invoke(*arguments, "--all")
@@ -215,7 +215,7 @@ def test_recommend_weighs_user_formats(own_format):
             "recommend", "-M", "1", "-N", "4096", "-K", "4096", "--hw", "b10", "--formats-file", own_format, "--json"
         )
     )
-    assert "Q4_K" in {one["format"] for one in data["candidates"]}
+    assert "Q4_K" in {candidate["format"] for candidate in data["candidates"]}
 
 
 def test_formats_lists_the_catalog_with_aliases_and_overheads(own_format):
@@ -262,7 +262,7 @@ def test_compare_ranks_only_the_formats_asked_for():
         )
     )
     assert [row["format"] for row in data["predictions"]] == ["FP16", "INT8.FP16"]
-    assert {one["format"] for one in data["recommendation"]["candidates"]} == {"FP16", "INT8"}
+    assert {candidate["format"] for candidate in data["recommendation"]["candidates"]} == {"FP16", "INT8"}
 
 
 def chip_file(path, *formats: str) -> str:
@@ -282,8 +282,10 @@ def test_a_chip_without_fp16_starts_with_bf16_and_predicts_only_what_it_declares
     data = json.loads(invoke(*arguments, "--json"))
     assert [row["format"] for row in data["predictions"]] == ["BF16", "INT8"]
     assert "left out: FP8_E4M3, NVFP4, INT4: mine declares no such rate" in invoke(*arguments)
-    asked = json.loads(invoke(*arguments, "--formats", "INT4.BF16", "--json"))["predictions"]
-    assert [(row["format"], row["operands"], row["path"]) for row in asked] == [("INT4.BF16", "W4A16", "dequantize")]
+    requested = json.loads(invoke(*arguments, "--formats", "INT4.BF16", "--json"))["predictions"]
+    assert [(row["format"], row["operands"], row["path"]) for row in requested] == [
+        ("INT4.BF16", "W4A16", "dequantize")
+    ]
 
 
 def test_a_chip_without_any_default_format_says_what_to_name(tmp_path):
@@ -335,7 +337,7 @@ def test_recommend_and_predict_tell_one_story():
     shape = ("-N", "4096", "-K", "4096", "--hw", "h100")
     ranked = json.loads(invoke("recommend", "-M", "1", *shape, "--json"))
     table = json.loads(invoke("predict", "gemv", *shape, "--formats", "FP16,FP8,INT4.FP16", "--json"))
-    rows = {one["format"]: one for one in table["predictions"]}
+    rows = {prediction["format"]: prediction for prediction in table["predictions"]}
     best = ranked["best"]
     assert (best["format"], best["time_source"], best["time_provenance"]) == ("FP8_E4M3", "expected", "fitted")
     assert best["time_s"] == rows["FP8_E4M3"]["expected"]["time_s"]
@@ -346,7 +348,7 @@ def test_recommend_and_predict_tell_one_story():
         rows["FP8_E4M3"]["expected_speedup_ratio"]
         == rows["FP16"]["expected"]["time_s"] / rows["FP8_E4M3"]["expected"]["time_s"]
     )
-    ends = [one["high_s"] for one in ranked["candidates"] if not one["kernel_gap"]]
+    ends = [candidate["high_s"] for candidate in ranked["candidates"] if not candidate["kernel_gap"]]
     assert all(first <= 1.0501 * second for first, second in itertools.pairwise(ends))  # level ones go by time and loss
 
 
@@ -362,7 +364,7 @@ def test_recommend_shows_the_ideal_gain_beside_the_expected_one_and_says_which_r
 
 def test_compare_without_measuring_ranks_by_expected_times():
     data = json.loads(invoke("compare", "gemv", "-N", "4096", "-K", "4096", "--hw", "h100", "--no-measure", "--json"))
-    assert {one["time_source"] for one in data["recommendation"]["candidates"]} == {"expected"}
+    assert {candidate["time_source"] for candidate in data["recommendation"]["candidates"]} == {"expected"}
     assert data["recommendation"]["best"]["format"] == "FP8_E4M3"
 
 

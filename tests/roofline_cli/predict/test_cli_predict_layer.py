@@ -96,13 +96,18 @@ def unknown_nvfp4_caches(monkeypatch):
     """An expected model that knows nothing of NVFP4 caches, whatever the shipped constants cover."""
     from roofline_model.predictions import attention as module
 
-    asked, why = module.predict_expected, finding("unsupported", reason="no expected attention with a NVFP4 cache here")
+    predict_expected, why = (
+        module.predict_expected,
+        finding("unsupported", reason="no expected attention with a NVFP4 cache here"),
+    )
 
     def is_known(work) -> bool:
         return dict(work.formats).get("kv") != "NVFP4"
 
     monkeypatch.setattr(
-        module, "predict_expected", lambda work, *rest, **more: asked(work, *rest, **more) if is_known(work) else None
+        module,
+        "predict_expected",
+        lambda work, *rest, **more: predict_expected(work, *rest, **more) if is_known(work) else None,
     )
     monkeypatch.setattr(module, "why_no_expected", lambda work, *_, **__: None if is_known(work) else why)
 
@@ -112,9 +117,9 @@ def unknown_nvfp4_caches(monkeypatch):
 def test_expected_times_stand_beside_the_ideal_ones(chip: str):
     command = [*DECODE, "--formats", "BF16,NVFP4.BF16", "--hw", chip]
     data = read(*command)
-    known, unknown = data["predictions"]
-    expected = known["expected"]
-    assert known["time_s"] < expected["low_s"] < expected["time_s"] < expected["high_s"]
+    modelled, unknown = data["predictions"]
+    expected = modelled["expected"]
+    assert modelled["time_s"] < expected["low_s"] < expected["time_s"] < expected["high_s"]
     assert sum(expected["parts_s"].values()) == pytest.approx(expected["time_s"])
     assert expected["provenance"]
     assert unknown["expected"] is None
@@ -228,8 +233,8 @@ def test_ffn_json_is_the_model():
     assert first["time_s"] == prediction.time_s == pytest.approx(sum(kernel["time_s"] for kernel in first["kernels"]))
     assert (first["operands"], second["operands"]) == ("W8A8", "W4A16")
     assert [kernel["name"] for kernel in second["kernels"]] == ["gate_proj", "up_proj", "silu_mul", "down_proj"]
-    asked = first["question"]
-    assert (asked["tokens_count"], asked["is_gated"], asked["is_fused"]) == (64, True, False)
+    question = first["question"]
+    assert (question["tokens_count"], question["is_gated"], question["is_fused"]) == (64, True, False)
     fused = read(*BLOCK, "--fused", "--formats", "FP16")["predictions"][0]
     assert [kernel["name"] for kernel in fused["kernels"]] == ["gate_up_silu_mul", "down_proj"]
     plain = read(*BLOCK, "--no-gate", "--formats", "FP16")["predictions"][0]
@@ -259,7 +264,7 @@ def test_a_chip_without_a_default_format_leaves_it_out_or_says_so(tmp_path):
     data = read(*block)
     assert data["predictions"][0]["baseline_format"] == "BF16"
     assert [row["format"] for row in data["predictions"]] == ["BF16", "INT8.BF16", "INT4.BF16"]
-    assert {one["key"] for one in data["excluded"]} == {"FP8_E4M3", "INT8", "NVFP4"}
+    assert {exclusion["key"] for exclusion in data["excluded"]} == {"FP8_E4M3", "INT8", "NVFP4"}
     assert "elementwise arithmetic is counted at its BF16 rate" in invoke(*block)
     attention_rows = read(*DECODE[:-1], str(chip))
     assert [row["format"] for row in attention_rows["predictions"]][:2] == ["BF16", "FP8_E4M3.BF16"]
@@ -338,7 +343,8 @@ def test_a_gain_without_an_expected_time_is_marked_as_ideal():
     text = invoke(*DECODE, "--hw", "h100", "--formats", "FP16,FP8,NVFP4.FP16")
     rows = {line.split()[0]: line for line in text.splitlines() if line.startswith(("FP", "NV"))}
     data = {
-        one["format"]: one for one in read(*DECODE, "--hw", "h100", "--formats", "FP16,FP8,NVFP4.FP16")["predictions"]
+        prediction["format"]: prediction
+        for prediction in read(*DECODE, "--hw", "h100", "--formats", "FP16,FP8,NVFP4.FP16")["predictions"]
     }
     assert "exp. vs FP16" in text
     assert data["FP8_E4M3"]["expected_speedup_ratio"] == pytest.approx(
@@ -390,12 +396,16 @@ def test_attention_by_a_named_kernel(kernel, provenance):
     for row, usual, cache in zip(data["predictions"], plain["predictions"], ("BF16", "FP8_E4M3"), strict=True):
         work = attention(1, 32, 8, 1, 4096, 128, q="BF16", kv=cache)
         expected = predict_expected(work, "h100", attention_kernel=kernel)
-        found = row["expected"]
+        interval = row["expected"]
         assert (row["kernel"], usual["kernel"]) == (kernel.lower(), None)
-        assert (found["time_s"], found["high_s"], found["provenance"]) == (expected.time_s, expected.high_s, provenance)
-        assert found["covered_ops"] == list(expected.covered_ops)
+        assert (interval["time_s"], interval["high_s"], interval["provenance"]) == (
+            expected.time_s,
+            expected.high_s,
+            provenance,
+        )
+        assert interval["covered_ops"] == list(expected.covered_ops)
         assert (row["time_s"], row["unfused_time_s"]) == (usual["time_s"], usual["unfused_time_s"])
-        assert (found["time_s"] == usual["expected"]["time_s"]) == (kernel == "trtllm")
+        assert (interval["time_s"] == usual["expected"]["time_s"]) == (kernel == "trtllm")
 
 
 def test_a_kernel_without_the_chips_instruction_leaves_the_ideal_and_its_reason():

@@ -23,8 +23,8 @@ def document(*arguments: str):
     """The document of --json, with the keys of its prediction where it has one alone."""
     result = run(*arguments, "--json")
     assert result.exit_code == 0, result.output
-    found = json.loads(result.stdout)
-    return {**found, **found["predictions"][0]} if len(found["predictions"]) == 1 else found
+    answer = json.loads(result.stdout)
+    return {**answer, **answer["predictions"][0]} if len(answer["predictions"]) == 1 else answer
 
 
 @pytest.mark.parametrize("columns", [80, 120])
@@ -73,28 +73,28 @@ def test_prefill_says_prompt_tokens() -> None:
 
 
 def test_json_holds_every_number_with_its_unit() -> None:
-    found = document("--model", "gpt-oss-20b", "--hw", "gb10")
-    assert found["parameter_count"] == 20_914_757_184
-    assert found["formats"] == "checkpoint (BF16, experts MXFP4)"
-    assert found["time_s"] == pytest.approx(sum(one["time_s"] for one in found["kernels"]))
-    assert found["launch_count"] == sum(one["calls_count"] for one in found["kernels"])
-    assert found["memory"]["fits"] is True
-    assert found["kv_crossover_tokens"] > 131072
-    assert {one["ideal"]["bound"] for one in found["kernels"]} <= {"memory", "compute"}
-    assert found["model_shape"]["window_pattern"] == "WF"
-    expected = found["expected"]
-    assert found["expected_reason"] is None
+    answer = document("--model", "gpt-oss-20b", "--hw", "gb10")
+    assert answer["parameter_count"] == 20_914_757_184
+    assert answer["formats"] == "checkpoint (BF16, experts MXFP4)"
+    assert answer["time_s"] == pytest.approx(sum(kernel["time_s"] for kernel in answer["kernels"]))
+    assert answer["launch_count"] == sum(kernel["calls_count"] for kernel in answer["kernels"])
+    assert answer["memory"]["fits"] is True
+    assert answer["kv_crossover_tokens"] > 131072
+    assert {kernel["ideal"]["bound"] for kernel in answer["kernels"]} <= {"memory", "compute"}
+    assert answer["model_shape"]["window_pattern"] == "WF"
+    expected = answer["expected"]
+    assert answer["expected_reason"] is None
     assert expected["low_s"] < expected["time_s"] < expected["high_s"]
-    assert expected["time_s"] > found["time_s"]
-    calls = sum(one["expected_s"] for one in found["kernels"])
+    assert expected["time_s"] > answer["time_s"]
+    calls = sum(kernel["expected_s"] for kernel in answer["kernels"])
     assert calls == pytest.approx(expected["time_s"])
 
 
 def test_several_formats_and_batches_are_compared() -> None:
-    found = document("--model", "llama-3.1-70b", "--hw", "gb10", "--formats", "BF16,NVFP4", "--batch", "1,8")
-    rows = [(one["formats"], one["batch_count"]) for one in found["predictions"]]
+    answer = document("--model", "llama-3.1-70b", "--hw", "gb10", "--formats", "BF16,NVFP4", "--batch", "1,8")
+    rows = [(prediction["formats"], prediction["batch_count"]) for prediction in answer["predictions"]]
     assert rows == [("BF16", 1), ("BF16", 8), ("NVFP4", 1), ("NVFP4", 8)]
-    assert [one["memory"]["fits"] for one in found["predictions"]] == [False, False, True, True]
+    assert [prediction["memory"]["fits"] for prediction in answer["predictions"]] == [False, False, True, True]
     for columns in (80, 120):
         result = run(
             "--model", "llama-3.1-70b", "--hw", "gb10", "--formats", "BF16,NVFP4", "--batch", "1,8", columns=columns
@@ -105,7 +105,7 @@ def test_several_formats_and_batches_are_compared() -> None:
 
 
 def test_formats_by_part_and_layer() -> None:
-    found = document(
+    answer = document(
         "--model",
         "llama-3-8b",
         "--hw",
@@ -120,13 +120,15 @@ def test_formats_by_part_and_layer() -> None:
         "lm_head=BF16",
     )
     formats = {
-        (one["name"], one["formats"]["b"]): one["calls_count"] for one in found["kernels"] if "b" in one["formats"]
+        (kernel["name"], kernel["formats"]["b"]): kernel["calls_count"]
+        for kernel in answer["kernels"]
+        if "b" in kernel["formats"]
     }
     assert formats[("gate_up_proj", "FP8_E4M3")] == 4
     assert formats[("gate_up_proj", "NVFP4")] == 28
     assert formats[("lm_head", "BF16")] == 1
-    assert found["kv_format"] == "FP8_E4M3"
-    assert found["formats"] == "NVFP4 ffn@0-3=FP8 lm_head=BF16"
+    assert answer["kv_format"] == "FP8_E4M3"
+    assert answer["formats"] == "NVFP4 ffn@0-3=FP8 lm_head=BF16"
 
 
 def test_a_config_json_is_read(tmp_path: Path) -> None:
@@ -135,16 +137,16 @@ def test_a_config_json_is_read(tmp_path: Path) -> None:
         "max_position_embeddings": 4096, "num_attention_heads": 4, "num_hidden_layers": 2, "vocab_size": 100, "torch_dtype": "bfloat16",
     }  # fmt: skip
     (tmp_path / "config.json").write_text(json.dumps(config))
-    found = document("--model", str(tmp_path), "--hw", "b10")
-    assert found["model_shape"]["layer_count"] == 2
-    assert found["parameter_count"] == 2 * 100 * 64 + 2 * (4 * 64 * 64 + 3 * 64 * 128 + 2 * 64) + 64
+    answer = document("--model", str(tmp_path), "--hw", "b10")
+    assert answer["model_shape"]["layer_count"] == 2
+    assert answer["parameter_count"] == 2 * 100 * 64 + 2 * (4 * 64 * 64 + 3 * 64 * 128 + 2 * 64) + 64
 
 
 def test_several_devices() -> None:
-    found = document("--model", "llama-3.1-405b", "--hw", "h100-sxm", "--tensor-parallel", "16", "--link-gb-s", "450")
-    assert found["device_count"] == 16
-    assert found["all_reduce_s"] > 0
-    assert found["memory"]["fits"] is True
+    answer = document("--model", "llama-3.1-405b", "--hw", "h100-sxm", "--tensor-parallel", "16", "--link-gb-s", "450")
+    assert answer["device_count"] == 16
+    assert answer["all_reduce_s"] > 0
+    assert answer["memory"]["fits"] is True
     text = run("--model", "llama-3.1-70b", "--hw", "h100-sxm", "--tensor-parallel", "2", "--link-gb-s", "450").stdout
     assert "all_reduce" in text
     assert "2 × h100-sxm" in text
@@ -230,20 +232,20 @@ def test_the_latency_of_all_reduces_is_said_whatever_it_is() -> None:
     given = document(*several, "--all-reduce-us", "10")
     assert given["all_reduce_count"] == 160
     assert given["expected_all_reduce_s"] - given["all_reduce_s"] == pytest.approx(160 * 10e-6)
-    assert given["launch_count"] == 160 + sum(one["calls_count"] for one in given["kernels"])
+    assert given["launch_count"] == 160 + sum(kernel["calls_count"] for kernel in given["kernels"])
     assert "latency" not in flat("--model", "llama-3-8b", "--hw", "gb10")
 
 
 def test_rows_stand_in_the_order_of_a_layer() -> None:
     for model, narrow in (("gpt-oss-20b", "attention[128]"), ("gemma-3-1b", "attention[512]")):
-        names = [one["name"] for one in document("--model", model, "--hw", "gb10")["kernels"]]
+        names = [kernel["name"] for kernel in document("--model", model, "--hw", "gb10")["kernels"]]
         assert names.index("attention") == names.index(narrow) + 1
         assert names.index("kv_write") < names.index(narrow) < names.index("o_proj")
         assert (names[0], names[-1]) == ("embedding", "lm_head")
-    names = [one["name"] for one in document("--model", "deepseek-v3", "--hw", "gb10")["kernels"]]
+    names = [kernel["name"] for kernel in document("--model", "deepseek-v3", "--hw", "gb10")["kernels"]]
     assert names.index("o_proj") < names.index("gate_up_proj") < names.index("router") < names.index("combine_experts")
     mixed = document("--model", "llama-3-8b", "--hw", "gb10", "--formats", "FP8", "--set", "qkv_proj@3-4=BF16")
-    names = [one["name"] for one in mixed["kernels"]]
+    names = [kernel["name"] for kernel in mixed["kernels"]]
     assert names[names.index("rope") - 1] == "qkv_proj"
     assert names.count("qkv_proj") == 2
     assert max(i for i, name in enumerate(names) if name == "qkv_proj") < names.index("rope")
@@ -279,19 +281,19 @@ def test_a_batch_of_experts_may_be_faster_than_its_ideal_and_says_so() -> None:
 
 
 def test_tokens_of_speculative_decoding_are_a_promise() -> None:
-    found = document("--model", "llama-3-8b", "--hw", "gb10", "--new-tokens", "4")
+    answer = document("--model", "llama-3-8b", "--hw", "gb10", "--new-tokens", "4")
     text = flat("--model", "llama-3-8b", "--hw", "gb10", "--new-tokens", "4")
-    assert f"{found['tokens_per_s']:.1f} tokens/s if all 4 new tokens of a sequence are kept" in text
-    assert f"{found['tokens_per_s'] / 4:.1f} if one is" in text
+    assert f"{answer['tokens_per_s']:.1f} tokens/s if all 4 new tokens of a sequence are kept" in text
+    assert f"{answer['tokens_per_s'] / 4:.1f} if one is" in text
     assert "if all 4 new tokens of every sequence are kept" in flat(
         "--model", "llama-3-8b", "--hw", "gb10", "--new-tokens", "4", "--batch", "1,2"
     )
 
 
 def test_the_first_token_waits_for_all_prompts_of_the_batch() -> None:
-    one = flat("--model", "llama-3-8b", "--hw", "gb10", "--context", "2048")
+    single = flat("--model", "llama-3-8b", "--hw", "gb10", "--context", "2048")
     many = flat("--model", "llama-3-8b", "--hw", "gb10", "--context", "2048", "--batch", "8")
-    assert "(2,047 prompt tokens)" in one
+    assert "(2,047 prompt tokens)" in single
     assert "(the prompts of all 8 sequences in one pass, 2,047 prompt tokens each)" in many
 
 
@@ -328,26 +330,26 @@ def test_how_int4_is_counted_is_said() -> None:
 
 
 def test_a_named_attention_kernel() -> None:
-    asked = ("--model", "llama-3-8b", "--hw", "h100", "--batch", "4")
-    found, plain = document(*asked, "--attention-kernel", "FA3"), document(*asked)
+    arguments = ("--model", "llama-3-8b", "--hw", "h100", "--batch", "4")
+    answer, plain = document(*arguments, "--attention-kernel", "FA3"), document(*arguments)
     step = expected_step(predict_model("h100", "llama-3-8b", batch=4, attention_kernel="fa3"), "h100")
-    assert (found["attention_kernel"], plain["attention_kernel"]) == ("fa3", None)
-    assert (found["expected"]["time_s"], found["time_s"]) == (step.time_s, plain["time_s"])
-    by_name = {one["name"]: one for one in found["kernels"]}
+    assert (answer["attention_kernel"], plain["attention_kernel"]) == ("fa3", None)
+    assert (answer["expected"]["time_s"], answer["time_s"]) == (step.time_s, plain["time_s"])
+    by_name = {kernel["name"]: kernel for kernel in answer["kernels"]}
     assert by_name["attention"]["expected"]["provenance"] == "derived"
     assert by_name["rope"]["expected_s"] > 0
-    several = document(*asked[:-1], "1,4", "--attention-kernel", "fa3")
-    assert [one["expected"]["time_s"] for one in several["predictions"]][1] == step.time_s
-    table = run(*asked, "--attention-kernel", "fa3", columns=80)
+    several = document(*arguments[:-1], "1,4", "--attention-kernel", "fa3")
+    assert [prediction["expected"]["time_s"] for prediction in several["predictions"]][1] == step.time_s
+    table = run(*arguments, "--attention-kernel", "fa3", columns=80)
     assert table.exit_code == 0
     assert max(len(line) for line in table.stdout.splitlines()) <= 80
-    assert run(*asked, "--attention-kernel", "fa5").exit_code == 2
+    assert run(*arguments, "--attention-kernel", "fa5").exit_code == 2
 
 
 def test_a_kernel_that_the_chip_does_not_run() -> None:
-    found = document("--model", "llama-3-8b", "--hw", "gb10", "--attention-kernel", "fa3")
-    assert found["expected"] is None
-    assert found["expected_reason"]["subject"] == "attention"
+    answer = document("--model", "llama-3-8b", "--hw", "gb10", "--attention-kernel", "fa3")
+    assert answer["expected"] is None
+    assert answer["expected_reason"]["subject"] == "attention"
 
 
 def test_more_passes_than_anybody_waits_for_are_refused():

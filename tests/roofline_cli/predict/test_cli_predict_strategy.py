@@ -38,7 +38,7 @@ def test_a_strategy_shows_time_memory_and_every_operators_format(columns: int) -
 
 
 def test_several_strategies_and_formats_are_compared() -> None:
-    found = run(
+    result = run(
         *LLAMA,
         "--strategy",
         "fp8_balanced",
@@ -50,13 +50,18 @@ def test_several_strategies_and_formats_are_compared() -> None:
         "1,8",
         "--json",
     )
-    assert found.exit_code == 0, found.output
-    document = json.loads(found.stdout)
+    assert result.exit_code == 0, result.output
+    document = json.loads(result.stdout)
     names = ["fp8_balanced", "w4a16_aggressive", "FP16"]
-    assert [one["formats"] for one in document["predictions"]] == [name for name in names for _ in (1, 8)]
-    gains = {(one["strategy"]["name"], one["batch_count"]): one["gain_over_fp16"] for one in document["strategies"]}
+    assert [prediction["formats"] for prediction in document["predictions"]] == [name for name in names for _ in (1, 8)]
+    gains = {
+        (entry["strategy"]["name"], entry["batch_count"]): entry["gain_over_fp16"] for entry in document["strategies"]
+    }
     assert set(gains) == {(name, batch) for name in names[:2] for batch in (1, 8)}
-    times = {(one["formats"], one["batch_count"]): one["time_s"] for one in document["predictions"]}
+    times = {
+        (prediction["formats"], prediction["batch_count"]): prediction["time_s"]
+        for prediction in document["predictions"]
+    }
     for (name, batch), gain in gains.items():
         assert gain["speedup"] == pytest.approx(gain["baseline_s"] / times[name, batch])
     text = run(*LLAMA, "--strategy", "fp8_balanced", "--formats", "FP16", columns=100).stdout
@@ -69,8 +74,16 @@ def test_json_of_one_strategy_holds_paths_gain_and_claims() -> None:
     assert document["predictions"][0]["formats"] == "layerwise_gradient"
     assert strategy["claims"]["speedup"] == 2.5
     assert strategy["strategy"]["layer_count"] == 32
-    ups = [one for one in strategy["operators"] if one["operator"] == "ffn_up"]
-    assert [(one["first_layer_index"], one["last_layer_index"], one["weights"], one["path"]) for one in ups] == [
+    ups = [operator for operator in strategy["operators"] if operator["operator"] == "ffn_up"]
+    assert [
+        (
+            run_of_layers["first_layer_index"],
+            run_of_layers["last_layer_index"],
+            run_of_layers["weights"],
+            run_of_layers["path"],
+        )
+        for run_of_layers in ups
+    ] == [
         (0, 10, "FP16", "native"),
         (11, 21, "FP8_E4M3", "dequantize"),
         (22, 31, "NVFP4", "dequantize"),
@@ -83,11 +96,11 @@ def test_every_named_strategy_is_predicted_on_every_chip(chip: str) -> None:
     named = [argument for name in STRATEGIES for argument in ("--strategy", name)]
     result = run("--model", "llama-3-8b", "--hw", chip, *named, "--json")
     assert result.exit_code == 0, result.output
-    found = {one["formats"]: one for one in json.loads(result.stdout)["predictions"]}
-    assert set(found) == set(STRATEGIES)
-    assert all(one["time_s"] > 0 for one in found.values())
+    by_formats = {prediction["formats"]: prediction for prediction in json.loads(result.stdout)["predictions"]}
+    assert set(by_formats) == set(STRATEGIES)
+    assert all(prediction["time_s"] > 0 for prediction in by_formats.values())
     assert all(
-        (one["expected"] is None) == (chip == "b10") for one in found.values()
+        (prediction["expected"] is None) == (chip == "b10") for prediction in by_formats.values()
     )  # a placeholder was never measured
 
 

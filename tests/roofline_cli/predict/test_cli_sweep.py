@@ -44,7 +44,7 @@ def test_json_holds_the_rows_with_null_for_what_is_unknown():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("-M", "1:"), "is not a list of sizes"),
         (("--cache", "hot"), "--cache must be cold or warm"),
@@ -54,8 +54,8 @@ def test_json_holds_the_rows_with_null_for_what_is_unknown():
         (("-M", "1:1000:1", "-N", "1:1000:1", "-K", "1:1000:1"), "use coarser steps"),
     ],
 )
-def test_what_it_refuses_is_one_line(arguments, said):
+def test_what_it_refuses_is_one_line(arguments, message):
     done = roofline(*GRID, *arguments)
     assert done.exit_code == 2
-    assert said in done.output
+    assert message in done.output
     assert done.output.count("\n") == 1

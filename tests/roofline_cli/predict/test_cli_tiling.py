@@ -38,10 +38,10 @@ def test_the_table_names_every_figure_and_fits(width):
 
 
 def test_the_document_holds_the_same_numbers():
-    found = json.loads(roofline(*SHAPE, "--json").stdout)["tiling"]
-    assert (found["tile_m"], found["tile_n"], found["block_count"], found["wave_count"]) == (128, 256, 112, 3)
-    assert found["tail_ratio"] == pytest.approx(1 - 112 / 144)
-    assert found["occupancy"]["limiter"] == "shared memory"
+    tiling = json.loads(roofline(*SHAPE, "--json").stdout)["tiling"]
+    assert (tiling["tile_m"], tiling["tile_n"], tiling["block_count"], tiling["wave_count"]) == (128, 256, 112, 3)
+    assert tiling["tail_ratio"] == pytest.approx(1 - 112 / 144)
+    assert tiling["occupancy"]["limiter"] == "shared memory"
 
 
 def parts_table(text):
@@ -92,7 +92,7 @@ def test_the_picture_is_written(tmp_path, name, magic):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("--cache", "hot"), "--cache must be cold or warm"),
         (("-o", "x.pdf"), "name a .png or .svg file"),
@@ -102,8 +102,8 @@ def test_the_picture_is_written(tmp_path, name, magic):
         (("--formats", "FP99"), "unknown format"),
     ],
 )
-def test_what_it_refuses_is_one_line(arguments, said):
+def test_what_it_refuses_is_one_line(arguments, message):
     done = roofline(*SHAPE, *arguments)
     assert done.exit_code == 2
-    assert said in done.output
+    assert message in done.output
     assert done.output.count("\n") == 1

@@ -44,16 +44,16 @@ def pair(activation: str, stored: str) -> str:
 @pytest.mark.parametrize(("command", "body", "activation", "weight"), PRODUCTS)
 def test_a_product(client, command, body, activation, weight):
     [row] = ask_command(*command, "--formats", pair(activation, weight))["predictions"]
-    asked = {**body, "precision": activation, "weight_precision": weight}
-    assert row == client.post(f"/api/analyze?hardware_key={command[-1]}", json=asked).json()
+    question = {**body, "precision": activation, "weight_precision": weight}
+    assert row == client.post(f"/api/analyze?hardware_key={command[-1]}", json=question).json()
 
 
 @pytest.mark.parametrize(("options", "body", "query", "cache"), ATTENTIONS)
 def test_attention(client, options, body, query, cache):
     [row] = ask_command("predict", "attention", *options, "--formats", pair(query, cache))["predictions"]
     chip = options[options.index("--hw") + 1]
-    asked = {**body, "precision": query, "kv_precision": cache}
-    assert row == client.post(f"/api/attention?hardware_key={chip}", json=asked).json()
+    question = {**body, "precision": query, "kv_precision": cache}
+    assert row == client.post(f"/api/attention?hardware_key={chip}", json=question).json()
 
 
 @pytest.mark.parametrize(

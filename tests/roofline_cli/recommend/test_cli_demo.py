@@ -75,8 +75,8 @@ def test_json_has_the_ranking(pytest_runs):
 
 
 def test_the_model_is_decoded_once(pytest_runs):
-    said = [runner.invoke(app, ["demo", "-o", "out", "--json"]).stderr for _ in range(2)]
-    assert ["Decoding" in text for text in said] == [True, False]
+    errors = [runner.invoke(app, ["demo", "-o", "out", "--json"]).stderr for _ in range(2)]
+    assert ["Decoding" in text for text in errors] == [True, False]
 
 
 def test_without_the_weights_the_line_says_what_to_install(monkeypatch, tmp_path):

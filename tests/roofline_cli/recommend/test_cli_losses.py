@@ -62,23 +62,23 @@ def test_the_file_starts_the_search(measured):
     assert done.exit_code == 0, done.output
     document = json.loads(done.output)
     assert "layer-wise KL" in document["findings"][0]["text"]
-    int4 = next(one for one in document["candidates"] if one["plan"] == "INT4.BF16")
+    int4 = next(candidate for candidate in document["candidates"] if candidate["plan"] == "INT4.BF16")
     assert int4["quality"]["source"] == "measured"
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [(["--formats", "INT8,INT5"], "INT5"), (["--formats", "INT8,BF16"], "BF16"), (["--kv", "INT8,MXFP4"], "--kv takes"), (["--kv", "INT5"], "INT5")],
 )  # fmt: skip
-def test_formats_are_read_before_anything_is_loaded(tmp_path, monkeypatch, given, said):
+def test_formats_are_read_before_anything_is_loaded(tmp_path, monkeypatch, given, message):
     monkeypatch.setattr("bench_cases.models.sources.load_model", lambda *a, **k: pytest.fail("loaded"))
     done = runner.invoke(app, ["losses", "--model", "seeded-llama-1m", "-o", str(tmp_path / "x.json"), *given])
-    assert (done.exit_code, said in done.output) == (2, True), done.output
+    assert (done.exit_code, message in done.output) == (2, True), done.output
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--model", "nobody/none", "-o", "x.json"], "cannot load model 'nobody/none'"),
         (["--model", "seeded-llama-1m", "-o", "nowhere/x.json"], "there is not a folder"),
@@ -86,10 +86,10 @@ def test_formats_are_read_before_anything_is_loaded(tmp_path, monkeypatch, given
         (["--model", "seeded-llama-1m", "--formats", "BF16", "-o", "x.json"], "BF16"),
     ],
 )  # fmt: skip
-def test_slips_are_one_line_and_write_nothing(tmp_path, monkeypatch, arguments, said):
+def test_slips_are_one_line_and_write_nothing(tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
     done = runner.invoke(app, ["losses", *arguments])
     assert done.exit_code == 2, done.output
-    assert said in done.output
+    assert message in done.output
     assert len(done.output.strip().splitlines()) == 1
     assert list(tmp_path.iterdir()) == []

@@ -58,12 +58,12 @@ def test_a_winner_is_told_with_its_prediction_loss_and_place(finished):
     assert lines[0] == "seeded-llama-1m on test-cpu: decode, batch 1, context 128"
     assert any(line.startswith("INT4 ") and "2.00× [" in line and line.endswith("recommended") for line in lines)
     assert any(line.startswith("INT8 ") and line.endswith("slower") for line in lines)
-    said = " ".join(result.stdout.split())
-    assert "take INT4: measured 2.00×" in said
-    assert "the clock says 2.00×" in said
-    assert "1,016 tokens of a text" in said
-    assert "no HTML report: " in said  # the fake stored no run
-    assert str(folder / "report.md") in said
+    text = " ".join(result.stdout.split())
+    assert "take INT4: measured 2.00×" in text
+    assert "the clock says 2.00×" in text
+    assert "1,016 tokens of a text" in text
+    assert "no HTML report: " in text  # the fake stored no run
+    assert str(folder / "report.md") in text
     assert "[5/5] " in result.stderr
     assert "[3/5] measuring INT" in result.stderr
     assert "left)" in result.stderr
@@ -81,9 +81,9 @@ def test_no_line_is_wider_than_the_screen(finished, monkeypatch, columns):
 
 def test_nothing_helps_is_an_answer_and_a_budget_that_nothing_keeps_is_exit_code_1(measured, tmp_path):
     measured({"INT4": 0.8, "INT8": 0.7})
-    kept = run(tmp_path / "a")
-    assert kept.exit_code == 0
-    assert "nothing helps: keep BF16; nearest is INT4, measured 0.80×" in kept.stdout
+    result = run(tmp_path / "a")
+    assert result.exit_code == 0
+    assert "nothing helps: keep BF16; nearest is INT4, measured 0.80×" in result.stdout
     assert not (tmp_path / "a" / "model").exists()
     none = run(tmp_path / "b", "--max-latency-ms", "5")
     assert none.exit_code == 1
@@ -106,7 +106,7 @@ def test_errors_are_one_line(measured, tmp_path):
     measured({})
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.tex").write_text("x")
-    for folder, options, said in (
+    for folder, options, message in (
         (tmp_path / "other", (), "it is not a pipeline's folder"),
         (tmp_path / "new", ("--text", "/no/such"), "is not a file"),
         (tmp_path / "new", ("--method", "GPTQ"), "unknown method"),
@@ -117,7 +117,7 @@ def test_errors_are_one_line(measured, tmp_path):
         assert result.stdout == ""
         last = result.stderr.splitlines()[-1]
         assert last.startswith("error: ")
-        assert said in last
+        assert message in last
         assert "Traceback" not in result.stderr
 
 

@@ -104,30 +104,32 @@ def test_json_is_what_python_says(model, losses: str) -> None:
     from roofline_model.recommend.search.losses_file import read_losses
 
     document, code = ask(model, "--losses", losses, "--memory-limit-gb", "4", "--context", "2048", "--batch", "2")
-    found = recommend_model("gb10", model[1], batch=2, context=2048, memory_limit_bytes=4e9, losses=read_losses(losses))
+    ranking = recommend_model(
+        "gb10", model[1], batch=2, context=2048, memory_limit_bytes=4e9, losses=read_losses(losses)
+    )
     assert code == 0
-    assert document["chosen"] == found.choice.key
+    assert document["chosen"] == ranking.choice.key
     assert document["traffic"] == [
         {"phase": "decode", "batch_count": 2, "context_count": 2048, "new_count": 1, "share_ratio": 1.0}
     ]
     assert document["limits"]["memory_limit_bytes"] == 4e9
-    for told, one in zip(document["candidates"], found.options, strict=True):
-        assert (told["plan"], told["time_s"], told["low_s"], told["speedup_ratio"]) == (
-            one.key,
-            one.estimate.time_s,
-            one.estimate.low_s,
-            one.speedup_ratio,
+    for candidate, option in zip(document["candidates"], ranking.options, strict=True):
+        assert (candidate["plan"], candidate["time_s"], candidate["low_s"], candidate["speedup_ratio"]) == (
+            option.key,
+            option.estimate.time_s,
+            option.estimate.low_s,
+            option.speedup_ratio,
         )
-        assert told["quality"]["loss_pct"] == one.loss.pct
-        assert (told["quality"]["loss_value"], "loss" in told["quality"]) == (one.loss.value, False)
-        assert told["memory"]["total_bytes"] == one.memory.total_bytes
-    assert [one["plan"] for one in document["excluded"]] == [one.key for one in found.excluded]
+        assert candidate["quality"]["loss_pct"] == option.loss.pct
+        assert (candidate["quality"]["loss_value"], "loss" in candidate["quality"]) == (option.loss.value, False)
+        assert candidate["memory"]["total_bytes"] == option.memory.total_bytes
+    assert [left_out["plan"] for left_out in document["excluded"]] == [exclusion.key for exclusion in ranking.excluded]
     (search,) = document["searches"]
     assert len(search["groups"]) == 4 * LAYERS
     assert {group["constraint"] for group in search["groups"]} <= {"time", "memory", "time and memory", "none", "gap"}
-    assert len(document["front"]) == len(found.front)
-    assert {one["loss_unit"] for one in (search, *document["front"])} == {"nats/token"}
-    assert found.option(search["plan"]).loss.unit == "nats/token"
+    assert len(document["front"]) == len(ranking.front)
+    assert {part["loss_unit"] for part in (search, *document["front"])} == {"nats/token"}
+    assert ranking.option(search["plan"]).loss.unit == "nats/token"
 
 
 def test_nothing_that_meets_the_limits_ends_with_1_and_says_by_how_much(model, losses: str) -> None:
@@ -152,8 +154,8 @@ def test_an_unknown_loss_is_never_taken(model, losses: str) -> None:
 
 
 def test_what_no_kernel_runs_is_never_the_best() -> None:
-    asked = ("--model", "llama-3.1-70b", "--hw", "rtx4090", "--formats", "INT2.BF16,INT4.BF16")
-    result = run(*asked)
+    arguments = ("--model", "llama-3.1-70b", "--hw", "rtx4090", "--formats", "INT2.BF16,INT4.BF16")
+    result = run(*arguments)
     assert result.exit_code == 1
     assert result.stdout.startswith("Nothing runs within the limits; INT2.BF16 would take ")
     assert "take  " not in result.stdout
@@ -195,7 +197,7 @@ def test_traffic_is_a_line_several_or_a_file(model, tmp_path: Path) -> None:
     typed, _ = ask(model, "--traffic", lines[0], "--traffic", lines[1])
     read, _ = ask(model, "--traffic", str(path))
     assert typed == read
-    assert [one["share_ratio"] for one in typed["traffic"]] == [3.0, 1.0]
+    assert [share["share_ratio"] for share in typed["traffic"]] == [3.0, 1.0]
     text = run(*model, "--traffic", lines[0], "--traffic", lines[1]).stdout
     mean = "mean pass of decode:batch=8,context=2048,share=3 + prefill:batch=1,context=1024,share=1 on gb10"
     assert f", {mean}" in text.splitlines()[1]
@@ -207,7 +209,7 @@ def test_own_formats_and_strategies_take_part(model, tmp_path: Path) -> None:
     strategy = tmp_path / "mine.json"
     strategy.write_text('{"schema": 1, "name": "mine", "operator_precisions": {"ffn_down": "INT8"}}')
     document, _ = ask(model, "--formats-file", str(formats), "--strategy", str(strategy), "--strategy", "fp8_balanced")
-    plans = {one["plan"]: one for one in document["candidates"]}
+    plans = {candidate["plan"]: candidate for candidate in document["candidates"]}
     assert {"Q5_M.BF16", "mine", "fp8_balanced", "INT8.BF16"} <= set(plans)
     assert "nvfp4_blackwell" not in plans
     assert plans["mine"]["formats"] == "down_proj INT8.BF16"

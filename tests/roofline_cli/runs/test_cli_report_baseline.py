@@ -25,7 +25,7 @@ STEP_NIGHT, STEP = 10, 0.25
 HOSTILE = "</script><script>alert(1)</script>"
 
 
-def night(day: int) -> object:
+def run_of_day(day: int) -> object:
     """One night: case 0 is slower from the tenth on, the last case is missing on the last night."""
     rng = np.random.default_rng(day)
     logs = 0.004 * rng.standard_normal((CASES, PROCESSES))
@@ -43,7 +43,7 @@ def database(tmp_path_factory):
     path = tmp_path_factory.mktemp("nights") / "results.db"
     with open_store(path) as store:
         for day in range(NIGHTS):
-            side = night(day)
+            side = run_of_day(day)
             store.add_run(side.runs[0], [], list(side.records))
     return path
 
@@ -72,7 +72,7 @@ def test_the_comparison_is_that_of_the_diff(compared):
 
 
 def test_the_histories_are_those_of_the_runs_cases(compared):
-    assert {one.case.case_key for one in compared.histories} == {
+    assert {history.case.case_key for history in compared.histories} == {
         runs.case(number).case_key for number in range(CASES - 1)
     }
     (history, change), *_ = compared.changes
@@ -84,18 +84,18 @@ def test_the_histories_are_those_of_the_runs_cases(compared):
 
 def test_the_pages_histories_hold_the_stored_values(compared):
     data = history_data(compared.histories)
-    stored = {history.name: [night.value for night in history.points] for history in compared.histories}
-    assert {one["name"]: [night["value_s"] for night in one["nights"]] for one in data} == stored
-    assert max(len(one["nights"]) for one in data) <= MOST_NIGHTS
+    stored = {history.name: [point.value for point in history.points] for history in compared.histories}
+    assert {history["name"]: [point["value_s"] for point in history["nights"]] for history in data} == stored
+    assert max(len(history["nights"]) for history in data) <= MOST_NIGHTS
 
 
 def test_the_figure_of_a_history_has_every_night_its_levels_and_its_open_step(compared):
-    history = next(one for one in compared.histories if one.alerts)
+    history = next(candidate for candidate in compared.histories if candidate.alerts)
     figure = history_figure(history)
-    marks = [one for one in figure.series if isinstance(one, Marks)]
+    marks = [series for series in figure.series if isinstance(series, Marks)]
     assert sum(len(mark.x) for mark in marks) == len(history.points)
-    assert sum(one.name == "level" for one in figure.series) == 2
-    (step,) = (one for one in figure.series if one.name.startswith("step"))
+    assert sum(series.name == "level" for series in figure.series) == 2
+    (step,) = (series for series in figure.series if series.name.startswith("step"))
     assert step.colour is ACCENT
     (label,) = figure.labels
     assert (label.place, label.x) == ("top", step.x[0])
@@ -145,15 +145,15 @@ def test_markdown_and_paper_carry_the_comparison_of_the_page(database, compared,
 
 def test_the_json_report_holds_the_diff_of_what_changed(database, compared, tmp_path):
     report(database, tmp_path / "r.json", "--format", "json", "--baseline", "latest")
-    found = json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))["comparison"]
+    comparison = json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))["comparison"]
     rows = compared_rows(compared)
-    assert [one["verdict"] for one in found["diff"]["cases"]] == [row.verdict for row in rows]
-    slower = found["diff"]["cases"][0]
+    assert [case["verdict"] for case in comparison["diff"]["cases"]] == [row.verdict for row in rows]
+    slower = comparison["diff"]["cases"][0]
     assert (slower["low_ratio"], slower["high_ratio"]) == (rows[0].case.low_ratio, rows[0].case.high_ratio)
-    assert found["diff"]["counts"]["SAME"] == len(compared.diff.of("SAME"))
-    assert isinstance(found["diff"]["environment_differences"], list)
-    assert found["changes_over_nights"][0]["kind"] == "step"
-    assert (found["exit_code"], found["alert_count"]) == (1, 1)
+    assert comparison["diff"]["counts"]["SAME"] == len(compared.diff.of("SAME"))
+    assert isinstance(comparison["diff"]["environment_differences"], list)
+    assert comparison["changes_over_nights"][0]["kind"] == "step"
+    assert (comparison["exit_code"], comparison["alert_count"]) == (1, 1)
     report(database, tmp_path / "alone.json", "--format", "json")
     assert json.loads((tmp_path / "alone.json").read_text(encoding="utf-8"))["comparison"] is None
 

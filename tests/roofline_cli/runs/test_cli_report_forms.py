@@ -66,8 +66,8 @@ def test_json_on_stdout_is_one_document_with_the_numbers_of_show(database):
     shown = json.loads(runner.invoke(app, ["show", "quick", "--json", "--db", database]).stdout)
     (chip,) = data["chips"]
     keys = ("case_key", "measured_s", "ideal_s", "error_ideal_ratio", "interval_within_half_width_ratio")
-    assert [[one[key] for key in keys] for one in chip["cases"]] == [
-        [one[key] for key in keys] for one in shown["cases"]
+    assert [[case[key] for key in keys] for case in chip["cases"]] == [
+        [case[key] for key in keys] for case in shown["cases"]
     ]
     assert data["run"] == shown["run"]
 
@@ -90,11 +90,13 @@ def test_figures_come_beside_any_form(database, tmp_path, monkeypatch):
     some = [figure for figure in report_figures(view_of(database, "model_quant")) if figure.name in drawn]
     monkeypatch.setattr("reports.formats.figure_files.report_figures", lambda view: iter(some))
     folder, page = tmp_path / "new" / "figures", tmp_path / "r.md"
-    said = invoke("--run", "model_quant", "--format", "md", "-o", str(page), "--figures", str(folder), "--db", database)
+    result = invoke(
+        "--run", "model_quant", "--format", "md", "-o", str(page), "--figures", str(folder), "--db", database
+    )
     names = sorted(path.name for path in folder.iterdir())
     assert names == sorted(f"{name}.{ending}" for name in drawn for ending in ("png", "svg"))
     assert all(path.stat().st_size > 1000 for path in folder.iterdir())
-    assert f"figures: 1, each as PNG and SVG, in {folder}" in said
+    assert f"figures: 1, each as PNG and SVG, in {folder}" in result
 
 
 @pytest.mark.parametrize(

@@ -131,8 +131,8 @@ def database(tmp_path_factory):
             )
         )
         store.add_profile(HardwareProfile(chip.key, chip.name, chip.content_hash, chip.to_dict()))
-        for one in RECORDS:
-            store.add_record(one)
+        for record in RECORDS:
+            store.add_record(record)
         for reading in CANARIES:
             store.add_canary(RUN_ID, reading)
         store.finish_run(RUN_ID, status="complete", exit_code=0, finished_at="2026-11-21T09:00:09.000000+00:00")
@@ -229,8 +229,8 @@ def test_parts_are_found_whatever_the_case_and_each_must_match_something(databas
 
 
 def test_a_case_is_found_by_the_name_that_diff_history_and_warnings_print(database):
-    for one in {record.case.case_key: record.case for record in RECORDS}.values():
-        assert one.case_key in invoke("show", "latest", f"{one.op} {one.id}", "--db", database)
+    for case in {record.case.case_key: record.case for record in RECORDS}.values():
+        assert case.case_key in invoke("show", "latest", f"{case.op} {case.id}", "--db", database)
     for name in ("gemv 1x4096x4096-w4a16-INT4.BF16-tiny…", "tinygemm 1x4096x4096 gemv"):
         assert "2 of 4 cases" in invoke("show", "latest", name, "--db", database), name
     assert runner.invoke(app, ["show", "latest", "gemv 2x4096x4096-w4a16", "--db", database]).exit_code == 2
@@ -244,8 +244,8 @@ def test_json_has_both_intervals_and_every_process(database):
     assert (case["process_count"], case["interval_total_basis"]) == (3, "processes")
     assert case["interval_total_low_s"] == pytest.approx(total.low_s)
     assert case["interval_within_half_width_ratio"] == pytest.approx(0.01)
-    assert [one["process"] for one in case["processes"]] == [0, 1, 2]
-    assert [one["is_slow"] for one in data["canaries"]] == [False, True]
+    assert [process["process"] for process in case["processes"]] == [0, 1, 2]
+    assert [canary["is_slow"] for canary in data["canaries"]] == [False, True]
 
 
 def test_json_of_a_case_has_samples_energy_state_and_environment(database):

@@ -62,12 +62,12 @@ def test_json_has_the_models_beside_the_cases(target):
     data = json.loads(show(target, "--json"))
     assert len(data["cases"]) == 7
     (model,) = data["models"]
-    assert [one["phase"] for one in model["phases"]] == ["decode", "prefill"]
+    assert [phase["phase"] for phase in model["phases"]] == ["decode", "prefill"]
     assert model["phases"][0]["passes"][1]["held_bytes"] == 189_045_248
 
 
 def test_a_word_is_looked_for_in_the_operator_too(target):
     assert "decode" not in json.loads(show(target, "--json"))["cases"][0]["case_id"]
-    found = [json.loads(show(target, word, "--json"))["cases"] for word in ("decode", "PREFILL")]
-    assert sorted(map(len, found)) == [3, 4]
-    assert {one["op"].partition(":")[0] for one in found[0]} == {"decode"}
+    answers = [json.loads(show(target, word, "--json"))["cases"] for word in ("decode", "PREFILL")]
+    assert sorted(map(len, answers)) == [3, 4]
+    assert {case["op"].partition(":")[0] for case in answers[0]} == {"decode"}

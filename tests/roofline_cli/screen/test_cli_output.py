@@ -220,8 +220,8 @@ def test_two_cache_states_are_told_apart_on_a_narrow_screen(database, monkeypatc
     monkeypatch.setenv("COLUMNS", width)
     text = runner.invoke(app, ["show", "latest", "--all", "--db", "g.db"]).stdout
     lines = text.splitlines()
-    kept = [line for line in lines if line.startswith(("gemv 1", "gemm 1", "FP16 "))]
-    titles = [line.partition(", ")[2] for line in kept if not line.startswith("FP16 ")]
+    rows = [line for line in lines if line.startswith(("gemv 1", "gemm 1", "FP16 "))]
+    titles = [line.partition(", ")[2] for line in rows if not line.startswith("FP16 ")]
     assert titles == ["cold", "hot (warm)"]  # a table each: what is not compared does not stand side by side
-    assert [line.startswith("FP16 ") for line in kept] == [False, True, False, True]
+    assert [line.startswith("FP16 ") for line in rows] == [False, True, False, True]
     assert "Status" in next(line for line in lines if line.startswith("(left out at this width"))

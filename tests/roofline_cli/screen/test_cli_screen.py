@@ -149,7 +149,11 @@ def test_predicted_and_measured_share_a_unit_as_long_as_no_digit_is_lost():
 
 def test_ideal_and_expected_of_a_row_never_take_four_digits_or_lose_theirs():
     prefix = shared_prefix([0.17e-3], [0.0410123e-3, 17.04947e-3])
-    assert [in_prefix(one, prefix) for one in (0.17e-3, 41.0123e-6, 17.04947e-3)] == ["0.17 ms", "41.01 µs", "17.05 ms"]
+    assert [in_prefix(time_s, prefix) for time_s in (0.17e-3, 41.0123e-6, 17.04947e-3)] == [
+        "0.17 ms",
+        "41.01 µs",
+        "17.05 ms",
+    ]
     assert in_prefix(41.0123e-6, "m", is_sum=True) == "0.041 ms"
     assert in_prefix(1.7, "m") == "1.7 s"
 

@@ -50,17 +50,17 @@ def test_it_serves_until_it_is_interrupted(tmp_path):
             line = process.stdout.readline()
             assert line, process.stderr.read()
             printed += line
-        said = json.loads(printed)
-        assert said["needs_token"] is False
+        started = json.loads(printed)
+        assert started["needs_token"] is False
         request = urllib.request.Request(
-            f"{said['url']}/api/analyze?hardware_key=b10",
+            f"{started['url']}/api/analyze?hardware_key=b10",
             data=b'{"M":1,"N":4096,"K":4096,"precision":"FP16"}',
             headers={"Content-Type": "application/json"},
         )
         with urllib.request.urlopen(request, timeout=20) as answer:
             assert round(json.load(answer)["time_s"] * 1e6, 2) == 33.57
             assert "server" not in {name.lower() for name in answer.headers}
-        with urllib.request.urlopen(f"{said['url']}/api/nvml/status", timeout=20) as answer:
+        with urllib.request.urlopen(f"{started['url']}/api/nvml/status", timeout=20) as answer:
             assert json.load(answer)["available"] in (True, False)
         process.send_signal(signal.SIGINT)
         assert process.wait(20) == EXIT_INTERRUPTED

@@ -28,8 +28,8 @@ def test_a_mistyped_command_gets_its_neighbour_and_the_way_to_help():
 
 
 def test_a_table_of_batches_stays_inside_a_narrow_screen():
-    asked = ["predict", "model", "--model", "llama-3.2-1b", "--hw", "h100", "--batch", "1,8"]
-    done = runner.invoke(app, asked, env={"COLUMNS": "60"})
+    arguments = ["predict", "model", "--model", "llama-3.2-1b", "--hw", "h100", "--batch", "1,8"]
+    done = runner.invoke(app, arguments, env={"COLUMNS": "60"})
     assert max(len(line) for line in done.stdout.splitlines()) <= 60
     header = next(line for line in done.stdout.splitlines() if line.startswith("Format"))
     for heading in ("Batch", "Expected", "Tokens/s", "Fits"):

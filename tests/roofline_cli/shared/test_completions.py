@@ -13,10 +13,10 @@ _RUN = "from roofline_cli.main import run; run()"
 
 def completed(typed: str) -> list[str]:
     words = typed.split()
-    asked = {"_ROOFLINE_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(len(words) - 1)}
+    variables = {"_ROOFLINE_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(len(words) - 1)}
     return subprocess.run(
         [sys.executable, "-c", _RUN],
-        env={**os.environ, **asked},
+        env={**os.environ, **variables},
         capture_output=True,
         text=True,
         timeout=60,
@@ -41,9 +41,9 @@ def test_a_shell_completes_commands_chips_models_and_formats(typed: str, offered
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_script_of_each_documented_shell_names_the_command(shell: str) -> None:
-    asked = {**os.environ, "_ROOFLINE_COMPLETE": f"source_{shell}"}
+    variables = {**os.environ, "_ROOFLINE_COMPLETE": f"source_{shell}"}
     done = subprocess.run(
-        [sys.executable, "-c", _RUN], env=asked, capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", _RUN], env=variables, capture_output=True, text=True, timeout=60, check=True
     )
     assert "complete" in done.stdout
     assert "roofline" in done.stdout

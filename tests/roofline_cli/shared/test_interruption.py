@@ -108,8 +108,8 @@ def ended(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
         DURING_START,
         AT_THE_END,
         *(
-            IN_A_COMMAND.format(body=one.strip())
-            for one in (SWALLOWED, AS_ANOTHER_ERROR, IN_A_CALLBACK, IN_AN_IMPORT, IN_A_LONG_IMPORT, LOGGED)
+            IN_A_COMMAND.format(body=body.strip())
+            for body in (SWALLOWED, AS_ANOTHER_ERROR, IN_A_CALLBACK, IN_AN_IMPORT, IN_A_LONG_IMPORT, LOGGED)
         ),
     ],
     ids=["imports", "end", "swallowed", "another-error", "callback", "import", "long-import", "logged"],

@@ -98,7 +98,7 @@ PEAK = f'dense = {{value = 100, unit = "TOP/s", clock_mhz = 1500, {Q}}}'
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "refusals"),
     [
         # the top level
         ("schema = 1", "schema = 2", "schema must be 1, got 2"),
@@ -203,11 +203,11 @@ PEAK = f'dense = {{value = 100, unit = "TOP/s", clock_mhz = 1500, {Q}}}'
         ("[[level]]", "[level]", "level must be written as [[level]] tables"),
     ],
 )
-def test_bad_files_are_refused_by_field(old: str, new: str, said: str) -> None:
+def test_bad_files_are_refused_by_field(old: str, new: str, refusals: str) -> None:
     with pytest.raises(DefinitionError) as caught:
         read_device_text(edited(old, new), "mychip.toml")
     message = str(caught.value)
-    assert any(part in message for part in said.split("|")), message
+    assert any(part in message for part in refusals.split("|")), message
     assert message.startswith("mychip.toml: ")
     assert "\n" not in message
     assert len(message) < 400

@@ -33,14 +33,14 @@ def system(tmp_path, monkeypatch):
 
 
 def cuda(free, *, integrated=0, reserved=0, allocated=0, bare=False):
-    known = {
+    facts = {
         "mem_get_info": lambda: (free, 122 * GB),
         "current_device": lambda: 3,
         "get_device_properties": lambda device: SimpleNamespace(is_integrated=integrated) if device == 3 else None,
     }
     if not bare:
-        known |= {"memory_reserved": lambda: reserved, "memory_allocated": lambda: allocated}
-    return SimpleNamespace(**known)
+        facts |= {"memory_reserved": lambda: reserved, "memory_allocated": lambda: allocated}
+    return SimpleNamespace(**facts)
 
 
 def test_a_card_with_memory_of_its_own_has_what_the_driver_says(system):
@@ -84,11 +84,11 @@ def test_a_container_has_what_its_limit_leaves_beside_its_page_cache(system, fil
 
 def test_nobody_else_asks_the_driver_or_the_system():
     """Four places asked for themselves, and three of them wrongly on GB10."""
-    asked = []
+    calls = []
     for package in ("roofline_model", "plugin", "bench_cases", "roofline_cli"):
         for path in (ROOT / package).rglob("*.py"):
             text = path.read_text(encoding="utf-8")
             names = {node.attr for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Attribute)}
             if names & {"mem_get_info", "virtual_memory"} or "MemAvailable" in text:
-                asked.append(str(path.relative_to(ROOT)))
-    assert asked == ["roofline_model/chips/free_memory.py"]
+                calls.append(str(path.relative_to(ROOT)))
+    assert calls == ["roofline_model/chips/free_memory.py"]

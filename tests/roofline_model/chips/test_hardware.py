@@ -140,9 +140,9 @@ def test_rates_agree_with_units_times_clock(device: Device) -> None:
 
 @pytest.mark.parametrize("device", REAL, ids=by_key)
 def test_both_fp8_layouts_and_both_16_bit_floats_run_on_one_unit(device: Device) -> None:
-    for one, other in (("FP8_E4M3", "FP8_E5M2"), ("MXFP8_E4M3", "MXFP8_E5M2"), ("BF16", "FP16"), ("NVFP4", "MXFP4")):
-        assert device.peak_flops_per_s(one) == device.peak_flops_per_s(other)
-        assert device.path(one).kind == device.path(other).kind
+    for left, other in (("FP8_E4M3", "FP8_E5M2"), ("MXFP8_E4M3", "MXFP8_E5M2"), ("BF16", "FP16"), ("NVFP4", "MXFP4")):
+        assert device.peak_flops_per_s(left) == device.peak_flops_per_s(other)
+        assert device.path(left).kind == device.path(other).kind
 
 
 @pytest.mark.parametrize(
@@ -243,9 +243,9 @@ def test_hostile_names_are_unknown_names(name: str) -> None:
     ],
 )
 def test_driver_names_find_their_chip(name: str, capability: str, sms: int, gib: float, key: str) -> None:
-    found, reason = match_device(DeviceFacts(name, capability, sms, int(gib * 2**30)))
-    assert found is not None, reason
-    assert found.key == key
+    device, reason = match_device(DeviceFacts(name, capability, sms, int(gib * 2**30)))
+    assert device is not None, reason
+    assert device.key == key
     assert name in reason
     assert key in reason
 
@@ -285,8 +285,8 @@ def test_relatives_are_not_taken_for_the_chip(
     name: str, capability: str | None, sms: int | None, gib: float | None
 ) -> None:
     facts = DeviceFacts(name, capability, sms, None if gib is None else int(gib * 2**30))
-    found, reason = match_device(facts)
-    assert found is None, found
+    device, reason = match_device(facts)
+    assert device is None, device
     assert "no chip of the registry matches" in reason
 
 
@@ -296,8 +296,8 @@ def test_the_name_alone_is_enough_where_nothing_else_is_known() -> None:
 
 def test_two_equal_matches_are_no_match() -> None:
     gb10 = get_hardware("gb10")
-    found, reason = match_device(DeviceFacts("NVIDIA GB10"), [gb10, gb10])
-    assert found is None
+    device, reason = match_device(DeviceFacts("NVIDIA GB10"), [gb10, gb10])
+    assert device is None
     assert "name one with --hw" in reason
 
 
@@ -329,7 +329,7 @@ def test_a_custom_chip_keeps_what_it_was_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("bandwidth", "rates", "memory", "said"),
+    ("bandwidth", "rates", "memory", "message"),
     [
         (0, {"FP16": 1.0}, None, "bandwidth_gb_s"),
         (-5, {"FP16": 1.0}, None, "bandwidth_gb_s"),
@@ -346,10 +346,10 @@ def test_a_custom_chip_keeps_what_it_was_told() -> None:
         (100, {"FP8": 1.0, "FP8_E4M3": 2.0}, None, "given twice"),
     ],
 )
-def test_nonsense_chips_are_refused(bandwidth: object, rates: dict[str, object], memory: object, said: str) -> None:
+def test_nonsense_chips_are_refused(bandwidth: object, rates: dict[str, object], memory: object, message: str) -> None:
     with pytest.raises(InvalidValueError) as caught:
         create_custom_asic("x", bandwidth, rates, memory_gb=memory)  # type: ignore[arg-type]
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert len(str(caught.value)) < 250
 
 
@@ -397,7 +397,9 @@ def test_dashes_blanks_and_capitals_of_a_name_do_not_count(typed, key):
 def test_no_two_chips_share_a_name_without_its_dashes():
     from roofline_model.chips.hardware import _squeezed
 
-    names = [name for device in list_hardware() for name in {_squeezed(one) for one in (device.key, *device.aliases)}]
+    names = [
+        name for device in list_hardware() for name in {_squeezed(alias) for alias in (device.key, *device.aliases)}
+    ]
     assert len(names) == len(set(names))
 
 

@@ -23,17 +23,17 @@ POSITIVE = st.floats(1e-12, 1e12)
 
 @given(POSITIVE, POSITIVE, st.sampled_from([3, 4, 10.0, 12.0, 40.0]))
 def test_numbers_and_arrays_round_alike(x, limit, exponent):
-    one = np.array([x])
+    array = np.array([x])
     for of_number, of_array in (
-        (ceiling(x), ceiling(one)),
-        (larger(x, limit), larger(one, limit)),
-        (smaller(x, limit), smaller(one, limit)),
-        (to_power(x / 1e12, exponent), to_power(one / 1e12, exponent)),
-        (log2(x), log2(one)),
-        (exponential(x / 1e12), exponential(one / 1e12)),
-        (square_root(x), square_root(one)),
-        (cube_root(x), cube_root(one)),
-        (choose(x > limit, x, limit), choose(one > limit, one, limit)),
+        (ceiling(x), ceiling(array)),
+        (larger(x, limit), larger(array, limit)),
+        (smaller(x, limit), smaller(array, limit)),
+        (to_power(x / 1e12, exponent), to_power(array / 1e12, exponent)),
+        (log2(x), log2(array)),
+        (exponential(x / 1e12), exponential(array / 1e12)),
+        (square_root(x), square_root(array)),
+        (cube_root(x), cube_root(array)),
+        (choose(x > limit, x, limit), choose(array > limit, array, limit)),
     ):
         assert isinstance(of_number, float)
         assert of_number == of_array[0]

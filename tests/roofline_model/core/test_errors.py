@@ -55,11 +55,11 @@ def test_missing_dependency_holds_the_install_command() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "nearest"),
+    ("name", "nearest"),
     [("h10", "h100"), ("H100", "h100"), ("orin", "orin-agx-64gb"), ("l40", "l40s")],
 )
-def test_nearest_names(asked: str, nearest: str) -> None:
-    assert nearest in nearest_names(asked, ["h100", "h200", "orin-agx-64gb", "l40s", "l4"])
+def test_nearest_names(name: str, nearest: str) -> None:
+    assert nearest in nearest_names(name, ["h100", "h200", "orin-agx-64gb", "l40s", "l4"])
 
 
 def test_nothing_is_near_nonsense() -> None:
@@ -83,7 +83,7 @@ def test_errors_survive_pickling_and_copying(error: RooflineError) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "names", "nearest"),
+    ("name", "names", "nearest"),
     [
         ("a10", ["a100-sxm-80gb", "a100", "b10", "h100"], ["a100", "b10"]),
         ("llama-9b", ["llama-3-8b", "llama-3-70b", "qwen3-8b"], ["llama-3-8b"]),
@@ -91,8 +91,8 @@ def test_errors_survive_pickling_and_copying(error: RooflineError) -> None:
         ("nvpf4", ["NVFP4", "INT8"], ["NVFP4"]),
     ],
 )
-def test_the_nearest_name_is_the_fewest_edits_away(asked: str, names: list[str], nearest: list[str]) -> None:
-    assert nearest_names(asked, names)[: len(nearest)] == nearest
+def test_the_nearest_name_is_the_fewest_edits_away(name: str, names: list[str], nearest: list[str]) -> None:
+    assert nearest_names(name, names)[: len(nearest)] == nearest
 
 
 def test_an_alias_may_be_the_nearest_and_is_never_listed() -> None:

@@ -36,9 +36,9 @@ def test_an_equal_object_is_another_one():
 def test_the_oldest_value_makes_room():
     memo: Memo[int] = Memo(2)
     objects = [object() for _ in range(3)]
-    for number, one in enumerate(objects):
-        memo.of((one,), lambda number=number: number)
-    assert [memo.of((one,), lambda: -1) for one in objects[1:]] == [1, 2]
+    for number, value in enumerate(objects):
+        memo.of((value,), lambda number=number: number)
+    assert [memo.of((value,), lambda: -1) for value in objects[1:]] == [1, 2]
     assert memo.of((objects[0],), lambda: -1) == -1
 
 
@@ -50,7 +50,7 @@ def test_an_object_lives_as_long_as_its_value():
 
 def test_what_failed_is_tried_again():
     memo: Memo[int] = Memo(2)
-    one = object()
+    value = object()
     with pytest.raises(ZeroDivisionError):
-        memo.of((one,), lambda: 1 // 0)
-    assert memo.of((one,), lambda: 7) == 7
+        memo.of((value,), lambda: 1 // 0)
+    assert memo.of((value,), lambda: 7) == 7

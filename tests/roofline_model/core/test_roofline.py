@@ -36,16 +36,16 @@ def chip(bandwidth_gb_s: float = 1000, **rates: float) -> Device:
 
 
 def test_a_memory_bound_product_by_hand() -> None:
-    found = predict_gemv(chip(), 1000, 1000)
+    prediction = predict_gemv(chip(), 1000, 1000)
     # x 1000, W 1,000,000, y 1000 elements of 2 bytes at 1e12 B/s; 2e6 FLOPs at 1e14
-    assert found.memory_time_s == 2_004_000 / 1e12
-    assert found.compute_time_s == 2e6 / 1e14
-    assert (found.time_s, found.bound) == (found.memory_time_s, "memory")
-    assert (found.read_bytes, found.write_bytes, found.flops) == (2_002_000, 2000, 2e6)
-    assert found.intensity_flop_per_byte == 2e6 / 2_004_000
-    assert found.critical_intensity_flop_per_byte == 100
-    assert found.rate_flops_per_s == pytest.approx(2e6 / 2.004e-6)
-    assert (found.path, found.compute_format, found.memory_level, found.provenance) == (
+    assert prediction.memory_time_s == 2_004_000 / 1e12
+    assert prediction.compute_time_s == 2e6 / 1e14
+    assert (prediction.time_s, prediction.bound) == (prediction.memory_time_s, "memory")
+    assert (prediction.read_bytes, prediction.write_bytes, prediction.flops) == (2_002_000, 2000, 2e6)
+    assert prediction.intensity_flop_per_byte == 2e6 / 2_004_000
+    assert prediction.critical_intensity_flop_per_byte == 100
+    assert prediction.rate_flops_per_s == pytest.approx(2e6 / 2.004e-6)
+    assert (prediction.path, prediction.compute_format, prediction.memory_level, prediction.provenance) == (
         "native",
         "FP16",
         "DRAM",
@@ -54,10 +54,10 @@ def test_a_memory_bound_product_by_hand() -> None:
 
 
 def test_a_compute_bound_product_by_hand() -> None:
-    found = predict_gemm(chip(), 1000, 1000, 1000, "INT8")
-    assert found.time_s == found.compute_time_s == 2e9 / 2e14
-    assert found.memory_time_s == (1e6 + 1e6 + 2e6) / 1e12
-    assert found.bound == "compute"
+    prediction = predict_gemm(chip(), 1000, 1000, 1000, "INT8")
+    assert prediction.time_s == prediction.compute_time_s == 2e9 / 2e14
+    assert prediction.memory_time_s == (1e6 + 1e6 + 2e6) / 1e12
+    assert prediction.bound == "compute"
 
 
 def test_at_the_ridge_both_terms_are_equal_and_the_bound_is_called_memory() -> None:
@@ -71,13 +71,15 @@ def test_at_the_ridge_both_terms_are_equal_and_the_bound_is_called_memory() -> N
 def test_time_is_the_larger_term_and_the_bound_follows_the_ridge(
     key: str, m: int, n: int, k: int, precision: str
 ) -> None:
-    found = predict_gemm(key, m, n, k, precision)
-    assert found.time_s == max(found.memory_time_s, found.compute_time_s)
-    ratio = found.intensity_flop_per_byte / found.critical_intensity_flop_per_byte
+    prediction = predict_gemm(key, m, n, k, precision)
+    assert prediction.time_s == max(prediction.memory_time_s, prediction.compute_time_s)
+    ratio = prediction.intensity_flop_per_byte / prediction.critical_intensity_flop_per_byte
     if not math.isclose(ratio, 1, rel_tol=1e-9):
-        assert (found.bound == "compute") == (ratio > 1)
-    assert found.rate_flops_per_s <= found.peak_flops_per_s * (1 + 1e-12)
-    assert (found.read_bytes + found.write_bytes) / found.time_s <= found.bandwidth_bytes_per_s * (1 + 1e-12)
+        assert (prediction.bound == "compute") == (ratio > 1)
+    assert prediction.rate_flops_per_s <= prediction.peak_flops_per_s * (1 + 1e-12)
+    assert (prediction.read_bytes + prediction.write_bytes) / prediction.time_s <= prediction.bandwidth_bytes_per_s * (
+        1 + 1e-12
+    )
 
 
 @given(CHIPS, SIZES, SIZES, SIZES, KEYS, st.floats(1.0, 10.0), st.floats(1.0, 10.0))
@@ -106,9 +108,9 @@ def test_repeating_the_work_repeats_the_time_and_fusing_is_never_slower(
     key: str, m: int, n: int, k: int, precision: str, n_times: int
 ) -> None:
     first, second = gemm(m, n, k, a=precision).cost, gemm(1, n, k, a=precision).cost
-    one, other = predict(first, key).time_s, predict(second, key).time_s
-    assert predict(first * n_times, key).time_s == pytest.approx(n_times * one)
-    assert max(one, other) <= predict(first + second, key).time_s <= (one + other) * (1 + 1e-12)
+    left_s, other = predict(first, key).time_s, predict(second, key).time_s
+    assert predict(first * n_times, key).time_s == pytest.approx(n_times * left_s)
+    assert max(left_s, other) <= predict(first + second, key).time_s <= (left_s + other) * (1 + 1e-12)
 
 
 @given(CHIPS, SIZES, SIZES, KEYS)
@@ -127,10 +129,10 @@ def test_with_one_term_out_of_the_way_the_other_decides() -> None:
 
 
 def test_weight_only_computes_in_the_activation_format_and_says_so() -> None:
-    found = predict_gemm("gb10", 1, 4096, 4096, "BF16", weight_precision="INT4")
-    assert (found.compute_format, found.path) == ("BF16", "dequantize")
-    assert found.peak_flops_per_s == pytest.approx(get_hardware("gb10").peak_flops_per_s("BF16"), rel=1e-12)
-    assert finding("operands-widened", operand="weights", format="INT4", compute_format="BF16") in found.findings
+    prediction = predict_gemm("gb10", 1, 4096, 4096, "BF16", weight_precision="INT4")
+    assert (prediction.compute_format, prediction.path) == ("BF16", "dequantize")
+    assert prediction.peak_flops_per_s == pytest.approx(get_hardware("gb10").peak_flops_per_s("BF16"), rel=1e-12)
+    assert finding("operands-widened", operand="weights", format="INT4", compute_format="BF16") in prediction.findings
 
 
 @pytest.mark.parametrize(
@@ -141,16 +143,16 @@ def test_weight_only_computes_in_the_activation_format_and_says_so() -> None:
 def test_a_format_without_a_unit_takes_the_rate_of_its_path(
     key: str, precision: str, path: str, computes_in: str
 ) -> None:
-    found = predict_gemm(key, 4096, 4096, 4096, precision)
+    prediction = predict_gemm(key, 4096, 4096, 4096, precision)
     device = get_hardware(key)
-    assert (found.path, found.compute_format) == (path, computes_in)
-    assert found.peak_flops_per_s == pytest.approx(device.path(computes_in).dense.value, rel=1e-12)
-    assert (path == "native") == (not found.findings)
+    assert (prediction.path, prediction.compute_format) == (path, computes_in)
+    assert prediction.peak_flops_per_s == pytest.approx(device.path(computes_in).dense.value, rel=1e-12)
+    assert (path == "native") == (not prediction.findings)
 
 
 def test_an_undeclared_narrow_format_is_dequantised_and_an_undeclared_wide_one_refused() -> None:
-    found = predict_gemm(chip(FP16=100.0), 4096, 4096, 4096, "FP8")
-    assert (found.path, found.compute_format) == ("dequantize", "FP16")
+    prediction = predict_gemm(chip(FP16=100.0), 4096, 4096, 4096, "FP8")
+    assert (prediction.path, prediction.compute_format) == ("dequantize", "FP16")
     with pytest.raises(UnsupportedError, match="no rate for FP32"):
         predict_gemm(chip(FP16=100.0), 8, 8, 8, "FP32")
 
@@ -225,13 +227,16 @@ def test_the_sign_of_the_error() -> None:
 
 
 def test_dual_points_and_the_old_names() -> None:
-    found = predict_gemv("b10", 4096, 4096)
-    assert found.predicted_time_us == found.time_s * 1e6
-    assert found.predicted_tflops == found.rate_flops_per_s / 1e12
-    assert (found.bottleneck, found.critical_ai) == (found.bound, found.critical_intensity_flop_per_byte)
-    assert found.arithmetic_intensity == found.intensity_flop_per_byte
-    point = DualRooflinePoint("here", "FP16", found, measured_time_s=2 * found.time_s)
+    prediction = predict_gemv("b10", 4096, 4096)
+    assert prediction.predicted_time_us == prediction.time_s * 1e6
+    assert prediction.predicted_tflops == prediction.rate_flops_per_s / 1e12
+    assert (prediction.bottleneck, prediction.critical_ai) == (
+        prediction.bound,
+        prediction.critical_intensity_flop_per_byte,
+    )
+    assert prediction.arithmetic_intensity == prediction.intensity_flop_per_byte
+    point = DualRooflinePoint("here", "FP16", prediction, measured_time_s=2 * prediction.time_s)
     assert point.error_pct == pytest.approx(-50)
     assert point.measured_time_us == pytest.approx(2 * point.predicted_time_us)
-    assert DualRooflinePoint("here", "FP16", found).error_pct is None
-    assert DualRooflinePoint("here", "FP16", found).measured_time_us is None
+    assert DualRooflinePoint("here", "FP16", prediction).error_pct is None
+    assert DualRooflinePoint("here", "FP16", prediction).measured_time_us is None

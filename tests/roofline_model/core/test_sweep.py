@@ -53,9 +53,9 @@ def test_axes_are_read_as_written(text, sizes):
     ],
 )
 def test_what_is_no_axis_is_refused_with_the_form(text):
-    with pytest.raises(InvalidValueError, match="N: ") as found:
+    with pytest.raises(InvalidValueError, match="N: ") as caught:
         parse_axis("N", text)
-    assert "\n" not in str(found.value)
+    assert "\n" not in str(caught.value)
 
 
 def one_row(chip, shape, label, cache="cold"):
@@ -93,7 +93,7 @@ def test_a_calibrated_cpu_answers_a_sweep_as_it_answers_one_call(cache, shape):
         {"read": Constant("B/s", 5e10, 4e10, 2e10, 0.1, 20)},
         peaks={"BF16": Constant("FLOP/s", 4e11, 3.2e11, 2e11, 0.1, 20)},
         kernels=kernel_curves(
-            [TimedCall(gemm(*one, a="BF16"), "matmul", 1e-3) for one in ((1, 128, 128), (256, 512, 512))]
+            [TimedCall(gemm(*shape, a="BF16"), "matmul", 1e-3) for shape in ((1, 128, 128), (256, 512, 512))]
         ),
     )
     chip = replace(create_custom_asic("test cpu", 50, {"FP32": 0.2, "BF16": 0.4}), calibration=calibration, kind="cpu")
@@ -109,9 +109,9 @@ def test_a_calibrated_cpu_answers_a_sweep_as_it_answers_one_call(cache, shape):
 
 def test_a_warm_product_whose_cache_has_no_known_bandwidth_says_so():
     assert get_hardware("gb10").last_level_cache.bandwidth is None
-    said = predict(gemm(1, 1024, 1024, a="FP8"), "gb10", cache="warm").findings
+    findings = predict(gemm(1, 1024, 1024, a="FP8"), "gb10", cache="warm").findings
     code = one_row("gb10", (1, 1024, 1024), "FP8", "warm")["finding"]
-    assert code in {item.code for item in said}
+    assert code in {item.code for item in findings}
     partly = one_row("gb10", (1, 4096, 5500), "FP8", "warm")["finding"]
     assert partly not in ("", code)
     assert one_row("gb10", (1, 30000, 30000), "FP8", "warm")["finding"] == ""

@@ -182,10 +182,15 @@ def test_the_interval_holds_the_time_and_nothing_beats_its_parts(m, n, k, b, cac
 
 
 def test_constants_summarise_repetitions():
-    found = constant_of_times([2.0, 1.0, 4.0], 100.0, kernel="copy")
-    assert (found.unit, found.best_value, found.median_value, found.slow_value) == ("B/s", 100.0, 50.0, 25.0)
-    assert found.sd_ratio == pytest.approx(0.655, abs=1e-3)
-    assert (found.repetition_count, found.kernel) == (3, "copy")
+    overhead = constant_of_times([2.0, 1.0, 4.0], 100.0, kernel="copy")
+    assert (overhead.unit, overhead.best_value, overhead.median_value, overhead.slow_value) == (
+        "B/s",
+        100.0,
+        50.0,
+        25.0,
+    )
+    assert overhead.sd_ratio == pytest.approx(0.655, abs=1e-3)
+    assert (overhead.repetition_count, overhead.kernel) == (3, "copy")
     constant = constant_of_times([3e-6])
     assert (constant.unit, constant.best_value, constant.slow_value, constant.sd_ratio) == ("s", 3e-6, 3e-6, None)
     assert constant_of_flops([0.5], 1e9).best_value == 2e9
@@ -206,8 +211,8 @@ def test_the_best_of_two_measurings_and_the_typical_of_the_newest():
     old, new = rate(50e9, 40e9, 20e9), rate(45e9, 30e9, 25e9)
     merged = new.merged(old, keeps_typical=False)
     assert (merged.best_value, merged.median_value, merged.slow_value) == (50e9, 30e9, 25e9)
-    kept = new.merged(old, keeps_typical=True)
-    assert (kept.best_value, kept.median_value, kept.slow_value) == (50e9, 40e9, 20e9)
+    combined = new.merged(old, keeps_typical=True)
+    assert (combined.best_value, combined.median_value, combined.slow_value) == (50e9, 40e9, 20e9)
     assert cost_s(2e-6, 3e-6, 4e-6).merged(cost_s(1e-6, 9e-6, 9e-6), keeps_typical=False).best_value == 1e-6
 
 

@@ -47,9 +47,9 @@ def test_every_nvidia_chip_of_the_registry_is_described():
 
 
 @pytest.mark.parametrize(
-    ("missing", "said"), [("sm_count", "sm_count"), ("clock", "clock"), ("levels", "capacity of its L2")]
+    ("missing", "message"), [("sm_count", "sm_count"), ("clock", "clock"), ("levels", "capacity of its L2")]
 )
-def test_a_missing_number_is_named(missing, said):
+def test_a_missing_number_is_named(missing, message):
     chip = get_hardware("l40s")
     if missing == "levels":
         chip = replace(chip, levels=())
@@ -59,7 +59,7 @@ def test_a_missing_number_is_named(missing, said):
         chip = replace(
             chip, paths={"BF16": replace(chip.paths["BF16"], dense=replace(chip.paths["BF16"].dense, clock_hz=None))}
         )
-    with pytest.raises(UnsupportedError, match=said):
+    with pytest.raises(UnsupportedError, match=message):
         ChipSpec.of(chip, "BF16")
 
 
@@ -89,13 +89,13 @@ def test_families_hold_what_the_study_found():
     # (a, h, a_O, theta) and the smallest tile side
     rows = {
         key: (
-            one.l2_share_ratio,
-            one.l2_edge_factor,
-            one.output_l2_share_ratio,
-            one.clock_loss_ratio,
-            one.smallest_mma_elems,
+            family.l2_share_ratio,
+            family.l2_edge_factor,
+            family.output_l2_share_ratio,
+            family.clock_loss_ratio,
+            family.smallest_mma_elems,
         )
-        for key, one in FAMILIES.items()
+        for key, family in FAMILIES.items()
     }
     assert rows == {
         "sm80": (0.47, 12, 0.20, 0, 16),

@@ -79,8 +79,8 @@ def test_a_transfer_adds_its_half_width_in_quadrature():
     assert (math.log(low), math.log(high)) == pytest.approx((-0.5, math.hypot(0.03, 0.4)))
     assert drifted(TABLE, 0.0).pairs() == {name: pytest.approx(pair) for name, pair in TABLE.pairs().items()}
     wide = drifted(TABLE, 0.2)
-    assert all(mine < own for mine, own in zip(wide.low, TABLE.low, strict=True))
-    assert all(mine > own for mine, own in zip(wide.high, TABLE.high, strict=True))
+    assert all(mine < other for mine, other in zip(wide.low, TABLE.low, strict=True))
+    assert all(mine > other for mine, other in zip(wide.high, TABLE.high, strict=True))
 
 
 def test_steps_are_independent_and_a_kernel_family_may_have_its_own():

@@ -34,8 +34,8 @@ def cases(shape: tuple[int, int, int], pairs, cache: str = "cold") -> list[Case]
 
 @given(st.sampled_from(CHIPS), st.lists(st.sampled_from(PAIRS), min_size=1, max_size=7), ROWS, SIZES, SIZES)
 def test_many_are_the_same_as_each(chip: str, pairs, m: int, n: int, k: int):
-    times, asked = expected_times(get_hardware(chip)), cases((m, n, k), pairs)
-    assert times.many(asked) == [times(case) for case in asked]
+    times, questions = expected_times(get_hardware(chip)), cases((m, n, k), pairs)
+    assert times.many(questions) == [times(case) for case in questions]
 
 
 @given(
@@ -63,16 +63,16 @@ def test_every_chip_format_and_regime(chip: str):
     times = expected_times(get_hardware(chip))
     pairs = [*PAIRS, *((wide, key) for wide in ("FP16", "BF16") for key in FORMATS)]
     for shape in itertools.product((1, 8, 16, 17, 300, 4096), (96, 4096, 50_000), (100, 512, 14_336)):
-        asked = cases(shape, pairs)
-        assert times.many(asked) == [times(case) for case in asked]
+        questions = cases(shape, pairs)
+        assert times.many(questions) == [times(case) for case in questions]
 
 
 def test_what_cannot_be_priced_together_is_asked_one_by_one(monkeypatch):
     times = expected_times(get_hardware("h100"))
     two_shapes = [*cases((1, 4096, 4096), PAIRS[:2]), *cases((64, 4096, 4096), PAIRS[:2])]
     warm = cases((16, 2048, 2048), PAIRS[:3], cache="warm")
-    for asked in (two_shapes, warm):
-        assert times.many(asked) == [times(case) for case in asked]
+    for questions in (two_shapes, warm):
+        assert times.many(questions) == [times(case) for case in questions]
     assert times.many([]) == []
     # What is priced together is not asked again by itself.
     alone: list[Case] = []
@@ -115,10 +115,10 @@ def test_calibrated_machines_answer_as_before(machine):
     unknown = machine("cuda", create_custom_asic("mine", 100, {"FP16": 50, "BF16": 50}))
     for device in (cpu, gpu, unknown):
         times = expected_times(device)
-        asked = cases(
+        questions = cases(
             (1, 4096, 4096), (("BF16", "BF16"), ("BF16", "INT4"), ("FP16", "FP16"))[: 2 if device is cpu else 3]
         )
-        assert times.many(asked) == [times(case) for case in asked]
+        assert times.many(questions) == [times(case) for case in questions]
 
 
 def test_a_norm_of_several_orders_is_each_of_them():

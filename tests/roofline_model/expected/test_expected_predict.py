@@ -78,11 +78,11 @@ def test_a_format_without_a_unit_runs_on_the_weight_only_kernels():
     assert prediction.provenance == "transferred-format"
 
 
-@pytest.mark.parametrize(("key", "said"), [("mi300x", "CDNA3"), ("b10", "placeholder")])
-def test_another_architecture_has_none_and_says_why(key, said):
+@pytest.mark.parametrize(("key", "message"), [("mi300x", "CDNA3"), ("b10", "placeholder")])
+def test_another_architecture_has_none_and_says_why(key, message):
     work = gemv(4096, 4096)
     assert predict_expected(work, key) is None
-    assert said in reason_text(why_no_expected(work, key))
+    assert message in reason_text(why_no_expected(work, key))
 
 
 def test_a_custom_chip_has_none_and_says_why():
@@ -125,22 +125,24 @@ def test_a_machines_own_bandwidth_replaces_a_transferred_one():
     slow = replace(MEASURED, kind="cuda", dram={"read": rate("B/s", 1.4e11, 1.365e11, 1.2e11)})
     chip = replace(get_hardware("gb10"), calibration=slow)
     work = gemv(16384, 16384, a="BF16")
-    found, registry = predict_expected(work, chip), predict_expected(work, "gb10")
-    assert found.provenance == "measured-here"
+    expected, registry = predict_expected(work, chip), predict_expected(work, "gb10")
+    assert expected.provenance == "measured-here"
     # its own read is half of the specified 273 GB/s; fitted siblings reach about 0.8
-    assert found.time_s > 1.3 * registry.time_s
+    assert expected.time_s > 1.3 * registry.time_s
 
 
 def test_a_weight_that_is_decoded_first_pays_for_the_pass_and_the_wide_product():
     from bench_cases.kernels.products.catalog import KERNELS
 
-    kernel = next(one for one in KERNELS if one.name == "dequant_emulated" and one.weight == "NVFP4")
+    kernel = next(
+        candidate for candidate in KERNELS if candidate.name == "dequant_emulated" and candidate.weight == "NVFP4"
+    )
     work, chip = kernel.work(1, 4096, 4096), get_hardware("gb10")
-    found, wide = predict_expected(work, chip), predict_expected(gemm(1, 4096, 4096, a="BF16"), chip)
-    parts = dict(found.parts)
-    assert found.time_s == pytest.approx(wide.time_s + parts["dequantize"])
+    expected, wide = predict_expected(work, chip), predict_expected(gemm(1, 4096, 4096, a="BF16"), chip)
+    parts = dict(expected.parts)
+    assert expected.time_s == pytest.approx(wide.time_s + parts["dequantize"])
     # narrow weight read, BF16 weight written, at the chip's best below its datasheet rate
     moved = dict(work.cost.read_bytes)["B"] + 2 * 4096 * 4096
     assert moved / 273.06e9 < parts["dequantize"] < 2 * moved / 273.06e9
-    assert found.time_s > predict(work, chip).time_s * 0.9
-    assert found.low_s < found.time_s < found.high_s
+    assert expected.time_s > predict(work, chip).time_s * 0.9
+    assert expected.low_s < expected.time_s < expected.high_s

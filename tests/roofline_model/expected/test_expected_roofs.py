@@ -80,11 +80,13 @@ def test_attention_keeps_to_the_roofs(chip):
 def test_a_kernel_that_decodes_its_weight_first_shares_the_bytes_with_that_pass():
     from bench_cases.kernels.products.catalog import KERNELS
 
-    kernel = next(one for one in KERNELS if one.name == "dequant_emulated" and one.weight == "NVFP4")
+    kernel = next(
+        candidate for candidate in KERNELS if candidate.name == "dequant_emulated" and candidate.weight == "NVFP4"
+    )
     for chip in ("gb10", "l4"):
-        found, ideal = predict_expected(kernel.work(1, 4096, 4096), chip), predict(kernel.work(1, 4096, 4096), chip)
-        parts = dict(found.parts)
-        assert fsum(parts.values()) == pytest.approx(found.time_s)
+        expected, ideal = predict_expected(kernel.work(1, 4096, 4096), chip), predict(kernel.work(1, 4096, 4096), chip)
+        parts = dict(expected.parts)
+        assert fsum(parts.values()) == pytest.approx(expected.time_s)
         assert parts["dram"] + parts["dequantize"] >= ideal.memory_time_s * LEAST
 
 
@@ -111,5 +113,9 @@ def test_a_faster_library_is_no_negative_part():
 @pytest.mark.parametrize(("chip", "key"), [("rtx-4090", "INT8"), ("gb10", "NVFP4"), ("l4", "INT4")])
 def test_a_tiling_tells_the_same_time_and_parts(chip, key):
     work = gemm(8192, 8192 if key != "NVFP4" else 128, 2048, a="BF16" if key == "INT4" else key, b=key)
-    tiling, found = gemm_tiling(work, get_hardware(chip)), predict_expected(work, chip)
-    assert (tiling.expected_s, tiling.parts_s, tiling.bound) == (found.time_s, dict(found.parts), found.binding)
+    tiling, expected = gemm_tiling(work, get_hardware(chip)), predict_expected(work, chip)
+    assert (tiling.expected_s, tiling.parts_s, tiling.bound) == (
+        expected.time_s,
+        dict(expected.parts),
+        expected.binding,
+    )

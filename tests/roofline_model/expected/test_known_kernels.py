@@ -77,9 +77,9 @@ def test_a_pair_whose_kernel_was_never_timed_has_no_expected_time(weight, activa
 
 
 def test_the_reason_names_the_pair_and_what_to_do():
-    said = why_no_expected(product_of_pair(*SHAPE, weight="FP8", activation="BF16"), CPU)
-    assert said == finding("formats-untimed", hardware="test-cpu", formats="FP8_E4M3.BF16")
-    assert "`roofline calibrate`" in short_text(said)
+    reason = why_no_expected(product_of_pair(*SHAPE, weight="FP8", activation="BF16"), CPU)
+    assert reason == finding("formats-untimed", hardware="test-cpu", formats="FP8_E4M3.BF16")
+    assert "`roofline calibrate`" in short_text(reason)
     assert why_no_expected(gemm(*SHAPE, a="NVFP4"), CPU).value("formats") == "NVFP4"
 
 
@@ -130,8 +130,13 @@ def test_one_rule_where_no_kernel_was_timed():
 def test_a_sweep_leaves_out_what_one_call_leaves_out():
     grid = GemmGrid((1, 8), (1024,), (1024,), (CPU, get_hardware("h100")), format_pairs(["INT8", "INT4"]))
     table = sweep_gemm(grid)
-    known = table.groupby(["hardware", "weight_format"])["expected_s"].count().to_dict()
-    assert known == {("test-cpu", "INT8"): 2, ("test-cpu", "INT4"): 0, ("h100-sxm", "INT8"): 2, ("h100-sxm", "INT4"): 0}
+    counts = table.groupby(["hardware", "weight_format"])["expected_s"].count().to_dict()
+    assert counts == {
+        ("test-cpu", "INT8"): 2,
+        ("test-cpu", "INT4"): 0,
+        ("h100-sxm", "INT8"): 2,
+        ("h100-sxm", "INT4"): 0,
+    }
 
 
 # --- GPUs

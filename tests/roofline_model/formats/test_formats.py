@@ -208,7 +208,7 @@ def test_loading_twice_replaces(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "holds no format"),
         ("nonsense", "cannot be read as TOML"),
@@ -266,11 +266,11 @@ def test_loading_twice_replaces(tmp_path: Path) -> None:
         ("[Q]\nkind='int'\nelement_bits=4\n[q]\nkind='int'\nelement_bits=5", "given twice"),
     ],
 )
-def test_bad_format_files_say_what_is_wrong_and_change_nothing(tmp_path: Path, text: str, said: str) -> None:
+def test_bad_format_files_say_what_is_wrong_and_change_nothing(tmp_path: Path, text: str, message: str) -> None:
     good_first = "[GOOD]\nkind = 'int'\nelement_bits = 3\n" if text.startswith("[") else ""
     with pytest.raises(DefinitionError) as caught:
         load_formats(write(tmp_path, good_first + text))
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert "formats.toml" in str(caught.value) or "format name" in str(caught.value)
     assert "\n" not in str(caught.value)
     assert formats._USER_FORMATS == {}

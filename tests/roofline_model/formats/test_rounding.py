@@ -65,5 +65,5 @@ def test_a_tensor_core_rounds_once_a_step_and_cuts_one_way():
 def test_deviations_are_compared_by_their_share():
     near, far, exact, never = Deviation(0.1, 1), Deviation(0.02, 0.01), Deviation(0, 0), Deviation(1e-9, 0)
     assert worst([near, far, exact]) is far
-    assert [found.is_right for found in (near, far, exact, never)] == [True, False, True, False]
+    assert [judged.is_right for judged in (near, far, exact, never)] == [True, False, True, False]
     assert not Deviation(math.nan, 1).is_right

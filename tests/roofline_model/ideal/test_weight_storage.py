@@ -44,8 +44,8 @@ def test_only_narrow_integers_beside_a_wider_activation_gain_scales():
     assert stored_weight(INT4, INT4) == INT4
     assert stored_weight(get_format("INT8"), BF16) == get_format("INT8")
     assert stored_weight(get_format("NVFP4"), BF16) == get_format("NVFP4")
-    own = INT4.grouped(32, zero_bits=4)
-    assert stored_weight(own, BF16) == own
+    grouped = INT4.grouped(32, zero_bits=4)
+    assert stored_weight(grouped, BF16) == grouped
     assert stored_weight(INT4, get_format("FP8")).nominal_bits == 4.125
     assert stored_weight(get_format("INT2"), BF16).nominal_bits == 2.125
 

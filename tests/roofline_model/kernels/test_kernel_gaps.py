@@ -54,8 +54,8 @@ def test_no_library_multiplies_int4_by_int4():
 
 
 def test_what_nobody_knows_is_no_gap():
-    own = create_custom_asic("own", 1e3, {"FP16": 100.0, "MXFP4": 400.0})
-    for chip in (own, get_hardware("b10"), get_hardware("mi300x")):
+    own_chip = create_custom_asic("own", 1e3, {"FP16": 100.0, "MXFP4": 400.0})
+    for chip in (own_chip, get_hardware("b10"), get_hardware("mi300x")):
         assert kernel_gap(chip, "MXFP4", "MXFP4") is None
     assert kernel_gap(get_hardware("gb10"), "MINE", "MINE") is None
     assert kernel_gap(get_hardware("h100"), "MXFP4", "BF16") is None  # weight-only: any framework can decode first

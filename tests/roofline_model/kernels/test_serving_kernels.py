@@ -62,7 +62,7 @@ def test_a_kernel_is_named_as_the_vendor_s_users_know_it():
     assert product_kernel(amd, "INT4", "BF16").name_on(amd) == "AWQ and GPTQ kernels of vLLM for ROCm"
     assert product_kernel(nvidia, "INT4", "BF16").name_on(nvidia) == "Marlin W4A16 (AWQ, GPTQ)"
     reads_fp8 = {chip: cache_kernel(get_hardware(chip), "FP8_E4M3") for chip in ("h100", "rtx4090", "b200")}
-    names = {chip: one.name_on(get_hardware(chip)) for chip, one in reads_fp8.items()}
+    names = {chip: kernel.name_on(get_hardware(chip)) for chip, kernel in reads_fp8.items()}
     assert [chip for chip, name in names.items() if "FlashAttention-3" in name] == ["h100"]
     assert product_gap(amd, "INT8", "BF16") == finding("kernel-gap", "INT8.BF16", hardware="mi300x")
 
@@ -85,7 +85,7 @@ def test_invented_and_own_chips_have_no_list_and_no_gap():
 
 def test_every_kernel_has_a_name_and_a_source():
     for table in (WEIGHT_ONLY, BOTH_OPERANDS, CACHES):
-        for one in table.values():
-            assert one.name
-            assert len(one.source) > 15
-            assert one.highest is None or one.lowest <= one.highest
+        for row in table.values():
+            assert row.name
+            assert len(row.source) > 15
+            assert row.highest is None or row.lowest <= row.highest

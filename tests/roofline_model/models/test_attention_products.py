@@ -29,48 +29,50 @@ def predicted(
     )
 
 
-def kernel(found: ModelPrediction, name: str) -> KernelPrediction:
-    return next(one for one in found.kernels if one.kernel.name == name)
+def kernel(prediction: ModelPrediction, name: str) -> KernelPrediction:
+    return next(kernel_row for kernel_row in prediction.kernels if kernel_row.kernel.name == name)
 
 
 def test_queries_are_cast_and_both_products_run_in_fp8() -> None:
-    found = predicted("h100", "prefill", *FP8)
-    one, cast = kernel(found, "attention"), kernel(found, "quantize_query")
-    assert dict(one.kernel.work.formats) == {"q": "FP8_E4M3", "kv": "FP8_E4M3", "o": "BF16"}
-    assert (one.prediction.compute_format, one.prediction.path) == ("FP8_E4M3", "native")
+    prediction = predicted("h100", "prefill", *FP8)
+    attention, cast = kernel(prediction, "attention"), kernel(prediction, "quantize_query")
+    assert dict(attention.kernel.work.formats) == {"q": "FP8_E4M3", "kv": "FP8_E4M3", "o": "BF16"}
+    assert (attention.prediction.compute_format, attention.prediction.path) == ("FP8_E4M3", "native")
     pairs = 32 * visible_pairs(4096, 4096, causal=True)
-    assert one.prediction.flops == 4 * pairs * 128
-    assert one.prediction.time_s == pytest.approx(4 * pairs * 128 / get_hardware("h100").path("FP8").dense.value)
+    assert attention.prediction.flops == 4 * pairs * 128
+    assert attention.prediction.time_s == pytest.approx(4 * pairs * 128 / get_hardware("h100").path("FP8").dense.value)
     # 16 bits in, 8 out, and one FP32 scale for each token.
     assert cast.prediction.read_bytes == 4096 * 4096 * 2
     assert cast.prediction.write_bytes == 4096 * 4096 + 4 * 4096
     wide = predicted("h100", "prefill", "kv=FP8")
-    assert "quantize_query" not in [one.kernel.name for one in wide.kernels]
-    assert found.time_s < wide.time_s
-    assert found.memory == wide.memory
+    assert "quantize_query" not in [kernel_row.kernel.name for kernel_row in wide.kernels]
+    assert prediction.time_s < wide.time_s
+    assert prediction.memory == wide.memory
 
 
 def test_a_chip_without_the_unit_decodes_and_says_so() -> None:
-    found, wide = (predicted("a100-sxm-80gb", "prefill", *more) for more in (FP8, ("kv=FP8",)))
-    assert kernel(found, "attention").prediction.path == "dequantize"
-    assert any("no FP8 unit on Ampere" in str(item.value("reason")) for item in found.findings)
-    assert kernel(found, "attention").prediction.compute_time_s == kernel(wide, "attention").prediction.compute_time_s
-    assert expected_step(found, "a100-sxm-80gb") is None
+    prediction, wide = (predicted("a100-sxm-80gb", "prefill", *more) for more in (FP8, ("kv=FP8",)))
+    assert kernel(prediction, "attention").prediction.path == "dequantize"
+    assert any("no FP8 unit on Ampere" in str(item.value("reason")) for item in prediction.findings)
+    assert (
+        kernel(prediction, "attention").prediction.compute_time_s == kernel(wide, "attention").prediction.compute_time_s
+    )
+    assert expected_step(prediction, "a100-sxm-80gb") is None
     assert "attention: a100-sxm-80gb has no FP8 unit for attention in FP8_E4M3" in reason_text(
-        why_no_step(found, "a100-sxm-80gb")
+        why_no_step(prediction, "a100-sxm-80gb")
     )
 
 
 @pytest.mark.parametrize("phase", ["prefill", "decode"])
 @pytest.mark.parametrize("chip", ["h100", "b200", "gb10"])
 def test_the_expected_time_is_that_of_fp8_attention(chip: str, phase: str) -> None:
-    found = predicted(chip, phase, *FP8)
-    expected = expected_step(found, chip)
+    prediction = predicted(chip, phase, *FP8)
+    expected = expected_step(prediction, chip)
     assert expected is not None
-    one = next(one for one in expected.kernels if one.kernel.name == "attention")
-    alone = predict_expected(one.kernel.work, chip)
+    attention = next(kernel_row for kernel_row in expected.kernels if kernel_row.kernel.name == "attention")
+    alone = predict_expected(attention.kernel.work, chip)
     assert alone is not None
-    assert one.time_s == alone.time_s
+    assert attention.time_s == alone.time_s
     is_borrowed = finding("unmeasured-queries", activation="FP8_E4M3") in expected.findings
     assert is_borrowed == (phase == "decode")
     assert not any(
@@ -105,11 +107,11 @@ def test_scores_and_values_of_two_formats_are_counted_apart() -> None:
 
 
 def test_layers_and_windows_have_their_own() -> None:
-    found = predicted("h100", "decode", "attention_products@0-5=FP8", "kv@0-5=FP8", model=GEMMA)
+    prediction = predicted("h100", "decode", "attention_products@0-5=FP8", "kv@0-5=FP8", model=GEMMA)
     calls = {
-        (one.kernel.name, dict(one.kernel.work.formats)["q"]): one.kernel.calls_count
-        for one in found.kernels
-        if one.kernel.work.op == "attention"
+        (kernel_row.kernel.name, dict(kernel_row.kernel.work.formats)["q"]): kernel_row.kernel.calls_count
+        for kernel_row in prediction.kernels
+        if kernel_row.kernel.work.op == "attention"
     }
     assert calls == {
         ("attention[1024]", "FP8_E4M3"): 5,
@@ -125,8 +127,8 @@ def test_latent_attention_casts_the_query_and_in_prefill_the_expanded_cache() ->
     assert dict(kernel(step, "quantize_query").kernel.work.shape) == {"rows": 1, "width": 128 * 576}
     assert dict(kernel(prompt, "quantize_kv").kernel.work.shape) == {"rows": 2048, "width": 128 * (192 + 128)}
     assert kernel(prompt, "attention").prediction.compute_format == "FP8_E4M3"
-    for found in (step, prompt):
-        assert expected_step(found, "h100") is not None
+    for prediction in (step, prompt):
+        assert expected_step(prediction, "h100") is not None
     # The FP8 product's rate, not that of 16 bit: far beyond the bytes at this batch.
     many = [
         predict_model(
@@ -135,7 +137,12 @@ def test_latent_attention_casts_the_query_and_in_prefill_the_expanded_cache() ->
         for more in (FP8, ("kv=FP8",))
     ]
     times = [
-        next(one.time_s for one in expected_step(one, "h100").kernels if one.kernel.name == "attention") for one in many
+        next(
+            kernel_row.time_s
+            for kernel_row in expected_step(prediction, "h100").kernels
+            if kernel_row.kernel.name == "attention"
+        )
+        for prediction in many
     ]
     assert times[0] < 0.75 * times[1]
     int8 = predicted("h100", "prefill", "attention_products=INT8", "kv=INT8", model=DEEPSEEK, context=2048)

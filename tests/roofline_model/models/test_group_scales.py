@@ -18,10 +18,10 @@ LLAMA = get_model("llama-3.1-8b")
 WITH_SCALES = 0.5 + 2 / 128
 
 
-def read_bytes(found: ModelPrediction) -> float:
+def read_bytes(prediction: ModelPrediction) -> float:
     return sum(
         kernel.kernel.calls_count * size
-        for kernel in found.kernels
+        for kernel in prediction.kernels
         for tensor, size in kernel.kernel.work.cost.read_bytes
         if tensor == "B"
     )
@@ -56,13 +56,13 @@ def test_the_original_documents_count_without() -> None:
 
 @pytest.mark.parametrize("formats", ["BF16", "FP8", "INT8.BF16", "NVFP4", "MXFP4.BF16"])
 def test_formats_with_scales_of_their_own_or_none_are_left_alone(formats: str) -> None:
-    one, other = (
+    single, other = (
         predict_model("gb10", LLAMA, formats=formats, has_group_scales=has_group_scales)
         for has_group_scales in (True, False)
     )
-    assert one.plan.grouped_weights == ()
-    assert one.time_s == other.time_s
-    assert one.memory == other.memory
+    assert single.plan.grouped_weights == ()
+    assert single.time_s == other.time_s
+    assert single.memory == other.memory
 
 
 def test_experts_and_exceptions_have_them_too() -> None:

@@ -59,9 +59,9 @@ def test_seed_decode_times_of_llama_3_8b_on_gb10() -> None:
     ],
 )  # fmt: skip
 def test_seed_crossover(name: str, formats: str, kv: str | None, batch: int, tokens: int) -> None:
-    found = kv_crossover_tokens(name, formats, kv=kv, batch=batch)
-    assert found is not None
-    assert round(found) == tokens
+    crossover = kv_crossover_tokens(name, formats, kv=kv, batch=batch)
+    assert crossover is not None
+    assert round(crossover) == tokens
 
 
 def test_at_the_crossover_weights_and_cache_are_equal() -> None:
@@ -98,7 +98,7 @@ def test_a_crossover_inside_the_window() -> None:
 def test_a_decode_step_of_llama_3_8b_by_hand() -> None:
     prediction = predict_model(GB10, "llama-3-8b", context=4096)
     kernels = {kernel.kernel.name: kernel for kernel in prediction.kernels}
-    assert {name: one.kernel.calls_count for name, one in kernels.items()} == {
+    assert {name: kernel.kernel.calls_count for name, kernel in kernels.items()} == {
         "embedding": 1,
         "input_norm": 32,
         "qkv_proj": 32,
@@ -140,13 +140,13 @@ def test_seed_prefill_flops() -> None:
 
 
 def test_a_mixture_reads_only_the_experts_it_visits() -> None:
-    one = kernel_bytes("mixtral-8x7b", context=128)
+    single = kernel_bytes("mixtral-8x7b", context=128)
     expert = 4096 * 14336 * 2
-    assert one["experts_down"] == pytest.approx(32 * (2 * expert + 2 * 2 * (14336 + 4096)))
+    assert single["experts_down"] == pytest.approx(32 * (2 * expert + 2 * 2 * (14336 + 4096)))
     many = kernel_bytes("mixtral-8x7b", context=128, batch=64)
     visited = 8 * (1 - (6 / 8) ** 64)
     assert many["experts_down"] == pytest.approx(32 * (visited * expert + 128 * 2 * (14336 + 4096)))
-    assert many["qkv_proj"] < 1.1 * one["qkv_proj"]
+    assert many["qkv_proj"] < 1.1 * single["qkv_proj"]
 
 
 def test_gpt_oss_keeps_mxfp4_for_its_experts_and_reads_only_its_window() -> None:
@@ -287,7 +287,7 @@ def test_time_to_first_token_is_the_prompt() -> None:
 
 def test_a_batch_sweep_approaches_the_compute_roof() -> None:
     predictions = batch_sweep(GB10, "llama-3-8b", [1, 16, 256], context=128)
-    rates = [one.tokens_per_s for one in predictions]
+    rates = [prediction.tokens_per_s for prediction in predictions]
     assert rates[0] < rates[1] < rates[2]
     assert rates[1] > 12 * rates[0]
     assert predictions[2].time_s < 256 * predictions[0].time_s
@@ -296,9 +296,9 @@ def test_a_batch_sweep_approaches_the_compute_roof() -> None:
 
 
 def test_new_tokens_of_speculative_decoding() -> None:
-    one, five = (predict_model(GB10, "llama-3-8b", context=1024, new_tokens=count) for count in (1, 5))
+    single, five = (predict_model(GB10, "llama-3-8b", context=1024, new_tokens=count) for count in (1, 5))
     assert five.token_count == 5
-    assert one.time_s < five.time_s < 1.05 * one.time_s
+    assert single.time_s < five.time_s < 1.05 * single.time_s
 
 
 # --- launches

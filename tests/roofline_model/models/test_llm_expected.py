@@ -33,8 +33,8 @@ def streaming(work: Operator, device: Device) -> ExpectedPrediction | None:
     return ExpectedPrediction(device.key, time_s, 0.9 * time_s, 1.2 * time_s, parts, "dram", "gemv", "fitted")
 
 
-def step(found: ModelPrediction) -> ExpectedStep:
-    result = expected_step(found, H100, estimate=streaming)
+def step(prediction: ModelPrediction) -> ExpectedStep:
+    result = expected_step(prediction, H100, estimate=streaming)
     assert result is not None
     return result
 
@@ -77,13 +77,15 @@ def test_rotation_and_append_are_inside_the_attention_that_says_so() -> None:
         prediction = streaming(work, device)
         return prediction and replace(prediction, covered_ops=("rope", "kv_write") if work.op == "attention" else ())
 
-    found = predict_model(H100, "llama-3-8b", context=2048)
-    apart, inside = step(found), expected_step(found, H100, estimate=including)
+    step_prediction = predict_model(H100, "llama-3-8b", context=2048)
+    apart, inside = step(step_prediction), expected_step(step_prediction, H100, estimate=including)
     assert inside is not None
     kernels = {kernel.kernel.name: kernel for kernel in inside.kernels}
     assert kernels["rope"].time_s == kernels["kv_write"].time_s == 0
     dropped = [kernel for kernel in apart.kernels if kernel.kernel.name in ("rope", "kv_write")]
-    assert apart.time_s - inside.time_s == pytest.approx(sum(one.kernel.calls_count * one.time_s for one in dropped))
+    assert apart.time_s - inside.time_s == pytest.approx(
+        sum(kernel_row.kernel.calls_count * kernel_row.time_s for kernel_row in dropped)
+    )
 
 
 def test_latent_attention_is_built_from_bytes_flops_and_wider_attention() -> None:
@@ -97,18 +99,21 @@ def test_latent_attention_is_built_from_bytes_flops_and_wider_attention() -> Non
     decode = predict_model(H100, "deepseek-v3", context=4096)
     result = expected_step(decode, H100, estimate=plain)
     assert result is not None
-    one = next(kernel for kernel in result.kernels if kernel.kernel.name == "attention")
-    assert one.binding == "tensor"  # 228 FLOP per byte: 10 µs at 100 TFLOP/s against 5 µs of bytes
-    assert one.time_s == pytest.approx(LAUNCH_S + one.kernel.work.cost.total_flops / 1e14, rel=0.01)
-    assert (one.low_s, one.high_s) == (pytest.approx(0.8 * one.time_s), pytest.approx(2 * one.time_s))
+    attention_row = next(kernel for kernel in result.kernels if kernel.kernel.name == "attention")
+    assert attention_row.binding == "tensor"  # 228 FLOP per byte: 10 µs at 100 TFLOP/s against 5 µs of bytes
+    assert attention_row.time_s == pytest.approx(LAUNCH_S + attention_row.kernel.work.cost.total_flops / 1e14, rel=0.01)
+    assert (attention_row.low_s, attention_row.high_s) == (
+        pytest.approx(0.8 * attention_row.time_s),
+        pytest.approx(2 * attention_row.time_s),
+    )
     prefill = predict_model(H100, "deepseek-v3", "prefill", context=2048)
     result = expected_step(prefill, H100, estimate=plain)
     assert result is not None
-    one = next(kernel for kernel in result.kernels if kernel.kernel.name == "attention")
+    attention_row = next(kernel for kernel in result.kernels if kernel.kernel.name == "attention")
     wide = attention(1, 128, 128, 2048, 2048, 192, q="BF16", causal=True)
-    known = plain(wide, H100)
-    assert known is not None
-    assert one.time_s == pytest.approx(known.time_s * (192 + 128) / (192 + 192))
+    unpadded = plain(wide, H100)
+    assert unpadded is not None
+    assert attention_row.time_s == pytest.approx(unpadded.time_s * (192 + 128) / (192 + 192))
 
 
 def test_all_reduces_are_added() -> None:
@@ -134,8 +139,8 @@ def test_the_weakest_provenance_of_what_takes_the_time() -> None:
         is_large = dict(work.shape).get("N", 0) > 20_000
         return prediction and replace(prediction, provenance="transferred-class" if is_large else "fitted")
 
-    found = predict_model(H100, "llama-3-8b", context=128)
-    result = expected_step(found, H100, estimate=mixed)
+    step_prediction = predict_model(H100, "llama-3-8b", context=128)
+    result = expected_step(step_prediction, H100, estimate=mixed)
     assert result is not None
     assert result.provenance == "transferred-class"
 

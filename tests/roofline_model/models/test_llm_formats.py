@@ -36,18 +36,18 @@ def plan(text: str, *exceptions: str, kv: str | None = None) -> FormatPlan:
     ],
 )
 def test_one_two_or_three_names(text: str, weights: str, activations: str, kv: str, wide: str) -> None:
-    found = plan(text)
-    assert (found.base.weights, found.base.activations, found.kv, found.wide) == (weights, activations, kv, wide)
-    assert found.of("lm_head").weights == weights  # the original documents count the head in the same format
+    parsed = plan(text)
+    assert (parsed.base.weights, parsed.base.activations, parsed.kv, parsed.wide) == (weights, activations, kv, wide)
+    assert parsed.of("lm_head").weights == weights  # the original documents count the head in the same format
 
 
 def test_exceptions_a_part_beats_a_group_and_layers_beat_all() -> None:
-    found = plan("INT4.BF16", "attention=FP8", "o_proj=BF16", "o_proj@0-1=NVFP4", "kv=FP8", "kv@31=BF16")
-    assert found.of("qkv_proj", 5).label == "FP8_E4M3"
-    assert found.of("o_proj", 5).label == "BF16"
-    assert found.of("o_proj", 1).label == "NVFP4"
-    assert found.of("ffn", 0).label == "INT4.BF16"
-    assert (found.kv_of(0), found.kv_of(31)) == ("FP8_E4M3", "BF16")
+    parsed = plan("INT4.BF16", "attention=FP8", "o_proj=BF16", "o_proj@0-1=NVFP4", "kv=FP8", "kv@31=BF16")
+    assert parsed.of("qkv_proj", 5).label == "FP8_E4M3"
+    assert parsed.of("o_proj", 5).label == "BF16"
+    assert parsed.of("o_proj", 1).label == "NVFP4"
+    assert parsed.of("ffn", 0).label == "INT4.BF16"
+    assert (parsed.kv_of(0), parsed.kv_of(31)) == ("FP8_E4M3", "BF16")
 
 
 def test_exceptions_change_exactly_their_layers() -> None:
@@ -101,8 +101,8 @@ def test_checkpoints_are_predicted_as_they_are_published() -> None:
 
 
 def test_a_user_exception_replaces_what_the_checkpoint_says() -> None:
-    found = plan_from_text("checkpoint", GPT, exceptions=("experts=BF16", "lm_head=FP8"))
-    assert (found.of("experts", 0).label, found.of("lm_head").label) == ("BF16", "FP8_E4M3")
+    parsed = plan_from_text("checkpoint", GPT, exceptions=("experts=BF16", "lm_head=FP8"))
+    assert (parsed.of("experts", 0).label, parsed.of("lm_head").label) == ("BF16", "FP8_E4M3")
     half = plan_from_text("checkpoint", GPT, exceptions=("experts@0-3=BF16",))
     assert (half.of("experts", 3).label, half.of("experts", 4).label) == ("BF16", "MXFP4.BF16")
 
@@ -117,9 +117,9 @@ def test_an_unknown_checkpoint_format_must_be_said() -> None:
 def test_a_tied_embedding_has_the_format_of_the_head() -> None:
     tied = get_model("llama-3.2-1b")
     counts = parameter_counts(tied)
-    found = plan_from_text("FP8", tied, exceptions=("lm_head=BF16",))
+    parsed = plan_from_text("FP8", tied, exceptions=("lm_head=BF16",))
     expected = 2 * (counts.embedding_count + counts.small_count) + counts.attention_count + counts.ffn_count
-    assert weights_bytes(tied, found) == expected
+    assert weights_bytes(tied, parsed) == expected
 
 
 def test_scales_are_part_of_the_bytes() -> None:
@@ -162,12 +162,12 @@ def test_contradictions_are_named(text: str, exceptions: tuple[str, ...], kv: st
 
 
 def test_exceptions_of_different_layers_do_not_contradict() -> None:
-    found = plan("BF16", "ffn@0-3=FP8", "ffn@4-5=INT8", "mlp=INT4.BF16")
-    assert [found.of("ffn", layer).weights for layer in (0, 4, 6)] == ["FP8_E4M3", "INT8", "INT4"]
+    parsed = plan("BF16", "ffn@0-3=FP8", "ffn@4-5=INT8", "mlp=INT4.BF16")
+    assert [parsed.of("ffn", layer).weights for layer in (0, 4, 6)] == ["FP8_E4M3", "INT8", "INT4"]
 
 
 def test_experts_have_formats_of_their_own() -> None:
-    found = plan_from_text("BF16", MIXTRAL, exceptions=("experts=INT4.BF16",))
-    assert weights_bytes(MIXTRAL, found) == pytest.approx(
+    parsed = plan_from_text("BF16", MIXTRAL, exceptions=("experts=INT4.BF16",))
+    assert weights_bytes(MIXTRAL, parsed) == pytest.approx(
         2 * parameter_counts(MIXTRAL).total_count - (2 - 4.125 / 8) * parameter_counts(MIXTRAL).expert_count
     )

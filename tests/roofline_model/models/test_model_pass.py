@@ -66,9 +66,9 @@ def cpu() -> Device:
 @pytest.mark.parametrize("phase", ["decode", "prefill"])
 @pytest.mark.parametrize("formats", ["BF16", "INT4.BF16", "FP8"])
 def test_the_ideal_is_that_of_predict_model(formats: str, phase: str) -> None:
-    one = model_pass(formats, phase)
-    ideal = one.ideal(H100)
-    prediction = predict_model(H100, LLAMA, phase, context=1024, formats=one.plan)
+    module_pass = model_pass(formats, phase)
+    ideal = module_pass.ideal(H100)
+    prediction = predict_model(H100, LLAMA, phase, context=1024, formats=module_pass.plan)
     assert ideal.time_s == pytest.approx(prediction.time_s)
     assert ideal.read_bytes + ideal.write_bytes == pytest.approx(prediction.moved_bytes)
     assert ideal.flops == pytest.approx(prediction.flops)
@@ -77,9 +77,9 @@ def test_the_ideal_is_that_of_predict_model(formats: str, phase: str) -> None:
 
 
 def test_a_cast_stands_before_every_linear_and_the_product_is_wide() -> None:
-    one = model_pass("INT8.BF16", paths=(CAST,))
-    plain = {kernel.name: kernel for kernel in step_kernels(LLAMA, one.workload, one.plan)}
-    run = one.executed_kernels()
+    module_pass = model_pass("INT8.BF16", paths=(CAST,))
+    plain = {kernel.name: kernel for kernel in step_kernels(LLAMA, module_pass.workload, module_pass.plan)}
+    run = module_pass.executed_kernels()
     casts = [kernel for kernel in run if kernel.name == "dequantize_weights"]
     linears = [kernel for kernel in plain.values() if kernel.work.op == "gemv"]
     assert sum(kernel.calls_count for kernel in casts) == sum(kernel.calls_count for kernel in linears)
@@ -97,7 +97,7 @@ def test_decoding_apart_costs_more_than_the_format_promises_and_says_who_does_it
     fused, cast = model_pass("INT8.BF16"), model_pass("INT8.BF16", paths=(CAST,))
     wide = model_pass("BF16")
     assert fused.ideal(H100) == cast.ideal(H100)
-    times = [one.expected(H100) for one in (fused, wide, cast)]
+    times = [variant.expected(H100) for variant in (fused, wide, cast)]
     assert all(time is not None for time in times)
     fused_s, wide_s, cast_s = (time.time_s for time in times if time is not None)
     assert fused_s < wide_s < cast_s
@@ -111,10 +111,10 @@ def test_decoding_apart_costs_more_than_the_format_promises_and_says_who_does_it
 def test_parts_add_up_to_the_expected_time(cpu: Device) -> None:
     for chip in (H100, cpu):
         for host in (None, HOST, HostTime(10.0, 9.0, 11.0, "slow")):
-            found = model_pass("INT8.BF16", paths=(CAST,), host=host).expected(chip)
-            assert found is not None
-            assert math.fsum(seconds for _, seconds in found.parts) == pytest.approx(found.time_s)
-            assert found.low_s <= found.time_s <= found.high_s
+            expected = model_pass("INT8.BF16", paths=(CAST,), host=host).expected(chip)
+            assert expected is not None
+            assert math.fsum(seconds for _, seconds in expected.parts) == pytest.approx(expected.time_s)
+            assert expected.low_s <= expected.time_s <= expected.high_s
 
 
 def test_the_host_adds_on_a_cpu_and_runs_ahead_of_a_gpu(cpu: Device) -> None:
@@ -142,41 +142,41 @@ def test_the_host_adds_on_a_cpu_and_runs_ahead_of_a_gpu(cpu: Device) -> None:
 def test_large_decoded_weights_cost_their_page_faults_on_a_cpu(cpu: Device) -> None:
     paging = replace(HOST, page_s_per_byte=1e-9)
     without = model_pass("INT8.BF16", paths=(CAST,), host=HOST).expected(cpu)
-    found = model_pass("INT8.BF16", paths=(CAST,), host=paging).expected(cpu)
+    expected = model_pass("INT8.BF16", paths=(CAST,), host=paging).expected(cpu)
     assert without is not None
-    assert found is not None
+    assert expected is not None
     # Every Linear of llama-3-8b is decoded into 32 MiB or more, k and v among them (they run as one with q).
     decoded = 2 * (32 * (6144 * 4096 + 4096 * 4096 + 3 * 14336 * 4096) + 128256 * 4096)
-    assert found.time_s - without.time_s == pytest.approx(decoded * 1e-9)
-    assert dict(found.parts)["page_faults"] == pytest.approx(decoded * 1e-9)
-    assert math.fsum(dict(found.terms)[name] for name in ("dequantize", "host", "kernel")) == pytest.approx(
-        found.time_s
+    assert expected.time_s - without.time_s == pytest.approx(decoded * 1e-9)
+    assert dict(expected.parts)["page_faults"] == pytest.approx(decoded * 1e-9)
+    assert math.fsum(dict(expected.terms)[name] for name in ("dequantize", "host", "kernel")) == pytest.approx(
+        expected.time_s
     )
     fused = model_pass("INT4.BF16", paths=(CAST,), host=paging).expected(cpu)
     assert fused is not None
     assert "page_faults" not in dict(fused.parts)
-    gpu = [model_pass("INT8.BF16", paths=(CAST,), host=one).expected(H100) for one in (HOST, paging)]
+    gpu = [model_pass("INT8.BF16", paths=(CAST,), host=host).expected(H100) for host in (HOST, paging)]
     assert gpu[0] == gpu[1]
 
 
 def test_a_pass_beside_the_product_is_counted_twice_over() -> None:
     path = LinearPath("INT8", "INT8", widened_bytes_per_element=4.0)
-    one = model_pass("INT8", paths=(path,))
-    passes = [kernel for kernel in one.executed_kernels() if kernel.name == "widen_weights"]
+    module_pass = model_pass("INT8", paths=(path,))
+    passes = [kernel for kernel in module_pass.executed_kernels() if kernel.name == "widen_weights"]
     sizes = [dict(kernel.work.shape) for kernel in passes]
     for kernel, size in zip(passes, sizes, strict=True):
         elements = size["rows"] * size["width"]
         assert kernel.work.cost.total_read_bytes == pytest.approx(5 * elements)
         assert kernel.work.cost.total_write_bytes == pytest.approx(4 * elements)
-    products = [kernel for kernel in one.executed_kernels() if kernel.name == "qkv_proj"]
+    products = [kernel for kernel in module_pass.executed_kernels() if kernel.name == "qkv_proj"]
     assert [dict(kernel.work.formats)["b"] for kernel in products] == ["INT8"]
 
 
 def test_what_nobody_models_has_no_expected_time_and_says_why() -> None:
-    one = model_pass("INT4.INT8", paths=(LinearPath("INT4", "INT8", unmodelled="emulated in many steps"),))
-    assert one.expected(H100) is None
-    assert one.why_no_expected(H100) == finding("path-unmodelled", reason="emulated in many steps")
-    other = model_pass("INT4.BF16", paths=one.paths)
+    module_pass = model_pass("INT4.INT8", paths=(LinearPath("INT4", "INT8", unmodelled="emulated in many steps"),))
+    assert module_pass.expected(H100) is None
+    assert module_pass.why_no_expected(H100) == finding("path-unmodelled", reason="emulated in many steps")
+    other = model_pass("INT4.BF16", paths=module_pass.paths)
     assert other.expected(H100) is not None
 
 

@@ -31,10 +31,10 @@ def predicted(model: Any, *exceptions: str, base: str = "BF16", phase: str = "de
     return predict_model("gb10", model, phase, context=512, formats=plan)
 
 
-def products(found: ModelPrediction) -> Counter[tuple[str, str, int]]:
+def products(prediction: ModelPrediction) -> Counter[tuple[str, str, int]]:
     """Return (kernel, WEIGHT.ACTIVATION, output columns) → calls of everything that reads a weight."""
     rows: Counter[tuple[str, str, int]] = Counter()
-    for kernel in found.kernels:
+    for kernel in prediction.kernels:
         formats, sizes = dict(kernel.kernel.work.formats), dict(kernel.kernel.work.shape)
         if "b" in formats and "N" in sizes:
             rows[kernel.kernel.name, f"{formats['b']}.{formats['a']}", sizes["N"]] += kernel.kernel.calls_count
@@ -64,8 +64,8 @@ def test_any_two_of_query_key_and_value_can_stay_together() -> None:
 
 def test_a_cast_serves_every_reader_of_its_format() -> None:
     """Query and key read FP8, value 16 bit: the norm writes 16 bit and one cast serves both."""
-    found = predicted(LLAMA, "q_proj=FP8", "k_proj=NVFP4.FP8", "down_proj=FP8")
-    kernels = {kernel.kernel.name: kernel.kernel for kernel in found.kernels}
+    prediction = predicted(LLAMA, "q_proj=FP8", "k_proj=NVFP4.FP8", "down_proj=FP8")
+    kernels = {kernel.kernel.name: kernel.kernel for kernel in prediction.kernels}
     assert dict(kernels["input_norm"].work.formats)["o"] == "BF16"
     assert kernels["quantize"].calls_count == 32
     assert dict(kernels["silu_mul"].work.formats)["o"] == "FP8_E4M3"  # the activation function writes what down reads
@@ -149,21 +149,21 @@ def test_every_matrix_is_counted_once_in_its_own_format(model: Any, data: st.Dat
     chosen = {part: data.draw(st.sampled_from(FORMATS), label=part) for part in MATRICES if part in here}
     if model.latent is not None:
         chosen["v_proj"] = chosen["k_proj"]
-    found = predicted(model, *(f"{part}={text}" for part, text in chosen.items()))
+    prediction = predicted(model, *(f"{part}={text}" for part, text in chosen.items()))
     wide = predicted(model)
 
-    def flops(one: ModelPrediction) -> float:
-        return sum(kernel.flops for kernel in one.kernels if "B" in dict(kernel.kernel.work.cost.read_bytes))
+    def flops(prediction: ModelPrediction) -> float:
+        return sum(kernel.flops for kernel in prediction.kernels if "B" in dict(kernel.kernel.work.cost.read_bytes))
 
-    assert flops(found) == pytest.approx(flops(wide), rel=1e-12)
-    plan = found.plan
+    assert flops(prediction) == pytest.approx(flops(wide), rel=1e-12)
+    plan = prediction.plan
     saved = sum(
         size * (2 - plan.weight_bytes_per_element(get_format(chosen[part].partition(".")[0]).key))
         for layer in range(model.layer_count)
         for part, size in layer_matrices(model, layer)
         if part in chosen
     )
-    assert wide.memory.weights_bytes - found.memory.weights_bytes == pytest.approx(saved, rel=1e-12)
+    assert wide.memory.weights_bytes - prediction.memory.weights_bytes == pytest.approx(saved, rel=1e-12)
     if model.experts is None:
         assert read_weight_bytes(model, wide.plan) - read_weight_bytes(model, plan) == pytest.approx(saved, rel=1e-12)
 
@@ -172,10 +172,10 @@ def test_every_matrix_is_counted_once_in_its_own_format(model: Any, data: st.Dat
 @pytest.mark.parametrize("text", ["FP8", "INT4.BF16"])
 def test_naming_all_parts_is_naming_the_group(group: str, text: str) -> None:
     model = QWEN_MOE if "experts" in group or group == "mlp" else LLAMA
-    one = predicted(model, f"{group}={text}")
+    prediction = predicted(model, f"{group}={text}")
     each = predicted(model, *(f"{part}={text}" for part in parts_of(group)))
-    assert one.kernels == each.kernels
-    assert one.memory == each.memory
+    assert prediction.kernels == each.kernels
+    assert prediction.memory == each.memory
 
 
 def test_groups_hold_parts_and_no_two_are_the_same() -> None:
@@ -190,7 +190,7 @@ def test_splitting_a_product_costs_time_and_memory_stays() -> None:
     same = predicted(LLAMA, base="INT4.BF16")
     split = predicted(LLAMA, "q_proj=INT8.BF16", base="INT4.BF16")
     assert split.launch_count == same.launch_count + 32
-    expected = [expected_step(one, "gb10") for one in (same, split)]
+    expected = [expected_step(prediction, "gb10") for prediction in (same, split)]
     assert expected[0] is not None
     assert expected[1] is not None
     assert expected[1].time_s > expected[0].time_s

@@ -72,8 +72,8 @@ def digest(passes: Iterable[ModelPrediction]) -> str:
                 kernel.moved_bytes,
             ]
         )
-        for found in passes
-        for kernel in found.kernels
+        for prediction in passes
+        for kernel in prediction.kernels
     )
     return hashlib.sha256("\n".join(rows).encode()).hexdigest()[:16]
 
@@ -86,5 +86,5 @@ def test_plans_of_coarse_parts_predict_what_they_did(model, label, decode_s, pre
         predict_model("b10", shape, phase, batch=3, context=1024, formats=plan) for phase in ("decode", "prefill")
     ]
     assert digest(passes) == kernels
-    assert [one.time_s.hex() for one in passes] == [decode_s, prefill_s]
+    assert [step.time_s.hex() for step in passes] == [decode_s, prefill_s]
     assert passes[0].memory.weights_bytes == weights_bytes

@@ -51,7 +51,7 @@ def test_nothing_is_said_of_the_whole_where_one_kernel_is_unknown():
         return None if dict(work.shape).get("K") == 4096 else estimate(work, device)
 
     expectations = expected_kernels(steps(), H100, estimate=no_down)
-    assert [one is None for one in expectations] == [False, False, False, True]
+    assert [expectation is None for expectation in expectations] == [False, False, False, True]
     assert expected_sequence(expectations) is None
     assert expected_sequence(()) is None
 
@@ -68,11 +68,11 @@ def test_the_reason_names_the_first_product_without_a_model():
 @pytest.mark.parametrize("gated", [True, False])
 def test_a_fused_up_projection_takes_its_products_time(gated):
     [up, _] = steps(fused=True, gated=gated)
-    [found] = expected_kernels([up], H100)
+    [kernel_row] = expected_kernels([up], H100)
     product = predict_expected(gemm(64, 4096 * (2 if gated else 1), 1024, a="BF16"), H100)
-    assert found.time_s == product.time_s
-    assert found.finding == finding("activation-beside-product")
-    assert found.binding == product.binding
+    assert kernel_row.time_s == product.time_s
+    assert kernel_row.finding == finding("activation-beside-product")
+    assert kernel_row.binding == product.binding
     # It is a product: without a model for products there is none for it either.
     assert expected_kernels([up], H100, estimate=lambda work, device: None) == (None,)
 

@@ -57,9 +57,9 @@ def test_never_faster_than_a_large_gemv_reads(chip: str) -> None:
     from roofline_model.expected.predict import predict_expected
 
     large = gemm(1, 16384, 16384, a="BF16")
-    known = predict_expected(large, chip)
-    assert known is not None
-    rate = large.cost.total_bytes / (known.time_s - dict(known.parts)["launch"])
+    product = predict_expected(large, chip)
+    assert product is not None
+    rate = large.cost.total_bytes / (product.time_s - dict(product.parts)["launch"])
     for batch in (1, 3, 4, 7):
         prediction = predict_model(chip, "mixtral-8x7b", batch=batch, context=512)
         whole = expected_step(prediction, chip)

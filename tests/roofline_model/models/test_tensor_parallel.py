@@ -73,15 +73,15 @@ def test_the_crossover_is_that_of_one_device(name: str, chip: str, count: int, t
 
 
 def test_heads_that_divide_leave_the_crossover_where_it_was() -> None:
-    one, two = (predict_model("h100", "llama-3.1-70b", parallel=Parallel(n, LINK)) for n in (1, 2))
-    assert two.kv_crossover_tokens == pytest.approx(one.kv_crossover_tokens, rel=1e-3)
+    single, two = (predict_model("h100", "llama-3.1-70b", parallel=Parallel(n, LINK)) for n in (1, 2))
+    assert two.kv_crossover_tokens == pytest.approx(single.kv_crossover_tokens, rel=1e-3)
 
 
 def test_all_reduces_are_kernels_with_a_latency() -> None:
-    one, four = (predict_model("h100", "llama-3.1-70b", parallel=Parallel(n, LINK)) for n in (1, 4))
-    assert (one.all_reduce_count, one.expected_all_reduce_s) == (0, 0)
+    single, four = (predict_model("h100", "llama-3.1-70b", parallel=Parallel(n, LINK)) for n in (1, 4))
+    assert (single.all_reduce_count, single.expected_all_reduce_s) == (0, 0)
     assert four.all_reduce_count == 160
-    assert four.launch_count == one.launch_count + 160
+    assert four.launch_count == single.launch_count + 160
     assert four.graph_time_s == pytest.approx(four.time_s + four.launch_count * four.launches.graph_gap_s)
     slow = predict_model("h100", "llama-3.1-70b", parallel=Parallel(4, LINK, 10e-6))
     free = predict_model("h100", "llama-3.1-70b", parallel=Parallel(4, LINK, 0.0))

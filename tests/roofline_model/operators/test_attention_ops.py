@@ -18,10 +18,10 @@ FLOATS = st.sampled_from(["FP32", "BF16", "FP16", "FP8_E4M3", "MXFP8_E4M3", "NVF
 
 
 def test_fused_prefill_by_hand() -> None:
-    found = attention(2, 8, 2, 4, 4, 16, q="BF16", causal=True)
+    work = attention(2, 8, 2, 4, 4, 16, q="BF16", causal=True)
     pairs = 1 + 2 + 3 + 4
-    assert found.op == "attention"
-    assert found.shape == (
+    assert work.op == "attention"
+    assert work.shape == (
         ("B", 2),
         ("Hq", 8),
         ("Hkv", 2),
@@ -31,24 +31,24 @@ def test_fused_prefill_by_hand() -> None:
         ("causal", 1),
         ("window", 0),
     )
-    assert found.formats == (("q", "BF16"), ("kv", "BF16"), ("o", "BF16"))
-    assert found.cost.flops == (("BF16", 4 * 2 * 8 * pairs * 16),)
-    assert dict(found.cost.read_bytes) == {"Q": 2 * 8 * 4 * 16 * 2, "K": 2 * 2 * 4 * 16 * 2, "V": 2 * 2 * 4 * 16 * 2}
-    assert dict(found.cost.write_bytes) == {"O": 2 * 8 * 4 * 16 * 2}
+    assert work.formats == (("q", "BF16"), ("kv", "BF16"), ("o", "BF16"))
+    assert work.cost.flops == (("BF16", 4 * 2 * 8 * pairs * 16),)
+    assert dict(work.cost.read_bytes) == {"Q": 2 * 8 * 4 * 16 * 2, "K": 2 * 2 * 4 * 16 * 2, "V": 2 * 2 * 4 * 16 * 2}
+    assert dict(work.cost.write_bytes) == {"O": 2 * 8 * 4 * 16 * 2}
 
 
 def test_decode_with_a_quantised_window_by_hand() -> None:
-    found = attention(3, 8, 2, 1, 4096, 128, q="BF16", kv="NVFP4", window=1024, page_tokens=16)
-    assert found.cost.flops == (("BF16", 4 * 3 * 8 * 1024 * 128),)
+    work = attention(3, 8, 2, 1, 4096, 128, q="BF16", kv="NVFP4", window=1024, page_tokens=16)
+    assert work.cost.flops == (("BF16", 4 * 3 * 8 * 1024 * 128),)
     kv_bytes = 3 * 2 * 1024 * 128 * 4.53125 / 8
     pages = 64
-    assert dict(found.cost.read_bytes) == {
+    assert dict(work.cost.read_bytes) == {
         "Q": 3 * 8 * 128 * 2,
         "K": kv_bytes,
         "V": kv_bytes,
         "block_table": 3 * pages * 4,
     }
-    assert found.shape[6:] == (("causal", 0), ("window", 1024), ("page", 16))
+    assert work.shape[6:] == (("causal", 0), ("window", 1024), ("page", 16))
 
 
 @pytest.mark.parametrize(
@@ -76,11 +76,11 @@ def test_every_operand_has_its_own_width(
 
 def test_latent_attention_reads_its_cache_once() -> None:
     # DeepSeek-V3, absorbed decode: 128 query heads share one latent row of 512 + 64 elements per token.
-    found = attention(1, 128, 1, 1, 1000, 576, Dv=512, shared_kv=True)
-    assert found.cost.total_flops == 2 * 128 * 1000 * (576 + 512)
-    assert dict(found.cost.read_bytes) == {"Q": 128 * 576 * 2, "K": 1000 * 576 * 2}
-    assert dict(found.cost.write_bytes) == {"O": 128 * 512 * 2}
-    assert dict(found.shape)["Dv"] == 512
+    work = attention(1, 128, 1, 1, 1000, 576, Dv=512, shared_kv=True)
+    assert work.cost.total_flops == 2 * 128 * 1000 * (576 + 512)
+    assert dict(work.cost.read_bytes) == {"Q": 128 * 576 * 2, "K": 1000 * 576 * 2}
+    assert dict(work.cost.write_bytes) == {"O": 128 * 512 * 2}
+    assert dict(work.shape)["Dv"] == 512
     apart = attention(1, 128, 1, 1, 1000, 576, Dv=512)
     assert dict(apart.cost.read_bytes)["V"] == 1000 * 512 * 2
 

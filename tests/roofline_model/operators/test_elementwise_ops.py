@@ -35,21 +35,21 @@ ALL: dict[str, Callable[..., Operator]] = {
     ],
 )
 def test_counts_by_hand(name: str, flops: int, reads: dict[str, int], writes: dict[str, int]) -> None:
-    found = ALL[name](7, 96, a="BF16")
+    operator = ALL[name](7, 96, a="BF16")
     size = 7 * 96 * 2
-    assert found.op == name
-    assert found.shape == (("rows", 7), ("width", 96))
-    assert found.cost.flops == (("FP32", flops * 7 * 96),)
-    assert dict(found.cost.read_bytes) == {key: count * size for key, count in reads.items()}
-    assert dict(found.cost.write_bytes) == {key: count * size for key, count in writes.items()}
+    assert operator.op == name
+    assert operator.shape == (("rows", 7), ("width", 96))
+    assert operator.cost.flops == (("FP32", flops * 7 * 96),)
+    assert dict(operator.cost.read_bytes) == {key: count * size for key, count in reads.items()}
+    assert dict(operator.cost.write_bytes) == {key: count * size for key, count in writes.items()}
 
 
 @pytest.mark.parametrize("name", ["softmax", "rmsnorm", "residual_rmsnorm", "silu_mul", "gelu"])
 def test_a_fused_cast_narrows_what_is_written(name: str) -> None:
-    found = ALL[name](4, 64, a="BF16", o="FP8")
-    assert dict(found.cost.write_bytes)["Y"] == 4 * 64
-    assert found.formats == (("x", "BF16"), ("o", "FP8_E4M3"))
-    assert found.cost.read_bytes == ALL[name](4, 64, a="BF16").cost.read_bytes
+    operator = ALL[name](4, 64, a="BF16", o="FP8")
+    assert dict(operator.cost.write_bytes)["Y"] == 4 * 64
+    assert operator.formats == (("x", "BF16"), ("o", "FP8_E4M3"))
+    assert operator.cost.read_bytes == ALL[name](4, 64, a="BF16").cost.read_bytes
 
 
 def test_the_gain_is_read_once_for_all_rows() -> None:

@@ -76,9 +76,9 @@ def test_pages_waste_less_than_one_page_per_sequence(b: int, hkv: int, s: int, p
 
 @given(SMALL, SMALL, SMALL, SMALL, KEYS)
 def test_tokens_add_up(b: int, hkv: int, s: int, d: int, kv: str) -> None:
-    one, all_at_once = kv_write(b, hkv, 1, d, kv=kv).cost * s, kv_write(b, hkv, s, d, kv=kv).cost
-    assert one.total_bytes == pytest.approx(all_at_once.total_bytes)
-    assert one.total_flops == all_at_once.total_flops
+    single, all_at_once = kv_write(b, hkv, 1, d, kv=kv).cost * s, kv_write(b, hkv, s, d, kv=kv).cost
+    assert single.total_bytes == pytest.approx(all_at_once.total_bytes)
+    assert single.total_flops == all_at_once.total_flops
 
 
 @pytest.mark.parametrize(

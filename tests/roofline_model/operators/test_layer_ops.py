@@ -17,23 +17,23 @@ WEIGHTS = st.sampled_from(sorted(key for key, fmt in FORMATS.items() if fmt.elem
 
 
 def test_projections_by_hand() -> None:
-    found = projections(3, 64, 8, 2, 16, a="BF16", b="INT4")
-    assert list(found) == ["q_proj", "k_proj", "v_proj", "o_proj"]
-    assert [dict(op.shape) for op in found.values()] == [
+    works = projections(3, 64, 8, 2, 16, a="BF16", b="INT4")
+    assert list(works) == ["q_proj", "k_proj", "v_proj", "o_proj"]
+    assert [dict(op.shape) for op in works.values()] == [
         {"M": 3, "N": 128, "K": 64},
         {"M": 3, "N": 32, "K": 64},
         {"M": 3, "N": 32, "K": 64},
         {"M": 3, "N": 64, "K": 128},
     ]
-    assert [op.cost.total_flops for op in found.values()] == [
+    assert [op.cost.total_flops for op in works.values()] == [
         2 * 3 * 64 * 128,
         2 * 3 * 64 * 32,
         2 * 3 * 64 * 32,
         2 * 3 * 128 * 64,
     ]
-    assert dict(found["q_proj"].cost.read_bytes) == {"A": 3 * 64 * 2, "B": 64 * 128 / 2}
-    assert dict(found["q_proj"].cost.write_bytes) == {"C": 3 * 128 * 2}
-    assert {op.op for op in found.values()} == {"gemv"}
+    assert dict(works["q_proj"].cost.read_bytes) == {"A": 3 * 64 * 2, "B": 64 * 128 / 2}
+    assert dict(works["q_proj"].cost.write_bytes) == {"C": 3 * 128 * 2}
+    assert {op.op for op in works.values()} == {"gemv"}
 
 
 @given(SMALL, SMALL, HEADS, HEADS, SMALL, WEIGHTS)
@@ -47,14 +47,14 @@ def test_fused_projections_read_the_tokens_once(rows: int, hidden: int, hkv: int
 
 @given(SMALL, SMALL, HEADS, SMALL, WEIGHTS)
 def test_as_many_kv_heads_as_heads_is_multi_head(rows: int, hidden: int, heads: int, d: int, b: str) -> None:
-    found = projections(rows, hidden, heads, heads, d, b=b)
-    assert found["q_proj"] == found["k_proj"] == found["v_proj"]
+    works = projections(rows, hidden, heads, heads, d, b=b)
+    assert works["q_proj"] == works["k_proj"] == works["v_proj"]
 
 
 def test_a_decode_step_is_four_gemvs() -> None:
-    found = projections(1, 4096, 32, 8, 128, a="FP16")
-    assert found["q_proj"] == gemv(4096, 4096, a="FP16") == gemm(1, 4096, 4096, a="FP16")
-    assert found["k_proj"] == gemv(1024, 4096, a="FP16")
+    works = projections(1, 4096, 32, 8, 128, a="FP16")
+    assert works["q_proj"] == gemv(4096, 4096, a="FP16") == gemm(1, 4096, 4096, a="FP16")
+    assert works["k_proj"] == gemv(1024, 4096, a="FP16")
     assert {op.op for op in projections(17, 64, 4, 4, 16).values()} == {"gemm"}
 
 
@@ -123,8 +123,8 @@ def test_lm_head_is_a_product() -> None:
 @given(SMALL, SMALL, SMALL, SMALL)
 def test_rows_cost_no_weights(rows: int, more: int, hidden: int, inner: int) -> None:
     """Tokens share the weights: what grows with them are activations and FLOPs, in proportion."""
-    one, many = ffn(rows, hidden, inner), ffn(rows + more, hidden, inner)
-    for first, second in zip(one, many, strict=True):
+    single, many = ffn(rows, hidden, inner), ffn(rows + more, hidden, inner)
+    for first, second in zip(single, many, strict=True):
         assert second.cost.total_flops * rows == first.cost.total_flops * (rows + more)
         assert dict(second.cost.read_bytes).get("B") == dict(first.cost.read_bytes).get("B")
 
@@ -157,6 +157,6 @@ def test_group_scales_of_weights_are_counted_everywhere() -> None:
     for fused in (False, True):
         parts = ffn_parts(1, 4096, 14336, b=grouped, fused=fused)
         assert sum(dict(op.cost.read_bytes).get("B", 0) for op in parts.values()) == 3 * weights
-    found = projections(1, 4096, 32, 8, 128, b=grouped)
-    assert dict(found["k_proj"].cost.read_bytes)["B"] == 4096 * 1024 * 4.25 / 8
+    works = projections(1, 4096, 32, 8, 128, b=grouped)
+    assert dict(works["k_proj"].cost.read_bytes)["B"] == 4096 * 1024 * 4.25 / 8
     assert dict(lm_head(1, 1000, 4096, b=grouped).cost.read_bytes)["B"] == 4096 * 1000 * 4.25 / 8

@@ -37,18 +37,18 @@ def test_attention_on_the_placeholder_by_hand() -> None:
 
 
 def test_an_ffn_on_the_placeholder_by_hand() -> None:
-    found = named.predict_ffn("b10", 1, 1, 4096, 14336)
+    prediction = named.predict_ffn("b10", 1, 1, 4096, 14336)
     weights = 3 * 4096 * 14336 * 2
     activations = 2 * (4096 + 14336) * 2 + 3 * 14336 * 2 + (14336 + 4096) * 2
-    assert found.time_s == pytest.approx((weights + activations) / 1000e9)
-    assert [part.name for part in found.parts] == ["gate_proj", "up_proj", "silu_mul", "down_proj"]
-    assert found.bottleneck == found.bound == "memory"
-    assert found.flops == 6 * 4096 * 14336 + 3 * 14336
-    assert found.predicted_time_us == found.time_s * 1e6
-    assert found.predicted_tflops == found.flops / found.time_s / 1e12
-    assert found.arithmetic_intensity == pytest.approx(found.flops / (weights + activations))
-    assert found.read_bytes + found.write_bytes == weights + activations
-    assert found.provenance == "placeholder"
+    assert prediction.time_s == pytest.approx((weights + activations) / 1000e9)
+    assert [part.name for part in prediction.parts] == ["gate_proj", "up_proj", "silu_mul", "down_proj"]
+    assert prediction.bottleneck == prediction.bound == "memory"
+    assert prediction.flops == 6 * 4096 * 14336 + 3 * 14336
+    assert prediction.predicted_time_us == prediction.time_s * 1e6
+    assert prediction.predicted_tflops == prediction.flops / prediction.time_s / 1e12
+    assert prediction.arithmetic_intensity == pytest.approx(prediction.flops / (weights + activations))
+    assert prediction.read_bytes + prediction.write_bytes == weights + activations
+    assert prediction.provenance == "placeholder"
     prefill = named.predict_ffn("b10", 4, 2048, 4096, 14336)
     assert prefill.bottleneck == "compute"
     assert 199 < prefill.critical_ai < 201  # a little FP32 beside the FP16
@@ -63,11 +63,11 @@ def test_a_sequence_is_the_sum_of_its_parts_and_no_faster_than_their_roofline(
     chip: str, rows: int, hidden: int, inner: int
 ) -> None:
     parts = ffn_parts(rows, hidden, inner)
-    found = predict_sequence(parts, chip)
-    assert found.time_s == pytest.approx(sum(predict(work, chip).time_s for work in parts.values()))
-    assert found.memory_time_s <= found.time_s * (1 + 1e-12)
-    assert found.compute_time_s <= found.time_s * (1 + 1e-12)
-    assert found.time_s <= found.memory_time_s + found.compute_time_s
+    sequence = predict_sequence(parts, chip)
+    assert sequence.time_s == pytest.approx(sum(predict(work, chip).time_s for work in parts.values()))
+    assert sequence.memory_time_s <= sequence.time_s * (1 + 1e-12)
+    assert sequence.compute_time_s <= sequence.time_s * (1 + 1e-12)
+    assert sequence.time_s <= sequence.memory_time_s + sequence.compute_time_s
     prediction = predict_sequence({"product": gemm(rows, hidden, inner)}, chip)
     alone = predict_gemm(chip, rows, hidden, inner)
     assert (prediction.time_s, prediction.bound, prediction.findings) == (alone.time_s, alone.bound, alone.findings)

@@ -82,8 +82,8 @@ def test_names_follow_the_number_of_rows() -> None:
 
 
 def test_a_batch_is_that_many_products() -> None:
-    one, many = gemm(8, 16, 32, a="INT8"), batched_gemm(5, 8, 16, 32, a="INT8")
-    assert many.cost == one.cost * 5
+    single, many = gemm(8, 16, 32, a="INT8"), batched_gemm(5, 8, 16, 32, a="INT8")
+    assert many.cost == single.cost * 5
     assert many.shape[0] == ("batch", 5)
 
 

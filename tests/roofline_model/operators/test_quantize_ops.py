@@ -44,12 +44,12 @@ def test_quantize_by_hand(
 
 
 def test_dequantize_by_hand() -> None:
-    found = dequantize(64, 128, "NVFP4", "BF16")
-    assert found.cost.flops == (("FP32", 64 * 128),)
-    assert dict(found.cost.read_bytes) == {"X": 64 * 128 * 4.53125 / 8}
-    assert dict(found.cost.write_bytes) == {"Y": 64 * 128 * 2}
-    assert found.formats == (("x", "NVFP4"), ("o", "BF16"))
-    assert found.shape == (("rows", 64), ("width", 128))
+    work = dequantize(64, 128, "NVFP4", "BF16")
+    assert work.cost.flops == (("FP32", 64 * 128),)
+    assert dict(work.cost.read_bytes) == {"X": 64 * 128 * 4.53125 / 8}
+    assert dict(work.cost.write_bytes) == {"Y": 64 * 128 * 2}
+    assert work.formats == (("x", "NVFP4"), ("o", "BF16"))
+    assert work.shape == (("rows", 64), ("width", 128))
 
 
 @given(st.sampled_from(NARROW), st.integers(min_value=1, max_value=4096), st.integers(min_value=1, max_value=4096))
@@ -107,5 +107,5 @@ def test_contradictions_of_dequantize(arguments: dict[str, object], words: str) 
 
 def test_a_grouped_integer_has_blocks() -> None:
     grouped = FORMATS["INT4"].grouped(128)
-    found = quantize(4, 256, "BF16", grouped)
-    assert dict(found.cost.write_bytes) == {"Y": 4 * 256 * (4 + 16 / 128) / 8}
+    work = quantize(4, 256, "BF16", grouped)
+    assert dict(work.cost.write_bytes) == {"Y": 4 * 256 * (4 + 16 / 128) / 8}

@@ -15,11 +15,11 @@ def by_role(ranking):
 
 @pytest.mark.parametrize("chip", ["a100", "gb10", "h100"])
 @pytest.mark.parametrize(
-    "asked", [{}, {"batch": 8}, {"phase": "prefill", "context": 2048}], ids=["decode", "decode8", "prefill"]
+    "requested", [{}, {"batch": 8}, {"phase": "prefill", "context": 2048}], ids=["decode", "decode8", "prefill"]
 )
 @pytest.mark.parametrize("model", ["llama-3.1-8b", "llama-3.1-70b"])
-def test_what_is_riskier_is_faster_and_loses_more_than_the_limit(chip, asked, model):
-    ranking = recommend_model(chip, model, **asked)
+def test_what_is_riskier_is_faster_and_loses_more_than_the_limit(chip, requested, model):
+    ranking = recommend_model(chip, model, **requested)
     roles = by_role(ranking)
     assert len(roles) == len(ranking.alternatives) <= 2
     if (riskier := roles.get("riskier")) is not None:

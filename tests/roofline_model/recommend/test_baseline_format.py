@@ -18,12 +18,12 @@ SHAPE = (1, 4096, 4096)
 
 
 def times(**seconds: float):
-    def one(case: Case) -> Estimate | None:
+    def estimate_of(case: Case) -> Estimate | None:
         formats = dict(case.formats)
-        found = seconds.get(formats["b"])
-        return None if found is None else Estimate(found)
+        time_s = seconds.get(formats["b"])
+        return None if time_s is None else Estimate(time_s)
 
-    return one
+    return estimate_of
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,10 @@ MODEL = "llama-3-8b"
 
 
 def test_what_a_plan_loses_does_not_depend_on_the_strategies_asked_for():
-    def qualities(**asked):
-        found = recommend_model("h200", MODEL, formats=["FP8", "INT4.BF16", "BF16", "INT8"], **asked)
+    def qualities(**arguments):
+        ranking = recommend_model("h200", MODEL, formats=["FP8", "INT4.BF16", "BF16", "INT8"], **arguments)
         return {
-            option.key: (option.loss.source, option.loss.pct) for option in found.options if option.kind == "uniform"
+            option.key: (option.loss.source, option.loss.pct) for option in ranking.options if option.kind == "uniform"
         }
 
     usual = qualities()
@@ -33,8 +33,8 @@ def test_a_strategy_s_own_claim_counts_and_document_004_s_does_not():
     wide = get_strategy("w4a16_aggressive")
     unsaid = dataclasses.replace(wide, name="mine", claims=None)
     assert recommend_model("h200", MODEL, strategies=[unsaid], max_loss_pct=16.0).option("mine").loss.pct == 6.5
-    own = dataclasses.replace(unsaid, claims=StrategyClaims(3.0, "0.4%", 0.7, "us", "our own evaluation"))
-    loss = recommend_model("h200", MODEL, strategies=[own], max_loss_pct=16.0).option("mine").loss
+    own_strategy = dataclasses.replace(unsaid, claims=StrategyClaims(3.0, "0.4%", 0.7, "us", "our own evaluation"))
+    loss = recommend_model("h200", MODEL, strategies=[own_strategy], max_loss_pct=16.0).option("mine").loss
     assert (loss.source, loss.pct, loss.citation) == ("claimed", 0.4, "our own evaluation")
 
 

@@ -11,28 +11,28 @@ from roofline_model.recommend.plans import LEAST_CACHE_RATIO
 PAIR = "INT4.BF16.FP8_E4M3"
 
 
-def cached(found) -> list[str]:
+def cached(ranking) -> list[str]:
     """Return the uniform plans with an FP8 cache, ranked or refused."""
-    labels = [one.key for one in (*found.options, *found.excluded)]
+    labels = [option.key for option in (*ranking.options, *ranking.excluded)]
     return sorted(label for label in labels if label.count(".") == 2)
 
 
 def test_a_24_gb_card_serves_64_sequences_with_narrow_weights_and_cache_alone():
-    found = recommend_model("rtx-4090", "llama-3.1-8b", batch=64, max_loss_pct=16.0)
-    assert (found.choice.key, len(found.options)) == (PAIR, 1)
-    assert "FP8 KV attention" in found.choice.kernel
-    assert found.choice.loss.pct == pytest.approx(5.8 + 1.0)
-    without = next(one for one in found.excluded if one.key == "INT4.BF16").option
-    assert found.choice.memory.cache_bytes == pytest.approx(without.memory.cache_bytes / 2)
-    assert found.choice.memory.weight_bytes == without.memory.weight_bytes
-    assert found.choice.estimate.time_s < without.estimate.time_s
+    ranking = recommend_model("rtx-4090", "llama-3.1-8b", batch=64, max_loss_pct=16.0)
+    assert (ranking.choice.key, len(ranking.options)) == (PAIR, 1)
+    assert "FP8 KV attention" in ranking.choice.kernel
+    assert ranking.choice.loss.pct == pytest.approx(5.8 + 1.0)
+    without = next(exclusion for exclusion in ranking.excluded if exclusion.key == "INT4.BF16").option
+    assert ranking.choice.memory.cache_bytes == pytest.approx(without.memory.cache_bytes / 2)
+    assert ranking.choice.memory.weight_bytes == without.memory.weight_bytes
+    assert ranking.choice.estimate.time_s < without.estimate.time_s
 
 
 def test_a_small_cache_stays_in_16_bit():
     for batch in (1, 2, 4):
-        found = recommend_model("l40s", "llama-3.1-8b", batch=batch, max_loss_pct=16.0)
-        memory = found.option("INT4.BF16").memory
-        assert (PAIR in cached(found)) == (memory.cache_bytes >= LEAST_CACHE_RATIO * memory.total_bytes)
+        ranking = recommend_model("l40s", "llama-3.1-8b", batch=batch, max_loss_pct=16.0)
+        memory = ranking.option("INT4.BF16").memory
+        assert (PAIR in cached(ranking)) == (memory.cache_bytes >= LEAST_CACHE_RATIO * memory.total_bytes)
     assert cached(recommend_model("l40s", "llama-3.1-8b", max_loss_pct=16.0)) == []
 
 
@@ -40,17 +40,17 @@ def test_pairs_stay_out_where_no_engine_serves_them_and_where_plans_are_named():
     for chip in ("a100", "orin", create_custom_asic("mine", 500.0, {"BF16": 100.0, "FP8": 200.0, "INT4": 400.0})):
         assert cached(recommend_model(chip, "llama-3.1-8b", batch=16)) == []
     assert cached(recommend_model("l40s", "llama-3.1-8b", batch=16, formats=["INT4.BF16"])) == []
-    own = recommend_model("l40s", "llama-3.1-8b", batch=16, estimate=lambda found: None)
-    assert cached(own) == []
+    ideal_ranking = recommend_model("l40s", "llama-3.1-8b", batch=16, estimate=lambda prediction: None)
+    assert cached(ideal_ranking) == []
 
 
 def test_a_pair_that_is_named_beside_the_usual_plans_is_weighed_once():
-    found = recommend_model("l40s", "llama-3.1-8b", batch=16, extra_formats=["INT4.BF16.FP8", "INT8.BF16.FP8"])
-    assert cached(found) == [PAIR, "INT8.BF16.FP8_E4M3"]
+    ranking = recommend_model("l40s", "llama-3.1-8b", batch=16, extra_formats=["INT4.BF16.FP8", "INT8.BF16.FP8"])
+    assert cached(ranking) == [PAIR, "INT8.BF16.FP8_E4M3"]
 
 
 def test_blackwell_pairs_its_own_weights_too():
-    found = recommend_model("gb10", "llama-3.1-8b", batch=64, max_loss_pct=16.0)
-    assert cached(found) == [PAIR, "NVFP4.NVFP4.FP8_E4M3"]
-    assert found.choice.key == "NVFP4.NVFP4.FP8_E4M3"
-    assert found.choice.estimate.time_s < found.option("NVFP4").estimate.time_s
+    ranking = recommend_model("gb10", "llama-3.1-8b", batch=64, max_loss_pct=16.0)
+    assert cached(ranking) == [PAIR, "NVFP4.NVFP4.FP8_E4M3"]
+    assert ranking.choice.key == "NVFP4.NVFP4.FP8_E4M3"
+    assert ranking.choice.estimate.time_s < ranking.option("NVFP4").estimate.time_s

@@ -28,16 +28,16 @@ from roofline_model.recommend.shape import recommend_quantization
 
 
 def test_every_row_has_a_source_a_range_and_a_known_format():
-    for one in (*CLAIMED_LOSSES, *CACHE_LOSSES, *LOSSES_BESIDE):
-        assert one.weights in FORMATS
-        assert 0 <= one.low_pct <= one.high_pct
-        assert len(one.source) > 30, one
+    for loss in (*CLAIMED_LOSSES, *CACHE_LOSSES, *LOSSES_BESIDE):
+        assert loss.weights in FORMATS
+        assert 0 <= loss.low_pct <= loss.high_pct
+        assert len(loss.source) > 30, loss
         assert any(
-            sign in one.source
+            sign in loss.source
             for sign in ("arXiv", "pytorch/ao", "RaZeR", "vllm-project", "auto-round", "NVIDIA", "model card")
-        ), one
+        ), loss
     for table in (CLAIMED_LOSSES, LOSSES_BESIDE):
-        rows = [(one.weights, one.is_both, one.method, one.models) for one in table]
+        rows = [(row.weights, row.is_both, row.method, row.models) for row in table]
         assert len(set(rows)) == len(rows)
 
 
@@ -87,9 +87,9 @@ def test_the_notes_say_of_which_model_the_claims_are():
     assert whose("llama-3.1-8b")["claims-of-others"] == ("fp8_balanced",)
     assert whose("llama-3.1-70b")["claims-of-model"] == ("INT4.BF16", "INT8.INT8")
     assert set(whose("mistral-7b")) == {"claims-of-others"}
-    found = recommend_model("h100", "llama-3.1-8b", max_loss_pct=16.0)
-    assert found.option("INT8.INT8").loss.is_of_model
-    assert not found.option("fp8_balanced").loss.is_of_model  # the claim of its cache is of other models
+    ranking = recommend_model("h100", "llama-3.1-8b", max_loss_pct=16.0)
+    assert ranking.option("INT8.INT8").loss.is_of_model
+    assert not ranking.option("fp8_balanced").loss.is_of_model  # the claim of its cache is of other models
 
 
 def test_methods_schemes_and_models_are_told_apart():
@@ -105,7 +105,7 @@ def test_methods_schemes_and_models_are_told_apart():
     assert claimed_quality("NF4") == UNKNOWN
     # 7.5472 to 8.44, and to 7.60 and 7.61, of word perplexity.
     assert claimed_quality("NVFP4", is_both=True) == f"claimed: {100 * (8.44 / 7.5472 - 1):.1f} % loss (RTN)"
-    ends = [f"{100 * (one / 7.5472 - 1):.1f}" for one in (7.60, 7.61)]
+    ends = [f"{100 * (perplexity / 7.5472 - 1):.1f}" for perplexity in (7.60, 7.61)]
     assert claimed_quality("MXFP8_E4M3", is_both=True) == f"claimed: {'-'.join(ends)} % loss (RTN)"
 
 
@@ -120,9 +120,9 @@ def test_a_figure_of_the_very_model_goes_first_whatever_its_method(model):
         of_model = {
             row.method for row in rows if model in (*row.models.split(), *(name for name, *_ in row.pct_by_model))
         }
-        found = claimed_loss_of(key, is_both=is_both, model=model)
-        assert found is None or bool(found.models) == bool(of_model), (key, is_both)
-        assert not of_model or found.method in of_model
+        claim = claimed_loss_of(key, is_both=is_both, model=model)
+        assert claim is None or bool(claim.models) == bool(of_model), (key, is_both)
+        assert not of_model or claim.method in of_model
     loss = recommend_model("h100", "llama-3.1-70b", max_loss_pct=16.0).option("INT8.INT8").loss
     assert (loss.low_pct, loss.pct, loss.method) == (10.2, 14.9, "SmoothQuant")
 
@@ -132,15 +132,17 @@ def test_a_claim_is_of_perplexity_wherever_one_was_published():
     of_tasks = {
         (claimed_loss.weights, claimed_loss.is_both) for claimed_loss in CLAIMED_LOSSES if claimed_loss.metric == TASKS
     }
-    known = {(one.weights, one.is_both) for one in (*CLAIMED_LOSSES, *LOSSES_BESIDE) if one.metric == PERPLEXITY}
-    assert not of_tasks & known
-    found = recommend_model("gb10", "llama-3.1-70b", max_loss_pct=8)
-    missed = {one.key: one for one in found.excluded}["NVFP4"]
+    weights_with_loss = {
+        (loss.weights, loss.is_both) for loss in (*CLAIMED_LOSSES, *LOSSES_BESIDE) if loss.metric == PERPLEXITY
+    }
+    assert not of_tasks & weights_with_loss
+    ranking = recommend_model("gb10", "llama-3.1-70b", max_loss_pct=8)
+    missed = {exclusion.key: exclusion for exclusion in ranking.excluded}["NVFP4"]
     assert (missed.finding.value("value_pct"), missed.finding.value("limit_pct")) == (11.8, 8.0)
     assert missed.option.loss.metric == PERPLEXITY
-    assert found.choice.key == "NVFP4.BF16"
+    assert ranking.choice.key == "NVFP4.BF16"
     cached = recommend_model("h100", "llama-3.1-8b", formats=["BF16.BF16.FP8_E4M3"], strategies=[], max_loss_pct=0.5)
-    missed = {one.key: one for one in cached.excluded}["BF16.BF16.FP8_E4M3"]
+    missed = {exclusion.key: exclusion for exclusion in cached.excluded}["BF16.BF16.FP8_E4M3"]
     assert (missed.finding.code, missed.option.loss.metric) == ("misses-loss-limit", TASKS)
 
 
@@ -152,12 +154,12 @@ def test_what_stands_beside_a_claim_is_of_the_other_metric_and_ranks_nothing():
     assert loss_beside("INT8", is_both=True, model="llama-3.1-8b").beside_text == "tasks no loss (GPTQ)"
     assert loss_beside("NVFP4", is_both=True).beside_text == "tasks 1.1-6.2 % (PTQ)"
     assert loss_beside("INT4", is_both=False, model="mistral-7b") is None
-    found = recommend_model("h100", "llama-3.1-70b", max_loss_pct=16.0)
-    assert found.option("INT4.BF16").loss.pct == 14.6
-    beside = next(item for item in found.option("INT4.BF16").findings if item.code == "loss-in-other-metric")
+    ranking = recommend_model("h100", "llama-3.1-70b", max_loss_pct=16.0)
+    assert ranking.option("INT4.BF16").loss.pct == 14.6
+    beside = next(item for item in ranking.option("INT4.BF16").findings if item.code == "loss-in-other-metric")
     assert (beside.value("metric"), beside.value("low_pct"), beside.value("high_pct")) == (TASKS, 0.6, 2.6)
     assert "99.4 and 97.4 %" in beside.value("citation")
-    assert not has_code(found.option("INT8.BF16").findings, "loss-in-other-metric")
+    assert not has_code(ranking.option("INT8.BF16").findings, "loss-in-other-metric")
 
 
 def test_the_document_has_every_row():
@@ -165,11 +167,11 @@ def test_the_document_has_every_row():
     legend = dict(re.findall(r"^- \*\*(\[[A-Z]\])\*\* (.+)$", text, re.MULTILINE))
     for mark, source in legend.items():  # a source of several rows is written once
         text = text.replace(mark, source)
-    for one in (*CLAIMED_LOSSES, *CACHE_LOSSES, *LOSSES_BESIDE):
-        assert f"{one.range_text} |" in text, one
-        assert one.source in text, one
-        for model, _, _ in one.pct_by_model if one in CLAIMED_LOSSES else ():
-            percent = claimed_loss_of(one.weights, is_both=one.is_both, method=one.method, model=model).range_text
+    for loss in (*CLAIMED_LOSSES, *CACHE_LOSSES, *LOSSES_BESIDE):
+        assert f"{loss.range_text} |" in text, loss
+        assert loss.source in text, loss
+        for model, _, _ in loss.pct_by_model if loss in CLAIMED_LOSSES else ():
+            percent = claimed_loss_of(loss.weights, is_both=loss.is_both, method=loss.method, model=model).range_text
             assert re.search(
                 rf"^\| {re.escape(model)} \|.*[| ]{re.escape(percent.removesuffix(' of task accuracy'))}", text, re.M
             )

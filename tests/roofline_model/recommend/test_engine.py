@@ -23,8 +23,8 @@ def on_gb10() -> QuantizationRecommendation:
     return IntegratedQuantizationEngine("gb10").recommend("llama-3-8b", "decode", 4096, enable_dynamic=True)
 
 
-def exclusions(found: QuantizationRecommendation) -> dict[str, Finding]:
-    return {one.key: one.finding for one in found.ranking.excluded}
+def exclusions(recommendation: QuantizationRecommendation) -> dict[str, Finding]:
+    return {exclusion.key: exclusion.finding for exclusion in recommendation.ranking.excluded}
 
 
 def test_the_answer_has_every_field_of_the_document(on_gb10):
@@ -44,7 +44,7 @@ def test_figures_are_those_of_the_predictions(on_gb10):
     for config in (strategy, get_strategy("fp16_baseline")):
         model = predict_model("gb10", shape).model
         passes.append(predict_model("gb10", shape, context=4096, formats=strategy_plan(config, model)))
-    ours, theirs = (expected_step(one, "gb10") for one in passes)
+    ours, theirs = (expected_step(step, "gb10") for step in passes)
     assert ours is not None
     assert theirs is not None
     assert on_gb10.ranking.choice.estimate.source == "expected"
@@ -52,12 +52,12 @@ def test_figures_are_those_of_the_predictions(on_gb10):
     assert on_gb10.baseline_time_us == pytest.approx(theirs.time_s * 1e6)
     assert on_gb10.predicted_speedup == pytest.approx(theirs.time_s / ours.time_s)
     assert on_gb10.kv_cache_bytes == passes[0].memory.kv_bytes
-    sizes = [one.memory.weights_bytes + one.memory.kv_bytes for one in passes]
+    sizes = [step.memory.weights_bytes + step.memory.kv_bytes for step in passes]
     assert on_gb10.memory_savings_pct == pytest.approx(100 * (1 - sizes[0] / sizes[1]))
 
 
 def test_bottlenecks_cover_the_pass(on_gb10):
-    shares = [one["share_pct"] for one in on_gb10.bottleneck_analysis.values()]
+    shares = [part["share_pct"] for part in on_gb10.bottleneck_analysis.values()]
     assert sum(shares) == pytest.approx(100)
     assert on_gb10.bottleneck_analysis["gate_up_proj"]["bound"] == "memory"
     prefill = IntegratedQuantizationEngine("gb10").recommend(LLAMA, "prefill", 2048).bottleneck_analysis
@@ -135,9 +135,9 @@ def test_strategies_of_the_users_own():
     assert engine.recommend(LLAMA, strategies=[mine], measured_loss_pct={"mine": 0.5}).config.strategy_name == "mine"
     # Up alone in INT4: two products in place of one, and still faster than reading it in 16 bit.
     odd = MixedPrecisionConfig("odd", operator_precisions={"ffn_up": "INT4"})
-    found = engine.recommend(LLAMA, strategies=[odd], measured_loss_pct={"odd": 0.1})
-    assert found.ranking.option("odd").estimate.time_s < found.ranking.baseline.estimate.time_s
-    assert found.config.strategy_name == "odd"
+    ranking = engine.recommend(LLAMA, strategies=[odd], measured_loss_pct={"odd": 0.1})
+    assert ranking.ranking.option("odd").estimate.time_s < ranking.ranking.baseline.estimate.time_s
+    assert ranking.config.strategy_name == "odd"
     mla = MixedPrecisionConfig("apart", operator_precisions={"k_proj": "INT4"})
     (refused,) = engine.recommend("deepseek-v2-lite", strategies=[mla]).ranking.excluded
     assert refused.option is None
@@ -147,9 +147,9 @@ def test_strategies_of_the_users_own():
 @pytest.mark.parametrize("chip", ["b10", "gb10", "h100", "h200"])
 def test_all_six_strategies_are_weighed(chip):
     for phase in ("decode", "prefill"):
-        found = IntegratedQuantizationEngine(chip).recommend("llama-3-8b", phase, 4096)
-        predicted = [*found.ranking.options, *(one.option for one in found.ranking.excluded)]
-        assert {one.key for one in predicted} == set(STRATEGIES)
+        ranking = IntegratedQuantizationEngine(chip).recommend("llama-3-8b", phase, 4096)
+        predicted = [*ranking.ranking.options, *(exclusion.option for exclusion in ranking.ranking.excluded)]
+        assert {option.key for option in predicted} == set(STRATEGIES)
 
 
 @pytest.mark.parametrize(

@@ -68,9 +68,11 @@ def cpu() -> Device:
 
 def test_the_kind_of_an_expected_time_is_that_of_its_kernels(cpu):
     passes = ExpectedPasses(cpu)
-    kept = ("lm_head=BF16", "embedding=BF16")
+    wide_parts = ("lm_head=BF16", "embedding=BF16")
     kinds = {
-        formats: getattr(passes(predict_model(cpu, SHAPE, formats=formats, exceptions=kept)), "source", "expected")
+        formats: getattr(
+            passes(predict_model(cpu, SHAPE, formats=formats, exceptions=wide_parts)), "source", "expected"
+        )
         for formats in ("BF16", "INT8.BF16", "NVFP4.BF16", "BF16.BF16.NVFP4")
     }
     assert kinds == {
@@ -83,19 +85,20 @@ def test_the_kind_of_an_expected_time_is_that_of_its_kernels(cpu):
 
 def test_where_no_kernel_was_timed_the_ideals_rank_as_they_are_predicted(cpu):
     bare = replace(cpu, calibration=replace(cpu.calibration, kernels=()))
-    found = recommend_model(bare, SHAPE)
-    assert {option.estimate.source for option in found.options} == {"ideal"}
+    ranking = recommend_model(bare, SHAPE)
+    assert {option.estimate.source for option in ranking.options} == {"ideal"}
     assert (
-        found.baseline.estimate.time_s == predict_model(bare, SHAPE, context=4096, formats=found.baseline.plan).time_s
+        ranking.baseline.estimate.time_s
+        == predict_model(bare, SHAPE, context=4096, formats=ranking.baseline.plan).time_s
     )
-    assert has_code(found.findings, "ranked-by-ideals")
+    assert has_code(ranking.findings, "ranked-by-ideals")
 
 
 def test_a_baseline_that_was_not_timed_ranks_by_ceilings_and_says_what_they_are(cpu):
     (attention_only,) = (kernel for kernel in cpu.calibration.kernels if kernel.kernel == "sdpa")
-    found = recommend_model(replace(cpu, calibration=replace(cpu.calibration, kernels=(attention_only,))), SHAPE)
-    assert found.baseline.estimate.source == "ceilings"
-    assert has_code(found.findings, "ranked-by-ceilings")
+    ranking = recommend_model(replace(cpu, calibration=replace(cpu.calibration, kernels=(attention_only,))), SHAPE)
+    assert ranking.baseline.estimate.source == "ceilings"
+    assert has_code(ranking.findings, "ranked-by-ceilings")
 
 
 def test_kinds_that_may_be_compared():
@@ -107,21 +110,21 @@ def test_kinds_that_may_be_compared():
 
 
 def test_a_plan_on_ceilings_stands_behind_and_is_not_chosen(cpu):
-    found = recommend_model(cpu, SHAPE, formats=["NVFP4.BF16", "INT8.BF16"], max_loss_pct=16.0)
-    ceilings = found.option("NVFP4.BF16")
+    ranking = recommend_model(cpu, SHAPE, formats=["NVFP4.BF16", "INT8.BF16"], max_loss_pct=16.0)
+    ceilings = ranking.option("NVFP4.BF16")
     assert ceilings.estimate.source == "ceilings"
-    assert ceilings.estimate.time_s < found.baseline.estimate.time_s / 2
-    assert found.choice is found.options[0]
-    assert found.choice.key == "INT8.BF16"
-    assert found.options[-1] is ceilings
+    assert ceilings.estimate.time_s < ranking.baseline.estimate.time_s / 2
+    assert ranking.choice is ranking.options[0]
+    assert ranking.choice.key == "INT8.BF16"
+    assert ranking.options[-1] is ceilings
     assert ceilings.speedup_ratio == pytest.approx(ceilings.ideal_speedup_ratio)
     assert has_code(ceilings.findings, "ceilings-only")
-    untimed = next(item for item in found.findings if item.code == "untimed-kernels")
+    untimed = next(item for item in ranking.findings if item.code == "untimed-kernels")
     assert untimed.value("options") == ("NVFP4.BF16",)
-    assert found.option("INT8.BF16").estimate.source == "expected"
+    assert ranking.option("INT8.BF16").estimate.source == "expected"
     # Left out unless it is named: torch multiplies no NVFP4 weights on a CPU.
     usual = recommend_model(cpu, SHAPE, max_loss_pct=16.0)
-    assert {one.key: one.finding.code for one in usual.excluded}["NVFP4.BF16"] == "kernel-gap"
+    assert {exclusion.key: exclusion.finding.code for exclusion in usual.excluded}["NVFP4.BF16"] == "kernel-gap"
 
 
 def test_the_search_takes_timed_formats_only(cpu):
@@ -132,10 +135,10 @@ def test_the_search_takes_timed_formats_only(cpu):
         for name in ("INT8.BF16", "NVFP4.BF16")
     }
     values |= {(f"layers.{layer}.kv", "NVFP4"): 1e-6 for layer in range(2)}
-    found = recommend_model(cpu, SHAPE, losses=MeasuredLosses(values, "small", "kl", tokens_count=64))
-    (search,) = found.searches
+    ranking = recommend_model(cpu, SHAPE, losses=MeasuredLosses(values, "small", "kl", tokens_count=64))
+    (search,) = ranking.searches
     assert {reason.chosen.label for reason in search.choice.reasons} == {"INT8.BF16"}
-    assert found.choice.key == "INT8.BF16"  # the search found nothing but this uniform plan
-    assert "pareto-fastest" in found.choice.aliases
-    left = [item.subject for item in found.findings if item.code == "not-searched"]
+    assert ranking.choice.key == "INT8.BF16"  # the search found nothing but this uniform plan
+    assert "pareto-fastest" in ranking.choice.aliases
+    left = [item.subject for item in ranking.findings if item.code == "not-searched"]
     assert left == ["kv=NVFP4", "NVFP4.BF16"]

@@ -56,11 +56,11 @@ def test_what_an_expert_would_try_where_the_loss_matters_less(answers, chip, dec
 
 
 def test_no_ranked_plan_lacks_a_kernel_and_each_narrow_one_names_its_own(answers):
-    for (chip, _), found in answers.items():
-        for option in found.options:
+    for (chip, _), ranking in answers.items():
+        for option in ranking.options:
             assert not has_code(option.findings, "kernel-gap"), (chip, option.key)
             assert (option.kernel is None) == (option.kind == "baseline"), (chip, option.key)
-    excluded = {one.key: one.finding for one in answers["h100", "decode"].excluded}
+    excluded = {exclusion.key: exclusion.finding for exclusion in answers["h100", "decode"].excluded}
     assert (excluded["nvfp4_blackwell"].code, excluded["nvfp4_blackwell"].subject) == ("kernel-gap", "kv NVFP4")
     lossy = recommend_model("b200", "llama-3.1-8b", max_loss_pct=16.0)
     assert lossy.option("nvfp4_blackwell").kernel.endswith("NVFP4 KV attention (trtllm-gen)")
@@ -73,8 +73,11 @@ def test_a_slower_plan_is_never_taken_without_a_reason(answers):
             for option in answer.options
             if option.estimate.time_s < answer.choice.estimate.time_s and option.loss.pct is not None
         ]
-        for one in faster:
-            assert one.estimate.prudent_s > answer.choice.estimate.prudent_s or one.loss.pct >= answer.choice.loss.pct
+        for faster_option in faster:
+            assert (
+                faster_option.estimate.prudent_s > answer.choice.estimate.prudent_s
+                or faster_option.loss.pct >= answer.choice.loss.pct
+            )
         reasons = {item.code for item in answer.choice.findings}
         assert not faster or reasons & {"faster-less-certain", "faster-behind-surer", "level-preferred-for-quality"}
 
@@ -103,11 +106,11 @@ def test_where_only_what_loses_more_fits_it_is_named_and_not_taken():
 
 
 def test_a_plan_that_is_named_is_weighed_last_without_a_kernel():
-    found = recommend_model(
+    ranking = recommend_model(
         "h100", "llama-3.1-8b", formats=["NVFP4.BF16.NVFP4", "INT8.BF16"], strategies=[], max_loss_pct=16.0
     )
-    assert found.options[-1].key == "NVFP4.BF16.NVFP4"
-    assert has_code(found.options[-1].findings, "kernel-gap")
+    assert ranking.options[-1].key == "NVFP4.BF16.NVFP4"
+    assert has_code(ranking.options[-1].findings, "kernel-gap")
     only = recommend_model(
         "h100", "llama-3.1-8b", formats=["NVFP4.BF16.NVFP4"], strategies=[], max_latency_s=5e-3, max_loss_pct=16.0
     )
@@ -117,29 +120,29 @@ def test_a_plan_that_is_named_is_weighed_last_without_a_kernel():
 
 
 def test_a_slowdown_is_called_one():
-    found = recommend_model("h100", "llama-3.1-8b", phase="prefill", memory_limit_bytes=7.5e9, max_loss_pct=16.0)
-    assert found.choice.speedup_ratio < 1
-    assert found.headline.code == "take-slower"
-    assert has_code(found.choice.findings, "slower-than-baseline")
+    ranking = recommend_model("h100", "llama-3.1-8b", phase="prefill", memory_limit_bytes=7.5e9, max_loss_pct=16.0)
+    assert ranking.choice.speedup_ratio < 1
+    assert ranking.headline.code == "take-slower"
+    assert has_code(ranking.choice.findings, "slower-than-baseline")
 
 
 def test_a_published_checkpoint_stays_unless_clearly_slower_and_its_own_format_has_no_loss():
-    found = recommend_model("gb10", "gpt-oss-20b", max_loss_pct=16.0)
-    assert found.choice.key == "checkpoint"
-    assert has_code(found.choice.findings, "faster-than-published")
-    narrower = found.option("MXFP4.BF16")  # its experts are as published, its attention is not
+    ranking = recommend_model("gb10", "gpt-oss-20b", max_loss_pct=16.0)
+    assert ranking.choice.key == "checkpoint"
+    assert has_code(ranking.choice.findings, "faster-than-published")
+    narrower = ranking.option("MXFP4.BF16")  # its experts are as published, its attention is not
     assert (narrower.loss.low_pct, narrower.loss.pct, narrower.loss.method) == (None, 13.7, "MXFP4.BF16")
 
 
 def test_an_interval_that_ends_with_another_goes_by_the_expected_time():
-    found = recommend_model("h100", "llama-3.1-70b", max_loss_pct=16.0)
-    int4, fp8 = found.option("INT4.BF16"), found.option("FP8_E4M3")
+    ranking = recommend_model("h100", "llama-3.1-70b", max_loss_pct=16.0)
+    int4, fp8 = ranking.option("INT4.BF16"), ranking.option("FP8_E4M3")
     assert int4.estimate.prudent_s < fp8.estimate.prudent_s
-    assert found.options.index(int4) < found.options.index(fp8)
+    assert ranking.options.index(int4) < ranking.options.index(fp8)
 
 
 def test_a_checkpoint_that_was_published_narrow_is_taken_where_nothing_is_faster():
-    found = recommend_model("h100", "gpt-oss-20b")
-    assert (found.choice.key, found.choice.loss.pct) == ("checkpoint", 0.0)
-    assert found.choice.kernel == "Marlin FP4 W4A16"
-    assert found.choice.estimate.time_s <= 1.05 * min(option.estimate.time_s for option in found.options)
+    ranking = recommend_model("h100", "gpt-oss-20b")
+    assert (ranking.choice.key, ranking.choice.loss.pct) == ("checkpoint", 0.0)
+    assert ranking.choice.kernel == "Marlin FP4 W4A16"
+    assert ranking.choice.estimate.time_s <= 1.05 * min(option.estimate.time_s for option in ranking.options)

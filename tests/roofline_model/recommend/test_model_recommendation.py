@@ -60,23 +60,23 @@ def searched() -> ModelRanking:
     return recommend_model("gb10", small_llama(), losses=small_losses(), max_loss_pct=1.0)
 
 
-def labels(found: ModelRanking) -> list[str]:
-    return [option.key for option in found.options]
+def labels(ranking: ModelRanking) -> list[str]:
+    return [option.key for option in ranking.options]
 
 
-def exclusions(found: ModelRanking) -> dict[str, Finding]:
-    return {one.key: one.finding for one in found.excluded}
+def exclusions(ranking: ModelRanking) -> dict[str, Finding]:
+    return {exclusion.key: exclusion.finding for exclusion in ranking.excluded}
 
 
-def codes(found: ModelRanking) -> list[str]:
-    return [item.code for item in found.findings]
+def codes(ranking: ModelRanking) -> list[str]:
+    return [item.code for item in ranking.findings]
 
 
 def test_figures_are_those_of_the_predictions(on_gb10):
-    kept = ["lm_head=BF16", "embedding=BF16"]
+    wide_parts = ["lm_head=BF16", "embedding=BF16"]
     for label, formats in (("NVFP4.BF16", "NVFP4.BF16"), ("FP8_E4M3", "FP8"), ("fp8_balanced", "FP8.FP8.FP8")):
         option = on_gb10.option(label)
-        ideal = predict_model("gb10", "llama-3-8b", context=4096, formats=formats, exceptions=kept)
+        ideal = predict_model("gb10", "llama-3-8b", context=4096, formats=formats, exceptions=wide_parts)
         better = expected_step(ideal, "gb10")
         assert better is not None
         assert option.times.ideal.time_s == pytest.approx(ideal.time_s)
@@ -94,18 +94,18 @@ def test_figures_are_those_of_the_predictions(on_gb10):
 
 
 def test_known_losses_come_before_unknown_ones_each_by_the_interval_s_end_with_ties():
-    found = recommend_model("gb10", "llama-3-8b", extra_formats=["NF4.BF16", "FP8_E5M2"])
-    options = [option for option in found.options if option.loss.pct is not None]
+    ranking = recommend_model("gb10", "llama-3-8b", extra_formats=["NF4.BF16", "FP8_E5M2"])
+    options = [option for option in ranking.options if option.loss.pct is not None]
     unknown = [
-        option for option in found.options if option.loss.pct is None and not has_code(option.findings, "kernel-gap")
+        option for option in ranking.options if option.loss.pct is None and not has_code(option.findings, "kernel-gap")
     ]
-    assert found.options[: len(options) + len(unknown)] == (*options, *unknown)
-    assert {one.key for one in unknown} == {"NF4.BF16"}
+    assert ranking.options[: len(options) + len(unknown)] == (*options, *unknown)
+    assert {option.key for option in unknown} == {"NF4.BF16"}
     for group in (options, unknown):
-        for at, one in enumerate(group):
-            assert all(later.estimate.high_s * (1 + LEVEL_RATIO) >= one.estimate.high_s for later in group[at + 1 :])
-    assert found.choice is options[0]
-    assert all(one.loss.source == "unknown" for one in unknown)
+        for at, lead in enumerate(group):
+            assert all(later.estimate.high_s * (1 + LEVEL_RATIO) >= lead.estimate.high_s for later in group[at + 1 :])
+    assert ranking.choice is options[0]
+    assert all(option.loss.source == "unknown" for option in unknown)
 
 
 def test_plans_that_are_equal_are_one_with_several_names(on_gb10):
@@ -147,9 +147,9 @@ def test_paths_and_methods_say_how(on_gb10):
 
 
 def test_a_documents_fp16_is_the_models_own_16_bit_format():
-    found = recommend_model("gb10", small_llama(wide_format="BF16"))
-    assert found.wide == "BF16"
-    assert "FP16" not in str([option.formats for option in found.options])
+    ranking = recommend_model("gb10", small_llama(wide_format="BF16"))
+    assert ranking.wide == "BF16"
+    assert "FP16" not in str([option.formats for option in ranking.options])
     chip = create_custom_asic("fp16_only", 500.0, {"FP16": 100.0, "INT8": 200.0})
     other = recommend_model(chip, small_llama(wide_format="BF16"))
     assert (other.wide, other.baseline.aliases) == ("FP16", ("fp16_baseline",))
@@ -160,8 +160,8 @@ def test_a_documents_fp16_is_the_models_own_16_bit_format():
 
 
 def test_a_published_checkpoint_is_its_own_reference():
-    found = recommend_model("gb10", "gpt-oss-20b")
-    option = found.option("checkpoint")
+    ranking = recommend_model("gb10", "gpt-oss-20b")
+    option = ranking.option("checkpoint")
     assert (option.kind, option.loss.source, option.loss.pct) == ("published", "reference", 0.0)
     assert has_code(option.findings, "as-published")
     assert option.formats == (("experts", "MXFP4.BF16"),)
@@ -169,14 +169,14 @@ def test_a_published_checkpoint_is_its_own_reference():
 
 
 def test_a_limit_above_the_chips_memory_is_said():
-    found = recommend_model("rtx-4090", "llama-3.1-70b", memory_limit_bytes=1e12)
-    assert has_code(found.choice.findings, "exceeds-capacity")
+    ranking = recommend_model("rtx-4090", "llama-3.1-70b", memory_limit_bytes=1e12)
+    assert has_code(ranking.choice.findings, "exceeds-capacity")
     assert not has_code(recommend_model("h100", "llama-3.1-8b").choice.findings, "exceeds-capacity")
 
 
 def test_memory_latency_and_quality_refuse_with_the_figure():
     tight = recommend_model("gb10", "llama-3-8b", memory_limit_bytes=10e9, memory_headroom_ratio=0.1)
-    missed = next(one for one in tight.excluded if one.key == "BF16")
+    missed = next(exclusion for exclusion in tight.excluded if exclusion.key == "BF16")
     assert missed.finding.code == "misses-memory-limit"
     assert missed.finding.value("limit_bytes") == 9e9
     assert missed.finding.value("excess_bytes") == pytest.approx(7.598e9, rel=1e-3)
@@ -198,16 +198,16 @@ def test_memory_latency_and_quality_refuse_with_the_figure():
 
 
 def test_nothing_that_meets_the_limits_is_told_with_the_nearest():
-    found = recommend_model("gb10", "llama-3-8b", memory_limit_bytes=6e9)
-    assert found.choice is None
-    assert found.options == ()
-    nearest = min(each.option.memory.total_bytes for each in found.excluded if each.option is not None)
-    assert [(item.code, item.subject) for item in found.decision] == [
+    ranking = recommend_model("gb10", "llama-3-8b", memory_limit_bytes=6e9)
+    assert ranking.choice is None
+    assert ranking.options == ()
+    nearest = min(each.option.memory.total_bytes for each in ranking.excluded if each.option is not None)
+    assert [(item.code, item.subject) for item in ranking.decision] == [
         ("nothing-fits", "INT4.BF16"),
         ("misses-memory-limit", "INT4.BF16"),
         ("misses-loss-limit", "INT4.BF16"),
     ]
-    assert found.decision[1].value("value_bytes") == nearest
+    assert ranking.decision[1].value("value_bytes") == nearest
 
 
 def test_an_unknown_loss_is_never_taken():
@@ -220,17 +220,17 @@ def test_an_unknown_loss_is_never_taken():
 
 def test_estimates_of_a_caller_replace_the_expected_times():
     shape = small_llama()
-    asked = []
+    labels = []
 
     def twice_the_ideal(prediction):
-        asked.append(prediction.plan.label)
+        labels.append(prediction.plan.label)
         if prediction.plan.label == "FP8_E4M3":
             return None
         return Estimate(2 * prediction.time_s, source="measured", provenance="measured-here")
 
-    found = recommend_model("gb10", shape, strategies=[], estimate=twice_the_ideal)
-    assert "INT4.BF16" in asked
-    for option in found.options:
+    ranking = recommend_model("gb10", shape, strategies=[], estimate=twice_the_ideal)
+    assert "INT4.BF16" in labels
+    for option in ranking.options:
         if option.key == "FP8_E4M3":
             assert (option.estimate.source, option.speedup_ratio) == (
                 "ideal",
@@ -244,22 +244,22 @@ def test_estimates_of_a_caller_replace_the_expected_times():
             assert (option.estimate.low_s, option.estimate.provenance) == (None, "measured-here")
     # A lower bound cannot be held against measurements: of the plans with a known loss it stands last, although its
     # number is smaller.
-    keys = [one.key for one in found.options if one.loss.pct is not None]
+    keys = [option.key for option in ranking.options if option.loss.pct is not None]
     assert keys[-1] == "FP8_E4M3"
-    assert found.option("FP8_E4M3").estimate.time_s < found.baseline.estimate.time_s
+    assert ranking.option("FP8_E4M3").estimate.time_s < ranking.baseline.estimate.time_s
 
 
 def test_what_the_callers_device_cannot_run_is_refused_with_its_reason():
     def only_int8(label: str) -> str:
         return "" if label.startswith(("INT8", "BF16")) else f"no kernel for {label} here"
 
-    found = recommend_model("gb10", small_llama(), losses=small_losses(), is_runnable=only_int8)
+    ranking = recommend_model("gb10", small_llama(), losses=small_losses(), is_runnable=only_int8)
     for label in ("NVFP4.BF16", "fp8_balanced"):
-        reason = exclusions(found)[label]
+        reason = exclusions(ranking)[label]
         assert (reason.code, reason.value("error")) == ("cannot-run", f"no kernel for {label} here")
-    chosen = {one.chosen.label for search in found.searches for one in search.choice.reasons}
+    chosen = {reason.chosen.label for search in ranking.searches for reason in search.choice.reasons}
     assert chosen <= {"INT8.BF16", "BF16"}
-    assert "FP8_E4M3" in [item.subject for item in found.findings if item.code == "not-searched"]
+    assert "FP8_E4M3" in [item.subject for item in ranking.findings if item.code == "not-searched"]
     nothing = recommend_model(
         "gb10", small_llama(), losses=small_losses(), is_runnable=lambda label: "no" * (label != "BF16")
     )
@@ -278,10 +278,12 @@ def test_a_measured_loss_is_the_sum_of_its_layers_and_replaces_the_claim(searche
         assert option.loss.pct == pytest.approx(loss_pct(total))
         assert option.loss.source == "measured"
     # A cache without a loss: the weights alone lose more than the limit, whatever is claimed of the cache.
-    known = MeasuredLosses(
+    measured_losses = MeasuredLosses(
         {key: 9 * value for key, value in losses.values.items()}, "small", "kl", "nats/token", "a text", 4096
     )
-    cached = recommend_model("gb10", small_llama(), losses=known, extra_formats=["NVFP4.BF16.FP8"], strategies=[])
+    cached = recommend_model(
+        "gb10", small_llama(), losses=measured_losses, extra_formats=["NVFP4.BF16.FP8"], strategies=[]
+    )
     assert exclusions(cached)["NVFP4.BF16.FP8_E4M3"].value("limit_pct") == MAX_LOSS_PCT
     fisher = recommend_model("gb10", small_llama(), losses=small_losses("fisher"), formats=["FP8"], strategies=[])
     assert fisher.option("FP8_E4M3").loss.source == "estimated"
@@ -289,12 +291,12 @@ def test_a_measured_loss_is_the_sum_of_its_layers_and_replaces_the_claim(searche
 
 def test_losses_of_parts_that_the_model_does_not_have_are_told_and_not_used():
     plain = small_llama(ffn="plain")  # an up projection alone, no gate
-    found = recommend_model("gb10", plain, losses=small_losses())
-    assert next(item for item in found.findings if item.code == "losses-unused").value("count") == 3
-    assert found.option("INT8.BF16").loss.source == "claimed"
-    lacking = next(item for item in found.option("INT8.BF16").findings if item.code == "losses-incomplete")
+    ranking = recommend_model("gb10", plain, losses=small_losses())
+    assert next(item for item in ranking.findings if item.code == "losses-unused").value("count") == 3
+    assert ranking.option("INT8.BF16").loss.source == "claimed"
+    lacking = next(item for item in ranking.option("INT8.BF16").findings if item.code == "losses-incomplete")
     assert lacking.value("part") == "layers.0.up_proj in INT8.BF16"
-    assert {reason.group.rpartition(".")[2] for reason in found.searches[0].choice.reasons} == {
+    assert {reason.group.rpartition(".")[2] for reason in ranking.searches[0].choice.reasons} == {
         "qkv_proj",
         "o_proj",
         "down_proj",
@@ -303,9 +305,9 @@ def test_losses_of_parts_that_the_model_does_not_have_are_told_and_not_used():
 
 def test_16_bit_activations_of_a_table_are_those_of_the_baseline():
     chip = create_custom_asic("fp16_only", 500.0, {"FP16": 100.0, "INT8": 200.0})
-    found = recommend_model(chip, small_llama(wide_format="BF16"), losses=small_losses())
+    ranking = recommend_model(chip, small_llama(wide_format="BF16"), losses=small_losses())
     total = math.fsum(value for (_, name), value in small_losses().values.items() if name == "INT8.BF16")
-    assert found.option("INT8.FP16").loss.value == pytest.approx(total)
+    assert ranking.option("INT8.FP16").loss.value == pytest.approx(total)
 
 
 def test_the_search_is_faster_than_every_uniform_plan_at_the_same_loss(searched):
@@ -314,22 +316,22 @@ def test_the_search_is_faster_than_every_uniform_plan_at_the_same_loss(searched)
     assert fastest.loss.pct <= 1.0
     uniform = [option for option in searched.options if option.kind == "uniform" and option.loss.source == "measured"]
     assert len(uniform) >= 2
-    assert all(fastest.estimate.time_s < one.estimate.time_s for one in uniform)
+    assert all(fastest.estimate.time_s < option.estimate.time_s for option in uniform)
     (search,) = searched.searches
     assert search.choice.plan.time_s == pytest.approx(fastest.estimate.time_s)
     assert search.choice.plan.loss_value == pytest.approx(fastest.loss.value)
     assert search.choice.plan.memory_bytes == pytest.approx(fastest.memory.total_bytes)
     assert len(search.choice.reasons) == LAYERS * len(PARTS)
     assert searched.front
-    assert [one.loss_value for one in searched.front] == sorted(one.loss_value for one in searched.front)
+    assert [point.loss_value for point in searched.front] == sorted(point.loss_value for point in searched.front)
 
 
 def test_with_a_latency_the_least_loss_within_it_is_searched_too(searched):
     limit_s = 0.8 * searched.baseline.estimate.time_s
-    found = recommend_model("gb10", small_llama(), losses=small_losses(), max_latency_s=limit_s)
-    least = found.option("pareto-least-loss")
+    ranking = recommend_model("gb10", small_llama(), losses=small_losses(), max_latency_s=limit_s)
+    least = ranking.option("pareto-least-loss")
     assert least.estimate.time_s <= limit_s
-    for option in found.options:
+    for option in ranking.options:
         if option.loss.pct is not None:
             assert least.loss.pct <= option.loss.pct
     hopeless = recommend_model("gb10", small_llama(), losses=small_losses(), max_latency_s=1e-6)
@@ -344,41 +346,43 @@ def test_a_search_that_meets_the_latency_only_as_a_whole_is_searched_again(searc
         return Estimate(1.3 * step.time_s, provenance="stretched")
 
     limit_s = 0.8 * 1.3 * searched.baseline.estimate.time_s
-    found = recommend_model("gb10", small_llama(), losses=small_losses(), max_latency_s=limit_s, estimate=slower)
-    search = next(one for one in found.searches if one.label == "pareto-least-loss")
+    ranking = recommend_model("gb10", small_llama(), losses=small_losses(), max_latency_s=limit_s, estimate=slower)
+    search = next(candidate for candidate in ranking.searches if candidate.label == "pareto-least-loss")
     assert search.passes_count > 1
-    assert found.option("pareto-least-loss").estimate.time_s <= limit_s
+    assert ranking.option("pareto-least-loss").estimate.time_s <= limit_s
 
 
 def test_caches_are_searched_where_they_have_losses():
-    found = recommend_model("b10", small_llama(), context=32768, losses=small_losses(FP8_E4M3=1e-6))
-    (search,) = found.searches
+    ranking = recommend_model("b10", small_llama(), context=32768, losses=small_losses(FP8_E4M3=1e-6))
+    (search,) = ranking.searches
     assert search.choice.choices["layers.0.kv"] == "FP8_E4M3"
-    assert dict(found.option("pareto-fastest").formats)["cache"] == "FP8_E4M3 in 1 of 3 layers"
+    assert dict(ranking.option("pareto-fastest").formats)["cache"] == "FP8_E4M3 in 1 of 3 layers"
 
 
 def test_scores_without_data_choose_but_promise_no_percent():
-    found = recommend_model("gb10", small_llama(), losses=small_losses("prior"), max_latency_s=1.0)
-    assert [search.label for search in found.searches] == ["pareto-least-loss"]
-    assert "losses-without-percent" in codes(found)
-    assert found.option("INT8.BF16").loss.pct == 0.2  # the claim's, not the score's
-    assert has_code(found.option("INT8.BF16").findings, "loss-score")
+    ranking = recommend_model("gb10", small_llama(), losses=small_losses("prior"), max_latency_s=1.0)
+    assert [search.label for search in ranking.searches] == ["pareto-least-loss"]
+    assert "losses-without-percent" in codes(ranking)
+    assert ranking.option("INT8.BF16").loss.pct == 0.2  # the claim's, not the score's
+    assert has_code(ranking.option("INT8.BF16").findings, "loss-score")
     # 16 bit meets the latency and scores nothing: the search finds that and is the baseline by another name.
-    assert "pareto-least-loss" in found.option("BF16").aliases
+    assert "pareto-least-loss" in ranking.option("BF16").aliases
 
 
 def test_a_mix_of_passes_is_the_mean_by_share_and_the_memory_of_the_largest():
     shape = small_llama()
     passes = [{"batch": 8, "context": 8192}, {"phase": "prefill", "context": 2048}]
-    shares = [traffic_share(**one, share=share) for one, share in zip(passes, (3.0, 1.0), strict=True)]
+    shares = [traffic_share(**step, share=share) for step, share in zip(passes, (3.0, 1.0), strict=True)]
     mixed = recommend_model("gb10", shape, traffic=shares)
-    alone = [recommend_model("gb10", shape, **one) for one in passes]
+    alone = [recommend_model("gb10", shape, **step) for step in passes]
     for label in ("BF16", "FP8_E4M3"):
-        one, parts = mixed.option(label), [each.option(label) for each in alone]
-        assert one.estimate.time_s == pytest.approx(0.75 * parts[0].estimate.time_s + 0.25 * parts[1].estimate.time_s)
-        assert one.estimate.low_s == pytest.approx(0.75 * parts[0].estimate.low_s + 0.25 * parts[1].estimate.low_s)
-        assert one.memory.total_bytes == max(each.memory.total_bytes for each in parts)
-        assert one.tokens_per_s == pytest.approx((0.75 * 8 + 0.25 * 2048) / one.estimate.time_s)
+        option, parts = mixed.option(label), [each.option(label) for each in alone]
+        assert option.estimate.time_s == pytest.approx(
+            0.75 * parts[0].estimate.time_s + 0.25 * parts[1].estimate.time_s
+        )
+        assert option.estimate.low_s == pytest.approx(0.75 * parts[0].estimate.low_s + 0.25 * parts[1].estimate.low_s)
+        assert option.memory.total_bytes == max(each.memory.total_bytes for each in parts)
+        assert option.tokens_per_s == pytest.approx((0.75 * 8 + 0.25 * 2048) / option.estimate.time_s)
     with pytest.raises(InvalidValueError, match="leave those three out"):
         recommend_model("gb10", shape, batch=2, traffic=shares)
 
@@ -386,17 +390,17 @@ def test_a_mix_of_passes_is_the_mean_by_share_and_the_memory_of_the_largest():
 def test_own_strategies_take_part_and_one_that_cannot_run_is_told():
     mine = MixedPrecisionConfig("mine", operator_precisions={"ffn_up": "INT4", "ffn_gate": "INT4", "ffn_down": "INT4"})
     deep = get_strategy("layerwise_gradient", num_layers=16)
-    found = recommend_model("gb10", small_llama(), strategies=[mine, deep], max_loss_pct=16.0)
-    option = found.option("mine")
+    ranking = recommend_model("gb10", small_llama(), strategies=[mine, deep], max_loss_pct=16.0)
+    option = ranking.option("mine")
     assert (option.formats, option.loss.pct, option.loss.method) == ((("ffn", "INT4.BF16"),), 6.5, "INT4.BF16")
-    assert "is made for 16 layers" in exclusions(found)["layerwise_gradient"].value("error")
+    assert "is made for 16 layers" in exclusions(ranking)["layerwise_gradient"].value("error")
 
 
 def test_a_placeholder_chip_and_losses_of_another_model_are_told():
     other = dataclasses.replace(small_losses(), model="larger")
-    found = recommend_model("b10", small_llama(), losses=other)
-    assert {"placeholder-chip", "losses-of-other-model"} <= set(codes(found))
-    assert next(item for item in found.findings if item.code == "losses-used").value("confidence") == "high"
+    ranking = recommend_model("b10", small_llama(), losses=other)
+    assert {"placeholder-chip", "losses-of-other-model"} <= set(codes(ranking))
+    assert next(item for item in ranking.findings if item.code == "losses-used").value("confidence") == "high"
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ LLAMA = get_model("llama-3-8b")
 KEPT = ("lm_head=BF16", "embedding=BF16")
 
 
-def said(text: str, *exceptions: str, model: str = "llama-3-8b", kv: str | None = None) -> str:
+def described(text: str, *exceptions: str, model: str = "llama-3-8b", kv: str | None = None) -> str:
     shape = get_model(model)
     return formats_text(formats_by_part(plan_formats(plan_from_text(text, shape, kv=kv, exceptions=exceptions), shape)))
 
@@ -31,16 +31,16 @@ def said(text: str, *exceptions: str, model: str = "llama-3-8b", kv: str | None 
     ],
 )
 def test_a_plan_in_a_line(plan, text):
-    assert said(*plan) == text
+    assert described(*plan) == text
 
 
 def test_parts_of_a_mixture():
-    kept = (*KEPT, "router=BF16")
-    assert said("BF16", "experts=MXFP4.BF16", model="gpt-oss-20b") == "experts MXFP4.BF16"
-    assert said("FP8", *kept, model="gpt-oss-20b", kv="FP8") == "FP8_E4M3; cache FP8_E4M3"
+    wide_parts = (*KEPT, "router=BF16")
+    assert described("BF16", "experts=MXFP4.BF16", model="gpt-oss-20b") == "experts MXFP4.BF16"
+    assert described("FP8", *wide_parts, model="gpt-oss-20b", kv="FP8") == "FP8_E4M3; cache FP8_E4M3"
     # DeepSeek's first layer is dense, the others have routed and shared experts.
-    assert said("FP8", *kept, model="deepseek-v2-lite") == "FP8_E4M3"
-    assert said("FP8", *kept, "attention=BF16", model="deepseek-v2-lite") == "mlp FP8_E4M3"
+    assert described("FP8", *wide_parts, model="deepseek-v2-lite") == "FP8_E4M3"
+    assert described("FP8", *wide_parts, "attention=BF16", model="deepseek-v2-lite") == "mlp FP8_E4M3"
 
 
 def test_the_same_plan_written_in_two_ways_is_equal():
@@ -60,9 +60,9 @@ def test_a_tied_embedding_is_not_told_apart_from_the_head():
 
 def test_another_16_bit_format_replaces_the_plans_own_everywhere():
     plan = plan_from_text("INT4.FP16", LLAMA, exceptions=["o_proj@0-3=FP16", "lm_head=FP8", "kv@1=INT8"])
-    found = rewidened(plan, "BF16")
-    assert (found.base.label, found.kv, found.wide) == ("INT4.BF16", "BF16", "BF16")
-    assert found.of("o_proj", 2).label == "BF16"
-    assert (found.of("lm_head").label, found.kv_of(1)) == ("FP8_E4M3", "INT8")
-    assert rewidened(found, "BF16") is found
-    assert rewidened(found, "FP16").base == plan.base
+    widened = rewidened(plan, "BF16")
+    assert (widened.base.label, widened.kv, widened.wide) == ("INT4.BF16", "BF16", "BF16")
+    assert widened.of("o_proj", 2).label == "BF16"
+    assert (widened.of("lm_head").label, widened.kv_of(1)) == ("FP8_E4M3", "INT8")
+    assert rewidened(widened, "BF16") is widened
+    assert rewidened(widened, "FP16").base == plan.base

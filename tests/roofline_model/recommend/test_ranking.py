@@ -50,11 +50,11 @@ MAYBE = st.none() | st.sampled_from([0.0, 1.0, 6.5])
 @given(st.lists(st.tuples(st.floats(1e-6, 1e3), st.floats(1, 2), MAYBE, st.integers(1, 4)), max_size=10))
 def test_who_is_faster_surer_smaller_and_loses_no_more_or_nothing_and_as_fast_is_never_below(drawn):
     items = [(time_s, time_s * width, loss, memory) for time_s, width, loss, memory in drawn]
-    found = predictions(*items)
-    assert sorted(map(str, found)) == sorted(map(str, items))
+    made = predictions(*items)
+    assert sorted(map(str, made)) == sorted(map(str, items))
     loss = {None: float("inf")}
-    for at, below in enumerate(found):
-        for above in found[:at]:
+    for at, below in enumerate(made):
+        for above in made[:at]:
             is_better = below[0] < above[0] and below[1] < above[1] and below[3] < above[3]
             assert not (is_better and loss.get(below[2], below[2]) <= loss.get(above[2], above[2]))
             assert not (below[2] == 0 and below[0] <= above[0] and above[2] != 0)

@@ -27,8 +27,8 @@ def _loss(option: Option) -> float:
     return float("inf") if option.loss.pct is None else option.loss.pct
 
 
-def by_key(found: Ranking) -> dict[str, Option]:
-    return {option.key: option for option in found.options}
+def by_key(ranking: Ranking) -> dict[str, Option]:
+    return {option.key: option for option in ranking.options}
 
 
 def reason(option: Option, code: str) -> dict[str, object]:
@@ -42,15 +42,15 @@ def expected(chip: str, *shape: int, **options) -> Ranking:
 
 def test_the_ranking_agrees_with_the_expected_predictions():
     # The ideals promise 3.8x for INT4 weights; the kernels of this chip make FP8 on both sides the fastest.
-    found, chip = expected("h100", *DECODE), get_hardware("h100")
+    ranking, chip = expected("h100", *DECODE), get_hardware("h100")
     assert recommend_quantization(chip, *DECODE).precision == "INT4"
-    assert found.precision == "FP8_E4M3"
+    assert ranking.precision == "FP8_E4M3"
     fp8, fp16 = (predict_expected(gemm(*DECODE, a=name, c="FP16"), chip) for name in ("FP8", "FP16"))
-    assert found.choice.estimate == Estimate(fp8.time_s, fp8.low_s, fp8.high_s, "expected", "fitted")
-    assert found.speedup == fp16.time_s / fp8.time_s
-    int4 = by_key(found)["INT4"]
+    assert ranking.choice.estimate == Estimate(fp8.time_s, fp8.low_s, fp8.high_s, "expected", "fitted")
+    assert ranking.speedup == fp16.time_s / fp8.time_s
+    int4 = by_key(ranking)["INT4"]
     assert int4.ideal_speedup_ratio == pytest.approx(3.87, abs=0.01)
-    assert int4.speedup_ratio < 1.5 < found.speedup < found.choice.ideal_speedup_ratio
+    assert int4.speedup_ratio < 1.5 < ranking.speedup < ranking.choice.ideal_speedup_ratio
 
 
 def test_without_better_times_the_ideals_are_all_there_is():
@@ -73,25 +73,25 @@ def test_staying_is_said_with_the_times_it_rests_on():
 @pytest.mark.parametrize("shape", [DECODE, PREFILL, (8192, 4096, 4096)])
 @pytest.mark.parametrize("chip", ["b10", "mi300x"])
 def test_a_chip_without_expected_times_keeps_its_ideal_ranking(chip: str, shape: tuple[int, int, int]):
-    asked, alone = expected(chip, *shape), recommend_quantization(chip, *shape)
-    assert asked.options == alone.options
+    requested, alone = expected(chip, *shape), recommend_quantization(chip, *shape)
+    assert requested.options == alone.options
     # An invented chip is not to be calibrated; of a real one a finding says why, as `predict` does.
-    assert len(asked.findings) == len(alone.findings) + (chip != "b10")
+    assert len(requested.findings) == len(alone.findings) + (chip != "b10")
 
 
 @given(st.sampled_from(MODELLED), st.integers(1, 8192), st.integers(16, 8192), st.integers(16, 8192))
 def test_laws_of_the_ranking_by_expected_times(chip: str, m: int, n: int, k: int):
-    found = expected(chip, m, n, k)
-    assert found.findings == ()
-    for option in found.options:
+    ranking = expected(chip, m, n, k)
+    assert ranking.findings == ()
+    for option in ranking.options:
         time = option.estimate
         assert time.source == "expected"
         assert time.low_s <= time.time_s <= time.high_s
-        assert option.speedup_ratio == pytest.approx(found.baseline.estimate.time_s / time.time_s)
-        ideals = found.baseline.times.ideal.time_s, option.times.ideal.time_s
+        assert option.speedup_ratio == pytest.approx(ranking.baseline.estimate.time_s / time.time_s)
+        ideals = ranking.baseline.times.ideal.time_s, option.times.ideal.time_s
         assert option.ideal_speedup_ratio == pytest.approx(ideals[0] / ideals[1])
-    runnable = [option for option in found.options if not has_code(option.findings, "kernel-gap")]
-    assert list(found.options[: len(runnable)]) == runnable
+    runnable = [option for option in ranking.options if not has_code(option.findings, "kernel-gap")]
+    assert list(ranking.options[: len(runnable)]) == runnable
     for at, below in enumerate(runnable):
         for above in runnable[:at]:
             # What is surer and faster by more than 5 % stands before; of level ones that which loses more does not.
@@ -167,12 +167,12 @@ def test_bare_ceilings_of_a_calibrated_machine_are_no_expected_times():
 
 
 def test_the_surer_one_comes_first_and_the_faster_one_is_named():
-    found = expected("b200", 4096, 14336, 4096, max_loss_pct=20)
-    nvfp4, mxfp4 = (by_key(found)[key].estimate for key in ("NVFP4", "MXFP4"))
+    ranking = expected("b200", 4096, 14336, 4096, max_loss_pct=20)
+    nvfp4, mxfp4 = (by_key(ranking)[key].estimate for key in ("NVFP4", "MXFP4"))
     assert mxfp4.time_s < nvfp4.time_s < 1.05 * mxfp4.time_s
     assert nvfp4.high_s < mxfp4.high_s / 1.05
-    assert found.choice.key == "NVFP4"
-    assert reason(found.choice, "faster-less-certain") == {
+    assert ranking.choice.key == "NVFP4"
+    assert reason(ranking.choice, "faster-less-certain") == {
         "time_s": mxfp4.time_s,
         "high_s": mxfp4.high_s,
         "choice_high_s": nvfp4.high_s,
@@ -180,31 +180,31 @@ def test_the_surer_one_comes_first_and_the_faster_one_is_named():
 
 
 def test_the_choice_keeps_the_limit_of_loss_and_a_faster_format_keeps_its_place():
-    found = expected("gb10", *DECODE)
-    assert found.precision == "FP8_E4M3"
-    assert [option.key for option in found.options][:2] == ["NVFP4", "INT4"]
-    assert [(each.role, each.option.key) for each in found.alternatives] == [("riskier", "NVFP4"), ("safest", "FP16")]
+    ranking = expected("gb10", *DECODE)
+    assert ranking.precision == "FP8_E4M3"
+    assert [option.key for option in ranking.options][:2] == ["NVFP4", "INT4"]
+    assert [(each.role, each.option.key) for each in ranking.alternatives] == [("riskier", "NVFP4"), ("safest", "FP16")]
     allowed = expected("gb10", *DECODE, max_loss_pct=20)
     assert [(each.role, each.option.key) for each in allowed.alternatives] == [
         ("lower-loss", "FP8_E4M3"),
         ("safest", "FP16"),
     ]
-    assert [option.key for option in allowed.options] == [option.key for option in found.options]
+    assert [option.key for option in allowed.options] == [option.key for option in ranking.options]
 
 
 def test_a_launch_is_no_reason_to_quantise():
-    found = expected("h100", 1, 64, 64)
-    assert found.precision == "FP16"
-    assert reason(found.choice, "no-other-faster")["speedup_ratio"] == pytest.approx(1.02, abs=0.005)
-    for option in found.options:
+    ranking = expected("h100", 1, 64, 64)
+    assert ranking.precision == "FP16"
+    assert reason(ranking.choice, "no-other-faster")["speedup_ratio"] == pytest.approx(1.02, abs=0.005)
+    for option in ranking.options:
         assert has_code(option.findings, "launch-bound")
 
 
 def test_the_answer_for_a_shape_is_that_for_a_model_and_unknown_losses_are_last_of_level_ones():
-    found = expected("gb10", *DECODE, max_loss_pct=20)
-    assert found.precision == "NVFP4"
-    assert reason(found.choice, "faster-less-certain")["time_s"] == by_key(found)["INT4"].estimate.time_s
-    places = [option.key for option in found.options]
+    ranking = expected("gb10", *DECODE, max_loss_pct=20)
+    assert ranking.precision == "NVFP4"
+    assert reason(ranking.choice, "faster-less-certain")["time_s"] == by_key(ranking)["INT4"].estimate.time_s
+    places = [option.key for option in ranking.options]
     assert places.index("INT8") < places.index("MXFP8_E4M3")
 
 
@@ -216,8 +216,8 @@ def test_a_product_that_no_serving_engine_has_keeps_its_place_and_says_so():
 
 
 def test_a_slowdown_is_called_one_and_says_why_it_is_taken():
-    found = expected("h100", 512, 4096, 4096, memory_limit_gb=6, model_parameters=8e9, max_loss_pct=10)
-    assert found.choice.speedup_ratio < 0.9
-    assert found.headline.code == "take-slower"
-    assert has_code(found.choice.findings, "slower-than-baseline")
-    assert has_code(found.choice.findings, "baseline-misses-limits")
+    ranking = expected("h100", 512, 4096, 4096, memory_limit_gb=6, model_parameters=8e9, max_loss_pct=10)
+    assert ranking.choice.speedup_ratio < 0.9
+    assert ranking.headline.code == "take-slower"
+    assert has_code(ranking.choice.findings, "slower-than-baseline")
+    assert has_code(ranking.choice.findings, "baseline-misses-limits")

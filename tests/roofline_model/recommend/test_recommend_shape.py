@@ -22,8 +22,8 @@ from roofline_model.recommend.shape import recommend_quantization
 DECODE, PREFILL = (1, 4096, 4096), (2048, 4096, 4096)
 
 
-def by_key(found: Ranking) -> dict[str, Option]:
-    return {option.key: option for option in found.options}
+def by_key(ranking: Ranking) -> dict[str, Option]:
+    return {option.key: option for option in ranking.options}
 
 
 def operands(option: Option) -> tuple[str, str]:
@@ -31,8 +31,8 @@ def operands(option: Option) -> tuple[str, str]:
     return formats["b"], formats["a"]
 
 
-def codes(found: Ranking) -> list[str]:
-    return [item.code for item in found.findings]
+def codes(ranking: Ranking) -> list[str]:
+    return [item.code for item in ranking.findings]
 
 
 def reasons(option: Option) -> list[str]:
@@ -69,8 +69,8 @@ def test_real_chips(chip: str, shape: tuple[int, int, int], answer: str, path: s
 
 
 def test_native_formats_take_both_operands_and_others_only_the_weight() -> None:
-    found = by_key(recommend_quantization("h200", *PREFILL))
-    assert {key: (*operands(c), c.method, c.path) for key, c in found.items()} == {
+    options = by_key(recommend_quantization("h200", *PREFILL))
+    assert {key: (*operands(c), c.method, c.path) for key, c in options.items()} == {
         "FP16": ("FP16", "FP16", "none", "native"),
         "FP8_E4M3": ("FP8_E4M3", "FP8_E4M3", "native_fp8", "native"),
         "INT8": ("INT8", "INT8", "PTQ", "native"),
@@ -82,19 +82,19 @@ def test_native_formats_take_both_operands_and_others_only_the_weight() -> None:
 
 
 def test_weight_only_int4_is_counted_with_the_scales_that_its_kernels_read() -> None:
-    found = by_key(recommend_quantization("gb10", *DECODE))
+    options = by_key(recommend_quantization("gb10", *DECODE))
     wide_bytes = 4096 * 4096 * 2 + 2 * 4096 * 2
     int4_bytes = 4096 * 4096 / 2 + 4096 * 4096 / 128 * 16 / 8 + 2 * 4096 * 2
-    assert found["INT4"].estimate.time_s == pytest.approx(int4_bytes / 273.06e9, rel=1e-4)
-    assert found["INT4"].speedup_ratio == pytest.approx(wide_bytes / int4_bytes)
-    assert found["INT4"].speedup_ratio == pytest.approx(3.873, abs=0.0005)
-    assert found["MXFP4"].speedup_ratio == pytest.approx(3.76, abs=0.005)
-    assert found["INT4"].memory.saved_ratio == 1 - 4.125 / 16
+    assert options["INT4"].estimate.time_s == pytest.approx(int4_bytes / 273.06e9, rel=1e-4)
+    assert options["INT4"].speedup_ratio == pytest.approx(wide_bytes / int4_bytes)
+    assert options["INT4"].speedup_ratio == pytest.approx(3.873, abs=0.0005)
+    assert options["MXFP4"].speedup_ratio == pytest.approx(3.76, abs=0.005)
+    assert options["INT4"].memory.saved_ratio == 1 - 4.125 / 16
     whole = recommend_quantization("gb10", *DECODE, model_parameters=8e9)
     assert by_key(whole)["INT4"].memory.total_bytes == 8e9 * 4.125 / 8
     # A width the caller states is kept, and a native W4A4 stays as the documents count it.
-    own = by_key(recommend_quantization("gb10", *DECODE, formats=[get_format("INT4").grouped(32)]))["INT4"]  # type: ignore[list-item]
-    assert own.memory.saved_ratio == 1 - 4.5 / 16
+    grouped = by_key(recommend_quantization("gb10", *DECODE, formats=[get_format("INT4").grouped(32)]))["INT4"]  # type: ignore[list-item]
+    assert grouped.memory.saved_ratio == 1 - 4.5 / 16
     native = by_key(recommend_quantization("b10", *DECODE))["INT4"]
     assert native.memory.saved_ratio == 0.75
     assert "awq-both" in reasons(native)  # the documents' word, which does not fit W4A4
@@ -104,8 +104,8 @@ def test_an_int4_unit_is_used_only_where_somebody_says_that_a_kernel_does() -> N
     # A100 and Ada have INT4 MMA, but no library multiplies INT4 by INT4, and AWQ keeps 16-bit activations.
     assert by_key(recommend_quantization("a100", *PREFILL))["INT4"].formats[0] == ("a", "FP16")
     assert by_key(recommend_quantization("b10", *PREFILL))["INT4"].formats[0] == ("a", "INT4")
-    own = create_custom_asic("mine", 1000, {"FP16": 100.0, "INT4": 400.0})
-    assert str(recommend_quantization(own, *PREFILL)) == "INT4 (AWQ) 4.0x speedup"
+    chip = create_custom_asic("mine", 1000, {"FP16": 100.0, "INT4": 400.0})
+    assert str(recommend_quantization(chip, *PREFILL)) == "INT4 (AWQ) 4.0x speedup"
 
 
 def test_a_native_unit_slower_than_16_bit_is_not_used() -> None:
@@ -225,15 +225,15 @@ def test_a_format_filter_keeps_the_order_of_merit_and_explains_what_it_drops() -
 def test_an_undeclared_format_is_weighed_only_when_asked_for() -> None:
     chip = create_custom_asic("x", 500, {"FP16": 50.0, "INT8": 100.0})
     assert "INT4" not in by_key(recommend_quantization(chip, *DECODE))
-    asked = by_key(recommend_quantization(chip, *DECODE, formats=["INT4"]))["INT4"]
-    assert (asked.path, operands(asked)[1]) == ("dequantize", "FP16")
+    requested = by_key(recommend_quantization(chip, *DECODE, formats=["INT4"]))["INT4"]
+    assert (requested.path, operands(requested)[1]) == ("dequantize", "FP16")
     bf16_first = recommend_quantization(chip, *DECODE, formats=["BF16", "INT8"])
     assert bf16_first.baseline.key == "FP16"
     assert bf16_first.excluded[0].key == "BF16"
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ({"phase": "training"}, "phase must be decode or prefill"),
         ({"phase": ""}, "phase must be decode or prefill"),
@@ -248,8 +248,8 @@ def test_an_undeclared_format_is_weighed_only_when_asked_for() -> None:
         ({"K": "64"}, "K must be a whole number"),
     ],
 )
-def test_bad_arguments_are_named(arguments: dict[str, object], said: str) -> None:
-    with pytest.raises(InvalidValueError, match=said):
+def test_bad_arguments_are_named(arguments: dict[str, object], message: str) -> None:
+    with pytest.raises(InvalidValueError, match=message):
         recommend_quantization(**{"hardware": "gb10", "M": 8, "N": 64, "K": 64, **arguments})  # type: ignore[arg-type]
 
 
@@ -318,26 +318,26 @@ def test_saved_memory_is_that_of_the_weights() -> None:
 
 
 def measured(**times_s: float):  # type: ignore[no-untyped-def]
-    asked: list[Case] = []
+    cases: list[Case] = []
 
     def times(case: Case) -> Estimate | None:
-        asked.append(case)
-        found = times_s.get(dict(case.formats)["b"])
-        return None if found is None else Estimate(found, source="measured")
+        cases.append(case)
+        time_s = times_s.get(dict(case.formats)["b"])
+        return None if time_s is None else Estimate(time_s, source="measured")
 
-    return times, asked
+    return times, cases
 
 
 def test_the_times_seam_is_asked_for_every_case_with_any_kernel() -> None:
-    times, asked = measured()
+    times, cases = measured()
     recommend_quantization("h200", *DECODE, formats=["INT8", "INT4"], times=times)
-    assert [case.id for case in asked] == [
+    assert [case.id for case in cases] == [
         "1x4096x4096-w16a16-FP16.FP16-_-cold",
         "1x4096x4096-w8a8-INT8.INT8-_-cold",
         "1x4096x4096-w4a16-INT4.FP16-_-cold",
     ]
-    assert {case.kernel for case in asked} == {"*"}
-    assert all(dict(case.formats)["c"] == "FP16" for case in asked)
+    assert {case.kernel for case in cases} == {"*"}
+    assert all(dict(case.formats)["c"] == "FP16" for case in cases)
 
 
 def test_measured_times_replace_the_ideal_ones_and_can_turn_the_answer() -> None:

@@ -33,14 +33,14 @@ def cpu() -> Device:
     return replace(create_custom_asic("cpu", 20.0, {"BF16": 0.4, "FP16": 0.4, "INT8": 0.2}), kind="cpu")
 
 
-def exclusions(found):
-    return {one.key: one.finding for one in found.excluded}
+def exclusions(ranking):
+    return {exclusion.key: exclusion.finding for exclusion in ranking.excluded}
 
 
 def test_a_slow_unit_excludes_nothing_and_counts_in_the_time(cpu):
     decode, prefill = (recommend_model(cpu, SHAPE, phase=phase) for phase in ("decode", "prefill"))
-    for found in (decode, prefill):
-        assert "INT8.INT8" not in exclusions(found)
+    for ranking in (decode, prefill):
+        assert "INT8.INT8" not in exclusions(ranking)
     # Decode waits for memory: fewer bytes are less time, whatever the unit's rate. Prefill waits for the unit.
     assert decode.option("INT8.INT8").speedup_ratio > 1.4
     assert decode.option("INT8.INT8").bound == "memory"
@@ -49,11 +49,11 @@ def test_a_slow_unit_excludes_nothing_and_counts_in_the_time(cpu):
 
 
 def test_a_strategy_and_a_uniform_plan_are_excluded_for_the_same_missing_unit(cpu):
-    found = exclusions(recommend_model(cpu, SHAPE))
-    assert found["fp8_balanced"] == found["FP8_E4M3"]
+    excluded = exclusions(recommend_model(cpu, SHAPE))
+    assert excluded["fp8_balanced"] == excluded["FP8_E4M3"]
     # The way out is named only where a kernel is known to run it.
-    assert (found["FP8_E4M3"].code, found["FP8_E4M3"].value("unit")) == ("no-unit", "FP8_E4M3")
+    assert (excluded["FP8_E4M3"].code, excluded["FP8_E4M3"].value("unit")) == ("no-unit", "FP8_E4M3")
     a100 = exclusions(recommend_model("a100", "llama-3.1-8b"))["FP8_E4M3"]
     assert (a100.code, a100.value("instead")) == ("no-unit-weight-only", "FP8_E4M3.BF16")
-    asked = recommend_model(cpu, SHAPE, strategies=[get_strategy("fp8_balanced")], formats=["FP8_E4M3.FP8_E4M3"])
-    assert {"fp8_balanced", "FP8_E4M3"} <= {option.key for option in asked.options}
+    ranking = recommend_model(cpu, SHAPE, strategies=[get_strategy("fp8_balanced")], formats=["FP8_E4M3.FP8_E4M3"])
+    assert {"fp8_balanced", "FP8_E4M3"} <= {option.key for option in ranking.options}

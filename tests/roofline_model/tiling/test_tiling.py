@@ -100,21 +100,21 @@ def test_laws_of_any_tiling(chip, M, N, K):
 
 def test_occupancy_by_hand_on_a100():
     # 128 x 128 x 64 in 16 bit: 3 stages of 32 KiB = 96 KiB and 1 KiB reserved of 164 KiB: one block.
-    found = occupancy(get_hardware("a100"), "sm80", 128, 128, a_bytes=2, b_bytes=2, output_bytes=2)
-    assert (found.stage_count, found.shared_bytes, found.tile_k) == (3, 96 * 1024, 64)
-    assert (found.block_count, found.limiter) == (1, "shared memory")
-    assert found.warp_ratio == 4 / 64
+    blocks = occupancy(get_hardware("a100"), "sm80", 128, 128, a_bytes=2, b_bytes=2, output_bytes=2)
+    assert (blocks.stage_count, blocks.shared_bytes, blocks.tile_k) == (3, 96 * 1024, 64)
+    assert (blocks.block_count, blocks.limiter) == (1, "shared memory")
+    assert blocks.warp_ratio == 4 / 64
     # Accumulators 128·128/128 threads = 128, fragments (64 + 64) / 2 = 64, addresses 40.
-    assert found.registers_per_thread_count == 232
+    assert blocks.registers_per_thread_count == 232
     small = occupancy(get_hardware("a100"), "sm80", 64, 64, a_bytes=2, b_bytes=2, output_bytes=2)
     assert small.block_count == 3
     assert small.shared_bytes == 3 * 64 * (64 + 64) * 2
 
 
 def test_a_small_shared_memory_halves_the_stage_before_it_loses_one():
-    found = occupancy(get_hardware("gb10"), "sm120", 128, 256, a_bytes=2, b_bytes=2, output_bytes=2)
-    assert (found.tile_k, found.stage_count) == (32, 3)
-    assert found.shared_bytes <= 99 * 1024
+    blocks = occupancy(get_hardware("gb10"), "sm120", 128, 256, a_bytes=2, b_bytes=2, output_bytes=2)
+    assert (blocks.tile_k, blocks.stage_count) == (32, 3)
+    assert blocks.shared_bytes <= 99 * 1024
 
 
 @pytest.mark.parametrize("chip", CHIPS)
@@ -122,11 +122,11 @@ def test_a_small_shared_memory_halves_the_stage_before_it_loses_one():
 def test_no_limit_of_the_sm_is_exceeded(chip, tile):
     device = get_hardware(chip)
     family = {"a100": "sm80", "h100": "sm90", "b200": "sm100", "l40s": "sm89"}.get(chip, "sm120")
-    found = occupancy(device, family, *tile, a_bytes=1, b_bytes=1, output_bytes=2)
-    assert found.block_count * found.shared_bytes <= device.chip["shared_memory_per_sm"].value
-    assert found.shared_bytes <= device.chip["shared_memory_per_block"].value
-    assert found.warp_ratio <= 1
-    assert found.registers_per_thread_count <= 255
+    blocks = occupancy(device, family, *tile, a_bytes=1, b_bytes=1, output_bytes=2)
+    assert blocks.block_count * blocks.shared_bytes <= device.chip["shared_memory_per_sm"].value
+    assert blocks.shared_bytes <= device.chip["shared_memory_per_block"].value
+    assert blocks.warp_ratio <= 1
+    assert blocks.registers_per_thread_count <= 255
 
 
 def test_a_chip_without_the_limits_of_its_sm_says_which_is_missing():
@@ -145,10 +145,10 @@ def test_a_chip_without_the_limits_of_its_sm_says_which_is_missing():
 def test_a_stage_holds_whole_scale_blocks(chip, formats, k):
     a, b = formats
     work = gemm(512, 4096, 4096, a=a, b=b)
-    found = gemm_tiling(work, get_hardware(chip)).occupancy
-    assert found.tile_k in (k, k // 2)  # half a line where three stages of a whole one do not fit
+    blocks = gemm_tiling(work, get_hardware(chip)).occupancy
+    assert blocks.tile_k in (k, k // 2)  # half a line where three stages of a whole one do not fit
     for name in dict(work.formats).values():
-        assert all(found.tile_k % (level.block_elems or 1) == 0 for level in get_format(name).scales)
+        assert all(blocks.tile_k % (level.block_elems or 1) == 0 for level in get_format(name).scales)
 
 
 def test_scales_take_shared_memory_and_do_not_shorten_the_stage():
@@ -180,6 +180,6 @@ def test_efficiency_falls_where_a_new_wave_begins():
 
 def test_a_cpu_has_no_tiles_however_well_it_is_calibrated():
     chip = replace(create_custom_asic("test cpu", 50, {"BF16": 0.4}), kind="cpu")
-    with pytest.raises(UnsupportedError, match=r"CPU.*GPU") as told:
+    with pytest.raises(UnsupportedError, match=r"CPU.*GPU") as caught:
         gemm_tiling(gemm(64, 64, 64, a="BF16"), chip)
-    assert "calibrate" not in str(told.value)
+    assert "calibrate" not in str(caught.value)

@@ -43,7 +43,7 @@ def test_attention(batch, kv_heads, group, q_len, before, dim, causal, window, f
     )
     expected = predict(work, "h100-sxm").time_s
     numbers = [np.array([float(size)]) for size in (batch, kv_heads * group, kv_heads, q_len, kv_len, dim)]
-    found = ideal_attention_s(
+    times_s = ideal_attention_s(
         get_hardware("h100-sxm"),
         *numbers,
         causal=np.array([float(causal)]),
@@ -52,4 +52,4 @@ def test_attention(batch, kv_heads, group, q_len, before, dim, causal, window, f
         kv=kv,
         output="BF16",
     )
-    assert found[0] == pytest.approx(expected, rel=1e-12)
+    assert times_s[0] == pytest.approx(expected, rel=1e-12)

@@ -58,10 +58,12 @@ def test_the_ideal_is_the_models_own(tmp_path):
     ],
 )
 def test_a_row_has_the_time_that_predict_model_says(tmp_path, model, phase, batch, formats):
-    found = predict_table(read(tmp_path, f"h100-sxm,model,{phase},{model},2048,,{batch},1,,{formats},{formats},,0.01"))
+    predictions = predict_table(
+        read(tmp_path, f"h100-sxm,model,{phase},{model},2048,,{batch},1,,{formats},{formats},,0.01")
+    )
     prediction = predict_model("h100-sxm", model, phase, batch=batch, context=2048, formats=formats)
-    assert found.expected_s[0] == expected_step(prediction, "h100-sxm").time_s
-    assert found.ideal_s[0] == prediction.time_s
+    assert predictions.expected_s[0] == expected_step(prediction, "h100-sxm").time_s
+    assert predictions.ideal_s[0] == prediction.time_s
 
 
 def test_steps_multiply_and_tokens_of_a_batch_are_one_step(tmp_path):
@@ -72,8 +74,8 @@ def test_steps_multiply_and_tokens_of_a_batch_are_one_step(tmp_path):
         "h100-sxm,model,decode,llama-3.1-8b,4096,16,16,1,,BF16,BF16,,0.01",
         "h100-sxm,model,prefill,llama-3.1-8b,0,512,1,1,,BF16,BF16,,0.01",
     )
-    one, many, batch, prompt = (read_model_row(table, i) for i in range(4))
-    assert (one.steps_count, many.steps_count, batch.steps_count) == (1, 128, 1)
+    single, many, batch, prompt = (read_model_row(table, i) for i in range(4))
+    assert (single.steps_count, many.steps_count, batch.steps_count) == (1, 128, 1)
     assert many.context_count == 4032 + 64
     assert (prompt.new_count, prompt.context_count, prompt.steps_count) == (512, 512, 1)
     expected_s = predict_table(table).expected_s
@@ -115,7 +117,8 @@ def test_devices_that_share_a_pass_wait_for_each_other(tmp_path, monkeypatch):
     row = "h100-sxm,model,decode,llama-3.1-8b,2048,,1,2,,BF16,BF16,,0.01"
     prediction = predict_table(read(tmp_path, row))
     monkeypatch.setattr(
-        "roofline_model.models.llm.ModelPrediction.expected_all_reduce_s", property(lambda one: one.all_reduce_s)
+        "roofline_model.models.llm.ModelPrediction.expected_all_reduce_s",
+        property(lambda pass_prediction: pass_prediction.all_reduce_s),
     )
     without = predict_table(read(tmp_path, row))
     assert prediction.expected_s[0] - without.expected_s[0] == pytest.approx(64 * ALL_REDUCE_LATENCY_S)

@@ -38,8 +38,8 @@ def own_device():
 
 @pytest.fixture(scope="module")
 def client():
-    with TestClient(create_app(None, this_chip=own_device)) as found:
-        yield found
+    with TestClient(create_app(None, this_chip=own_device)) as test_client:
+        yield test_client
 
 
 @pytest.mark.parametrize("name", ["auto", "AUTO", " auto"])
@@ -75,11 +75,11 @@ def test_ceilings_of_a_busy_machine_are_doubted_in_every_answer():
 
 
 def test_the_catalog_names_it(client):
-    found = client.get("/api/hardware").json()
-    assert found["this_machine"]["key"] == "gb10-here"
-    assert found["this_machine_reason"] is None
-    assert found["this_machine"]["baseline_format"] == "FP16"
-    assert found["this_machine"]["model_baseline_formats"] == {"BF16": "BF16", "FP16": "FP16"}
+    catalog = client.get("/api/hardware").json()
+    assert catalog["this_machine"]["key"] == "gb10-here"
+    assert catalog["this_machine_reason"] is None
+    assert catalog["this_machine"]["baseline_format"] == "FP16"
+    assert catalog["this_machine"]["model_baseline_formats"] == {"BF16": "BF16", "FP16": "FP16"}
     for name in ("auto", "gb10-here", "GB10_here"):  # the key that the list gives is one to ask with
         assert client.get(f"/api/hardware/{name}").json()["content_hash"] == own_device().content_hash
         assert client.post(f"/api/analyze?hardware_key={name}", json=SHAPE).json()["hardware"] == "gb10-here"
@@ -88,8 +88,8 @@ def test_the_catalog_names_it(client):
 
 def test_a_sweep_takes_it_along_to_its_worker(client):
     body = {**SHAPE, "formats": ["FP16"], "hardware": ["auto", "gb10", "auto"]}
-    found = client.post("/api/sweep", json=body).json()
-    assert [one["hardware"] for one in found["series"]] == ["gb10-here", "gb10"]
+    answer = client.post("/api/sweep", json=body).json()
+    assert [series["hardware"] for series in answer["series"]] == ["gb10-here", "gb10"]
     assert pickle.loads(pickle.dumps(own_device())) == own_device()
 
 
@@ -111,12 +111,12 @@ def nothing_found():
 )
 def test_without_one_the_reason_is_told(find, words):
     with TestClient(create_app(None, this_chip=find)) as client:
-        asked = client.post("/api/analyze?hardware_key=auto", json=SHAPE)
+        answer = client.post("/api/analyze?hardware_key=auto", json=SHAPE)
         shown = client.get("/api/hardware/auto")
         listed = client.get("/api/hardware").json()
-    assert (asked.status_code, shown.status_code) == (422, 404)
-    assert asked.json()["errors"][0]["field"] == "hardware_key"
-    assert words in asked.json()["detail"]
+    assert (answer.status_code, shown.status_code) == (422, 404)
+    assert answer.json()["errors"][0]["field"] == "hardware_key"
+    assert words in answer.json()["detail"]
     assert words in listed["this_machine_reason"]
     assert listed["this_machine"] is None
 

@@ -30,11 +30,11 @@ def guarded(api_database):
 def test_nothing_is_answered_without_the_token(guarded, given):
     headers = {"Authorization": given.encode()} if given else {}
     for path in ("/api/runs", "/api/hardware", "/api/nvml/status", "/api/openapi.json", "/api/zz"):
-        found = guarded.get(path, headers=headers)
-        assert found.status_code == 401
-        assert found.headers["www-authenticate"] == "Bearer"
-        assert found.headers["content-type"] == "application/problem+json"
-        assert TOKEN not in found.text
+        response = guarded.get(path, headers=headers)
+        assert response.status_code == 401
+        assert response.headers["www-authenticate"] == "Bearer"
+        assert response.headers["content-type"] == "application/problem+json"
+        assert TOKEN not in response.text
     assert guarded.post("/api/analyze", json=SHAPE, headers=headers).status_code == 401
 
 
@@ -66,8 +66,8 @@ def test_health_and_the_page_need_no_token(guarded):
     ],
 )
 def test_a_name_that_was_pointed_here_is_refused(guarded, host):
-    found = guarded.get("/api/health", headers={"Host": host})
-    assert (found.status_code, found.json()["slug"]) == (421, "wrong-host")
+    response = guarded.get("/api/health", headers={"Host": host})
+    assert (response.status_code, response.json()["slug"]) == (421, "wrong-host")
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:1", "127.0.0.1:8000", "[::1]:8000", "[::1]"])
@@ -82,9 +82,9 @@ def test_a_body_beyond_the_limit_is_refused_declared_or_not(guarded):
     chunked = guarded.post(
         "/api/analyze", content=(body[at : at + 100] for at in range(0, len(body), 100)), headers=headers
     )
-    for found in (declared, chunked):
-        assert (found.status_code, found.json()["slug"]) == (413, "too-large")
-        assert "1,000 bytes" in found.json()["detail"]
+    for response in (declared, chunked):
+        assert (response.status_code, response.json()["slug"]) == (413, "too-large")
+        assert "1,000 bytes" in response.json()["detail"]
 
 
 def test_a_token_that_is_none_is_refused():
@@ -105,27 +105,27 @@ def test_every_answer_is_guarded(api_client, path):
 
 
 def test_no_other_site_may_ask_first(api_client):
-    found = api_client.options(
+    response = api_client.options(
         "/api/analyze", headers={"Origin": "https://evil.example", "Access-Control-Request-Method": "POST"}
     )
-    assert found.status_code == 405
-    assert "access-control-allow-origin" not in found.headers
+    assert response.status_code == 405
+    assert "access-control-allow-origin" not in response.headers
 
 
 def test_the_page_and_its_files_come_with_their_types(api_client):
     from reports.api.http.explorer_files import page_files
 
     assert "explorer/index.html" in page_files()
-    for path, one in page_files().items():
+    for path, page_file in page_files().items():
         response = api_client.get(f"/{path}")
-        assert (response.content, response.headers["content-type"]) == (one.content, one.content_type)
+        assert (response.content, response.headers["content-type"]) == (page_file.content, page_file.content_type)
         assert response.headers["content-security-policy"].startswith("default-src 'self'")
 
 
 def test_without_a_gpu_the_status_and_the_stream_say_why(api_database):
     with TestClient(create_app(api_database, telemetry_reason="no driver")) as client:
-        found = client.get("/api/nvml/status").json()
-        assert (found["available"], found["reason"], found["reading"]) == (False, "no driver", None)
+        answer = client.get("/api/nvml/status").json()
+        assert (answer["available"], answer["reason"], answer["reading"]) == (False, "no driver", None)
         lines = client.get("/api/nvml/stream").text.split("\n")
     assert lines[0] == "event: unavailable"
     assert json.loads(lines[1].removeprefix("data: "))["reason"] == "no driver"
@@ -142,8 +142,8 @@ def gpu_client(api_database):
 
 def test_a_gpu_tells_its_power(gpu_client):
     client, _, _ = gpu_client
-    found = client.get("/api/nvml/status").json()
-    assert (found["available"], found["reading"]["power_w"]) == (True, 139.0)
+    answer = client.get("/api/nvml/status").json()
+    assert (answer["available"], answer["reading"]["power_w"]) == (True, 139.0)
     assert client.get("/api/health").json()["has_gpu"] is True
 
 
@@ -160,10 +160,10 @@ def test_the_stream_sends_readings_at_its_pace_and_ends_after_count(gpu_client):
 def test_many_watchers_do_not_ask_the_driver_more_often(gpu_client):
     client, nvml, _ = gpu_client
     client.get("/api/nvml/status")
-    asked = len(nvml.calls)
+    reading_count = len(nvml.calls)
     for _ in range(20):
         client.get("/api/nvml/status")
-    assert len(nvml.calls) - asked <= asked  # one more reading at most, if 0.2 s went by meanwhile
+    assert len(nvml.calls) - reading_count <= reading_count  # one more reading at most, if 0.2 s went by meanwhile
 
 
 @pytest.mark.parametrize(
@@ -208,17 +208,17 @@ def test_a_stream_ends_when_its_client_goes_and_there_are_only_so_many(gpu_clien
 
 async def _status_of(app, scope) -> int:
     """Return the status of a request that is made beside another one."""
-    found = []
+    statuses = []
 
     async def receive():
         return {"type": "http.request", "body": b"", "more_body": False}
 
     async def send(message):
         if message["type"] == "http.response.start":
-            found.append(message["status"])
+            statuses.append(message["status"])
 
     await app(scope, receive, send)
-    return found[0]
+    return statuses[0]
 
 
 def test_limits_are_positive_numbers():
@@ -255,10 +255,12 @@ def test_a_missing_framework_names_the_extra(monkeypatch):
 )
 def test_head_is_get_without_the_content(api_client, path):
     head, get = api_client.head(path), api_client.get(path)
-    kept = [{name: value for name, value in one.headers.items() if name != "server-timing"} for one in (head, get)]
+    headers = [
+        {name: value for name, value in response.headers.items() if name != "server-timing"} for response in (head, get)
+    ]
     if path == "/api/health":  # its uptime has as many digits as it has
-        kept = [{**one, "content-length": ""} for one in kept]
-    assert (head.status_code, kept[0]) == (get.status_code, kept[1])
+        headers = [{**header, "content-length": ""} for header in headers]
+    assert (head.status_code, headers[0]) == (get.status_code, headers[1])
     assert head.content == b""
     assert get.content
 
@@ -277,4 +279,4 @@ def test_head_of_a_stream_ends_and_gives_its_place_back():
         for _ in range(2):
             assert client.head("/api/nvml/stream").headers["content-type"].startswith("text/event-stream")
         assert app.state.service.stream_count == 0
-        assert all("head" not in one for one in client.get("/api/openapi.json").json()["paths"].values())
+        assert all("head" not in methods for methods in client.get("/api/openapi.json").json()["paths"].values())

@@ -16,11 +16,11 @@ JSON = {"Content-Type": "application/json"}
 def problem(response, status):
     assert response.status_code == status, response.text
     assert response.headers["content-type"] == "application/problem+json"
-    found = response.json()
-    assert set(found) == {"type", "title", "status", "detail", "slug", "instance", "errors"}
-    assert found["type"] == f"urn:roofline-bench:error:{found['slug']}"
-    assert found["status"] == status
-    return found
+    body = response.json()
+    assert set(body) == {"type", "title", "status", "detail", "slug", "instance", "errors"}
+    assert body["type"] == f"urn:roofline-bench:error:{body['slug']}"
+    assert body["status"] == status
+    return body
 
 
 @pytest.mark.parametrize(
@@ -57,10 +57,10 @@ def problem(response, status):
     ],
 )
 def test_a_wrong_value_names_its_field(api_client, path, body, field, words):
-    found = problem(api_client.post(path, json=body), 422)
-    assert found["errors"][0]["field"].split(".")[0] == field
-    assert words in found["errors"][0]["message"]
-    assert found["instance"] == path.partition("?")[0]
+    problem_body = problem(api_client.post(path, json=body), 422)
+    assert problem_body["errors"][0]["field"].split(".")[0] == field
+    assert words in problem_body["errors"][0]["message"]
+    assert problem_body["instance"] == path.partition("?")[0]
 
 
 @pytest.mark.parametrize(
@@ -156,21 +156,21 @@ def test_what_is_declared_as_json_in_other_words_is_read(api_client):
 def test_an_unknown_or_repeated_parameter_is_refused_and_the_nearest_is_named(
     api_client, path, body, field, words, nearest
 ):
-    asked = api_client.get(path) if body is None else api_client.post(path, json=body)
-    (wrong,) = problem(asked, 422)["errors"]
+    response = api_client.get(path) if body is None else api_client.post(path, json=body)
+    (wrong,) = problem(response, 422)["errors"]
     assert (wrong["field"], wrong["location"], wrong["nearest"]) == (field, "query", nearest)
     assert words in wrong["message"]
 
 
 def test_every_endpoint_refuses_what_it_does_not_declare(api_client):
     paths = api_client.get("/api/openapi.json").json()["paths"]
-    asked = 0
+    request_count = 0
     for path, operations in paths.items():
         for method in operations:
             answer = api_client.request(method, f"{path}?no_such_parameter=1", json={} if method == "post" else None)
             assert problem(answer, 422)["errors"][0]["field"] == "no_such_parameter", path
-            asked += 1
-    assert asked >= 20
+            request_count += 1
+    assert request_count >= 20
 
 
 @pytest.mark.parametrize(
@@ -192,10 +192,10 @@ def test_every_endpoint_refuses_what_it_does_not_declare(api_client):
     ],
 )
 def test_a_field_of_a_sweep_is_named_once_and_an_element_by_its_place(api_client, sizes, named):
-    found = problem(api_client.post("/api/sweep", json={**SHAPE, **sizes}), 422)
-    assert [one["field"] for one in found["errors"]] == list(named)
-    assert all(words in one["message"] for one, words in zip(found["errors"], named.values(), strict=True))
-    assert "constrained" not in json.dumps(found)
+    problem_body = problem(api_client.post("/api/sweep", json={**SHAPE, **sizes}), 422)
+    assert [error["field"] for error in problem_body["errors"]] == list(named)
+    assert all(words in error["message"] for error, words in zip(problem_body["errors"], named.values(), strict=True))
+    assert "constrained" not in json.dumps(problem_body)
 
 
 @pytest.mark.parametrize("body", [b'{"M":1,"N":%b,"K":1}', b'{"M":1,"N":[1,%b],"K":1}'])
@@ -216,9 +216,9 @@ def test_unknown_paths_and_methods(api_client):
 
 def test_a_text_from_the_request_is_cut_and_cleaned(api_client):
     name = "\x1b[2J‮" + "x" * 30
-    found = problem(api_client.post("/api/analyze", json={**SHAPE, "precision": name}), 422)
-    assert "\x1b" not in found["detail"]
-    assert "‮" not in found["detail"]
+    problem_body = problem(api_client.post("/api/analyze", json={**SHAPE, "precision": name}), 422)
+    assert "\x1b" not in problem_body["detail"]
+    assert "‮" not in problem_body["detail"]
 
 
 def test_a_fault_tells_nothing_of_its_innards(api_database, monkeypatch):
@@ -252,7 +252,7 @@ def test_what_is_refused_has_the_headers_of_every_answer(api_database):
 
         app.state.service.store.reading = broken
         good = client.get("/api/formats").headers
-        found = {
+        problems = {
             404: client.get("/zz"),
             405: client.get("/api/analyze"),
             413: client.post("/api/analyze", content=b"x" * 101, headers=JSON),
@@ -265,7 +265,7 @@ def test_what_is_refused_has_the_headers_of_every_answer(api_database):
         name for name in good if name.startswith(("x-", "cross-", "content-security", "referrer", "server-timing"))
     }
     assert len(guards) >= 6
-    for status, answer in found.items():
+    for status, answer in problems.items():
         assert problem(answer, status)
         assert guards <= set(answer.headers), status
         assert answer.headers["cache-control"] == "no-store"
@@ -282,7 +282,7 @@ def test_no_message_says_where_the_database_is(tmp_path):
     (folder / "damaged.db").write_bytes(b"SQLite format 3\x00" + b"\xff" * 5_000)
     with open_store(folder / "empty.db"):
         pass
-    asked = (
+    paths = (
         "/api/runs/latest",
         "/api/runs/abcd",
         "/api/diff",
@@ -293,7 +293,7 @@ def test_no_message_says_where_the_database_is(tmp_path):
     statuses = set()
     for name in ("damaged.db", "empty.db", "none.db"):
         with TestClient(create_app(folder / name)) as client:
-            for path in asked:
+            for path in paths:
                 answer = client.get(path)
                 statuses.add(answer.status_code)
                 assert "hidden-place" not in answer.text, (name, path, answer.text)

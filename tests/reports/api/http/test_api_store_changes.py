@@ -26,12 +26,12 @@ def path(tmp_path, api_database):
 
 @pytest.fixture
 def client(path):
-    with TestClient(create_app(path)) as found:
-        assert found.get("/api/runs/latest").status_code == 200
-        yield found
+    with TestClient(create_app(path)) as test_client:
+        assert test_client.get("/api/runs/latest").status_code == 200
+        yield test_client
 
 
-def told(client, where="/api/runs"):
+def state_of(client, where="/api/runs"):
     response = client.get(where)
     assert response.headers["content-type"] == "application/problem+json"
     return response.status_code, response.json()["slug"], response.json()["detail"]
@@ -49,7 +49,7 @@ def test_a_file_of_an_older_schema_in_its_place_says_so(client, path, older, whe
     whole = path.read_bytes()
     shutil.copy(older, path.with_name("new.db"))
     path.with_name("new.db").replace(path)
-    status, _, detail = told(client, where)
+    status, _, detail = state_of(client, where)
     assert status == 503
     assert "schema 1" in detail
     assert client.get("/api/health").json()["has_database"] is False
@@ -63,7 +63,7 @@ def test_an_upgrade_in_place_by_newer_software_says_so(client, path):
     connection.commit()
     connection.close()
     for where in ("/api/runs", "/api/runs/latest"):
-        status, _, detail = told(client, where)
+        status, _, detail = state_of(client, where)
         assert status == 503
         assert "schema 999" in detail
     assert client.get("/api/health").json()["has_database"] is False
@@ -72,7 +72,7 @@ def test_an_upgrade_in_place_by_newer_software_says_so(client, path):
 def test_an_emptied_file_is_no_database(client, path):
     path.write_bytes(b"")
     for where in ("/api/runs/latest", "/api/runs"):
-        status, _, detail = told(client, where)
+        status, _, detail = state_of(client, where)
         assert status == 503
         assert "is empty" in detail
 
@@ -80,10 +80,10 @@ def test_an_emptied_file_is_no_database(client, path):
 def test_a_file_that_is_deleted_is_missing_from_the_first_answer_on(client, path):
     path.unlink()
     for where in ("/api/runs", "/api/runs/latest", "/api/runs"):
-        assert told(client, where)[:2] == (404, "no-database")
+        assert state_of(client, where)[:2] == (404, "no-database")
     os.symlink(path, path)
-    assert told(client)[:2] == (503, "store")
-    assert str(path.parent) not in told(client)[2]
+    assert state_of(client)[:2] == (503, "store")
+    assert str(path.parent) not in state_of(client)[2]
 
 
 def test_a_damaged_row_is_no_unknown_run(client, path):
@@ -92,36 +92,36 @@ def test_a_damaged_row_is_no_unknown_run(client, path):
     connection.commit()
     connection.close()
     for where in ("/api/runs/latest", "/api/runs/cases", "/api/runs/latest/report", "/api/diff"):
-        status, slug, detail = told(client, where)
+        status, slug, detail = state_of(client, where)
         assert (status, slug) == (503, "store")
         assert "is damaged" in detail
 
 
 def test_what_names_no_run_stays_404(client, tmp_path):
-    assert told(client, "/api/runs/nosuch")[:2] == (404, "unknown-run")
-    assert told(client, "/api/runs/latest~99")[:2] == (404, "unknown-run")
+    assert state_of(client, "/api/runs/nosuch")[:2] == (404, "unknown-run")
+    assert state_of(client, "/api/runs/latest~99")[:2] == (404, "unknown-run")
     with open_store(tmp_path / "empty.db"):
         pass
     with TestClient(create_app(tmp_path / "empty.db")) as empty:
-        assert told(empty, "/api/runs/latest")[:2] == (404, "unknown-run")
+        assert state_of(empty, "/api/runs/latest")[:2] == (404, "unknown-run")
 
 
 def test_an_unchanged_file_is_not_asked_for_its_schema(path, monkeypatch):
     from results.store.store import ResultStore
 
-    asked = []
+    version_reads = []
     version = ResultStore.schema_version
-    monkeypatch.setattr(ResultStore, "schema_version", lambda store: asked.append(1) or version(store))
+    monkeypatch.setattr(ResultStore, "schema_version", lambda store: version_reads.append(1) or version(store))
     access = StoreAccess(path)
     for _ in range(3):
         with access.reading() as store:
             store.runs(limit=1)
-    assert asked == []
+    assert version_reads == []
     os.utime(path)
     for _ in range(3):
         with access.reading():
             pass
-    assert asked == [1]
+    assert version_reads == [1]
     access.close()
 
 

@@ -36,18 +36,18 @@ def test_a_run_is_named_as_on_the_command_line(api_client, make):
 
 
 def test_a_run_counts_its_cases(api_client, make):
-    found = get(api_client, "/api/runs/cases").json()
-    assert found["counts"] == {"measured": 27, "predicted": 0, "skipped": 1, "failed": 1}
-    assert found["case_count"] == len(make.cpu_records())
-    assert found["environment"]["git"] == {"commit": "abc1234"}
+    answer = get(api_client, "/api/runs/cases").json()
+    assert answer["counts"] == {"measured": 27, "predicted": 0, "skipped": 1, "failed": 1}
+    assert answer["case_count"] == len(make.cpu_records())
+    assert answer["environment"]["git"] == {"commit": "abc1234"}
 
 
 def test_cases_hold_the_databases_own_numbers(api_client, api_database, make):
     with open_store(api_database, create=False, read_only=True) as store:
-        records = {one.case.case_key: one for one in store.records(make.RUN_ID)}
-    found = get(api_client, "/api/runs/cases/cases").json()["cases"]
-    assert len(found) == len(records)
-    for case in found:
+        records = {record.case.case_key: record for record in store.records(make.RUN_ID)}
+    case_rows = get(api_client, "/api/runs/cases/cases").json()["cases"]
+    assert len(case_rows) == len(records)
+    for case in case_rows:
         record = records[case["case_key"]]
         measured = record.measurement if record.status == "measured" else None
         assert case["status"] == record.status
@@ -116,18 +116,18 @@ def test_the_next_page_is_not_read_anew(api_client, monkeypatch):
     monkeypatch.setattr("results.store.store.ResultStore.records", None)
     second = get(api_client, "/api/runs/cases/cases?limit=2&offset=2").json()
     assert first["page"]["total_count"] == second["page"]["total_count"]
-    assert not {one["record_id"] for one in first["cases"]} & {one["record_id"] for one in second["cases"]}
+    assert not {case["record_id"] for case in first["cases"]} & {case["record_id"] for case in second["cases"]}
 
 
 def test_a_diff_is_the_one_of_the_command_line(api_client):
-    found = get(api_client, "/api/diff?before=a&after=b").json()
-    assert ([run["label"] for run in found["before"]], found["exit_code"]) == (["a"], 1)
-    assert [run["label"] for run in found["after"]] == ["b"]
-    assert found["counts"]["SLOWER"] == 1
-    slower = next(case for case in found["cases"] if case["verdict"] == "SLOWER")
+    answer = get(api_client, "/api/diff?before=a&after=b").json()
+    assert ([run["label"] for run in answer["before"]], answer["exit_code"]) == (["a"], 1)
+    assert [run["label"] for run in answer["after"]] == ["b"]
+    assert answer["counts"]["SLOWER"] == 1
+    slower = next(case for case in answer["cases"] if case["verdict"] == "SLOWER")
     assert slower["change_ratio"] == pytest.approx(0.105, abs=0.02)
     assert slower["low_ratio"] < slower["change_ratio"] < slower["high_ratio"]
-    assert get(api_client, "/api/diff").json() == found  # latest~1 and latest
+    assert get(api_client, "/api/diff").json() == answer  # latest~1 and latest
 
 
 def test_the_command_line_gives_the_same_answers(api_client, api_database):
@@ -151,18 +151,18 @@ def test_the_command_line_gives_the_same_answers(api_client, api_database):
 
 
 def test_a_run_cannot_be_compared_with_itself(api_client):
-    found = get(api_client, "/api/diff?before=a&after=a", 422).json()
-    assert "both sides" in found["detail"]
+    answer = get(api_client, "/api/diff?before=a&after=a", 422).json()
+    assert "both sides" in answer["detail"]
 
 
 def test_a_case_over_its_nights(api_client):
     key = get(api_client, "/api/runs/b/cases?limit=1").json()["cases"][0]["case_key"]
-    found = get(api_client, f"/api/cases/{key}/history").json()
-    assert (found["case_key"], found["metric"]["key"], found["metric"]["unit"]) == (key, "time", "s")
-    assert found["night_count"] == 2
-    nights = [night for segment in found["segments"] for night in segment["nights"]]
-    assert [night["label"] for night in nights] == ["a", "b"]
-    assert all(5e-4 < night["value"] < 2e-3 for night in nights)
+    answer = get(api_client, f"/api/cases/{key}/history").json()
+    assert (answer["case_key"], answer["metric"]["key"], answer["metric"]["unit"]) == (key, "time", "s")
+    assert answer["night_count"] == 2
+    nights = [point for segment in answer["segments"] for point in segment["nights"]]
+    assert [point["label"] for point in nights] == ["a", "b"]
+    assert all(5e-4 < point["value"] < 2e-3 for point in nights)
     assert get(api_client, f"/api/cases/{key}/history?since=2026-03-02").json()["night_count"] == 1
 
 
@@ -178,9 +178,9 @@ def test_a_case_over_its_nights(api_client):
     ],
 )  # fmt: skip
 def test_what_is_not_stored_says_so(api_client, path, status, slug):
-    found = get(api_client, path, status).json()
-    assert found["slug"] == slug
-    assert found["errors"]
+    answer = get(api_client, path, status).json()
+    assert answer["slug"] == slug
+    assert answer["errors"]
 
 
 def test_without_a_database_only_stored_things_are_missing(tmp_path):
@@ -220,9 +220,9 @@ def test_what_is_no_database_of_ours_is_503(tmp_path):
     path.write_text("no database at all", encoding="utf-8")
     for target, words in ((path, "not a SQLite database"), (tmp_path, "is a folder")):
         with TestClient(create_app(target)) as client:
-            found = get(client, "/api/runs", 503).json()
-            assert found["slug"] == "store"
-            assert words in found["detail"]
+            answer = get(client, "/api/runs", 503).json()
+            assert answer["slug"] == "store"
+            assert words in answer["detail"]
             assert get(client, "/api/health").json()["has_database"] is False
 
 
@@ -243,7 +243,7 @@ def test_the_report_may_load_nothing(api_client):
     assert "default-src 'none'" in policy
     assert "frame-ancestors 'none'" in policy
     assert "unsafe-eval" not in policy
-    names = [one.split()[0] for one in policy.split(";")]
+    names = [directive.split()[0] for directive in policy.split(";")]
     assert {"base-uri", "form-action"} <= set(names)
     assert len(names) == len(set(names))  # Chromium complains of each that comes twice
 
@@ -252,10 +252,10 @@ def test_a_page_without_a_policy_of_its_own_gets_the_strictest():
     from reports.api.stored.run_endpoints import page_policy
 
     assert page_policy("<html></html>").startswith("default-src 'none'")
-    own = "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'sha256-x'\">"
-    assert "script-src 'sha256-x'; base-uri" in page_policy(own)
-    assert "evil" not in page_policy(own.replace("x'", "x'&#10;evil: \""))
-    late = " " * 4_000 + own.replace("sha256-x", "unsafe-inline")
+    policy_tag = "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'sha256-x'\">"
+    assert "script-src 'sha256-x'; base-uri" in page_policy(policy_tag)
+    assert "evil" not in page_policy(policy_tag.replace("x'", "x'&#10;evil: \""))
+    late = " " * 4_000 + policy_tag.replace("sha256-x", "unsafe-inline")
     assert "script-src" not in page_policy(late)
 
 
@@ -264,4 +264,4 @@ def test_reading_changes_nothing(api_client, api_database):
     for path in ("/api/runs", "/api/runs/cases/cases", "/api/diff", "/api/runs/cases/report"):
         get(api_client, path)
     assert api_database.read_bytes() == before
-    assert sorted(one.name for one in api_database.parent.iterdir()) == ["results.db"]
+    assert sorted(path.name for path in api_database.parent.iterdir()) == ["results.db"]

@@ -58,19 +58,19 @@ def test_reports_that_wait_hold_no_thread_and_not_too_many_wait(api_database, mo
             return beside, await asyncio.gather(*reports)
 
     beside, answers = asyncio.run(ask())
-    assert [one.status_code for one in beside] == [200, 200]
+    assert [response.status_code for response in beside] == [200, 200]
     refused = [answer for answer in answers if answer.status_code == 503]
     assert len(answers) - len(refused) == 1 + MOST_WAITING_PAGES
-    assert {one.json()["slug"] for one in refused} == {"busy"}
-    assert all(int(one.headers["retry-after"]) > 0 for one in refused)
+    assert {response.json()["slug"] for response in refused} == {"busy"}
+    assert all(int(response.headers["retry-after"]) > 0 for response in refused)
 
 
 def test_health_waits_for_no_database(api_database, monkeypatch):
     app = create_app(api_database)
     may_end = threading.Event()
-    asked = []
+    reads = []
     monkeypatch.setattr("reports.api.http.app.HEALTH_WAIT_S", 0.05)
-    monkeypatch.setattr(app.state.service.store, "is_readable", lambda: asked.append(1) or may_end.wait(20))
+    monkeypatch.setattr(app.state.service.store, "is_readable", lambda: reads.append(1) or may_end.wait(20))
 
     async def ask():
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
@@ -80,7 +80,7 @@ def test_health_waits_for_no_database(api_database, monkeypatch):
                 may_end.set()
 
     assert asyncio.run(ask()) == [None, None, None]
-    assert asked == [1]
+    assert reads == [1]
 
 
 @pytest.mark.parametrize("is_gone", [True, False])
@@ -128,7 +128,7 @@ def test_of_many_streams_at_once_only_so_many_are_opened(api_database):
     async def watch():
         statuses = []
 
-        async def one():
+        async def watch():
             messages = [{"type": "http.request", "body": b"", "more_body": False}]
 
             async def receive():
@@ -143,7 +143,7 @@ def test_of_many_streams_at_once_only_so_many_are_opened(api_database):
 
             await app(scope_of(app, "GET", "/api/nvml/stream", b"interval_s=60"), receive, send)
 
-        watchers = [asyncio.ensure_future(one()) for _ in range(20)]
+        watchers = [asyncio.ensure_future(watch()) for _ in range(20)]
         while len(statuses) < 20:
             await asyncio.sleep(0.01)
         open_count = service.stream_count

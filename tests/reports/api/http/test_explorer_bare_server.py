@@ -24,9 +24,9 @@ TOKEN = "a token for this test alone"
 def browser():
     """One for this file only: while playwright is up, no other test of this thread could start an event loop."""
     with sync_api.sync_playwright() as driver:
-        found = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield found
-        found.close()
+        chromium = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
 
 
 def test_a_link_opens_on_a_bare_server_that_says_what_is_missing(browser, tmp_path):

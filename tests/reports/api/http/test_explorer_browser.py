@@ -44,17 +44,17 @@ def address(make, tmp_path_factory) -> Iterator[str]:
     run = make.run(run_id=RUN_ID, label=LABEL, hardware_key="h200-sxm")
     with open_store(path) as store:
         store.add_run(run, make.profiles(make.GPU).values(), [*records, strange])
-    with served(create_app(path, telemetry=FakeGpu())) as found:
-        yield found
+    with served(create_app(path, telemetry=FakeGpu())) as base_url:
+        yield base_url
 
 
 @pytest.fixture(scope="module")
 def browser():
     """One for this file only: while playwright is up, no other test of this thread could start an event loop."""
     with sync_api.sync_playwright() as driver:
-        found = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield found
-        found.close()
+        chromium = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
 
 
 @pytest.fixture(scope="module")
@@ -92,13 +92,13 @@ def test_numbers_follow_the_keys_and_equal_the_api_to_the_digit(page, address):
     page.fill("#M", "")
     page.locator("#M").press_sequentially("512", delay=15)
     drawn(page)
-    found = rows(page)
-    assert list(found) == list(FORMATS)
+    table_rows = rows(page)
+    assert list(table_rows) == list(FORMATS)
     assert page.locator("input[name=operator]:checked").get_attribute("value") == "gemm"
-    for name, asked in FORMATS.items():
-        body = {"M": 512, "N": 4096, "K": 4096, "cache": "cold", **asked}
+    for name, formats in FORMATS.items():
+        body = {"M": 512, "N": 4096, "K": 4096, "cache": "cold", **formats}
         answer = httpx.post(f"{address}/api/analyze?hardware_key=gb10", json=body).json()
-        cells = found[name]
+        cells = table_rows[name]
         assert float(cells["Expected"][0]) == answer["expected"]["time_s"]
         assert cells["Expected"][1] == format_time(answer["expected"]["time_s"])
         assert float(cells["Ideal"][0]) == answer["time_s"]
@@ -220,19 +220,19 @@ def test_advice_is_the_apis_for_caches_and_models_too(page, address):
     page.check("input[name=operator][value=attention]", force=True)
     drawn(page)
     body = {"B": 1, "Hq": 32, "Hkv": 8, "Sq": 1, "Skv": 4096, "D": 128}
-    found = httpx.post(f"{address}/api/attention/recommend", json=body).json()
-    assert text(page, "#take") == found["short_answer"]["sentence"]
-    assert float(page.locator("#advice .ranking data").first.get_attribute("value")) == found["best"]["time_s"]
+    answer = httpx.post(f"{address}/api/attention/recommend", json=body).json()
+    assert text(page, "#take") == answer["short_answer"]["sentence"]
+    assert float(page.locator("#advice .ranking data").first.get_attribute("value")) == answer["best"]["time_s"]
     page.check("input[name=operator][value=model]", force=True)
     page.fill("#loss", "100")
     drawn(page)
     path = f"{address}/api/models/{page.input_value('#model')}/recommend"
-    found = httpx.post(
+    answer = httpx.post(
         path, json={"batch_count": 1, "context_tokens": 4096, "phase": "decode", "max_loss_pct": 100}
     ).json()
-    assert text(page, "#take") == found["short_answer"]["sentence"]
-    shown = [float(one.get_attribute("value")) for one in page.locator("#advice .ranking data").all()]
-    assert shown == [one["time_s"] for one in found["candidates"]]
+    assert text(page, "#take") == answer["short_answer"]["sentence"]
+    shown = [float(datum.get_attribute("value")) for datum in page.locator("#advice .ranking data").all()]
+    assert shown == [candidate["time_s"] for candidate in answer["candidates"]]
     page.fill("#loss", "-3")
     page.wait_for_selector("#loss[aria-invalid=true]")
     assert page.text_content("#error-loss") != ""
@@ -258,11 +258,13 @@ def test_a_format_without_a_kernel_is_marked_and_never_the_fastest(page, address
 def test_the_stored_runs_have_their_say_with_their_evidence(page, address):
     page.select_option("#hw", "h200-sxm")
     drawn(page)
-    found = httpx.get(f"{address}/api/recommendations?hardware_key=h200-sxm&M=1&N=4096&K=4096").json()["rankings"][0]
+    stored_rankings = httpx.get(f"{address}/api/recommendations?hardware_key=h200-sxm&M=1&N=4096&K=4096").json()[
+        "rankings"
+    ][0]
     shown = page.locator("#stored .ranking data")
-    assert float(shown.first.get_attribute("value")) == found["rows"][0]["time_s"]
+    assert float(shown.first.get_attribute("value")) == stored_rankings["rows"][0]["time_s"]
     link = page.locator("#stored a").first.get_attribute("href")
-    assert f"/{link}" == found["rows"][0]["evidence"][-1]["case_url"]
+    assert f"/{link}" == stored_rankings["rows"][0]["evidence"][-1]["case_url"]
     page.select_option("#hw", "gb10")  # nothing is stored of it
     drawn(page)
     assert page.text_content("#stored") == ""
@@ -397,13 +399,13 @@ def test_no_serious_fault_of_accessibility_in_light_and_dark(page):
     for theme, rules in (("light", None), ("dark", ["color-contrast"])):
         page.select_option("#theme", theme)
         page.wait_for_timeout(50)
-        found = page.evaluate(
+        violations = page.evaluate(
             "(rules) => axe.run(document, { resultTypes: ['violations'], ...(rules ? { runOnly: rules } : {}) })", rules
         )["violations"]
         faults += [
-            (theme, one["id"], [node["html"][:160] for node in one["nodes"]][:4])
-            for one in found
-            if one["impact"] in ("serious", "critical")
+            (theme, violation["id"], [node["html"][:160] for node in violation["nodes"]][:4])
+            for violation in violations
+            if violation["impact"] in ("serious", "critical")
         ]
     page.select_option("#theme", "system")
     assert faults == []

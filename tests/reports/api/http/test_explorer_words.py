@@ -36,9 +36,9 @@ def address(tmp_path_factory):
     paths = {
         name: path for name, path in like.paths.items() if name != "FP16"
     }  # as a CPU with instructions for BF16 alone
-    own = replace(like, key="own-machine", name="A machine of one's own", aliases=(), paths=paths)
-    with served(create_app(tmp_path_factory.mktemp("words") / "none.db", this_chip=lambda: own)) as found:
-        yield found
+    own_chip = replace(like, key="own-machine", name="A machine of one's own", aliases=(), paths=paths)
+    with served(create_app(tmp_path_factory.mktemp("words") / "none.db", this_chip=lambda: own_chip)) as base_url:
+        yield base_url
 
 
 @pytest.fixture(scope="module")
@@ -46,9 +46,9 @@ def page(address):
     """One page; playwright is closed with this file, as no other test of the thread could start an event loop."""
     with sync_api.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        found = browser.new_page(viewport={"width": 1400, "height": 900}, reduced_motion="reduce")
-        found.set_default_timeout(10_000)
-        yield found
+        opened = browser.new_page(viewport={"width": 1400, "height": 900}, reduced_motion="reduce")
+        opened.set_default_timeout(10_000)
+        yield opened
         browser.close()
 
 
@@ -64,15 +64,15 @@ def test_the_reason_follows_what_binds_the_expected_time(page, address):
     for cached in (4096, 128):
         expected = httpx.post(f"{address}/api/attention", json={**body, "Skv": cached}).json()["expected"]
         at(page, address, f"op=attention&compare=&focus=FP16&Skv={cached}")
-        said = page.text_content("#why")
+        text = page.text_content("#why")
         waiting = sum(expected["parts_s"].get(name, 0.0) for name in WAITING) / expected["time_s"]
         seen.add(expected["binding"])
         if expected["binding"] in WAITING:
-            assert f"But {waiting * 100:.0f} % of the expected time is launch, waiting and bookkeeping" in said
-            assert "moves fewer" not in said
+            assert f"But {waiting * 100:.0f} % of the expected time is launch, waiting and bookkeeping" in text
+            assert "moves fewer" not in text
         else:
-            assert "Moving bytes takes" in said
-            assert "moves fewer; more arithmetic would not help" in said
+            assert "Moving bytes takes" in text
+            assert "moves fewer; more arithmetic would not help" in text
     assert seen == {"dram", "latency"}  # both sentences were looked at
 
 
@@ -139,8 +139,8 @@ def test_chips_are_compared_by_the_recommendation_of_each_first(page, address):
 def test_a_plan_that_is_no_format_of_the_page_is_the_one_answer(page, address):
     at(page, address, "hw=rtx4090&op=model&batch=32&compare=h100-sxm")
     path, body = f"{address}/api/models/llama-3.1-8b/recommend", {"batch_count": 32, "context_tokens": 4096}
-    found = {chip: httpx.post(f"{path}?hardware_key={chip}", json=body).json() for chip in ("rtx4090", "h100-sxm")}
-    plan, other = (one["candidates"][0] for one in found.values())
+    answers = {chip: httpx.post(f"{path}?hardware_key={chip}", json=body).json() for chip in ("rtx4090", "h100-sxm")}
+    plan, other = (answer["candidates"][0] for answer in answers.values())
     assert (plan["formats"], plan["name"]) == ("FP8_E4M3; cache FP8_E4M3", "FP8 (W8A8) + FP8 KV")
     assert page.text_content("#headline").startswith(f"{plan['name']} should take {format_time(plan['time_s'])} (")
     assert page.text_content("#headline").endswith(", 1.9× as fast as BF16.")
@@ -181,13 +181,13 @@ def test_the_formats_at_first_are_those_of_the_chips_own_16_bit(page, address):
 
 def test_a_format_without_a_kernel_would_take_its_time(page, address):
     at(page, address, "hw=h100-sxm&compare=&focus=NVFP4")
-    said = page.text_content("#headline")
-    assert said.startswith("NVFP4 (W4A4) would take ")
-    assert said.endswith("No kernel that could run it on this chip is known.")
+    text = page.text_content("#headline")
+    assert text.startswith("NVFP4 (W4A4) would take ")
+    assert text.endswith("No kernel that could run it on this chip is known.")
     at(page, address, "hw=gb10&op=model&compare=&focus=INT8")
-    said = page.text_content("#headline")
-    assert said.startswith("INT8 (W8A8) would take ")
-    assert "torch has one" in said
+    text = page.text_content("#headline")
+    assert text.startswith("INT8 (W8A8) would take ")
+    assert "torch has one" in text
     assert page.text_content("#table tr[data-format=INT8] .gap") == "no engine"
 
 
@@ -212,11 +212,11 @@ def test_a_chip_nobody_knows_is_one_sentence_with_the_names_that_come_near(page,
 
 @pytest.mark.parametrize("chip", ["mi300x", "b10"])
 def test_a_chip_without_expected_times_is_asked_nothing_that_it_cannot_answer(page, address, chip):
-    said = []
-    page.on("console", lambda message: said.append(message.text))
+    messages = []
+    page.on("console", lambda message: messages.append(message.text))
     at(page, address, f"hw={chip}")
     assert "no expected time is known" in page.text_content("#headline")
-    assert said == []
+    assert messages == []
 
 
 def test_a_name_written_as_the_api_takes_it_is_the_one_chosen(page, address):

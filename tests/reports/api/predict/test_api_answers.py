@@ -44,14 +44,14 @@ def test_a_recommendation_is_one_of_its_model(chip, m, n, k, limit_gb, parameter
 @given(st.sampled_from(CHIPS), SIZES, SIZES, SIZES, st.sampled_from(["cold", "warm"]))
 def test_the_speedup_of_an_analysis_is_of_whole_predictions(chip, m, n, k, cache):
     answer = analysis_json(chip, (m, n, k), "FP16", "INT8", cache)
-    found: Any = answer_model(ProductPrediction).model_validate_json(answer, strict=True)
+    model: Any = answer_model(ProductPrediction).model_validate_json(answer, strict=True)
     narrow, wide = (predict_expected(gemm(m, n, k, a="FP16", b=b), chip, cache=cache) for b in ("INT8", "FP16"))
     if narrow is None or wide is None:
-        assert found.expected_speedup_ratio is None
+        assert model.expected_speedup_ratio is None
     else:
-        assert found.expected_speedup_ratio == wide.time_s / narrow.time_s
-        assert found.expected is not None
-        assert found.expected.time_s == narrow.time_s
+        assert model.expected_speedup_ratio == wide.time_s / narrow.time_s
+        assert model.expected is not None
+        assert model.expected.time_s == narrow.time_s
 
 
 def test_a_recommendation_does_not_wait_for_the_workers(monkeypatch):
@@ -83,7 +83,7 @@ def test_what_was_imported_is_left_out_of_collections_while_the_server_runs(monk
     monkeypatch.setattr(app_module, "WARM_UP_AFTER_S", 0.0)
     gc.unfreeze()
     with TestClient(app_module.create_app()) as client:
-        warm = [one for one in app_module.threading.enumerate() if one.name == "roofline-warm-up"]
+        warm = [thread for thread in app_module.threading.enumerate() if thread.name == "roofline-warm-up"]
         for thread in warm:
             thread.join(30)
         assert client.get("/api/health").status_code == 200

@@ -23,7 +23,7 @@ OPTION = {
 }
 
 
-def asked(client, **body):
+def roofline_figure(client, **body):
     response = client.post("/api/figures/roofline", json=body)
     assert response.status_code == 200, response.text
     FigureAnswer.model_validate(response.json())  # it is sent without being checked: what is declared is what is sent
@@ -31,7 +31,7 @@ def asked(client, **body):
 
 
 def test_an_option_has_its_roof_its_ideal_and_its_expected_rate(api_client):
-    figure = asked(api_client, options=[OPTION], focus=OPTION["key"])
+    figure = roofline_figure(api_client, options=[OPTION], focus=OPTION["key"])
     points = [trace for trace in figure["data"] if trace["customdata"] == [OPTION["key"]]]
     unit = 1e12  # TFLOP/s: the roof is above ten
     expected, ideal = (trace["y"][0] * unit for trace in points)
@@ -47,19 +47,19 @@ def test_an_option_has_its_roof_its_ideal_and_its_expected_rate(api_client):
 
 
 def test_measured_cases_of_a_run_are_drawn_and_narrowed_by_words(api_client):
-    every = asked(api_client, run="cases")
+    every = roofline_figure(api_client, run="cases")
     names = [trace for trace in every["data"] if trace["name"].startswith("measured ")]
-    found = api_client.get("/api/runs/cases/cases?status=measured&limit=100").json()["cases"]
-    plotted = {f"case:{one['case_key']}" for one in found if one["achieved_flops_per_s"]}
+    case_rows = api_client.get("/api/runs/cases/cases?status=measured&limit=100").json()["cases"]
+    plotted = {f"case:{case['case_key']}" for case in case_rows if case["achieved_flops_per_s"]}
     assert {key for trace in names for key in trace["customdata"]} == plotted
     assert any(trace["name"].startswith("roof ") for trace in every["data"])
-    fewer = asked(api_client, run="cases", words="gemm")
+    fewer = roofline_figure(api_client, run="cases", words="gemm")
     count = sum(len(trace["x"]) for trace in fewer["data"] if trace["name"].startswith("measured "))
     assert 0 < count < len(plotted)
 
 
 def test_nothing_to_draw_is_no_error_and_an_unknown_run_is_one(api_client):
-    assert asked(api_client)["data"] == []
+    assert roofline_figure(api_client)["data"] == []
     response = api_client.post("/api/figures/roofline", json={"run": "no-such-run"})
     assert response.status_code == 404
     assert response.json()["errors"][0]["field"] == "run"

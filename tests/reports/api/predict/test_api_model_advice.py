@@ -25,31 +25,33 @@ DECODE = {"Hq": 32, "Hkv": 8, "Sq": 1, "Skv": 8192, "D": 128}
 def test_a_model_gets_what_the_command_line_says(api_client):
     body = {"phase": "decode", "context_tokens": 2048, "batch_count": 2, "memory_limit_gb": 24, "max_loss_pct": 7}
     answer = api_client.post("/api/models/llama-3.1-8b/recommend?hardware_key=h200", json=body).json()
-    found = recommend_model("h200-sxm", "llama-3.1-8b", context=2048, batch=2, memory_limit_bytes=24e9, max_loss_pct=7)
+    ranking = recommend_model(
+        "h200-sxm", "llama-3.1-8b", context=2048, batch=2, memory_limit_bytes=24e9, max_loss_pct=7
+    )
     whole = json.loads(
-        json.dumps(answer_json(model_advice(found, get_hardware("h200-sxm"), get_model("llama-3.1-8b"))))
+        json.dumps(answer_json(model_advice(ranking, get_hardware("h200-sxm"), get_model("llama-3.1-8b"))))
     )
     assert answer == whole
     assert answer["chosen"] == answer["candidates"][0]["plan"]
-    assert {one["kind"] for one in answer["candidates"]} >= {"uniform", "strategy"}
+    assert {candidate["kind"] for candidate in answer["candidates"]} >= {"uniform", "strategy"}
 
 
 @pytest.mark.parametrize("chip", ["rtx-4090", "h100-sxm"])  # a cache of its own, a named strategy
 def test_the_plan_to_take_is_predicted_with_the_numbers_of_its_place(api_client, chip):
     path, body = "/api/models/llama-3.1-8b/", {"batch_count": 32, "context_tokens": 4096}
     answer = api_client.post(f"{path}recommend?hardware_key={chip}", json=body).json()
-    best, found = answer["candidates"][0], answer["prediction"]
-    assert found["expected"]["time_s"] == best["time_s"]
-    assert best["time_s"] == pytest.approx(sum(kernel["expected_s"] for kernel in found["kernels"]), rel=1e-12)
-    assert (found["expected"]["high_s"], found["time_s"], found["bound"]) == (
+    best, prediction = answer["candidates"][0], answer["prediction"]
+    assert prediction["expected"]["time_s"] == best["time_s"]
+    assert best["time_s"] == pytest.approx(sum(kernel["expected_s"] for kernel in prediction["kernels"]), rel=1e-12)
+    assert (prediction["expected"]["high_s"], prediction["time_s"], prediction["bound"]) == (
         best["high_s"],
         best["ideal_s"],
         best["bound"],
     )
-    assert found["memory"]["fits"]
-    assert found["memory"]["total_bytes"] == best["memory"]["total_bytes"]
-    assert found["baseline_format"] == answer["wide_format"]
-    assert found["expected_speedup_ratio"] == pytest.approx(best["speedup_ratio"])
+    assert prediction["memory"]["fits"]
+    assert prediction["memory"]["total_bytes"] == best["memory"]["total_bytes"]
+    assert prediction["baseline_format"] == answer["wide_format"]
+    assert prediction["expected_speedup_ratio"] == pytest.approx(best["speedup_ratio"])
     wide = api_client.post(f"{path}predict?hardware_key={chip}", json={**body, "formats": answer["wide_format"]}).json()
     assert (wide["speedup_ratio"], wide["expected_speedup_ratio"], wide["baseline_format"]) == (
         1,
@@ -69,9 +71,9 @@ def test_the_plan_to_take_is_predicted_with_the_numbers_of_its_place(api_client,
 )
 def test_every_answer_about_a_model_keeps_its_schema(api_client, key, body):
     answer = api_client.post(f"/api/models/{key}/recommend", json=body)
-    found = answer_model(ModelRecommendation).model_validate_json(answer.text)
-    assert found.chosen is not None or found.candidates == []
-    assert [candidate.plan for candidate in found.candidates if candidate.kernel_gap] == []
+    model = answer_model(ModelRecommendation).model_validate_json(answer.text)
+    assert model.chosen is not None or model.candidates == []
+    assert [candidate.plan for candidate in model.candidates if candidate.kernel_gap] == []
 
 
 @pytest.mark.parametrize(
@@ -101,22 +103,22 @@ def test_an_unknown_model_is_not_there(api_client):
 
 def test_a_cache_is_ranked_by_the_expected_time(api_client):
     answer = api_client.post("/api/attention/recommend?hardware_key=h200", json=DECODE).json()
-    found = answer_model(AttentionRecommendation).model_validate(answer)
+    model = answer_model(AttentionRecommendation).model_validate(answer)
     expected = predict_expected(attention(1, 32, 8, 1, 8192, 128, q="FP16", kv="FP8_E4M3"), "h200-sxm")
-    by_format = {candidate.kv_format: candidate for candidate in found.candidates}
+    by_format = {candidate.kv_format: candidate for candidate in model.candidates}
     assert by_format["FP8_E4M3"].time_s == expected.time_s
     assert by_format["FP8_E4M3"].kv_bytes * 2 == by_format["FP16"].kv_bytes == 2 * 8 * 8192 * 128 * 2
     assert by_format["FP8_E4M3"].speedup_ratio == by_format["FP16"].time_s / expected.time_s
-    assert (found.phase, found.ranked_by, found.baseline.kv_format) == ("decode", "expected", "FP16")
-    runnable = [candidate for candidate in found.candidates if not candidate.kernel_gap]
-    assert found.candidates[: len(runnable)] == runnable
-    assert found.best == found.candidates[0]
+    assert (model.phase, model.ranked_by, model.baseline.kv_format) == ("decode", "expected", "FP16")
+    runnable = [candidate for candidate in model.candidates if not candidate.kernel_gap]
+    assert model.candidates[: len(runnable)] == runnable
+    assert model.best == model.candidates[0]
 
 
 def test_what_nothing_reads_stands_last_and_says_so(api_client):
-    found = api_client.post("/api/attention/recommend", json=DECODE).json()
-    gaps = [one["kernel_gap"] for one in found["candidates"]]
-    assert "NVFP4" in [one["kv_format"] for one in found["candidates"] if one["kernel_gap"]]
+    answer = api_client.post("/api/attention/recommend", json=DECODE).json()
+    gaps = [candidate["kernel_gap"] for candidate in answer["candidates"]]
+    assert "NVFP4" in [candidate["kv_format"] for candidate in answer["candidates"] if candidate["kernel_gap"]]
     assert gaps == sorted(gaps, key=bool)
     prediction = api_client.post("/api/attention", json={**DECODE, "kv_precision": "NVFP4"}).json()
     assert prediction["kernel_gap"] in gaps
@@ -125,9 +127,9 @@ def test_what_nothing_reads_stands_last_and_says_so(api_client):
 
 def test_a_product_whose_kernel_does_not_run_is_marked_and_last(api_client):
     shape = {"M": 2048, "N": 4096, "K": 4096}
-    found = answer_model(Recommendation).model_validate_json(api_client.post("/api/recommend", json=shape).text)
-    last = found.candidates[-1]
-    assert (last.format, found.best.kernel_gap) == ("MXFP4", None)
+    model = answer_model(Recommendation).model_validate_json(api_client.post("/api/recommend", json=shape).text)
+    last = model.candidates[-1]
+    assert (last.format, model.best.kernel_gap) == ("MXFP4", None)
     assert last.kernel_gap.values["capability"] == "12.1"
     analysis = api_client.post("/api/analyze", json={**shape, "precision": "MXFP4"}).json()
     assert analysis["kernel_gap"] == last.kernel_gap.model_dump()
@@ -136,13 +138,13 @@ def test_a_product_whose_kernel_does_not_run_is_marked_and_last(api_client):
 
 def test_narrow_caches_save_no_time_where_arithmetic_binds(api_client):
     body = {**DECODE, "Sq": 8192, "formats": ["FP8", "FP32", "FP16"]}
-    found = api_client.post("/api/attention/recommend?hardware_key=mi300x", json=body).json()
-    assert found["best"]["kv_format"] == "FP16"
+    answer = api_client.post("/api/attention/recommend?hardware_key=mi300x", json=body).json()
+    assert answer["best"]["kv_format"] == "FP16"
     assert (
-        found["summary"] == "keep the cache in FP16: no narrower one that a kernel is known to read is clearly faster"
+        answer["summary"] == "keep the cache in FP16: no narrower one that a kernel is known to read is clearly faster"
     )
-    assert [one["format"] for one in found["excluded"]] == ["FP32"]
-    assert (found["phase"], found["ranked_by"], len(found["findings"])) == ("prefill", "ideal", 1)
+    assert [exclusion["format"] for exclusion in answer["excluded"]] == ["FP32"]
+    assert (answer["phase"], answer["ranked_by"], len(answer["findings"])) == ("prefill", "ideal", 1)
 
 
 @pytest.mark.parametrize(
@@ -156,6 +158,6 @@ def test_a_wrong_attention_names_its_field(api_client, change, field):
 
 def test_a_narrow_cache_that_takes_longer_is_called_slower(api_client):
     body = {**DECODE, "Skv": 4096, "formats": ["FP8"]}
-    found = api_client.post("/api/attention/recommend?hardware_key=rtx4090", json=body).json()
-    narrow = next(one for one in found["candidates"] if one["kv_format"] == "FP8_E4M3")
+    answer = api_client.post("/api/attention/recommend?hardware_key=rtx4090", json=body).json()
+    narrow = next(candidate for candidate in answer["candidates"] if candidate["kv_format"] == "FP8_E4M3")
     assert narrow["speedup_ratio"] < 0.9

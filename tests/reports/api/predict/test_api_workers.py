@@ -48,9 +48,9 @@ def test_ctrl_c_in_a_terminal_does_not_reach_the_workers(pool):
 
 def test_a_problem_found_in_a_worker_is_raised_in_the_server(pool):
     body = SweepRequest(M="1:400:1", N="1:400:1", K=64, formats=["BF16"])
-    with pytest.raises(ProblemError, match="160,000 predictions") as found:
+    with pytest.raises(ProblemError, match="160,000 predictions") as caught:
         asyncio.run(pool.run(sweep_plan, body, ["gb10"], 100_000))
-    assert (found.value.status, found.value.slug, found.value.fields[0].field) == (422, "sweep-too-large", "M")
+    assert (caught.value.status, caught.value.slug, caught.value.fields[0].field) == (422, "sweep-too-large", "M")
 
 
 def test_many_small_grids_share_a_piece_and_large_ones_are_cut():
@@ -60,9 +60,9 @@ def test_many_small_grids_share_a_piece_and_large_ones_are_cut():
     large = sweep_plan(SweepRequest(M="1:300:1", N="64:6400:64", K=[64, 128], formats=["FP16"]), ["gb10"], 60_000)
     sizes = [grid.sizes for piece in large.pieces for grid in piece]
     assert all(len(m) * len(n) * len(k) <= PIECE_ROWS for m, n, k in sizes)
-    found = [shape for axes in sizes for shape in itertools.product(*axes)]
-    assert found == list(itertools.product(*large.axes))
-    assert len(found) == large.point_count == 60_000
+    shapes = [shape for axes in sizes for shape in itertools.product(*axes)]
+    assert shapes == list(itertools.product(*large.axes))
+    assert len(shapes) == large.point_count == 60_000
 
 
 def test_without_its_workers_the_server_goes_on(pool):

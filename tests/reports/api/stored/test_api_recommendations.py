@@ -30,8 +30,8 @@ def test_it_is_the_document_of_the_command_line(api_client, api_database):
         recommendations = recommend_from_store(store, StoredQuestion(hardware_key="b10", op="gemv"))
     wanted = recommendations_json(recommendations)
     assert answer["rankings"]
-    assert [one["title"] for one in answer["rankings"]] == [one["title"] for one in wanted["rankings"]]
-    for told, row in zip(rows_of(answer), rows_of(wanted), strict=True):
+    assert [ranking["title"] for ranking in answer["rankings"]] == [ranking["title"] for ranking in wanted["rankings"]]
+    for answered_row, row in zip(rows_of(answer), rows_of(wanted), strict=True):
         for name in (
             "rank",
             "time_s",
@@ -42,7 +42,7 @@ def test_it_is_the_document_of_the_command_line(api_client, api_database):
             "process_count",
             "kernel_gap",
         ):
-            assert told[name] == row[name]
+            assert answered_row[name] == row[name]
 
 
 def test_force_asks_for_results_of_disturbed_times_too(api_client, api_database):
@@ -51,31 +51,33 @@ def test_force_asks_for_results_of_disturbed_times_too(api_client, api_database)
     answer = api_client.get("/api/recommendations?force=true").json()
     with open_store(api_database, create=False, read_only=True) as store:
         wanted = recommendations_json(recommend_from_store(store, StoredQuestion(is_forced=True)))
-    assert [ranking["summary"] for ranking in answer["rankings"]] == [one["summary"] for one in wanted["rankings"]]
+    assert [ranking["summary"] for ranking in answer["rankings"]] == [
+        wanted_ranking["summary"] for wanted_ranking in wanted["rankings"]
+    ]
 
 
 def test_every_answer_keeps_its_schema_and_says_why(answer):
-    found = StoredRecommendationList.model_validate(answer)
-    assert found.page.total_count == len(found.rankings) > 1
-    assert {row.time_source for ranking in found.rankings for row in ranking.rows} >= {"measured"}
-    assert all(row.reason and row.confidence_reason for ranking in found.rankings for row in ranking.rows)
-    assert [row.rank for row in found.rankings[0].rows] == list(range(1, len(found.rankings[0].rows) + 1))
+    model = StoredRecommendationList.model_validate(answer)
+    assert model.page.total_count == len(model.rankings) > 1
+    assert {row.time_source for ranking in model.rankings for row in ranking.rows} >= {"measured"}
+    assert all(row.reason and row.confidence_reason for ranking in model.rankings for row in ranking.rows)
+    assert [row.rank for row in model.rankings[0].rows] == list(range(1, len(model.rankings[0].rows) + 1))
 
 
 def test_links_lead_to_the_very_case(api_client, answer):
     row = next(row for row in rows_of(answer) if row["time_source"] == "measured" and len(row["evidence"]) == 1)
-    (night,) = row["evidence"]
-    assert api_client.get(night["run_url"]).json()["run"]["run_id"] == night["run_id"]
-    found = api_client.get(night["case_url"]).json()
-    assert found["page"]["total_count"] == 1
-    (case,) = found["cases"]
+    (evidence,) = row["evidence"]
+    assert api_client.get(evidence["run_url"]).json()["run"]["run_id"] == evidence["run_id"]
+    case_answer = api_client.get(evidence["case_url"]).json()
+    assert case_answer["page"]["total_count"] == 1
+    (case,) = case_answer["cases"]
     assert case["measured_s"] == row["time_s"]
-    assert case["record_id"] in night["record_ids"]
+    assert case["record_id"] in evidence["record_ids"]
     assert api_client.get(row["history_url"]).json()["case_key"] == case["case_key"]
 
 
 def test_what_changed_since_the_run_before_is_told(answer):
-    changes = [one for ranking in answer["rankings"] for one in ranking["changes"]]
+    changes = [change for ranking in answer["rankings"] for change in ranking["changes"]]
     assert any(change["verdict"] == "SLOWER" and change["change_ratio"] > 0.05 for change in changes)
     assert all(change["sentence"] for change in changes)
 
@@ -91,9 +93,9 @@ def test_pages_lead_on_and_an_unchanged_answer_is_not_sent_again(api_client, ans
 
 
 def test_limits_refuse_with_a_reason(api_client):
-    found = api_client.get("/api/recommendations?memory_limit_gb=0.000001").json()
-    assert not rows_of(found)
-    assert all(one["reason"] for ranking in found["rankings"] for one in ranking["refused"])
+    answer = api_client.get("/api/recommendations?memory_limit_gb=0.000001").json()
+    assert not rows_of(answer)
+    assert all(refusal["reason"] for ranking in answer["rankings"] for refusal in ranking["refused"])
 
 
 @pytest.mark.parametrize(

@@ -101,12 +101,12 @@ def test_nothing_is_faster_than_the_ideal() -> None:
     ("chip", "kernel"), [("gb10", "fa3"), ("gb10", "fa4"), ("h100", "fa4"), ("mi300x", "cudnn"), ("mi300x", "trtllm")]
 )
 def test_a_kernel_that_does_not_run_there_has_no_time_and_a_reason(chip: str, kernel: str) -> None:
-    asked = work(SHAPES[0])
-    assert predict_expected(asked, chip, attention_kernel=kernel) is None
-    reason = reason_text(why_no_expected(asked, chip, attention_kernel=kernel))
+    question = work(SHAPES[0])
+    assert predict_expected(question, chip, attention_kernel=kernel) is None
+    reason = reason_text(why_no_expected(question, chip, attention_kernel=kernel))
     assert chip in reason
     with pytest.raises(UnsupportedError) as caught:
-        predict_attention(asked, get_hardware(chip), kernel=kernel)
+        predict_attention(question, get_hardware(chip), kernel=kernel)
     assert str(caught.value) == reason
 
 
@@ -118,11 +118,11 @@ def test_formats_and_heads_that_no_version_takes(q: str, kv: str, D: int) -> Non
 
 
 def test_values_of_another_width_or_format_have_no_kernel() -> None:
-    for asked in (
+    for question in (
         attention(1, 8, 8, 128, 128, 192, Dv=128),
         attention(1, 8, 8, 128, 128, 128, q="INT8", p="FP16"),
     ):
-        assert predict_expected(asked, "h100", attention_kernel="fa3") is None
+        assert predict_expected(question, "h100", attention_kernel="fa3") is None
 
 
 def test_an_unknown_kernel_is_an_error_and_not_a_missing_time() -> None:
@@ -134,28 +134,28 @@ def test_an_unknown_kernel_is_an_error_and_not_a_missing_time() -> None:
 @pytest.mark.parametrize(("chip", "model"), [("a100", "fa2"), ("h100", "fa3"), ("b200", "fa4"), ("gb10", "fa2")])
 def test_cudnn_has_the_time_of_the_model_that_stands_in_and_the_widest_interval(chip: str, model: str) -> None:
     shape = SHAPES[0]
-    stand_in, own = (predict_expected(work(shape), chip, attention_kernel=key) for key in ("cudnn", model))
-    assert (stand_in.time_s, stand_in.provenance) == (own.time_s, "derived")
-    assert stand_in.low_s <= own.low_s
-    assert stand_in.high_s >= own.high_s
+    stand_in, fitted = (predict_expected(work(shape), chip, attention_kernel=key) for key in ("cudnn", model))
+    assert (stand_in.time_s, stand_in.provenance) == (fitted.time_s, "derived")
+    assert stand_in.low_s <= fitted.low_s
+    assert stand_in.high_s >= fitted.high_s
     assert stand_in.kernel.startswith("cudnn/")
     assert ("cudnn", model) not in CALL_RATIO
 
 
 def test_flashinfer_on_data_centre_blackwell_is_the_fitted_kernel_with_a_wider_interval() -> None:
     shape = SHAPES[1]
-    stand_in, own = (
+    stand_in, fitted = (
         predict_expected(work(shape), "b200", attention_kernel=key, cache="warm") for key in ("flashinfer", "trtllm")
     )
     low, high = STAND_IN_RATIO["decode"]
-    assert (stand_in.time_s, stand_in.provenance) == (own.time_s, own.provenance)
-    assert (stand_in.low_s, stand_in.high_s) == (low * own.low_s, high * own.high_s)
+    assert (stand_in.time_s, stand_in.provenance) == (fitted.time_s, fitted.provenance)
+    assert (stand_in.low_s, stand_in.high_s) == (low * fitted.low_s, high * fitted.high_s)
     assert stand_in.covered_ops == MODULE_OPS
 
 
 def test_a_decode_that_does_not_split_a_narrow_cache_is_marked() -> None:
-    asked = {kv: predict_expected(work(SHAPES[0], kv=kv), "l40s") for kv in ("BF16", "FP8")}
-    assert [answer.is_cache_unsplit for answer in asked.values()] == [False, True]
+    answers = {kv: predict_expected(work(SHAPES[0], kv=kv), "l40s") for kv in ("BF16", "FP8")}
+    assert [answer.is_cache_unsplit for answer in answers.values()] == [False, True]
     assert not predict_expected(work(SHAPES[0], kv="FP8"), "h100").is_cache_unsplit
     # A100 reads an FP8 cache with the kernels of 16-bit ones: per head, or split where it is long.
     rows = expected_attention("a100", [1024, 64, 1], 32, 4, 1, [100, 65536, 100], 128, causal=False, kv_format="FP8")

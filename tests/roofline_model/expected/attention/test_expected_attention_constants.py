@@ -53,10 +53,10 @@ def test_every_measured_chip_ships_both_phases_with_their_evidence():
         assert get_hardware(attention.chip.key).count("sm_count") == attention.chip.sm_count
 
 
-@pytest.mark.parametrize("one", shipped_attention(), ids=lambda one: f"{one.chip.key}-{one.phase}")
-def test_shipped_constants_are_inside_their_bounds(one):
-    ranges = constant_ranges(one.phase)
-    for name, value in one.values.items():
+@pytest.mark.parametrize("fitted", shipped_attention(), ids=lambda fitted: f"{fitted.chip.key}-{fitted.phase}")
+def test_shipped_constants_are_inside_their_bounds(fitted):
+    ranges = constant_ranges(fitted.phase)
+    for name, value in fitted.values.items():
         assert ranges[name].low_value <= value <= ranges[name].high_value, name
 
 
@@ -88,11 +88,11 @@ def test_a_bad_file_names_what_is_wrong(old, new, message):
 
 
 def test_values_must_be_complete_and_positive():
-    one = shipped("a100-sxm-80gb", "decode")
+    fitted = shipped("a100-sxm-80gb", "decode")
     with pytest.raises(InvalidValueError, match="token_ns_16bit"):
-        dataclasses.replace(one, values={k: v for k, v in one.values.items() if k != "token_ns_16bit"})
+        dataclasses.replace(fitted, values={k: v for k, v in fitted.values.items() if k != "token_ns_16bit"})
     with pytest.raises(InvalidValueError, match="positive"):
-        dataclasses.replace(one, values={**one.values, "miss_us": -1.0})
+        dataclasses.replace(fitted, values={**fitted.values, "miss_us": -1.0})
 
 
 def test_a_measured_chip_uses_its_own():
@@ -125,18 +125,18 @@ def test_relatives(key, source, provenance):
 
 
 def test_cycles_go_with_the_clock_and_floors_stay():
-    source, found = shipped("rtx-pro-6000", "decode"), find_attention(chip("gb10"), "decode")
+    source, transferred_fit = shipped("rtx-pro-6000", "decode"), find_attention(chip("gb10"), "decode")
     stretch = 2.617 / 2.418
-    assert found.values["token_ns_16bit"] == pytest.approx(source.values["token_ns_16bit"] * stretch)
-    assert found.values["head_cta_us_8bit"] == pytest.approx(source.values["head_cta_us_8bit"] * stretch)
+    assert transferred_fit.values["token_ns_16bit"] == pytest.approx(source.values["token_ns_16bit"] * stretch)
+    assert transferred_fit.values["head_cta_us_8bit"] == pytest.approx(source.values["head_cta_us_8bit"] * stretch)
     for name in ("launch_us_16bit", "dram_ratio", "tile_growth_16bit", "miss_us"):
-        assert found.values[name] == source.values[name]
+        assert transferred_fit.values[name] == source.values[name]
 
 
 def test_b300_computes_exponentials_twice_as_fast():
-    source, found = shipped("b200", "prefill"), find_attention(chip("b300"), "prefill")
+    source, transferred_fit = shipped("b200", "prefill"), find_attention(chip("b300"), "prefill")
     gains = {
-        size: found.values[f"efficiency_{size}_16bit"] / source.values[f"efficiency_{size}_16bit"]
+        size: transferred_fit.values[f"efficiency_{size}_16bit"] / source.values[f"efficiency_{size}_16bit"]
         for size in (64, 128, 256)
     }
     assert gains == pytest.approx({64: 1.22, 128: 1.16, 256: 1.10})
@@ -146,14 +146,14 @@ def test_b300_computes_exponentials_twice_as_fast():
 
 
 def test_the_farther_the_source_the_wider_the_interval():
-    own = shipped("l40s", "decode")
-    steps = [own, *(transferred(own, chip("l4"), f"transferred-{kin}") for kin in ("sibling", "class"))]
-    family = transferred(own, chip("l4"), "transferred-family")
-    for regime in own.intervals:
+    own_fit = shipped("l40s", "decode")
+    steps = [own_fit, *(transferred(own_fit, chip("l4"), f"transferred-{kin}") for kin in ("sibling", "class"))]
+    family = transferred(own_fit, chip("l4"), "transferred-family")
+    for regime in own_fit.intervals:
         lows, highs = zip(*(step.intervals[regime] for step in steps), strict=True)
         assert list(lows) == sorted(lows, reverse=True)
         assert list(highs) == sorted(highs)
-        assert family.intervals[regime][0] < own.intervals[regime][0]
+        assert family.intervals[regime][0] < own_fit.intervals[regime][0]
 
 
 def test_kernels_of_another_kind_are_refused():
@@ -183,20 +183,22 @@ def test_across_families_a_decode_kernel_takes_the_constants_of_all_that_run_it(
 
 def test_an_asynchronous_kernel_that_nobody_else_runs_takes_the_nearest_one():
     rest = tuple(attention for attention in shipped_attention() if attention.chip.key != "b200")
-    found, hopper = find_attention(chip("b200"), "decode", rest), shipped("h100-sxm", "decode")
-    stretch = hopper.chip.clock_hz / found.chip.clock_hz
+    transferred_fit, hopper = find_attention(chip("b200"), "decode", rest), shipped("h100-sxm", "decode")
+    stretch = hopper.chip.clock_hz / transferred_fit.chip.clock_hz
     for width in ("16bit", "8bit"):  # gen, from Hopper's gmma, which reads 8-bit caches only
-        assert found.values[f"token_ns_{width}"] == pytest.approx(hopper.values["token_ns_8bit"] * stretch)
-    floors = sorted(one.values["launch_us_16bit"] for one in rest if one.phase == "decode")
-    assert found.values["launch_us_16bit"] == pytest.approx((floors[1] + floors[2]) / 2)  # software: the median of four
-    steps = class_steps(found.chip, "decode", [one for one in rest if one.phase == "decode"])
+        assert transferred_fit.values[f"token_ns_{width}"] == pytest.approx(hopper.values["token_ns_8bit"] * stretch)
+    floors = sorted(fit.values["launch_us_16bit"] for fit in rest if fit.phase == "decode")
+    assert transferred_fit.values["launch_us_16bit"] == pytest.approx(
+        (floors[1] + floors[2]) / 2
+    )  # software: the median of four
+    steps = class_steps(transferred_fit.chip, "decode", [fit for fit in rest if fit.phase == "decode"])
     assert set(steps.values()) == {"decode-other"}
     low, high = hopper.factors("16bit")[2]
-    assert found.intervals["bulk-16bit"] == pytest.approx(joined_factors((low, high), DRIFT["decode-other"]))
+    assert transferred_fit.intervals["bulk-16bit"] == pytest.approx(joined_factors((low, high), DRIFT["decode-other"]))
 
 
 def test_formats_whose_kernel_is_known_get_the_narrower_interval():
-    rest = tuple(one for one in shipped_attention() if one.chip.key != "h100-sxm")
+    rest = tuple(fit for fit in shipped_attention() if fit.chip.key != "h100-sxm")
     attention = find_attention(chip("h100"), "decode", rest)
     for regime in ("floor", "mid", "bulk"):
         narrow, wide = attention.intervals[f"{regime}-16bit"], attention.intervals[f"{regime}-cache8bit"]
@@ -238,10 +240,10 @@ def test_a_bad_surface_names_what_is_wrong(old, new, message):
 
 def test_a_kernel_that_no_lender_runs_keeps_the_relatives_constants():
     alone = (shipped("b200", "decode"),)  # H100's 16-bit kernel is mma, B200's are not
-    found, plain = (
+    transferred_fit, plain = (
         find_attention(chip("h100"), "decode", alone),
         transferred(alone[0], chip("h100"), "transferred-class"),
     )
-    assert found.values["token_ns_16bit"] == plain.values["token_ns_16bit"]
-    assert found.intervals == plain.intervals
+    assert transferred_fit.values["token_ns_16bit"] == plain.values["token_ns_16bit"]
+    assert transferred_fit.intervals == plain.intervals
     assert set(class_steps(chip("h100"), "decode", alone).values()) == {"decode-other"}

@@ -72,8 +72,8 @@ def test_few_heads_get_large_ctas():
 
 
 def test_speculated_tokens_are_query_rows():
-    one, four = work_of("h100", Sq=1), work_of("h100", Sq=4)
-    assert one.tile[0] == 1  # 4 heads of a group padded to 16 rows
+    single, four = work_of("h100", Sq=1), work_of("h100", Sq=4)
+    assert single.tile[0] == 1  # 4 heads of a group padded to 16 rows
     assert four.tile[0] == 1  # 16 rows
     assert work_of("h100", Sq=5).tile[0] == 2
-    assert four.append_bytes[0] == 4 * one.append_bytes[0]
+    assert four.append_bytes[0] == 4 * single.append_bytes[0]

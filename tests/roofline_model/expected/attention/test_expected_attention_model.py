@@ -44,32 +44,32 @@ def test_every_answer_is_positive_inside_its_interval_and_the_sum_of_its_parts(
 ):
     kv = "BF16" if chip == "a100" else kv
     query = min(query, keys)
-    found = decode(
+    prediction = decode(
         chip, B=batch, Hq=heads[0], Hkv=heads[1], Skv=keys, Sq=query, D=dim, activation_format="BF16", kv_format=kv
     )
-    assert 0 < found.low_s[0] <= found.time_s[0] <= found.high_s[0] < 1e4
-    parts = found.additive_parts()
+    assert 0 < prediction.low_s[0] <= prediction.time_s[0] <= prediction.high_s[0] < 1e4
+    parts = prediction.additive_parts()
     assert all(value[0] >= -1e-15 for value in parts.values())
-    assert sum(value[0] for value in parts.values()) == pytest.approx(found.time_s[0], rel=1e-9)
-    assert found.binding[0] in found.parts
+    assert sum(value[0] for value in parts.values()) == pytest.approx(prediction.time_s[0], rel=1e-9)
+    assert prediction.binding[0] in prediction.parts
 
 
 @pytest.mark.parametrize("chip", CHIPS)
 def test_large_decode_is_bound_by_dram_and_never_faster_than_light(chip):
     work = attention(64, 32, 8, 1, 16384, 128)
-    found = decode(chip, B=64, Skv=16384)
+    prediction = decode(chip, B=64, Skv=16384)
     ideal = predict(work, get_hardware(chip)).time_s
-    assert found.binding == ["dram"]
-    assert 1.0 < found.time_s[0] / ideal < 1.35
+    assert prediction.binding == ["dram"]
+    assert 1.0 < prediction.time_s[0] / ideal < 1.35
 
 
 @pytest.mark.parametrize("chip", CHIPS)
 def test_large_prefill_is_bound_by_the_tensor_cores(chip):
-    found = prefill(chip, B=4, S=16384)
+    prediction = prefill(chip, B=4, S=16384)
     # 2·D MACs, QK and PV, half of the square under the mask.
     flops = 4 * 4 * 32 * 16384**2 / 2 * 128
-    rate = flops / found.time_s[0] / get_hardware(chip).peak_flops_per_s("BF16")
-    assert found.binding == ["tensor"]
+    rate = flops / prediction.time_s[0] / get_hardware(chip).peak_flops_per_s("BF16")
+    assert prediction.binding == ["tensor"]
     assert 0.3 < rate < 0.8
 
 

@@ -36,7 +36,8 @@ def works_of(key, phase, *, count=160, widths=(False, True), seed=0):
 
 def fitted(problem, measured_s):
     start, low, high = (
-        np.log([getattr(one, name) for one in problem.ranges]) for name in ("start_value", "low_value", "high_value")
+        np.log([getattr(bounds, name) for bounds in problem.ranges])
+        for name in ("start_value", "low_value", "high_value")
     )
 
     def residuals(logs):
@@ -53,8 +54,8 @@ def test_known_constants_are_found_again(key, phase):
     truth = np.array([true[name] for name in problem.names])
     exact = problem.predict_s(truth)
     noise = np.exp(np.random.default_rng(1).normal(0, 0.03, len(exact)))
-    found = fitted(problem, exact * noise)
-    error = np.abs(problem.predict_s(found) / exact - 1)
+    constants = fitted(problem, exact * noise)
+    error = np.abs(problem.predict_s(constants) / exact - 1)
     assert error.mean() < 0.015, "the noise is 3 %; times without it are found within half of it"
     strong = (
         "dram_ratio",
@@ -67,7 +68,7 @@ def test_known_constants_are_found_again(key, phase):
     for name in set(strong) & set(problem.names):
         if not (phase == "prefill" and name == "dram_ratio"):
             place = problem.names.index(name)
-            assert found[place] == pytest.approx(truth[place], rel=0.12), name
+            assert constants[place] == pytest.approx(truth[place], rel=0.12), name
 
 
 def test_vectors_predict_what_the_terms_say():
@@ -81,9 +82,9 @@ def test_vectors_predict_what_the_terms_say():
 def test_bounds_and_priors_hold_every_name():
     problem = AttentionProblem.of(works_of("h100", "decode"))
     assert set(problem.names) <= set(constant_ranges("decode"))
-    for one in problem.ranges:
-        assert 0 < one.low_value < one.start_value < one.high_value
-        assert 0 < one.prior_scale <= 1
+    for bounds in problem.ranges:
+        assert 0 < bounds.low_value < bounds.start_value < bounds.high_value
+        assert 0 < bounds.prior_scale <= 1
 
 
 def test_what_no_row_tells_takes_its_nearest_relative():
@@ -92,7 +93,7 @@ def test_what_no_row_tells_takes_its_nearest_relative():
     work = prefill_work(chip, shapes, is_8bit=False, cache_bytes=2, is_cold=False)
     problem = AttentionProblem.of([work])
     assert "efficiency_256_16bit" not in problem.names
-    values = problem.values([one.start_value for one in problem.ranges])
+    values = problem.values([bounds.start_value for bounds in problem.ranges])
     assert values["efficiency_256_16bit"] == values["efficiency_128_16bit"]
     assert not any(name.endswith("8bit") for name in values)
 

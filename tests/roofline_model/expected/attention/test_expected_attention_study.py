@@ -125,21 +125,21 @@ def study_decode_us(key: str, row: tuple) -> float:
     if work.per_head[0]:
         splits = np.clip(np.ceil(chip.sm_count / (batch * heads)), 1, np.ceil(keys / 128))
         per_sm = batch * heads * splits / chip.sm_count
-        one = (head_cta + head_token * 1e-3 * keys / splits * dim / 128) * stretch
+        span_s = (head_cta + head_token * 1e-3 * keys / splits * dim / 128) * stretch
         step = 1 + np.clip(30 * (per_sm / (chip.rules.threads_per_sm_count // 1024) - 1), 0, 1)
         crowding = (step**3 + (per_sm / 2.0) ** 3) ** (1 / 3)
-        return float((head_launch + smooth_max(memory, one * crowding) + 2.0 * (splits > 1))[0])
+        return float((head_launch + smooth_max(memory, span_s * crowding) + 2.0 * (splits > 1))[0])
     splits = work.splits[0]
     size = np.sqrt(1 + growth * work.tile[0])
     per_sm = batch * kv_heads * splits / chip.sm_count
-    one = (cta * size + token * 1e-3 * keys / splits * dim / 128) * stretch
+    span_s = (cta * size + token * 1e-3 * keys / splits * dim / 128) * stretch
     crowding = (1 + (per_sm * size / 1.3) ** 3) ** (1 / 3)
     kernel = grouped_kernel(chip, is_8bit=is_8bit)
     more = 2.0 * (splits > 1 and kernel != "gen") + 2.0 * (kernel == "gmma" and dim == 64)
-    return float((launch + smooth_max(memory, one * crowding) + more)[0])
+    return float((launch + smooth_max(memory, span_s * crowding) + more)[0])
 
 
-@pytest.mark.parametrize(("key", "row", "us"), [one for one in ROWS if one.values[1][0] == "prefill"])
+@pytest.mark.parametrize(("key", "row", "us"), [row_param for row_param in ROWS if row_param.values[1][0] == "prefill"])
 @pytest.mark.usefixtures("study_l2")
 def test_prefill_reproduces_the_study(key, row, us):
     chip = chip_of(key)
@@ -148,7 +148,7 @@ def test_prefill_reproduces_the_study(key, row, us):
     assert prefill_terms(work, prefill_values(key))[0][0] == pytest.approx(us, rel=TOLERANCE)
 
 
-@pytest.mark.parametrize(("key", "row", "us"), [one for one in ROWS if one.values[1][0] == "decode"])
+@pytest.mark.parametrize(("key", "row", "us"), [row_param for row_param in ROWS if row_param.values[1][0] == "decode"])
 @pytest.mark.usefixtures("study_l2")
 def test_the_studys_decode_formula_gives_its_check_values(key, row, us):
     assert study_decode_us(key, row) == pytest.approx(us, rel=TOLERANCE)

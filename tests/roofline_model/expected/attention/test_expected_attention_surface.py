@@ -30,8 +30,8 @@ def level(value: float, phase: str = "decode") -> AttentionCorrection:
 
 
 def decode(correction, *, B=1, Skv=4096, kv="BF16", cache="warm"):
-    known = replace(find_attention(H100, "decode"), correction=correction, correction_chip=None)
-    return expected_attention(H100, B, 32, 8, 1, Skv, 128, causal=True, kv_format=kv, cache=cache, constants=known)
+    corrected = replace(find_attention(H100, "decode"), correction=correction, correction_chip=None)
+    return expected_attention(H100, B, 32, 8, 1, Skv, 128, causal=True, kv_format=kv, cache=cache, constants=corrected)
 
 
 def test_a_surface_moves_the_time_and_says_so():
@@ -69,8 +69,8 @@ def test_no_surface_makes_a_kernel_faster_than_light():
     moved = 64 * 8 * 16384 * 128 * 2 * 2
     assert fast.time_s[0] >= moved / H100.bandwidth_bytes_per_s
     prompt = AttentionCorrection("prefill", {"16bit": (-0.7,) * COUNT})
-    known = replace(find_attention(H100, "prefill"), correction=prompt, correction_chip=None)
-    batch = expected_attention(H100, 8, 32, 8, 4096, 4096, 128, causal=False, constants=known)
+    corrected = replace(find_attention(H100, "prefill"), correction=prompt, correction_chip=None)
+    batch = expected_attention(H100, 8, 32, 8, 4096, 4096, 128, causal=False, constants=corrected)
     assert batch.time_s[0] >= 0.999999 * 4 * 8 * 32 * 4096**2 * 128 / H100.peak_16bit_flops_per_s
 
 
@@ -119,10 +119,10 @@ def test_published_bandwidth_holds_lent_constants_back():
     share = gb10.bandwidth_achieved.value / gb10.bandwidth.value
     lender = find_attention(AttentionChip.of(get_hardware("rtx-pro-6000")), "decode")
     assert lender.values["dram_ratio"] > share
-    found = predict_attention(attention(64, 32, 8, 1, 16384, 128, causal=True), gb10)
+    prediction = predict_attention(attention(64, 32, 8, 1, 16384, 128, causal=True), gb10)
     moved = 64 * 8 * 16384 * 128 * 2 * 2
-    assert moved / found.time_s < gb10.bandwidth_achieved.value
-    assert found.time_s == pytest.approx(moved / gb10.bandwidth_achieved.value, rel=0.05)
-    (limited,) = [item for item in found.findings if item.code == "dram-share-limited"]
+    assert moved / prediction.time_s < gb10.bandwidth_achieved.value
+    assert prediction.time_s == pytest.approx(moved / gb10.bandwidth_achieved.value, rel=0.05)
+    (limited,) = [item for item in prediction.findings if item.code == "dram-share-limited"]
     assert (limited.value("hardware"), limited.value("dram_share_ratio")) == ("gb10", pytest.approx(0.85, abs=0.005))
-    assert sum(seconds for _, seconds in found.parts) == pytest.approx(found.time_s)
+    assert sum(seconds for _, seconds in prediction.parts) == pytest.approx(prediction.time_s)

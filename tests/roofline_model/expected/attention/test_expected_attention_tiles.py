@@ -35,8 +35,8 @@ def test_closed_form_counts_what_a_walk_counts(query, prefix, window, causal, ti
     window = min(window, keys)
     arrays = [np.array([value]) for value in (query, keys, window)]
     counted = count_tiles(*arrays, np.array([causal]), rows=tile[0], columns=tile[1])
-    found = (counted.query_tiles[0], counted.blocks[0], counted.longest[0])
-    assert found == walked(query, keys, window, causal, *tile)
+    counts = (counted.query_tiles[0], counted.blocks[0], counted.longest[0])
+    assert counts == walked(query, keys, window, causal, *tile)
 
 
 @pytest.mark.parametrize(

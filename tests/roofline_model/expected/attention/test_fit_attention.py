@@ -49,7 +49,7 @@ def synthetic(path, phase, count, *, device="l40s", noise=0.03, dims=(64, 128, 2
     """Write rows of a machine whose constants are `TRUE`, the rest plausible ones; returns the table."""
     rng = np.random.default_rng(seed)
     chip = AttentionChip.of(get_hardware(device))
-    values = {name: one.start_value for name, one in constant_ranges(phase).items()} | TRUE[phase]
+    values = {name: bounds.start_value for name, bounds in constant_ranges(phase).items()} | TRUE[phase]
     attention = FittedAttention(chip, phase, values, dict.fromkeys(REGIMES, (0.9, 1.1)), Evidence("synthetic", 0, ""))
     kv_heads = 2 ** rng.integers(0, 4, count)
     heads = kv_heads * 2 ** rng.integers(0, 5, count)
@@ -59,7 +59,7 @@ def synthetic(path, phase, count, *, device="l40s", noise=0.03, dims=(64, 128, 2
     query = np.ones(count, dtype=int) if phase == "decode" else length
     is_narrow = rng.random(count) < 0.5 if len(widths) > 1 else np.full(count, widths[0] == "8bit")
     times = np.empty(count)
-    for narrow in {bool(one) for one in is_narrow}:
+    for narrow in {bool(flag) for flag in is_narrow}:
         at = np.flatnonzero(is_narrow == narrow)
         kv = "FP8" if narrow else "BF16"
         batch_at = expected_attention(
@@ -111,8 +111,8 @@ def test_known_constants_come_back_within_their_spread(tmp_path, phase):
 def test_what_no_row_tells_is_borrowed_from_its_nearest_relative(tmp_path):
     table = synthetic(tmp_path / "t.csv", "prefill", 120, dims=(128,), widths=("16bit",))
     joined = JoinedRows(attention_row_groups(table, {}))
-    found = attention_fit_set(joined, table.numbers["time_s"], None, None)
-    names = {one.name for one in found.free}
+    fit_set = attention_fit_set(joined, table.numbers["time_s"], None, None)
+    names = {constant.name for constant in fit_set.free}
     assert "efficiency_128_16bit" in names
     assert not any(name.endswith("8bit") or "_64_" in name or "_256_" in name for name in names)
     shared = shared_constants(joined, None)
@@ -166,11 +166,11 @@ def test_groups_predict_as_the_model_does_in_any_order(tmp_path):
     """Joined groups give the same times as the model called row by row."""
     table = synthetic(tmp_path / "t.csv", "decode", 40)
     joined = JoinedRows(attention_row_groups(table, {}))
-    known = replace(find_attention(joined.chip, "decode"), correction=None)  # a set adds its surface itself
+    uncorrected = replace(find_attention(joined.chip, "decode"), correction=None)  # a set adds its surface itself
     positions = np.array([31, 4, 17, 0])
-    told = joined.times(known.values, positions)
+    times_s = joined.times(uncorrected.values, positions)
     n = table.numbers
-    for time, i in zip(told, joined.rows[positions], strict=True):
+    for time, i in zip(times_s, joined.rows[positions], strict=True):
         alone = expected_attention(
             joined.chip,
             *(int(n[name][i]) for name in ("batch", "heads", "kv_heads", "q_len", "kv_len", "head_dim")),
@@ -178,7 +178,7 @@ def test_groups_predict_as_the_model_does_in_any_order(tmp_path):
             activation_format="BF16",
             kv_format=table.texts["kv_format"][i],
             phase="decode",
-            constants=known,
+            constants=uncorrected,
         )
         assert time == pytest.approx(float(alone.time_s[0]), rel=1e-12)
 
@@ -225,7 +225,7 @@ def test_many_rows_teach_a_surface_what_the_formulas_cannot_say(tmp_path):
     start = start_of(table)
     with_surface = cross_validate(start.rows)
     plain = cross_validate(replace(start.rows, surface=None))
-    errors = [np.mean(np.abs(found.predicted_s / start.rows.measured_s - 1)) for found in (with_surface, plain)]
+    errors = [np.mean(np.abs(fit.predicted_s / start.rows.measured_s - 1)) for fit in (with_surface, plain)]
     assert errors[0] < 0.8 * errors[1]
     few = attention_fit_set(start.joined, table.numbers["time_s"], None, find_attention(start.joined.chip, "decode"))
     assert few.surface is not None  # 500 rows learn their own, whatever they begin at

@@ -53,30 +53,30 @@ def example(noise=0.05, count=400, site_count=50):
 
 
 def test_no_row_is_predicted_by_constants_that_saw_its_site():
-    found, seen = example()
+    fit_set, seen = example()
     steps = []
-    crossed = cross_validate(found, progress=steps.append)
+    crossed = cross_validate(fit_set, progress=steps.append)
     assert steps == [f"chip gemm X, fold {i} of 5" for i in range(1, 6)]
     assert len(crossed.fits) == 5
-    sites = np.array(found.sites)
+    sites = np.array(fit_set.sites)
     for fold in range(5):
         inside = np.flatnonzero(crossed.folds == fold)
         # The calls of one fold's fit never touch its rows; only the prediction at its end does, with just these rows.
-        own = [rows for rows in seen if set(sites[rows]) & set(sites[inside]) and set(rows) <= set(inside)]
-        assert len(own) == 1
-        outside = np.setdiff1d(np.arange(len(found)), inside)
-        again = fit_rows(found, outside)
+        own_rows = [rows for rows in seen if set(sites[rows]) & set(sites[inside]) and set(rows) <= set(inside)]
+        assert len(own_rows) == 1
+        outside = np.setdiff1d(np.arange(len(fit_set)), inside)
+        again = fit_rows(fit_set, outside)
         assert again.values == crossed.fits[fold].values
-        np.testing.assert_allclose(crossed.predicted_s[inside], found.predict_s(again.values, inside))
+        np.testing.assert_allclose(crossed.predicted_s[inside], fit_set.predict_s(again.values, inside))
 
 
 def test_cross_fitted_intervals_cover_four_rows_of_five():
-    found, _ = example(count=1500, site_count=500)
-    crossed = cross_validate(found)
-    told = accuracy(crossed.predicted_s, found.measured_s, crossed.low_s, crossed.high_s)
-    assert told.row_count == 1500
-    assert told.mape_ratio == pytest.approx(0.04, abs=0.01)
-    assert told.coverage_ratio == pytest.approx(0.8, abs=0.035)
+    fit_set, _ = example(count=1500, site_count=500)
+    crossed = cross_validate(fit_set)
+    errors = accuracy(crossed.predicted_s, fit_set.measured_s, crossed.low_s, crossed.high_s)
+    assert errors.row_count == 1500
+    assert errors.mape_ratio == pytest.approx(0.04, abs=0.01)
+    assert errors.coverage_ratio == pytest.approx(0.8, abs=0.035)
     assert set(crossed.factors) == {"", "floor", "body"}
 
 
@@ -90,20 +90,20 @@ def test_factors_hold_the_prediction_and_rare_regimes_have_none():
 def test_the_measures_are_those_of_the_definition():
     measured = np.array([1.0, 2.0, 4.0, np.nan, 1.0])
     predicted = np.array([1.1, 1.8, 4.0, 1.0, np.nan])
-    told = accuracy(predicted, measured, predicted * 0.95, predicted * 1.2)
-    assert told.row_count == 3
-    assert told.mape_ratio == pytest.approx((0.1 + 0.1 + 0) / 3)
-    assert told.median_ratio == pytest.approx(0.1)
-    assert told.bias_ratio == pytest.approx(0.0, abs=1e-12)
-    assert told.coverage_ratio == pytest.approx(2 / 3)  # 1.0 lies below 1.045
+    errors = accuracy(predicted, measured, predicted * 0.95, predicted * 1.2)
+    assert errors.row_count == 3
+    assert errors.mape_ratio == pytest.approx((0.1 + 0.1 + 0) / 3)
+    assert errors.median_ratio == pytest.approx(0.1)
+    assert errors.bias_ratio == pytest.approx(0.0, abs=1e-12)
+    assert errors.coverage_ratio == pytest.approx(2 / 3)  # 1.0 lies below 1.045
     nothing = accuracy(np.array([np.nan]), np.array([1.0]))
     assert (nothing.row_count, nothing.mape_ratio, nothing.coverage_ratio) == (0, None, None)
 
 
 def test_each_chip_counts_once_in_the_mean():
     def group(device, count, error):
-        told = accuracy(np.full(count, 1 + error), np.ones(count))
-        return GroupAccuracy(device, "gemm", "decode", "BF16", count, told, told, "fitted")
+        errors = accuracy(np.full(count, 1 + error), np.ones(count))
+        return GroupAccuracy(device, "gemm", "decode", "BF16", count, errors, errors, "fitted")
 
     (row,) = mean_over_groups([group("a", 1000, 0.1), group("b", 10, 0.3)])
     assert row[:4] == ("gemm", "decode", "BF16", 2)

@@ -83,9 +83,12 @@ def test_few_rows_stay_nearer_to_where_they_began_with_a_strong_prior():
         return model(values)[rows]
 
     def away(prior):
-        free = [FreeConstant(one.name, one.start_value, one.low_value, one.high_value, prior) for one in FREE]
+        free = [
+            FreeConstant(constant.name, constant.start_value, constant.low_value, constant.high_value, prior)
+            for constant in FREE
+        ]
         constants = fit_constants(free, few, measured(0.05)[rows])
-        return sum(abs(math.log(constants.values[one.name] / one.start_value)) for one in FREE)
+        return sum(abs(math.log(constants.values[constant.name] / constant.start_value)) for constant in FREE)
 
     assert away(0.05) < 0.7 * away(2.0)
 

@@ -177,14 +177,14 @@ def test_a_byte_order_mark_is_not_part_of_a_name(tmp_path):
 def test_parquet_reads_as_the_csv_does(tmp_path, read):
     pandas = pytest.importorskip("pandas")
     pytest.importorskip("pyarrow")
-    told = read(GEMM, ATTENTION)
+    smaller_table = read(GEMM, ATTENTION)
     path = tmp_path / "kernels.parquet"
     pandas.read_csv(tmp_path / "kernels.csv").to_parquet(path)
     table = read_kernel_table(path)
-    assert table.reasons == told.reasons
-    assert table.texts["weight_format"] == told.texts["weight_format"]
+    assert table.reasons == smaller_table.reasons
+    assert table.texts["weight_format"] == smaller_table.texts["weight_format"]
     for name in ("m", "batch", "time_s", "causal"):
-        assert str(table.numbers[name].tolist()) == str(told.numbers[name].tolist())
+        assert str(table.numbers[name].tolist()) == str(smaller_table.numbers[name].tolist())
     (tmp_path / "not.parquet").write_bytes(b"PAR1 nonsense")
     with pytest.raises(InvalidValueError, match="not a readable Parquet"):
         read_kernel_table(tmp_path / "not.parquet")

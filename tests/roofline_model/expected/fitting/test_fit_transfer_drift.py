@@ -29,13 +29,13 @@ Z = 1.2816  # 90 % of a normal distribution
 def transfer(bias: float, spread: float, *, device="a", step="far", count=4000, seed=0) -> Transfer:
     """Return rows that are off by `bias` together and by `spread` each; the lender's interval is that of the spread."""
     errors = bias + np.random.default_rng(seed).normal(0, spread, count)
-    own = np.full(count, Z * spread)
-    return Transfer(device, "products", step, errors, own, own)
+    half_widths = np.full(count, Z * spread)
+    return Transfer(device, "products", step, errors, half_widths, half_widths)
 
 
-def covered(one: Transfer, width: float) -> float:
-    low, high = np.hypot(one.low_log_ratio, width), np.hypot(one.high_log_ratio, width)
-    return float(((one.log_ratio >= -low) & (one.log_ratio <= high)).mean())
+def covered(transfer: Transfer, width: float) -> float:
+    low, high = np.hypot(transfer.low_log_ratio, width), np.hypot(transfer.high_log_ratio, width)
+    return float(((transfer.log_ratio >= -low) & (transfer.log_ratio <= high)).mean())
 
 
 def test_a_transfer_without_an_error_of_its_own_adds_nothing():
@@ -44,22 +44,22 @@ def test_a_transfer_without_an_error_of_its_own_adds_nothing():
 
 def test_biases_of_many_chips_come_back_as_their_spread():
     biases = np.random.default_rng(3).normal(0, 0.15, 300)
-    found = [transfer(bias, 0.1, count=400, seed=i) for i, bias in enumerate(biases)]
-    width = half_width(found)
+    transfers = [transfer(bias, 0.1, count=400, seed=i) for i, bias in enumerate(biases)]
+    width = half_width(transfers)
     assert width == pytest.approx(Z * 0.15, rel=0.1)
     fresh = [
         transfer(bias, 0.1, count=400, seed=i) for i, bias in enumerate(np.random.default_rng(4).normal(0, 0.15, 300))
     ]
-    assert np.mean([covered(one, width) for one in fresh]) == pytest.approx(0.8, abs=0.04)
+    assert np.mean([covered(transfer, width) for transfer in fresh]) == pytest.approx(0.8, abs=0.04)
 
 
 def test_each_transfer_counts_once_and_steps_apart():
     small, large = transfer(0.3, 0.05, device="b", count=50), transfer(0.0, 0.05, count=5000)
     assert half_width([small, large]) > 2 * half_width([large, large])
-    told = estimated([small, large, transfer(0.4, 0.05, device="c", step="near")])
-    assert set(told) == {("products", "far"), ("products", "near")}
-    assert (told["products", "far"].transfer_count, told["products", "far"].device_count) == (2, 2)
-    assert told["products", "near"].half_width_log_ratio > 0.3
+    estimates = estimated([small, large, transfer(0.4, 0.05, device="c", step="near")])
+    assert set(estimates) == {("products", "far"), ("products", "near")}
+    assert (estimates["products", "far"].transfer_count, estimates["products", "far"].device_count) == (2, 2)
+    assert estimates["products", "near"].half_width_log_ratio > 0.3
 
 
 @pytest.fixture(scope="module")
@@ -74,18 +74,18 @@ def world(tmp_path_factory):
 
 def test_transfers_are_between_the_chips_of_the_table(world):
     _, sets, fitted = world
-    fitted = TableFit(tuple(one for one in fitted.gemm if one.chip.key != "rtx-pro-6000"), (), (), ())
-    found = transfers(sets, fitted)
-    assert len(found) == 4 * 3  # each from each other one
-    assert {one.step for one in found} == {"far"}
-    assert not [one for one in transfers(sets, fitted, "b200") if one.device == "b200"]
+    fitted = TableFit(tuple(fit for fit in fitted.gemm if fit.chip.key != "rtx-pro-6000"), (), (), ())
+    moved = transfers(sets, fitted)
+    assert len(moved) == 4 * 3  # each from each other one
+    assert {transfer.step for transfer in moved} == {"far"}
+    assert not [transfer for transfer in transfers(sets, fitted, "b200") if transfer.device == "b200"]
     assert len(transfers(sets, fitted, "b200")) == 3 * 2
 
 
 def test_a_chip_is_scored_with_what_the_others_say(world):
     table, sets, fitted = world
     products, attention = drift_without("b200", sets, fitted)
-    others = [one for one in transfers(sets, fitted, "b200") if one.step == "far"]
+    others = [transfer for transfer in transfers(sets, fitted, "b200") if transfer.step == "far"]
     assert products["far"] == half_width(others)
     assert products["format"] == DRIFT["format"]  # no row of such a format: the shipped one
     assert attention["sibling"] == DRIFT["sibling"]
@@ -97,8 +97,8 @@ def test_a_chip_is_scored_with_what_the_others_say(world):
         again = planned_sets(table, PLAN)[0]
         assert drift_without("b200", again, fitted)[0] == products
         assert drift_without("h100-sxm", again, fitted)[0]["far"] > 2 * products["far"]
-        told = {(out.device, out.part): out.unseen for out in chips_left_out(table, fitted)}
-        assert told["b200", "BF16"].coverage_ratio < 0.1
-        assert told["b200", "BF16"].bias_ratio == pytest.approx(-2 / 3, abs=0.15)
+        unseen = {(out.device, out.part): out.unseen for out in chips_left_out(table, fitted)}
+        assert unseen["b200", "BF16"].coverage_ratio < 0.1
+        assert unseen["b200", "BF16"].bias_ratio == pytest.approx(-2 / 3, abs=0.15)
     finally:
         table.numbers["time_s"][:] = odd

@@ -46,41 +46,41 @@ def timed(seconds, M=1, N=64, K=64, kernel="matmul"):
 
 
 def test_between_two_points_time_is_a_power_law():
-    known = curve({"1": [(1e6, 1e-5), (4e6, 9e-5)]})
-    assert known.time_s(product(1, 1e6)) == pytest.approx(1e-5)
-    assert known.time_s(product(1, 4e6)) == pytest.approx(9e-5)
-    assert known.time_s(product(1, 2e6)) == pytest.approx(3e-5)  # the geometric middle of both
+    rising = curve({"1": [(1e6, 1e-5), (4e6, 9e-5)]})
+    assert rising.time_s(product(1, 1e6)) == pytest.approx(1e-5)
+    assert rising.time_s(product(1, 4e6)) == pytest.approx(9e-5)
+    assert rising.time_s(product(1, 2e6)) == pytest.approx(3e-5)  # the geometric middle of both
 
 
 def test_beyond_the_last_point_time_grows_with_the_units_and_before_the_first_a_fixed_cost_stays():
-    known = curve({"1": [(1e6, 2e-5), (3e6, 4e-5)]})
-    assert known.time_s(product(1, 6e6)) == pytest.approx(8e-5)
+    rising = curve({"1": [(1e6, 2e-5), (3e6, 4e-5)]})
+    assert rising.time_s(product(1, 6e6)) == pytest.approx(8e-5)
     # The line through both points begins at 10 µs.
-    assert known.time_s(product(1, 5e5)) == pytest.approx(1e-5 + 0.5e-5)
-    assert known.time_s(product(1, 1)) == pytest.approx(1e-5, rel=1e-4)
+    assert rising.time_s(product(1, 5e5)) == pytest.approx(1e-5 + 0.5e-5)
+    assert rising.time_s(product(1, 1)) == pytest.approx(1e-5, rel=1e-4)
     # A line that begins below zero: nothing is fixed.
     assert curve({"1": [(1e6, 1e-5), (2e6, 4e-5)]}).time_s(product(1, 5e5)) == pytest.approx(0.5e-5)
     assert curve({"1": [(1e6, 1e-5)]}).time_s(product(1, 3e6)) == pytest.approx(3e-5)
 
 
 def test_between_two_row_counts_time_is_a_power_of_the_rows_and_beyond_them_it_grows_with_the_rows():
-    known = curve({"2": [(1e6, 1e-5)], "8": [(1e6, 4e-5)]})
-    assert known.time_s(product(4, 1e6)) == pytest.approx(2e-5)
-    assert known.time_s(product(32, 1e6)) == pytest.approx(16e-5)
-    assert known.time_s(product(1, 1e6)) == pytest.approx(1e-5)
+    rising = curve({"2": [(1e6, 1e-5)], "8": [(1e6, 4e-5)]})
+    assert rising.time_s(product(4, 1e6)) == pytest.approx(2e-5)
+    assert rising.time_s(product(32, 1e6)) == pytest.approx(16e-5)
+    assert rising.time_s(product(1, 1e6)) == pytest.approx(1e-5)
 
 
 @given(st.floats(1e3, 1e9), st.floats(1e3, 1e9), st.integers(1, 4096))
-def test_more_units_never_take_less_time_where_the_points_rise(one, other, rows):
-    known = curve({"1": [(1e6, 1e-5), (4e6, 3e-5)], "8": [(1e6, 2e-5), (4e6, 9e-5)]})
-    low, high = sorted((one, other))
-    assert 0 < known.time_s(product(rows, low)) <= known.time_s(product(rows, high)) * (1 + 1e-12)
+def test_more_units_never_take_less_time_where_the_points_rise(first_count, other, rows):
+    rising = curve({"1": [(1e6, 1e-5), (4e6, 3e-5)], "8": [(1e6, 2e-5), (4e6, 9e-5)]})
+    low, high = sorted((first_count, other))
+    assert 0 < rising.time_s(product(rows, low)) <= rising.time_s(product(rows, high)) * (1 + 1e-12)
 
 
 def test_a_curve_fits_only_its_own_work_and_regimes():
-    known = curve({"1": [(1e6, 1e-5)]})
-    assert known.fits(product(5, 10))
-    assert not known.fits(replace(product(5, 10), formats=("FP16",) * 3))
+    rising = curve({"1": [(1e6, 1e-5)]})
+    assert rising.fits(product(5, 10))
+    assert not rising.fits(replace(product(5, 10), formats=("FP16",) * 3))
     prefill = KernelCurve("attention-prefill", "sdpa", FORMATS, {"causal": (CurvePoint(1e6, (1e-5,)),)}, 0.1)
     size = WorkSize("attention-prefill", FORMATS, "full", 1e6)
     assert not prefill.fits(size)
@@ -103,7 +103,7 @@ def test_works_are_sized_by_what_their_time_grows_with():
 def test_curves_come_from_timed_calls_and_survive_json():
     calls = [timed(1e-5 * units, N=64 * units) for units in (1, 2, 4)] + [timed(7e-5, M=8), timed(1e-6, kernel="other")]
     curves = kernel_curves(calls)
-    assert [(one.kernel, one.point_count) for one in curves] == [("matmul", 4), ("other", 1)]
+    assert [(kernel_curve.kernel, kernel_curve.point_count) for kernel_curve in curves] == [("matmul", 4), ("other", 1)]
     assert curves[0].time_s(work_size(gemm(1, 128, 64, a="BF16"))) == pytest.approx(2e-5)
     assert curves_from_dict(json.loads(json.dumps(curves_to_dict(curves))), "x.toml") == curves
 

@@ -9,8 +9,14 @@ from roofline_model.expected.products.parameters import SPLITS, may_split, tiles
 
 
 def pairs(tiles, usable=None):
-    found = list(zip(tiles.rows[:, 0].astype(int).tolist(), tiles.columns[:, 0].astype(int).tolist(), strict=True))
-    return found if usable is None else [pair for pair, use in zip(found, usable, strict=True) if use]
+    candidates_walked = list(
+        zip(tiles.rows[:, 0].astype(int).tolist(), tiles.columns[:, 0].astype(int).tolist(), strict=True)
+    )
+    return (
+        candidates_walked
+        if usable is None
+        else [pair for pair, use in zip(candidates_walked, usable, strict=True) if use]
+    )
 
 
 def test_every_tile_of_sm120():

@@ -41,17 +41,17 @@ def test_a_set_without_a_surface_is_written_without():
 
 def test_a_surface_survives():
     surface = Correction(tuple(round(0.6 * math.sin(i), 3) for i in range(KNOT_COUNT)))
-    one = replace(L40S[0], correction=surface)
-    assert read_constants(constants_text([one]), "x")[0].correction == surface
+    corrected = replace(L40S[0], correction=surface)
+    assert read_constants(constants_text([corrected]), "x")[0].correction == surface
 
 
 def test_text_with_quotes_and_line_ends_survives():
-    one = replace(L40S[0], evidence=replace(L40S[0].evidence, source='a "table" \\ of rows'))
-    assert read_constants(constants_text([one]), "x")[0].evidence.source == 'a "table" \\ of rows'
+    sourced = replace(L40S[0], evidence=replace(L40S[0].evidence, source='a "table" \\ of rows'))
+    assert read_constants(constants_text([sourced]), "x")[0].evidence.source == 'a "table" \\ of rows'
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         ("schema = 1", "schema = 2", "schema must be 1"),
         ('device = "l40s"', "device = 3", "device must name"),
@@ -66,9 +66,9 @@ def test_text_with_quotes_and_line_ends_survives():
         ("[[gemm]]", "[[gemm]", "cannot be read as TOML"),
     ],
 )
-def test_a_bad_file_is_refused_by_name(old, new, said):
+def test_a_bad_file_is_refused_by_name(old, new, message):
     assert old in TEXT
-    with pytest.raises(DefinitionError, match=said):
+    with pytest.raises(DefinitionError, match=message):
         read_constants(TEXT.replace(old, new, 1), "l40s.toml")
 
 
@@ -109,17 +109,17 @@ def test_every_chip_and_kernel_family_of_the_table_ships():
     }
 
 
-@pytest.mark.parametrize("one", shipped_gemm(), ids=lambda one: f"{one.chip.key}-{one.family}")
-def test_shipped_constants_have_evidence_and_stay_physical(one):
-    evidence = one.evidence
+@pytest.mark.parametrize("fitted", shipped_gemm(), ids=lambda fitted: f"{fitted.chip.key}-{fitted.family}")
+def test_shipped_constants_have_evidence_and_stay_physical(fitted):
+    evidence = fitted.evidence
     assert evidence.row_count >= 1000
     assert "aiconfigurator" in evidence.source
     assert evidence.date >= "2026-11-21"
     assert 0 < evidence.in_sample_mape_ratio <= evidence.cv_mape_ratio < 0.12
     assert 0.77 <= evidence.coverage_ratio <= 0.85
-    for name in fitted_names(one.constants, one.family):
+    for name in fitted_names(fitted.constants, fitted.family):
         low, high = FITTED_BOUNDS[name]
-        assert low * 0.999 <= getattr(one.constants, name) <= high * 1.001, name
+        assert low * 0.999 <= getattr(fitted.constants, name) <= high * 1.001, name
 
 
 def test_the_mean_errors_are_below_the_studys():

@@ -136,8 +136,8 @@ def test_the_check_value_of_gb10():
     ],
 )
 def test_the_studys_gb10_table(shape, times_us):
-    found = [study_time_us("gb10", family, *shape, source="rtx-pro-6000") for family in ("BF16", "FP8", "NVFP4")]
-    assert found == pytest.approx(times_us, rel=4e-3)  # printed to a µs: 0.5 of 147 is 0.4 %
+    predicted_us = [study_time_us("gb10", family, *shape, source="rtx-pro-6000") for family in ("BF16", "FP8", "NVFP4")]
+    assert predicted_us == pytest.approx(times_us, rel=4e-3)  # printed to a µs: 0.5 of 147 is 0.4 %
 
 
 def shipped(key: str, family: str) -> FittedGemm:
@@ -194,9 +194,9 @@ def test_a_fit_sees_the_times_of_the_formulas(key, family):
 sizes = st.integers(min_value=1, max_value=1 << 15)
 
 
-@given(known=st.sampled_from(KNOWN), m=sizes, n=sizes, k=sizes)
-def test_every_prediction_is_sane(known, m, n, k):
-    fitted = replace(shipped(*known), correction=None)
+@given(chip_family=st.sampled_from(KNOWN), m=sizes, n=sizes, k=sizes)
+def test_every_prediction_is_sane(chip_family, m, n, k):
+    fitted = replace(shipped(*chip_family), correction=None)
     cold, hot = (priced(fitted, m, n, k, weight_copies=copies) for copies in (COLD, HOT))
     ideal_s = 2 * m * n * k / fitted.chip.peak_flops_per_s
     assert math.isfinite(cold.time_s[0])
@@ -219,25 +219,25 @@ def test_no_surface_carries_a_product_past_the_peak():
     assert large.parts["l2"][0] < formula.parts["l2"][0]
 
 
-@given(known=st.sampled_from(KNOWN), m=sizes, n=sizes, k=sizes, quantizes=st.booleans())
-def test_parts_add_up_to_the_time(known, m, n, k, quantizes):
-    batch = priced(shipped(*known), m, n, k, dynamic_activation_quantization=quantizes)
+@given(chip_family=st.sampled_from(KNOWN), m=sizes, n=sizes, k=sizes, quantizes=st.booleans())
+def test_parts_add_up_to_the_time(chip_family, m, n, k, quantizes):
+    batch = priced(shipped(*chip_family), m, n, k, dynamic_activation_quantization=quantizes)
     assert sum(value[0] for value in batch.additive_parts().values()) == pytest.approx(batch.time_s[0], rel=1e-9)
     assert batch.binding[0] in batch.parts
 
 
 @given(
-    known=st.sampled_from(KNOWN),
+    chip_family=st.sampled_from(KNOWN),
     m=sizes,
     n=sizes,
     k=sizes,
     faster=st.sampled_from(["bandwidth_bytes_per_s", "peak_flops_per_s"]),
 )
-def test_a_faster_chip_is_never_slower(known, m, n, k, faster):
-    fitted = replace(shipped(*known), correction=None)
+def test_a_faster_chip_is_never_slower(chip_family, m, n, k, faster):
+    fitted = replace(shipped(*chip_family), correction=None)
     quick = replace(fitted, chip=replace(fitted.chip, **{faster: 1.5 * getattr(fitted.chip, faster)}))
     # A longer clock loss cannot be had by a faster pipe: theta counts from the ideal length, so it is left out here.
-    fitted, quick = (replace(one, constants=replace(one.constants, clock_loss_ratio=0.0)) for one in (fitted, quick))
+    fitted, quick = (replace(fit, constants=replace(fit.constants, clock_loss_ratio=0.0)) for fit in (fitted, quick))
     assert priced(quick, m, n, k).time_s[0] <= priced(fitted, m, n, k).time_s[0] * (1 + 1e-12)
 
 
@@ -298,8 +298,8 @@ def test_the_library_is_asked_when_no_constants_are_given():
 
 def test_a_pair_that_was_not_measured_says_so_and_widens():
     chip = ChipSpec.of(get_hardware("h100-sxm"), "TF32")
-    own = priced(shipped("h100-sxm", "BF16"), 8, 4096, 4096)
+    prediction = priced(shipped("h100-sxm", "BF16"), 8, 4096, 4096)
     other = expected_gemm(chip, 8, 4096, 4096, weight_format="TF32", activation_format="TF32")
     assert other.provenance == "transferred-format"
     assert [item.value("format") for item in other.findings if item.code == "format-unmeasured"] == ["TF32"]
-    assert other.high_s[0] / other.time_s[0] > own.high_s[0] / own.time_s[0]
+    assert other.high_s[0] / other.time_s[0] > prediction.high_s[0] / prediction.time_s[0]

@@ -39,8 +39,8 @@ def test_another_boards_power_limit_is_left_behind():
 @pytest.mark.parametrize("chip", ["a100-sxm-80gb", "b200", "l40s"])
 def test_constants_fitted_on_a_chip_stay(chip):
     device, formats = get_hardware(chip), gemm_formats("BF16", "BF16")
-    found = find_gemm(ChipSpec.of(device, "BF16"), "BF16")
-    assert with_published_rate(found, device, formats) is found
+    fit = find_gemm(ChipSpec.of(device, "BF16"), "BF16")
+    assert with_published_rate(fit, device, formats) is fit
 
 
 @pytest.mark.parametrize(
@@ -49,10 +49,10 @@ def test_constants_fitted_on_a_chip_stay(chip):
 )
 def test_a_rate_that_is_slower_or_of_another_kernel_changes_nothing(chip, key):
     [(weight, activation)] = format_pairs([key])
-    weight, activation = (getattr(one, "key", one) for one in (weight, activation))
+    weight, activation = (getattr(operand, "key", operand) for operand in (weight, activation))
     device, formats = get_hardware(chip), gemm_formats(weight, activation)
-    found = find_gemm(ChipSpec.of(device, formats.compute_format), formats.family)
-    assert with_published_rate(found, device, formats) is found
+    fit = find_gemm(ChipSpec.of(device, formats.compute_format), formats.family)
+    assert with_published_rate(fit, device, formats) is fit
 
 
 def test_the_note_names_the_rate_and_the_memory_bound_stays():
@@ -69,13 +69,13 @@ def test_the_note_names_the_rate_and_the_memory_bound_stays():
 
 def test_a_published_rate_above_the_peak_is_said_and_may_beat_the_ideal():
     device, work = get_hardware("rtx-5090"), gemm(8192, 8192, 8192, a="FP16")
-    ideal, found = predict(work, device), predict_expected(work, device)
+    ideal, expected = predict(work, device), predict_expected(work, device)
     assert published_over_peak(device, "FP16") == pytest.approx(245.8 / 209.5)
     assert peak_exceeded(device, "FP16") in ideal.findings
-    assert ideal.time_s / published_over_peak(device, "FP16") <= found.time_s < ideal.time_s
-    assert not has_code(found.findings, "ideal-is-limit")
+    assert ideal.time_s / published_over_peak(device, "FP16") <= expected.time_s < ideal.time_s
+    assert not has_code(expected.findings, "ideal-is-limit")
     frame = sweep_gemm(GemmGrid(M=(8192,), N=(8192,), K=(8192,), devices=(device,), pairs=format_pairs(["FP16"])))
-    assert frame.expected_s[0] == pytest.approx(found.time_s)
+    assert frame.expected_s[0] == pytest.approx(expected.time_s)
 
 
 def test_a_published_rate_below_the_peak_says_nothing():

@@ -23,12 +23,12 @@ def chip(key: str, format_key: str = "BF16") -> ChipSpec:
     return ChipSpec.of(get_hardware(key), format_key)
 
 
-def own(key: str, family: str = "BF16"):
-    return next(one for one in LIBRARY if (one.chip.key, one.family) == (key, family))
+def fit_of(key: str, family: str = "BF16"):
+    return next(fit for fit in LIBRARY if (fit.chip.key, fit.family) == (key, family))
 
 
 def without(key: str):
-    return tuple(one for one in LIBRARY if one.chip.key != key)
+    return tuple(fit for fit in LIBRARY if fit.chip.key != key)
 
 
 def widths(intervals) -> list[float]:
@@ -47,20 +47,20 @@ def test_a_sibling_takes_the_constants_as_they_are(key, source):
     assert (gemm.provenance, gemm.sources) == ("transferred-sibling", (source,))
     # A geometric mean of one: equal up to the last bit.
     for name in ("launch_s", "tensor_ratio", "dram_ratio", "l2_ratio", "sm_ratio", "k_step_s"):
-        assert getattr(gemm.constants, name) == pytest.approx(getattr(own(source).constants, name), rel=1e-12)
+        assert getattr(gemm.constants, name) == pytest.approx(getattr(fit_of(source).constants, name), rel=1e-12)
     assert all(
-        mine > theirs for mine, theirs in zip(widths(gemm.intervals), widths(own(source).intervals), strict=True)
+        mine > theirs for mine, theirs in zip(widths(gemm.intervals), widths(fit_of(source).intervals), strict=True)
     )
 
 
 def test_a_chips_own_constants_come_first():
     gemm = find_gemm(chip("h100-sxm"), "BF16")
-    assert gemm is own("h100-sxm")
+    assert gemm is fit_of("h100-sxm")
 
 
 def test_supply_follows_the_tensor_peak_across_families():
     gemm = find_gemm(chip("b200"), "BF16", without("b200"))
-    source = own("h100-sxm")
+    source = fit_of("h100-sxm")
     assert (gemm.provenance, gemm.sources) == ("transferred-family", ("h100-sxm",))
     # bytes per FLOP stay: 64 · SM · f / F of each chip
     per_flop = source.constants.l2_ratio * source.chip.load_bytes_per_flop
@@ -84,17 +84,17 @@ def test_the_other_class_is_low_confidence_and_widest():
     assert has_code(gemm.findings, "constants-of-other-class")
     family = find_gemm(chip("gb10"), "INT4")
     assert family.provenance == "transferred-family"
-    lender = hull([own("l40s", "INT4").intervals, own("a100-sxm-80gb", "INT4").intervals])
+    lender = hull([fit_of("l40s", "INT4").intervals, fit_of("a100-sxm-80gb", "INT4").intervals])
     assert gemm.intervals == drifted(lender, DRIFT["format"])  # its own 16-bit constants are fitted
     steps = math.hypot(DRIFT["format"], DRIFT["near"])  # GB10's 16-bit constants are lent, too
-    assert family.intervals == drifted(own("l40s", "INT4").intervals, steps)
+    assert family.intervals == drifted(fit_of("l40s", "INT4").intervals, steps)
 
 
 def test_a_left_out_chip_is_scored_with_the_half_widths_that_are_given():
     narrow = transferred(chip("b200"), "BF16", without("b200"), dict.fromkeys(DRIFT, 0.0))
-    assert narrow.intervals == own("h100-sxm").intervals
+    assert narrow.intervals == fit_of("h100-sxm").intervals
     wide = transferred(chip("b200"), "BF16", without("b200"), {**DRIFT, "far": 0.5})
-    assert wide.intervals == drifted(own("h100-sxm").intervals, 0.5)
+    assert wide.intervals == drifted(fit_of("h100-sxm").intervals, 0.5)
     assert wide.constants == narrow.constants
 
 
@@ -106,56 +106,56 @@ def test_a_left_out_chip_is_scored_with_the_half_widths_that_are_given():
     ],
 )  # fmt: skip
 def test_a_sisters_interval_is_the_lenders_and_its_step(key, source, step):
-    assert find_gemm(chip(key), "BF16").intervals == drifted(own(source).intervals, DRIFT[step])
+    assert find_gemm(chip(key), "BF16").intervals == drifted(fit_of(source).intervals, DRIFT[step])
 
 
 def test_a_slower_dram_rules_where_a_faster_one_did_not():
     # GB10's DRAM feeds an SM 2.4 bytes per clock, RTX PRO 6000's 3.6: there NVFP4 was held up by its SMs.
-    source, wide = own("rtx-pro-6000", "NVFP4").constants, own("rtx-pro-6000").constants
+    source, wide = fit_of("rtx-pro-6000", "NVFP4").constants, fit_of("rtx-pro-6000").constants
     gemm = find_gemm(chip("gb10", "NVFP4"), "NVFP4")
     assert source.dram_ratio < 0.65 < wide.dram_ratio
     assert gemm.constants.dram_ratio == wide.dram_ratio
     assert has_code(gemm.findings, "dram-share-of-wide-kernels")
     assert find_gemm(chip("b300", "NVFP4"), "NVFP4").constants.dram_ratio == pytest.approx(
-        own("b200", "NVFP4").constants.dram_ratio
+        fit_of("b200", "NVFP4").constants.dram_ratio
     )
-    alone = transferred(chip("gb10", "NVFP4"), "NVFP4", [own("rtx-pro-6000", "NVFP4")])
+    alone = transferred(chip("gb10", "NVFP4"), "NVFP4", [fit_of("rtx-pro-6000", "NVFP4")])
     assert alone.constants.dram_ratio == pytest.approx(source.dram_ratio)
 
 
 def test_launches_of_weight_only_kernels_follow_the_chips_16_bit_ones():
     gemm = find_gemm(chip("gb10"), "INT4")
-    ratio = own("l40s", "INT4").constants.launch_s / own("l40s").constants.launch_s
-    assert gemm.constants.launch_s == pytest.approx(ratio * own("rtx-pro-6000").constants.launch_s)
+    ratio = fit_of("l40s", "INT4").constants.launch_s / fit_of("l40s").constants.launch_s
+    assert gemm.constants.launch_s == pytest.approx(ratio * fit_of("rtx-pro-6000").constants.launch_s)
     assert finding("scaled-by-other-kernels", family="BF16") in gemm.findings
 
 
 def test_nvfp4_of_another_class_leans_on_the_chips_own_fp8():
     gemm = find_gemm(
-        chip("b200", "NVFP4"), "NVFP4", tuple(one for one in LIBRARY if (one.chip.key, one.family) != ("b200", "NVFP4"))
+        chip("b200", "NVFP4"), "NVFP4", tuple(fit for fit in LIBRARY if (fit.chip.key, fit.family) != ("b200", "NVFP4"))
     )
-    assert gemm.constants.l2_ratio == own("b200", "FP8").constants.l2_ratio
-    ratio = own("rtx-pro-6000", "NVFP4").constants.cast_ratio / own("rtx-pro-6000", "FP8").constants.cast_ratio
-    assert gemm.constants.cast_ratio == pytest.approx(ratio * own("b200", "FP8").constants.cast_ratio)
+    assert gemm.constants.l2_ratio == fit_of("b200", "FP8").constants.l2_ratio
+    ratio = fit_of("rtx-pro-6000", "NVFP4").constants.cast_ratio / fit_of("rtx-pro-6000", "FP8").constants.cast_ratio
+    assert gemm.constants.cast_ratio == pytest.approx(ratio * fit_of("b200", "FP8").constants.cast_ratio)
 
 
 def test_without_an_anchor_the_constants_stay_as_transferred():
-    only = [own("l40s", "INT4")]
-    found = transferred(chip("gb10"), "INT4", only)
-    assert found.constants.launch_s == pytest.approx(own("l40s", "INT4").constants.launch_s)
+    only = [fit_of("l40s", "INT4")]
+    fit = transferred(chip("gb10"), "INT4", only)
+    assert fit.constants.launch_s == pytest.approx(fit_of("l40s", "INT4").constants.launch_s)
 
 
 def test_a_kernel_family_that_nobody_measured_has_no_constants():
-    only_16_bit = tuple(one for one in LIBRARY if one.family == "BF16")
+    only_16_bit = tuple(fit for fit in LIBRARY if fit.family == "BF16")
     with pytest.raises(UnsupportedError, match="Measured: BF16"):
         find_gemm(chip("h100-sxm", "FP8"), "FP8", only_16_bit)
 
 
 def test_a_sibling_keeps_a_part_of_the_library_surface():
-    source, found = own("h100-sxm"), find_gemm(chip("h200-sxm"), "BF16")
+    source, fit = fit_of("h100-sxm"), find_gemm(chip("h200-sxm"), "BF16")
     assert source.correction is not None
-    assert found.correction.log_ratio == pytest.approx([0.75 * value for value in source.correction.log_ratio])
-    assert found.correction_chip == source.chip
+    assert fit.correction.log_ratio == pytest.approx([0.75 * value for value in source.correction.log_ratio])
+    assert fit.correction_chip == source.chip
 
 
 def test_a_surface_learnt_in_cache_is_not_used_cold():

@@ -40,13 +40,13 @@ def test_where_arithmetic_binds_narrow_weights_save_their_traffic_and_no_more(ch
         assert narrow.fitted.provenance == "fitted"  # timed on this chip: what was measured stays
         return
     share = widening_share(narrow.wide.parameters, *GRID.astype(float), computes_wide=narrow.computes_wide)
-    found, whole = narrow.expected(*GRID), wide.expected(*GRID)
+    expected, whole = narrow.expected(*GRID), wide.expected(*GRID)
     least_s = whole.time_s - whole.additive_parts()["dram"]
-    assert (found.time_s >= least_s * (1 - 1e-12))[share >= 1].all()
+    assert (expected.time_s >= least_s * (1 - 1e-12))[share >= 1].all()
     assert (share[GRID[0] == 1] == 0).all()
     assert (share >= 1).any()
-    assert (found.low_s < found.time_s).all()
-    assert (found.time_s < found.high_s).all()
+    assert (expected.low_s < expected.time_s).all()
+    assert (expected.time_s < expected.high_s).all()
 
 
 def test_memory_bound_products_are_left_as_they_are():

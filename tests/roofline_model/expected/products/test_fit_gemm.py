@@ -92,8 +92,8 @@ def beginning(chip, family, constants, correction=None):
 
 def test_known_constants_come_back_within_their_spread(tmp_path):
     """The rows fix launch, tensor, DRAM, L2, split and latency; the machine is h100-sxm with other constants."""
-    found = fit_set(write_table(tmp_path / "t.csv", "h100-sxm", 500, noise=0.02))
-    fitted = fit_rows(found).constants
+    fit_set_of_table = fit_set(write_table(tmp_path / "t.csv", "h100-sxm", 500, noise=0.02))
+    fitted = fit_rows(fit_set_of_table).constants
     assert fitted.mape_ratio == pytest.approx(0.016, abs=0.004)
     for name, true in TRUE.items():
         away = abs(math.log(fitted.values[name] / true))
@@ -112,27 +112,27 @@ def test_a_weight_only_set_finds_where_the_library_changes_kernels(tmp_path):
 
 def test_a_cast_has_constants_of_its_own(tmp_path):
     table = write_table(tmp_path / "t.csv", "h100-sxm", 60, noise=0.0, weight="FP8", activation="FP8", cast=True)
-    assert {"cast_ratio", "cast_element_s"} <= {one.name for one in fit_set(table).free}
+    assert {"cast_ratio", "cast_element_s"} <= {constant.name for constant in fit_set(table).free}
     static = write_table(tmp_path / "s.csv", "h100-sxm", 60, noise=0.0, weight="FP8", activation="FP8")
-    names = {one.name for one in fit_set(static).free}
+    names = {constant.name for constant in fit_set(static).free}
     assert not {"cast_ratio", "cast_element_s"} & names
     assert names <= set(fitted_names(generic_start(true_constants("h100-sxm", "FP8")[0], "FP8"), "FP8"))
 
 
 def test_thirty_rows_improve_on_constants_of_another_machine(tmp_path):
     table = write_table(tmp_path / "t.csv", "b200", 400, noise=0.03)
-    found = fit_set(table)
+    problem = fit_set(table)
     few = np.arange(0, 400, 14)
     rest = np.setdiff1d(np.arange(400), few)
     chip = gemm_row_groups(table, {})[0].chip
     begin = beginning(chip, "BF16", generic_start(chip, "BF16"))
     small = gemm_fit_set("b200", "BF16", gemm_row_groups(table, {}), table.numbers["time_s"], None, begin)
     fitted = fit_rows(
-        replace(small, free=tuple(replace(one, prior_scale=0.2) for one in small.free), surface=None), few
+        replace(small, free=tuple(replace(constant, prior_scale=0.2) for constant in small.free), surface=None), few
     )
-    start = {one.name: one.start for one in found.free}
-    before = accuracy(found.predict_s(start, rest), found.measured_s[rest]).mape_ratio
-    after = accuracy(found.predict_s(fitted.values, rest), found.measured_s[rest]).mape_ratio
+    start = {constant.name: constant.start for constant in problem.free}
+    before = accuracy(problem.predict_s(start, rest), problem.measured_s[rest]).mape_ratio
+    after = accuracy(problem.predict_s(fitted.values, rest), problem.measured_s[rest]).mape_ratio
     assert len(few) == 29
     assert after < 0.06 < before
 
@@ -142,11 +142,11 @@ def test_what_a_library_chooses_badly_is_learnt_as_a_surface(tmp_path):
     table = write_table(tmp_path / "t.csv", "h100-sxm", 600, noise=0.02)
     n, k = np.log2(table.numbers["n"]), np.log2(table.numbers["k"])
     table.numbers["time_s"][:] *= 1 + 0.8 * np.clip((k - 9) / 4, 0, 1) * np.clip((12 - n) / 4, 0, 1)
-    found = fit_set(table)
+    problem = fit_set(table)
     learnt, rest = np.arange(0, 600, 2), np.arange(1, 600, 2)
-    fitted = fit_rows(found, learnt)
-    with_surface = accuracy(found.times(fitted, rest), found.measured_s[rest]).mape_ratio
-    without = accuracy(found.predict_s(fitted.values, rest), found.measured_s[rest]).mape_ratio
+    fitted = fit_rows(problem, learnt)
+    with_surface = accuracy(problem.times(fitted, rest), problem.measured_s[rest]).mape_ratio
+    without = accuracy(problem.predict_s(fitted.values, rest), problem.measured_s[rest]).mape_ratio
     assert with_surface < 0.7 * without
 
 
@@ -156,11 +156,11 @@ def test_few_rows_keep_the_surface_they_begin_with(tmp_path):
     chip, constants = true_constants("h100-sxm")
     lift = Correction((0.2,) * KNOT_COUNT)
     begin = beginning(chip, "BF16", constants, lift)
-    found = gemm_fit_set("h100-sxm", "BF16", groups, table.numbers["time_s"] * np.exp(0.2), None, begin)
-    assert found.surface is None
-    start = {one.name: one.start for one in found.free}
-    told = accuracy(found.predict_s(start, np.arange(40)), found.measured_s)
-    assert told.mape_ratio < 0.01
+    problem = gemm_fit_set("h100-sxm", "BF16", groups, table.numbers["time_s"] * np.exp(0.2), None, begin)
+    assert problem.surface is None
+    start = {constant.name: constant.start for constant in problem.free}
+    errors = accuracy(problem.predict_s(start, np.arange(40)), problem.measured_s)
+    assert errors.mape_ratio < 0.01
 
 
 def test_intervals_fill_every_regime_and_are_rounded_outwards():

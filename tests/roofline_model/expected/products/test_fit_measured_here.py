@@ -74,11 +74,11 @@ def test_the_option_leaves_the_machine_out(table, monkeypatch):
     machine = calibrated("gb10", 0.5)
     monkeypatch.setattr("roofline_cli.model_fit.validate.calibrated_machines", lambda: {"gb10": machine})
     path, runner = table("gb10"), CliRunner()
-    own = runner.invoke(app, ["validate", str(path), "--predictions", str(path.with_name("own.csv"))])
+    result = runner.invoke(app, ["validate", str(path), "--predictions", str(path.with_name("own.csv"))])
     without = runner.invoke(
         app, ["validate", str(path), "--no-local-calibration", "--predictions", str(path.with_name("none.csv"))]
     )
-    assert own.exit_code == without.exit_code == 0, own.output + without.output
+    assert result.exit_code == without.exit_code == 0, result.output + without.output
     assert "measured-here" in path.with_name("own.csv").read_text(encoding="utf-8")
     assert "measured-here" not in path.with_name("none.csv").read_text(encoding="utf-8")
 

@@ -33,7 +33,7 @@ def test_one_element_zeros_and_subnormals(key):
 @EVERY
 def test_order_in_memory_does_not_matter_and_the_input_stays(key):
     x = np.random.default_rng(13).standard_normal((48, 80)).astype(np.float32)
-    kept = x.copy()
+    original = x.copy()
     plain = round_trip(x, key)
     assert np.array_equal(round_trip(np.asfortranarray(x), key), plain)
     assert np.array_equal(round_trip(np.ascontiguousarray(x.T), key, axis=0).T, plain)
@@ -42,7 +42,7 @@ def test_order_in_memory_does_not_matter_and_the_input_stays(key):
     assert np.array_equal(reversed_rows[::-1], plain)
     x.flags.writeable = False
     round_trip(x, key)
-    assert np.array_equal(x, kept)
+    assert np.array_equal(x, original)
 
 
 @EVERY
@@ -69,7 +69,7 @@ def test_the_largest_value_may_stand_in_any_piece(options, place):
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "message"),
     [
         (np.zeros((0, 4)), r"shape \(0, 4\) is empty"),
         (np.float32(1), "a single number has no axis"),
@@ -80,9 +80,9 @@ def test_the_largest_value_may_stand_in_any_piece(options, place):
         ([Fraction(1, 2)], "object cannot be quantised"),
     ],
 )
-def test_what_cannot_be_quantised(values, said):
+def test_what_cannot_be_quantised(values, message):
     for key in FORMATS:
-        with pytest.raises(InvalidValueError, match=said):
+        with pytest.raises(InvalidValueError, match=message):
             quantize(values, key)
 
 

@@ -176,7 +176,9 @@ def test_nf4_is_the_table_of_the_paper():
 
 
 def test_the_largest_exponents_of_the_standard():
-    found = {key: largest_exponent(element_of(get_format(key)).max_value) for key in FORMATS if key.startswith("MX")}
+    exponents = {
+        key: largest_exponent(element_of(get_format(key)).max_value) for key in FORMATS if key.startswith("MX")
+    }
     # OCP MX v1.0, table of element formats: emax
-    assert found == {"MXFP8_E4M3": 8, "MXFP8_E5M2": 15, "MXFP6_E3M2": 4, "MXFP6_E2M3": 2, "MXFP4": 2, "MXINT8": 0}
+    assert exponents == {"MXFP8_E4M3": 8, "MXFP8_E5M2": 15, "MXFP6_E3M2": 4, "MXFP6_E2M3": 2, "MXFP4": 2, "MXINT8": 0}
     assert isinstance(element_of(get_format("MXFP4")), FloatElement)

@@ -127,12 +127,12 @@ def test_the_searched_clip_is_best_among_its_choices(options, gain_db):
     # Two bits cannot afford a step as wide as the largest of 256 normal values.
     plain, searched = (format_error(x, "INT2", clip=clip, **options) for clip in ("absmax", "mse"))
     assert searched.sqnr_db > plain.sqnr_db + gain_db
-    found = ((round_trip(x, "INT2", clip="mse", **options) - x) ** 2).sum(axis=1)
-    assert (found <= ((round_trip(x, "INT2", **options) - x) ** 2).sum(axis=1)).all()
+    errors = ((round_trip(x, "INT2", clip="mse", **options) - x) ** 2).sum(axis=1)
+    assert (errors <= ((round_trip(x, "INT2", **options) - x) ** 2).sum(axis=1)).all()
     if "symmetric" not in options:
         largest = np.abs(x).max(axis=1, keepdims=True)
         tried = [((round_trip(x, "INT2", absmax=largest * f, **options) - x) ** 2).sum(axis=1) for f in MSE_FACTORS]
-        assert np.allclose(found, np.min(tried, axis=0), rtol=1e-4)
+        assert np.allclose(errors, np.min(tried, axis=0), rtol=1e-4)
 
 
 def test_calibrated_magnitudes_saturate_what_is_beyond():
@@ -161,7 +161,7 @@ def test_blocks_run_along_the_named_axis():
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"scale": "column"}, "scale='column' is not a choice; known: none, tensor, row, block"),
         ({"group_size": 32}, "'group_size' is not an option of a codec; known: scale, block_elems"),
@@ -176,8 +176,8 @@ def test_blocks_run_along_the_named_axis():
         ({"scale": "block", "ragged": "refuse"}, "4 elements along the axis are no multiple of the block of 128"),
     ],
 )
-def test_choices_that_make_no_sense(options, said):
-    with pytest.raises(InvalidValueError, match=said):
+def test_choices_that_make_no_sense(options, message):
+    with pytest.raises(InvalidValueError, match=message):
         quantize(np.ones((2, 4)), "INT8", **options)
 
 

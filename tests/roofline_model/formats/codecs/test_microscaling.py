@@ -19,8 +19,8 @@ def block(*values: float, length: int = 32) -> np.ndarray:
 
 
 def scale_of(x: np.ndarray, key: str, **options: str) -> float:
-    (found,) = quantize(x, key, **options).scales.astype(np.float64).reshape(-1)
-    return float(found)
+    (scale,) = quantize(x, key, **options).scales.astype(np.float64).reshape(-1)
+    return float(scale)
 
 
 @pytest.mark.parametrize(

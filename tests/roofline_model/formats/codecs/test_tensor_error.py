@@ -85,7 +85,7 @@ def test_one_bit_is_six_decibels():
 
 
 @pytest.mark.parametrize(
-    ("reference", "approximation", "said"),
+    ("reference", "approximation", "message"),
     [
         ([1.0], [1.0, 2.0], r"shape \(1,\) cannot be compared with one of shape \(2,\)"),
         ([1.0, math.nan], [1.0, 1.0], "NaN and infinite values have no statistics"),
@@ -93,6 +93,6 @@ def test_one_bit_is_six_decibels():
         ([], [], "is empty"),
     ],
 )
-def test_what_has_no_error(reference, approximation, said):
-    with pytest.raises(InvalidValueError, match=said):
+def test_what_has_no_error(reference, approximation, message):
+    with pytest.raises(InvalidValueError, match=message):
         tensor_error(reference, approximation)

@@ -100,7 +100,7 @@ def test_a_described_mx_format_by_hand(load):
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ('kind = "table"\nelement_bits = 4', "FORMAT is a table, and a description has no field for the values"),
         (
@@ -146,9 +146,9 @@ def test_a_described_mx_format_by_hand(load):
         ),
     ],
 )
-def test_what_is_missing_is_said(load, fields, said):
+def test_what_is_missing_is_said(load, fields, message):
     load(f"[FORMAT]\n{fields}")
-    with pytest.raises(UnsupportedError, match=said) as raised:
+    with pytest.raises(UnsupportedError, match=message) as raised:
         quantize(np.ones((2, 64)), "FORMAT")
     assert "\n" not in str(raised.value)
 

@@ -32,13 +32,13 @@ def test_halves_equal_their_numpy_types(key, dtype):
 
 
 def test_tf32_keeps_ten_bits():
-    one = 1.0
+    unit = 1.0
     x = np.array(
-        [one + 2.0**-11, one + 3 * 2.0**-11, one + 2.0**-11 + 2.0**-23, -one - 2.0**-10, 2.0**-149], np.float32
+        [unit + 2.0**-11, unit + 3 * 2.0**-11, unit + 2.0**-11 + 2.0**-23, -unit - 2.0**-10, 2.0**-149], np.float32
     )
     q = quantize(x, "TF32")
     # a tie goes to the even mantissa, down and up; just above it goes up
-    assert dequantize(q).tolist() == [one, one + 2 * 2.0**-10, one + 2.0**-10, -one - 2.0**-10, 0.0]
+    assert dequantize(q).tolist() == [unit, unit + 2 * 2.0**-10, unit + 2.0**-10, -unit - 2.0**-10, 0.0]
     assert not (q.codes & 0x1FFF).any()
     assert q.packed_bytes == 4 * 5  # the container
 

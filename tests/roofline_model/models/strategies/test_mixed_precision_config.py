@@ -152,7 +152,7 @@ def test_the_six_strategies_by_name() -> None:
     assert len(STRATEGIES) == 6
     for name in STRATEGIES:
         config = get_strategy(name)
-        assert set(config.operator_precisions) == {one.value for one in OperatorType} - {"kv_cache"}
+        assert set(config.operator_precisions) == {operator.value for operator in OperatorType} - {"kv_cache"}
         assert config.claims is not None
         assert config.description.endswith(".")
     assert get_strategy("NVFP4 Blackwell") == get_strategy("nvfp4-blackwell")
@@ -166,8 +166,8 @@ def test_what_the_strategies_say() -> None:
     assert (fp8.get_precision("kv_cache"), fp8.get_precision("rmsnorm")) == ("FP8_E4M3", "FP16")
     assert create_w4a16_aggressive().formats("ffn_down").label == "INT4.FP16"
     hybrid = get_strategy("hybrid_long_context")
-    assert {hybrid.get_precision(one) for one in ("q_proj", "o_proj")} == {"FP8_E4M3"}
-    assert {hybrid.get_precision(one) for one in ("ffn_gate", "ffn_down", "kv_cache")} == {"NVFP4"}
+    assert {hybrid.get_precision(operator) for operator in ("q_proj", "o_proj")} == {"FP8_E4M3"}
+    assert {hybrid.get_precision(operator) for operator in ("ffn_gate", "ffn_down", "kv_cache")} == {"NVFP4"}
 
 
 @given(st.integers(1, 200), st.integers(1, 6))
@@ -175,10 +175,10 @@ def test_a_gradient_covers_every_layer_in_order(layers: int, parts: int) -> None
     formats = ["FP32", "FP16", "FP8_E4M3", "MXFP6_E3M2", "NVFP4", "MXFP4"][:parts]
     config = create_layerwise_gradient(layers, formats)
     precisions = [config.get_precision("q_proj", layer) for layer in range(layers)]
-    order = [formats.index(one) for one in precisions]
+    order = [formats.index(precision) for precision in precisions]
     assert order == sorted(order)  # never wider again
     assert order[0] == 0
-    sizes = [precisions.count(one) for one in formats]
+    sizes = [precisions.count(key) for key in formats]
     assert max(sizes) - min(sizes) <= 1  # equal parts
     assert all(config.get_precision(projection, layers - 1) == precisions[-1] for projection in PROJECTIONS)
     assert config.get_precision("kv_cache", layers - 1) == "FP16"

@@ -54,8 +54,8 @@ from roofline_model.models.strategies.strategies import create_layerwise_gradien
     ],
 )
 def test_names_of_the_families(name: str, operators: str, layer: int | None) -> None:
-    found, where = operators_of_module(name)
-    assert [one.value for one in found] == operators.split()
+    operators_found, where = operators_of_module(name)
+    assert [operator.value for operator in operators_found] == operators.split()
     assert where == layer
 
 

@@ -43,7 +43,7 @@ def test_every_strategy_survives_its_file(name: str, kind: str, tmp_path: Path) 
     assert read == config
     assert read.claims is None  # a file is not the document that claims
     assert find_strategy(str(path)) == config
-    assert [one.name for one in tmp_path.iterdir()] == [path.name]
+    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
 
 
 precisions = st.sampled_from(["FP8_E4M3", "NVFP4", "INT4.BF16", "FP16", "NVFP4.FP8_E4M3"])
@@ -58,7 +58,7 @@ names = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min
     st.sampled_from(["toml", "json"]),
 )
 def test_any_strategy_survives_its_text(name: str, description: str, weights: dict, ranges: list, kind: str) -> None:
-    layers = tuple(LayerPrecisions(i, i, {"o_proj": one}) for i, one in enumerate(ranges))
+    layers = tuple(LayerPrecisions(i, i, {"o_proj": precision}) for i, precision in enumerate(ranges))
     config = MixedPrecisionConfig(name, description, weights, layers=layers, layer_count=8 if layers else None)
     assert read_strategy_text(strategy_text(config, kind), kind) == config
 
@@ -151,7 +151,7 @@ def test_a_failed_write_leaves_the_older_file(tmp_path: Path, monkeypatch: pytes
     with pytest.raises(DefinitionError, match="No space left on device"):
         write_strategy(get_strategy("w4a16_aggressive"), path)
     assert path.read_text() == before
-    assert [one.name for one in tmp_path.iterdir()] == ["x.toml"]
+    assert [path.name for path in tmp_path.iterdir()] == ["x.toml"]
 
 
 def test_find_strategy_passes_a_config_through_and_sets_the_depth() -> None:

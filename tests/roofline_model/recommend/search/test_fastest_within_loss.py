@@ -32,11 +32,11 @@ def test_no_plan_within_the_loss_is_faster(rows, loss, memory):
     every = [tuple(math.fsum(values) for values in zip(*plan, strict=True)) for plan in product(*rows)]
     times = [3.0 + time for value, time, size in every if value <= loss and (memory is None or size + 5 <= memory)]
     problem = problem_of(rows)
-    found = least_time_s(problem, loss_value=float(loss), memory_bytes=memory)
-    assert found == (min(times) if times else None)
-    if found is not None:
+    time_found_s = least_time_s(problem, loss_value=float(loss), memory_bytes=memory)
+    assert time_found_s == (min(times) if times else None)
+    if time_found_s is not None:
         # The time as a budget gives a plan: as fast, and within the loss.
-        plan = choose_formats(problem, Budgets(found * (1 + 1e-9), memory)).plan
+        plan = choose_formats(problem, Budgets(time_found_s * (1 + 1e-9), memory)).plan
         assert plan is not None
         assert plan.loss_value <= loss
-        assert plan.time_s <= found * (1 + 1e-9)
+        assert plan.time_s <= time_found_s * (1 + 1e-9)

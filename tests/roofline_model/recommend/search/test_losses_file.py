@@ -71,7 +71,7 @@ def test_a_file_is_written_whole_and_read(tmp_path: Path):
     losses = read_losses_text(text_of())
     path = write_losses(losses, tmp_path / "losses.json")
     assert read_losses(path) == losses
-    assert [one.name for one in tmp_path.iterdir()] == ["losses.json"]
+    assert [path.name for path in tmp_path.iterdir()] == ["losses.json"]
     assert losses.source == "layer-wise KL, tiny, 512 tokens of a text, nats/token"
     assert losses.table.values == {
         ("layers.0.qkv_proj", "INT4.BF16"): 0.01,
@@ -180,16 +180,16 @@ def test_the_largest_losses_add_up():
 
 
 @pytest.mark.parametrize(
-    ("measured", "asked", "is_one"),
+    ("measured", "name", "is_one"),
     [
         ("mymodel-877f89", "mymodel", True), ("mymodel", "mymodel-877f89", True), ("my_model-877f89", "my model", True),
         ("mymodel-877f89", "mymodel-877f88", False), ("mymodel-877f89", "mymodels", False), ("tiny", "tiny", True),
         ("llama-3-8b", "llama-3", False),
     ],
 )  # fmt: skip
-def test_a_folder_is_known_with_and_without_its_digits(measured, asked, is_one):
+def test_a_folder_is_known_with_and_without_its_digits(measured, name, is_one):
     losses = MeasuredLosses({("lm_head", "INT4.BF16"): 1.0}, measured, "kl", tokens_count=1)
-    assert losses.is_of(asked) is is_one
+    assert losses.is_of(name) is is_one
 
 
 def test_losses_mean_perplexity():

@@ -32,9 +32,9 @@ def problems(draw) -> ParetoProblem:
 def all_totals(problem: ParetoProblem) -> set[tuple[float, float, float]]:
     return {
         (
-            math.fsum(one.loss_value for one in chosen),
-            1.0 + math.fsum(one.time_s for one in chosen),
-            2.0 + math.fsum(one.memory_bytes for one in chosen),
+            math.fsum(choice.loss_value for choice in chosen),
+            1.0 + math.fsum(choice.time_s for choice in chosen),
+            2.0 + math.fsum(choice.memory_bytes for choice in chosen),
         )
         for chosen in product(*(group.choices for group in problem.groups))
     }
@@ -74,9 +74,9 @@ def test_a_point_within_budgets_is_the_one_of_least_loss():
     group = LayerGroup("a", tuple(FormatChoice(f"f{i}", i, 4 - i, 4 - i) for i in range(4)))
     front = pareto_front(ParetoProblem((group,)))
     assert [point.labels for point in front.points] == [("f0",), ("f1",), ("f2",), ("f3",)]
-    found = front.within(time_s=3)
-    assert found is not None
-    assert found.labels == ("f1",)
+    lightest = front.within(time_s=3)
+    assert lightest is not None
+    assert lightest.labels == ("f1",)
     assert front.within(memory_bytes=0.5) is None
 
 

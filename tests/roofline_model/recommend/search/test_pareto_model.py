@@ -49,51 +49,51 @@ def losses(
 
 
 @pytest.fixture(scope="module")
-def found() -> ModelProblem:
+def built() -> ModelProblem:
     traffic = [traffic_share(batch=8, context=8192, share=9), traffic_share("prefill", context=2048)]
     return model_problem("gb10", small_llama(), losses(kv=True), traffic=traffic, kv_formats=["FP8_E4M3", "NVFP4"])
 
 
-def test_every_part_and_layer_is_a_group(found):
-    names = [group.name for group in found.problem.groups]
+def test_every_part_and_layer_is_a_group(built):
+    names = [group.name for group in built.problem.groups]
     parts = ("qkv_proj", "o_proj", "gate_up_proj", "down_proj", "kv")
     assert names == [*(f"layers.{layer}.{part}" for layer in range(LAYERS) for part in parts), "lm_head"]
-    assert [choice.label for choice in found.problem.groups[0].choices] == [
+    assert [choice.label for choice in built.problem.groups[0].choices] == [
         "FP8_E4M3",
         "NVFP4.BF16",
         "INT4.BF16",
         "BF16",
     ]
-    assert found.problem.groups[0].choice("BF16").loss_value == 0.0
-    assert (found.problem.loss_source, found.problem.confidence) == ("drawn for a test", "low")
+    assert built.problem.groups[0].choice("BF16").loss_value == 0.0
+    assert (built.problem.loss_source, built.problem.confidence) == ("drawn for a test", "low")
 
 
-def test_a_chosen_plan_takes_what_the_sum_says(found):
-    wide_s = found.pass_time_s(found.base)
-    wide_bytes = predict_model("gb10", found.shape, batch=8, context=8192, formats=found.base).memory.total_bytes
-    answer = choose_formats(found.problem, Budgets(0.6 * wide_s, 0.7 * wide_bytes))
+def test_a_chosen_plan_takes_what_the_sum_says(built):
+    wide_s = built.pass_time_s(built.base)
+    wide_bytes = predict_model("gb10", built.shape, batch=8, context=8192, formats=built.base).memory.total_bytes
+    answer = choose_formats(built.problem, Budgets(0.6 * wide_s, 0.7 * wide_bytes))
     assert answer.plan is not None
-    plan = found.plan(answer.choices)
+    plan = built.plan(answer.choices)
     assert len({exception.formats for exception in plan.exceptions}) > 1
-    assert found.choices(plan) == answer.choices
-    assert found.pass_time_s(plan) == pytest.approx(answer.plan.time_s, rel=1e-9)
-    memory = predict_model("gb10", found.shape, batch=8, context=8192, formats=plan).memory
+    assert built.choices(plan) == answer.choices
+    assert built.pass_time_s(plan) == pytest.approx(answer.plan.time_s, rel=1e-9)
+    memory = predict_model("gb10", built.shape, batch=8, context=8192, formats=plan).memory
     assert memory.total_bytes == pytest.approx(answer.plan.memory_bytes, rel=1e-12)
 
 
-def test_the_time_of_a_pass_is_the_mean_of_the_traffic(found):
-    decode = predict_model("gb10", found.shape, batch=8, context=8192, formats=found.base)
-    prefill = predict_model("gb10", found.shape, "prefill", context=2048, formats=found.base)
-    steps = [expected_step(one, "gb10") for one in (decode, prefill)]
+def test_the_time_of_a_pass_is_the_mean_of_the_traffic(built):
+    decode = predict_model("gb10", built.shape, batch=8, context=8192, formats=built.base)
+    prefill = predict_model("gb10", built.shape, "prefill", context=2048, formats=built.base)
+    steps = [expected_step(step, "gb10") for step in (decode, prefill)]
     assert steps[0] is not None
     assert steps[1] is not None
-    assert found.pass_time_s(found.base) == pytest.approx(0.9 * steps[0].time_s + 0.1 * steps[1].time_s)
-    assert found.problem.time_sources == ("expected",)
+    assert built.pass_time_s(built.base) == pytest.approx(0.9 * steps[0].time_s + 0.1 * steps[1].time_s)
+    assert built.problem.time_sources == ("expected",)
 
 
-def test_a_cache_choice_counts_the_target_context(found):
-    cache = next(group for group in found.problem.groups if group.name == "layers.0.kv")
-    elements = 8 * 8192 * found.shape.cached_elements_per_token
+def test_a_cache_choice_counts_the_target_context(built):
+    cache = next(group for group in built.problem.groups if group.name == "layers.0.kv")
+    elements = 8 * 8192 * built.shape.cached_elements_per_token
     assert cache.choice("BF16").memory_bytes == 2 * elements
     assert cache.choice("NVFP4").memory_bytes == pytest.approx(elements * 4.53125 / 8, rel=0.01)
     assert cache.choice("NVFP4").time_s < cache.choice("BF16").time_s
@@ -111,7 +111,7 @@ def test_measured_times_are_taken_where_they_exist():
     measured = model_problem("gb10", shape, losses(), times=times)
     plain = model_problem("gb10", shape, losses())
     ffn, without = (
-        next(g for g in one.problem.groups if g.name == "layers.1.gate_up_proj") for one in (measured, plain)
+        next(g for g in built.problem.groups if g.name == "layers.1.gate_up_proj") for built in (measured, plain)
     )
     assert ffn.choice("FP8_E4M3").time_source == "expected+measured"
     assert ffn.choice("INT4.BF16").time_source == "expected"
@@ -206,10 +206,10 @@ def test_losses_of_modules_add_up_to_parts():
     table = LossTable(
         {(f"model.layers.2.{name}", "int4.bf16"): loss for name, loss in names.items()}, "given", "medium"
     )
-    known = {("layers.2.qkv_proj", "INT4.BF16"): 7.0, ("layers.2.gate_up_proj", "INT4.BF16"): 24.0}
-    assert table.by_part(small_llama()) == known  # down_proj has no loss: it stays wide
+    losses_by_part = {("layers.2.qkv_proj", "INT4.BF16"): 7.0, ("layers.2.gate_up_proj", "INT4.BF16"): 24.0}
+    assert table.by_part(small_llama()) == losses_by_part  # down_proj has no loss: it stays wide
     whole = LossTable({**table.values, ("model.layers.2.mlp.down_proj", "INT4.BF16"): 32.0}, "given", "medium")
-    assert whole.by_part(small_llama()) == {**known, ("layers.2.down_proj", "INT4.BF16"): 32.0}
+    assert whole.by_part(small_llama()) == {**losses_by_part, ("layers.2.down_proj", "INT4.BF16"): 32.0}
     # A block whose loss is known as a whole in one format adds its modules up in the others.
     mixed = LossTable({**whole.values, ("layers.2.ffn", "FP8"): 1.0}, "given", "medium").by_part(small_llama())
     assert mixed == {
@@ -235,7 +235,7 @@ def test_experts_are_groups_and_their_router_is_none():
     model = model_problem("b200", shape, LossTable(values, "given", "low"), is_ideal=True)
     assert {group.name.rpartition(".")[2] for group in model.problem.groups} == {"experts"}
     front = pareto_front(model.problem)
-    smallest = min(front.points, key=lambda one: one.memory_bytes)
+    smallest = min(front.points, key=lambda point: point.memory_bytes)
     plan = model.plan(dict(zip((group.name for group in model.problem.groups), smallest.labels, strict=True)))
     assert model.pass_time_s(plan) == pytest.approx(smallest.time_s)
 

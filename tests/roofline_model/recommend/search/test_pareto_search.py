@@ -32,9 +32,9 @@ def every_plan(problem: ParetoProblem) -> list[tuple[float, float, float]]:
     """Return (loss, time, bytes) of all plans."""
     return [
         (
-            math.fsum(one.loss_value for one in chosen),
-            math.fsum([problem.fixed_time_s, *(one.time_s for one in chosen)]),
-            math.fsum([problem.fixed_bytes, *(one.memory_bytes for one in chosen)]),
+            math.fsum(choice.loss_value for choice in chosen),
+            math.fsum([problem.fixed_time_s, *(choice.time_s for choice in chosen)]),
+            math.fsum([problem.fixed_bytes, *(choice.memory_bytes for choice in chosen)]),
         )
         for chosen in product(*(group.choices for group in problem.groups))
     ]
@@ -84,7 +84,7 @@ def test_a_miss_is_what_the_closest_plan_misses_by(data):
     plans = every_plan(problem)
     least = [min(plan[column] for plan in plans) for column in (1, 2)]
     assume(min(least) > 0)
-    budgets = Budgets(*(one * data.draw(st.sampled_from((0.8, 1.0, 1.05))) for one in least))
+    budgets = Budgets(*(limit * data.draw(st.sampled_from((0.8, 1.0, 1.05))) for limit in least))
     choice = choose_formats(problem, budgets)
     assert bool(choice.misses) == (not any(within(plan, budgets) for plan in plans))
     for miss in choice.misses:
@@ -171,7 +171,7 @@ def relaxed_bound(problem: ParetoProblem, budgets: Budgets) -> float:
     for line, group in zip(one_each, problem.groups, strict=True):
         line[:] = [float(at <= i < at + len(group.choices)) for i in range(len(rows))]
         at += len(group.choices)
-    found = linprog(
+    optimum = linprog(
         [row.loss_value for row in rows],
         A_ub=[[row.time_s * 1e3 for row in rows], [row.memory_bytes / 1e6 for row in rows]],
         b_ub=[(budgets.time_s - problem.fixed_time_s) * 1e3, (budgets.memory_bytes - problem.fixed_bytes) / 1e6],
@@ -179,7 +179,7 @@ def relaxed_bound(problem: ParetoProblem, budgets: Budgets) -> float:
         b_eq=[1.0] * len(one_each),
         bounds=(0, 1),
     )
-    return float(found.fun)
+    return float(optimum.fun)
 
 
 @pytest.mark.parametrize("is_equal", [False, True])
@@ -251,7 +251,7 @@ def test_groups_that_share_a_format():
     assert [group.name for group in joined.groups] == ["first", "layers.2", "last"]
     assert joined.groups[0].members == ("layers.0", "layers.1")
     assert joined.groups[0].choice("FP8").time_s == pytest.approx(1.12e-3)
-    free, shared = (choose_formats(one, Budgets(time_s=3.4e-3)).plan for one in (problem, joined))
+    free, shared = (choose_formats(variant, Budgets(time_s=3.4e-3)).plan for variant in (problem, joined))
     assert free is not None
     assert shared is not None
     assert free.loss_value <= shared.loss_value

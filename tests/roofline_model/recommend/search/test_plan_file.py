@@ -29,13 +29,17 @@ def test_every_group_is_named_with_both_formats(tmp_path) -> None:
     plan = plan_from_text(
         "INT4.BF16", LLAMA, exceptions=["lm_head=BF16", "embedding=BF16", "qkv_proj@0-1=INT8", "down_proj@31=BF16"]
     )
-    found = applied_plan(plan, LLAMA)
-    assert len(found) == 32 * 4 + 1
-    assert found["layers.1.qkv_proj"] == "INT8.INT8"  # INT8 alone would be weight-only
-    assert (found["layers.2.qkv_proj"], found["layers.31.down_proj"], found["lm_head"]) == ("INT4.BF16", "BF16", "BF16")
+    formats_by_part = applied_plan(plan, LLAMA)
+    assert len(formats_by_part) == 32 * 4 + 1
+    assert formats_by_part["layers.1.qkv_proj"] == "INT8.INT8"  # INT8 alone would be weight-only
+    assert (
+        formats_by_part["layers.2.qkv_proj"],
+        formats_by_part["layers.31.down_proj"],
+        formats_by_part["lm_head"],
+    ) == ("INT4.BF16", "BF16", "BF16")
     path = write_plan(plan, LLAMA, tmp_path / "plan.json")
     document = json.loads(path.read_text())
-    assert (document["plan"], document["model"], document["kv"]) == (found, "llama-3-8b", "BF16")
+    assert (document["plan"], document["model"], document["kv"]) == (formats_by_part, "llama-3-8b", "BF16")
 
 
 def test_the_file_is_the_plan_again_by_the_modules_of_a_model() -> None:

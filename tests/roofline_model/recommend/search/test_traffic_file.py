@@ -21,8 +21,8 @@ from roofline_model.recommend.search.traffic_file import read_traffic, traffic_f
     new=st.none() | st.integers(1, 2),
 )
 def test_a_line_reads_back_equal(phase, batch, context, share, new):
-    one = traffic_share(phase, batch=batch, context=context, new_tokens=new, share=share)
-    assert traffic_from_text(traffic_text(one)) == (one,)
+    single = traffic_share(phase, batch=batch, context=context, new_tokens=new, share=share)
+    assert traffic_from_text(traffic_text(single)) == (single,)
 
 
 def test_what_a_line_leaves_out_has_the_defaults_of_a_share():

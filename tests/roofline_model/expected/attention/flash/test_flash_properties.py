@@ -40,24 +40,24 @@ def run(case: tuple[str, str], shape: AttentionShape, **options: object) -> Flas
 
 @given(CHIPS_AND_VERSIONS, SHAPES)
 def test_every_prediction_is_sound(case: tuple[str, str], shape: AttentionShape) -> None:
-    found = run(case, shape)
-    parts = {name: seconds for name, seconds in found.parts if seconds is not None}
+    prediction = run(case, shape)
+    parts = {name: seconds for name, seconds in prediction.parts if seconds is not None}
     assert all(seconds >= 0 for seconds in parts.values())
     # Never below any unit alone, never below the launch.
     alone = max(parts[name] for name in ("memory", "tensor", "shared", "exp") if name in parts)
-    assert found.time_s >= alone * (1 - 1e-9)
-    assert found.time_s >= parts.get("launch", 0.0)
-    assert found.padded_flops >= found.flops
-    assert found.dram_bytes >= found.compulsory_bytes
-    assert found.bound in ("memory", "tensor", "exp", "shared", "launch")
-    assert found.bottleneck in ("memory", "compute")
+    assert prediction.time_s >= alone * (1 - 1e-9)
+    assert prediction.time_s >= parts.get("launch", 0.0)
+    assert prediction.padded_flops >= prediction.flops
+    assert prediction.dram_bytes >= prediction.compulsory_bytes
+    assert prediction.bound in ("memory", "tensor", "exp", "shared", "launch")
+    assert prediction.bottleneck in ("memory", "compute")
 
 
 @given(CHIPS_AND_VERSIONS, SHAPES, st.integers(1, 3000), st.booleans())
 def test_more_keys_never_cost_less(case: tuple[str, str], shape: AttentionShape, more: int, causal: bool) -> None:
     """With the number of splits held: the heuristics may split a longer cache and make it faster."""
     longer = replace(shape, kv_count=shape.kv_count + more)
-    before, after = (run(case, one, causal=causal, split_count=1) for one in (shape, longer))
+    before, after = (run(case, size, causal=causal, split_count=1) for size in (shape, longer))
     assert after.flops > before.flops
     assert after.dram_bytes >= before.dram_bytes
     assert after.time_s >= before.time_s * (1 - 1e-9)
@@ -133,9 +133,9 @@ def test_one_query_needs_no_mask(case: tuple[str, str], shape: AttentionShape) -
 @given(st.sampled_from([("a100", "fa2"), ("gb10", "fa2"), ("h100", "fa3"), ("b200", "fa4")]), SHAPES)
 def test_long_decode_tends_to_the_bandwidth(case: tuple[str, str], shape: AttentionShape) -> None:
     decode = AttentionShape(64, 32, 8, 1, 16384 + shape.kv_count, 128)
-    found = run(case, decode)
-    assert found.bottleneck == "memory"
-    assert found.time_s == pytest.approx(dict(found.parts)["memory"], rel=0.12)
+    prediction = run(case, decode)
+    assert prediction.bottleneck == "memory"
+    assert prediction.time_s == pytest.approx(dict(prediction.parts)["memory"], rel=0.12)
 
 
 @given(CHIPS_AND_VERSIONS, SHAPES)
@@ -160,6 +160,6 @@ def test_a_narrower_cache_moves_less(case: tuple[str, str], shape: AttentionShap
 @given(CHIPS_AND_VERSIONS, SHAPES, st.integers(2, 8))
 def test_a_larger_batch_never_costs_less(case: tuple[str, str], shape: AttentionShape, times: int) -> None:
     many = replace(shape, batch_size=shape.batch_size * times)
-    one, all_of_them = run(case, shape, split_count=1), run(case, many, split_count=1)
-    assert all_of_them.time_s >= one.time_s * (1 - 1e-9)
-    assert all_of_them.flops == times * one.flops
+    single, all_of_them = run(case, shape, split_count=1), run(case, many, split_count=1)
+    assert all_of_them.time_s >= single.time_s * (1 - 1e-9)
+    assert all_of_them.flops == times * single.flops

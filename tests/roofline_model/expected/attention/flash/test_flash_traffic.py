@@ -27,10 +27,10 @@ def predicted(
 
 
 def test_prompt_bytes() -> None:
-    found = predicted("h100", "fa2", (2, 32, 8, 4096, 4096, 128))
+    prediction = predicted("h100", "fa2", (2, 32, 8, 4096, 4096, 128))
     # Q and O: 2 · 32 · 4096 · 128 · 2 bytes = 64 MiB each; K and V together: 2 · 2 · 8 · 4096 · 128 · 2 = 32 MiB.
-    assert dict(found.traffic_bytes) == {"q": 64 * MIB, "kv": 32 * MIB, "o": 64 * MIB}
-    assert found.compulsory_bytes == found.dram_bytes == 160 * MIB
+    assert dict(prediction.traffic_bytes) == {"q": 64 * MIB, "kv": 32 * MIB, "o": 64 * MIB}
+    assert prediction.compulsory_bytes == prediction.dram_bytes == 160 * MIB
 
 
 @pytest.mark.parametrize(
@@ -38,14 +38,14 @@ def test_prompt_bytes() -> None:
     [("FP16", 2), ("FP8", 1), ("INT8", 1), ("INT4", 0.5), ("NVFP4_KV", 4.53125 / 8), ("MXFP4", 4.25 / 8)],
 )
 def test_a_narrow_cache_counts_with_its_scales(precision: str, bytes_per_element: float) -> None:
-    found = predicted("gb10", "fa2", (1, 32, 8, 1, 32768, 128), kv_cache_precision=precision)
-    assert dict(found.traffic_bytes)["kv"] == 2 * 8 * 32768 * 128 * bytes_per_element
-    assert dict(found.traffic_bytes)["q"] == dict(found.traffic_bytes)["o"] == 32 * 128 * 2
+    prediction = predicted("gb10", "fa2", (1, 32, 8, 1, 32768, 128), kv_cache_precision=precision)
+    assert dict(prediction.traffic_bytes)["kv"] == 2 * 8 * 32768 * 128 * bytes_per_element
+    assert dict(prediction.traffic_bytes)["q"] == dict(prediction.traffic_bytes)["o"] == 32 * 128 * 2
 
 
 def test_fp8_products_write_16_bit() -> None:
-    found = predicted("h100", "fa3", (1, 16, 16, 4096, 4096, 128), use_native_fp8=True)
-    assert dict(found.traffic_bytes) == {"q": 8 * MIB, "kv": 16 * MIB, "o": 16 * MIB}
+    prediction = predicted("h100", "fa3", (1, 16, 16, 4096, 4096, 128), use_native_fp8=True)
+    assert dict(prediction.traffic_bytes) == {"q": 8 * MIB, "kv": 16 * MIB, "o": 16 * MIB}
 
 
 def test_pages_cost_their_table() -> None:
@@ -65,23 +65,23 @@ def test_operands_are_those_of_the_operator() -> None:
     for options in ({}, {"causal": True}, {"causal": True, "window": 700}):
         operator = attention(2, 16, 4, 512, 2048, 64, q="FP16", kv="NVFP4", **options)
         renamed = {"window_size" if name == "window" else name: value for name, value in options.items()}
-        found = predicted("h100", "fa3", (2, 16, 4, 512, 2048, 64), kv_cache_precision="NVFP4", **renamed)
-        assert found.compulsory_bytes == operator.cost.total_bytes
-        assert found.flops == operator.cost.total_flops
-        assert found.cost.total_bytes == found.dram_bytes
+        prediction = predicted("h100", "fa3", (2, 16, 4, 512, 2048, 64), kv_cache_precision="NVFP4", **renamed)
+        assert prediction.compulsory_bytes == operator.cost.total_bytes
+        assert prediction.flops == operator.cost.total_flops
+        assert prediction.cost.total_bytes == prediction.dram_bytes
 
 
 def test_fa1_sends_the_output_through_memory() -> None:
-    found = predicted("a100", "fa1", (8, 16, 16, 4096, 4096, 128))
+    prediction = predicted("a100", "fa1", (8, 16, 16, 4096, 4096, 128))
     # 32 blocks of 128 keys: after the first, each reads Q (2 bytes) again and reads and writes O (4 + 4 bytes). 108
     # blocks in work hold 4096 / splits rows of 768 bytes each; what 0.7 of the 40 MiB of L2 holds of them does not go
     # to memory.
-    rows_bytes = 108 * 4096 / found.split_count * 128 * (2 + 4)
+    rows_bytes = 108 * 4096 / prediction.split_count * 128 * (2 + 4)
     missed = 1 - 0.7 * get_hardware("a100").last_level_cache.capacity_bytes / rows_bytes
     assert 0.5 < missed < 1
     trips = 31 * 8 * 16 * 4096 * 128 * (2 + 8) * missed
-    assert dict(found.traffic_bytes)["output_round_trips"] == pytest.approx(trips)
-    assert found.dram_bytes > 20 * predicted("a100", "fa2", (8, 16, 16, 4096, 4096, 128)).dram_bytes
+    assert dict(prediction.traffic_bytes)["output_round_trips"] == pytest.approx(trips)
+    assert prediction.dram_bytes > 20 * predicted("a100", "fa2", (8, 16, 16, 4096, 4096, 128)).dram_bytes
     # Short rows stay in L2: 108 blocks x 512 rows x 768 bytes = 42 MB do not, 64 tokens do.
     assert "output_round_trips" not in dict(predicted("a100", "fa1", (8, 16, 16, 64, 4096, 128)).traffic_bytes)
 
@@ -93,7 +93,7 @@ def test_fa1_has_no_cliff_where_its_rows_outgrow_the_cache() -> None:
     assert predicted("rtx-4090", "fa1", shape).time_s < predicted("l4", "fa1", shape).time_s
     # Ever longer prompts reach memory little by little: no step of more than the work's own growth.
     moved = [predicted("rtx-4090", "fa1", (4, 32, 32, length, length, 128)) for length in range(128, 2049, 128)]
-    share = [one.dram_bytes / one.flops for one in moved]
+    share = [traffic.dram_bytes / traffic.flops for traffic in moved]
     assert all(after < before + 0.25 * max(share) for before, after in itertools.pairwise(share))
 
 

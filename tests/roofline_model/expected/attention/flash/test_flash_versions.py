@@ -27,7 +27,7 @@ RUNS = {
 def test_who_runs_what(chip: str) -> None:
     results = compare_fa_versions(1, 32, 4096, 128, chip, precision="BF16")
     assert list(results) == ["fa1", "fa2", "fa3", "fa4"]
-    assert [name for name, found in results.items() if found.available] == RUNS[chip].split()
+    assert [name for name, prediction in results.items() if prediction.available] == RUNS[chip].split()
     for result in results.values():
         if result.available:
             assert result.time_s > 0
@@ -93,7 +93,9 @@ def test_fp8_needs_the_units() -> None:
 
 
 def test_the_default_comparison_uses_fp8_where_there_is_some() -> None:
-    formats = {name: found.compute_format for name, found in compare_fa_versions(1, 32, 4096, 128, "b10").items()}
+    formats = {
+        name: prediction.compute_format for name, prediction in compare_fa_versions(1, 32, 4096, 128, "b10").items()
+    }
     assert formats == {"fa1": "FP16", "fa2": "FP16", "fa3": "FP8_E4M3", "fa4": "FP8_E4M3"}
     same = {
         compare_fa_version.compute_format
@@ -107,7 +109,7 @@ def test_a_comparison_across_formats_says_so_and_one_in_a_single_format_does_not
     assert finding("formats-differ", versions=("fa1", "fa2")) in mixed["fa3"].findings
     assert not any(has_code(mixed[name].findings, "formats-differ") for name in ("fa1", "fa2", "fa4"))
     same = compare_fa_versions(1, 32, 4096, 128, "h100", precision="FP16")
-    assert not any(has_code(found.findings, "formats-differ") for found in same.values())
+    assert not any(has_code(prediction.findings, "formats-differ") for prediction in same.values())
     rows = {row["version"]: row for row in compare_fa_rows(1, 32, 4096, 128, "h100")}
     assert [item["code"] for item in rows["fa3"]["findings"]] == [item.code for item in mixed["fa3"].findings]
 
