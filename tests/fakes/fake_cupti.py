@@ -133,6 +133,10 @@ class FakeCupti:
         begin = self.time_ns + (-length_ns // 2 if overlap else gap_ns)
         end = begin + length_ns
         self.time_ns = max(self.time_ns, end)
+        self.record(name, begin, end, other_thread)
+
+    def record(self, name, begin, end, other_thread=False):
+        """Record a kernel that was launched just now."""
         if ActivityKind.CONCURRENT_KERNEL not in self.enabled:
             return
         self.correlation += 1

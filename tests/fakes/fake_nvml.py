@@ -116,6 +116,7 @@ class FakeNvml:
         for value, key in zip(values, ids, strict=True):
             value.fieldId, value.scopeId = (key, 0) if isinstance(key, int) else key
             answer = self.fields.get(key, NOT_SUPPORTED)
+            answer = answer() if callable(answer) else answer
             if isinstance(answer, int):
                 value.nvmlReturn = answer
             else:
