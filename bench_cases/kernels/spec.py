@@ -259,6 +259,27 @@ def emulated_small(M: int, N: int, K: int) -> str | None:
     return None
 
 
+ONE_THREAD_MAX_PRODUCTS = 2**36
+"""Most M·N·K of a kernel whose threads walk K alone, each with a load of its own per product: a load unit serves one such
+thread per clock and SM, so that 48 SMs at 2.4 GHz make some 10¹¹ products a second, and a call takes 0.6 s at most. A
+case is some twenty calls and is ended after a minute.
+"""
+INT32_INDICES = 2**31
+"""A kernel that computes its indices in 32 bits reads elsewhere beyond so many elements."""
+
+
+def one_thread_per_output(M: int, N: int, K: int) -> str | None:
+    """Keep a kernel of one thread per output and 32-bit indices to shapes that are right, and end in reasonable time."""
+    if M * N * K > ONE_THREAD_MAX_PRODUCTS:
+        return (
+            f"one thread per output, without reuse of operands: M·N·K ≤ {ONE_THREAD_MAX_PRODUCTS:,}, here "
+            f"{M * N * K:,}, which may run into the time limit of a case"
+        )
+    if max(M * K, N * K, M * N) >= INT32_INDICES:
+        return f"32-bit indices: operands below {INT32_INDICES:,} elements, here {max(M * K, N * K, M * N):,}"
+    return None
+
+
 def first_reason(rules: tuple[ShapeRule, ...], M: int, N: int, K: int) -> str | None:
     """Return the first reason against the shape, or None when all rules accept it."""
     return next((reason for rule in rules if (reason := rule(M, N, K)) is not None), None)

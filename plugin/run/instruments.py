@@ -107,8 +107,15 @@ class Instruments:
             return None, finding("sensors-simulated")
         if self._options.power is False or self.is_simulated or not self._target.can_measure:
             return None, None
-        sensors, reason = open_nvml_device() if self._target.device == "cuda" else open_cpu_sensors()
-        return None if sensors is None else bounded(sensors), reason
+        if self._target.device == "cpu":
+            cpu_sensors, reason = open_cpu_sensors()
+            return None if cpu_sensors is None else bounded(cpu_sensors), reason
+        gpu_sensors, reason = open_nvml_device()
+        if gpu_sensors is None:
+            return None, reason
+        chip, _ = find_machine().match()  # what is measured, whatever chip the predictions are for
+        gpu_sensors.sustained_clock_hz = None if chip is None else chip.sustained_clock_hz
+        return bounded(gpu_sensors), reason
 
     @cached_property
     def idle_power_w(self) -> float | None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import chain
 from statistics import median
@@ -80,11 +80,11 @@ def observe(
             label: (call, timer, instruments.make_rule(plan.mode)) for label, (call, timer) in kernels.items()
         }
         with (
-            Telemetry(sensors if timer.runs_kernel else None) as telemetry,
+            Telemetry(sensors, now=None if timer.runs_kernel else timer.now) as telemetry,
             case_range(name),
             StateWatch(sensors, instruments.watched_device(timer), timer.idle) as watch,
         ):
-            timings = run_interleaved(contestants, plan, sensors)
+            timings = run_interleaved(contestants, plan, sensors, telemetry.tick)
         for label, timing in timings.items():
             first_calls_s.setdefault(label, timing.first_call_s)
         clock_hz = _clock(timings, telemetry)
@@ -195,10 +195,18 @@ _LEARNT_S: WeakKeyDictionary[Any, float] = WeakKeyDictionary()
 
 
 class Telemetry:
-    """Samples the sensors of one device between `with` and its end; sensors of None give empty results."""
+    """Samples the sensors of one device between `with` and its end; sensors of None give empty results.
 
-    def __init__(self, sensors: Sensors | None, period_s: float | None = None) -> None:
+    `now`: the clock of a simulated device, whose sensors no thread can read: `tick` then does, between its samples.
+    """
+
+    def __init__(
+        self, sensors: Sensors | None, period_s: float | None = None, now: Callable[[], float] | None = None
+    ) -> None:
+        self._now = now
         self._sensors = None if sensors is None else unbounded(sensors)
+        if now is not None and hasattr(self._sensors, "beside_work"):
+            self._sensors = self._sensors.beside_work()
         self._guard = None if sensors is None else bounded(sensors)
         self._given_s = period_s if period_s is not None else getattr(self._sensors, "reading_period_s", None)
         self.period_s = self._given_s if self._given_s is not None else _learnt_s(self._sensors)
@@ -209,7 +217,9 @@ class Telemetry:
     def __enter__(self) -> Telemetry:
         # The thread holds what it works on: one that was left behind frozen cannot write into the next window.
         self._samples, self._stop, self._thread = [], threading.Event(), None
-        if self._sensors is not None and self._guard is not None and not self._guard.is_frozen:
+        if self._now is not None:
+            self._began_s = self._now()
+        elif self._sensors is not None and self._guard is not None and not self._guard.is_frozen:
             self._thread = threading.Thread(
                 target=self._loop,
                 args=(self._sensors, self._samples, self._stop, time.perf_counter()),
@@ -225,9 +235,20 @@ class Telemetry:
             self._guard.wait_for(self._thread, JOIN_S)
             self._thread = None
 
+    def tick(self) -> None:
+        """Take a reading of a simulated device where one is due by its clock; a real device's thread needs none."""
+        if self._sensors is None or self._now is None:
+            return
+        time_s = self._now() - self._began_s
+        if self._samples and time_s - self._samples[-1].time_s < self.period_s:
+            return
+        sample = _read(self._sensors, time_s)
+        if sample is not None and _tells(sample):
+            self._samples.append(sample)
+
     def _loop(self, sensors: Sensors, samples: list[TelemetrySample], stop: threading.Event, began_s: float) -> None:
         while not stop.wait(self.period_s):
-            sample = _read(sensors, began_s)
+            sample = _read(sensors, time.perf_counter() - began_s)
             if sample is None:
                 return  # sensors never raise; these do, and would go on doing so
             if stop.is_set():
@@ -263,12 +284,12 @@ def median_of(samples: tuple[TelemetrySample, ...], name: str) -> float | None:
 _READINGS = tuple(field.name for field in fields(TelemetrySample) if field.name != "time_s")
 
 
-def _read(sensors: Sensors, began_s: float) -> TelemetrySample | None:
+def _read(sensors: Sensors, time_s: float) -> TelemetrySample | None:
     try:
         values = {name: getattr(sensors, name)() for name in _READINGS}
     except Exception:
         return None
-    return TelemetrySample(time_s=time.perf_counter() - began_s, **values)
+    return TelemetrySample(time_s=time_s, **values)
 
 
 def _tells(sample: TelemetrySample) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from plugin.samples.correctness import Verifier, make_verifier
@@ -39,9 +39,15 @@ def run_case(
 
 
 def run_interleaved(
-    contestants: Mapping[str, Contestant], plan: MeasurePlan, sensors: Sensors | None = None
+    contestants: Mapping[str, Contestant],
+    plan: MeasurePlan,
+    sensors: Sensors | None = None,
+    after_round: Callable[[], None] = lambda: None,
 ) -> dict[str, CaseTiming]:
-    """Measure several kernels side by side, one sample of each in turn, so that a drifting machine is fair to all."""
+    """Measure several kernels side by side, one sample of each in turn, so that a drifting machine is fair to all.
+
+    `after_round` is called when each has given one, outside every timed region.
+    """
     __tracebackhide__ = True
     series = {}
     for name, (call, timer, rule) in contestants.items():  # a comprehension would show up in tracebacks
@@ -52,6 +58,7 @@ def run_interleaved(
         running = list(series.values())
         while running:
             running = [series_run for series_run in running if not series_run.step()]
+            after_round()
     finally:
         if was_enabled:
             gc.enable()

@@ -68,6 +68,8 @@ class NvmlDevice:
     power_basis: str | None = None
     """What `power_w` last gave: instant, one-second-average, driver (PowerUsage: instant up to Volta and on GA100, a
     one-second average since), module."""
+    sustained_clock_hz: float | None = None
+    """The SM clock that this chip holds under load, from its description; None where that is not known."""
     is_lost: bool = False
     """Whether the GPU has fallen off the bus or the driver is gone: every reading is then None."""
     counter_source: str = field(default="nvml-energy-counter", init=False)
@@ -205,8 +207,14 @@ class NvmlDevice:
         return self._lock_hz
 
     def rated_clock_hz(self) -> float | None:
-        """Return the SM clock the chip should hold: the lock or application clock where one shows, else the maximum."""
-        return self.clock_lock_hz() or self.max_clock_hz()
+        """Return the SM clock the chip should hold: the lock or application clock where one shows, else that of sustained
+        load.
+
+        NVML's maximum stands in where the chip is not known; some chips never reach it under load (GB10: 3003 MHz, held
+        are 2418).
+        """
+        known_hz = [clock_hz for clock_hz in (self.sustained_clock_hz, self.max_clock_hz()) if clock_hz is not None]
+        return self.clock_lock_hz() or min(known_hz, default=None)
 
     # Heat, load, throttling --------------------------------------------------------------------------------------
 

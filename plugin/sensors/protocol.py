@@ -34,7 +34,7 @@ class Sensors(Protocol):
         ...
 
     def rated_clock_hz(self) -> float | None:
-        """Return the SM clock the chip should hold: the lock where one is set, else its maximum."""
+        """Return the SM clock the chip should hold: the lock where one is set, else that of sustained load."""
         ...
 
     def temperature_c(self) -> float | None:

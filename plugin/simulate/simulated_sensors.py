@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from plugin.simulate.simulated_device import BUSY_POWER_W, SimulatedDevice
@@ -29,7 +29,13 @@ class SimulatedSensors:
 
     device: SimulatedDevice
     scope: str = "gpu"
+    takes_time: bool = True
+    """False: read as by a thread beside the work, which costs the device nothing."""
     _said: dict[str, object] = field(default_factory=dict)
+
+    def beside_work(self) -> SimulatedSensors:
+        """Return the same sensors, read by a thread beside the work."""
+        return replace(self, takes_time=False)
 
     def power_w(self) -> float | None:
         """Return the mean power over the covered share at the end of the last whole sensor period."""
@@ -101,7 +107,8 @@ class SimulatedSensors:
         settings = self.device.settings
         if name in settings.refuse:
             return None
-        self.device.rest(settings.read_cost)
+        if self.takes_time:
+            self.device.rest(settings.read_cost)
         key = kept_as or name
         is_frozen = settings.freeze_at is not None and self.device.now_s >= settings.freeze_at
         if not is_frozen or key not in self._said:

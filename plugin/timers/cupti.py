@@ -26,7 +26,12 @@ _BUFFER_BYTES = 256 * 1024
 _BUFFER_GROWTH = 4
 _ATTEMPTS = 3
 _PROBE_BUFFER_BYTES = 8
-"""Holds no record at all: what a working drop counter must notice."""
+"""Holds no record at all: what a working drop counter must notice.
+
+cupti_activity.h (13.5) sets no least size: a buffer that is not "of sufficient size" drops records and counts them. It
+packs records at multiples of 8 bytes, and the smallest one that is enabled here (external correlation) has 24. Declining
+a buffer is a null pointer in C, which cupti-python does not let through.
+"""
 _FLUSH_FORCED = 1
 _PREPARE_ID = 1 << 32
 """External id of work between the calls (a cache flush): no call has such a number."""
@@ -186,8 +191,12 @@ class _Collector:
         with self._recording(_PROBE_BUFFER_BYTES):
             launch()
             synchronize()
-            self.cupti.activity_flush_all(_FLUSH_FORCED)
-            self.can_count_drops = bool(self._read_dropped())
+            try:
+                self.cupti.activity_flush_all(_FLUSH_FORCED)
+            except Exception:  # a driver that refuses such a buffer has not shown that it counts
+                self.can_count_drops = False
+            else:
+                self.can_count_drops = bool(self._read_dropped())
 
     @contextmanager
     def _recording(self, buffer_bytes: int) -> Iterator[None]:

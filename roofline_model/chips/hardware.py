@@ -59,6 +59,7 @@ import hashlib
 import json
 import math
 import re
+import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache
@@ -235,6 +236,12 @@ class Device:
         """The cache in front of DRAM, where known."""
         return self.levels[-1] if self.levels else None
 
+    @property
+    def sustained_clock_hz(self) -> float | None:
+        """The SM clock that the chip holds under load and its peaks belong to; None where not known."""
+        quantity = self.chip.get("clock")
+        return None if quantity is None else quantity.value
+
     def count(self, name: str) -> int | None:
         """Return a counted property of the chip such as `sm_count`, or None where unknown."""
         quantity = self.chip.get(name)
@@ -347,10 +354,8 @@ def match_device(facts: DeviceFacts, candidates: Iterable[Device] | None = None)
     if not scored:
         return (
             None,
-            (
-                f"no chip of the registry matches {facts.name!r} (compute capability "
-                f"{facts.compute_capability or 'unknown'})"
-            ),
+            f"no chip of the registry matches {facts.name!r} (compute capability "
+            f"{facts.compute_capability or 'unknown'}){_why_another(facts.name)}",
         )
     best = max(score for score, _ in scored)
     winners = [device for score, device in scored if score == best]
@@ -359,6 +364,18 @@ def match_device(facts: DeviceFacts, candidates: Iterable[Device] | None = None)
     return winners[0], f"device name {facts.name!r} matches {winners[0].key}" + (
         f", compute capability {facts.compute_capability}" if facts.compute_capability else ""
     )
+
+
+def _why_another(name: str) -> str:
+    """Return why a relative of a chip is not that chip (`relatives.toml`), as the end of a reason; empty for a name that
+    is none's.
+    """
+    text = resources.files("roofline_model.chips").joinpath("relatives.toml").read_text(encoding="utf-8")
+    for relative in tomllib.loads(text)["relative"]:
+        if re.search(relative["name"], name, re.IGNORECASE):
+            chip = relative.get("chip")
+            return f"; not {chip}: {relative['why']}" if chip else f"; {relative['why']}"
+    return ""
 
 
 def _match_score(rule: MatchRule, facts: DeviceFacts) -> int:

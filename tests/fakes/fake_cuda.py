@@ -7,6 +7,7 @@ device, and a failed capture leaves the capturing stream current. Error texts ar
 
 from __future__ import annotations
 
+import bisect
 from collections import deque
 from types import SimpleNamespace
 
@@ -63,6 +64,7 @@ class Event:
 
     def synchronize(self):
         self.cuda.check()
+        self.cuda.is_blocked = False
         self.cuda.host_s = max(self.cuda.host_s, self.time_s or 0.0)
 
     def elapsed_time(self, end):
@@ -94,12 +96,22 @@ class FakeCuda:
         self.queue_length = 1024
         self.l2_bytes = 50 * 1024**2
         self.sm_count = 132
+        self.name = "Fake GPU"
+        self.is_integrated = 0
+        self.free_bytes, self.total_bytes = 60 * 1024**3, 80 * 1024**3
         self.active_sm_count = None
         self.capability = (9, 0)
         self.device = 0
         self.log = []
         self.loaded = set()
         self.error = None
+        self.is_used = False
+        self.is_blocked = False
+        """Whether launches wait behind `_sleep`, for a timer: nobody has waited for the device since."""
+        self.on_launch = []
+        """Called with the name, begin and end of each kernel: what a tracer sees."""
+        self.ends_s, self.busy_s = [], [0.0]
+        """When each kernel ends, and the seconds of work until then: what a power sensor integrates."""
         self.stream_now = Stream(self)
         self.nvtx = SimpleNamespace(range_push=self.log.append, range_pop=lambda: self.log.append("pop"))
         vars(self).update(settings)
@@ -126,6 +138,7 @@ class FakeCuda:
         if self.stream_now.graph is not None:
             self.stream_now.is_broken = True
             raise AcceleratorError(CAPTURE_UNSUPPORTED)
+        self.is_blocked = False
         self.host_s = max(self.host_s, self.stream_now.free_s)
 
     def item(self):
@@ -154,11 +167,24 @@ class FakeCuda:
         begin = max(stream.free_s + self.kernel_gap_s, self.host_s + self.latency_s)
         stream.free_s = begin + seconds
         stream.pending.append(stream.free_s)
+        self.ends_s.append(stream.free_s)
+        self.busy_s.append(self.busy_s[-1] + seconds)
+        for note in self.on_launch:
+            note(name, begin, stream.free_s)
         if run is not None:
             run()
         self.log.append(name)
 
+    def busy_until_s(self, moment_s):
+        """Return the seconds of work that the device has done until a moment, the running kernel's share included."""
+        place = bisect.bisect_right(self.ends_s, moment_s)
+        if place == len(self.ends_s):
+            return self.busy_s[-1]
+        length_s = self.busy_s[place + 1] - self.busy_s[place]
+        return self.busy_s[place] + min(length_s, max(0.0, moment_s - (self.ends_s[place] - length_s)))
+
     def _sleep(self, cycles):
+        self.is_blocked = True
         self.launch(self.sleep_offset_s * (cycles > 0) + cycles / self.clock_hz, "block")
 
     # The rest of torch.cuda ----------------------------------------------------------------------------------
@@ -183,24 +209,47 @@ class FakeCuda:
         return self.device
 
     def init(self):
+        self.is_used = True
         self.log.append("init")
+
+    def is_initialized(self):
+        return self.is_used
+
+    def device_count(self):
+        return 1
+
+    def get_device_name(self, device=None):
+        return self.name
+
+    def cudart(self):
+        return SimpleNamespace()
+
+    def empty_cache(self):
+        self.log.append("empty_cache")
+
+    def memory_allocated(self):
+        return 0
+
+    memory_reserved = memory_allocated
 
     def is_available(self):
         return True
 
     def get_device_properties(self, device):
         return SimpleNamespace(
-            name="Fake GPU",
+            name=self.name,
+            is_integrated=self.is_integrated,
+            total_memory=self.total_bytes,
             clock_rate=int(self.max_clock_hz / 1e3),
             L2_cache_size=self.l2_bytes,
             multi_processor_count=self.sm_count,
         )
 
-    def get_device_capability(self):
+    def get_device_capability(self, device=None):
         return self.capability
 
-    def mem_get_info(self):
-        return 60 * 1024**3, 80 * 1024**3
+    def mem_get_info(self, device=None):
+        return self.free_bytes, self.total_bytes
 
     def graph_pool_handle(self):
         return (0, 1)

@@ -9,6 +9,9 @@ import enum
 from types import SimpleNamespace
 
 RECORD_BYTES = 200
+ALIGNMENT_BYTES = 8
+SMALLEST_RECORD_BYTES = 24
+"""Of an external correlation (cupti_activity.h 13.5): records lie at multiples of 8 bytes."""
 
 
 class ActivityKind(enum.IntEnum):
@@ -62,6 +65,7 @@ class FakeCupti:
         self.subscriber_error = None
         self.enable_error = None
         self.can_count_drops = True
+        self.refuses_small_buffers = False
         self.loses_sessions = 0
         """So many sessions after the counter's proof lose a record each."""
         self.subscribers = 0
@@ -129,6 +133,10 @@ class FakeCupti:
         begin = self.time_ns + (-length_ns // 2 if overlap else gap_ns)
         end = begin + length_ns
         self.time_ns = max(self.time_ns, end)
+        self.record(name, begin, end, other_thread)
+
+    def record(self, name, begin, end, other_thread=False):
+        """Record a kernel that was launched just now."""
         if ActivityKind.CONCURRENT_KERNEL not in self.enabled:
             return
         self.correlation += 1
@@ -153,6 +161,10 @@ class FakeCupti:
         size, limit = requested()
         self.sizes.append(size)
         assert limit == 0
+        assert size > 0
+        assert size % ALIGNMENT_BYTES == 0
+        if self.refuses_small_buffers and size < SMALLEST_RECORD_BYTES:
+            raise cuptiError(Result.ERROR_NOT_INITIALIZED)
         if size < RECORD_BYTES:
             self.dropped += len(waiting)
             return

@@ -41,6 +41,28 @@ H200_ANSWERS = {
     "nvmlDeviceGetMaxPcieLinkWidth": 16,
     "nvmlDeviceGetViolationStatus": SimpleNamespace(referenceTime=1, violationTime=3_000_000_000),
 }
+_GB10_TELLS = (
+    "nvmlDeviceGetTotalEnergyConsumption",
+    "nvmlDeviceGetUtilizationRates",
+    "nvmlDeviceGetCurrentClocksEventReasons",
+    "nvmlDeviceGetComputeRunningProcesses",
+    "nvmlSystemGetDriverVersion",
+    "nvmlSystemGetCudaDriverVersion",
+    "nvmlDeviceGetUUID",
+    "nvmlDeviceGetPersistenceMode",
+    "nvmlDeviceGetMigMode",
+)
+GB10_ANSWERS = {name: H200_ANSWERS[name] for name in _GB10_TELLS} | {
+    "nvmlDeviceGetName": "NVIDIA GB10",
+    "nvmlDeviceGetCudaComputeCapability": (12, 1),
+    "nvmlDeviceGetPowerUsage": 38_000,
+    "nvmlDeviceGetTemperature": 58,
+    "nvmlDeviceGetClockInfo": lambda kind: 2411 if kind != pynvml.NVML_CLOCK_MEM else _refuse(),
+    "nvmlDeviceGetMaxClockInfo": 3003,
+}
+"""What NVML tells of a GB10: no memory totals, no memory clock, no power limit, no application clocks, no counters of
+throttling.
+"""
 ULL, UINT = pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG_LONG, pynvml.NVML_VALUE_TYPE_UNSIGNED_INT
 H200_FIELDS = {
     186: (UINT, 139_000), 185: (UINT, 150_000), 74: (ULL, 2_000_000_000), 75: (ULL, 0), 76: (ULL, 0),
@@ -66,6 +88,11 @@ class FakeNvml:
     def h200(cls, **changes):
         return cls(H200_ANSWERS | changes, H200_FIELDS)
 
+    @classmethod
+    def gb10(cls, **changes):
+        """Return one that answers as a GB10 does: its own power and clocks, and nothing of memory, limits or fields."""
+        return cls(GB10_ANSWERS | changes, {186: (UINT, 38_000), 185: (UINT, 40_000)})
+
     def __getattr__(self, name):
         if name in self.__dict__.get("missing", ()):
             raise AttributeError(f"module 'pynvml' has no attribute {name!r}")
@@ -89,6 +116,7 @@ class FakeNvml:
         for value, key in zip(values, ids, strict=True):
             value.fieldId, value.scopeId = (key, 0) if isinstance(key, int) else key
             answer = self.fields.get(key, NOT_SUPPORTED)
+            answer = answer() if callable(answer) else answer
             if isinstance(answer, int):
                 value.nvmlReturn = answer
             else:
@@ -98,6 +126,10 @@ class FakeNvml:
 
     def reset(self):
         self.calls.clear()
+
+
+def _refuse():
+    raise pynvml.NVMLError(NOT_SUPPORTED)
 
 
 def error(code):

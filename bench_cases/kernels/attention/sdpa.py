@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -15,6 +17,8 @@ from bench_cases.kernels.attention.prepare import AttentionSources, BuiltAttenti
 from bench_cases.kernels.attention.spec import AttentionKernel, Sizes, mask_kind, value_size
 from bench_cases.kernels.reference import HeldMatrix
 
+_NO_PLAN = re.compile(r"cuDNN Frontend error.*(execution plan|valid engine|engine config)", re.DOTALL)
+"""What cudnn-frontend says of a graph that no engine takes (PyTorch issue 140930, cudnn-frontend issue 75)."""
 DTYPES = {"FP32": torch.float32, "BF16": torch.bfloat16, "FP16": torch.float16}
 
 
@@ -35,7 +39,8 @@ def efficient(kernel: AttentionKernel, sources: AttentionSources) -> BuiltAttent
 
 def cudnn(kernel: AttentionKernel, sources: AttentionSources) -> BuiltAttention:
     """Build SDPA with the cuDNN backend (CUDA)."""
-    return _sdpa(kernel, sources, SDPBackend.CUDNN_ATTENTION)
+    built = _sdpa(kernel, sources, SDPBackend.CUDNN_ATTENTION)
+    return replace(built, refusal=lambda: built.refusal() or plan_refusal(partial(built.fn, *built.args)))
 
 
 def flash_padded(kernel: AttentionKernel, sources: AttentionSources) -> BuiltAttention:
@@ -112,6 +117,19 @@ def refusal(
         except RuntimeError as error:
             return _refused(str(error), heard)
     return _refused("no backend", heard) if chosen == SDPBackend.ERROR.value else None
+
+
+def plan_refusal(call: Callable[[], object]) -> str | None:
+    """Return why cuDNN has no execution plan for a call, in torch's words, or None; makes the call.
+
+    torch chooses cuDNN by rules of its own; whether cuDNN has an engine for the graph is known when it builds the plan.
+    Any other error is the case's own, and comes back in its first call.
+    """
+    try:
+        call()
+    except RuntimeError as error:
+        return _refused(str(error), []) if _NO_PLAN.search(str(error)) else None
+    return None
 
 
 def _refused(error: str, heard: list[warnings.WarningMessage]) -> str:

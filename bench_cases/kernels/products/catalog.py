@@ -20,6 +20,7 @@ from bench_cases.kernels.spec import (
     emulated_small,
     more_rows_than,
     multiple_of,
+    one_thread_per_output,
     specs_of,
 )
 from bench_cases.shapes.products import Shape
@@ -166,6 +167,7 @@ _CUDA_PLAIN = (
         "bench_cases.kernels.products.integers:int8pack",
         ("torch._weight_int8pack_mm",),
         ("aten::_weight_int8pack_mm",),
+        shape_rules=(one_thread_per_output,),
         note="torch's own weight-only kernel: FP32 arithmetic, one thread per output (torch ≥ 2.9)",
     ),
     KernelSpec(

@@ -152,6 +152,22 @@ def test_shape_rules_give_reasons():
     assert reason("FP8_E4M3", 1, 1024, 1024) is None
 
 
+@pytest.mark.parametrize(
+    ("size", "words"),
+    [
+        ((2048, 28672, 8192), "one thread per output"),
+        ((1, 128_256, 16_384), None),  # the largest output heads, decoded
+        ((1, 128_256, 20_000), "32-bit indices"),
+        ((4096, 4096, 4096), None),
+        ((4096, 4096, 4104), "time limit"),
+    ],
+)
+def test_int8pack_on_cuda_is_kept_below_the_watchdog_and_its_own_indices(size, words):
+    [kernel] = [kernel for kernel in KERNELS if kernel.device == "cuda" and kernel.name == "int8pack"]
+    reason = kernel.shape_reason(*size)
+    assert reason is None if words is None else words in reason
+
+
 def test_selecting_thousands_of_cases_imports_neither_torch_nor_numpy():
     code = (
         "import sys\n"

@@ -10,10 +10,16 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from bench_cases.kernels.attention.catalog import ATTENTION_KERNELS  # noqa: E402
+from bench_cases.kernels.attention.catalog import ATTENTION_KERNELS, attention_cases  # noqa: E402
 from bench_cases.kernels.attention.fp8 import e4m3_groups  # noqa: E402
-from bench_cases.kernels.attention.prepare import attention_deviation, attention_reference, build_attention  # noqa: E402
+from bench_cases.kernels.attention.prepare import (  # noqa: E402
+    attention_deviation,
+    attention_reference,
+    build_attention,
+    prepare_attention,
+)
 from bench_cases.kernels.attention.reference import attention_rounding  # noqa: E402
+from bench_cases.kernels.attention.sdpa import plan_refusal  # noqa: E402
 from bench_cases.kernels.inputs import copy_of  # noqa: E402
 from bench_cases.shapes.attention import AttentionShape  # noqa: E402
 from roofline_model.core.errors import UnsupportedError  # noqa: E402
@@ -157,6 +163,39 @@ def test_a_package_without_the_kernels_is_a_reason(monkeypatch):
         made.settings(),
     ):
         pass
+
+
+NO_PLAN = "cuDNN Frontend error: [cudnn_frontend] Error: No execution plans support the graph."
+
+
+def raising(error):
+    def call():
+        raise error
+
+    return call
+
+
+@pytest.mark.parametrize("text", [NO_PLAN, NO_PLAN.replace("support the graph", "built successfully")])
+def test_a_graph_without_a_cudnn_plan_is_a_refusal_in_torchs_words(text):
+    assert text in (plan_refusal(raising(RuntimeError(text))) or "")
+
+
+def test_other_errors_of_cudnn_are_the_cases_own():
+    assert plan_refusal(raising(RuntimeError("CUDA error: an illegal memory access was encountered"))) is None
+    assert plan_refusal(lambda: None) is None
+    with pytest.raises(ValueError, match="ours"):
+        plan_refusal(raising(ValueError("ours")))
+
+
+def test_cudnn_without_a_plan_is_skipped_and_says_why(monkeypatch):
+    def no_plan(*_, **__):
+        raise RuntimeError(NO_PLAN)
+
+    spec = next(s for s in attention_cases("cuda", [SHAPES["decode"]]) if s.kernel.name == "sdpa_cudnn")
+    monkeypatch.setattr(torch, "_fused_sdp_choice", lambda *_, **__: 3)
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", no_plan)
+    with pytest.raises(UnsupportedError, match="sdpa_cudnn: .* No execution plans support the graph"):
+        prepare_attention(spec, "cpu")
 
 
 def test_tolerances_belong_to_the_formats():

@@ -12,6 +12,7 @@ from plugin.sensors import gpu_processes, nvml
 from plugin.sensors.gpu_processes import count_others
 from plugin.sensors.nvml import NvmlDevice, open_nvml_device
 from plugin.sensors.nvml_fields import FieldAnswer, throttle_fields
+from plugin.sensors.throttle import is_capped
 from roofline_model.core.finding import finding
 
 FakeNvml, error, ULL, UINT = fake.FakeNvml, fake.error, fake.ULL, fake.UINT
@@ -133,6 +134,23 @@ def test_unknown_types_and_garbage_are_none(kind, raw):
 
 def test_application_clock_is_the_rated_one_where_it_was_set():
     assert device(FakeNvml.h200(nvmlDeviceGetApplicationsClock=1410)).rated_clock_hz() == 1.41e9
+
+
+def test_the_rated_clock_is_that_of_sustained_load_where_the_chip_is_known():
+    gb10 = FakeNvml.gb10()
+    clocks = {"sustained_clock_hz": 2.418e9}
+    assert device(gb10).rated_clock_hz() == 3.003e9
+    assert NvmlDevice(gb10, 0, **clocks).rated_clock_hz() == 2.418e9
+    locked = FakeNvml.gb10(nvmlDeviceGetApplicationsClock=2000, nvmlDeviceGetDefaultApplicationsClock=2418)
+    assert NvmlDevice(locked, 0, **clocks).rated_clock_hz() == 2.0e9
+    slower = FakeNvml.gb10(nvmlDeviceGetMaxClockInfo=1500)  # a board whose maximum is below the chip's clock
+    assert NvmlDevice(slower, 0, **clocks).rated_clock_hz() == 1.5e9
+
+
+@pytest.mark.parametrize(("clock_hz", "capped"), [(2.411e9, False), (2.2e9, True)])
+def test_gb10_is_capped_below_its_sustained_clock_only(clock_hz, capped):
+    rated_hz = NvmlDevice(FakeNvml.gb10(), 0, sustained_clock_hz=2.418e9).rated_clock_hz()
+    assert is_capped({"power cap": 0.1}, clock_hz, rated_hz, ("power cap",)) is capped
 
 
 def test_a_lock_shows_under_load_and_is_remembered():

@@ -4,11 +4,15 @@ answers.
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from reports.cases.rows import case_rows
 from reports.cases.summary import case_summaries
-from reports.view.run_state import run_state
+from reports.figures.timeline import run_stack
+from reports.view.run_state import run_state, run_timeline
+from reports.view.views import report_view
 from results import open_store
 from results.exchange.exported.load import read_export
 
@@ -49,6 +53,29 @@ def test_a_graph_hides_launches_that_eager_calls_wait_for(measured):
     graph = measured("true_s=3e-6,launch=8e-6", "--roofline-mode", "graph")
     assert eager.median_s == pytest.approx(8e-6, rel=0.01)
     assert graph.median_s == pytest.approx(3e-6, rel=0.01)
+
+
+def test_the_readings_of_a_simulated_device_are_stored_and_drawn(measured, pytester):
+    measured("true_s=1e-3,power=300,idle_power=60", "--roofline-max-seconds", "1")
+    with open_store(pytester.path / "r.db", read_only=True) as store:
+        run = store.runs()[0]
+        (record,) = store.records(run.run_id)
+        view = report_view(run, [record])
+    times = [sample.time_s for sample in record.telemetry]
+    assert len(times) > 10
+    assert all(after - before >= 0.0099 for before, after in itertools.pairwise(times))  # one reading each 10 ms at most
+    assert max(sample.power_w for sample in record.telemetry) == pytest.approx(300, rel=0.05)
+    assert all(sample.sm_clock_hz for sample in record.telemetry)
+    assert record.measurement.temperature_c is not None
+    timeline = run_timeline(view)
+    assert sum(len(span.readings) for span in timeline.spans) == len(record.telemetry)
+    assert len(run_stack(view, timeline).panels) >= 3  # power, clock, temperature
+
+
+def test_reading_the_sensors_takes_no_time_of_the_device(measured):
+    with_sensors = measured("true_s=1e-3,power=300,read_cost=0.01")
+    without = measured("true_s=1e-3,power=300,refuse=power+energy+clock+temperature+memory+memory_clock+utilization")
+    assert with_sensors.median_s == without.median_s
 
 
 def test_energy_is_power_times_time_and_net_of_idle(measured):

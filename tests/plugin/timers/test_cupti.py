@@ -165,6 +165,13 @@ def test_a_dead_drop_counter_is_not_believed(cupti):
         attribute(lambda: library.launch("k", 1_000, 10_000), [()] * 3, lambda: None)
 
 
+def test_a_driver_that_refuses_the_proof_leaves_the_counter_unproven_and_traces_all_the_same(cupti):
+    library = cupti(refuses_small_buffers=True)
+    timeline = attribute(lambda: library.launch("k", 1_000, 10_000), [()] * 3, lambda: None)
+    assert timeline.kernel_count == 1
+    assert library.sizes[0] == fake_cupti.ALIGNMENT_BYTES < fake_cupti.SMALLEST_RECORD_BYTES
+
+
 def test_callbacks_are_registered_and_the_counter_proven_once(cupti):
     library = cupti()
     for _ in range(3):

@@ -290,6 +290,31 @@ def test_relatives_are_not_taken_for_the_chip(
     assert "no chip of the registry matches" in reason
 
 
+@pytest.mark.parametrize(
+    ("name", "capability", "fact"),
+    [
+        ("NVIDIA H200 NVL", "9.0", "h200-sxm"),
+        ("NVIDIA H100 NVL", "9.0", "h100-sxm"),
+        ("NVIDIA GH200 480GB", "9.0", "die"),
+        ("NVIDIA GH200 144G HBM3e", "9.0", "die"),
+        ("NVIDIA GB300", "10.3", "b300"),
+        ("NVIDIA H100 80GB HBM3 MIG 3g.40gb", "9.0", "MIG"),
+        ("NVIDIA GeForce RTX 5090 Laptop GPU", "12.0", "power limit"),
+        ("NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition", "12.0", "Max-Q"),
+        ("NVIDIA RTX PRO 6000 Blackwell Server Edition", "12.0", "limit"),
+        ("NVIDIA GeForce RTX 4090 D", "8.9", "SMs"),
+    ],
+)
+def test_a_known_relative_is_told_why_it_is_not_the_chip(name: str, capability: str, fact: str) -> None:
+    found, reason = match_device(DeviceFacts(name, capability))
+    assert found is None
+    assert fact in reason.partition(";")[2]
+
+
+def test_a_stranger_is_given_no_reason() -> None:
+    assert ";" not in match_device(DeviceFacts("NVIDIA Whatever 9000", "15.0"))[1]
+
+
 def test_the_name_alone_is_enough_where_nothing_else_is_known() -> None:
     assert match_device(DeviceFacts("NVIDIA GB10"))[0] is get_hardware("gb10")
 
