@@ -122,7 +122,7 @@ def shape_advice(ranking: Ranking) -> Recommendation:
     assert best is not None  # the 16-bit baseline is always predicted
     assert baseline is not None
     ranked = ranking.options or (best,)
-    options = {option.key: _candidate(option) for option in (baseline, *ranked)}
+    candidates = {option.key: _candidate(option) for option in ranked}
     is_limited = "memory_bytes" in dict(ranking.question.limits)
     is_ideal = all(option.estimate.source == "ideal" for option in ranked)
     return Recommendation(
@@ -135,9 +135,9 @@ def shape_advice(ranking: Ranking) -> Recommendation:
         reason=ranking.reason,
         fits_memory_limit=ranking.choice is not None if is_limited else None,
         ranked_by="ideal" if is_ideal else "expected",
-        best=options[best.key],
-        baseline=options[baseline.key],
-        candidates=tuple(options[option.key] for option in ranked),
+        best=candidates[best.key],
+        baseline=candidates.get(baseline.key) or _candidate(baseline),
+        candidates=tuple(candidates.values()),
         excluded=tuple(
             Excluded(exclusion.key, findings_text(exclusion.findings))
             for exclusion in ranking.excluded

@@ -377,7 +377,8 @@ def _memory(option: Option) -> str:
 
 def _filled(columns: Sequence[str], rows: Sequence[ShortRow]) -> tuple[tuple[str, ...], tuple[ShortRow, ...]]:
     """Return columns and rows without the columns that no row has anything in."""
-    places = [at for at in range(len(columns)) if any(row.cells[at] != MISSING for row in rows)]
+    texts = enumerate(zip(*(row.cells for row in rows), strict=True))
+    places = [at for at, column in texts if column.count(MISSING) < len(rows)]
     cut = (ShortRow(row.role, row.key, tuple(row.cells[at] for at in places), row.is_loss_known) for row in rows)
     return tuple(columns[at] for at in places), tuple(cut)
 

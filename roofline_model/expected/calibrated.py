@@ -29,8 +29,6 @@ from roofline_model.chips.machine_constants import Calibration, Constant
 from roofline_model.core.cost import OpCost
 from roofline_model.core.errors import InvalidValueError, RooflineError
 from roofline_model.core.finding import Finding, finding
-from roofline_model.expected.attention.fitted.constants import FittedAttention, constant_ranges
-from roofline_model.expected.products.fitted.constants import FITTED_BOUNDS, FittedGemm
 from roofline_model.formats.catalog import get_format
 from roofline_model.ideal.roofline import WARM_CACHE_SHARE, Bound, predict
 from roofline_model.operators.product import Operator
@@ -358,47 +356,3 @@ def measured_share(device: Device, bandwidth_bytes_per_s: float) -> float | None
     if calibration is None or read is None:
         return None
     return (read.best_value if calibration.disturbed_by else read.median_value) / bandwidth_bytes_per_s
-
-
-def with_measured_bandwidth(fitted: FittedGemm, device: Device) -> FittedGemm:
-    """Return transferred constants of products with the chip's own DRAM share; unchanged where nothing is known of it.
-
-    Constants fitted on this chip stay: rows of whole kernels say more than a micro-kernel.
-    """
-    dram = (
-        None if fitted.provenance == "fitted" else known_dram(device, fitted.chip.bandwidth_bytes_per_s, fitted.sources)
-    )
-    if dram is None:
-        return fitted
-    before, gemv = fitted.constants.dram_ratio, fitted.constants.gemv_dram_ratio
-    share = dram.applied(before, FITTED_BOUNDS["dram_ratio"])
-    if gemv is not None and dram.is_measured:
-        # The kernel for few rows keeps its ratio to the others.
-        gemv = min(gemv * share / before, FITTED_BOUNDS["gemv_dram_ratio"][1])
-    elif gemv is not None:
-        gemv = dram.applied(gemv, FITTED_BOUNDS["gemv_dram_ratio"])
-    constants = replace(fitted.constants, dram_ratio=share, gemv_dram_ratio=gemv)
-    if constants == fitted.constants and not dram.is_measured:
-        return fitted
-    if dram.is_measured:
-        findings = (dram.finding_over(fitted.provenance), *fitted.findings)
-        return replace(fitted, constants=constants, provenance=MEASURED_HERE, findings=findings)
-    return replace(fitted, constants=constants, findings=(*fitted.findings, dram.finding_over(fitted.provenance)))
-
-
-def attention_with_measured_bandwidth(fitted: FittedAttention, device: Device) -> FittedAttention:
-    """Return transferred constants of attention with the chip's own DRAM share, by the same rule."""
-    dram = (
-        None if fitted.provenance == "fitted" else known_dram(device, fitted.chip.bandwidth_bytes_per_s, fitted.sources)
-    )
-    if dram is None:
-        return fitted
-    bounds = constant_ranges(fitted.phase)["dram_ratio"]
-    share = dram.applied(fitted.values["dram_ratio"], (bounds.low_value, bounds.high_value))
-    values = {**fitted.values, "dram_ratio": share}
-    if dram.is_measured:
-        findings = (dram.finding_over(fitted.provenance), *fitted.findings)
-        return replace(fitted, values=values, provenance=MEASURED_HERE, findings=findings)
-    if share == fitted.values["dram_ratio"]:
-        return fitted
-    return replace(fitted, values=values, findings=(*fitted.findings, dram.finding_over(fitted.provenance)))

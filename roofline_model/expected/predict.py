@@ -3,7 +3,7 @@
 GEMM and GEMV on NVIDIA GPUs come from `products/`, attention from `attention/`; a machine without such constants
 answers from its own calibration (`roofline calibrate`), where it has one: from the curve of that very kernel if it was
 timed; ceilings alone are none (`kernels/known_kernels.py`). No answer is None, with a reason. Many products of one
-shape are priced together (`ExpectedTimes`).
+shape are priced together (`ExpectedTimes`). Each of the two models is imported when it is first asked.
 
 **Never below the ideal time.** An expected time of cold operands is never below their ideal time, nor its interval, nor
 a part below the roof of its unit. The tables that constants are fitted to rotate over copies of the weights only:
@@ -25,7 +25,6 @@ from roofline_model.core.cost import OpCost
 from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import Finding, finding, finding_of, unsupported
 from roofline_model.core.memo import Memo
-from roofline_model.expected.attention.predict import predict_attention
 from roofline_model.expected.calibrated import (
     KERNEL_VERSION,
     CalibratedPrediction,
@@ -34,7 +33,6 @@ from roofline_model.expected.calibrated import (
     predict_kernel,
 )
 from roofline_model.expected.prediction import EXPECTED_VERSION, NORM_PARTS, ExpectedBatch, ExpectedPrediction
-from roofline_model.expected.products.product import ProductModel, ProductModels
 from roofline_model.formats.catalog import NumberFormat, ScaleLevel, get_format
 from roofline_model.ideal.operator_sequence import predict_operator
 from roofline_model.ideal.roofline import Prediction, ProductRoof, beaten_ratio, predict
@@ -45,6 +43,8 @@ from roofline_model.operators.product import Operator, check_dimension, gemm
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from roofline_model.expected.products.product import ProductModels
 
     Floats = NDArray[np.float64]
 
@@ -163,6 +163,8 @@ def _above_roof(
 
 
 def _product(work: Operator, device: Device, cache: str, quantizes: bool) -> ExpectedPrediction:
+    from roofline_model.expected.products.product import ProductModel
+
     if (why_not := why_no_product_kernel(work, device)) is not None:
         raise unsupported(why_not)
     sizes, formats = dict(work.shape), dict(work.formats)
@@ -219,6 +221,8 @@ def _with_pass(prediction: ExpectedPrediction, pass_s: float) -> ExpectedPredict
 
 
 def _attention(work: Operator, device: Device, cache: str, kernel: str | None = None) -> ExpectedPrediction:
+    from roofline_model.expected.attention.predict import predict_attention
+
     return predict_attention(work, device, cache=cache, kernel=kernel)
 
 
@@ -484,6 +488,8 @@ def expected_times(device: Device) -> ExpectedTimes:
 
 
 def _priced(device: Device, triples: Sequence[Operands]) -> _Priced:
+    from roofline_model.expected.products.product import ProductModel, ProductModels
+
     roofs: list[ProductRoof | None] = []
     models, unknown = [], set()
     for place, (activation, weight, output) in enumerate(triples):

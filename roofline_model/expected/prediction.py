@@ -15,6 +15,8 @@ NORM_PARTS = ("tensor", "dram", "l2", "sm", "latency", "exp", "dequantize")
 """Terms that run at the same time: the model joins them by a p-norm, so each alone says how long it would take
 alone.
 """
+UNMEASURED_CODES = ("unmeasured-cache", "unmeasured-queries")
+"""Findings that name a cache or a query that no measured attention had."""
 
 
 @dataclass(frozen=True, slots=True)

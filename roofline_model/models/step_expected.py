@@ -28,7 +28,6 @@ from typing import TYPE_CHECKING, ClassVar
 from roofline_model.chips.hardware import Device, get_hardware
 from roofline_model.core.answer import NOT_IN_JSON
 from roofline_model.core.finding import Finding, finding
-from roofline_model.expected.attention.cache_formats import UNMEASURED_CODES
 from roofline_model.expected.predict import (
     cold_limits,
     has_gpu_model,
@@ -36,7 +35,7 @@ from roofline_model.expected.predict import (
     raised_to_ideal,
     why_no_expected,
 )
-from roofline_model.expected.prediction import EXPECTED_VERSION, ExpectedPrediction
+from roofline_model.expected.prediction import EXPECTED_VERSION, UNMEASURED_CODES, ExpectedPrediction
 from roofline_model.formats.catalog import get_format
 from roofline_model.kernels.attention_kernels import ATTENTION_KERNELS, FITTED_MODEL
 from roofline_model.kernels.known_kernels import why_no_time_here

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from roofline_model.core.answer import Loss
 from roofline_model.core.finding import Finding, Value, finding, short_text
 from roofline_model.recommend.claimed_losses import PERPLEXITY, ClaimedLoss, claimed_loss_of
@@ -76,6 +78,7 @@ def loss_doubt(loss: Loss, subject: str = "") -> Finding | None:
     return finding("low-top1-agreement", subject, top1_agreement_ratio=top1)
 
 
+@lru_cache(1_024)  # every answer says it of the same formats
 def loss_text(loss: Loss) -> str:
     """Return a loss in a few words, for a table: `claimed: 1.5 % to 6.5 % of perplexity (AWQ)`."""
     return short_text(loss_finding(loss))

@@ -165,7 +165,8 @@ class Standing(NamedTuple):
     @property
     def tie_key(self) -> tuple[float, float]:
         """Loss, then memory; what nobody knows counts as the largest."""
-        return _or_last(self.loss_pct), _or_last(self.memory_bytes)
+        loss_pct, memory_bytes = self.loss_pct, self.memory_bytes
+        return math.inf if loss_pct is None else loss_pct, math.inf if memory_bytes is None else memory_bytes
 
 
 def order_predictions(items: Iterable[Item], of: Callable[[Item], Standing]) -> list[Item]:
@@ -175,23 +176,27 @@ def order_predictions(items: Iterable[Item], of: Callable[[Item], Standing]) -> 
     """
     left = sorted([_entry(of(item), place, item) for place, item in enumerate(items)])
     ordered: list[Item] = []
-    while left:
-        lossless_s = min([entry.time_s for entry in left if entry.loss_pct <= 0], default=math.inf)
-        gaining = [entry for entry in left if entry.loss_pct <= 0 or entry.time_s < lossless_s]
+    while len(left) > 1:
+        gaining = left
+        if left[0].loss_pct <= 0:  # they are sorted by loss
+            lossless_s = min([entry.time_s for entry in left if entry.loss_pct <= 0])
+            gaining = [entry for entry in left if entry.loss_pct <= 0 or entry.time_s < lossless_s]
         last_end_s = min([entry.end_s for entry in gaining]) * (1 + LEVEL_RATIO)
         sure = [entry for entry in gaining if entry.end_s <= last_end_s]
         last_s = min([entry.time_s for entry in sure]) * (1 + LEVEL_RATIO)
         level = [entry for entry in sure if entry.time_s <= last_s]
-        ordered += [entry.item for entry in (_published_of_equal(level) if len(level) > 1 else level)]
-        placed = {entry.place for entry in level}
-        left = [entry for entry in left if entry.place not in placed]
-    return ordered
+        ordered += [entry.item for entry in _published_of_equal(level)]
+        places = {entry.place for entry in level}
+        left = [entry for entry in left if entry.place not in places]
+    return [*ordered, *(entry.item for entry in left)]
 
 
-def _published_of_equal(level: Sequence[_Entry]) -> list[_Entry]:
+def _published_of_equal(level: list[_Entry]) -> list[_Entry]:
     """Return level predictions, sorted by loss: of equal ones, published formats go before what is no faster than
     they.
     """
+    if len({entry.is_published for entry in level}) < 2:
+        return level
     ordered: list[_Entry] = []
     while len(ordered) < len(level):
         least_pct = level[len(ordered)].loss_pct
@@ -215,8 +220,7 @@ class _Entry(NamedTuple):
 
 
 def _entry(standing: Standing, place: int, item: object) -> _Entry:
-    loss_pct, memory_bytes = standing.tie_key
-    return _Entry(loss_pct, memory_bytes, standing.prudent_s, standing.time_s, place, item, standing.is_published)
+    return _Entry(*standing.tie_key, standing.prudent_s, standing.time_s, place, item, standing.is_published)
 
 
 def order_measured(items: Iterable[Item], of: Callable[[Item], Standing]) -> list[Item]:
@@ -304,14 +308,14 @@ def rank(
     eligible = [each for each in ordered if is_within_choice_limit(each.option, limits)]
     choice, refusal = _choice(eligible, ordered, baseline, excluded, limits)
     ranked = [each.option for each in ordered]
-    of_loss_alone = [each for each in placed if _misses_loss_alone(each.option, missing)]
-    of_loss_alone += [each for each in ordered if each not in eligible]
+    of_loss_alone = [each for each in placed if _misses_loss_alone(each.option, missing)] if missing else []
+    of_loss_alone += [each for each in ordered if not is_within_choice_limit(each.option, limits)]
     alternatives = _alternatives(choice, eligible, of_loss_alone, baseline, limits, question)
     taken: Option | None = None
     if choice is not None:
         reasons = _reasons(choice, eligible, baseline, missing)
         taken = replace(choice.option, findings=(*choice.option.findings, *reasons))
-        ranked[ranked.index(choice.option)] = taken
+        ranked = [taken if each is choice else each.option for each in ordered]
         baseline = taken if choice.option is baseline else baseline
     return Ranking(
         question=question,
@@ -468,7 +472,7 @@ def is_within_choice_limit(option: Option, limits: Limits) -> bool:
     """Return whether the limit of the choice's loss lets an option be taken; an unknown loss does not."""
     if limits.choice_loss_pct is None:
         return True
-    return _loss_at_most_pct(option) <= limits.choice_loss_pct
+    return _most_loss_pct(option) <= limits.choice_loss_pct
 
 
 def _choice(
@@ -606,7 +610,9 @@ def _alternatives(
 
     def first_of(placed: Iterable[_Placed]) -> _Placed | None:
         runnable = [each for each in placed if not each.has_gap and each is not choice]
-        return next(iter(_ordered(runnable, baseline, question.subject, POLICIES[question.policy])), None)
+        if len(runnable) > 1:
+            runnable = _ordered(runnable, baseline, question.subject, POLICIES[question.policy])
+        return runnable[0] if runnable else None
 
     def named(role: AlternativeRole, each: _Placed | None) -> list[Alternative]:
         if each is None:
@@ -619,10 +625,10 @@ def _alternatives(
         return tuple(named("riskier", first_of(missing)))
     loss_pct = choice.option.loss.pct
     if loss_pct is not None and loss_pct > MAX_LOSS_PCT:
-        second = named("lower-loss", first_of(each for each in ordered if _most_loss_pct(each) <= MAX_LOSS_PCT))
+        second = named("lower-loss", first_of(each for each in ordered if _most_loss_pct(each.option) <= MAX_LOSS_PCT))
     else:
         second = named("riskier", first_of(each for each in missing if _is_faster(each, choice)))
-    safest = first_of(each for each in ordered if _loses_least(each, choice, ordered))
+    safest = first_of(_losing_least(ordered, choice))
     is_named = any(each.option is safest.option for each in second) if safest is not None else True
     return (*second, *(() if is_named else named("safest", safest)))
 
@@ -639,22 +645,20 @@ def _is_faster(each: _Placed, choice: _Placed) -> bool:
     return is_alike and each.standing.time_s * (1 + LEVEL_RATIO) < choice.standing.time_s
 
 
-def _loses_least(each: _Placed, choice: _Placed, ordered: Sequence[_Placed]) -> bool:
-    """Return whether an option loses less than the choice by more than what is equal, and none of the others less than
-    it.
-    """
-    loss_pct, theirs_pct = choice.option.loss.pct, _most_loss_pct(each)
-    if loss_pct is None or loss_pct <= 0 or theirs_pct > min(_most_loss_pct(other) for other in ordered):
-        return False
-    return theirs_pct <= 0 or theirs_pct < loss_pct - EQUAL_LOSS_PCT
+def _losing_least(ordered: Sequence[_Placed], choice: _Placed) -> list[_Placed]:
+    """Return the options that lose least; none where the choice loses no more than they by more than what is equal."""
+    loss_pct = choice.option.loss.pct
+    if loss_pct is None or loss_pct <= 0:
+        return []
+    losses_pct = [_most_loss_pct(each.option) for each in ordered]
+    least_pct = min(losses_pct)
+    if least_pct > 0 and least_pct >= loss_pct - EQUAL_LOSS_PCT:
+        return []
+    return [each for each, most_pct in zip(ordered, losses_pct, strict=True) if most_pct == least_pct]
 
 
-def _most_loss_pct(each: _Placed) -> float:
+def _most_loss_pct(option: Option) -> float:
     """Return what an option loses at most; infinite where nobody knows."""
-    return _loss_at_most_pct(each.option)
-
-
-def _loss_at_most_pct(option: Option) -> float:
     loss = option.loss
     return math.inf if loss.pct is None else max(loss.pct, loss.at_least_pct or 0.0)
 

@@ -14,12 +14,11 @@ from roofline_model.chips.hardware import Device, get_hardware
 from roofline_model.core.errors import RooflineError
 from roofline_model.expected.attention.fitted.constants import FittedAttention
 from roofline_model.expected.attention.fitted.rows import AttentionRows, attention_row_groups
-from roofline_model.expected.calibrated import with_measured_bandwidth
 from roofline_model.expected.fitting.accuracy import GroupAccuracy, accuracy
 from roofline_model.expected.fitting.table import KernelTable, formats_label, phase_of
 from roofline_model.expected.prediction import ExpectedBatch
 from roofline_model.expected.products.fitted.constants import FittedGemm
-from roofline_model.expected.products.fitted.library import find_gemm
+from roofline_model.expected.products.fitted.library import find_gemm, with_measured_bandwidth
 from roofline_model.expected.products.fitted.rows import GemmRows, expected_of_group, gemm_row_groups
 from roofline_model.expected.products.product import constants_here
 from roofline_model.formats.catalog import get_format

@@ -29,10 +29,6 @@ arithmetic stays in 16 bit, 0.30 and 0.31 on the others. Their means, each chip 
 taken to be as far."""
 
 
-UNMEASURED_CODES = ("unmeasured-cache", "unmeasured-queries")
-"""Findings that name a cache or a query that no row had."""
-
-
 @dataclass(frozen=True, slots=True)
 class CacheKernel:
     """The kernel that serves a call."""
@@ -46,7 +42,7 @@ class CacheKernel:
     8.
     """
     findings: tuple[Finding, ...] = ()
-    """Which cache or query no row had (`UNMEASURED_CODES`), and what else it computes in."""
+    """Which cache or query no row had (`prediction.UNMEASURED_CODES`), and what else it computes in."""
 
     def provenance(self, of_constants: str) -> str:
         """Return the provenance of a time with constants of this provenance."""

@@ -23,10 +23,9 @@ from roofline_model.expected.attention.fitted.constants import (
     surface_sizes,
     surface_trust,
 )
-from roofline_model.expected.attention.fitted.library import find_attention
+from roofline_model.expected.attention.fitted.library import attention_with_measured_bandwidth, find_attention
 from roofline_model.expected.attention.prefill import PrefillWork, peak_us, prefill_terms, prefill_work
 from roofline_model.expected.attention.shape import LARGEST_HEAD, AttentionShapes
-from roofline_model.expected.calibrated import attention_with_measured_bandwidth
 from roofline_model.expected.chip import ChipSpec
 from roofline_model.expected.prediction import ExpectedBatch, binding_of, with_library
 from roofline_model.formats.catalog import NumberFormat, get_format

@@ -38,11 +38,10 @@ from roofline_model.core.elementwise import Numbers, larger, powered, rooted, sm
 from roofline_model.core.errors import RooflineError
 from roofline_model.core.finding import Finding, finding
 from roofline_model.core.memo import Memo
-from roofline_model.expected.calibrated import with_measured_bandwidth
 from roofline_model.expected.chip import ChipSpec
 from roofline_model.expected.prediction import NORM_PARTS, ExpectedBatch
 from roofline_model.expected.products.fitted.constants import FittedGemm
-from roofline_model.expected.products.fitted.library import find_gemm
+from roofline_model.expected.products.fitted.library import find_gemm, with_measured_bandwidth
 from roofline_model.expected.products.formula import checked_sizes, expected_batch, product_times, work_of
 from roofline_model.expected.products.parameters import (
     COLD,

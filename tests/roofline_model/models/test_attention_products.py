@@ -7,8 +7,8 @@ import pytest
 from roofline_model.chips.hardware import get_hardware
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import finding, reason_text
-from roofline_model.expected.attention.cache_formats import UNMEASURED_CODES
 from roofline_model.expected.predict import predict_expected
+from roofline_model.expected.prediction import UNMEASURED_CODES
 from roofline_model.ideal.roofline import predict
 from roofline_model.models.format_plan import plan_from_text
 from roofline_model.models.llm import KernelPrediction, ModelPrediction, predict_model

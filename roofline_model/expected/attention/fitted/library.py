@@ -19,6 +19,7 @@ from importlib import resources
 from types import MappingProxyType
 from typing import Any
 
+from roofline_model.chips.hardware import Device
 from roofline_model.core.definition_text import parse_definition, shown
 from roofline_model.core.errors import DefinitionError, RooflineError, UnsupportedError
 from roofline_model.core.finding import Finding, finding
@@ -34,6 +35,7 @@ from roofline_model.expected.attention.fitted.constants import (
     FittedAttention,
     constant_ranges,
 )
+from roofline_model.expected.calibrated import MEASURED_HERE, known_dram
 from roofline_model.expected.chip import broad_family, transfer_step
 from roofline_model.expected.intervals import joined_factors
 from roofline_model.expected.products.fitted.constants import Evidence
@@ -398,3 +400,21 @@ def _plain(value: float | int | str) -> str:
         escaped = value.replace("\\", "\\\\").replace('"', '\\"')
         return '"' + "".join(ch if ch.isprintable() else " " for ch in escaped) + '"'
     return repr(value)
+
+
+def attention_with_measured_bandwidth(fitted: FittedAttention, device: Device) -> FittedAttention:
+    """Return transferred constants of attention with the chip's own DRAM share, by the same rule."""
+    dram = (
+        None if fitted.provenance == "fitted" else known_dram(device, fitted.chip.bandwidth_bytes_per_s, fitted.sources)
+    )
+    if dram is None:
+        return fitted
+    bounds = constant_ranges(fitted.phase)["dram_ratio"]
+    share = dram.applied(fitted.values["dram_ratio"], (bounds.low_value, bounds.high_value))
+    values = {**fitted.values, "dram_ratio": share}
+    if dram.is_measured:
+        findings = (dram.finding_over(fitted.provenance), *fitted.findings)
+        return replace(fitted, values=values, provenance=MEASURED_HERE, findings=findings)
+    if share == fitted.values["dram_ratio"]:
+        return fitted
+    return replace(fitted, values=values, findings=(*fitted.findings, dram.finding_over(fitted.provenance)))

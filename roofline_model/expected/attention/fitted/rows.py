@@ -16,11 +16,14 @@ from roofline_model.expected.attention.cache_formats import uses_8bit
 from roofline_model.expected.attention.chip import AttentionChip, fitted_numbers
 from roofline_model.expected.attention.decode import DecodeWork, decode_terms, decode_work
 from roofline_model.expected.attention.fitted.constants import WIDTHS, FittedAttention, surface_sizes, surface_trust
-from roofline_model.expected.attention.fitted.library import find_attention, shipped_attention
+from roofline_model.expected.attention.fitted.library import (
+    attention_with_measured_bandwidth,
+    find_attention,
+    shipped_attention,
+)
 from roofline_model.expected.attention.model import expected_attention
 from roofline_model.expected.attention.prefill import PrefillWork, prefill_terms, prefill_work
 from roofline_model.expected.attention.shape import LARGEST_HEAD, AttentionShapes, why_unmeasured
-from roofline_model.expected.calibrated import attention_with_measured_bandwidth
 from roofline_model.expected.fitting.table import KernelTable, phase_of
 from roofline_model.expected.prediction import ExpectedBatch
 from roofline_model.expected.products.fitted.rows import find_chip, usable_rows

@@ -22,11 +22,14 @@ from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from importlib import resources
 
+from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import finding
+from roofline_model.expected.calibrated import MEASURED_HERE, known_dram
 from roofline_model.expected.chip import LIKE_RATIO, ChipSpec, family_rules, transfer_step
 from roofline_model.expected.intervals import DRIFT, drift_of, drifted, hull
 from roofline_model.expected.products.fitted.constants import (
+    FITTED_BOUNDS,
     Correction,
     FittedGemm,
     GemmConstants,
@@ -321,3 +324,29 @@ def find_gemm(chip: ChipSpec, kernel_family: str, lenders: tuple[FittedGemm, ...
             f"Measured: {measured}. Fit constants with `roofline fit --from FILE`; the ideal time is used."
         )
     return lent
+
+
+def with_measured_bandwidth(fitted: FittedGemm, device: Device) -> FittedGemm:
+    """Return transferred constants of products with the chip's own DRAM share; unchanged where nothing is known of it.
+
+    Constants fitted on this chip stay: rows of whole kernels say more than a micro-kernel.
+    """
+    dram = (
+        None if fitted.provenance == "fitted" else known_dram(device, fitted.chip.bandwidth_bytes_per_s, fitted.sources)
+    )
+    if dram is None:
+        return fitted
+    before, gemv = fitted.constants.dram_ratio, fitted.constants.gemv_dram_ratio
+    share = dram.applied(before, FITTED_BOUNDS["dram_ratio"])
+    if gemv is not None and dram.is_measured:
+        # The kernel for few rows keeps its ratio to the others.
+        gemv = min(gemv * share / before, FITTED_BOUNDS["gemv_dram_ratio"][1])
+    elif gemv is not None:
+        gemv = dram.applied(gemv, FITTED_BOUNDS["gemv_dram_ratio"])
+    constants = replace(fitted.constants, dram_ratio=share, gemv_dram_ratio=gemv)
+    if constants == fitted.constants and not dram.is_measured:
+        return fitted
+    if dram.is_measured:
+        findings = (dram.finding_over(fitted.provenance), *fitted.findings)
+        return replace(fitted, constants=constants, provenance=MEASURED_HERE, findings=findings)
+    return replace(fitted, constants=constants, findings=(*fitted.findings, dram.finding_over(fitted.provenance)))

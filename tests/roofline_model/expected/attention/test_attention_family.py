@@ -17,10 +17,10 @@ from roofline_model import (
     predict_expected,
 )
 from roofline_model.core.finding import reason_text
-from roofline_model.expected.attention.cache_formats import UNMEASURED_CODES
 from roofline_model.expected.attention.flash.expected import CALL_RATIO
 from roofline_model.expected.attention.predict import MODULE_OPS, STAND_IN_RATIO, predict_attention
 from roofline_model.expected.predict import why_no_expected
+from roofline_model.expected.prediction import UNMEASURED_CODES
 from roofline_model.ideal.operator_sequence import predict_operator
 
 SHAPES = (
