@@ -108,9 +108,7 @@ def judge_pairs(
     return cases
 
 
-def clock_reason(
-    change_log: float, clock_log: float, *, half_log: float, least_log: float, is_sampled: bool
-) -> str:
+def clock_reason(change_log: float, clock_log: float, *, half_log: float, least_log: float, is_sampled: bool) -> str:
     """Return what the clocks prove of a change of the time; `significant` where they prove nothing.
 
     The clock is the cause where it moved the right way, makes up at least half of the change, and leaves less than the
