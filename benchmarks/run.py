@@ -46,6 +46,8 @@ ON_REQUEST = {
     "diff_power": "watch",
     "explorer_page": "surfaces",
     "interval_agreement": "measuring",
+    "labelled_truth": "watch",
+    "real_steps": "watch",
     "report_page": "surfaces",
     "rolling_baseline": "watch",
     "serving": "surfaces",

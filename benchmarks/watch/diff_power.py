@@ -26,7 +26,7 @@ from benchmarks.watch.diff_suites import (
     true_logs,
 )
 from results.diff.rules import DiffRules
-from results.diff.significance.evidence import Samples, evidence, pooled_spread, rank_p_value
+from results.diff.significance.evidence import Evidence, Samples, evidence, pooled_spread, rank_p_value
 from results.diff.significance.judgement import judge
 
 PAIR_COUNT, QUICK_PAIR_COUNT = 200, 4
@@ -67,7 +67,14 @@ def measure(folder: Path, *, quick: bool) -> list[Figure]:
 
 
 def slower(before: Floats, after: Floats, stored: Floats | None, *, spans_runs: bool = True) -> np.ndarray:
-    """Return which cases `results.diff` calls SLOWER.
+    """Return which cases `results.diff` calls SLOWER; arguments as of `verdicts`."""
+    return np.array([verdict == "SLOWER" for verdict in verdicts(before, after, stored, spans_runs=spans_runs)[1]])
+
+
+def verdicts(
+    before: Floats, after: Floats, stored: Floats | None, *, spans_runs: bool = True
+) -> tuple[Evidence, list[str]]:
+    """Return the tests and verdicts of `results.diff`.
 
     Logarithms of process medians, (cases, processes); `stored`: A/A.
     """
@@ -81,7 +88,7 @@ def slower(before: Floats, after: Floats, stored: Floats | None, *, spans_runs: 
     judged = evidence(
         samples, spread, min_effect_ratio=RULES.min_effect_ratio, false_discovery_ratio=RULES.false_discovery_ratio
     )
-    verdicts = judge(
+    called = judge(
         judged,
         false_discovery_ratio=RULES.false_discovery_ratio,
         limit_ratio=RULES.limit_ratio,
@@ -89,7 +96,7 @@ def slower(before: Floats, after: Floats, stored: Floats | None, *, spans_runs: 
             rank_p_value(before[i], after[i]) if is_slower else rank_p_value(after[i], before[i])
         ),
     )
-    return np.array([verdict == "SLOWER" for verdict, _ in verdicts])
+    return judged, [verdict for verdict, _ in called]
 
 
 # False alarms --------------------------------------------------------------------------------------------------------

@@ -83,12 +83,10 @@ def measure(folder: Path, *, quick: bool) -> list[Row | Figure]:
 class NightSeries:
     """Runs one after the other: records of `true_logs`, with a movement of the whole machine from run to run."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, case_count: int | None = None) -> None:
         self.rng = np.random.default_rng([20261122, seed])
-        self.cases = [
-            Case("gemv", (("M", 1), ("N", 64), ("K", 64 + number)), (), "matmul")
-            for number in range(len(true_logs(self.rng, 1)))
-        ]
+        count = len(true_logs(self.rng, 1)) if case_count is None else case_count
+        self.cases = [Case("gemv", (("M", 1), ("N", 64), ("K", 64 + number)), (), "matmul") for number in range(count)]
         self.count = 0
 
     def night(self, steps: dict[int, float] | None = None) -> SuiteSide:
@@ -96,6 +94,10 @@ class NightSeries:
         logs = median_logs(self.rng, true_logs(self.rng, PROCESSES)) + RUN_SD * self.rng.standard_normal()
         for index, step in (steps or {}).items():
             logs[index] += step
+        return self.side(logs)
+
+    def side(self, logs: Floats, is_flagged: np.ndarray | None = None) -> SuiteSide:
+        """Return a night of given logarithms (cases, processes), those that are flagged as stolen."""
         self.count += 1
         day = np.datetime64("2026-01-01") + self.count
         run = RunInfo(
@@ -104,9 +106,10 @@ class NightSeries:
             status="complete",
             environment=ENVIRONMENT,
         )
-        return SuiteSide((run,), tuple(self._records(run, logs)))
+        flagged = np.zeros(logs.shape, dtype=bool) if is_flagged is None else is_flagged
+        return SuiteSide((run,), tuple(self._records(run, logs, flagged)))
 
-    def _records(self, run: RunInfo, logs: Floats) -> list[Record]:
+    def _records(self, run: RunInfo, logs: Floats, is_flagged: np.ndarray) -> list[Record]:
         records = []
         for (case, process), log in np.ndenumerate(logs):
             median_s = 1e-3 * math.exp(float(log))
@@ -124,7 +127,7 @@ class NightSeries:
                 ci_low_s=median_s * 0.999,
                 ci_high_s=median_s * 1.001,
                 stop_reason="converged",
-                flags=(),
+                flags=("stolen",) if is_flagged[case, process] else (),
             )
             records.append(
                 Record(

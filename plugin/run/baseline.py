@@ -77,7 +77,7 @@ class BaselineCheck:
         return bool(self.options.fail_on) and result.exit_code in _FAILING
 
     def _compared(self, records: Sequence[Record]) -> tuple[SuiteDiff, GateResult]:
-        from results.diff.gate import gate, parse_fail_on
+        from results.diff.gate import gate, parse_fail_on, rules_for
         from results.diff.rules import DiffRules
         from results.diff.stored_sides import baseline_side
         from results.diff.suites import SuiteSide, compare_suites
@@ -87,9 +87,10 @@ class BaselineCheck:
             run = store.resolve_run(self.run.run_id)
             noise = store.noise_floors(run.environment.class_hash)
             newer = SuiteSide((run,), tuple(records))
-            older = baseline_side(store, self.options.baseline or "latest", newer, noise, DiffRules())
+            fails = parse_fail_on(self.options.fail_on) if self.options.fail_on else ()
+            rules = rules_for(fails, DiffRules())
+            older = baseline_side(store, self.options.baseline or "latest", newer, noise, rules)
         if older is None:
             raise StoreError(f"the runs of --roofline-baseline {self.options.baseline} are no longer there")
-        rules = parse_fail_on(self.options.fail_on) if self.options.fail_on else ()
-        diff = compare_suites(older, newer, noise, DiffRules())
-        return diff, gate(diff, rules)
+        diff = compare_suites(older, newer, noise, rules)
+        return diff, gate(diff, fails)

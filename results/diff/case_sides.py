@@ -98,6 +98,12 @@ class CaseSide:
         return None
 
     @property
+    def has_sampled_clock(self) -> bool:
+        """Whether the clock of every process used was read while it measured, and not once afterwards."""
+        clocks_hz = [_clock(measurement, "sm_clock_hz") for measurement in self._measurements()]
+        return bool(clocks_hz) and all(clocks_hz)
+
+    @property
     def flags(self) -> tuple[str, ...]:
         """Every flag a measurement of the case carries, sorted."""
         return tuple(sorted({flag for measurement in self._measurements(used=False) for flag in measurement.flags}))

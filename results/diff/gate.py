@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from results.diff.case_diff import CaseDiff, SuiteDiff
-from results.diff.rules import MACHINE_REASONS
+from results.diff.rules import MACHINE_REASONS, DiffRules
 from results.diff.significance.metrics import MetricChange, directed
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import Finding, finding
@@ -74,6 +74,18 @@ def parse_fail_on(texts: Sequence[str]) -> tuple[FailRule, ...]:
     return tuple(rules)
 
 
+def rules_for(fail_on: Sequence[FailRule], rules: DiffRules) -> DiffRules:
+    """Return the rules of a diff for a gate: the smallest size of its `slower` conditions is its limit.
+
+    SLOWER is then what is surely beyond it, SAME what is surely below.
+    """
+    sizes = [rule.least_ratio for rule in fail_on if rule.kind == "slower"]
+    if not any(sizes):
+        return rules
+    limit_ratio = min(size for size in sizes if size)
+    return replace(rules, limit_ratio=limit_ratio, asked_ratio=limit_ratio if all(sizes) else 0.0)
+
+
 def gate(diff: SuiteDiff, fail_on: Sequence[FailRule], max_ambiguous_count: int | None = None) -> GateResult:
     """Return the exit code: 4 not comparable, 1 regression, 5 machine state invalid, 3 too ambiguous, 0 otherwise, the
     first that holds.
@@ -104,7 +116,7 @@ def _failure(diff: SuiteDiff, case: CaseDiff, rule: FailRule) -> Failure | None:
     if rule.kind == "slower":
         is_codes = case.verdict == "SLOWER" and case.reason != "clock-lower" and not case.expected_reason
         least = rule.least_ratio if case.threshold_ratio is None else case.threshold_ratio
-        if is_codes and (case.change_ratio or 0.0) >= least:
+        if is_codes and _surely_ratio(case) >= least:
             return Failure(case, rule, f"{(case.change_ratio or 0.0) * 100:+.1f} % slower")
         return None
     if rule.kind == "gone":
@@ -121,8 +133,18 @@ def _failure(diff: SuiteDiff, case: CaseDiff, rule: FailRule) -> Failure | None:
     return Failure(case, rule, "; ".join(f"{change.name} {_loss_ratio(change) * 100:+.1f} %" for change in worse))
 
 
+def _surely_ratio(case: CaseDiff) -> float:
+    """Return how much slower a case surely is: the lower end of its interval."""
+    surely_ratio = case.low_ratio if case.low_ratio is not None else case.change_ratio
+    return surely_ratio or 0.0
+
+
 def _loss_ratio(change: MetricChange) -> float:
-    """Return how much worse a figure became; of an error, how much farther from 0."""
+    """Return how much worse a figure became, at least, where it has an interval; of an error, how much farther from
+    0.
+    """
+    if change.low_ratio is not None and not change.is_higher_better:
+        return change.low_ratio
     if change.group == "error":
         return abs(change.after_value) - abs(change.before_value)
     return directed(change.change_ratio, change.is_higher_better)

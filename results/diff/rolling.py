@@ -72,6 +72,7 @@ def settled(
     """
     if len(before.runs) < 2:
         return before
+    rules = replace(rules, asked_ratio=0.0)  # a slow-down below what a gate asks for is one all the same
     runs = sorted(before.runs, key=lambda member: (member.started_at, member.run_id))
     by_run: dict[str, list[Record]] = {run.run_id: [] for run in runs}
     for record in before.records:

@@ -24,6 +24,8 @@ REASONS = frozenset(
         "significant",
         "no-difference",
         "below-minimum",
+        "below-limit",
+        "limit-unproven",
         "not-significant",
         "ranks-disagree",
         "few-processes",
@@ -51,12 +53,14 @@ class DiffRules:
     """Share: smaller changes are never called; a case's own `threshold` takes its place, twice its noise floor raises
     it.
     """
-    false_discovery_ratio: float = 0.05
+    false_discovery_ratio: float = 0.02
     """Of the cases called SLOWER, the share that may be wrong; of those called FASTER too (Benjamini–Hochberg, each
     side).
     """
     limit_ratio: float = 0.05
     """SAME promises that no slow-down or speed-up beyond this is hidden; a case's own `threshold` takes its place."""
+    asked_ratio: float = 0.0
+    """The slow-down that a gate asks for (`slower:5%`): SLOWER needs its whole interval beyond it. 0: any."""
 
     def __post_init__(self) -> None:
         for name, value in (
@@ -66,3 +70,5 @@ class DiffRules:
         ):
             if not 0 < value < 1:
                 raise InvalidValueError(f"{name} must be above 0 and below 1 (100 %), got {value:g}")
+        if not 0 <= self.asked_ratio < 10:
+            raise InvalidValueError(f"asked must be from 0 to below 10 (1,000 %), got {self.asked_ratio:g}")

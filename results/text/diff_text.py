@@ -82,6 +82,8 @@ def counts_text(diff: SuiteDiff) -> str:
     """Return the cases by verdict, and what is not among them: `1 slower, 22 same, 31 not selected by -k gemv`."""
     counts = {verdict: sum(case.verdict == verdict for case in diff.cases) for verdict in VERDICTS}
     parts = [f"{count} {verdict.lower()}" for verdict, count in counts.items() if count]
+    below = sum(case.reason == "below-limit" for case in diff.cases)
+    parts += [f"{below} of them surely slower, by less than the limit"] if below else []
     parts += [f"{diff.unmeasured_count} measured on neither side"] if diff.unmeasured_count else []
     parts += [f"{diff.unselected_count} not selected by {short(diff.selection)}"] if diff.unselected_count else []
     return ", ".join(parts)

@@ -58,7 +58,7 @@ def diff_runs(
     ] = "1",
     fdr: Annotated[
         str, typer.Option("--fdr", metavar="SHARE", help="Share of the cases called SLOWER that may be wrong.")
-    ] = "0.05",
+    ] = "0.02",
     max_ambiguous: Annotated[
         int | None, typer.Option("--max-ambiguous", metavar="N", min=0, help="Exit 3 with more ambiguous cases.")
     ] = None,
@@ -137,6 +137,7 @@ def _two_sides(runs: Sequence[str], against: str | None) -> tuple[str | None, st
 
 
 def _rules(min_effect: str, fdr: str, fails: Sequence[FailRule]) -> DiffRules:
+    from results.diff.gate import rules_for
     from results.diff.rules import DiffRules
 
     percent, share = float_or_nan(min_effect.strip().removesuffix("%").strip()), float_or_nan(fdr)
@@ -144,8 +145,7 @@ def _rules(min_effect: str, fdr: str, fails: Sequence[FailRule]) -> DiffRules:
         raise InvalidValueError(f"--min-effect must be a percentage above 0 and below 100, got {min_effect[:40]!r}")
     if not 0 < share < 1:
         raise InvalidValueError(f"--fdr must be a share above 0 and below 1, such as 0.05, got {fdr[:40]!r}")
-    limits = [rule.least_ratio for rule in fails if rule.kind == "slower" and rule.least_ratio]
-    return DiffRules(percent / 100, share, *([min(limits)] if limits else []))
+    return rules_for(fails, DiffRules(percent / 100, share))
 
 
 def _format(file_format: str, as_json: bool) -> str:

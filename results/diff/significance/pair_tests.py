@@ -62,6 +62,7 @@ def judge_times(
         limit_ratio=limit,
         ranks=partial(_rank_p_value, sides),
         is_replicated=replicated,
+        asked_ratio=np.array([rules.asked_ratio if threshold is None else threshold for threshold in thresholds]),
     )
     # What can never be called is no step that this diff sees.
     return replace(time_tests, smallest_step_log=np.where(replicated, time_tests.smallest_step_log, np.nan)), verdicts
@@ -82,8 +83,13 @@ def judge_pairs(
         if before_hz is not None and after_hz is not None:
             cycles_log = float(time_tests.change_log[index]) + math.log(after_hz / before_hz)
             if verdict in ("SLOWER", "FASTER"):
-                least_log = float(time_tests.min_effect_log[index])
-                reason = clock_reason(verdict == "SLOWER", cycles_log, after_hz / before_hz, least_log)
+                reason = clock_reason(
+                    float(time_tests.change_log[index]),
+                    math.log(after_hz / before_hz),
+                    half_log=float(time_tests.high_log[index] - time_tests.change_log[index]),
+                    least_log=float(time_tests.min_effect_log[index]),
+                    is_sampled=before.has_sampled_clock and after.has_sampled_clock,
+                )
         energy = (energies[key],) if key in energies else ()
         cases[key] = CaseDiff(
             after.case,
@@ -102,11 +108,21 @@ def judge_pairs(
     return cases
 
 
-def clock_reason(is_slower: bool, cycles_log: float, clock_ratio: float, least_log: float) -> str:
-    """Return why a time changed, from the change of its cycles: at equal cycles it is the clock that moved."""
-    if is_slower:
-        return "clock-lower" if clock_ratio < 1 - SAME_CLOCK_RATIO and cycles_log < least_log else "more-cycles"
-    return "clock-higher" if clock_ratio > 1 + SAME_CLOCK_RATIO and cycles_log > -least_log else "fewer-cycles"
+def clock_reason(change_log: float, clock_log: float, *, half_log: float, least_log: float, is_sampled: bool) -> str:
+    """Return what the clocks prove of a change of the time; `significant` where they prove nothing.
+
+    The clock is the cause where it moved the right way, makes up at least half of the change, and leaves less than the
+    minimum effect. It is not where the cycles alone changed beyond the interval (± `half_log`); that takes a clock read
+    beside the samples (`is_sampled`): one reading after the case, nominal on a virtual machine, rules nothing out.
+    """
+    sign = 1.0 if change_log > 0 else -1.0
+    cycles_log = sign * (change_log + clock_log)
+    by_clock_log = -sign * clock_log
+    if by_clock_log > SAME_CLOCK_RATIO and by_clock_log >= abs(change_log) / 2 and cycles_log < least_log:
+        return "clock-lower" if sign > 0 else "clock-higher"
+    if is_sampled and cycles_log > half_log:
+        return "more-cycles" if sign > 0 else "fewer-cycles"
+    return "significant"
 
 
 def _threshold_ratio(pair: SidePair) -> float | None:

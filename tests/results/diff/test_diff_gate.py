@@ -14,7 +14,7 @@ from reports.formats.answer_json import answer_json
 from reports.formats.diff_answer import diff_answer
 from results.diff.baseline import check_complete, choose_baseline
 from results.diff.environments import Difference
-from results.diff.gate import FailRule, gate, parse_fail_on
+from results.diff.gate import FailRule, gate, parse_fail_on, rules_for
 from results.diff.rules import VERDICTS, DiffRules
 from results.diff.suites import compare_suites
 from results.records.records import EnvironmentInfo
@@ -136,8 +136,54 @@ def test_fail_on_has_sizes_and_a_threshold_of_the_case_goes_first():
     suite_diff = diff({1: math.log(1.06)})
     assert code(suite_diff, parse_fail_on(["slower:5%"])) == 1
     assert code(suite_diff, parse_fail_on(["slower:7%"])) == 0
-    changed = replace(suite_diff, cases=tuple(replace(case, threshold_ratio=0.055) for case in suite_diff.cases))
+    changed = replace(suite_diff, cases=tuple(replace(case, threshold_ratio=0.05) for case in suite_diff.cases))
     assert code(changed, parse_fail_on(["slower:7%"])) == 1
+
+
+def test_a_gate_with_a_size_fails_only_for_what_is_surely_beyond_it():
+    """Issue 18: +30.9 % with an interval of −1.4 % to +73.8 % failed `slower:5%`."""
+    before = runs.side(np.log([[1.0, 1.05, 1.2]]), run=runs.run_info("a"))
+    after = runs.side(np.log([[1.21, 1.6, 1.8]]), run=runs.run_info("b"))
+    fails = parse_fail_on(["slower:5%"])
+    suite_diff = compare_suites(before, after, {}, rules_for(fails, DiffRules()))
+    case = suite_diff.cases[0]
+    assert case.change_ratio is not None
+    assert case.low_ratio is not None
+    assert case.change_ratio > 0.3
+    assert case.p_value is not None
+    assert case.p_value < 0.05
+    assert case.low_ratio < 0.05
+    assert case.verdict == "AMBIGUOUS"
+    assert gate(suite_diff, fails).exit_code == 0
+    assert gate(suite_diff, fails, 0).exit_code == 3
+
+
+@pytest.mark.parametrize(
+    ("step", "verdict", "reason", "exit_code"),
+    [
+        (0.03, "SAME", "below-limit", 0),
+        (0.05, "AMBIGUOUS", "limit-unproven", 0),
+        (0.08, "SLOWER", "significant", 1),
+        (-0.08, "FASTER", "significant", 0),
+    ],
+)
+def test_a_size_is_the_limit_that_slower_is_asked_about(step, verdict, reason, exit_code):
+    fails = parse_fail_on(["slower:5%"])
+    rng = np.random.default_rng(11)
+    logs = [runs.noisy(rng, 8, 4, 0.002) for _ in range(2)]
+    logs[1][1] += math.log1p(step)
+    sides = [runs.side(side, run=runs.run_info(name)) for side, name in zip(logs, "ab", strict=True)]
+    suite_diff = compare_suites(*sides, NOISE, rules_for(fails, DiffRules()))
+    case = next(case for case in suite_diff.cases if case.case == runs.case(1))
+    assert (case.verdict, case.reason) == (verdict, reason)
+    assert gate(suite_diff, fails).exit_code == exit_code
+
+
+def test_the_rules_of_a_gate():
+    assert rules_for(parse_fail_on(["slower"]), DiffRules()) == DiffRules()
+    sized = rules_for(parse_fail_on(["slower:7%,slower:3%"]), DiffRules(0.02))
+    assert (sized.limit_ratio, sized.asked_ratio, sized.min_effect_ratio) == (0.03, 0.03, 0.02)
+    assert rules_for(parse_fail_on(["slower:7%,slower"]), DiffRules()).asked_ratio == 0.0  # any slow-down fails
 
 
 def test_gone_fails_only_where_asked_and_only_for_a_complete_run():

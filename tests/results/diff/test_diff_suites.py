@@ -11,6 +11,7 @@ import pytest
 from diff_runs import changed, of, pair
 
 from results.diff.rules import REASONS, DiffRules
+from results.diff.significance.pair_tests import clock_reason
 from results.diff.suites import SuiteSide, compare_suites
 from results.records.records import Method
 from results.records.state_records import MachineState
@@ -305,6 +306,8 @@ def test_methods_that_differ_are_never_compared():
         (math.log(1.1), (2.0e9, 2.1e9), "SLOWER", "more-cycles", 0.155),
         (math.log(0.9), (2.0e9, 2.0e9 / 0.9), "FASTER", "clock-higher", 0.0),
         (math.log(0.9), (2.0e9, 2.0e9), "FASTER", "fewer-cycles", -0.1),
+        # the clock explains a third of it, and what is left is below the smallest change that is called
+        (math.log(1.015), (2.0e9, 2.0e9 / 1.006), "SLOWER", "more-cycles", 0.009),
     ],
 )
 def test_slower_at_equal_cycles_is_told_from_a_lower_clock(step, clocks_hz, verdict, reason, cycles):
@@ -322,6 +325,20 @@ def test_without_a_clock_no_cause_is_claimed_and_the_cpus_clock_serves_on_a_cpu(
         changed(side, [0], state=MachineState(cpu_clock_hz=hz)) for side, hz in ((before, 3.3e9), (after, 3.0e9))
     )
     assert of(compared(before, after), 0).reason == "clock-lower"
+    # read once after the case, and the nominal one on a virtual machine: a CPU's clock that stands still clears nobody
+    before, after = pair({0: math.log(1.1)}, sd=0.001)
+    before, after = (changed(side, [0], state=MachineState(cpu_clock_hz=2.5e9)) for side in (before, after))
+    assert of(compared(before, after), 0).reason == "significant"
+
+
+def test_the_clock_is_the_cause_only_where_it_explains_the_change():
+    noisy = {"half_log": 0.02, "least_log": 0.015, "is_sampled": True}
+    assert clock_reason(0.030, -0.030, **noisy) == "clock-lower"
+    assert clock_reason(0.030, -0.008, **noisy) == "more-cycles"
+    assert clock_reason(0.025, -0.008, **noisy) == "significant"  # some clock, some noise: nobody is singled out
+    assert clock_reason(-0.030, 0.028, **noisy) == "clock-higher"
+    assert clock_reason(-0.030, 0.0, **noisy) == "fewer-cycles"
+    assert clock_reason(-0.030, 0.0, **(noisy | {"is_sampled": False})) == "significant"
 
 
 def test_a_cases_own_threshold_takes_the_place_of_the_minimum_effect():
