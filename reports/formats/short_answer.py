@@ -24,7 +24,6 @@ from roofline_model.core.units import (
     format_memory,
     format_rate,
     format_speedup,
-    format_time,
     in_prefix,
     interval_in_prefix,
     sentence,
@@ -286,8 +285,10 @@ def _product_basis(ranking: Ranking) -> str:
 
 def expected_words(*provenances: str) -> str:
     """Return whose kernels the expected times of a table are; `provenances`: where their constants come from."""
-    is_lent = any(map(is_carried_over, provenances))
-    return f"Expected: {'carried over from other chips' if is_lent else 'a good kernel with its launch'}."
+    lent_count = sum(map(is_carried_over, provenances))
+    if not lent_count:
+        return "Expected: a good kernel with its launch."
+    return f"Expected: {'carried over' if lent_count == len(provenances) else 'in part'} from other chips."
 
 
 def is_carried_over(provenance: str) -> bool:

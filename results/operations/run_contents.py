@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, TypeVar
 from sqlalchemy import Connection, case, func, select
 
 from results.records.case_names import op_title
-from results.store import rows
 from results.records.records import SIMULATED_TIMERS
+from results.store import rows
 from results.store.write import CASE, METHOD, PREDICTION, RECORD
 from roofline_model.operators.case import Case
 

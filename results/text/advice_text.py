@@ -24,7 +24,8 @@ class Action:
     phase: str
     """Decode, Prefill, `seeded-llama-156m, batch 1, 128 tokens: decode`, or an operator."""
     take: str
-    """`take INT8 (W8A8) · int_mm`, `try …` where nobody measured it, `measure again before you take …`, `stay with …`."""
+    """`take INT8 (W8A8) · int_mm`, `try …` where nobody measured it, `measure again before you take …`, `stay with …`.
+    """
     evidence: str
     caveat: str
     """What speaks against relying on it; empty where nothing is known to."""

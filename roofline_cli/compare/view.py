@@ -157,9 +157,9 @@ def answer_sentence(comparison: Comparison, ranking: ShapeRanking) -> str:
     base = ranking.baseline_precision or "16 bit"
     gain = "" if ranking.is_baseline(within) else f", {format_speedup(within.speedup_ratio)} {base}"
     verb = "Stay with" if ranking.is_baseline(within) else "Take"
-    loses = "its loss is unknown" if best.loss.pct is None else f"it may lose {best.loss.pct:.3g} %"
+    loses = "its loss is unknown" if best.loss.pct is None else f"may lose {best.loss.pct:.3g} %"
     time = in_prefix(within.estimate.time_s, own_prefix(within.estimate.time_s))
-    return f"{verb} {within.label}: {evidence} {time}{gain}. Riskier: {best.label}, {loses}."
+    return f"{verb} {within.label}: {evidence} {time}{gain}. Riskier: {best.label}, {format_speedup(best.speedup_ratio)}, {loses}."
 
 
 def _question(comparison: Comparison) -> str:

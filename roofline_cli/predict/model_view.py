@@ -203,11 +203,11 @@ def _best_sentence(
     expected = [each for each in fitting if not each[1]] or fitting
     time_s, is_ideal, best = min(expected, key=lambda each: each[0])
     count = "the fastest that fits" if len(fitting) < len(passes) else "the fastest"
-    which = f"{best.plan.name} is {count}, loss aside" if len(passes) > 1 else best.plan.name
     at = f" at batch {least}" if len(passes) < len(predictions) else ""
+    which = f"{best.plan.name} is {count}{at}, loss aside" if len(passes) > 1 else f"{best.plan.name}{at}"
     source = "ideal (lower bound)" if is_ideal else "expected"
     time = in_prefix(time_s, shared_prefix(times, [prediction.time_s for prediction in predictions]))
-    return f"{which}{at}: {source} {_tokens(best, time_s)}, {time} a pass."
+    return f"{which}: {source} {_tokens(best, time_s)}, {time} a pass."
 
 
 def print_prediction(prediction: ModelPrediction, chip: Device, asked: str) -> None:

@@ -122,7 +122,6 @@ def print_products(
     names = [format_name(row.weight_format, row.activation_format) for row in rows]
     title = f"{first.op} M={first.M} N={first.N} K={first.K}"
     next_step = f"roofline recommend -M {first.M} -N {first.N} -K {first.K} --hw {asked}"
-    next_step += " weighs the loss" if len(rows) > 1 else ""
     prediction_rows.print_answer(rows, names, title, chip, next_step, are_named=are_named, show_all=show_all)
 
 

@@ -93,7 +93,9 @@ def print_stored(recommendations: StoredRecommendations, *, show_all: bool) -> N
         _print_answers(rankings)
     notes = [*recommendations.notes, *recommendations.missing] if len(rankings) > 1 else _notes(recommendations)
     show_notes(notes[:1] if len(rankings) > 1 else notes)
-    if any(ranking.options for ranking in rankings):
+    if all(ranking.choice is None and ranking.gap is not None for ranking in rankings):
+        show_line(f"Next: pytest bench_cases -k {rankings[0].op} measures again")
+    elif any(ranking.options for ranking in rankings):
         show_line(f"Next: {_next_command(rankings)}")
     hidden = f"{len(rankings)} cases" if len(rankings) > 1 else f"{len(rankings[0].options)} options"
     show_more(f"lists {hidden}, why, and what changed", is_shown=show_all)
@@ -103,6 +105,11 @@ def _print_answers(rankings: Sequence[StoredRanking]) -> None:
     """Print how many cases gain from a format, and a row for each of the first; those that gain stand before."""
     chips = sorted({each.hardware_name for each in rankings})
     count = len(rankings)
+    gaps = [ranking.gap for ranking in rankings if ranking.choice is None and ranking.gap is not None]
+    if len(gaps) == count:
+        text = short_text(finding("disturbed-results", disturbed_count=count, case_count=count))
+        show_line(f"No result: {text}, or see the numbers with --force.", "bold red")
+        return
     gaining_count = sum(map(_gains, rankings))
     others = "; the others do not" if gaining_count < count else ""
     show_line(f"{gaining_count} of {count} stored cases gain from a format{others}.", "bold")
