@@ -105,9 +105,7 @@ def _model_cases(config: pytest.Config) -> list[ModelCase]:
 def _plugin(config: pytest.Config) -> Any:
     plugin = config.pluginmanager.get_plugin("roofline_pytest")
     if plugin is None:
-        raise pytest.UsageError(
-            "bench_cases needs the pytest plugin roofline_pytest: pip install 'roofline-bench[measure]'"
-        )
+        raise pytest.UsageError("bench_cases needs the pytest plugin roofline_pytest: pip install -e '.[measure]'")
     return plugin
 
 

@@ -112,9 +112,7 @@ def _quantized_copy(
     else:
         result = apply_quantization(loaded.model, case.precision, method=case.method, calibration=batches)
     if not isinstance(result, QuantizationResult):
-        raise UnsupportedError(
-            "torchao is not installed: pip install 'roofline-bench[quant]' to measure quantised models"
-        )
+        raise UnsupportedError("torchao is not installed: pip install -e '.[quant]' to measure quantised models")
     if not result:
         reasons = sorted({layer.reason for layer in result.layers if layer.reason})
         raise UnsupportedError(f"no layer of {case.model.name} became {case.precision}: {'; '.join(reasons)[:300]}")

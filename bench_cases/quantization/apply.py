@@ -101,9 +101,7 @@ def apply_plan(
         parse_precision(text)  # a wrong name is an error with or without torchao
     rules = PlanRules(group_size, strict, untie)
     if not has_torchao():
-        warnings.warn(
-            "torchao is not installed, the model stays as it is: pip install 'roofline-bench[quant]'", stacklevel=2
-        )
+        warnings.warn("torchao is not installed, the model stays as it is: pip install -e '.[quant]'", stacklevel=2)
         return False
     if compile:
         need_compiler(model)

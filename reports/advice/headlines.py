@@ -90,7 +90,7 @@ def _alone(result: ShapeResult) -> str:
     pair, rival = result.judged.level_pair, result.judged.rival
     if result.best is None or rival is None or pair is None or pair[0] is not rival:
         return result.verdict
-    return f"{result.title}: stay at {option_label(result.best)}; {result.judgement}"
+    return f"{result.title}: stay with {option_label(result.best)}; {result.judgement}"
 
 
 def _led(lead: Lead, base: str, of: str = "") -> str:

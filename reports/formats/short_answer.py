@@ -6,23 +6,32 @@ The command line prints them, the API serves them, the explorer shows them: text
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from roofline_model.core.answer import Option, Ranking, is_comparable
-from roofline_model.core.finding import Finding, by_severity, finding, first_with, has_code, short_text
+from roofline_model.core.answer import Estimate, Option, Ranking, is_comparable
+from roofline_model.core.finding import (
+    Finding,
+    by_severity,
+    finding,
+    findings_text,
+    first_with,
+    has_code,
+    short_text,
+)
 from roofline_model.core.units import (
     format_memory,
     format_rate,
     format_speedup,
-    format_time,
     in_prefix,
+    interval_in_prefix,
     sentence,
     shared_prefix,
 )
 from roofline_model.formats.catalog import attention_name
 from roofline_model.kernels.checkpoints import checkpoints_of
+from roofline_model.operators.product import GEMV_MAX_ROWS
 from roofline_model.recommend.options import product_name
 from roofline_model.recommend.plan_formats import plan_name
 
@@ -40,6 +49,8 @@ SOURCES = {"measured": "measured", "expected": "expected", "ideal": "ideal (lowe
 """Source of a time → what stands before it."""
 LOSS_METRICS = {"perplexity": "PPL", "task accuracy": "Tasks", "": "Loss"}
 """Metric of a loss → its column; the last takes every other one."""
+BORROWED = "*"
+"""Mark of a loss that was published of other models."""
 UNNAMED_METHODS = frozenset({"", "none", "native_fp8", "native_fp4"})
 """Methods that say no more than the format does."""
 BETTER_CODES = frozenset({"faster-less-certain", "faster-behind-surer", "faster-loss-unknown"})
@@ -74,6 +85,8 @@ class ShortAnswer:
     """The choice, the alternatives, and for a product the options that follow; empty where nothing can be taken."""
     basis: str
     """What the times are, and what they leave out; empty without rows."""
+    borrowed: str
+    """Whose the losses with a mark are; empty where none has one."""
     notes: tuple[str, ...]
     """Up to two things to know, the gravest first."""
     next_command: str
@@ -89,9 +102,9 @@ def product_answer(ranking: Ranking) -> ShortAnswer:
     arguments = " ".join(f"-{name} {size}" for name, size in question.sizes)
     subject = f"{question.phase} {sizes} on {question.hardware}."
     if ranking.choice is None:
-        return _nothing(sentence(str(ranking)), subject, ranking)
+        return _nothing(_nothing_sentence(ranking, product_name), subject, ranking)
     columns, rows = _filled(
-        ("Format", "Ideal", "Expected", "Gain", "W saved", *LOSS_METRICS.values()), _product_rows(ranking)
+        ("Format", "Expected", "Ideal", "Gain", "W saved", *LOSS_METRICS.values()), _product_rows(ranking)
     )
     better = [item for item in ranking.choice.findings if item.code in BETTER_CODES]
     return ShortAnswer(
@@ -99,20 +112,21 @@ def product_answer(ranking: Ranking) -> ShortAnswer:
         subject=subject,
         columns=columns,
         rows=rows,
-        basis=source_sentence(ranking),
+        basis=_product_basis(ranking),
+        borrowed="",
         notes=_notes((*caveats(ranking), *better)),
-        next_command=f"roofline compare {arguments}",
+        next_command=f"roofline compare {_operator(ranking)} {arguments}",
         next_effect="measures it on this machine",
     )
 
 
 def model_answer(ranking: ModelRanking, chip: Device) -> ShortAnswer:
     """Return the first lines of the ranking of a model's plans."""
-    named: list[tuple[str, Option]] = [] if ranking.choice is None else [(ROLES["take"], ranking.choice)]
-    named += [(ROLES[each.role], each.option) for each in ranking.alternatives]
+    named = _named_plans(ranking)
     subject = f"{model_title(ranking, chip)}."
     if not named:
-        return _nothing(model_sentence(ranking), subject, ranking)
+        answer = _nothing(model_sentence(ranking), subject, ranking)
+        return replace(answer, next_command=_other_chips(ranking), next_effect="compares chips")
     columns, rows = _filled(
         ("Format", "Time", "Tokens/s", "Gain", "Memory", *LOSS_METRICS.values()), _model_rows(named, ranking)
     )
@@ -123,10 +137,17 @@ def model_answer(ranking: ModelRanking, chip: Device) -> ShortAnswer:
         columns=columns,
         rows=rows,
         basis=source_sentence(ranking),
+        borrowed=_borrowed_sentence(option for _, option in named),
         notes=_notes(caveats(ranking)),
         next_command=command,
         next_effect=effect,
     )
+
+
+def _named_plans(ranking: Ranking) -> list[tuple[str, Option]]:
+    """Return role and option of the choice and its alternatives."""
+    named = [] if ranking.choice is None else [(ROLES["take"], ranking.choice)]
+    return [*named, *((ROLES[each.role], each.option) for each in ranking.alternatives)]
 
 
 def cache_answer(ranking: Ranking, query: str, subject: str) -> ShortAnswer:
@@ -143,7 +164,7 @@ def cache_answer(ranking: Ranking, query: str, subject: str) -> ShortAnswer:
             key=option.key,
             cells=(
                 attention_name(option.key, query),
-                *_ideal_and_better(option, prefix),
+                *_better_and_ideal(option, prefix),
                 gain_text(option, baseline),
                 _memory(option),
                 "0" if option.key == baseline.key else "unknown",
@@ -152,10 +173,9 @@ def cache_answer(ranking: Ranking, query: str, subject: str) -> ShortAnswer:
         )
         for option in shown
     ]
-    columns, filled = _filled(("Format", "Ideal", "Expected", "Gain", "Cache", "Loss"), rows)
-    return ShortAnswer(
-        _cache_sentence(first, baseline, query), subject, columns, filled, source_sentence(ranking), (), "", ""
-    )
+    columns, filled = _filled(("Format", "Expected", "Ideal", "Gain", "Cache", "Loss"), rows)
+    text = _cache_sentence(first, baseline, query, prefix)
+    return ShortAnswer(text, subject, columns, filled, _product_basis(ranking), "", (), "", "")
 
 
 def product_sentence(ranking: Ranking) -> str:
@@ -165,15 +185,10 @@ def product_sentence(ranking: Ranking) -> str:
     if choice is baseline:
         return f"Stay with {product_name(choice)}: {ranking.reason}."
     time, method = choice.estimate, "" if choice.method in UNNAMED_METHODS else f", {choice.method}"
-    interval = ""
-    if time.low_s is not None and time.high_s is not None:
-        interval = f" ({format_time(time.low_s)} to {format_time(time.high_s)})"
+    took = f"{SOURCES[time.source]} {_time_and_interval(time, _prefix(_product_options(ranking)))}"
     gain = "" if baseline is None else f", {gain_text(choice, baseline)} {baseline.key}"
     saved = f"; saves {ranking.memory_savings_pct:.0f} % of the weight bytes"
-    return (
-        f"Take {product_name(choice)}{method}: {SOURCES[time.source]} "
-        f"{format_time(time.time_s)}{interval}{gain}{saved}."
-    )
+    return f"Take {product_name(choice)}{method}: {took}{gain}{saved}."
 
 
 def model_sentence(ranking: ModelRanking) -> str:
@@ -186,32 +201,43 @@ def model_sentence(ranking: ModelRanking) -> str:
             name, most_pct = plan_name(riskier), riskier.loss.pct
             loses = "its loss is unknown" if most_pct is None else f"it loses up to {most_pct:.3g} %"
             return f"Nothing fits within a loss of {limit_pct:g} %. {name} fits, but {loses}."
-        return sentence(str(ranking))
+        return _nothing_sentence(ranking, plan_name)
     if choice is baseline:
         return f"Stay with {plan_name(choice)}: {ranking.reason}."
     time = choice.estimate
     gain = "" if choice.speedup_ratio is None else f", {gain_text(choice, baseline)} {ranking.wide}"
     if gain and _lacks_memory(ranking, baseline):
         gain += " (does not fit)"
-    interval = ""
-    if time.low_s is not None and time.high_s is not None and time.source != "ceilings":
-        interval = f" ({format_time(time.low_s)} to {format_time(time.high_s)})"
-    took = f"{SOURCES[time.source]} {format_time(time.time_s)} a pass{interval}"
+    took = f"{SOURCES[time.source]} {_time_and_interval(time, _model_prefix([option for _, option in _named_plans(ranking)]), ' a pass')}"
     return f"Take {plan_name(choice)}: {took}{gain}; {_loss_clause(choice)}."
+
+
+def _time_and_interval(time: Estimate, prefix: str | None, per: str = "") -> str:
+    """Return `37.47 ms a pass (32.42–43.30)`, in the unit and digits of the table below."""
+    middle = in_prefix(time.time_s, prefix)
+    if time.low_s is None or time.high_s is None or time.source == "ceilings":
+        return f"{middle}{per}"
+    return f"{middle}{per} ({interval_in_prefix(time.low_s, time.high_s, prefix, middle)})"
+
+
+def _nothing_sentence(ranking: Ranking, option_name: Callable[[Option], str]) -> str:
+    """Return that nothing keeps the limits, and what the nearest option misses."""
+    nearest = next((each for each in ranking.excluded if each.option is not None), None)
+    if nearest is None or nearest.option is None or not has_code(ranking.decision, "nothing-fits"):
+        return sentence(str(ranking))
+    misses = findings_text(nearest.findings)
+    return f"Nothing meets the limits. Nearest: {option_name(nearest.option)} {misses}."
 
 
 def _lacks_memory(ranking: ModelRanking, baseline: Option) -> bool:
     return any(each.key == baseline.key and has_code(each.findings, "misses-memory-limit") for each in ranking.excluded)
 
 
-def _cache_sentence(choice: Option, baseline: Option, query: str) -> str:
+def _cache_sentence(choice: Option, baseline: Option, query: str, prefix: str | None) -> str:
     name, time = attention_name(choice.key, query), choice.estimate
     if choice.key == baseline.key:
         return f"Stay with {name}: no narrower cache that a kernel is known to read is clearly faster."
-    interval = ""
-    if time.low_s is not None and time.high_s is not None:
-        interval = f" ({format_time(time.low_s)} to {format_time(time.high_s)})"
-    took = f"{SOURCES[time.source]} {format_time(time.time_s)}{interval}, {gain_text(choice, baseline)} {baseline.key}"
+    took = f"{SOURCES[time.source]} {_time_and_interval(time, prefix)}, {gain_text(choice, baseline)} {baseline.key}"
     return f"Take {name}: {took}; saves {saved_text(choice)} of the cache. Measure its loss: nobody published it."
 
 
@@ -233,6 +259,43 @@ def workload(ranking: ModelRanking) -> str:
     return f"{model} {work.phase} batch={work.batch_count} context={work.context_count}{new}"
 
 
+def is_borrowed(option: Option) -> bool:
+    """Return whether an option's loss is a figure of other models, though this one has a name."""
+    return option.loss.source == "claimed" and bool(option.loss.pct) and not option.loss.is_of_model
+
+
+def _borrowed_sentence(options: Iterable[Option]) -> str:
+    """Return whose the marked losses are; empty where none is marked."""
+    return f"{BORROWED} published for other models." if any(map(is_borrowed, options)) else ""
+
+
+def _operator(ranking: Ranking) -> str:
+    """Return the operator that a product is measured as: gemv up to M = 16, else gemm."""
+    return "gemv" if dict(ranking.question.sizes).get("M", 1) <= GEMV_MAX_ROWS else "gemm"
+
+
+def _product_basis(ranking: Ranking) -> str:
+    """Return what the times of one kernel are."""
+    assert ranking.baseline is not None
+    used = [option.estimate for option in (ranking.choice, ranking.baseline) if option is not None]
+    if ranking.baseline.estimate.source != "expected":
+        return source_sentence(ranking)
+    return f"{expected_words(*(estimate.provenance for estimate in used))} Ideal: lower bound."
+
+
+def expected_words(*provenances: str) -> str:
+    """Return whose kernels the expected times of a table are; `provenances`: where their constants come from."""
+    lent_count = sum(map(is_carried_over, provenances))
+    if not lent_count:
+        return "Expected: a good kernel with its launch."
+    return f"Expected: {'carried over' if lent_count == len(provenances) else 'in part'} from other chips."
+
+
+def is_carried_over(provenance: str) -> bool:
+    """Return whether constants are those of other chips."""
+    return provenance.startswith("transferred")
+
+
 def source_sentence(ranking: Ranking) -> str:
     """Return what the times are, and what they leave out."""
     assert ranking.baseline is not None
@@ -251,7 +314,7 @@ def good_kernels_sentence(*provenances: str) -> str:
     """Return whose kernels expected times are of, and what they leave out; `provenances`: where their constants come
     from.
     """
-    is_lent = any(provenance.startswith("transferred") for provenance in provenances)
+    is_lent = any(map(is_carried_over, provenances))
     return sentence(short_text(finding("good-kernels-elsewhere" if is_lent else "good-kernels")))
 
 
@@ -296,7 +359,8 @@ def loss_texts(option: Option) -> tuple[str, ...]:
     if loss.source == "reference" or loss.pct is None:
         return ("0" if loss.source == "reference" else "unknown", *texts[1:])
     column = metrics.index(loss.metric) if loss.metric in metrics else len(metrics) - 1
-    texts[column] = f"{'≤ ' if loss.source == 'claimed' else ''}{loss.pct:.3g} %"
+    mark = BORROWED if dict(option.formats).get("layers") and is_borrowed(option) else ""
+    texts[column] = f"{'≤ ' if loss.source == 'claimed' else ''}{loss.pct:.3g} %{mark}"
     other = first_with(option.findings, "loss-in-other-metric")
     if other is not None:
         values = dict(other.values)
@@ -310,13 +374,21 @@ def is_loss_known(option: Option) -> bool:
     return option.loss.source == "reference" or option.loss.pct is not None
 
 
-def _product_rows(ranking: Ranking) -> list[ShortRow]:
-    """Return the choice, the alternatives, then the first of the other options."""
+def _product_roles(ranking: Ranking) -> dict[str, str]:
     assert ranking.choice is not None
-    roles = {ranking.choice.key: ROLES["take"], **{each.option.key: ROLES[each.role] for each in ranking.alternatives}}
+    return {ranking.choice.key: ROLES["take"], **{each.option.key: ROLES[each.role] for each in ranking.alternatives}}
+
+
+def _product_options(ranking: Ranking) -> list[Option]:
+    """Return the choice, the alternatives, then the first of the other options."""
+    roles = _product_roles(ranking)
     by_key = {option.key: option for option in ranking.options}
     others = [option for option in ranking.options if option.key not in roles]
-    options = [*(by_key[key] for key in roles), *others[: ROW_COUNT - len(roles)]]
+    return [*(by_key[key] for key in roles), *others[: ROW_COUNT - len(roles)]]
+
+
+def _product_rows(ranking: Ranking) -> list[ShortRow]:
+    roles, options = _product_roles(ranking), _product_options(ranking)
     prefix = _prefix(options)
     return [
         ShortRow(
@@ -324,7 +396,7 @@ def _product_rows(ranking: Ranking) -> list[ShortRow]:
             key=option.key,
             cells=(
                 product_name(option),
-                *_ideal_and_better(option, prefix),
+                *_better_and_ideal(option, prefix),
                 gain_text(option, ranking.baseline),
                 saved_text(option),
                 *loss_texts(option),
@@ -336,7 +408,7 @@ def _product_rows(ranking: Ranking) -> list[ShortRow]:
 
 
 def _model_rows(named: Sequence[tuple[str, Option]], ranking: ModelRanking) -> list[ShortRow]:
-    prefix = shared_prefix([option.estimate.time_s for _, option in named], [])
+    prefix = _model_prefix([option for _, option in named])
     return [
         ShortRow(
             role=role,
@@ -367,8 +439,12 @@ def _prefix(options: Sequence[Option]) -> str | None:
     return shared_prefix(list(map(_ideal_s, options)), list(map(_better_s, options)))
 
 
-def _ideal_and_better(option: Option, prefix: str | None) -> tuple[str, str]:
-    return in_prefix(_ideal_s(option), prefix), in_prefix(_better_s(option), prefix)
+def _better_and_ideal(option: Option, prefix: str | None) -> tuple[str, str]:
+    return in_prefix(_better_s(option), prefix), in_prefix(_ideal_s(option), prefix)
+
+
+def _model_prefix(options: Sequence[Option]) -> str | None:
+    return shared_prefix([option.estimate.time_s for option in options])
 
 
 def _memory(option: Option) -> str:
@@ -385,7 +461,7 @@ def _filled(columns: Sequence[str], rows: Sequence[ShortRow]) -> tuple[tuple[str
 
 def _nothing(text: str, subject: str, ranking: Ranking) -> ShortAnswer:
     """Return the first lines where nothing can be taken."""
-    return ShortAnswer(text, subject, (), (), "", _notes(caveats(ranking)), "", "")
+    return ShortAnswer(text, subject, (), (), "", "", _notes(caveats(ranking)), "", "")
 
 
 def _notes(items: Sequence[Finding]) -> tuple[str, ...]:
@@ -395,16 +471,22 @@ def _notes(items: Sequence[Finding]) -> tuple[str, ...]:
 def _next_step(ranking: ModelRanking) -> tuple[str, str]:
     """Return what to type to get the chosen plan, and what that does: a published checkpoint, else how to make it."""
     choice = ranking.choice
-    if choice is None or choice.kind == "published":
+    if choice is None:
         return "", ""
     formats = dict(choice.formats)
-    published = checkpoints_of(ranking.question.name, formats.get("layers", ""))
+    label = formats.get("layers") or formats.get("experts", "")
+    published = checkpoints_of(ranking.question.name, label)
     if published:
         cache = " --kv-cache-dtype fp8" if formats.get("cache", "").startswith("FP8") else ""
         return f"vllm serve {published[0].repository}{cache}", ""
-    if choice is ranking.baseline:
+    if choice is ranking.baseline or choice.kind == "published":
         return "", ""
     return "roofline pipeline --model FOLDER -o OUT", "makes and measures it"
+
+
+def _other_chips(ranking: Ranking) -> str:
+    """Return what compares chips that may hold the model."""
+    return f"roofline recommend --model {ranking.question.name} --hw gb10,h100,h200,b200"
 
 
 def _loss_clause(option: Option) -> str:

@@ -56,7 +56,7 @@ def summary_of(ranking: StoredRanking) -> str:
             f"no kernel is known to run any configuration here; first by its prediction: {best.label} "
             f"({shown(short_text(gap))})"
         )
-    verb = "stay at" if ranking.is_baseline(best) else "take" if best.is_measured else "try"
+    verb = "stay with" if ranking.is_baseline(best) else "take" if best.is_measured else "try"
     loss = "" if best.loss.source in ("reference", "unknown") else f", {loss_text(best.loss)}"
     doubt = loss_doubt(best.loss)
     loss += "" if doubt is None else f"; {short_text(doubt)}"

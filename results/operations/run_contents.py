@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, TypeVar
 from sqlalchemy import Connection, case, func, select
 
 from results.records.case_names import op_title
+from results.records.records import SIMULATED_TIMERS
 from results.store import rows
-from results.store.write import CASE, PREDICTION, RECORD
+from results.store.write import CASE, METHOD, PREDICTION, RECORD
 from roofline_model.operators.case import Case
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ class RunContents:
     """Processes that stored something."""
     hardware_keys: tuple[str, ...] = ()
     """Chips predicted for, sorted."""
+    is_simulated: bool = False
+    """Whether times are of no kernel that ran: a simulated or replayed timer gave them."""
 
     @property
     def case_count(self) -> int:
@@ -68,6 +71,11 @@ def _contents(connection: Connection, run_ids: Sequence[str]) -> dict[str, RunCo
         )
         for run_id, key in connection.execute(predicted_chips.distinct()):
             chips[run_id].append(key)
+    simulated = set()
+    for chosen in _portions(run_ids):
+        timers = select(RECORD.c.run_id).join_from(RECORD, METHOD).where(RECORD.c.run_id.in_(chosen))
+        timed = timers.where(METHOD.c.timer.in_(SIMULATED_TIMERS), RECORD.c.status == "measured")
+        simulated |= {row[0] for row in connection.execute(timed.distinct())}
     cases_by_id = _cases(connection, sorted({case_id for outcome in outcomes.values() for case_id in outcome}))
     return {
         run_id: RunContents(
@@ -76,6 +84,7 @@ def _contents(connection: Connection, run_ids: Sequence[str]) -> dict[str, RunCo
             _by_frequency(cases_by_id[case_id].precision_label or "–" for case_id in statuses),
             processes.get(run_id, 0),
             tuple(sorted(filter(None, chips[run_id]))),
+            run_id in simulated,
         )
         for run_id, statuses in outcomes.items()
     }

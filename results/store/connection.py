@@ -44,7 +44,7 @@ def make_engine(target: StoreTarget, *, mode: SqliteMode = "rw", foreign_keys: b
     try:
         return _postgres_engine(target.url or "", mode)
     except ModuleNotFoundError:
-        raise StoreError(f"{target.name} needs psycopg: pip install 'roofline-bench[postgres]'") from None
+        raise StoreError(f"{target.name} needs psycopg: pip install -e '.[postgres]'") from None
     except (SQLAlchemyError, ValueError):
         raise StoreError(
             f"{target.name} is not a database URL: write postgresql+psycopg://USER@HOST:PORT/NAME, and the password in "

@@ -282,7 +282,7 @@ def _refuse_newer(version: int | None, newest: int, target: StoreTarget) -> None
     if version is not None and version > newest:
         raise StoreError(
             f"{target.name} was written by a newer roofline-bench (schema {version}, this one knows {newest}): "
-            "pip install --upgrade roofline-bench, or name another database"
+            "update this project (git pull, make venv), or name another database"
         )
 
 

@@ -24,7 +24,8 @@ class Action:
     phase: str
     """Decode, Prefill, `seeded-llama-156m, batch 1, 128 tokens: decode`, or an operator."""
     take: str
-    """`take INT8 (W8A8) · int_mm`, `try …` where nobody measured it, `measure again before you take …`, `stay at …`."""
+    """`take INT8 (W8A8) · int_mm`, `try …` where nobody measured it, `measure again before you take …`, `stay with …`.
+    """
     evidence: str
     caveat: str
     """What speaks against relying on it; empty where nothing is known to."""
@@ -71,7 +72,7 @@ def action_of(phase: PhaseRanking) -> Action:
     caveat = "; ".join(text for text in caveats if text)
     baseline = ranking.baseline
     if baseline is not None and choice.key == baseline.key:
-        return Action(phase.title, f"stay at {choice.precision}", _stay_text(phase), caveat, choice.record_ids)
+        return Action(phase.title, f"stay with {choice.precision}", _stay_text(phase), caveat, choice.record_ids)
     return Action(phase.title, f"{_verb(phase)} {choice.label}", _gain_text(phase, choice), caveat, choice.record_ids)
 
 
@@ -97,7 +98,7 @@ def _none_text(phase: PhaseRanking) -> str:
 def _stay_text(phase: PhaseRanking) -> str:
     """Return that nothing within the limit is faster, on which evidence."""
     source = "measured" if phase.choice is not None and phase.choice.is_measured else "predicted"
-    return f"nothing that loses at most {MAX_LOSS_PCT:g} % is {source} clearly faster {_where(phase)}"
+    return f"nothing within a loss of {MAX_LOSS_PCT:g} % is clearly faster {_where(phase)} ({source})"
 
 
 def _gain_text(phase: PhaseRanking, choice: Option) -> str:

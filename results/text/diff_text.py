@@ -4,15 +4,17 @@ reports.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from results.diff.case_diff import CaseDiff, SuiteDiff
 from results.diff.gate import EXIT_NOT_COMPARABLE, EXIT_SAME, GateResult
 from results.diff.rules import VERDICTS, Verdict
 from results.diff.significance.metrics import TIME_MOVED, MetricChange
+from results.records.case_names import case_title
 from results.records.records import RunInfo
 from roofline_model.core.finding import code_text, findings_text
 from roofline_model.core.units import counted
+from roofline_model.operators.case import Case
 
 _TOLD: tuple[Verdict, ...] = ("SLOWER", "GONE", "FASTER", "INVALID", "AMBIGUOUS")
 """What the verdict sentence names, the gravest first."""
@@ -47,11 +49,16 @@ def headline(diff: SuiteDiff, result: GateResult) -> str:
     return lead + "; ".join([first, *counts, *([excuse] if excuse else [])])
 
 
-def listed_headline(diff: SuiteDiff, result: GateResult) -> str:
-    """Return the verdict sentence for where `incomparable_texts` are listed below it: each difference is said once."""
+def listed_headline(diff: SuiteDiff, result: GateResult, simulated_ids: Collection[str] = ()) -> str:
+    """Return the verdict sentence for where `incomparable_texts` are listed below it: each difference is said once.
+
+    `simulated_ids`: runs of which no kernel ran.
+    """
+    simulated = [run for run in (*diff.before, *diff.after) if run.run_id in simulated_ids]
     if result.exit_code != EXIT_NOT_COMPARABLE:
-        return headline(diff, result)
-    reasons = ["measured by different methods"] if diff.method_difference else []
+        return f"simulated times: {headline(diff, result)}" if simulated else headline(diff, result)
+    reasons = [f"{run.short_name} is simulated, no kernel ran" for run in simulated[:1]]
+    reasons += ["measured by different methods"] if diff.method_difference else []
     count = len(diff.blocking)
     reasons += [f"{counted(count, 'fact')} of machine or software differ{'s' * (count == 1)}"] if count else []
     return f"not comparable: {', '.join(reasons) or findings_text(result.reasons)}"
@@ -110,10 +117,19 @@ def common_text(diff: SuiteDiff) -> str:
 
 
 def case_sentence(case: CaseDiff) -> str:
-    """Return a case with its change and interval: `gemv 1x4096x4096-… +3.1 % (95 %: +2.1 % to +4.2 %)`."""
-    return f"{short(case.name)} {change_text(case)}" + (
+    """Return a case with its change and interval: `gemv 1x4096x4096 INT4 (W4A16) · int4pack +3.1 % (95 %: +2.1 % to
+    +4.2 %)`.
+    """
+    return f"{short(case_words(case.case))} {change_text(case)}" + (
         f" (95 %: {interval_text(case)})" if case.low_ratio is not None else ""
     )
+
+
+def case_words(case: Case) -> str:
+    """Return a case as people name it: `gemv 1x4096x4096 INT4 (W4A16) · int4pack`; a cache that is not cold follows."""
+    options = " · ".join(filter(None, (case.precision_label, case.kernel)))
+    words = f"{case_title(case.op, case.shape)} {options}".rstrip()
+    return words if case.cache in ("", "cold") else f"{words}, {case.cache}"
 
 
 def short(text: str, most: int = 160) -> str:

@@ -155,8 +155,9 @@ def _compare(
 def _show_predicted(request: CompareRequest, own: list[NumberFormat]) -> None:
     from reports.formats.answer_json import answer_json, command_json
     from reports.formats.shape_advice import shape_advice
+    from reports.formats.short_answer import product_answer
     from roofline_cli.predict.products import print_products
-    from roofline_cli.recommend.shape import print_recommendation
+    from roofline_cli.recommend.model_view import added_by_all, print_short_answer
     from roofline_model.expected.predict import expected_times
     from roofline_model.predictions.product import predict_products
     from roofline_model.recommend.options import DEFAULT_FORMATS
@@ -171,9 +172,9 @@ def _show_predicted(request: CompareRequest, own: list[NumberFormat]) -> None:
         recommendation = answer_json(shape_advice(advice))
         show_json({**predicted, "is_measured": False, "run_id": None, "recommendation": recommendation})
         return
-    print_products(table, chip, request.hw, show_all=request.show_all)
+    print_short_answer(product_answer(advice), added_by_all(advice, "formats"), show_all=request.show_all)
     show_line()
-    print_recommendation(advice, show_all=request.show_all)
+    print_products(table, chip, request.hw, are_named=bool(request.formats), show_all=request.show_all)
 
 
 def _weight_formats(formats: list[str] | None) -> tuple[str, ...] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from reports.formats.short_answer import ROLES, expected_words, is_carried_over
 from roofline_cli.recommend.model_view import LOSS_COLUMNS, loss_cells
 from roofline_cli.screen.tables import Cell, Column, Styled, common_time, show_line, show_more, show_notes, show_table
 from roofline_model.chips.hardware import device_from_profile
@@ -13,6 +14,7 @@ from roofline_model.core.units import (
     format_percent,
     format_speedup,
     in_prefix,
+    own_prefix,
     sentence,
     shared_prefix,
 )
@@ -107,11 +109,12 @@ def _ratio(baseline_s: float | None, time_s: float | None) -> float | None:
 ANSWER_ROW_COUNT = 5
 """Rows of the answer's table: the first options of the ranking, and the baseline."""
 _ANSWER_COLUMNS = (
+    Column("", hide_empty=True),
     Column("Format"),
     Column("Kernel", drop=3),
-    Column("Ideal", "right", drop=4),
-    Column("Expected", "right", drop=1, hide_empty=True),
     Column("Measured", "right", hide_empty=True),
+    Column("Expected", "right", drop=1, hide_empty=True),
+    Column("Ideal", "right", drop=4),
     Column("Error", "right", hide_empty=True),
     Column("Gain", "right"),
     *(Column(column.header, "right", drop=2, hide_empty=True) for column in LOSS_COLUMNS),
@@ -132,17 +135,31 @@ def print_comparison(comparison: Comparison, *, show_all: bool) -> None:
         show_table(_ANSWER_COLUMNS, _answer_rows(comparison, ranking), says_what_is_left_out=False)
         over = f"Gain: over {comparison.baseline_label}. " if comparison.baseline_label else ""
         has_error = any(row.case.measured_s is not None for row in comparison.rows)
-        show_line(f"{over}{'Error: of the prediction; negative is too fast.' if has_error else ''}".rstrip(), "dim")
+        error = "Error: of the prediction; negative is too fast. " if has_error else ""
+        lent = [option.estimate.provenance for option in ranking.options if not option.is_measured]
+        carried = expected_words(*lent) if any(map(is_carried_over, lent)) else ""
+        show_line(f"{over}{error}{carried}".rstrip(), "dim")
     show_notes(_caveats(comparison))
     show_line(f"Next: roofline report --run {run}")
     show_more(f"adds every kernel and why; so does `roofline show {run}`", is_shown=show_all)
 
 
 def answer_sentence(comparison: Comparison, ranking: ShapeRanking) -> str:
-    """Return what is first, by which time, in one sentence."""
-    text = best_sentence(comparison, ranking)
-    is_named = ranking.first is not None and text.startswith(ranking.first.label)
-    return f"Fastest: {text}." if is_named else sentence(text)
+    """Return what to take within the limit of the loss and by which time; what is faster and riskier comes after."""
+    text, best, within = best_sentence(comparison, ranking), ranking.first, ranking.first_within_loss_limit
+    if best is None or not text.startswith(best.label):
+        return sentence(text)
+    if within is None:
+        return f"Fastest: {text}."
+    if within is best:
+        return f"{'Stay with' if ranking.is_baseline(best) else 'Take'} {text}."
+    evidence = "measured" if within.is_measured else f"not measured, {within.estimate.source}"
+    base = ranking.baseline_precision or "16 bit"
+    gain = "" if ranking.is_baseline(within) else f", {format_speedup(within.speedup_ratio)} {base}"
+    verb = "Stay with" if ranking.is_baseline(within) else "Take"
+    loses = "its loss is unknown" if best.loss.pct is None else f"may lose {best.loss.pct:.3g} %"
+    time = in_prefix(within.estimate.time_s, own_prefix(within.estimate.time_s))
+    return f"{verb} {within.label}: {evidence} {time}{gain}. Riskier: {best.label}, {format_speedup(best.speedup_ratio)}, {loses}."
 
 
 def _question(comparison: Comparison) -> str:
@@ -154,7 +171,11 @@ def _question(comparison: Comparison) -> str:
 
 
 def _answer_rows(comparison: Comparison, ranking: ShapeRanking) -> list[list[Cell]]:
-    options = list(ranking.options[:ANSWER_ROW_COUNT])
+    roles = _roles(ranking)
+    named = [option for option in ranking.options if option.key in roles]
+    named.sort(key=lambda option: list(roles).index(option.key))
+    others = [option for option in ranking.options if option not in named]
+    options = [*named, *others][:ANSWER_ROW_COUNT]
     if ranking.baseline is not None and not any(map(ranking.is_baseline, options)):
         options[-1] = ranking.baseline
     by_record = {row_id: row for row in comparison.rows for row_id in (each.record_id for each in row.summary.rows)}
@@ -162,11 +183,12 @@ def _answer_rows(comparison: Comparison, ranking: ShapeRanking) -> list[list[Cel
     prefix = shared_prefix(*([row.case.ideal_s, row.case.expected_s, row.case.measured_s] for _, row in pairs))
     return [
         [
+            roles.get(option.key, ""),
             row.case.precision,
             row.case.kernel,
-            in_prefix(row.case.ideal_s, prefix),
-            in_prefix(row.case.expected_s, prefix),
             f"{in_prefix(row.case.measured_s, prefix)}{' !' if doubts_of(row.case) else ''}",
+            in_prefix(row.case.expected_s, prefix),
+            in_prefix(row.case.ideal_s, prefix),
             format_percent(
                 row.case.error_ratio if row.case.expected_error_ratio is None else row.case.expected_error_ratio,
                 signed=True,
@@ -178,12 +200,22 @@ def _answer_rows(comparison: Comparison, ranking: ShapeRanking) -> list[list[Cel
     ]
 
 
+def _roles(ranking: ShapeRanking) -> dict[str, str]:
+    """Return the name of what to take within the limit of the loss, and of what is faster beyond it, by key."""
+    best, within = ranking.first, ranking.first_within_loss_limit
+    if best is None or within is None:
+        return {}
+    take = {within.key: ROLES["take"]}
+    return take if within is best else {**take, best.key: ROLES["riskier"]}
+
+
 def _caveats(comparison: Comparison) -> list[str]:
     """Return what loses too much, what speed-ups lack, what failed, and which flags put times in doubt."""
     from reports.ranking.words import loss_limit_text
     from roofline_model.core.finding import code_text
 
-    notes = [text for ranking in comparison.recommendations[:1] if (text := loss_limit_text(ranking))]
+    unlimited = (each for each in comparison.recommendations[:1] if each.first_within_loss_limit is None)
+    notes = [text for ranking in unlimited if (text := loss_limit_text(ranking))]
     if comparison.baseline_label is None:
         notes.append("no 16-bit kernel ran: speed-ups have nothing to refer to (add BF16 or FP16 to --formats)")
     failed = [row.case for row in comparison.rows if row.case.status == "failed"]

@@ -92,7 +92,8 @@ def history(
                     raise
                 show_cases(error.cases)
                 raise InvalidValueError(
-                    f"{words[:60]!r} names {len(error.cases)} cases; run one of the commands above"
+                    f"{words[:60]!r} names {len(error.cases)} cases; give the key of one: `roofline history "
+                    f"{error.cases[0].case_key[:8]}`"
                 ) from None
     if every:
         show_all(histories, options, as_json=as_json)

@@ -29,11 +29,30 @@ _KEY_DIGITS = 8
 
 
 def show_cases(cases: Sequence[Case]) -> None:
-    """Print the command that shows each of several cases."""
-    from results.history.nights import case_name
+    """Print the key of each of several cases, which selects it."""
+    from results.records.case_names import case_title
+    from results.text.diff_text import short
 
-    columns = (Column("Command"), Column("Case"))
-    show_table(columns, [[f"roofline history {case.case_key[:_KEY_DIGITS]}", case_name(case)] for case in cases])
+    columns = (
+        Column("Key"),
+        Column("Case", is_prose=True, least=14),
+        Column("Format"),
+        Column("Kernel", is_prose=True, least=10),
+        Column("Cache", drop=1, hide_empty=True),
+        Column("Mode", drop=2, hide_empty=True),
+    )
+    rows: list[list[Cell]] = [
+        [
+            case.case_key[:_KEY_DIGITS],
+            short(case_title(case.op, case.shape), 80),
+            short(case.precision_label or "–", 40),
+            short(case.kernel or "–", 80),
+            case.cache or "–",
+            short(case.mode or "–", 20),
+        ]
+        for case in cases
+    ]
+    show_table(columns, rows)
 
 
 def show_case(history: CaseHistory, *, as_json: bool) -> None:

@@ -7,7 +7,7 @@ import datetime
 import io
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from results.diff.gate import FailRule, GateResult
     from results.diff.rules import DiffRules
     from results.records.records import RunInfo
+    from results.store.store import ResultStore
 
 COMMANDS = {
     "diff": ("diff_runs", "Show what changed between two runs by more than noise."),
@@ -116,14 +117,23 @@ def diff_runs(
             if names[0] is None
             else named_side(store, named_runs(store, names[0]))
         )
+        simulated_ids = _simulated(store, () if before is None else before.runs, after.runs)
     if before is None:
         _first(after_runs[0], output, form)
         return
     diff = compare_suites(before, after, noise, rules, quarantine=listed, allowed=allow or (), annotations=expected)
     result = gate(diff, fails, max_ambiguous)
-    _deliver(_rendered(diff, result, fails, form, show_all, is_file=output is not None), output)
+    _deliver(_rendered(diff, result, fails, form, show_all, simulated_ids, is_file=output is not None), output)
     if result.exit_code:
         raise typer.Exit(result.exit_code)
+
+
+def _simulated(store: ResultStore, *sides: Sequence[RunInfo]) -> frozenset[str]:
+    """Return the ids of the runs of which no kernel ran."""
+    from results.operations.run_contents import run_contents
+
+    contents = run_contents(store, [run.run_id for runs in sides for run in runs])
+    return frozenset(run_id for run_id, holds in contents.items() if holds.is_simulated)
 
 
 def _two_sides(runs: Sequence[str], against: str | None) -> tuple[str | None, str]:
@@ -157,7 +167,14 @@ def _format(file_format: str, as_json: bool) -> str:
 
 
 def _rendered(
-    diff: SuiteDiff, result: GateResult, fails: Sequence[FailRule], form: str, show_all: bool, *, is_file: bool
+    diff: SuiteDiff,
+    result: GateResult,
+    fails: Sequence[FailRule],
+    form: str,
+    show_all: bool,
+    simulated_ids: Collection[str],
+    *,
+    is_file: bool,
 ) -> str:
     """Return the diff in the form that was asked for. A file gets plain text, whatever screen it is made on."""
     from reports.formats.answer_json import command_json
@@ -178,7 +195,7 @@ def _rendered(
         else:
             from roofline_cli.diff.view import show_diff
 
-            show_diff(diff, result, show_all=show_all)
+            show_diff(diff, result, simulated_ids, show_all=show_all)
     return stream.getvalue()
 
 

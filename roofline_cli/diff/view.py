@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from roofline_cli.screen.tables import Cell, Column, Styled, paired_times, show_line, show_more, show_notes, show_table
@@ -31,21 +31,32 @@ _ANSWER_COLUMNS = (
 )
 
 
-def show_diff(diff: SuiteDiff, result: GateResult, *, show_all: bool = False) -> None:
+def show_diff(
+    diff: SuiteDiff, result: GateResult, simulated_ids: Collection[str] = (), *, show_all: bool = False
+) -> None:
     """Print the verdict, the gravest cases, up to two caveats, and what to type next: a dozen lines; `show_all`: the
-    rest.
+    rest. `simulated_ids`: runs of which no kernel ran.
     """
     from results.diff.gate import EXIT_NOT_COMPARABLE
-    from results.text.diff_text import common_text, counts_text, listed_headline, sensitivity_text
+    from results.text.diff_text import (
+        common_text,
+        counts_text,
+        incomparable_texts,
+        listed_headline,
+        sensitivity_text,
+    )
 
-    show_line(sentence(listed_headline(diff, result)), _HEADLINE_STYLES.get(result.exit_code, "bold yellow"))
+    show_line(
+        sentence(listed_headline(diff, result, simulated_ids)), _HEADLINE_STYLES.get(result.exit_code, "bold yellow")
+    )
     if result.exit_code not in (0, EXIT_NOT_COMPARABLE):
         show_line(f"exit code {result.exit_code}: {findings_text(result.reasons)}", "bold")
     before, after = (", ".join(run.short_name for run in runs) for runs in (diff.before, diff.after))
     if min(run.started_at for run in diff.before) > max(run.started_at for run in diff.after):
         show_line("The first side is the newer one: SLOWER here means that it was slower earlier.", "yellow")
     if result.exit_code == EXIT_NOT_COMPARABLE:
-        _show_environment(diff)
+        show_notes(f"differs: {text}" for text in incomparable_texts(diff))
+        _show_allowed(diff)
     moved = [case for verdict in _order(False) for case in diff.of(verdict)]
     if moved:
         _show_moved(moved[:ANSWER_ROW_COUNT])
@@ -56,7 +67,9 @@ def show_diff(diff: SuiteDiff, result: GateResult, *, show_all: bool = False) ->
         notes += [subject_text(item) for item in diff.unused_quarantine]
         notes += [text for text in (common_text(diff), sensitivity_text(diff)) if text]
         show_notes(notes)
-    if result.exit_code != EXIT_NOT_COMPARABLE:
+    if result.exit_code == EXIT_NOT_COMPARABLE:
+        show_line("Next: roofline runs lists what else there is to compare")
+    else:
         show_line(f"Next: roofline report --run {diff.after[-1].run_id[:8]} --baseline {diff.before[-1].run_id[:8]}")
     hidden = f"{len(diff.cases)} cases, intervals and reasons" if diff.cases else "runs and machines"
     show_more(f"lists {hidden}", is_shown=show_all)
@@ -88,15 +101,13 @@ def _show_moved(cases: Sequence[CaseDiff]) -> None:
 
 def _show_details(diff: SuiteDiff, result: GateResult) -> None:
     """Print the runs, what differs between them, and every case."""
-    from results.diff.gate import EXIT_NOT_COMPARABLE
     from results.diff.rules import REASONS
     from results.text.diff_text import common_text, run_text, sensitivity_text, time_text
 
     for word, runs in (("before", diff.before), ("after ", diff.after)):
         for run in runs:
             show_line(f"{word} {run_text(run)}")
-    if result.exit_code != EXIT_NOT_COMPARABLE:
-        _show_environment(diff)
+    _show_environment(diff)
     shown = [case for verdict in _order(True) for case in diff.of(verdict)]
     if shown:
         show_line()
@@ -121,14 +132,19 @@ def _show_environment(diff: SuiteDiff) -> None:
 
     for text in incomparable_texts(diff):
         show_line(f"differs, not comparable: {text}", "red")
-    if diff.blocking and not diff.method_difference:
-        # An entry of a fact that is a table is allowed by the fact's name.
-        names = dict.fromkeys(verdict.name.partition(".")[0] for verdict in diff.blocking)
-        show_line(f"{' '.join(f'--allow {name}' for name in names)} compares all the same", "red")
+    _show_allowed(diff)
     if diff.permitted:
         show_line(f"differs: {'; '.join(difference.text for difference in diff.permitted)}")
     elif not diff.environment:
         show_line("nothing in the environment differs", "dim")
+
+
+def _show_allowed(diff: SuiteDiff) -> None:
+    """Print the options that compare all the same, where any does."""
+    if diff.blocking and not diff.method_difference:
+        # An entry of a fact that is a table is allowed by the fact's name.
+        names = dict.fromkeys(verdict.name.partition(".")[0] for verdict in diff.blocking)
+        show_line(f"{' '.join(f'--allow {name}' for name in names)} compares all the same", "red")
 
 
 def show_cases(cases: Sequence[CaseDiff]) -> None:

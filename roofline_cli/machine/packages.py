@@ -70,11 +70,9 @@ def installed_version(name: str) -> str | None:
 
 
 def install_command(extra: str) -> str:
-    """Return the command that installs an extra: from the checkout where the distribution itself is not installed."""
+    """Return the command that installs an extra, to be typed in the checkout: the package is not published."""
     suffix = "" if extra == "core" else f"[{extra}]"
-    if installed_version("roofline-bench") is None:
-        return f"pip install -e '.{suffix}'"
-    return f"pip install 'roofline-bench{suffix}'"
+    return f"pip install -e '.{suffix}'"
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -165,7 +165,15 @@ def _print_answer(
     names = [attention_name(row.kv_format, row.activation_format) for row in table.predictions]
     title = f"attention {_shape_words(question)}{whose}"
     next_step = f"pytest bench_cases -k attention --hw {request.asked} measures kernels on this machine"
-    print_answer(table.predictions, names, title, request.hardware, next_step, show_all=show_all)
+    print_answer(
+        table.predictions,
+        names,
+        title,
+        request.hardware,
+        next_step,
+        are_named=request.formats is not None,
+        show_all=show_all,
+    )
 
 
 def _print_all(

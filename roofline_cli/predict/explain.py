@@ -22,7 +22,9 @@ _LEAST_ROOM = 20
 
 
 def explain(
-    code: Annotated[str, typer.Argument(help="Code of a finding, e.g. kernel-gap; without one, list all.")] = "",
+    code: Annotated[
+        str, typer.Argument(metavar="CODE", help="Code of a finding, e.g. kernel-gap; without one, list all.")
+    ] = "",
     as_json: JsonOption = False,
 ) -> None:
     """Explain the code of a finding; without one, list all."""

@@ -111,7 +111,15 @@ def _print_answer(
     names = [format_name(row.weight_format, row.activation_format) for row in table.predictions]
     title = f"ffn ({kind}) of {tokens}, {sizes}"
     next_step = f"roofline predict model --model NAME --hw {request.asked} for a whole model"
-    print_answer(table.predictions, names, title, request.hardware, next_step, show_all=show_all)
+    print_answer(
+        table.predictions,
+        names,
+        title,
+        request.hardware,
+        next_step,
+        are_named=request.formats is not None,
+        show_all=show_all,
+    )
 
 
 def _print_all(request: Request, table: PredictionTable[FfnPrediction]) -> None:

@@ -20,7 +20,7 @@ from roofline_cli.screen.tables import (
 )
 from roofline_model.chips.hardware import doubts_of
 from roofline_model.core.finding import Finding, reason_text, short_text
-from roofline_model.core.units import counted, format_rate, format_time, in_prefix, shared_prefix
+from roofline_model.core.units import counted, format_rate, format_time, in_prefix, interval_in_prefix, shared_prefix
 from roofline_model.operators.product import WEIGHT_GROUP_ELEMS, WEIGHT_SCALE_BITS
 
 if TYPE_CHECKING:
@@ -56,26 +56,31 @@ def print_pass(prediction: ModelPrediction, chip: Device, asked: str, *, show_al
     if expected is not None:
         show_line(good_kernels_sentence(expected.provenance), "dim")
     elif not chip.is_placeholder:
-        show_line(f"Note: {no_expected_sentence(why_no_step(prediction, chip))}", "yellow")
-    _print_next(prediction, chip, asked, "every operator, launch gaps, notes and sources", show_all=show_all)
+        show_line(f"Note: {reason_text(why_no_step(prediction, chip))}", "yellow")
+    more = "every operator, launch gaps, notes and sources"
+    _print_next(prediction, chip, asked, "ranks formats", more, show_all=show_all)
 
 
-def _print_next(prediction: ModelPrediction, chip: Device, asked: str, more: str, *, show_all: bool) -> None:
+def _print_next(
+    prediction: ModelPrediction, chip: Device, asked: str, effect: str, more: str, *, show_all: bool
+) -> None:
     print_caveats(chip, [])
-    show_line(f"Next: roofline recommend --model {prediction.model.name} --hw {asked}")
+    show_line(f"Next: roofline recommend --model {prediction.model.name} --hw {asked} {effect}")
     show_more(f"shows {more}", is_shown=show_all)
 
 
 def _pass_sentence(prediction: ModelPrediction, expected: ExpectedStep | None) -> str:
+    is_too_large = prediction.memory.fits is False
     if expected is None:
-        took = f"ideal {format_time(prediction.time_s)} a pass (lower bound)"
-        tokens = f"At most {_tokens(prediction, prediction.time_s)}"
+        prefix = shared_prefix([prediction.time_s])
+        took = f"ideal {in_prefix(prediction.time_s, prefix)} a pass (lower bound)"
+        tokens = f"{'at' if is_too_large else 'At'} most {_tokens(prediction, prediction.time_s)}"
     else:
-        low, high = format_time(expected.low_s), format_time(expected.high_s)
-        took = f"expected {format_time(expected.time_s)} a pass ({low} to {high})"
+        prefix = shared_prefix([expected.time_s])
+        time = in_prefix(expected.time_s, prefix)
+        took = f"expected {time} a pass ({interval_in_prefix(expected.low_s, expected.high_s, prefix, time)})"
         tokens = _tokens(prediction, expected.time_s)
-    fits = "" if prediction.memory.fits in (True, None) else "Does not fit. "
-    return f"{fits}{tokens}: {took}."
+    return f"Does not fit. If it did: {tokens}, {took}." if is_too_large else f"{tokens}: {took}."
 
 
 def _largest_rows(prediction: ModelPrediction, expected: ExpectedStep | None) -> list[list[Cell]]:
@@ -160,15 +165,24 @@ def print_passes(predictions: Sequence[ModelPrediction], chip: Device, asked: st
     if any(step is not None for step in steps):
         show_line(good_kernels_sentence(*(step.provenance for step in steps if step is not None)), "dim")
     elif not chip.is_placeholder:
-        show_line(f"Note: {no_expected_sentence(why_no_step(predictions[0], chip))}", "yellow")
-    _print_next(predictions[0], chip, asked, "weights, KV cache, launch gaps, notes and sources", show_all=show_all)
+        show_line(f"Note: {reason_text(why_no_step(predictions[0], chip))}", "yellow")
+    more = "weights, KV cache, launch gaps, notes and sources"
+    effect = "weighs the loss" if _has_formats(predictions) else "ranks formats"
+    _print_next(predictions[0], chip, asked, effect, more, show_all=show_all)
+
+
+def _has_formats(predictions: Sequence[ModelPrediction]) -> bool:
+    """Return whether plans differ, and not only batches."""
+    return len({prediction.plan.name for prediction in predictions}) > 1
 
 
 def _head_remark(predictions: Sequence[ModelPrediction]) -> str:
     """Say what a recommendation and most checkpoints do otherwise, where it is so: their head stays in 16 bit."""
     from roofline_model.models.format_plan import narrow_heads
 
-    return " Embedding and head included." if narrow_heads([each.plan for each in predictions]) else ""
+    if not narrow_heads([each.plan for each in predictions]):
+        return ""
+    return " Embedding and head are narrow, too: `recommend` and published checkpoints keep both in 16 bit."
 
 
 def _best_sentence(
@@ -189,10 +203,11 @@ def _best_sentence(
     expected = [each for each in fitting if not each[1]] or fitting
     time_s, is_ideal, best = min(expected, key=lambda each: each[0])
     count = "the fastest that fits" if len(fitting) < len(passes) else "the fastest"
-    which = f"{best.plan.name} is {count}" if len(passes) > 1 else best.plan.name
     at = f" at batch {least}" if len(passes) < len(predictions) else ""
+    which = f"{best.plan.name} is {count}{at}, loss aside" if len(passes) > 1 else f"{best.plan.name}{at}"
     source = "ideal (lower bound)" if is_ideal else "expected"
-    return f"{which}{at}: {source} {_tokens(best, time_s)}, {format_time(time_s)} a pass."
+    time = in_prefix(time_s, shared_prefix(times, [prediction.time_s for prediction in predictions]))
+    return f"{which}: {source} {_tokens(best, time_s)}, {time} a pass."
 
 
 def print_prediction(prediction: ModelPrediction, chip: Device, asked: str) -> None:

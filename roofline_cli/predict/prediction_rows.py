@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from reports.formats.short_answer import ROW_COUNT, expected_words
 from roofline_cli.screen.tables import CAVEAT_COUNT, MISSING, Cell, Column, show_line, show_more, show_table
 from roofline_cli.shared.options import float_or_nan
 from roofline_model.chips.hardware import doubts_of
@@ -20,7 +21,7 @@ from roofline_model.core.finding import (
     reason_text,
     short_text,
 )
-from roofline_model.core.units import format_speedup, in_prefix, sentence, shared_prefix
+from roofline_model.core.units import format_speedup, in_prefix, interval_in_prefix, sentence, shared_prefix
 from roofline_model.formats.catalog import short_name
 from roofline_model.predictions.kernel import fastest, judge_time
 
@@ -49,15 +50,24 @@ _ANSWER_COLUMNS = (
 
 
 def print_answer(
-    rows: Sequence[KernelRow], names: Sequence[str], title: str, chip: Device, next_step: str, *, show_all: bool
+    rows: Sequence[KernelRow],
+    names: Sequence[str],
+    title: str,
+    chip: Device,
+    next_step: str,
+    *,
+    are_named: bool,
+    show_all: bool,
 ) -> None:
     """Print which format is fastest, a row per format, and what to type next: a dozen lines.
 
-    `names`: the name of each row's formats. `title`: the question, without the chip.
+    `names`: the name of each row's formats. `title`: the question, without the chip. `are_named`: the user named the
+    formats, so all have a row.
     """
     times = time_columns(rows, [row.expected for row in rows])
     baseline = rows[0].baseline_format
-    timed = [row for row in rows if row.expected is not None]
+    timed = [row.expected for row in rows if row.expected is not None]
+    shown = rows if are_named else _first_rows(rows)
     show_line(_fastest_sentence(rows, names, times), "bold")
     show_line(f"{title} on {chip.key}.", "dim")
     cells: list[list[Cell]] = [
@@ -71,15 +81,26 @@ def print_answer(
             "none known" if row.kernel_gap is not None else "",
         ]
         for index, (row, name) in enumerate(zip(rows, names, strict=True))
+        if row in shown
     ]
     show_table(_ANSWER_COLUMNS, cells, says_what_is_left_out=False)
-    expected = "Expected: a good kernel with its launch. " if timed else ""
+    expected = f"{expected_words(*(each.provenance for each in timed))} " if timed else ""
     over = f" Gain: over {short_name(baseline)}." if baseline else ""
     show_line(f"{expected}Ideal: lower bound.{over}", "dim")
     untimed = [reason_text(rows[0].expected_reason)] if not timed and not chip.is_placeholder else []
     print_caveats(chip, untimed)
     show_line(f"Next: {next_step}")
-    show_more("shows intensities, paths, kernels, notes and sources", is_shown=show_all)
+    hidden = f"all {len(rows)} formats, " if len(shown) < len(rows) else ""
+    show_more(f"shows {hidden}intensities, paths, kernels, notes and sources", is_shown=show_all)
+
+
+def _first_rows(rows: Sequence[KernelRow]) -> list[KernelRow]:
+    """Return the rows of the answer: of too many, the slowest go first, those without a known kernel before all."""
+    best = fastest(rows)
+    others = [row for row in rows if row is not best and row.format != row.baseline_format]
+    others.sort(key=lambda row: math.inf if row.kernel_gap is not None else (row.expected or row).time_s)
+    kept_count = max(0, ROW_COUNT - (len(rows) - len(others)))
+    return [row for row in rows if row not in others[kept_count:]]
 
 
 def judged_time(rows: Sequence[KernelAnswer], measured_us: str | None) -> Finding | None:
@@ -215,20 +236,12 @@ def time_columns(
     prefix = shared_prefix(floors, columns)
     likely = [in_prefix(estimate.time_s, prefix) if estimate else MISSING for estimate in expected]
     intervals = [
-        interval_text(estimate.low_s, estimate.high_s, prefix, beside) if estimate else MISSING
+        interval_in_prefix(estimate.low_s, estimate.high_s, prefix, beside) if estimate else MISSING
         for estimate, beside in zip(expected, likely, strict=True)
     ]
     return TimeColumns(
         [in_prefix(time, prefix) for time in floors], likely, intervals, [in_prefix(time, prefix) for time in others]
     )
-
-
-def interval_text(low_s: float, high_s: float, prefix: str | None, beside: str) -> str:
-    """Return `55.10–70.20`, without the unit where the time `beside` it has the same."""
-
-    low, high = in_prefix(low_s, prefix), in_prefix(high_s, prefix)
-    is_shared = len({text.split()[-1] for text in (low, high, beside)}) == 1
-    return f"{low.split()[0]}–{high.split()[0]}" if is_shared else f"{low}–{high}"
 
 
 @dataclass(frozen=True, slots=True)

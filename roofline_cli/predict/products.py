@@ -105,7 +105,7 @@ def _predict(
         show_json({**command_json(table), **prediction_rows.own_time_json(own_time)})
         return
     prediction_rows.print_own_time(own_time)
-    print_products(table, chip, hw, show_all=show_all)
+    print_products(table, chip, hw, are_named=bool(formats), show_all=show_all)
     if show_all:
         show_line()
         print_table(table, chip, hw)
@@ -113,14 +113,16 @@ def _predict(
         print_plot(table, chip)
 
 
-def print_products(table: PredictionTable[ProductPrediction], chip: Device, asked: str, *, show_all: bool) -> None:
-    """Print the answer in a dozen lines. `asked`: the chip as it was typed."""
+def print_products(
+    table: PredictionTable[ProductPrediction], chip: Device, asked: str, *, are_named: bool, show_all: bool
+) -> None:
+    """Print the answer in a dozen lines. `asked`: the chip as it was typed; `are_named`: the user named the formats."""
     rows = table.predictions
     first = rows[0]
     names = [format_name(row.weight_format, row.activation_format) for row in rows]
     title = f"{first.op} M={first.M} N={first.N} K={first.K}"
     next_step = f"roofline recommend -M {first.M} -N {first.N} -K {first.K} --hw {asked}"
-    prediction_rows.print_answer(rows, names, title, chip, next_step, show_all=show_all)
+    prediction_rows.print_answer(rows, names, title, chip, next_step, are_named=are_named, show_all=show_all)
 
 
 def print_table(table: PredictionTable[ProductPrediction], chip: Device, asked: str) -> None:

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reports.formats.short_answer import SOURCES, tokens_text
+from reports.formats.short_answer import SOURCES, is_carried_over, tokens_text
 from roofline_cli.recommend.model_view import LOSS_COLUMNS, loss_cells
 from roofline_cli.screen.tables import MISSING, Cell, Column, decimal_bytes, show_line, show_table
 from roofline_model.core.answer import is_comparable
 from roofline_model.core.errors import InvalidValueError
-from roofline_model.core.units import format_speedup, format_time, in_prefix, shared_prefix
+from roofline_model.core.units import format_speedup, in_prefix, interval_in_prefix, shared_prefix
 
 if TYPE_CHECKING:
     from roofline_model.core.answer import Option, Ranking
@@ -23,10 +23,11 @@ _COLUMNS = (
     Column("Chip"),
     Column("Take"),
     Column("Time", "right"),
+    Column("80 %", "right", hide_empty=True),
     Column("Tokens/s", "right", hide_empty=True),
     Column("Gain", "right", drop=1),
-    Column("Memory", "right", drop=2),
-    *LOSS_COLUMNS,
+    Column("Memory", "right"),
+    *(Column(column.header, "right", drop=2 + at, hide_empty=True) for at, column in enumerate(LOSS_COLUMNS)),
 )
 
 
@@ -42,23 +43,31 @@ def chip_names(text: str) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def print_chips(subject: str, rankings: Mapping[str, Ranking], option_name: Callable[[Option], str]) -> None:
-    """Print the choice on each chip, the fastest first; chips where nothing keeps the limits stand last."""
+def print_chips(
+    subject: str, rankings: Mapping[str, Ranking], option_name: Callable[[Option], str], arguments: str
+) -> None:
+    """Print the choice on each chip, the fastest first; chips where nothing keeps the limits stand last.
+
+    `arguments`: how the question is typed, without the chips.
+    """
     ordered = sorted(rankings.items(), key=lambda item: _time_s(item[1]))
     chosen = [(chip, ranking) for chip, ranking in ordered if ranking.choice is not None]
-    show_line(_answer(chosen, option_name), "bold" if chosen else "bold red")
+    prefix = shared_prefix([ranking.choice.estimate.time_s for _, ranking in chosen if ranking.choice is not None])
+    show_line(_answer(chosen, option_name, prefix), "bold" if chosen else "bold red")
     show_line(f"{subject}. Gain: over 16 bit on the same chip.", "dim")
-    prefix = shared_prefix([ranking.choice.estimate.time_s for _, ranking in chosen if ranking.choice is not None], [])
     rows = [_row(chip, ranking, prefix, option_name) for chip, ranking in ordered]
     show_table(_COLUMNS, rows, says_what_is_left_out=False)
     sources = {ranking.choice.estimate.source for _, ranking in chosen if ranking.choice is not None}
     if len(sources) > 1:
         show_line("(ideal) is an upper bound of speed: it is not compared with an expected time.", "yellow")
-    if chosen:
-        show_line(f"Next: --hw {chosen[0][0]} alone shows the alternatives and what to type")
+    lent = [chip for chip, ranking in chosen if ranking.choice and is_carried_over(ranking.choice.estimate.provenance)]
+    if lent:
+        show_line(f"Carried over from other chips: the times of {', '.join(lent)}.", "dim")
+    chip = chosen[0][0] if chosen else ordered[0][0]
+    show_line(f"Next: roofline recommend {arguments} --hw {chip}")
 
 
-def _answer(chosen: Sequence[tuple[str, Ranking]], option_name: Callable[[Option], str]) -> str:
+def _answer(chosen: Sequence[tuple[str, Ranking]], option_name: Callable[[Option], str], prefix: str | None) -> str:
     """Return the fastest chip in a sentence, with its lead over the next that it can be compared with."""
     if not chosen:
         return "Nothing keeps the limits on any of these chips."
@@ -66,7 +75,7 @@ def _answer(chosen: Sequence[tuple[str, Ranking]], option_name: Callable[[Option
     choice = ranking.choice
     assert choice is not None
     time = choice.estimate
-    took = f"{option_name(choice)}, {SOURCES[time.source]} {format_time(time.time_s)}"
+    took = f"{option_name(choice)}, {SOURCES[time.source]} {in_prefix(time.time_s, prefix)}"
     for other, theirs in chosen[1:]:
         assert theirs.choice is not None
         if is_comparable(time.source, theirs.choice.estimate.source):
@@ -84,12 +93,15 @@ def _row(chip: str, ranking: Ranking, prefix: str | None, option_name: Callable[
     if choice is None:
         return [chip, "nothing fits", *[MISSING] * (len(_COLUMNS) - 2)]
     is_bound = choice.estimate.source != "expected"
-    time = in_prefix(choice.estimate.time_s, prefix)
-    memory = choice.memory
+    estimate, memory = choice.estimate, choice.memory
+    time, interval = in_prefix(estimate.time_s, prefix), MISSING
+    if estimate.low_s is not None and estimate.high_s is not None:
+        interval = interval_in_prefix(estimate.low_s, estimate.high_s, prefix, time)
     return [
         chip,
         option_name(choice),
-        f"{time} ({choice.estimate.source})" if is_bound else time,
+        f"{time} ({estimate.source})" if is_bound else time,
+        interval,
         tokens_text(choice),
         format_speedup(choice.speedup_ratio),
         MISSING if memory is None else decimal_bytes(memory.total_bytes),

@@ -198,7 +198,7 @@ def _recommend_on_chips(question: ModelQuestion, names: Sequence[str], *, as_jso
         show_json({"schema_version": SCHEMA_VERSION, "answers": [answer_json(each) for each in answers]})
     else:
         first = next(iter(rankings.values()))
-        print_chips(workload(first), rankings, plan_name)
+        print_chips(workload(first), rankings, plan_name, f"--model {question.model}")
     if all(ranking.choice is None for ranking in rankings.values()):
         raise typer.Exit(1)
 

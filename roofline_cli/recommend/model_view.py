@@ -13,7 +13,17 @@ from reports.formats.short_answer import (
     loss_texts,
     tokens_text,
 )
-from roofline_cli.screen.tables import MISSING, Cell, Column, Styled, decimal_bytes, show_line, show_more, show_table
+from roofline_cli.screen.tables import (
+    MISSING,
+    Cell,
+    Column,
+    Styled,
+    decimal_bytes,
+    show_line,
+    show_more,
+    show_notes,
+    show_table,
+)
 from roofline_model.core.finding import by_severity, finding, findings_text, short_text
 from roofline_model.core.units import in_prefix, sentence, shared_prefix
 from roofline_model.recommend.plan_formats import plan_name
@@ -50,9 +60,9 @@ LOSS_COLUMNS = tuple(Column(head, "right", hide_empty=True) for head in LOSS_MET
 
 
 _SHORT_COLUMNS = {
-    "Tokens/s": Column("Tokens/s", "right", drop=1),
-    "Memory": Column("Memory", "right", drop=2),
-    "W saved": Column("W saved", "right", drop=2),
+    "Ideal": Column("Ideal", "right", drop=2),
+    "W saved": Column("W saved", "right", drop=1),
+    "Tasks": Column("Tasks", "right", drop=3),
     "Format": Column("Format"),
 }
 """Head of a short answer's column → how it is printed; every other one is a plain number."""
@@ -74,8 +84,9 @@ def print_short_answer(answer: ShortAnswer, more: str, *, show_all: bool) -> Non
             rows.append(cells)
         show_table(columns, rows, says_what_is_left_out=False)
         show_line(answer.basis, "dim")
-    for note in answer.notes:
-        show_line(f"Note: {note}", "yellow")
+        if answer.borrowed:
+            show_line(answer.borrowed, "dim")
+    show_notes(answer.notes)
     if answer.next_command:
         show_line(f"Next: {answer.next_command} {answer.next_effect}".rstrip())
     show_more(more, is_shown=show_all)
@@ -83,6 +94,8 @@ def print_short_answer(answer: ShortAnswer, more: str, *, show_all: bool) -> Non
 
 def added_by_all(ranking: Ranking, noun: str) -> str:
     """Return what --all adds."""
+    if not ranking.options:
+        return f"says why {len(ranking.excluded)} {noun} are excluded"
     excluded = f" and why {len(ranking.excluded)} are excluded" if ranking.excluded else ""
     return f"lists {len(ranking.options)} {noun}{excluded}"
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from reports.formats.short_answer import gain_text, product_answer, saved_text
-from roofline_cli.predict.prediction_rows import interval_text, print_gaps, standing_sentence
+from roofline_cli.predict.prediction_rows import print_gaps, standing_sentence
 from roofline_cli.recommend.chips import chip_names, print_chips
 from roofline_cli.recommend.model import (
     BatchOption,
@@ -57,8 +57,7 @@ from roofline_cli.shared.options import (
 )
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import finding, findings_text, first_with, short_text
-from roofline_model.core.units import format_speedup, in_prefix, shared_prefix
-from roofline_model.formats.catalog import operands_label
+from roofline_model.core.units import format_speedup, in_prefix, interval_in_prefix, shared_prefix
 from roofline_model.recommend.loss import loss_text
 from roofline_model.recommend.options import product_name
 
@@ -285,10 +284,8 @@ def recommend_for_shape(
     (ranking,) = rankings.values()
     if as_json:
         show_json(command_json(shape_advice(ranking)))
-    elif ranking.choice is None:
-        print_no_choice(ranking)
     else:
-        print_recommendation(ranking, show_all=show_all)
+        print_short_answer(product_answer(ranking), added_by_all(ranking, "formats"), show_all=show_all)
         if show_all:
             print_details(ranking)
     if ranking.choice is None:
@@ -306,20 +303,10 @@ def _show_chips(rankings: Mapping[str, Ranking], *, as_json: bool) -> None:
     else:
         question = next(iter(rankings.values())).question
         sizes = " ".join(f"{name}={size}" for name, size in question.sizes)
-        print_chips(f"{question.phase} {sizes}", rankings, product_name)
+        arguments = " ".join(f"-{name} {size}" for name, size in question.sizes)
+        print_chips(f"{question.phase} {sizes}", rankings, product_name, arguments)
     if all(ranking.choice is None for ranking in rankings.values()):
         raise typer.Exit(1)
-
-
-def print_no_choice(ranking: Ranking) -> None:
-    """Print that nothing meets the limits, by how much the nearest misses, and what each of the others misses."""
-
-    show_line(str(ranking), "bold red")
-    for exclusion in ranking.excluded:
-        show_line(f"  excluded: {exclusion_text(exclusion)}")
-    for item in ranking.findings:
-        if item not in ranking.decision:
-            show_line(f"  note: {short_text(item)}", "yellow")
 
 
 def exclusion_text(exclusion: Exclusion) -> str:
@@ -353,11 +340,6 @@ def parse_amount(option: str, text: str | None, what: str) -> float | None:
     return value
 
 
-def print_recommendation(ranking: Ranking, *, show_all: bool) -> None:
-    """Print what to take, the first options in a table, up to two caveats, and what to type next: a dozen lines."""
-    print_short_answer(product_answer(ranking), added_by_all(ranking, "formats"), show_all=show_all)
-
-
 def print_details(ranking: Ranking) -> None:
     """Print all ranked options, what was excluded and why, the rule of the order, and why the choice is taken."""
     show_line()
@@ -370,14 +352,13 @@ def print_details(ranking: Ranking) -> None:
     columns = (
         Column("", "right"),
         Column("Format"),
-        Column("Operands"),
         Column("Method", drop=5),
         Column("Path", drop=6),
-        Column("Ideal", "right"),
-        Column("Ideal gain", "right", drop=2, hide_empty=True),
         Column("Expected", "right", hide_empty=True),
         Column("80 %", "right", drop=3, hide_empty=True),
-        Column("vs 16-bit", "right"),
+        Column("Ideal", "right"),
+        Column("Gain", "right"),
+        Column("Ideal gain", "right", drop=2, hide_empty=True),
         Column("From", drop=8, hide_empty=True),
         Column("Memory", "right", drop=3),
         Column("W saved", "right", drop=1),
@@ -386,23 +367,22 @@ def print_details(ranking: Ranking) -> None:
     )
     rows = []
     for rank, (option, ideal_s, time_s) in enumerate(zip(options, ideals_s, better_s, strict=True), 1):
-        operands, estimate, memory = dict(option.formats), option.estimate, option.memory
+        estimate, memory = option.estimate, option.memory
         time = in_prefix(time_s, prefix)
         interval = MISSING
         if estimate.low_s is not None and estimate.high_s is not None:
-            interval = interval_text(estimate.low_s, estimate.high_s, prefix, time)
+            interval = interval_in_prefix(estimate.low_s, estimate.high_s, prefix, time)
         rows.append(
             [
                 str(rank),
-                option.key,
-                operands_label(operands["b"], operands["a"]),
+                product_name(option),
                 option.method,
                 option.path,
-                in_prefix(ideal_s, prefix),
-                format_speedup(option.ideal_speedup_ratio) if has_better else MISSING,
                 time,
                 interval,
+                in_prefix(ideal_s, prefix),
                 gain_text(option, ranking.baseline),
+                format_speedup(option.ideal_speedup_ratio) if has_better else MISSING,
                 estimate.provenance or MISSING,
                 MISSING if memory is None else decimal_bytes(memory.total_bytes),
                 saved_text(option),
@@ -414,7 +394,7 @@ def print_details(ranking: Ranking) -> None:
     for exclusion in ranking.excluded:
         show_line(f"  excluded: {exclusion_text(exclusion)}")
     gaps = (
-        (each.key, first_with(each.findings, "kernel-gap") or first_with(each.findings, "engine-gap"))
+        (product_name(each), first_with(each.findings, "kernel-gap") or first_with(each.findings, "engine-gap"))
         for each in options
     )
     print_gaps(gaps, rank=" last")
@@ -430,7 +410,7 @@ def print_details(ranking: Ranking) -> None:
 
 
 def basis_sentence(ranking: Ranking) -> str:
-    """Return which kind of time the ranking goes by, and what decides between level ones."""
+    """Return which kind of time the ranking goes by, and what decides between tied ones."""
 
     if all(option.estimate.source == "ideal" for option in ranking.options):
         return (

@@ -22,7 +22,7 @@ from roofline_cli.screen.tables import (
 )
 from roofline_model.core.answer import Loss, Option, Trust
 from roofline_model.core.finding import finding, has_code, short_text
-from roofline_model.core.units import counted, format_speedup, sentence
+from roofline_model.core.units import counted, format_speedup, in_prefix, own_prefix, sentence, shared_prefix
 from roofline_model.recommend.loss import loss_doubt, loss_text
 
 if TYPE_CHECKING:
@@ -86,28 +86,37 @@ def print_stored(recommendations: StoredRecommendations, *, show_all: bool) -> N
         for text in (*recommendations.notes, *recommendations.missing):
             show_line(f"missing: {text}", "yellow")
         return
+    rankings = [*filter(_gains, rankings), *(each for each in rankings if not _gains(each))]
     if len(rankings) == 1:
         print_ranked_answer(rankings[0])
     else:
         _print_answers(rankings)
     notes = [*recommendations.notes, *recommendations.missing] if len(rankings) > 1 else _notes(recommendations)
     show_notes(notes[:1] if len(rankings) > 1 else notes)
-    if any(ranking.options for ranking in rankings):
+    if all(ranking.choice is None and ranking.gap is not None for ranking in rankings):
+        show_line(f"Next: pytest bench_cases -k {rankings[0].op} measures again")
+    elif any(ranking.options for ranking in rankings):
         show_line(f"Next: {_next_command(rankings)}")
     hidden = f"{len(rankings)} cases" if len(rankings) > 1 else f"{len(rankings[0].options)} options"
     show_more(f"lists {hidden}, why, and what changed", is_shown=show_all)
 
 
 def _print_answers(rankings: Sequence[StoredRanking]) -> None:
-    """Print how many cases gain from a format, and a row for each of the first, those that gain before."""
+    """Print how many cases gain from a format, and a row for each of the first; those that gain stand before."""
     chips = sorted({each.hardware_name for each in rankings})
-    gaining = [each for each in rankings if each.choice is not None and not each.is_baseline(each.choice)]
-    show_line(
-        f"{len(gaining)} of {len(rankings)} stored cases gain from a format; the others stay as they are.", "bold"
-    )
-    show_line(f"On {', '.join(chips)}. Gain: over the case's own baseline. !: doubtful.", "dim")
+    count = len(rankings)
+    gaps = [ranking.gap for ranking in rankings if ranking.choice is None and ranking.gap is not None]
+    if len(gaps) == count:
+        text = short_text(finding("disturbed-results", disturbed_count=count, case_count=count))
+        show_line(f"No result: {text}, or see the numbers with --force.", "bold red")
+        return
+    gaining_count = sum(map(_gains, rankings))
+    others = "; the others do not" if gaining_count < count else ""
+    show_line(f"{gaining_count} of {count} stored cases gain from a format{others}.", "bold")
+    shown = f"First {ANSWER_ROW_COUNT} of {count}, on" if count > ANSWER_ROW_COUNT else "On"
+    show_line(f"{shown} {', '.join(chips)}. Gain: over the case's baseline. !: doubtful.", "dim")
     rows: list[list[Cell]] = []
-    for ranking in [*gaining, *(each for each in rankings if each not in gaining)][:ANSWER_ROW_COUNT]:
+    for ranking in rankings[:ANSWER_ROW_COUNT]:
         title = f"{ranking.hardware_key}: {ranking.title}" if len(chips) > 1 else ranking.title
         best = ranking.choice
         if best is None:
@@ -115,9 +124,14 @@ def _print_answers(rankings: Sequence[StoredRanking]) -> None:
             continue
         source = "" if best.is_measured else f"{best.estimate.source} "
         doubt = " !" if best.trust.doubts else ""
-        time = f"{source}{common_time([best.estimate.time_s])[0]}{doubt}"
+        time = f"{source}{_plain_time(best.estimate.time_s)}{doubt}"
         rows.append([_short_title(title), best.precision, time, format_speedup(best.speedup_ratio)])
     show_table(_ANSWERS, rows, says_what_is_left_out=False)
+
+
+def _gains(ranking: StoredRanking) -> bool:
+    """Return whether a format other than the baseline is taken."""
+    return ranking.choice is not None and not ranking.is_baseline(ranking.choice)
 
 
 def _short_title(title: str) -> str:
@@ -127,14 +141,15 @@ def _short_title(title: str) -> str:
 
 def print_ranked_answer(ranking: StoredRanking) -> None:
     """Print the decision of one case, and its first options."""
-    show_line(_answer_sentence(ranking), "bold")
-    show_line(f"{ranking.title} on {ranking.hardware_name}.", "dim")
     roles = ranking.roles
     by_key = {option.key: option for option in ranking.options}
     others = [option for option in ranking.options if option.key not in roles]
     named = [by_key[key] for key in roles if key in by_key]
     rows = [*named, *others[: ANSWER_ROW_COUNT - len(named)]]
-    times = common_time([row.estimate.time_s for row in rows])
+    prefix = shared_prefix([row.estimate.time_s for row in rows])
+    show_line(_answer_sentence(ranking, prefix), "bold")
+    show_line(f"{ranking.title} on {ranking.hardware_name}.", "dim")
+    times = [in_prefix(row.estimate.time_s, prefix) for row in rows]
     has_no_result = ranking.gap is not None and ranking.choice is None
     cells: list[list[Cell]] = [
         [
@@ -154,9 +169,13 @@ def print_ranked_answer(ranking: StoredRanking) -> None:
         show_table(_ANSWER_COLUMNS, cells, says_what_is_left_out=False)
 
 
-def _answer_sentence(ranking: StoredRanking) -> str:
-    """Return what to take, by which time, and how sure it is."""
-    from reports.stored.words import short_confidence_words, summary_of
+def _plain_time(time_s: float) -> str:
+    return in_prefix(time_s, own_prefix(time_s))
+
+
+def _answer_sentence(ranking: StoredRanking, prefix: str | None) -> str:
+    """Return what to take, by which time, in the unit of the table, and how sure it is."""
+    from reports.stored.words import short_confidence_words, speedup_marks, summary_of
 
     best = ranking.choice
     if best is None or has_code(best.findings, "emulated"):
@@ -164,8 +183,9 @@ def _answer_sentence(ranking: StoredRanking) -> str:
     verb = "Stay with" if ranking.is_baseline(best) else "Take" if best.is_measured else "Try"
     gain = ""
     if best.speedup_ratio is not None and not ranking.is_baseline(best) and ranking.baseline_label:
-        gain = f", {_speedup(best)} {ranking.baseline_label}"
-    time = f"{SOURCES[best.estimate.source]} {common_time([best.estimate.time_s])[0]}{gain}"
+        is_doubtful = bool(speedup_marks(best.trust))
+        gain = f", {'about ' * is_doubtful}{format_speedup(best.speedup_ratio)} {ranking.baseline_label}"
+    time = f"{SOURCES[best.estimate.source]} {in_prefix(best.estimate.time_s, prefix)}{gain}"
     return f"{verb} {best.label}: {time}; confidence {best.trust.confidence} ({short_confidence_words(best.trust)})."
 
 
@@ -197,9 +217,9 @@ def _next_command(rankings: Sequence[StoredRanking]) -> str:
 def _narrowed(ranking: StoredRanking) -> str:
     if ranking.subject == "model":
         return f"--model {ranking.title.partition(',')[0]} --phase {ranking.phase}"
-    sizes = dict(ranking.question.sizes)
-    if set("MNK") <= set(sizes):
-        return " ".join(f"-{letter} {sizes[letter]}" for letter in "MNK")
+    sizes = ranking.shape_label.split("x")
+    if ranking.op in ("gemv", "gemm") and len(sizes) == 3:
+        return " ".join(f"-{letter} {size}" for letter, size in zip("MNK", sizes, strict=True))
     return f"--op {ranking.op}"
 
 
@@ -248,7 +268,7 @@ def print_stored_details(recommendations: StoredRecommendations) -> None:
             "For a ranking in full narrow the question: --model, --op, -M -N -K, --phase, --hw; or --json.", "dim"
         )
     for text in recommendations.notes:
-        show_line(f"note: {text}", "yellow")
+        show_line(f"Note: {text}", "yellow")
     for text in recommendations.missing:
         show_line(f"missing: {text}", "yellow")
 
@@ -269,7 +289,7 @@ def _print_overview(recommendations: StoredRecommendations) -> None:
             [
                 title,
                 best.label,
-                common_time([best.estimate.time_s])[0],
+                _plain_time(best.estimate.time_s),
                 _source(best),
                 _speedup(best),
                 _loss(best.loss),
@@ -382,7 +402,7 @@ def _source(row: Option) -> Cell:
 
 
 def _speedup(row: Option) -> str:
-    """Return the speed-up; one that no night measured, or over a baseline in doubt, is marked at the number."""
+    """Return the speed-up; one that no run measured, or over a baseline in doubt, is marked at the number."""
     from reports.stored.words import speedup_marks
 
     return format_speedup(row.speedup_ratio) + speedup_marks(row.trust)

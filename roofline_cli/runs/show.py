@@ -59,8 +59,8 @@ def show_run(
 ) -> None:
     """Show one run: measured, predicted, error, bound, rate.
 
-    CASE is words of a case in any order (gemv, decode, "gemv 1x4096x4096-w16a16-BF16"): shows everything about the
-    cases that have all of them. With several CASE, a case has to match one.
+    CASE is words of a case in any order, as in `roofline show latest gemv 4096 int4`: shows everything about the cases
+    that have all of them. Where none has, each CASE names cases of its own.
     """
     from reports.cases.errors import profile_doubts
     from reports.cases.summary import run_summaries
@@ -172,7 +172,9 @@ def _print_answer(
     for sentence in verdicts[: 2 if overall is None else 1]:
         show_line(f"{sentence}.", "bold")
     if overall is None and not verdicts:
-        show_line("Nothing was both measured and predicted.", "bold")
+        is_timed = any(row.measured_s is not None for row in pooled)
+        nothing = "Nothing was both measured and predicted." if is_timed else "Nothing was measured."
+        show_line(nothing, "bold")
     chip = shown(run.hardware_key, 60) or "–"
     show_line(
         f"Run {run.run_id[:8]} {shown(run.label, 60)}".rstrip() + f" on {chip}: {_counts_text(summaries)}.", "dim"
@@ -243,6 +245,9 @@ def _model_verdicts(models: Sequence[ModelResult]) -> list[str]:
 
 
 def _matching(summaries: tuple[CaseSummary, ...], wanted: list[str], run: RunInfo) -> list[CaseSummary]:
+    whole = [case for case in summaries if _is_meant(case, " ".join(wanted))]
+    if whole:
+        return whole
     for part in wanted:
         if not any(_is_meant(case, part) for case in summaries):
             examples = ", ".join(case.lead.case_id for case in summaries[:2])

@@ -8,7 +8,7 @@ import typer
 
 from reports.text.display_text import shown
 from roofline_cli.runs.show import RunArgument, commit_label, utc_minutes
-from roofline_cli.screen.tables import Cell, Column, Styled, show_json, show_line, show_table
+from roofline_cli.screen.tables import MISSING, Cell, Column, Styled, show_json, show_line, show_table
 from roofline_cli.shared.database import reading, shown_target, writing
 from roofline_cli.shared.options import DatabaseOption, JsonOption
 from roofline_model.core.errors import InvalidValueError
@@ -65,6 +65,7 @@ def list_runs(
         Column("Exit", "right", drop=11),
         Column("Chip", drop=3),
         Column("Cases", "right", drop=2),
+        Column("Times", hide_empty=True),
         Column("Not measured", drop=5, hide_empty=True),
         Column("Operators", is_prose=True, drop=6),
         Column("Formats", is_prose=True, drop=7),
@@ -74,6 +75,8 @@ def list_runs(
         Column("Label", is_prose=True),
     )
     show_table(columns, [_row(run, contents[run.run_id]) for run in runs])
+    if runs:
+        show_line(f"Next: roofline show {runs[0].run_id[:8]}")
 
 
 @app.command("relabel")
@@ -157,6 +160,7 @@ def _row(run: RunInfo, holds: RunContents) -> list[Cell]:
         "–" if run.exit_code is None else str(run.exit_code),
         f"{chip}{' (forced)' if run.is_forced else ''}",
         f"{holds.case_count:,}",
+        "simulated" if holds.is_simulated else MISSING,
         others or "–",
         _first(holds.ops),
         _first(holds.precisions),
@@ -175,6 +179,7 @@ def _contents_json(holds: RunContents) -> dict[str, Any]:
         "precisions": list(holds.precisions),
         "process_count": holds.process_count,
         "hardware": list(holds.hardware_keys),
+        "is_simulated": holds.is_simulated,
     }
 
 

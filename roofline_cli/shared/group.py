@@ -11,6 +11,7 @@ import ast
 import errno
 import importlib
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
@@ -24,7 +25,7 @@ from typer.core import TyperGroup
 from roofline_cli.screen.tables import clean_line
 from roofline_cli.shared import interruption
 from roofline_cli.shared.stdout_file import stdout_as_file
-from roofline_model.core.errors import RooflineError
+from roofline_model.core.errors import RooflineError, nearest_names
 
 _COMMANDS = b"\nCOMMANDS = {"
 """Where a file states its commands."""
@@ -155,6 +156,17 @@ def _mend_help(command: Any) -> None:
             argument._usage_display_name = lambda shown=shown: shown
 
 
+def _with_nearest(said: str) -> str:
+    """Return click's words with the nearest command of a group: `roofline gemmv` means `roofline predict gemv`."""
+    unknown = re.fullmatch(r"No such command '(.*)'", said)
+    if unknown is None:
+        return said
+    words_by_name = {words.split()[-1]: words for words in reversed(_stated_commands()) if " " in words}
+    nearest = nearest_names(unknown.group(1), words_by_name, 2)
+    meant = " or ".join(f"`roofline {words_by_name[name]}`" for name in nearest)
+    return f"{said}. Did you mean {meant}?" if meant else said
+
+
 EXIT_FOUND = 1
 EXIT_USAGE = 2
 EXIT_BROKEN_PIPE = 141
@@ -219,7 +231,7 @@ class RooflineGroup(LazyGroup):
             code = _report(str(error))
         except UsageError as error:
             command = error.ctx.command_path if error.ctx is not None else "roofline"
-            said = error.format_message().rstrip(".")
+            said = _with_nearest(error.format_message().rstrip("."))
             code = _report(f"{said}{' See' if said.endswith('?') else '; see'} `{command} --help`")
         except ClickException as error:
             code = _report(error.format_message())

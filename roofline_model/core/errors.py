@@ -86,7 +86,7 @@ class MissingDependencyError(RooflineError, ImportError):
     slug = "missing-dependency"
 
     def __init__(self, package: str, extra: str, purpose: str, *, command: str = "") -> None:
-        super().__init__(f"{purpose} needs {package}: " + (command or f"pip install 'roofline-bench[{extra}]'"))
+        super().__init__(f"{purpose} needs {package}: " + (command or f"pip install -e '.[{extra}]'"))
 
 
 class StoreError(RooflineError):

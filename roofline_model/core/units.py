@@ -144,7 +144,8 @@ def shared_prefix(*columns_s: Sequence[float | None]) -> str | None:
 
 
 def in_prefix(time_s: float | None, prefix: str | None, *, is_sum: bool = False) -> str:
-    """Print a time in a given unit, `0.58 ms`; in its own below a tenth of it (`41.2 µs`) and from four digits on.
+    """Print a time in a given unit, `0.58 ms`, `309.7 ms`; in its own below a tenth of it (`41.2 µs`) and from four
+    digits before the point on.
 
     `is_sum`: of a column that adds up, so a small time stays in its unit, with two digits.
     """
@@ -153,7 +154,16 @@ def in_prefix(time_s: float | None, prefix: str | None, *, is_sum: bool = False)
     value = time_s / DECIMAL_PREFIXES[prefix]
     if is_sum and 0.00095 <= value < 0.0995:
         return f"{value:.2g} {prefix}s"
-    return f"{value:.2f} {prefix}s" if 0.0995 <= value < LARGEST_SHARED else format_time(time_s)
+    if not 0.0995 <= value < LARGEST_SHARED:
+        return format_time(time_s)
+    return f"{value:.2f} {prefix}s" if value < 99.995 else f"{value:.1f} {prefix}s"
+
+
+def interval_in_prefix(low_s: float, high_s: float, prefix: str | None, beside: str) -> str:
+    """Print an interval, `55.10–70.20`, without the unit where the time `beside` it has the same."""
+    low, high = in_prefix(low_s, prefix), in_prefix(high_s, prefix)
+    is_shared = len({text.split()[-1] for text in (low, high, beside)}) == 1
+    return f"{low.split()[0]}–{high.split()[0]}" if is_shared else f"{low}–{high}"
 
 
 def format_speedup(ratio: float | None) -> str:

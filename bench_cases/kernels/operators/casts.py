@@ -52,8 +52,15 @@ def dequantize_row(kernel: OperatorKernel, sizes: Sizes, device: str) -> BuiltOp
     size, nothing = expected.abs(), torch.zeros_like(expected)
     bound = (unit_roundoff(kernel.o) + unit_roundoff("FP32")) * size
     shape = sizes["rows"], sizes["width"]
-    sample = RowSample(rows, Expected(expected, size, nothing, bound, nothing))
-    return BuiltOperator(call, (codes, scales), sample, shape)
+    # Equal codes of a row round alike: what all of them together may be off has so much more room.
+    like_count = _like_count(size)
+    whole = Expected(expected, size, nothing, bound, nothing, shared=bound, shared_count=like_count)
+    return BuiltOperator(call, (codes, scales), RowSample(rows, whole), shape)
+
+
+def _like_count(sizes: Tensor) -> int:
+    """Return how many numbers of a row have the same size, at most."""
+    return max(int(row.unique(return_counts=True)[1].max()) for row in sizes)
 
 
 def _quantize(kernel: OperatorKernel, sizes: Sizes, device: str, largest: Callable[[Tensor], Tensor]) -> BuiltOperator:

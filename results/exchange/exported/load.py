@@ -163,7 +163,7 @@ def parse_export(document: Any) -> ExportedRun:
         raise NewerFormError(
             f"it was exported by a newer roofline-bench (schema_version {version}, this one reads up to "
             f"{EXPORT_VERSION}): "
-            "pip install --upgrade roofline-bench, or export it there as CSV"
+            "update this project (git pull, make venv), or export it there as CSV"
         )
     run = from_plain(RunInfo, document.get("run"), "run")
     profiles = _listed(document, "profiles", HardwareProfile)

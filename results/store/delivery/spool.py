@@ -157,7 +157,7 @@ def read_spool(path: Path) -> SpooledChanges:
     if head.get("version") != SPOOL_VERSION:
         raise StoreError(
             f"{path} was written by another roofline-bench (spool version {str(head.get('version'))[:20]}, this one "
-            f"reads {SPOOL_VERSION}): pip install --upgrade roofline-bench"
+            f"reads {SPOOL_VERSION}): update this project (git pull, make venv)"
         )
     changes = tuple(_change(path, number, line) for number, line in enumerate(lines[1:], start=2))
     return SpooledChanges(head["place"], changes, len(last))

@@ -43,6 +43,16 @@ def test_every_cpu_kernel_is_right_and_every_rotation_set_gives_the_same(spec):
         assert a.dtype == b.dtype
 
 
+@pytest.mark.parametrize("rows", [192, 768])
+def test_equal_codes_of_a_row_round_alike(rows):
+    shape = OperatorShape("dequantize", (("rows", rows), ("width", 3072)), "test")
+    for spec in operator_cases("cpu", [shape]):
+        kernel = prepare(spec, "cpu")
+        right = kernel.fn(*kernel.make_args(0))
+        assert kernel.check(right).is_right
+        assert not kernel.check(right * 1.005).is_right
+
+
 @pytest.mark.parametrize("kernel", [k for k in OPERATOR_KERNELS if k.device == "cuda"], ids=lambda kernel: kernel.key)
 def test_the_eager_code_of_the_cuda_kernels_is_right(kernel):
     [shape] = [shape for shape in shapes(20, 256) if shape.op == kernel.op]

@@ -109,13 +109,14 @@ def test_predicted_and_measured_stand_side_by_side(fake_pytest):
     assert result.exit_code == 1  # a kernel was wrong: shown, stored and not called a success
     rows = {line.split()[0]: line.split() for line in result.stdout.splitlines() if line.strip()}
     # INT4 (W4A16): ideal 8.4048 µs, measured 16 µs, (8.4048 − 16) / 16; 8.4048 MB in 16 µs; 33.57 / 8.4048; 40 / 16
-    assert rows["INT4"] == [
+    assert rows["riskier"] == [
+        "riskier",
         "INT4",
         "(W4A16)",
         "tinygemm",
-        "8.40",
-        "µs",
         "16.00",
+        "µs",
+        "8.40",
         "µs",
         "-47.5",
         "%",
@@ -124,18 +125,20 @@ def test_predicted_and_measured_stand_side_by_side(fake_pytest):
         "6.5",
         "%",
     ]
-    assert rows["FP16"][-2:] == ["1.0x", "0"]
+    assert rows["take"][:2] == ["take", "FP16"]
+    assert rows["take"][-2:] == ["1.0x", "0"]
     lines = result.stdout.splitlines()
     assert len(lines) <= 12
-    assert lines[0].startswith("Fastest: INT4 (W4A16) · tinygemm: measured 16 µs, 2.5× FP16")
+    assert lines[0].startswith(
+        "Stay with FP16 · matmul: measured 40.00 µs. Riskier: INT4 (W4A16) · tinygemm, 2.5x, may "
+    )
     assert "· scaled_mm_block: wrong result: 0.5 > 0.1" in result.stdout
-    assert "First within 3 %: FP16 · matmul" in result.stdout
     assert lines[-2] == "Next: roofline report --run abababab"
 
 
 def test_all_adds_intervals_rates_and_the_ranking(fake_pytest):
     result = runner.invoke(app, ["compare", "gemv", "-N", "4096", "-K", "4096", "--hw", "b10", "--all"])
-    row = [line.split() for line in result.stdout.splitlines() if line.startswith("INT4")][1]
+    row = next(line.split() for line in result.stdout.splitlines() if line.startswith("INT4"))
     # ±1 % of one process; 8.4048 MB in 16 µs; 33.57 / 8.4048; 40 / 16
     assert row[7:] == ["±1.0", "%*", "-47.5", "%", "memory", "525.3", "GB/s", "4.0x", "2.5x"]
     assert "  failed: NVFP4" in result.stdout
@@ -240,7 +243,7 @@ def test_missing_torch_names_the_command(monkeypatch, tmp_path):
     )
     result = runner.invoke(app, ["compare", "gemv", "-N", "64", "-K", "64", "--hw", "b10"])
     assert result.exit_code == 2
-    assert "pip install 'roofline-bench[measure]'" in result.stderr
+    assert "pip install -e '.[measure]'" in result.stderr
     assert "--no-measure" in result.stderr
     assert not (tmp_path / ".roofline").exists()
 

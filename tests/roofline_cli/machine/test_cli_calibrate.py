@@ -315,7 +315,7 @@ def test_without_torch_it_names_the_command(here):
     here(torch=None)
     result = run()
     assert result.exit_code == 2
-    assert "pip install 'roofline-bench[measure]'" in result.stderr
+    assert "pip install -e '.[measure]'" in result.stderr
 
 
 def test_a_gpu_is_measured_beside_its_datasheet(here, monkeypatch):

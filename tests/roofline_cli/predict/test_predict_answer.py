@@ -79,7 +79,7 @@ def test_without_expected_times_the_ideal_is_called_an_upper_bound() -> None:
 def test_only_plans_that_fit_are_called_fastest() -> None:
     rows = document(PLANS)["predictions"]
     assert [row["memory"]["fits"] for row in rows] == [False, True, True]
-    assert lines(PLANS)[0].startswith("INT4 (W4A16) is the fastest that fits: expected ")
+    assert lines(PLANS)[0].startswith("INT4 (W4A16) is the fastest that fits, loss aside: expected ")
     none = lines("predict model --model llama-3.1-70b --hw rtx4090 --formats BF16,FP8")
     assert none[0] == "Nothing fits: FP8 (W8A8) takes 71.9 GB of 25.76 GB."
     assert lines("predict model --model llama-3.1-70b --hw rtx4090")[0].startswith("Does not fit. ")
@@ -145,4 +145,4 @@ def test_a_time_that_is_none_or_of_no_format_is_one_line(arguments: str, words: 
     [("", False), ("--formats FP8", True), ("--formats BF16,FP8", True), ("--formats FP8 --set lm_head=BF16", False)],
 )
 def test_a_narrow_head_is_said_where_the_plan_is_named(options: str, is_narrow: bool) -> None:
-    assert ("Embedding and head included." in " ".join(lines(f"{MODEL} {options}", 120)[:2])) == is_narrow
+    assert ("Embedding and head are narrow, too" in " ".join(lines(f"{MODEL} {options}", 120)[:2])) == is_narrow

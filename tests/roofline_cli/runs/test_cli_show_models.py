@@ -32,12 +32,12 @@ def show(target, *arguments, columns="100"):
 
 
 def test_a_run_shows_each_model_once_with_its_verdicts(target):
-    assert show(target).startswith("decode: stay at BF16, ")
+    assert show(target).startswith("decode: stay with BF16, ")
     output = show(target, "--all")
     assert output.count("seeded-llama-156m, batch 1, 128 tokens") == 1
-    assert "→ decode: stay at BF16, " in output
+    assert "→ decode: stay with BF16, " in output
     assert "Faster, riskier: INT4 (W4A16), 2.5×, loss ≤ " in " ".join(output.split())
-    assert "→ prefill: stay at BF16, " in output
+    assert "→ prefill: stay with BF16, " in output
     assert "nothing about language" in output
     assert "decode:seeded" not in output
 

@@ -49,9 +49,7 @@ def test_a_hostile_name_is_cut_and_made_printable() -> None:
 
 
 def test_missing_dependency_holds_the_install_command() -> None:
-    assert "pip install 'roofline-bench[measure]'" in str(
-        errors.MissingDependencyError("torch", "measure", "measuring")
-    )
+    assert "pip install -e '.[measure]'" in str(errors.MissingDependencyError("torch", "measure", "measuring"))
 
 
 @pytest.mark.parametrize(

@@ -237,7 +237,7 @@ def test_a_missing_framework_names_the_extra(monkeypatch):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("2 error: ")
-    assert "pip install 'roofline-bench[api]'" in done.stdout
+    assert "pip install -e '.[api]'" in done.stdout
 
 
 @pytest.mark.parametrize(
