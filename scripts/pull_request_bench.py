@@ -124,10 +124,10 @@ class Contest:
         """
         public_environment = {name: value for name, value in os.environ.items() if name not in PRIVATE}
         folder = self.folder(side)
-        own = [folder, *([folder / "src"] if (folder / "src").is_dir() else [])]
+        roots = [folder, *([folder / "src"] if (folder / "src").is_dir() else [])]
         if is_tool and not (folder / "roofline_cli").is_dir():
-            own = [SCRIPTS.parent]
-        paths = [*map(str, own), *filter(None, [public_environment.get("PYTHONPATH")])]
+            roots = [SCRIPTS.parent]
+        paths = [*map(str, roots), *filter(None, [public_environment.get("PYTHONPATH")])]
         tools = os.pathsep.join([str(Path(self.python).parent), public_environment.get("PATH", "")])
         return {**public_environment, "PYTHONPATH": os.pathsep.join(paths), "PATH": tools, "PYTHONUNBUFFERED": "1"}
 
@@ -406,9 +406,9 @@ def _finish(contest: Contest, rounds: Rounds, code: int) -> None:
     }
     (contest.out / "result.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     failed = sum(bool(side_run.failures) for side_run in rounds.done)
-    said = f"; something failed in {failed} of {len(rounds.done)} rounds" if failed else ""
+    failures = f"; something failed in {failed} of {len(rounds.done)} rounds" if failed else ""
     print(
-        f"exit code {code}{said} · Markdown: {contest.out / 'diff.md'} · runs of both sides: "
+        f"exit code {code}{failures} · Markdown: {contest.out / 'diff.md'} · runs of both sides: "
         f"{contest.database('head')}",
         flush=True,
     )

@@ -140,8 +140,8 @@ class PipelineRecommendation:
 
     def speedup(self, candidate: Option, kind: Literal["ideal", "expected"]) -> float | None:
         """Return the predicted speed-up of a candidate."""
-        base, own = (getattr(option.times, f"{kind}_s") for option in (self.baseline, candidate))
-        return None if base is None or own is None else base / own
+        base, candidate_s = (getattr(option.times, f"{kind}_s") for option in (self.baseline, candidate))
+        return None if base is None or candidate_s is None else base / candidate_s
 
     def plain(self) -> dict[str, Any]:
         """Return JSON values that `recommendation_from_plain` reads again."""

@@ -226,7 +226,7 @@ def _left_alone(site: LinearSite) -> LayerOutcome:
     return _kept(site, _OriginalWeight(held_bytes([site.weight]), _dtype_name(site)), "", "")
 
 
-def _kept(site: LinearSite, before: _OriginalWeight, asked: str, reason: str) -> LayerOutcome:
+def _kept(site: LinearSite, before: _OriginalWeight, requested: str, reason: str) -> LayerOutcome:
     N, K = site.shape
     tensor = type(site.weight).__name__
     is_packed = hasattr(site.weight, "__tensor_flatten__")
@@ -236,7 +236,7 @@ def _kept(site: LinearSite, before: _OriginalWeight, asked: str, reason: str) ->
         aliases=site.aliases,
         N=N,
         K=K,
-        asked=asked,
+        asked=requested,
         became=key or (tensor if is_packed else before.dtype),
         method="",
         kernel="",

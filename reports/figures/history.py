@@ -30,8 +30,8 @@ def history_figure(history: CaseHistory, *, title: str = "") -> Figure:
     """Return the figure of one case; x is in seconds since 1970 (UTC)."""
     nights = drawn_nights(history)
     unit_s, unit = time_unit(nights[0].value)
-    times_s = [_seconds(night.started_at) for night in nights]
-    values = [night.value / unit_s for night in nights]
+    times_s = [_seconds(point.started_at) for point in nights]
+    values = [point.value / unit_s for point in nights]
     x_air = 0.03 * (times_s[-1] - times_s[0]) or 43_200.0
     y_air = 0.08 * (max(values) - min(values)) or 0.05 * max(values)
     low, high = min(values) - y_air, max(values) + y_air
@@ -79,7 +79,7 @@ def _levels(history: CaseHistory, first: Night, unit_s: float) -> Iterator[Line]
 
 def _marks(nights: Sequence[Night], times_s: Sequence[float], values: Sequence[float]) -> Iterator[Marks]:
     for is_used, name in ((False, "not used"), (True, "used")):
-        places = [place for place, night in enumerate(nights) if night.is_used is is_used]
+        places = [place for place, point in enumerate(nights) if point.is_used is is_used]
         if places:
             yield Marks(
                 name,
@@ -96,7 +96,7 @@ def _marks(nights: Sequence[Night], times_s: Sequence[float], values: Sequence[f
 
 def _legend(nights: Sequence[Night], steps: Sequence[Change]) -> Iterator[LegendEntry]:
     yield LegendEntry("a run", _COLOUR)
-    if any(night.doubts for night in nights):
+    if any(point.doubts for point in nights):
         yield LegendEntry("not used", _COLOUR, fill="hollow")
     yield LegendEntry("level", INK, "line")
     for is_open, text in ((True, "open step"), (False, "step")):

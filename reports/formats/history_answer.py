@@ -164,7 +164,7 @@ def case_head(history: CaseHistory) -> CaseHead:
 def _change(history: CaseHistory, change: Change) -> CaseChange:
     segment = history.segments[change.segment_index]
     nights = segment.used
-    first = next((index for index, night in enumerate(nights) if night.run_id == change.run_id), None)
+    first = next((index for index, point in enumerate(nights) if point.run_id == change.run_id), None)
     return CaseChange(
         **{field.name: getattr(change, field.name) for field in fields(change)},
         hardware=segment.hardware_key,

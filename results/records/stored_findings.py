@@ -298,9 +298,9 @@ def _pattern(sentence: str) -> re.Pattern[str]:
     """Return the pattern of a sentence; a value that comes twice has to be the same both times."""
     pattern, end, names = "", 0, set[str]()
     for place in _PLACE.finditer(sentence):
-        name, own = place[1], place[2]
+        name, pattern_of_name = place[1], place[2]
         pattern += re.escape(sentence[end : place.start()])
-        pattern += f"(?P={name})" if name in names else f"(?P<{name}>{own or '[^;]+?'})"
+        pattern += f"(?P={name})" if name in names else f"(?P<{name}>{pattern_of_name or '[^;]+?'})"
         names.add(name)
         end = place.end()
     return re.compile(pattern + re.escape(sentence[end:]))

@@ -104,7 +104,9 @@ def model_notes(models: Iterable[ModelResult]) -> list[str]:
         if model_pass.figures.quality_source == "none":
             unknown.setdefault(model_pass.figures.quality_reason or "no reason was stored", {})[model_pass.label] = None
     notes += [f"no quality for {_listed(list(labels))}: {reason}" for reason, labels in unknown.items()]
-    stored_formats = dict.fromkeys(one.figures.decoded_from for one in passes if one.figures.decoded_from)
+    stored_formats = dict.fromkeys(
+        model_pass.figures.decoded_from for model_pass in passes if model_pass.figures.decoded_from
+    )
     notes += [short_text(finding("reference-decoded", stored_format=stored)) for stored in stored_formats]
     if any(model_pass.figures.process_bytes for model_pass in passes):
         notes.append("process: resident memory; the 16-bit original stays beside its quantised copy")

@@ -111,14 +111,14 @@ def _found(store: ResultStore, query: RecordQuery, runs: Sequence[RunInfo]) -> l
 
     ordered = sorted(runs, key=lambda run: (run.started_at, run.run_id))
     queries = [replace(query, run_id=run.run_id) for run in ordered] or [query]
-    record_sets = [record_set for asked in queries for record_set in find_records(store, asked)]
+    record_sets = [record_set for query in queries for record_set in find_records(store, query)]
     if not record_sets:
-        said = [f"--case {' '.join(query.words)[:60]!r}"] if query.words else []
-        said += [
+        words = [f"--case {' '.join(query.words)[:60]!r}"] if query.words else []
+        words += [
             f"{option} {text[:40]}" for option, text in (("--since", query.since), ("--until", query.until)) if text
         ]
         raise InvalidValueError(
-            f"no record in {store.name} fits {' '.join(said)}; `roofline runs` lists what is stored"
+            f"no record in {store.name} fits {' '.join(words)}; `roofline runs` lists what is stored"
         )
     return record_sets
 

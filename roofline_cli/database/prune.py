@@ -85,7 +85,7 @@ def prune(
             store,
             age,
             now=datetime.datetime.now(datetime.UTC),
-            kept=protected,
+            named_reasons=protected,
             kept_newest=keep_latest,
             ignored_labels=ignore_label or (),
             is_dry=dry_run,

@@ -31,7 +31,7 @@ class AttachReport:
 
     attached: Mapping[str, str]
     """Layer → format; `by selector` where each call decides."""
-    kept: Mapping[str, str]
+    left_wide: Mapping[str, str]
     """Layer → why it stays float."""
 
 
@@ -157,8 +157,8 @@ def _context(quantizer: DynamicQuantizer, input: Tensor) -> dict[str, Any] | Non
     return {"phase": "decode" if input.shape[1] == 1 else "prefill", "is_kv_cache": False}
 
 
-def _check_names(asked: list[str], linears: Mapping[str, nn.Linear]) -> None:
-    for name in asked:
+def _check_names(requested: list[str], linears: Mapping[str, nn.Linear]) -> None:
+    for name in requested:
         if name not in linears:
             near = nearest_names(str(name), linears)
             hint = f" Did you mean {' or '.join(near)}?" if near else ""

@@ -82,9 +82,9 @@ def with_reason(decision: LayerDecision, reason: str) -> LayerDecision:
     return replace(decision, reason="; ".join(part for part in (decision.reason, reason) if part))
 
 
-def _decide(site: LinearSite, asked: Precision, target: Target, rules: PlanRules) -> LayerDecision:
-    decision = LayerDecision(site, asked, target, None, None, "")
-    if asked.is_plain:
+def _decide(site: LinearSite, requested: Precision, target: Target, rules: PlanRules) -> LayerDecision:
+    decision = LayerDecision(site, requested, target, None, None, "")
+    if requested.is_plain:
         return decision
     if site.obstacle:
         return with_reason(decision, f"kept: {site.obstacle}")
@@ -95,18 +95,18 @@ def _decide(site: LinearSite, asked: Precision, target: Target, rules: PlanRules
         )
     N, K = site.shape
     dtype = str(site.weight.dtype).removeprefix("torch.")
-    reasons = [asked.reason] if asked.reason else []
+    reasons = [requested.reason] if requested.reason else []
     notes: list[str] = []  # about recipes of the precision itself: whether they count depends on what is found
-    for recipe, against in candidates(asked, target):
+    for recipe, against in candidates(requested, target):
         reason = against or (recipe.reason_against_layer(N, K, dtype) if recipe is not None else None)
         group_size = None
         if recipe is not None and reason is None:
             group_size, group_text = choose_group(recipe, rules.group_size, K)
             if group_size is not None or not recipe.group_sizes:
-                is_exact = recipe.precision == asked.name
+                is_exact = recipe.precision == requested.name
                 reason_texts = [*reasons, *(() if is_exact else notes), *((group_text,) if group_text else ())]
                 note = "; ".join(notes) if is_exact else ""
-                return LayerDecision(site, asked, target, recipe, group_size, "; ".join(reason_texts), note)
+                return LayerDecision(site, requested, target, recipe, group_size, "; ".join(reason_texts), note)
             reason = group_text
         notes.append(reason or "")
     return with_reason(decision, f"kept: {'; '.join([*reasons, *notes])}")

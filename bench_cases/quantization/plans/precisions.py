@@ -118,8 +118,8 @@ def _activation(weight: str, text: str) -> str | None:
     return None if key in PLAIN_FORMATS else key
 
 
-def _no_pair(asked: str) -> UnsupportedError:
+def _no_pair(requested: str) -> UnsupportedError:
     return UnsupportedError(
-        f"no torchao kernel multiplies {asked!r} (WEIGHT.ACTIVATION). Known: {', '.join(PRECISIONS)}, and 16-bit "
+        f"no torchao kernel multiplies {requested!r} (WEIGHT.ACTIVATION). Known: {', '.join(PRECISIONS)}, and 16-bit "
         "formats to keep a layer."
     )

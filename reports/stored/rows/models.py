@@ -23,7 +23,7 @@ def model_options(
     phase: PhaseResult,
     levels: Mapping[str, CaseLevel],
     reference: RunInfo | None,
-    known: StoredLosses,
+    stored_losses: StoredLosses,
     losses: Sequence[MeasuredLosses],
     totals: Totals,
     speedups: NightSpeedups,
@@ -48,7 +48,7 @@ def model_options(
         times = _times(model_pass, totals.get(case_key))
         level = levels.get(case_key)
         trust = trust_of(times.best, level, reference, is_calibration_doubtful=is_calibration_doubtful)
-        loss = pass_loss(model_pass, known, losses)
+        loss = pass_loss(model_pass, stored_losses, losses)
         options.append(_option(model_pass, times, evidence_of(level), trust, loss, speedup))
     key = "" if baseline is None else baseline.records[0].case.case_key
     return StoredOptions(options, next((option for option in options if option.key == key), None)), excluded

@@ -56,14 +56,14 @@ class NightSpeedups:
 
         `level_ratio`: baseline over case, of the two levels.
         """
-        one, other = self._levels.get(case_key), self._levels.get(baseline_key)
-        if level_ratio is None or one is None or other is None or not (one.is_measured and other.is_measured):
+        narrow, other = self._levels.get(case_key), self._levels.get(baseline_key)
+        if level_ratio is None or narrow is None or other is None or not (narrow.is_measured and other.is_measured):
             return None
-        mine, theirs = ({record.run_id for record in level.records} for level in (one, other))
+        mine, theirs = ({record.run_id for record in level.records} for level in (narrow, other))
         if mine == theirs:
             return None
-        class_hash = one.newest.environment.class_hash
-        times, baseline_times = self._times(one, class_hash), self._times(other, class_hash)
+        class_hash = narrow.newest.environment.class_hash
+        times, baseline_times = self._times(narrow, class_hash), self._times(other, class_hash)
         both = times.keys() & baseline_times.keys()
         shared = (mine & theirs & both) or both
         if not shared:

@@ -301,15 +301,15 @@ class _Builder:
                 self._add(replace(finding_of(error), subject=f"{part} in {label}"))
         times: dict[str, tuple[float, str]] = {}
         # What some format replaces in each pass: the part's own kernels, counted in the wide format.
-        own = [
+        parts = [
             max((base.beyond(passes[at]) for passes in changed.values()), key=lambda timed: timed[0])
             for at, base in enumerate(self._base_passes)
         ]
         for label, passes in changed.items():
             time_s, sources = 0.0, []
             for at, (share, base) in enumerate(zip(model.traffic, self._base_passes, strict=True)):
-                time_s += share.share_ratio / whole * (own[at][0] + passes[at].time_s - base.time_s)
-                sources.append(own[at][1] if label == self._wide else passes[at].beyond(base)[1])
+                time_s += share.share_ratio / whole * (parts[at][0] + passes[at].time_s - base.time_s)
+                sources.append(parts[at][1] if label == self._wide else passes[at].beyond(base)[1])
             times[label] = (max(0.0, time_s), joined_source(sources) or "ideal")
         return times
 
