@@ -189,7 +189,7 @@ def _outcome(decision: LayerDecision, before: _OriginalWeight, method: str) -> L
     site, recipe = decision.site, decision.recipe
     N, K = site.shape
     if recipe is None or not method:
-        return _kept(site, before, decision.asked.asked, decision.reason)
+        return _unchanged(site, before, decision.asked.asked, decision.reason)
     return LayerOutcome(
         name=site.name,
         aliases=site.aliases,
@@ -223,10 +223,10 @@ def _reduced_range(site: LinearSite) -> str:
 
 def _left_alone(site: LinearSite) -> LayerOutcome:
     """Return the outcome of a layer that the plan does not reach."""
-    return _kept(site, _OriginalWeight(held_bytes([site.weight]), _dtype_name(site)), "", "")
+    return _unchanged(site, _OriginalWeight(held_bytes([site.weight]), _dtype_name(site)), "", "")
 
 
-def _kept(site: LinearSite, before: _OriginalWeight, requested: str, reason: str) -> LayerOutcome:
+def _unchanged(site: LinearSite, before: _OriginalWeight, requested: str, reason: str) -> LayerOutcome:
     N, K = site.shape
     tensor = type(site.weight).__name__
     is_packed = hasattr(site.weight, "__tensor_flatten__")

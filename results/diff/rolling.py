@@ -36,8 +36,8 @@ _BEFORE = "before"
 class _Level:
     """The nights that make up the present level of a case, oldest first."""
 
-    nights: list[_Night]
-    waiting: _Night | None = None
+    nights: list[_RunOfCase]
+    waiting: _RunOfCase | None = None
     """A night that was FASTER, until the next one confirms it."""
     set_aside: list[Finding] = field(default_factory=list)
 
@@ -47,7 +47,7 @@ class _Level:
 
 
 @dataclass(frozen=True, slots=True)
-class _Night:
+class _RunOfCase:
     """One case in one run."""
 
     run: RunInfo
@@ -138,12 +138,12 @@ def _add(
         changes = {key: ratio_of(float(change)) for key, change in zip(pairs, judged_times.change_log, strict=True)}
     for key, side in usable.items():
         level = levels.setdefault(key, _Level([]))
-        entry = _Night(run, side, changes.get(key))
+        entry = _RunOfCase(run, side, changes.get(key))
         expected = reason_of_change(annotations, side.case, key, [level_run.run for level_run in level.nights], [run])
         _join(level, entry, verdicts.get(key, "SAME"), expected)
 
 
-def _join(level: _Level, entry: _Night, verdict: Verdict, expected: str) -> None:
+def _join(level: _Level, entry: _RunOfCase, verdict: Verdict, expected: str) -> None:
     waiting, level.waiting = level.waiting, None
     if verdict == "FASTER" and waiting is None:
         level.waiting = entry
@@ -159,10 +159,10 @@ def _join(level: _Level, entry: _Night, verdict: Verdict, expected: str) -> None
             level.nights.append(entry)
 
 
-def _restart(level: _Level, nights: list[_Night], code: str, reason: str | None = None) -> None:
+def _restart(level: _Level, nights: list[_RunOfCase], code: str, reason: str | None = None) -> None:
     level.set_aside += [finding(code, _BEFORE, night=old.run.short_name, reason=reason) for old in level.nights]
     level.nights = nights
 
 
-def _unused(entry: _Night, code: str) -> Finding:
+def _unused(entry: _RunOfCase, code: str) -> Finding:
     return finding(code, _BEFORE, night=entry.run.short_name, change_ratio=entry.change_ratio)

@@ -394,10 +394,10 @@ def published_rate(device: Device, format_key: str) -> Quantity | None:
     FP16). Raises `UnsupportedError` for a format that the chip cannot compute in.
     """
     asked_format = get_format(format_key)
-    return _KEPT.of((device, asked_format), lambda: _best(device, asked_format))
+    return _PEAKS.of((device, asked_format), lambda: _best(device, asked_format))
 
 
-_KEPT: Memo[Quantity | None] = Memo(1024)
+_PEAKS: Memo[Quantity | None] = Memo(1024)
 
 
 def _best(device: Device, asked_format: NumberFormat) -> Quantity | None:

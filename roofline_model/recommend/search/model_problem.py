@@ -206,7 +206,7 @@ class _Builder:
         self._kv_formats = list(dict.fromkeys([self._wide, *kv_formats])) if kv_formats else []
         self._whole_blocks = {_part_and_layer(name)[1] for name, _ in losses if name.endswith(WHOLE_FFN)}
         self._base_passes = [model.timed(share, model.base) for share in model.traffic]
-        self._known: dict[tuple[object, ...], dict[str, tuple[float, str]]] = {}
+        self._groups_by_key: dict[tuple[object, ...], dict[str, tuple[float, str]]] = {}
         self._largest = max(
             model.traffic, key=lambda share: model_memory(model.shape, share.workload, model.base).total_bytes
         ).workload
@@ -279,9 +279,9 @@ class _Builder:
         """Return format → time of the part in the mean pass, and its source; equal layers are asked once."""
         shape = self._model.shape
         key = (part, None) if layer is None else (part, shape.is_windowed(layer), shape.has_experts(layer))
-        if key not in self._known:
-            self._known[key] = self._asked(part, layer, formats)
-        return self._known[key]
+        if key not in self._groups_by_key:
+            self._groups_by_key[key] = self._asked(part, layer, formats)
+        return self._groups_by_key[key]
 
     def _asked(self, part: str, layer: int | None, formats: list[str]) -> dict[str, tuple[float, str]]:
         model = self._model
