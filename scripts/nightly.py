@@ -36,11 +36,11 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-import night_summary as summary
+import nightly_summary as summary
 from child_command import EXIT_INTERRUPTED, interruptible, run_command
 from machine_lock import machine_lock
-from night_plan import ROOT, NightPlan, PlanError, add_options, plan_from, read_json, shown
-from night_run import NightRun
+from measured_run import MeasuredRun
+from nightly_plan import ROOT, NightlyPlan, PlanError, add_options, plan_from, read_json, shown
 from plan_checks import stored_complaint
 
 STATE_FILE = "night.json"
@@ -54,23 +54,23 @@ FORMS = {"text": "diff.txt", "md": "diff.md", "json": "diff.json", "junit": "dif
 
 
 @dataclass(slots=True)
-class Night:
+class NightlyRun:
     """The folder of a night: its plan, and what its steps did."""
 
     folder: Path
-    plan: NightPlan
+    plan: NightlyPlan
     steps: list[dict[str, Any]]
-    run: NightRun | None = None
+    run: MeasuredRun | None = None
     """What `bench` measured; None before it, and where it stored nothing."""
 
     @classmethod
-    def load(cls, folder: Path) -> Night:
+    def load(cls, folder: Path) -> NightlyRun:
         """Read the night that `plan` began; raises `PlanError`."""
         state = read_json(folder / STATE_FILE)
         try:
-            plan, run = NightPlan.from_dict(state["plan"]), state.get("run")
+            plan, run = NightlyPlan.from_dict(state["plan"]), state.get("run")
             steps = [{name: step[name] for name in ("step", "exit_code", "seconds", "note")} for step in state["steps"]]
-            return cls(folder, plan, steps, None if run is None else NightRun.from_dict(run))
+            return cls(folder, plan, steps, None if run is None else MeasuredRun.from_dict(run))
         except (AttributeError, KeyError, TypeError):
             raise PlanError(f"{folder} holds no plan: begin with `nightly.py plan --out {folder} …`") from None
 
@@ -121,7 +121,7 @@ def main(arguments: list[str] | None = None) -> int:
     folder = Path(given.out)
     try:
         is_begun = given.steps and "plan" not in given.steps
-        nightly_run = Night.load(folder) if is_begun else begin(folder, plan_from(given))
+        nightly_run = NightlyRun.load(folder) if is_begun else begin(folder, plan_from(given))
         return _run(nightly_run, [step for step in given.steps or STEPS if step != "plan"])
     except PlanError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -131,7 +131,7 @@ def main(arguments: list[str] | None = None) -> int:
         return EXIT_INTERRUPTED
 
 
-def begin(folder: Path, plan: NightPlan) -> Night:
+def begin(folder: Path, plan: NightlyPlan) -> NightlyRun:
     """Begin a night in a folder; what an earlier night left there is removed, if it is ours."""
     folder.mkdir(parents=True, exist_ok=True)
     own_files = {STATE_FILE, f"{STATE_FILE}.new", RUN_FILE, *FORMS.values(), *summary.FILES}
@@ -145,13 +145,13 @@ def begin(folder: Path, plan: NightPlan) -> Night:
         raise PlanError(f"{folder} holds {strangers[0]}, which no night wrote: choose a folder of its own with --out")
     for path in folder.iterdir():
         path.unlink()
-    nightly_run = Night(folder, plan, [])
+    nightly_run = NightlyRun(folder, plan, [])
     nightly_run.save()
     print(f"night {plan.label} in {folder}", flush=True)
     return nightly_run
 
 
-def _run(nightly_run: Night, steps: list[str]) -> int:
+def _run(nightly_run: NightlyRun, steps: list[str]) -> int:
     code = 0
     for step in steps:
         print(f"── {step}", flush=True)
@@ -159,7 +159,7 @@ def _run(nightly_run: Night, steps: list[str]) -> int:
     return code if len(steps) == 1 else nightly_run.exit_code
 
 
-def install(nightly_run: Night) -> int:
+def install(nightly_run: NightlyRun) -> int:
     """Build the environment, where the plan has one."""
     began = time.monotonic()
     commands = nightly_run.plan.install()
@@ -171,7 +171,7 @@ def install(nightly_run: Night) -> int:
     )
 
 
-def doctor(nightly_run: Night) -> int:
+def doctor(nightly_run: NightlyRun) -> int:
     """Look at the machine; what it warns of is kept for the summary."""
     began = time.monotonic()
     code, text = _output(nightly_run.plan.doctor())
@@ -182,7 +182,7 @@ def doctor(nightly_run: Night) -> int:
     return nightly_run.note("doctor", EXIT_UNUSABLE if code else 0, began, note)
 
 
-def canary(nightly_run: Night) -> int:
+def canary(nightly_run: NightlyRun) -> int:
     """Look for the slow state before an hour is spent in it."""
     began = time.monotonic()
     if nightly_run.code_of("doctor"):
@@ -197,7 +197,7 @@ def canary(nightly_run: Night) -> int:
     )
 
 
-def bench(nightly_run: Night) -> int:
+def bench(nightly_run: NightlyRun) -> int:
     """Measure. pytest's 1 (a wrong kernel, too few measured) is passed on; all else that is not 0 is 2."""
     began = time.monotonic()
     for before in ("install", "doctor", "canary"):
@@ -213,7 +213,7 @@ def bench(nightly_run: Night) -> int:
         if not is_ours:
             return nightly_run.note("bench", EXIT_UNUSABLE, began, "another benchmark held the machine all the time")
         code = _call(nightly_run.plan.bench(nightly_run.folder / RUN_FILE), limit_s=limit_s)
-    nightly_run.run = NightRun.read(nightly_run.folder / RUN_FILE)
+    nightly_run.run = MeasuredRun.read(nightly_run.folder / RUN_FILE)
     counts = "no run was stored" if nightly_run.run is None else nightly_run.run.counts_text
     note = {
         0: counts,
@@ -235,7 +235,7 @@ def keep_spool(folder: str) -> None:
     link.symlink_to(folder, target_is_directory=True)
 
 
-def diff(nightly_run: Night) -> int:
+def diff(nightly_run: NightlyRun) -> int:
     """Compare with the baseline, in every form; the exit code is that of `roofline diff`."""
     began = time.monotonic()
     measured_run = nightly_run.run
@@ -259,7 +259,7 @@ def diff(nightly_run: Night) -> int:
     )
 
 
-def history(nightly_run: Night) -> int:
+def history(nightly_run: NightlyRun) -> int:
     """List the change points of time, energy and prediction error. They are told and filed, and fail no night: the diff
     does that.
     """
@@ -274,7 +274,7 @@ def history(nightly_run: Night) -> int:
     return nightly_run.note("history", 0, began)
 
 
-def report(nightly_run: Night) -> int:
+def report(nightly_run: NightlyRun) -> int:
     """Write the page. The whole run as JSON is there since `bench`."""
     began = time.monotonic()
     if nightly_run.run is None:
@@ -284,7 +284,7 @@ def report(nightly_run: Night) -> int:
     return nightly_run.note("report", EXIT_UNUSABLE if code else 0, began, "could not be written" if code else "")
 
 
-def summarise(nightly_run: Night) -> int:
+def summarise(nightly_run: NightlyRun) -> int:
     """Write the summary, also where GitHub shows it, and return the verdict of the night."""
     text = summary.markdown(
         nightly_run.plan, nightly_run.steps, nightly_run.exit_code, nightly_run.folder, nightly_run.run
@@ -308,7 +308,7 @@ def summarise(nightly_run: Night) -> int:
     return nightly_run.exit_code
 
 
-def _stored_runs(nightly_run: Night) -> list[Mapping[str, Any]] | None:
+def _stored_runs(nightly_run: NightlyRun) -> list[Mapping[str, Any]] | None:
     """Return what the database holds before the night; None where it cannot be read, as before the first one."""
     done = subprocess.run(
         nightly_run.plan.runs(),
@@ -324,7 +324,7 @@ def _stored_runs(nightly_run: Night) -> list[Mapping[str, Any]] | None:
         return None
 
 
-def _plain(run: NightRun | None) -> dict[str, Any] | None:
+def _plain(run: MeasuredRun | None) -> dict[str, Any] | None:
     return None if run is None else run.to_dict()
 
 
@@ -351,7 +351,7 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONPATH": os.pathsep.join(paths)}
 
 
-STEPS: dict[str, Callable[[Night], int]] = {
+STEPS: dict[str, Callable[[NightlyRun], int]] = {
     "plan": lambda nightly_run: 0,
     "install": install,
     "doctor": doctor,

@@ -28,8 +28,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from child_command import EXIT_INTERRUPTED, interruptible, run_command
 from machine_lock import machine_lock
-from night_plan import OWN_WORKLOADS, PlanError, read_json
-from night_run import NightRun
+from measured_run import MeasuredRun
+from nightly_plan import OWN_WORKLOADS, PlanError, read_json
 from plan_checks import complaints, split_words
 
 SCRIPTS = Path(__file__).resolve().parent
@@ -141,7 +141,7 @@ class Round:
     """From 1."""
     exit_code: int
     """Of pytest: 0, or 1 where a test failed."""
-    run: NightRun
+    run: MeasuredRun
 
     @property
     def failures(self) -> tuple[str, ...]:
@@ -250,7 +250,7 @@ def run(contest: Contest, gates: list[str]) -> int:
     for side in SIDES:
         if contest.prepare and _call(shlex.split(contest.prepare), contest, side) != 0:
             raise PlanError(f"--prepare failed in {side}: {contest.prepare}")
-    canary = [contest.python, "-P", str(SCRIPTS / "night_canary.py"), "--db", str(contest.database("base"))]
+    canary = [contest.python, "-P", str(SCRIPTS / "nightly_canary.py"), "--db", str(contest.database("base"))]
     with machine_lock(LOCK_WAIT_S, lambda text: print(text, flush=True)) as is_ours:
         if not is_ours:
             raise PlanError("another benchmark held the machine all the time")
@@ -277,7 +277,7 @@ def _measured(contest: Contest) -> Rounds:
         where = f"in {side}, round {ordinal + 1} of {contest.rounds}"
         if code not in (0, 1):
             raise PlanError(f"pytest ended with {code} {where}: nothing can be compared")
-        run = NightRun.read(contest.run_file(side, ordinal))
+        run = MeasuredRun.read(contest.run_file(side, ordinal))
         if run is None or not run.measured_count:
             counts = "no run was stored" if run is None else run.counts_text
             why = f" ({run.failures[0]})" if run is not None and run.failures else ""

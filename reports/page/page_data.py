@@ -14,7 +14,7 @@ from reports.cases.rows import CaseRow
 from reports.cases.summary import SHAPE_FLAGS, CaseSummary
 from reports.figures.errors import errors_figure
 from reports.figures.gaps import gaps_figure, group_gaps_figure
-from reports.figures.history import change_text, drawn_nights, history_figure
+from reports.figures.history import change_text, drawn_points, history_figure
 from reports.figures.palette import ACCENT, GRID, INK, MUTED, SURFACE, Colour, format_colours, operator_shapes
 from reports.figures.plotly_drawer import beside_json, plotly_json, rows_json, stack_json
 from reports.figures.roofline import roofline_figure
@@ -145,7 +145,7 @@ def _history(history: CaseHistory) -> dict[str, Any]:
                 "process_count": point.process_count,
                 "doubt": shown(doubts_text(point.doubts), 80),
             }
-            for point in drawn_nights(history)
+            for point in drawn_points(history)
         ],
         "figure": plotly_json(history_figure(history)),
     }

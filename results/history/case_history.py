@@ -9,7 +9,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from results.history.alerts import Change, Watch, changes_of
-from results.history.nights import ALL_BRANCHES, Night, Observation, case_name, main_branch, model_value, predictor_name
+from results.history.points import (
+    ALL_BRANCHES,
+    HistoryPoint,
+    Observation,
+    case_name,
+    main_branch,
+    model_value,
+    predictor_name,
+)
 from results.history.segments import Segment, segments_of
 from results.records.metrics import Metric, get_metric
 from results.records.records import Record, RunInfo
@@ -58,12 +66,12 @@ class CaseHistory:
         return case_name(self.case)
 
     @property
-    def points(self) -> tuple[Night, ...]:
+    def points(self) -> tuple[HistoryPoint, ...]:
         """The nights of all segments in the order of their runs, from `since` on."""
-        nights = (point for segment in self.segments for point in self.shown_nights(segment))
+        nights = (point for segment in self.segments for point in self.shown_points(segment))
         return tuple(sorted(nights, key=lambda point: point.started_at))
 
-    def shown_nights(self, segment: Segment) -> tuple[Night, ...]:
+    def shown_points(self, segment: Segment) -> tuple[HistoryPoint, ...]:
         """Return the nights of one of the segments, from `since` on."""
         return tuple(point for point in segment.nights if self.since is None or point.started_at >= self.since)
 

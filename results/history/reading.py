@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, Select, Text, cast, func, select
 
-from results.history.nights import Observation, case_name, model_value, predictor_name
+from results.history.points import Observation, case_name, model_value, predictor_name
 from results.records.case_names import is_meant
 from results.records.metrics import Metric
 from results.records.records import Record, RunInfo

@@ -13,7 +13,7 @@ from results.diff.environments import differences
 from results.history.change_points import LEAST_NIGHTS, Step, find_steps
 from results.history.drift import find_trend
 from results.history.fences import clip_to_fences
-from results.history.nights import Night, Observation, nights_of
+from results.history.points import HistoryPoint, Observation, points_of
 from results.records.metrics import Metric
 from results.records.records import RunInfo
 
@@ -43,7 +43,7 @@ class Segment:
     history_key: str
     hardware_key: str
     method_version: str
-    nights: tuple[Night, ...]
+    nights: tuple[HistoryPoint, ...]
     """All of them, doubtful ones too, oldest first."""
     levels: tuple[Level, ...]
     steps: tuple[Step, ...]
@@ -56,7 +56,7 @@ class Segment:
     """
 
     @property
-    def used(self) -> tuple[Night, ...]:
+    def used(self) -> tuple[HistoryPoint, ...]:
         """The nights that are searched for steps."""
         return tuple(point for point in self.nights if point.is_used)
 
@@ -74,7 +74,7 @@ def segments_of(
     for observation in observations:
         by_key.setdefault(observation.segment_key, []).append(observation)
     segments: list[tuple[Segment, Observation]] = []
-    nights_by_key = [(nights_of(members, runs, metric, branch), members[0]) for members in by_key.values()]
+    nights_by_key = [(points_of(members, runs, metric, branch), members[0]) for members in by_key.values()]
     stretches = [(nights, first) for nights, first in nights_by_key if nights]
     for nights, first in sorted(stretches, key=lambda stretch: (stretch[0][0].started_at, stretch[1].segment_key)):
         levels, steps = _levels([point for point in nights if point.is_used], metric)
@@ -86,7 +86,7 @@ def segments_of(
     return tuple(segment for segment, _ in segments)
 
 
-def _levels(used: Sequence[Night], metric: Metric) -> tuple[tuple[Level, ...], tuple[Step, ...]]:
+def _levels(used: Sequence[HistoryPoint], metric: Metric) -> tuple[tuple[Level, ...], tuple[Step, ...]]:
     values = [scaled for point in used if (scaled := metric.scaled(point.value)) is not None]
     if not values:
         return (), ()
@@ -96,7 +96,7 @@ def _levels(used: Sequence[Night], metric: Metric) -> tuple[tuple[Level, ...], t
     return tuple(_level(used, values, start, end, metric) for start, end in zip(starts, ends, strict=True)), steps
 
 
-def _level(used: Sequence[Night], values: Sequence[float], start: int, end: int, metric: Metric) -> Level:
+def _level(used: Sequence[HistoryPoint], values: Sequence[float], start: int, end: int, metric: Metric) -> Level:
     clipped = clip_to_fences(values[start:end], metric.least)
     trend = find_trend(clipped.tolist(), least=metric.least)
     middle = float(clipped.mean())
@@ -112,7 +112,7 @@ def _level(used: Sequence[Night], values: Sequence[float], start: int, end: int,
 
 
 def _split(
-    first_point: Night,
+    first_point: HistoryPoint,
     first: Observation,
     levels: Sequence[Level],
     earlier: Sequence[tuple[Segment, Observation]],
@@ -137,7 +137,7 @@ def _split(
 
 
 def split_reasons(
-    segment: Segment, its_first: Observation, first_point: Night, first: Observation, runs: Mapping[str, RunInfo]
+    segment: Segment, its_first: Observation, first_point: HistoryPoint, first: Observation, runs: Mapping[str, RunInfo]
 ) -> tuple[str, ...]:
     """Return the reasons why a night starts a new segment: chip, method, model, facts of the environment class."""
     reasons = []

@@ -15,7 +15,7 @@ from roofline_model.core.units import counted, format_memory, format_percent, fo
 if TYPE_CHECKING:
     from results.history.alerts import Change
     from results.history.case_history import CaseHistory, HistoryOptions
-    from results.history.nights import Night
+    from results.history.points import HistoryPoint
     from results.history.segments import Segment
     from results.records.metrics import Metric
     from roofline_model.operators.case import Case
@@ -30,7 +30,7 @@ _KEY_DIGITS = 8
 
 def show_cases(cases: Sequence[Case]) -> None:
     """Print the command that shows each of several cases."""
-    from results.history.nights import case_name
+    from results.history.points import case_name
 
     columns = (Column("Command"), Column("Case"))
     show_table(columns, [[f"roofline history {case.case_key[:_KEY_DIGITS]}", case_name(case)] for case in cases])
@@ -55,7 +55,7 @@ def show_case(history: CaseHistory, *, as_json: bool) -> None:
     for place, segment in enumerate(history.segments):
         standing = (change for change in history.changes if change.status != "withdrawn")
         changes = [change for change in standing if change.segment_index == place]
-        nights = history.shown_nights(segment)
+        nights = history.shown_points(segment)
         if not nights and not changes:
             continue
         show_line()
@@ -129,7 +129,7 @@ def _line(history: CaseHistory) -> list[Cell]:
     ]
 
 
-def _show_segment(segment: Segment, nights: Sequence[Night], metric: Metric) -> None:
+def _show_segment(segment: Segment, nights: Sequence[HistoryPoint], metric: Metric) -> None:
     shown = nights or segment.nights
     first, last = shown[0].started_at[:10], shown[-1].started_at[:10]
     hollow = sum(not point.is_used for point in shown)
@@ -156,7 +156,7 @@ def _show_segment(segment: Segment, nights: Sequence[Night], metric: Metric) -> 
         )
 
 
-def _show_chart(nights: Sequence[Night], changes: Sequence[Change], metric: Metric, number: int) -> None:
+def _show_chart(nights: Sequence[HistoryPoint], changes: Sequence[Change], metric: Metric, number: int) -> None:
     if not nights:
         return
     marks: dict[str, str] = {}

@@ -17,8 +17,7 @@ from itertools import islice, takewhile
 from results.diff.baseline import ROLLING_COUNT
 from results.diff.environments import differences
 from results.history.case_history import observations_of
-from results.history.nights import UNUSABLE_FLAGS, Observation, main_branch, nights_of
-from results.history.nights import Night as HistoryNight
+from results.history.points import UNUSABLE_FLAGS, HistoryPoint, Observation, main_branch, points_of
 from results.records.metrics import METRICS
 from results.records.records import Record, RunInfo
 from roofline_model.core.finding import Finding, finding
@@ -111,7 +110,7 @@ def case_level(records: Sequence[Record], runs: Mapping[str, RunInfo]) -> CaseLe
 
 
 def _set_aside(
-    lead: Record, usable: Iterable[Record], runs: Mapping[str, RunInfo], nights: Iterable[HistoryNight]
+    lead: Record, usable: Iterable[Record], runs: Mapping[str, RunInfo], nights: Iterable[HistoryPoint]
 ) -> tuple[SetAside, ...]:
     """Return the runs that measured the same case by another method or in another environment class, or newer with a
     doubt.
@@ -180,17 +179,17 @@ def newest_measuring_run(levels: Iterable[CaseLevel]) -> RunInfo | None:
     return max(measured, key=lambda run: (run.started_at, run.run_id), default=None)
 
 
-def _stretches(records: Sequence[Record], runs: Mapping[str, RunInfo]) -> list[list[HistoryNight]]:
+def _stretches(records: Sequence[Record], runs: Mapping[str, RunInfo]) -> list[list[HistoryPoint]]:
     """Return the nights, oldest first, of each method and environment class."""
     observations = observations_of(_ordered(records, runs), runs, _TIME)
     branch = main_branch(runs[run_id] for run_id in {observation.run_id for observation in observations})
     by_key: dict[tuple[str, str, str], list[Observation]] = {}
     for observation in observations:
         by_key.setdefault(observation.segment_key, []).append(observation)
-    return [nights_of(members, runs, _TIME, branch) for members in by_key.values()]
+    return [points_of(members, runs, _TIME, branch) for members in by_key.values()]
 
 
-def _nights(stretches: Sequence[Sequence[HistoryNight]]) -> tuple[list[HistoryNight], tuple[Finding, ...]]:
+def _nights(stretches: Sequence[Sequence[HistoryPoint]]) -> tuple[list[HistoryPoint], tuple[Finding, ...]]:
     """Return the nights that make the level, oldest first, and why they are doubtful (empty where they are not)."""
     used = [used_nights for nights in stretches if (used_nights := [point for point in nights if point.is_used])]
     if not used:
@@ -221,7 +220,7 @@ def _is_timed(record: Record) -> bool:
     return record.measurement is not None and record.measurement.median_s > 0
 
 
-def _moment(point: HistoryNight) -> tuple[str, str]:
+def _moment(point: HistoryPoint) -> tuple[str, str]:
     return point.started_at, point.run_id
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from reports.ranking.shape_ranking import NO_REASON
 from reports.stored.rows.levels import CaseLevel
-from reports.stored.rows.night_speedups import NightSpeedup, NightSpeedups
 from reports.stored.rows.rows import StoredOptions, evidence_of, measured_interval, predicted_half_ratio, trust_of
+from reports.stored.rows.run_speedups import RunSpeedup, RunSpeedups
 from reports.text.display_text import shown
 from results.records.records import RunInfo
 from results.statistics.replication import TotalInterval
@@ -26,7 +26,7 @@ def model_options(
     stored_losses: StoredLosses,
     losses: Sequence[MeasuredLosses],
     totals: Totals,
-    speedups: NightSpeedups,
+    speedups: RunSpeedups,
     *,
     is_calibration_doubtful: bool = False,
 ) -> tuple[StoredOptions, list[Exclusion]]:
@@ -60,7 +60,7 @@ def _option(
     evidence: tuple[Evidence, ...],
     trust: Trust,
     loss: Loss,
-    speedup: NightSpeedup | None,
+    speedup: RunSpeedup | None,
 ) -> Option:
     case, figures, ideal = model_pass.records[0].case, model_pass.figures, model_pass.records[0].ideal
     measured_ratio = model_pass.measured_speedup if speedup is None else speedup.ratio
