@@ -27,7 +27,7 @@ class LayerFormats:
     weights: str
     activations: str = ""
     """Empty: the layer reads its input as the model hands it on."""
-    asked: str = ""
+    requested: str = ""
     """As the user wrote it."""
 
     @property
@@ -95,14 +95,14 @@ def weight_formats(formats: Sequence[str], wide: str) -> tuple[LayerFormats, ...
     """
     of_weights = []
     for layer_format in narrow_layer_formats(formats):
-        is_named = layer_format.narrow_activations is not None and "." in layer_format.asked
+        is_named = layer_format.narrow_activations is not None and "." in layer_format.requested
         if is_named:
             raise InvalidValueError(
-                f"{layer_format.asked}: this method sees weights only; ask for {layer_format.weights}.{wide}, or measure with "
+                f"{layer_format.requested}: this method sees weights only; ask for {layer_format.weights}.{wide}, or measure with "
                 "`kl_sensitivity`"
             )
         is_float = layer_format.narrow_activations is not None
         of_weights.append(
-            LayerFormats(layer_format.weights, wide if is_float else layer_format.activations, layer_format.asked)
+            LayerFormats(layer_format.weights, wide if is_float else layer_format.activations, layer_format.requested)
         )
     return tuple(of_weights)
