@@ -169,9 +169,9 @@ def _as_usage_error(error: Exception) -> Exception:
 def _own(name: str) -> Any:
     """Import one of our modules, or say in one line what shadows it."""
     for package in ("roofline_model", "results", "plugin"):
-        found = importlib.import_module(package) if importlib.util.find_spec(package) else None
-        if getattr(found, "__roofline_bench__", None) is not True:
-            where = getattr(found, "__file__", None) or "nothing"
+        module = importlib.import_module(package) if importlib.util.find_spec(package) else None
+        if getattr(module, "__roofline_bench__", None) is not True:
+            where = getattr(module, "__file__", None) or "nothing"
             raise RooflineUsageError(
                 f"roofline needs its own package {package!r}, but {where} is found first: rename that one"
             )

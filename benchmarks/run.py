@@ -61,17 +61,17 @@ JSON_VERSION = 1
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what was asked for and print it; returns 1 with --strict when an aim was missed."""
-    asked = _parsed(arguments)
+    options = _parsed(arguments)
     rows: list[Row | Figure] = []
-    with tempfile.TemporaryDirectory(prefix="roofline-benchmarks-", dir=asked.folder) as folder:
-        for name in asked.names or BENCHMARKS:
-            rows += _measured(name, Path(folder) / name, asked.quick)
+    with tempfile.TemporaryDirectory(prefix="roofline-benchmarks-", dir=options.folder) as folder:
+        for name in options.names or BENCHMARKS:
+            rows += _measured(name, Path(folder) / name, options.quick)
     print()
     for line in table_lines(rows):
         print(line)
-    if asked.json is not None:
-        asked.json.write_text(json.dumps(_document(rows, asked.quick), indent=1) + "\n", encoding="utf-8")
-    return int(asked.strict and any(row.verdict == "MISS" for row in rows))
+    if options.json is not None:
+        options.json.write_text(json.dumps(_document(rows, options.quick), indent=1) + "\n", encoding="utf-8")
+    return int(options.strict and any(row.verdict == "MISS" for row in rows))
 
 
 def _measured(name: str, folder: Path, quick: bool) -> list[Row | Figure]:
@@ -117,18 +117,18 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--folder", metavar="FOLDER", help="where databases and suites are made; default: the system's temporary folder"
     )
-    asked = parser.parse_args(arguments)
-    for name in asked.names:
+    options = parser.parse_args(arguments)
+    for name in options.names:
         if name not in BENCHMARKS | ON_REQUEST:
             parser.error(f"there is no benchmark {name!r}; known: {', '.join(BENCHMARKS | ON_REQUEST)}")
-    if asked.folder is not None and not Path(asked.folder).is_dir():
-        parser.error(f"--folder {asked.folder} is not a folder; create it first")
-    if asked.json is not None:
+    if options.folder is not None and not Path(options.folder).is_dir():
+        parser.error(f"--folder {options.folder} is not a folder; create it first")
+    if options.json is not None:
         try:
-            asked.json.open("a").close()
+            options.json.open("a").close()
         except OSError as error:
-            parser.error(f"--json {asked.json} cannot be written: {error.strerror}")
-    return asked
+            parser.error(f"--json {options.json} cannot be written: {error.strerror}")
+    return options
 
 
 if __name__ == "__main__":

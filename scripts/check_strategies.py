@@ -88,13 +88,13 @@ def _problem(chip: str, batch: int, losses: LossTable, *, is_ideal: bool) -> Mod
 def _table(checks: Sequence[StrategyCheck]) -> list[str]:
     rows = ["| strategy | time | KL | plan found | its KL | difference | faster by |", "|---|---|---|---|---|---|---|"]
     for check in checks:
-        findings = check.found
+        better = check.better_plan
         cells = [check.strategy, format_time(check.time_s), _figure(check.kl)]
-        if findings is None:
+        if better is None:
             cells += ["none", "", "", ""]
         else:
-            faster = f"{100 * (1 - findings.time_s / check.time_s):.0f} %"
-            cells += [format_time(findings.time_s), _figure(findings.kl), _figure(findings.kl_difference), faster]
+            faster = f"{100 * (1 - better.time_s / check.time_s):.0f} %"
+            cells += [format_time(better.time_s), _figure(better.kl), _figure(better.kl_difference), faster]
         rows.append(f"| {' | '.join(cells)} |")
     return rows
 
@@ -103,9 +103,9 @@ def _contents(problem: ModelProblem, checks: Sequence[StrategyCheck]) -> list[st
     """Return a line per found plan: how many groups of weights, and layers of the cache, got each format."""
     lines = []
     for check in checks:
-        if check.found is None:
+        if check.better_plan is None:
             continue
-        chosen = problem.choices(check.found.plan)
+        chosen = problem.choices(check.better_plan.plan)
         weights = Counter(label for name, label in chosen.items() if not name.endswith(".kv"))
         caches = Counter(label for name, label in chosen.items() if name.endswith(".kv"))
         lines.append(f"- found for {check.strategy}: weights {_counted(weights)}; cache {_counted(caches)}")

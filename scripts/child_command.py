@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from night_plan import shown
+from nightly_plan import shown
 
 STOP_TIMEOUT_S = 120.0
 """After an interrupt the command gets this long to store what it has."""

@@ -94,14 +94,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("walks", nargs="*", choices=[*WALKS, []], help="default: all")
     parser.add_argument("--list", action="store_true", help="name the files")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     too_long = False
-    for name in asked.walks or WALKS:
+    for name in options.walks or WALKS:
         with contextlib.redirect_stdout(io.StringIO()):
             files, functions = passed_files(WALKS[name])
         too_long |= len(files) > LIMITS[name]
         print(f"{name}: {len(files)} files (at most {LIMITS[name]}), {len(functions)} functions")
-        if asked.list:
+        if options.list:
             print("".join(f"  {file}\n" for file in sorted(files)), end="")
     return int(too_long)
 

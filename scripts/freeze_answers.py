@@ -51,7 +51,7 @@ def _parser() -> argparse.ArgumentParser:
 def _record(family: str) -> None:
     started = time.perf_counter()
     questions = frozen_catalog.questions(family)
-    path = frozen_store.write_answers(family, ((asked.id, frozen_asker.ask(asked)) for asked in questions))
+    path = frozen_store.write_answers(family, ((question.id, frozen_asker.ask(question)) for question in questions))
     spent_s = time.perf_counter() - started
     print(f"{family}: {len(questions)} answers, {path.stat().st_size / 1e3:.0f} kB, {spent_s:.1f} s", flush=True)
 
@@ -61,9 +61,9 @@ def _compare(family: str, given: argparse.Namespace) -> int:
     started = time.perf_counter()
     frozen, allowed = frozen_store.read_answers(family), frozen_store.allowed_differences()
     questions = frozen_catalog.sample(family) if given.sample else frozen_catalog.questions(family)
-    asked = [question for question in questions if given.question in question.id]
+    chosen_questions = [question for question in questions if given.question in question.id]
     differing = permitted = 0
-    for asked_question in asked:
+    for asked_question in chosen_questions:
         if asked_question.id not in frozen:
             differences = ["no answer is frozen: record the family with the code of the commit that added the question"]
         else:
@@ -83,7 +83,10 @@ def _compare(family: str, given: argparse.Namespace) -> int:
                     )
                 )
     spent_s = time.perf_counter() - started
-    print(f"{family}: {len(asked)} asked, {differing} differ, {permitted} allowed to, {spent_s:.1f} s", flush=True)
+    print(
+        f"{family}: {len(chosen_questions)} asked, {differing} differ, {permitted} allowed to, {spent_s:.1f} s",
+        flush=True,
+    )
     return differing
 
 

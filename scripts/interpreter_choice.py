@@ -81,9 +81,9 @@ def candidate_paths(
     interpreter inside it is no candidate, because it may be deleted on the way.
     """
     inside = os.path.join(os.path.abspath(venv), "")
-    asked = asked_python(environ, which)
-    if asked and not asked.startswith(inside):
-        return [asked]
+    wanted_python = asked_python(environ, which)
+    if wanted_python and not wanted_python.startswith(inside):
+        return [wanted_python]
     active = [environ[name] for name in ("VIRTUAL_ENV", "CONDA_PREFIX") if environ.get(name)]
     home = environ.get("HOME", "")
     paths = [os.path.join(prefix, "bin", "python") for prefix in active]
@@ -95,10 +95,10 @@ def candidate_paths(
 
 def asked_python(environ: Mapping[str, str], which: Callable[[str], str | None]) -> str:
     """Return the absolute path of $PYTHON, the name itself when PATH does not know it, or ""."""
-    asked = environ.get("PYTHON", "").strip()
-    if os.sep in asked:
-        return os.path.abspath(asked)
-    return (which(asked) or asked) if asked else ""
+    wanted_python = environ.get("PYTHON", "").strip()
+    if os.sep in wanted_python:
+        return os.path.abspath(wanted_python)
+    return (which(wanted_python) or wanted_python) if wanted_python else ""
 
 
 def has_nvidia_device(exists: Callable[[str], bool], which: Callable[[str], str | None]) -> bool:
@@ -163,9 +163,9 @@ def _second_best(mode: str, seen: list[Probe], has_gpu: bool) -> Plan:
     if mode == "system":
         with_torch = [probe for probe in usable if probe.torch_version]
         if not with_torch:
-            asked = ", ".join(probe.path for probe in usable)
+            usable_paths = ", ".join(probe.path for probe in usable)
             raise ChoiceError(
-                f"TORCH=system: no torch in {asked}. Name the interpreter that has it: "
+                f"TORCH=system: no torch in {usable_paths}. Name the interpreter that has it: "
                 "PYTHON=/path/to/python, or let pip install one: TORCH=cpu or TORCH=cuda"
             )
         # The user insists, and a torch is there: take it, say what is wrong, and measure on the CPU.

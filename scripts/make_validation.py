@@ -239,9 +239,9 @@ def few_rows_table(table: KernelTable, fitted: TableFit) -> str:
         began = replace(
             PLAN, is_generic=False, with_folds=False, gemm_library=constants.gemm, attention_library=constants.attention
         )
-        own = fit_table(table.take(chosen), began)
+        fit = fit_table(table.take(chosen), began)
         after = predict_table(
-            rest, KnownConstants((*own.gemm, *(constants.gemm or ())), (*own.attention, *(constants.attention or ())))
+            rest, KnownConstants((*fit.gemm, *(constants.gemm or ())), (*fit.attention, *(constants.attention or ())))
         )
         alone, with_constants = total_accuracy(before).expected, total_accuracy(after).expected
         lines.append(

@@ -122,14 +122,14 @@ def fingerprint() -> str:
     return hashlib.sha256(b"\0".join((ROOT / name).read_bytes() for name in files)).hexdigest()[:16]
 
 
-def probe_interpreter(path: str, *asked: str, timeout_s: float = 120.0) -> choice.Probe:
-    """Ask one interpreter about itself (`asked`: "torch", "distributions"); never raises.
+def probe_interpreter(path: str, *modules: str, timeout_s: float = 120.0) -> choice.Probe:
+    """Ask one interpreter about itself (`modules`: "torch", "distributions"); never raises.
 
     A name on PATH proves nothing: version managers leave shims there that exit with an error.
     """
     try:
         done = subprocess.run(
-            [path, "-c", PROBE_CODE, *asked],
+            [path, "-c", PROBE_CODE, *modules],
             capture_output=True,
             text=True,
             timeout=timeout_s,
@@ -155,8 +155,8 @@ def probe_interpreter(path: str, *asked: str, timeout_s: float = 120.0) -> choic
             distributions,
         )
     except (IndexError, KeyError, TypeError, ValueError):
-        said = (done.stderr.strip().splitlines() or ["no answer"])[0]
-        return choice.Probe(path, f"does not run (exit {done.returncode}: {said[:100]})")
+        first_line = (done.stderr.strip().splitlines() or ["no answer"])[0]
+        return choice.Probe(path, f"does not run (exit {done.returncode}: {first_line[:100]})")
 
 
 def _continue_with_newer_python(venv: Path) -> None:
@@ -167,8 +167,10 @@ def _continue_with_newer_python(venv: Path) -> None:
 
 def _still_fits(venv: Path, state: dict[str, Any], mode: str) -> bool:
     """Say whether the environment is complete, where it was made, and made as it is asked for now."""
-    asked = choice.asked_python(os.environ, shutil.which)
-    is_as_asked = state["mode"] == mode and (not asked or asked == state["base"] or asked.startswith(str(venv)))
+    wanted_python = choice.asked_python(os.environ, shutil.which)
+    is_as_asked = state["mode"] == mode and (
+        not wanted_python or wanted_python == state["base"] or wanted_python.startswith(str(venv))
+    )
     is_whole = state.get("is_built", False) and state["place"] == str(venv)
     return is_whole and is_as_asked and not probe_interpreter(str(venv / "bin" / "python")).error
 
@@ -179,8 +181,8 @@ def _create(venv: Path, mode: str) -> dict[str, Any]:
     candidates = choice.candidate_paths(os.environ, shutil.which, os.path.isfile, str(venv))
     if asks_torch:
         _say(f"looking for a Python {'whose torch sees the GPU' if has_gpu else 'that has torch'} …")
-    asked = ("torch", "distributions") if asks_torch else ()
-    plan = choice.choose_plan(mode, (probe_interpreter(path, *asked) for path in candidates), has_gpu)
+    modules = ("torch", "distributions") if asks_torch else ()
+    plan = choice.choose_plan(mode, (probe_interpreter(path, *modules) for path in candidates), has_gpu)
     base = plan.base
     _say(f"{base.path} (Python {'.'.join(map(str, base.python))}); {plan.why}")
     if plan.warning:

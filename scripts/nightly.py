@@ -36,11 +36,11 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-import night_summary as summary
+import nightly_summary as summary
 from child_command import EXIT_INTERRUPTED, interruptible, run_command
 from machine_lock import machine_lock
-from night_plan import ROOT, NightPlan, PlanError, add_options, plan_from, read_json, shown
-from night_run import NightRun
+from measured_run import MeasuredRun
+from nightly_plan import ROOT, NightlyPlan, PlanError, add_options, plan_from, read_json, shown
 from plan_checks import stored_complaint
 
 STATE_FILE = "night.json"
@@ -54,23 +54,23 @@ FORMS = {"text": "diff.txt", "md": "diff.md", "json": "diff.json", "junit": "dif
 
 
 @dataclass(slots=True)
-class Night:
+class NightlyRun:
     """The folder of a night: its plan, and what its steps did."""
 
     folder: Path
-    plan: NightPlan
+    plan: NightlyPlan
     steps: list[dict[str, Any]]
-    run: NightRun | None = None
+    run: MeasuredRun | None = None
     """What `bench` measured; None before it, and where it stored nothing."""
 
     @classmethod
-    def load(cls, folder: Path) -> Night:
+    def load(cls, folder: Path) -> NightlyRun:
         """Read the night that `plan` began; raises `PlanError`."""
         state = read_json(folder / STATE_FILE)
         try:
-            plan, run = NightPlan.from_dict(state["plan"]), state.get("run")
+            plan, run = NightlyPlan.from_dict(state["plan"]), state.get("run")
             steps = [{name: step[name] for name in ("step", "exit_code", "seconds", "note")} for step in state["steps"]]
-            return cls(folder, plan, steps, None if run is None else NightRun.from_dict(run))
+            return cls(folder, plan, steps, None if run is None else MeasuredRun.from_dict(run))
         except (AttributeError, KeyError, TypeError):
             raise PlanError(f"{folder} holds no plan: begin with `nightly.py plan --out {folder} …`") from None
 
@@ -121,8 +121,8 @@ def main(arguments: list[str] | None = None) -> int:
     folder = Path(given.out)
     try:
         is_begun = given.steps and "plan" not in given.steps
-        night = Night.load(folder) if is_begun else begin(folder, plan_from(given))
-        return _run(night, [step for step in given.steps or STEPS if step != "plan"])
+        nightly_run = NightlyRun.load(folder) if is_begun else begin(folder, plan_from(given))
+        return _run(nightly_run, [step for step in given.steps or STEPS if step != "plan"])
     except PlanError as error:
         print(f"error: {error}", file=sys.stderr)
         return EXIT_UNUSABLE
@@ -131,7 +131,7 @@ def main(arguments: list[str] | None = None) -> int:
         return EXIT_INTERRUPTED
 
 
-def begin(folder: Path, plan: NightPlan) -> Night:
+def begin(folder: Path, plan: NightlyPlan) -> NightlyRun:
     """Begin a night in a folder; what an earlier night left there is removed, if it is ours."""
     folder.mkdir(parents=True, exist_ok=True)
     own_files = {STATE_FILE, f"{STATE_FILE}.new", RUN_FILE, *FORMS.values(), *summary.FILES}
@@ -145,80 +145,82 @@ def begin(folder: Path, plan: NightPlan) -> Night:
         raise PlanError(f"{folder} holds {strangers[0]}, which no night wrote: choose a folder of its own with --out")
     for path in folder.iterdir():
         path.unlink()
-    night = Night(folder, plan, [])
-    night.save()
+    nightly_run = NightlyRun(folder, plan, [])
+    nightly_run.save()
     print(f"night {plan.label} in {folder}", flush=True)
-    return night
+    return nightly_run
 
 
-def _run(night: Night, steps: list[str]) -> int:
+def _run(nightly_run: NightlyRun, steps: list[str]) -> int:
     code = 0
     for step in steps:
         print(f"── {step}", flush=True)
-        code = STEPS[step](night)
-    return code if len(steps) == 1 else night.exit_code
+        code = STEPS[step](nightly_run)
+    return code if len(steps) == 1 else nightly_run.exit_code
 
 
-def install(night: Night) -> int:
+def install(nightly_run: NightlyRun) -> int:
     """Build the environment, where the plan has one."""
     began = time.monotonic()
-    commands = night.plan.install()
+    commands = nightly_run.plan.install()
     for command in commands:
         if _call(command) != 0:
-            return night.note("install", EXIT_UNUSABLE, began, f"failed: {shown(command)}")
-    return night.note(
+            return nightly_run.note("install", EXIT_UNUSABLE, began, f"failed: {shown(command)}")
+    return nightly_run.note(
         "install", 0 if commands else None, began, "" if commands else "no --venv: the interpreter is used as it is"
     )
 
 
-def doctor(night: Night) -> int:
+def doctor(nightly_run: NightlyRun) -> int:
     """Look at the machine; what it warns of is kept for the summary."""
     began = time.monotonic()
-    code, text = _output(night.plan.doctor())
-    (night.folder / summary.DOCTOR).write_text(text, encoding="utf-8")
-    remarks = summary.doctor_remarks(night.folder)
+    code, text = _output(nightly_run.plan.doctor())
+    (nightly_run.folder / summary.DOCTOR).write_text(text, encoding="utf-8")
+    remarks = summary.doctor_remarks(nightly_run.folder)
     print("\n".join(remarks) if remarks else "nothing is missing" if code == 0 else text, flush=True)
     note = "" if code == 0 else "something is broken: its line in the log says what, and the command that mends it"
-    return night.note("doctor", EXIT_UNUSABLE if code else 0, began, note)
+    return nightly_run.note("doctor", EXIT_UNUSABLE if code else 0, began, note)
 
 
-def canary(night: Night) -> int:
+def canary(nightly_run: NightlyRun) -> int:
     """Look for the slow state before an hour is spent in it."""
     began = time.monotonic()
-    if night.code_of("doctor"):
-        return night.note("canary", None, began, "left out: doctor found something broken")
-    code, text = _output(night.plan.canary())
+    if nightly_run.code_of("doctor"):
+        return nightly_run.note("canary", None, began, "left out: doctor found something broken")
+    code, text = _output(nightly_run.plan.canary())
     print(text, end="", flush=True)
     if code == EXIT_SLOW_MACHINE:
-        return night.note("canary", code, began, "the machine is in a slow state: nothing was measured")
-    said = (text.strip().splitlines() or [""])[-1]
-    return night.note("canary", EXIT_UNUSABLE if code else 0, began, "the canary could not run" if code else said)
+        return nightly_run.note("canary", code, began, "the machine is in a slow state: nothing was measured")
+    last_line = (text.strip().splitlines() or [""])[-1]
+    return nightly_run.note(
+        "canary", EXIT_UNUSABLE if code else 0, began, "the canary could not run" if code else last_line
+    )
 
 
-def bench(night: Night) -> int:
+def bench(nightly_run: NightlyRun) -> int:
     """Measure. pytest's 1 (a wrong kernel, too few measured) is passed on; all else that is not 0 is 2."""
     began = time.monotonic()
     for before in ("install", "doctor", "canary"):
-        if night.code_of(before):
-            return night.note("bench", None, began, f"left out: {before} failed")
-    stored = _stored_runs(night)
-    if stored is not None and (wrong := stored_complaint(night.plan.label, night.plan.against, stored)):
+        if nightly_run.code_of(before):
+            return nightly_run.note("bench", None, began, f"left out: {before} failed")
+    stored = _stored_runs(nightly_run)
+    if stored is not None and (wrong := stored_complaint(nightly_run.plan.label, nightly_run.plan.against, stored)):
         print(f"error: {wrong}", file=sys.stderr, flush=True)
-        return night.note("bench", EXIT_UNUSABLE, began, wrong)
-    limit_s = night.plan.bench_minutes * 60
-    keep_spool(night.plan.spool)
+        return nightly_run.note("bench", EXIT_UNUSABLE, began, wrong)
+    limit_s = nightly_run.plan.bench_minutes * 60
+    keep_spool(nightly_run.plan.spool)
     with machine_lock(min(limit_s, LOCK_WAIT_S), lambda text: print(text, flush=True)) as is_ours:
         if not is_ours:
-            return night.note("bench", EXIT_UNUSABLE, began, "another benchmark held the machine all the time")
-        code = _call(night.plan.bench(night.folder / RUN_FILE), limit_s=limit_s)
-    night.run = NightRun.read(night.folder / RUN_FILE)
-    counts = "no run was stored" if night.run is None else night.run.counts_text
+            return nightly_run.note("bench", EXIT_UNUSABLE, began, "another benchmark held the machine all the time")
+        code = _call(nightly_run.plan.bench(nightly_run.folder / RUN_FILE), limit_s=limit_s)
+    nightly_run.run = MeasuredRun.read(nightly_run.folder / RUN_FILE)
+    counts = "no run was stored" if nightly_run.run is None else nightly_run.run.counts_text
     note = {
         0: counts,
         1: f"a kernel failed its check, or fewer cases were measured than required: {counts}",
         5: "no case was selected",
     }.get(code, f"pytest stopped with {code}: the run is incomplete, and never a baseline")
-    return night.note("bench", code if code in (0, 1) else EXIT_UNUSABLE, began, note)
+    return nightly_run.note("bench", code if code in (0, 1) else EXIT_UNUSABLE, began, note)
 
 
 def keep_spool(folder: str) -> None:
@@ -233,74 +235,88 @@ def keep_spool(folder: str) -> None:
     link.symlink_to(folder, target_is_directory=True)
 
 
-def diff(night: Night) -> int:
+def diff(nightly_run: NightlyRun) -> int:
     """Compare with the baseline, in every form; the exit code is that of `roofline diff`."""
     began = time.monotonic()
-    own = night.run
-    if own is None:
-        return night.note("diff", None, began, "left out: this night stored no run")
-    if own.status != "complete":
-        return night.note("diff", None, began, f"left out: the run is {own.status}")
+    measured_run = nightly_run.run
+    if measured_run is None:
+        return nightly_run.note("diff", None, began, "left out: this night stored no run")
+    if measured_run.status != "complete":
+        return nightly_run.note("diff", None, began, f"left out: the run is {measured_run.status}")
     code = EXIT_UNUSABLE
     for form, name in FORMS.items():
-        output = night.folder / name
-        code = _call(night.plan.diff(own.run_id, form, output))
+        output = nightly_run.folder / name
+        code = _call(nightly_run.plan.diff(measured_run.run_id, form, output))
         if code not in summary.VERDICTS or code == EXIT_UNUSABLE:
-            return night.note("diff", EXIT_UNUSABLE, began, "roofline diff failed; its message is in the log")
-    before = summary.compared_with(night.folder)
-    is_last_night = night.plan.against.lower().startswith("baseline") and before is not None and len(before) <= 1
-    if night.plan.against != "latest" and not is_last_night:
-        _call(night.plan.diff(own.run_id, "md", night.folder / summary.LAST_NIGHT, "latest"))
-    print((night.folder / FORMS["text"]).read_text(encoding="utf-8"), flush=True)
-    return night.note("diff", code, began, summary.NOT_COMPARED if before == [] else summary.VERDICTS.get(code, ""))
+            return nightly_run.note("diff", EXIT_UNUSABLE, began, "roofline diff failed; its message is in the log")
+    before = summary.compared_with(nightly_run.folder)
+    is_last_night = nightly_run.plan.against.lower().startswith("baseline") and before is not None and len(before) <= 1
+    if nightly_run.plan.against != "latest" and not is_last_night:
+        _call(nightly_run.plan.diff(measured_run.run_id, "md", nightly_run.folder / summary.LAST_NIGHT, "latest"))
+    print((nightly_run.folder / FORMS["text"]).read_text(encoding="utf-8"), flush=True)
+    return nightly_run.note(
+        "diff", code, began, summary.NOT_COMPARED if before == [] else summary.VERDICTS.get(code, "")
+    )
 
 
-def history(night: Night) -> int:
+def history(nightly_run: NightlyRun) -> int:
     """List the change points of time, energy and prediction error. They are told and filed, and fail no night: the diff
     does that.
     """
     began = time.monotonic()
     for metric, name in summary.HISTORIES.items():
-        code, text = _output(night.plan.history(metric))
+        code, text = _output(nightly_run.plan.history(metric))
         if code:
-            return night.note("history", EXIT_UNUSABLE, began, "roofline history failed; its message is in the log")
-        (night.folder / name).write_text(text, encoding="utf-8")
-    return night.note("history", 0, began)
+            return nightly_run.note(
+                "history", EXIT_UNUSABLE, began, "roofline history failed; its message is in the log"
+            )
+        (nightly_run.folder / name).write_text(text, encoding="utf-8")
+    return nightly_run.note("history", 0, began)
 
 
-def report(night: Night) -> int:
+def report(nightly_run: NightlyRun) -> int:
     """Write the page. The whole run as JSON is there since `bench`."""
     began = time.monotonic()
-    if night.run is None:
-        return night.note("report", None, began, "left out: this night stored no run")
-    compares = night.code_of("diff") not in (None, EXIT_UNUSABLE)
-    code = _call(night.plan.report(night.run.run_id, night.folder / "report.html", compares=compares))
-    return night.note("report", EXIT_UNUSABLE if code else 0, began, "could not be written" if code else "")
+    if nightly_run.run is None:
+        return nightly_run.note("report", None, began, "left out: this night stored no run")
+    compares = nightly_run.code_of("diff") not in (None, EXIT_UNUSABLE)
+    code = _call(nightly_run.plan.report(nightly_run.run.run_id, nightly_run.folder / "report.html", compares=compares))
+    return nightly_run.note("report", EXIT_UNUSABLE if code else 0, began, "could not be written" if code else "")
 
 
-def summarise(night: Night) -> int:
+def summarise(nightly_run: NightlyRun) -> int:
     """Write the summary, also where GitHub shows it, and return the verdict of the night."""
-    text = summary.markdown(night.plan, night.steps, night.exit_code, night.folder, night.run)
-    (night.folder / "summary.md").write_text(text, encoding="utf-8")
+    text = summary.markdown(
+        nightly_run.plan, nightly_run.steps, nightly_run.exit_code, nightly_run.folder, nightly_run.run
+    )
+    (nightly_run.folder / "summary.md").write_text(text, encoding="utf-8")
     document = {
-        "label": night.plan.label,
-        "exit_code": night.exit_code,
-        "steps": night.steps,
-        "run": _plain(night.run),
-        "doctor": summary.doctor_remarks(night.folder),
+        "label": nightly_run.plan.label,
+        "exit_code": nightly_run.exit_code,
+        "steps": nightly_run.steps,
+        "run": _plain(nightly_run.run),
+        "doctor": summary.doctor_remarks(nightly_run.folder),
     }
-    (night.folder / "summary.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    (nightly_run.folder / "summary.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     if shown_at := os.environ.get("GITHUB_STEP_SUMMARY"):
         with open(shown_at, "a", encoding="utf-8") as stream:
             stream.write(summary.cut(text))
-    print(f"{summary.verdict(night.exit_code, night.folder)} · {night.folder / 'summary.md'}", flush=True)
-    return night.exit_code
+    print(
+        f"{summary.verdict(nightly_run.exit_code, nightly_run.folder)} · {nightly_run.folder / 'summary.md'}",
+        flush=True,
+    )
+    return nightly_run.exit_code
 
 
-def _stored_runs(night: Night) -> list[Mapping[str, Any]] | None:
+def _stored_runs(nightly_run: NightlyRun) -> list[Mapping[str, Any]] | None:
     """Return what the database holds before the night; None where it cannot be read, as before the first one."""
     done = subprocess.run(
-        night.plan.runs(), capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, env=_environment()
+        nightly_run.plan.runs(),
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        env=_environment(),
     )
     try:
         return list(json.loads(done.stdout)["runs"])
@@ -308,7 +324,7 @@ def _stored_runs(night: Night) -> list[Mapping[str, Any]] | None:
         return None
 
 
-def _plain(run: NightRun | None) -> dict[str, Any] | None:
+def _plain(run: MeasuredRun | None) -> dict[str, Any] | None:
     return None if run is None else run.to_dict()
 
 
@@ -335,8 +351,8 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONPATH": os.pathsep.join(paths)}
 
 
-STEPS: dict[str, Callable[[Night], int]] = {
-    "plan": lambda night: 0,
+STEPS: dict[str, Callable[[NightlyRun], int]] = {
+    "plan": lambda nightly_run: 0,
     "install": install,
     "doctor": doctor,
     "canary": canary,

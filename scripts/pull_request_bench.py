@@ -28,8 +28,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from child_command import EXIT_INTERRUPTED, interruptible, run_command
 from machine_lock import machine_lock
-from night_plan import OWN_WORKLOADS, PlanError, read_json
-from night_run import NightRun
+from measured_run import MeasuredRun
+from nightly_plan import OWN_WORKLOADS, PlanError, read_json
 from plan_checks import complaints, split_words
 
 SCRIPTS = Path(__file__).resolve().parent
@@ -124,10 +124,10 @@ class Contest:
         """
         public_environment = {name: value for name, value in os.environ.items() if name not in PRIVATE}
         folder = self.folder(side)
-        own = [folder, *([folder / "src"] if (folder / "src").is_dir() else [])]
+        roots = [folder, *([folder / "src"] if (folder / "src").is_dir() else [])]
         if is_tool and not (folder / "roofline_cli").is_dir():
-            own = [SCRIPTS.parent]
-        paths = [*map(str, own), *filter(None, [public_environment.get("PYTHONPATH")])]
+            roots = [SCRIPTS.parent]
+        paths = [*map(str, roots), *filter(None, [public_environment.get("PYTHONPATH")])]
         tools = os.pathsep.join([str(Path(self.python).parent), public_environment.get("PATH", "")])
         return {**public_environment, "PYTHONPATH": os.pathsep.join(paths), "PATH": tools, "PYTHONUNBUFFERED": "1"}
 
@@ -141,7 +141,7 @@ class Round:
     """From 1."""
     exit_code: int
     """Of pytest: 0, or 1 where a test failed."""
-    run: NightRun
+    run: MeasuredRun
 
     @property
     def failures(self) -> tuple[str, ...]:
@@ -250,7 +250,7 @@ def run(contest: Contest, gates: list[str]) -> int:
     for side in SIDES:
         if contest.prepare and _call(shlex.split(contest.prepare), contest, side) != 0:
             raise PlanError(f"--prepare failed in {side}: {contest.prepare}")
-    canary = [contest.python, "-P", str(SCRIPTS / "night_canary.py"), "--db", str(contest.database("base"))]
+    canary = [contest.python, "-P", str(SCRIPTS / "nightly_canary.py"), "--db", str(contest.database("base"))]
     with machine_lock(LOCK_WAIT_S, lambda text: print(text, flush=True)) as is_ours:
         if not is_ours:
             raise PlanError("another benchmark held the machine all the time")
@@ -277,7 +277,7 @@ def _measured(contest: Contest) -> Rounds:
         where = f"in {side}, round {ordinal + 1} of {contest.rounds}"
         if code not in (0, 1):
             raise PlanError(f"pytest ended with {code} {where}: nothing can be compared")
-        run = NightRun.read(contest.run_file(side, ordinal))
+        run = MeasuredRun.read(contest.run_file(side, ordinal))
         if run is None or not run.measured_count:
             counts = "no run was stored" if run is None else run.counts_text
             why = f" ({run.failures[0]})" if run is not None and run.failures else ""
@@ -406,9 +406,9 @@ def _finish(contest: Contest, rounds: Rounds, code: int) -> None:
     }
     (contest.out / "result.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     failed = sum(bool(side_run.failures) for side_run in rounds.done)
-    said = f"; something failed in {failed} of {len(rounds.done)} rounds" if failed else ""
+    failures = f"; something failed in {failed} of {len(rounds.done)} rounds" if failed else ""
     print(
-        f"exit code {code}{said} · Markdown: {contest.out / 'diff.md'} · runs of both sides: "
+        f"exit code {code}{failures} · Markdown: {contest.out / 'diff.md'} · runs of both sides: "
         f"{contest.database('head')}",
         flush=True,
     )

@@ -144,8 +144,8 @@ class Expected:
         share = torch.where(excess == 0, 0.0, excess / (self.spread.square() + self.bound.square()))
         limit = mean_square_allowed(error.numel() // (1 if self.shared is None else self.shared_count))
         size = float(self.magnitude.square().mean()) or 1.0
-        found, used = math.sqrt(float(excess.mean()) / size), math.sqrt(float(share.mean()) / limit)
-        return Deviation(found, found / used if used else 0.0, "all")
+        rms_error, used = math.sqrt(float(excess.mean()) / size), math.sqrt(float(share.mean()) / limit)
+        return Deviation(rms_error, rms_error / used if used else 0.0, "all")
 
     def _gain(self, values: Tensor) -> Deviation:
         """Return the deviation of the factor between output and exact numbers from 1: a wrong scale, however many hide
@@ -233,10 +233,10 @@ class ProductReference:
         ):
             return Deviation(math.nan, 0.0)
         columns = self.columns if isinstance(self.columns, slice) else self.columns.to(output.device)
-        found = self.expected.deviation(output[self.rows.to(output.device)][:, columns].cpu(), "element")
+        element_deviation = self.expected.deviation(output[self.rows.to(output.device)][:, columns].cpu(), "element")
         if self.signs is None:
-            return found
-        return worst([found, self._sums_deviation(output[:, columns])])
+            return element_deviation
+        return worst([element_deviation, self._sums_deviation(output[:, columns])])
 
     def _sums_deviation(self, output: Tensor) -> Deviation:
         assert self.signs is not None

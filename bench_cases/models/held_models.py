@@ -22,6 +22,7 @@ from bench_cases.quantization.held_bytes import model_bytes
 from bench_cases.quantization.plans.layer_report import QuantizationResult
 from bench_cases.quantization.plans.precisions import parse_precision
 from roofline_model.core.errors import UnsupportedError
+from roofline_model.core.finding import findings_text
 
 _DTYPES = {"BF16": torch.bfloat16, "FP16": torch.float16, "FP32": torch.float32}
 
@@ -114,9 +115,9 @@ def _quantized_copy(
     if not isinstance(result, QuantizationResult):
         raise UnsupportedError("torchao is not installed: pip install -e '.[quant]' to measure quantised models")
     if not result:
-        reasons = sorted({layer.reason for layer in result.layers if layer.reason})
+        reasons = sorted({findings_text(layer.findings) for layer in result.fallbacks})
         raise UnsupportedError(f"no layer of {case.model.name} became {case.precision}: {'; '.join(reasons)[:300]}")
-    wrong = [layer for layer in result.quantized if layer.reason]
+    wrong = [layer for layer in result.quantized if layer.findings]
     if wrong and not case.plan and len(wrong) == len(result.quantized):
         precision = parse_precision(case.precision).name
         description = (
@@ -124,5 +125,5 @@ def _quantized_copy(
             if wrong[0].became != precision
             else f"from {case.method} to {wrong[0].method}"
         )
-        raise UnsupportedError(f"every layer fell back {description}: {wrong[0].reason}")
+        raise UnsupportedError(f"every layer fell back {description}: {findings_text(wrong[0].findings)}")
     return HeldModel(loaded, result)

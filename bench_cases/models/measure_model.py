@@ -20,6 +20,7 @@ from bench_cases.quantization.plans.recipes import recipes_of
 from bench_cases.quantization.target import Target, target_of_chip
 from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import MissingDependencyError, RooflineError, UnsupportedError
+from roofline_model.core.finding import finding, findings_text, short_text, stored_form
 from roofline_model.formats.catalog import get_format
 from roofline_model.models.decoder_step import check_context, step_kernels
 from roofline_model.models.format_plan import FormatPlan, PartFormats
@@ -151,11 +152,14 @@ def _model_facts(case: ModelCase, held_model: HeldModel) -> dict[str, Any]:
     }
     if held_model.result is not None:
         became = Counter(layer.became for layer in held_model.result.layers)
+        fallbacks = held_model.result.fallbacks
         facts |= {
             "layers": dict(became),
             "kernels": sorted({layer.kernel for layer in held_model.result.quantized}),
             "is_emulated": not case.is_compiled and any(layer.is_emulated for layer in held_model.result.quantized),
-            "fallbacks": sorted({layer.reason for layer in held_model.result.fallbacks})[:8],
+            "fallbacks": list(map(stored_form, dict.fromkeys(item for layer in fallbacks for item in layer.findings)))[
+                :8
+            ],
             "torchao_release": held_model.result.torchao_release,
             "calibration_tokens_count": held_model.result.calibration_tokens_count,
         }
@@ -196,10 +200,12 @@ def _chip_reason(case: ModelCase, chip: Device) -> str | None:
     if target is None:
         return f"{chip.key} declares no CUDA compute capability: torchao recipes are known for cpu and cuda"
     recipes = recipes_of(name, target.device)
-    reasons = [recipe.reason_against_target(target) for recipe in recipes]
+    reasons = [recipe.against_target(target) for recipe in recipes]
     if recipes and (None in reasons or any(recipe.needs for recipe in recipes)):
         return None  # what must be installed is asked when the model is there
-    return "; ".join(reason for reason in reasons if reason) or f"torchao has no {target.device} kernel for {name}"
+    return findings_text(reason for reason in reasons if reason) or short_text(
+        finding("torchao-kernel-missing", name, device=target.device)
+    )
 
 
 def _is_emulated(case: ModelCase, target: Target | None) -> bool:
@@ -209,7 +215,7 @@ def _is_emulated(case: ModelCase, target: Target | None) -> bool:
     if case.is_plain or case.plan or case.is_compiled or target is None:
         return False
     recipes = recipes_of(parse_precision(case.precision).name, target.device)
-    return next((recipe.is_emulated for recipe in recipes if recipe.reason_against_target(target) is None), False)
+    return next((recipe.is_emulated for recipe in recipes if recipe.against_target(target) is None), False)
 
 
 def _target(chip: Device) -> Target | None:

@@ -210,7 +210,7 @@ def linear_paths(target: Target, wide: str, *, is_compiled: bool = False) -> tup
     """
     paths = []
     for name in PRECISIONS:
-        usable = [recipe for recipe in recipes_of(name, target.device) if recipe.reason_against_target(target) is None]
+        usable = [recipe for recipe in recipes_of(name, target.device) if recipe.against_target(target) is None]
         if usable and not (is_compiled and usable[0].is_scaled_apart):
             weight, activation = precision_formats(name, wide)
             path = _path(usable[0], weight, activation, wide, target)
@@ -241,7 +241,7 @@ def _precisions(shapes: str, device: Device, formats: Sequence[str] | None, wide
     for text in formats:
         if _is_pair(text):
             parsed = parse_precision(text)
-            precisions += [] if parsed.reason or parsed.is_plain else [parsed.name]
+            precisions += [] if parsed.substitution or parsed.is_plain else [parsed.name]
         elif not any(_is_listed(precision, (text,), wide) for precision in runnable):
             precisions += _alone(text, device, wide)
     return tuple(dict.fromkeys(precisions))

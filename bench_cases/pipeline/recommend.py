@@ -140,8 +140,8 @@ class PipelineRecommendation:
 
     def speedup(self, candidate: Option, kind: Literal["ideal", "expected"]) -> float | None:
         """Return the predicted speed-up of a candidate."""
-        base, own = (getattr(option.times, f"{kind}_s") for option in (self.baseline, candidate))
-        return None if base is None or own is None else base / own
+        base, candidate_s = (getattr(option.times, f"{kind}_s") for option in (self.baseline, candidate))
+        return None if base is None or candidate_s is None else base / candidate_s
 
     def plain(self) -> dict[str, Any]:
         """Return JSON values that `recommendation_from_plain` reads again."""
@@ -220,24 +220,15 @@ def recommend_precisions(
 def _why_not_run(name: str, target: Target) -> Finding | None:
     """Return why a device does not run a precision as it is; None where it does."""
     recipes = recipes_of(name, target.device)
-    reasons = [recipe.reason_against_target(target) for recipe in recipes]
-    if recipes and None in reasons:
-        return None
-    reasons_text = "; ".join(reason for reason in reasons if reason)
-    return (
-        finding("unsupported", reason=reasons_text)
-        if reasons_text
-        else finding("torchao-kernel-missing", name, device=target.device)
-    )
+    if not recipes:
+        return finding("torchao-kernel-missing", name, device=target.device)
+    reasons = [recipe.against_target(target) for recipe in recipes]
+    return None if None in reasons else reasons[0]
 
 
 def _candidate(case: ModelCase, chip: Device, target: Target, host_times: HostTimes | None) -> Option:
     recipe = next(
-        (
-            runnable
-            for runnable in recipes_of(case.precision, target.device)
-            if runnable.reason_against_target(target) is None
-        ),
+        (runnable for runnable in recipes_of(case.precision, target.device) if runnable.against_target(target) is None),
         None,
     )
     predicted = partial(

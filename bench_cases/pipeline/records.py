@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from roofline_model.core.finding import code_text
+from roofline_model.core.finding import Finding, code_text, from_stored, stored_form
 
 DOUBTS = {
     "contended": "other work",
@@ -125,7 +125,8 @@ class MeasuredCase:
     kernels: tuple[str, ...] = ()
     layers: tuple[tuple[str, int], ...] = ()
     """What the Linears became → how many."""
-    fallbacks: tuple[str, ...] = ()
+    fallbacks: tuple[Finding, ...] = ()
+    """Why layers did not become what was asked."""
     is_emulated: bool = False
     check_error: float | None = None
     """Relative error of the pass against the whole sequence at once: the same weights give the same digits."""
@@ -161,7 +162,7 @@ class MeasuredCase:
 
     def plain(self) -> dict[str, Any]:
         """Return JSON values that `case_from_plain` reads again."""
-        return asdict(self)
+        return {**asdict(self), "fallbacks": list(map(stored_form, self.fallbacks))}
 
 
 def cases_of_export(document: Mapping[str, Any], precisions: tuple[str, ...]) -> dict[str, MeasuredCase]:
@@ -188,8 +189,9 @@ def case_from_plain(data: Mapping[str, Any]) -> MeasuredCase:
         quality[name] = None if quality[name] is None else Spread(**quality[name])
     values["quality"] = MeasuredQuality(**quality)
     values["layers"] = tuple((name, count) for name, count in values["layers"])
-    for name in ("kernels", "fallbacks", "flags"):
+    for name in ("kernels", "flags"):
         values[name] = tuple(values[name])
+    values["fallbacks"] = tuple(map(from_stored, values["fallbacks"]))
     return MeasuredCase(**values)
 
 
@@ -231,7 +233,7 @@ def _case(precision: str, records: list[Mapping[str, Any]]) -> MeasuredCase:
         method=model.get("method") or "",
         kernels=tuple(model.get("kernels") or ()),
         layers=tuple((model.get("layers") or {}).items()),
-        fallbacks=tuple(model.get("fallbacks") or ()),
+        fallbacks=tuple(map(from_stored, model.get("fallbacks") or ())),
         is_emulated=bool(model.get("is_emulated")),
         check_error=first["measurement"].get("max_error"),
         flags=tuple(dict.fromkeys(flag for record in measured for flag in record["measurement"].get("flags") or ())),

@@ -15,6 +15,7 @@ from bench_cases.quantization.plans.layer_report import ROUND_TO_NEAREST
 from bench_cases.quantization.plans.precisions import parse_precision
 from roofline_model.core.definition_text import user_path
 from roofline_model.core.errors import InvalidValueError
+from roofline_model.core.finding import short_text
 from roofline_model.models.decoder_step import Workload
 
 DEFAULT_CONTEXT_COUNT = {"cpu": 128, "cuda": 512}
@@ -157,8 +158,8 @@ def _precision_names(formats: list[str] | tuple[str, ...]) -> tuple[str, ...]:
             raise InvalidValueError(
                 f"{text} leaves the model as it is: it is the baseline in any case; name what to quantise to, e.g. INT4"
             )
-        if precision.reason:
-            raise InvalidValueError(f"{text}: {precision.reason}")
+        if precision.substitution is not None:
+            raise InvalidValueError(f"{text}: {short_text(precision.substitution)}")
         names.append(precision.name)
     return tuple(dict.fromkeys(names))
 

@@ -39,7 +39,7 @@ def sentences(result: PipelineResult) -> tuple[str, ...]:
         quality = quality_sentence(option.measured, result.settings.limits, is_seeded=result.facts.is_seeded)
         lines.append(f"quality of {option.name}: {quality}")
         if option.measured.fallbacks:
-            lines.append(f"not every layer of {option.name} became it: {'; '.join(option.measured.fallbacks[:3])}")
+            lines.append(f"not every layer of {option.name} became it: {findings_text(option.measured.fallbacks[:3])}")
     if result.saved is not None:
         lines.append(saved_sentence(result.saved, result.folder))
     doubt = doubt_sentence(verdict.baseline, *(option.measured for option in verdict.judged))

@@ -27,7 +27,7 @@ class LayerFormats:
     weights: str
     activations: str = ""
     """Empty: the layer reads its input as the model hands it on."""
-    asked: str = ""
+    requested: str = ""
     """As the user wrote it."""
 
     @property
@@ -73,14 +73,14 @@ def layer_formats(text: str) -> LayerFormats:
 
 def narrow_layer_formats(formats: Sequence[str]) -> tuple[LayerFormats, ...]:
     """Return formats to try, each once. Raises `InvalidValueError` for none, and for one of 16 bits or more."""
-    formatses = {pair.name: pair for pair in map(layer_formats, formats)}
-    wide = [layer_format.name for layer_format in formatses.values() if not layer_format.is_narrow]
-    if wide or not formatses:
+    by_name = {pair.name: pair for pair in map(layer_formats, formats)}
+    wide = [layer_format.name for layer_format in by_name.values() if not layer_format.is_narrow]
+    if wide or not by_name:
         raise InvalidValueError(
             f"a sensitivity needs formats below 16 bit, got {', '.join(wide) or 'none'}: 16 bit is what is compared "
             "with"
         )
-    return tuple(formatses.values())
+    return tuple(by_name.values())
 
 
 def wide_key(dtype: torch.dtype) -> str:
@@ -93,14 +93,16 @@ def weight_formats(formats: Sequence[str], wide: str) -> tuple[LayerFormats, ...
 
     Raises `InvalidValueError` for narrow activations that are named, which such a method would leave out in silence.
     """
-    formatses = []
-    for formatse in narrow_layer_formats(formats):
-        is_named = formatse.narrow_activations is not None and "." in formatse.asked
+    of_weights = []
+    for layer_format in narrow_layer_formats(formats):
+        is_named = layer_format.narrow_activations is not None and "." in layer_format.requested
         if is_named:
             raise InvalidValueError(
-                f"{formatse.asked}: this method sees weights only; ask for {formatse.weights}.{wide}, or measure with "
+                f"{layer_format.requested}: this method sees weights only; ask for {layer_format.weights}.{wide}, or measure with "
                 "`kl_sensitivity`"
             )
-        is_float = formatse.narrow_activations is not None
-        formatses.append(LayerFormats(formatse.weights, wide if is_float else formatse.activations, formatse.asked))
-    return tuple(formatses)
+        is_float = layer_format.narrow_activations is not None
+        of_weights.append(
+            LayerFormats(layer_format.weights, wide if is_float else layer_format.activations, layer_format.requested)
+        )
+    return tuple(of_weights)

@@ -45,7 +45,7 @@ class VariantScorer:
         self._model = model
         with evaluating(model), torch.no_grad():
             self._parts = list(_parts(model, windows))
-        self._kept: list[tuple[Tensor, Tensor]] | None = None
+        self._made_references: list[tuple[Tensor, Tensor]] | None = None
 
     def scores(self, variants: Mapping[Key, Variant]) -> dict[Key, list[WindowScores]]:
         """Return the scores of every variant, in the order of the windows."""
@@ -64,11 +64,11 @@ class VariantScorer:
 
     def _references(self, part: TextWindows) -> list[tuple[Tensor, Tensor]]:
         """Return ids and logits of the model as it is, some windows at a time."""
-        if self._kept is not None:
-            return self._kept
+        if self._made_references is not None:
+            return self._made_references
         references = [(ids, logits_of(self._model, ids, "original")) for ids in window_batches(part)]
         if len(self._parts) == 1:
-            self._kept = references
+            self._made_references = references
         return references
 
 

@@ -26,7 +26,7 @@ from bench_cases.quantization.plans.layer_plan import (
     PlanRules,
     decide_layers,
     refuse_fallbacks,
-    with_reason,
+    with_finding,
 )
 from bench_cases.quantization.plans.layer_report import ROUND_TO_NEAREST, LayerOutcome, QuantizationResult
 from bench_cases.quantization.plans.plans import ALL_OTHERS, check_model_and_plan, resolve_plan
@@ -37,6 +37,7 @@ from bench_cases.quantization.target import Target, read_target
 from bench_cases.quantization.torchao_configs import DEFAULT_GROUP_ELEMS
 from bench_cases.quantization.torchao_library import has_torchao, load_torchao
 from roofline_model.core.errors import UnsupportedError
+from roofline_model.core.finding import Finding
 from roofline_model.formats.catalog import get_format
 
 
@@ -150,9 +151,9 @@ def _quantize(
     """Quantise stand-ins, check them, hand them over; return the outcomes by site."""
     methods, checked = [], []
     for decision in decisions:
-        its_method, note = method_of(decision, method, inputs)
+        its_method, against = method_of(decision, method, inputs)
         methods.append(its_method)
-        checked.append(with_reason(decision, note))
+        checked.append(with_finding(decision, against))
     if rules.is_strict:
         refuse_fallbacks(checked)
     root, failures = quantize_stand_ins(
@@ -165,7 +166,7 @@ def _quantize(
         failure = failures.get(decision.site.name)
         weight, why = (None, failure) if failure else quantized_weight(root, decision)
         if weight is None:
-            checked[index] = with_reason(decision, f"kept: {why}")
+            checked[index] = with_finding(decision, why)
         else:
             weights[decision.site.name] = weight
     if rules.is_strict:
@@ -187,13 +188,13 @@ def _outcome(decision: LayerDecision, before: _OriginalWeight, method: str) -> L
     site, recipe = decision.site, decision.recipe
     N, K = site.shape
     if recipe is None or not method:
-        return _kept(site, before, decision.asked.asked, decision.reason)
+        return _unchanged(site, before, decision.requested.requested, decision.findings)
     return LayerOutcome(
         name=site.name,
         aliases=site.aliases,
         N=N,
         K=K,
-        asked=decision.asked.asked,
+        requested=decision.requested.requested,
         became=recipe.precision,
         method=method,
         kernel=recipe.kernel,
@@ -203,9 +204,9 @@ def _outcome(decision: LayerDecision, before: _OriginalWeight, method: str) -> L
         original_bytes=before.size_bytes,
         held_bytes=held_bytes([site.weight]),
         format_bytes=recipe.stored_format(K, decision.group_size, before.dtype).storage_bytes((N, K)),
-        reason=decision.reason,
+        findings=decision.findings,
         padding="; ".join(text for text in (recipe.padding, _input_scales(site)) if text),
-        note="; ".join(text for text in (decision.note, _reduced_range(site)) if text),
+        notes=(*decision.notes, *_reduced_range(site)),
     )
 
 
@@ -213,18 +214,18 @@ def _input_scales(site: LinearSite) -> str:
     return "one input scale per K (AWQ)" if getattr(site.weight.data, "act_pre_scale", None) is not None else ""
 
 
-def _reduced_range(site: LinearSite) -> str:
-    if not getattr(site.weight.data, "reduce_range", False):
-        return ""
-    return "codes of 7 bits: this CPU has no VNNI, and products of 8 bits could overflow (torchao's rule)"
+def _reduced_range(site: LinearSite) -> tuple[Finding, ...]:
+    return (Finding("codes-of-7-bits"),) if getattr(site.weight.data, "reduce_range", False) else ()
 
 
 def _left_alone(site: LinearSite) -> LayerOutcome:
     """Return the outcome of a layer that the plan does not reach."""
-    return _kept(site, _OriginalWeight(held_bytes([site.weight]), _dtype_name(site)), "", "")
+    return _unchanged(site, _OriginalWeight(held_bytes([site.weight]), _dtype_name(site)), "", ())
 
 
-def _kept(site: LinearSite, before: _OriginalWeight, asked: str, reason: str) -> LayerOutcome:
+def _unchanged(
+    site: LinearSite, before: _OriginalWeight, requested: str, findings: tuple[Finding, ...]
+) -> LayerOutcome:
     N, K = site.shape
     tensor = type(site.weight).__name__
     is_packed = hasattr(site.weight, "__tensor_flatten__")
@@ -234,7 +235,7 @@ def _kept(site: LinearSite, before: _OriginalWeight, asked: str, reason: str) ->
         aliases=site.aliases,
         N=N,
         K=K,
-        asked=asked,
+        requested=requested,
         became=key or (tensor if is_packed else before.dtype),
         method="",
         kernel="",
@@ -244,7 +245,7 @@ def _kept(site: LinearSite, before: _OriginalWeight, asked: str, reason: str) ->
         original_bytes=before.size_bytes,
         held_bytes=before.size_bytes,
         format_bytes=get_format(key).storage_bytes((N, K)) if key and N and K else before.size_bytes,
-        reason=reason,
+        findings=findings,
     )
 
 

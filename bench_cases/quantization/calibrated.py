@@ -26,6 +26,7 @@ from bench_cases.quantization.saved.staging import place_stand_in, quantize_tree
 from bench_cases.quantization.torchao_configs import build_config
 from bench_cases.quantization.torchao_library import load_name
 from roofline_model.core.errors import InvalidValueError, RooflineError, UnsupportedError
+from roofline_model.core.finding import Finding, finding
 
 METHODS = (ROUND_TO_NEAREST, *METHOD_PRECISIONS)
 """Layers whose precision a method does not exist for (`METHOD_PRECISIONS`) are rounded to nearest, and say so."""
@@ -48,16 +49,17 @@ def parse_method(text: str) -> str:
     raise InvalidValueError(f"unknown method {text!r}. Known: {', '.join(METHODS)}")
 
 
-def method_of(decision: LayerDecision, method: str, inputs: LayerInputs | None) -> tuple[str, str]:
+def method_of(decision: LayerDecision, method: str, inputs: LayerInputs | None) -> tuple[str, Finding | None]:
     """Return the method one layer gets and why it is not the one asked for."""
     if decision.recipe is None or method == ROUND_TO_NEAREST:
-        return ROUND_TO_NEAREST, ""
+        return ROUND_TO_NEAREST, None
     if decision.recipe.precision not in METHOD_PRECISIONS[method]:
-        precisions = " and ".join(METHOD_PRECISIONS[method])
-        return ROUND_TO_NEAREST, f"{method} exists for {precisions} weights: rounded to nearest"
+        return ROUND_TO_NEAREST, finding(
+            "method-of-other-formats", method=method, formats=tuple(METHOD_PRECISIONS[method])
+        )
     if method == "AWQ" and inputs is not None and decision.site.name not in inputs.by_site:
-        return ROUND_TO_NEAREST, "the calibration data never reached this layer: rounded to nearest"
-    return method, ""
+        return ROUND_TO_NEAREST, Finding("layer-not-calibrated")
+    return method, None
 
 
 def collect_if_needed(
@@ -87,7 +89,7 @@ def quantize_stand_ins(
     methods: Sequence[str],
     inputs: LayerInputs | None,
     options: Callable[[str], BuildOptions],
-) -> tuple[nn.Module, dict[str, str]]:
+) -> tuple[nn.Module, dict[str, Finding]]:
     """Return the tree of stand-ins, each quantised with its method, and site name → why for those torchao fails on.
 
     methods: one per decision; options: method → what its configs carry. The model's own layers are not touched. A
@@ -97,7 +99,7 @@ def quantize_stand_ins(
         (decision, method) for decision, method in zip(decisions, methods, strict=True) if decision.recipe is not None
     ]
     root = stand_in_tree([decision for decision, _ in chosen])
-    failures: dict[str, str] = {}
+    failures: dict[str, Finding] = {}
     for method in METHODS:
         part = [decision for decision, decision_method in chosen if decision_method == method]
         if part:
@@ -107,7 +109,7 @@ def quantize_stand_ins(
 
 def _quantize_part(
     root: nn.Module, part: Sequence[LayerDecision], method: str, inputs: LayerInputs | None, options: BuildOptions
-) -> dict[str, str]:
+) -> dict[str, Finding]:
     """Quantise stand-ins of one method together; where that fails, each on its own, and return which fail and why."""
     try:
         _quantize_together(root, part, method, inputs, options)
@@ -124,7 +126,7 @@ def _quantize_part(
         except Exception as error:
             if _is_no_layers_fault(error):
                 raise
-            failures[decision.site.name] = f"torchao cannot quantise it: {cause_of(error)}"
+            failures[decision.site.name] = finding("torchao-fails", cause=cause_of(error))
             place_stand_in(root, decision)
     return failures
 

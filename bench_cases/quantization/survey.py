@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from roofline_model.core.errors import InvalidValueError, UnsupportedError
+from roofline_model.core.finding import Finding, finding
 
 WIDE_DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 """What a weight is quantised from; narrower floats are quantised already, without scales."""
@@ -27,8 +28,8 @@ class LinearSite:
     """Every distinct Linear that holds the weight."""
     tied_to: str
     """Name of a parameter outside Linears (an embedding) in the same memory, or empty."""
-    obstacle: str
-    """Why torchao cannot or must not touch this layer, or empty."""
+    obstacle: Finding | None
+    """Why torchao cannot or must not touch this layer; None where it can."""
 
     @property
     def weight(self) -> Tensor:
@@ -80,7 +81,7 @@ def find_non_finite(sites: tuple[LinearSite, ...]) -> None:
     read.
     """
     for site in sites:
-        if site.obstacle:
+        if site.obstacle is not None:
             continue
         for role, values in (("weight", site.weight), *(("bias", module.bias) for module in site.modules)):
             if values is None or values.dtype not in WIDE_DTYPES or hasattr(values, "__tensor_flatten__"):
@@ -100,27 +101,27 @@ def _site(users: list[tuple[str, nn.Linear]], elsewhere: dict[object, str]) -> L
         aliases=tuple(other for other, _ in users[1:]),
         modules=modules,
         tied_to=elsewhere.get(_weight_key(modules[0]), ""),
-        obstacle=next((reason for module in modules if (reason := _obstacle(module))), ""),
+        obstacle=next((obstacle for module in modules if (obstacle := _obstacle(module)) is not None), None),
     )
 
 
-def _obstacle(module: nn.Linear) -> str:
+def _obstacle(module: nn.Linear) -> Finding | None:
     weight = module.weight
     if weight.is_meta:
         raise UnsupportedError("the model is on the meta device: it has shapes but no weights; load them first")
     if hasattr(weight, "__tensor_flatten__"):
-        return f"already held as {type(weight).__name__}"
+        return finding("weight-already-quantised", tensor=type(weight).__name__)
     if nn.utils.parametrize.is_parametrized(module, "weight"):
-        return "its weight is computed by a parametrization"
+        return Finding("weight-parametrized")
     if isinstance(module, nn.modules.linear.NonDynamicallyQuantizableLinear):
-        return "its owner (nn.MultiheadAttention) reads the weight without calling the layer"
+        return finding("weight-read-by-owner", owner="nn.MultiheadAttention")
     if not weight.is_floating_point():
-        return f"its weight is {str(weight.dtype).removeprefix('torch.')}, not a floating-point number"
+        return finding("weight-not-float", dtype=str(weight.dtype).removeprefix("torch."))
     if weight.dtype not in WIDE_DTYPES:
-        return f"its weight is {str(weight.dtype).removeprefix('torch.')} already, without scales to decode it by"
+        return finding("weight-without-scales", dtype=str(weight.dtype).removeprefix("torch."))
     if weight.numel() == 0:
-        return "its weight is empty"
-    return ""
+        return Finding("weight-empty")
+    return None
 
 
 def _is_inside_linear(model: nn.Module, name: str) -> bool:

@@ -12,6 +12,7 @@ from bench_cases.quantization.plans.recipes import FALLBACKS, Recipe, recipes_of
 from bench_cases.quantization.target import Target, read_target
 from bench_cases.quantization.torchao_library import load_name
 from roofline_model.core.errors import InvalidValueError, UnsupportedError
+from roofline_model.core.finding import Finding, finding, findings_text, short_text
 
 if TYPE_CHECKING:
     import torch
@@ -27,8 +28,8 @@ class Availability:
     target: Target
     recipe: Recipe | None
     """What runs for it here; None: nothing, layers stay in 16 bit."""
-    reason: str
-    """Why `recipe` is not the first choice, or empty."""
+    findings: tuple[Finding, ...]
+    """Why `recipe` is not the first choice; empty where it is."""
 
     @property
     def is_exact(self) -> bool:
@@ -53,20 +54,20 @@ def get_quantize_config(
     if chosen.is_plain:
         return None
     target = as_target(device)
-    if chosen.reason:
-        raise UnsupportedError(f"{chosen.asked}: {chosen.reason}")
+    if chosen.substitution is not None:
+        raise UnsupportedError(f"{chosen.requested}: {short_text(chosen.substitution)}")
     reasons = []
     for recipe in recipes_of(chosen.name, target.device):
-        reason = recipe.reason_against_target(target)
-        if reason is not None:
-            reasons.append(reason)
+        against = recipe.against_target(target)
+        if against is not None:
+            reasons.append(against)
             continue
         if recipe.group_sizes and group_size not in recipe.group_sizes:
             sizes = ", ".join(str(size) for size in recipe.group_sizes)
             raise InvalidValueError(f"group size {group_size!r}: {recipe.config_name} takes {sizes}")
         return build_config(recipe, group_size if recipe.group_sizes else None, target, BuildOptions(compile, use_hqq))
     raise UnsupportedError(
-        f"{chosen.asked} does not run on {target}: {'; '.join(reasons) or 'torchao has no kernel for it'}"
+        f"{chosen.requested} does not run on {target}: {findings_text(reasons) or 'torchao has no kernel for it'}"
     )
 
 
@@ -87,13 +88,13 @@ def availability(precision: str, device: str | torch.device | Target = "auto") -
     chosen = parse_precision(precision)
     target = as_target(device)
     if chosen.is_plain:
-        return Availability(chosen.name, target, None, "16-bit formats leave the model as it is")
-    reasons = [chosen.reason] if chosen.reason else []
-    for recipe, reason in candidates(chosen, target):
-        if recipe is not None and reason is None:
-            return Availability(chosen.name, target, recipe, "; ".join(reasons))
-        reasons.append(reason or "")
-    return Availability(chosen.name, target, None, "; ".join(reasons))
+        return Availability(chosen.name, target, None, (Finding("format-stays-wide"),))
+    findings = [] if chosen.substitution is None else [chosen.substitution]
+    for recipe, against in candidates(chosen, target):
+        if recipe is not None and against is None:
+            return Availability(chosen.name, target, recipe, tuple(findings))
+        findings += [] if against is None else [against]
+    return Availability(chosen.name, target, None, tuple(findings))
 
 
 def availability_table(device: str | torch.device | Target = "auto") -> tuple[Availability, ...]:
@@ -102,18 +103,18 @@ def availability_table(device: str | torch.device | Target = "auto") -> tuple[Av
     return tuple(availability(name, target) for name in PRECISIONS)
 
 
-def candidates(chosen: Precision, target: Target) -> list[tuple[Recipe | None, str | None]]:
+def candidates(chosen: Precision, target: Target) -> list[tuple[Recipe | None, Finding | None]]:
     """Return the recipes to try in order, fallbacks included, each with why the device rules it out (or None).
 
     A precision that has no recipe on the kind of device at all is one entry without a recipe.
     """
-    options: list[tuple[Recipe | None, str | None]] = []
+    options: list[tuple[Recipe | None, Finding | None]] = []
     name: str | None = chosen.name
     while name is not None:
         recipes = recipes_of(name, target.device)
-        options += [(recipe, recipe.reason_against_target(target)) for recipe in recipes]
+        options += [(recipe, recipe.against_target(target)) for recipe in recipes]
         if not recipes:
-            options.append((None, f"torchao has no {target.device} kernel for {name}"))
+            options.append((None, finding("torchao-kernel-missing", name, device=target.device)))
         name = FALLBACKS.get(name)
     return options
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from bench_cases.quantization.failures import cause_of, is_memory_short
+from roofline_model.core.finding import Finding, finding
 
 MAX_WEIGHT_ERROR_RATIO = 0.5
 """Largest relative error (Frobenius) of a decoded weight that is handed over. Rounding to 4 bits costs 0.1 to 0.2;
@@ -20,8 +21,8 @@ _PROBE_SEED = 7
 _CHUNK_ROWS = 1024
 
 
-def reason_against_layer(layer: nn.Linear, original: Tensor) -> str:
-    """Return why a quantised layer must not be used, or an empty string.
+def fault_of_layer(layer: nn.Linear, original: Tensor) -> Finding | None:
+    """Return why a quantised layer must not be used, or None.
 
     layer: holds the quantised weight (N, K) and the bias. original: the weight it was made from. One product with M = 1
     must run and be finite (unless the original's own is not); products with rows of +1 and -1, which every activation
@@ -41,15 +42,15 @@ def reason_against_layer(layer: nn.Linear, original: Tensor) -> str:
     except Exception as error:  # a kernel's assertion, a shape it does not take: torchao has no one class for it
         if is_memory_short(error):
             raise
-        return f"its product fails: {cause_of(error)}"
+        return finding("product-fails", cause=cause_of(error))
     if is_broken:
-        return "its product is not finite, the 16-bit one is"
+        return Finding("product-not-finite")
     error_ratio = _error_ratio(probed, signs, weight)
     if error_ratio is None or error_ratio <= MAX_WEIGHT_ERROR_RATIO:
-        return ""
+        return None
     if not bool(probed.any()):
-        return "its decoded weight is zero everywhere, the original is not"
-    return f"its decoded weight is {error_ratio:.0%} off, more than {MAX_WEIGHT_ERROR_RATIO:.0%}"
+        return Finding("weight-decoded-to-zero")
+    return finding("weight-decoded-wrong", error_ratio=error_ratio, limit_ratio=MAX_WEIGHT_ERROR_RATIO)
 
 
 def _signs(K: int, weight: Tensor) -> Tensor:

@@ -115,7 +115,7 @@ class CaseRuns:
         """Return the run of these records."""
         firsts: dict[str, Measurement] = {}
         disturbed = set()
-        for record in sorted(records, key=lambda one: one.process.ordinal):
+        for record in sorted(records, key=lambda candidate: candidate.process.ordinal):
             measured = record.measurement
             if record.status == "measured" and measured is not None:
                 firsts.setdefault(record.case.case_key, measured)

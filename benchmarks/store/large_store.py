@@ -22,14 +22,14 @@ def nights(run_count: int, case_count: int, samples_kept: int = 10) -> tuple[Run
     """Return the first run and its records: `case_count` cases, of each measurement the first `samples_kept`
     samples.
     """
-    run = replace(run_info(), started_at=_night(0), git_branch="main", status="complete", exit_code=0)
+    run = replace(run_info(), started_at=_started_at(0), git_branch="main", status="complete", exit_code=0)
     records = []
     for number in range(case_count):
         record = measured_record(run.run_id, number)
         assert record.measurement is not None
         samples = record.measurement.samples_s[:samples_kept]
         measurement = replace(record.measurement, samples_s=samples, sample_count=len(samples))
-        records.append(replace(record, measurement=measurement, created_at=_night(0)))
+        records.append(replace(record, measurement=measurement, created_at=_started_at(0)))
     return run, records
 
 
@@ -56,7 +56,7 @@ def _clone(connection: Connection, run: RunInfo, run_count: int, case_count: int
         new_run, shift = suffix + run.run_id[8:], number * case_count
         run_changes = {
             "run_id": literal(new_run),
-            "started_at": literal(_night(number)),
+            "started_at": literal(_started_at(number)),
             "git_branch": literal("stable" if number % 10 == 0 else "main"),
         }
         _copy(connection, RUN, RUN.c.run_id == run.run_id, run_changes)
@@ -67,7 +67,7 @@ def _clone(connection: Connection, run: RunInfo, run_count: int, case_count: int
             "record_id": text(f"substr(record_id, 1, 24) || '{suffix}'"),
             "run_id": literal(new_run),
             "process_id": literal(process_pk + number),
-            "created_at": literal(_night(number)),
+            "created_at": literal(_started_at(number)),
         }
         _copy(connection, RECORD, of_first, record_changes)
         for child in (MEASUREMENT, PREDICTION):
@@ -94,5 +94,5 @@ def _analyze(store: ResultStore) -> None:
     )
 
 
-def _night(number: int) -> str:
+def _started_at(number: int) -> str:
     return (FIRST_NIGHT + datetime.timedelta(days=number)).isoformat(timespec="microseconds")

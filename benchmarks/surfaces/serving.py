@@ -280,13 +280,13 @@ class Connection:
         parts = urlsplit(url)
         return cls(*await asyncio.open_connection(parts.hostname, parts.port, limit=1 << 20))
 
-    async def ask(self, asked: Asked) -> tuple[float, bytes]:
+    async def ask(self, request: Asked) -> tuple[float, bytes]:
         """Return the server's own seconds and the body; raises for anything but 200."""
         head = (
-            f"POST {asked.path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: "
-            f"{len(asked.body)}\r\n\r\n"
+            f"POST {request.path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: "
+            f"{len(request.body)}\r\n\r\n"
         )
-        self._writer.write(head.encode() + asked.body)
+        self._writer.write(head.encode() + request.body)
         lines = (await self._reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
         headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines[1:] if line)}
         body = await self._reader.readexactly(int(headers["content-length"]))
@@ -306,19 +306,19 @@ async def _offered(url: str, load: Sequence[Asked]) -> list[Answered]:
         idle.put_nowait(opened)
     begin = time.perf_counter() + 0.1
 
-    async def send(number: int, asked: Asked) -> Answered:
+    async def send(number: int, request: Asked) -> Answered:
         due = begin + number / REQUESTS_PER_S
         await asyncio.sleep(due - time.perf_counter())
         late_s = time.perf_counter() - due
         connection = await idle.get()
-        server_s, _ = await connection.ask(asked)
+        server_s, _ = await connection.ask(request)
         idle.put_nowait(connection)
-        kind = asked.path.split("?")[0].rpartition("/")[2]
+        kind = request.path.split("?")[0].rpartition("/")[2]
         return Answered(kind, time.perf_counter() - due, server_s, late_s)
 
     gc.freeze()
     gc.disable()  # the client's own pauses are nobody's latency
-    answers = await asyncio.gather(*(send(number, asked) for number, asked in enumerate(load)))
+    answers = await asyncio.gather(*(send(number, request) for number, request in enumerate(load)))
     gc.enable()
     gc.unfreeze()
     for opened in connections:
@@ -332,8 +332,8 @@ async def _most_per_s(url: str, load: Sequence[Asked], seconds: float) -> float:
 
     async def keep_asking() -> int:
         connection, count = await Connection.open(url), 0
-        while time.perf_counter() < end and (asked := next(waiting, None)) is not None:
-            await connection.ask(asked)
+        while time.perf_counter() < end and (request := next(waiting, None)) is not None:
+            await connection.ask(request)
             count += 1
         connection.close()
         return count
@@ -345,8 +345,8 @@ async def _most_per_s(url: str, load: Sequence[Asked], seconds: float) -> float:
 
 async def _asked_once(url: str) -> None:
     connection = await Connection.open(url)
-    for asked in _known_questions():
-        await connection.ask(asked)
+    for request in _known_questions():
+        await connection.ask(request)
     connection.close()
 
 

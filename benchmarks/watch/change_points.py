@@ -46,8 +46,8 @@ HARD = ("neighbours alike (AR 0.5)", "wandering (AR 0.95, a third)")
 def autoregressive(source: Any, count: int, share: float) -> Any:
     """Return nights of which each keeps `share` of the one before; standard deviation 1."""
     values = source.normal(size=count)
-    for night in range(1, count):
-        values[night] = share * values[night - 1] + (1 - share**2) ** 0.5 * values[night]
+    for number in range(1, count):
+        values[number] = share * values[number - 1] + (1 - share**2) ** 0.5 * values[number]
     return values
 
 

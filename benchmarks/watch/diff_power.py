@@ -197,7 +197,7 @@ def upper_bound(events: int, rounds: int) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class DetectionRates:
     """How often one slow case in the suite was found, as shares."""
 
     ours: float
@@ -205,7 +205,9 @@ class Found:
     pooled: float
 
 
-def power(before_count: int, after_count: int, step: float, rounds: int, *, is_stored: bool, where: slice) -> Found:
+def power(
+    before_count: int, after_count: int, step: float, rounds: int, *, is_stored: bool, where: slice
+) -> DetectionRates:
     """Return how often a step of one case of a kind is found; another case of that kind every round."""
     rng = np.random.default_rng([20261121, before_count, after_count, round(step * 1e6), is_stored, where.start])
     index = np.arange(CASE_COUNT)[where]
@@ -223,7 +225,7 @@ def power(before_count: int, after_count: int, step: float, rounds: int, *, is_s
             gate_fails(before[slow], after[slow]),
             pooled_slower(samples[0], samples[1])[0],
         ]
-    return Found(*(float(rate) for rate in hits / rounds))
+    return DetectionRates(*(float(rate) for rate in hits / rounds))
 
 
 def power_figures(count: int, step: float, aim: float, rounds: int) -> list[Figure]:

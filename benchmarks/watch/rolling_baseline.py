@@ -40,7 +40,7 @@ RULES = DiffRules()
 def measure(folder: Path, *, quick: bool) -> list[Row | Figure]:
     """Simulate; the last line is a time, all others are counts."""
     flat = NightSeries(seed=1)
-    sides = [flat.night() for _ in range(QUICK_NIGHT_COUNT if quick else NIGHT_COUNT)]
+    sides = [flat.side() for _ in range(QUICK_NIGHT_COUNT if quick else NIGHT_COUNT)]
     pooled, rolling, times = [], [], []
     for last in range(ROLLING_COUNT, len(sides)):
         before, after = pool(sides[last - ROLLING_COUNT : last]), sides[last]
@@ -89,7 +89,7 @@ class NightSeries:
         self.cases = [Case("gemv", (("M", 1), ("N", 64), ("K", 64 + number)), (), "matmul") for number in range(count)]
         self.count = 0
 
-    def night(self, steps: dict[int, float] | None = None) -> SuiteSide:
+    def side(self, steps: dict[int, float] | None = None) -> SuiteSide:
         """Return the next night; `steps`: index of a case → change of its logarithm."""
         logs = median_logs(self.rng, true_logs(self.rng, PROCESSES)) + RUN_SD * self.rng.standard_normal()
         for index, step in (steps or {}).items():
@@ -161,10 +161,10 @@ def red_nights(seed: int) -> tuple[int, int]:
     """
     series = NightSeries(1000 + seed)
     index = STEADY.start + seed
-    sides = [series.night() for _ in range(ROLLING_COUNT)]
+    sides = [series.side() for _ in range(ROLLING_COUNT)]
     counts = [0, 0]
     for _ in range(ROLLING_COUNT):
-        after = series.night({index: math.log1p(STEP)})
+        after = series.side({index: math.log1p(STEP)})
         before = pool(sides[-ROLLING_COUNT:])
         for number, side in enumerate((settled(before, after, {}, RULES), before)):
             slow = compare_suites(side, after, {}, RULES).of("SLOWER")

@@ -81,22 +81,22 @@ def use_here(chip: Device, calibration: Calibration, machine: Machine, device: D
 def _of_another_machine(chip: Device) -> Device:
     """Return the chip with `measured-here` turned into `measured`: somebody measured it, but not here."""
 
-    def told(quantity: Quantity | None) -> Quantity | None:
+    def settled(quantity: Quantity | None) -> Quantity | None:
         if quantity is None or quantity.status != "measured-here":
             return quantity
         return replace(quantity, status="measured")
 
     paths = {
-        key: replace(path, dense=told(path.dense) or path.dense, achieved=told(path.achieved))
+        key: replace(path, dense=settled(path.dense) or path.dense, achieved=settled(path.achieved))
         for key, path in chip.paths.items()
     }
     return replace(
         chip,
-        bandwidth=told(chip.bandwidth) or chip.bandwidth,
-        bandwidth_achieved=told(chip.bandwidth_achieved),
-        capacity=told(chip.capacity),
+        bandwidth=settled(chip.bandwidth) or chip.bandwidth,
+        bandwidth_achieved=settled(chip.bandwidth_achieved),
+        capacity=settled(chip.capacity),
         paths=paths,
-        levels=tuple(replace(level, bandwidth=told(level.bandwidth)) for level in chip.levels),
-        chip={name: told(quantity) or quantity for name, quantity in chip.chip.items()},
+        levels=tuple(replace(level, bandwidth=settled(level.bandwidth)) for level in chip.levels),
+        chip={name: settled(quantity) or quantity for name, quantity in chip.chip.items()},
         calibration=None if chip.calibration is None else replace(chip.calibration, provenance="measured"),
     )

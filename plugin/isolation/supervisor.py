@@ -47,7 +47,7 @@ class _Running:
 
     item: pytest.Item
     """As pytest shows it: the test, or one of its further passes."""
-    asked: str = ""
+    worker_nodeid: str = ""
     """The test the worker was told to run."""
     reports: list[Any] = field(default_factory=list)
     declared: dict[str, Message] = field(default_factory=dict)
@@ -94,7 +94,7 @@ class Supervisor:
             worker = self._ready_worker()
             if self.isolation.kind == "case":
                 following = None
-            worker.send({"kind": "run", "test": running.asked, "next": following.nodeid if following else None})
+            worker.send({"kind": "run", "test": running.worker_nodeid, "next": following.nodeid if following else None})
             self._listen(worker, running)
         except WorkerDied as death:
             self._bury(running, death, began_s)
@@ -235,7 +235,7 @@ class Supervisor:
 
     def _take(self, worker: WorkerProcess, running: _Running, message: Message) -> None:
         kind = message["kind"]
-        if kind in _ABOUT_A_TEST and message.get("test") != running.asked:
+        if kind in _ABOUT_A_TEST and message.get("test") != running.worker_nodeid:
             raise WorkerDied("mixed up its messages")
         if kind == "report":
             self._log(running, report_from(self.config, message["report"]))

@@ -237,7 +237,7 @@ class BenchSession:
                 document = (
                     export_run_json(self._store, self.run.run_id)
                     if delivery is None
-                    else self._known(status, exit_code)
+                    else self._end_document(status, exit_code)
                 )
                 write_json(self.options.json_path, document)
         finally:
@@ -272,7 +272,7 @@ class BenchSession:
             self._report(f"warning: {advice_text(undelivered.finding)}")
         return undelivered
 
-    def _known(self, status: RunStatus, exit_code: int) -> dict[str, Any]:
+    def _end_document(self, status: RunStatus, exit_code: int) -> dict[str, Any]:
         """Return the run in this process's memory as an exported run."""
         assert self.run is not None
         run = replace(self.run, status=status, exit_code=exit_code, finished_at=utc_now())
@@ -284,7 +284,7 @@ class BenchSession:
     def _rescue(self, status: RunStatus, exit_code: int) -> str:
         """Write what this process still knows of the run as a file; return where, as a sentence."""
         assert self.run is not None
-        document = self._known(status, exit_code)
+        document = self._end_document(status, exit_code)
         try:
             stored = self._store.record_ids(self.run.run_id)
         except StoreError:

@@ -51,17 +51,17 @@ class Verifier:
     check: Check
     default: float
     """Tolerance of a check that returns a number."""
-    found: Deviation | None = None
+    worst_deviation: Deviation | None = None
 
     @property
     def max_error(self) -> float:
         """Return the error that used most of its tolerance (ratio)."""
-        return 0.0 if self.found is None else self.found.error
+        return 0.0 if self.worst_deviation is None else self.worst_deviation.error
 
     @property
     def tolerance(self) -> float:
         """Return the tolerance of that error (ratio)."""
-        return self.default if self.found is None else self.found.tolerance
+        return self.default if self.worst_deviation is None else self.worst_deviation.tolerance
 
     def verify(self, output: Any, when: str) -> None:
         """Raise `WrongResultError` unless the output is within the tolerance, `InvalidValueError` for no error at
@@ -73,7 +73,7 @@ class Verifier:
         error, tolerance, where = deviation
         if math.isnan(error) or math.isinf(error):
             raise WrongResultError(f"{when}: the output holds NaN or Inf, or cannot be compared")
-        self.found = deviation if self.found is None else worst([deviation, self.found])
+        self.worst_deviation = deviation if self.worst_deviation is None else worst([deviation, self.worst_deviation])
         if not deviation.is_right:
             place = f" ({where})" if where else ""
             raise WrongResultError(f"{when}: relative error {error:.3g} exceeds the tolerance {tolerance:.3g}{place}")
@@ -196,11 +196,11 @@ def _compared(output: Any, expected: Sequence[Any], tolerance: float) -> Deviati
     shapes, expected_shapes = ([array.shape for array in _arrays(value)] for value in (output, expected))
     if shapes != expected_shapes:
         raise WrongResultError(f"the output has shape {_shapes(shapes)}, the reference has {_shapes(expected_shapes)}")
-    found = [Deviation(relative_error(output, expected), tolerance, "all numbers")]
+    deviations = [Deviation(relative_error(output, expected), tolerance, "all numbers")]
     for position, (values, right) in enumerate(zip(_arrays(output), expected, strict=True)):
         if right.size:
-            found.append(_largest(values, right, tolerance, f"output {position} " if len(expected) > 1 else ""))
-    return worst(found)
+            deviations.append(_largest(values, right, tolerance, f"output {position} " if len(expected) > 1 else ""))
+    return worst(deviations)
 
 
 def _largest(values: Any, right: Any, tolerance: float, which: str) -> Deviation:

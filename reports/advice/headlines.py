@@ -34,11 +34,13 @@ def operator_headlines(results: Iterable[ShapeResult]) -> list[str]:
             families.setdefault(result.op, []).append(result)
     ordered = sorted(families, key=lambda op: list(_FAMILIES).index(op) if op in _FAMILIES else len(_FAMILIES))
     judged = {op: judged_results(families[op]) for op in ordered}
-    alone = [op for op in ordered if op not in _FAMILIES and not any(one.is_contest for one in judged[op])]
+    alone = [op for op in ordered if op not in _FAMILIES and not any(result.is_contest for result in judged[op])]
     alone = alone if len(alone) > 1 else []
     titles = {op: families[op][0].op_title for op in alone}
-    said = [f"{_sentence(op, results)}." for op, results in judged.items() if op not in alone]
-    return said + ([f"{_listed(list(titles.values()))}: one kernel each, nothing to compare it with."] if alone else [])
+    sentences = [f"{_sentence(op, results)}." for op, results in judged.items() if op not in alone]
+    return sentences + (
+        [f"{_listed(list(titles.values()))}: one kernel each, nothing to compare it with."] if alone else []
+    )
 
 
 def _listed(names: list[str]) -> str:
@@ -50,9 +52,9 @@ def judged_results(results: list[ShapeResult]) -> list[ShapeResult]:
     undisturbed, one regime.
     """
     for keep in (
-        lambda one: one.is_contest and one.baseline is not None,
-        lambda one: one.best.is_measured,
-        lambda one: one.judged.gap is None,
+        lambda candidate: candidate.is_contest and candidate.baseline is not None,
+        lambda candidate: candidate.best.is_measured,
+        lambda candidate: candidate.judged.gap is None,
     ):
         results = [result for result in results if keep(result)] or results
     return first_regime(results)
@@ -64,8 +66,8 @@ def _sentence(op: str, results: list[ShapeResult]) -> str:
     if gap is not None:
         return f"{family}: no result, {short_text(gap)}"
     if len(results) == 1:  # titles of other operators begin with their name
-        said = _alone(results[0])
-        return f"{family} at {said}" if op in _FAMILIES else said
+        place = _alone(results[0])
+        return f"{family} at {place}" if op in _FAMILIES else place
     regime = regime_title(results[0].cache, results[0].mode)
     family += f", {regime}" if regime else ""
     if not all(result.is_contest and result.baseline is not None for result in results):
@@ -98,7 +100,7 @@ def _led(lead: Lead, base: str, of: str = "") -> str:
     `wins` where it is alone.
     """
     verb = "leads" if lead.level_count else "wins"
-    verb = verb if lead.shapes[0].one.is_measured else f"should {verb.removesuffix('s')}"
+    verb = verb if lead.shapes[0].option.is_measured else f"should {verb.removesuffix('s')}"
     level = f" ({level_words(lead)})" if lead.level_count else ""
     return f"{lead.label} {verb} {len(lead.shapes)}{of}{level}, {gains(lead.shapes, base)}"
 
@@ -153,7 +155,7 @@ def baseline_name(baselines: list[Option]) -> str:
 def _level(results: list[ShapeResult]) -> str:
     """`; INT8 (W8A8) · int_mm only tied with BF16 at 2; FP32 · matmul only tied with FP16 · matmul at 1`."""
     precisions: dict[str, list[str]] = {}
-    names = {option_precision(one.baseline) for one in results if one.baseline is not None}
+    names = {option_precision(result.baseline) for result in results if result.baseline is not None}
     base = names.pop() if len(names) == 1 else "the baseline"
     for result in results:
         best, other = result.best, result.level_with
@@ -182,14 +184,14 @@ class LedShape:
     """One configuration at a shape where it leads."""
 
     result: ShapeResult
-    one: Option
+    option: Option
 
     @property
     def speedups(self) -> tuple[float | None, float | None, float | None]:
         """(ideal, expected, measured) over the shape's baseline; None where a time is missing."""
         baseline = self.result.baseline
-        predicted, measured = speedups(self.one, baseline)
-        return predicted, expected_speedup(self.one, baseline), measured
+        predicted, measured = speedups(self.option, baseline)
+        return predicted, expected_speedup(self.option, baseline), measured
 
     @property
     def gain(self) -> float:
@@ -200,10 +202,10 @@ class LedShape:
     @property
     def doubts(self) -> tuple[str, ...]:
         """Flags that put its comparison with the baseline in doubt."""
-        if self.one is self.result.best:
+        if self.option is self.result.best:
             return self.result.judged.doubts
         baseline = self.result.baseline
-        flags = self.one.flags | (baseline.flags if baseline else frozenset())
+        flags = self.option.flags | (baseline.flags if baseline else frozenset())
         return tuple(sorted(DOUBTFUL_FLAGS & flags))
 
 
@@ -220,7 +222,7 @@ class Lead:
         counts: dict[str, int] = {}
         for place in self.shapes:
             for other in _winners(place.result):
-                if other is not place.one:
+                if other is not place.option:
                     label = option_label(other)
                     counts[label] = counts.get(label, 0) + 1
         return dict(sorted(counts.items(), key=lambda item: -item[1]))
@@ -238,17 +240,17 @@ def leads(results: Iterable[ShapeResult]) -> list[Lead]:
     the one that gains most.
     """
     left = [result for result in results if result.is_win and result.best is not None]
-    found: list[Lead] = []
+    lead_list: list[Lead] = []
     while left:
         lead = min(_candidates(left), key=_place)
-        found.append(lead)
+        lead_list.append(lead)
         led = {id(place.result) for place in lead.shapes}
         left = [place for place in left if id(place) not in led]
-    return found
+    return lead_list
 
 
 def _candidates(results: list[ShapeResult]) -> list[Lead]:
-    labels = dict.fromkeys(option_label(one.best) for one in results if one.best is not None)
+    labels = dict.fromkeys(option_label(result.best) for result in results if result.best is not None)
     places: dict[str, list[LedShape]] = {label: [] for label in labels}
     for result in results:
         for label, winning_option in {option_label(winner): winner for winner in reversed(_winners(result))}.items():
@@ -258,7 +260,7 @@ def _candidates(results: list[ShapeResult]) -> list[Lead]:
 
 
 def _place(lead: Lead) -> tuple[int, int, float, str]:
-    first_count = sum(place.one is place.result.best for place in lead.shapes)
+    first_count = sum(place.option is place.result.best for place in lead.shapes)
     return -len(lead.shapes), -first_count, -max(place.gain for place in lead.shapes), lead.label
 
 

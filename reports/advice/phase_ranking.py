@@ -45,7 +45,7 @@ def phase_rankings(
         model_ranking(model, phase, shown(hardware, 60)) for model in map(_displayed, models) for phase in model.phases
     ]
     phases = [name for name in PHASES if name in families]
-    others = [name for name in families if name not in PHASES and any(one.is_contest for one in families[name])]
+    others = [name for name in families if name not in PHASES and any(result.is_contest for result in families[name])]
     of_shapes = (
         _of_shapes(name, judged_results(families[name]), hardware) for name in (*phases, *others[:MOST_OTHERS])
     )

@@ -202,8 +202,13 @@ def _matrix(title: str, entries: Sequence[ShapeEntry]) -> ShapeMatrix:
     for row in cells:
         for column, cell in row.items():
             columns.setdefault(column, []).append(cell)
-    barred = {column.precision: them[0].note for column, them in columns.items() if all(one.is_barred for one in them)}
-    ordered = sorted((one for one in columns if one.precision not in barred), key=lambda one: _place(columns[one]))
+    barred = {
+        column.precision: them[0].note for column, them in columns.items() if all(cell.is_barred for cell in them)
+    }
+    ordered = sorted(
+        (column for column in columns if column.precision not in barred),
+        key=lambda candidate: _place(columns[candidate]),
+    )
     shown_columns = tuple(ordered[:MOST_COLUMNS])
     none = MatrixCell("none")
     rows = tuple(

@@ -180,11 +180,13 @@ def trade_groups(
     )
     of_run = [_of_phase(model, phase, qualities) for model in models for phase in model.phases]
     of_run += [_of_shape(recommendation, energies) for recommendation in recommendations]
-    own = [group for group in of_run if len(group.points) > 1]
+    contests = [group for group in of_run if len(group.points) > 1]
     rankings = () if stored is None else stored.rankings
     of_all = [_of_stored(ranking) for ranking in rankings if ranking.hardware_key == hardware_key]
-    groups = [group for group in of_all if len(group.points) > 1 and not any(_is_repeat(group, other) for other in own)]
-    return tuple(replace(group, points=with_fronts(group.points)) for group in (*own, *groups))
+    groups = [
+        group for group in of_all if len(group.points) > 1 and not any(_is_repeat(group, other) for other in contests)
+    ]
+    return tuple(replace(group, points=with_fronts(group.points)) for group in (*contests, *groups))
 
 
 def trade_group_json(group: TradeGroup) -> dict[str, Any]:
@@ -200,16 +202,16 @@ def trade_group_json(group: TradeGroup) -> dict[str, Any]:
     }
 
 
-def _is_repeat(stored: TradeGroup, own: TradeGroup) -> bool:
+def _is_repeat(stored: TradeGroup, run_group: TradeGroup) -> bool:
     """Whether a stored group rests on nothing but the records of a run's own group, and has no other configuration or
     loss.
     """
-    of_stored, of_own = ({key for point in group.points for key in point.record_ids} for group in (stored, own))
+    of_stored, of_own = ({key for point in group.points for key in point.record_ids} for group in (stored, run_group))
     if not of_stored or not of_stored <= of_own:
         return False
     # A loss may have been measured by another run.
     stored_figures, own_figures = (
-        {(point.label, point.time_source, point.loss_pct) for point in group.points} for group in (stored, own)
+        {(point.label, point.time_source, point.loss_pct) for point in group.points} for group in (stored, run_group)
     )
     return stored_figures <= own_figures
 
@@ -230,11 +232,11 @@ def with_fronts(points: Sequence[PlottedOption]) -> tuple[PlottedOption, ...]:
     axes_by_point: dict[int, list[str]] = {}
     for axis in Y_AXES:
         members = [point for point in competing if getattr(point, axis) is not None]
-        for one, is_front in zip(
+        for plotted, is_front in zip(
             members, on_front([(member.time_s, getattr(member, axis), 0.0) for member in members]), strict=True
         ):
             if is_front:
-                axes_by_point.setdefault(id(one), []).append(axis)
+                axes_by_point.setdefault(id(plotted), []).append(axis)
     whole = [
         (point, (point.time_s, point.loss_pct, point.memory_bytes))
         for point in competing

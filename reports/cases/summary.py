@@ -164,12 +164,12 @@ class CaseSummary:
         apart.
         """
         lost = [row for row in self.rows if row.measured_s is None]
-        said = []
+        reasons = []
         for row in lost:
             where = f"process {row.process} {row.status}: " if self.measured_rows else ""
-            said.append(f"{where}{row.reason or 'no reason was stored'}" if where or row.reason else "")
+            reasons.append(f"{where}{row.reason or 'no reason was stored'}" if where or row.reason else "")
         beaten = ["faster than its roof"] if self.is_faster_than_roof else []
-        return tuple(dict.fromkeys(remark for remark in (*said, *beaten) if remark))
+        return tuple(dict.fromkeys(remark for remark in (*reasons, *beaten) if remark))
 
     def _own_or_pooled(self, name: str, pooled: float | None) -> float | None:
         rows = self.measured_rows

@@ -412,10 +412,10 @@ def _confidence(trust: Trust) -> Span:
 
 def _nights(row: Option) -> Rich:
     spans: list[str | Span] = []
-    for night in row.evidence[:-4:-1]:
-        label = f", {night.label}" if night.label else ""
-        title = f"{shown(night.started_at[:10], 12)}{label}, {counted(night.process_count, 'process', 'processes')}"
-        spans += [Span(shown(night.run_id[:8], 8), "code", title), " "]
+    for run in row.evidence[:-4:-1]:
+        label = f", {run.label}" if run.label else ""
+        title = f"{shown(run.started_at[:10], 12)}{label}, {counted(run.process_count, 'process', 'processes')}"
+        spans += [Span(shown(run.run_id[:8], 8), "code", title), " "]
     more = [Span(f"and {len(row.evidence) - 3} more", "quiet")] if len(row.evidence) > 3 else []
     return (*(spans if more else spans[:-1]), *more) or "–"
 

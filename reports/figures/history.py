@@ -11,27 +11,27 @@ from reports.figures.spec import Axis, Figure, Label, LegendEntry, Line, Marks
 from reports.text.display_text import shown
 from results.history.alerts import Change
 from results.history.case_history import CaseHistory
-from results.history.nights import Night
+from results.history.points import HistoryPoint
 from roofline_model.core.units import format_percent
 
-MOST_NIGHTS = 120
+MOST_POINTS = 120
 """Nights in one figure, the newest; `roofline history` shows any case whole."""
 
 _COLOUR = format_colours(["BF16"])["BF16"]
 _DASH = (3.0, 2.25)
 
 
-def drawn_nights(history: CaseHistory) -> Sequence[Night]:
+def drawn_points(history: CaseHistory) -> Sequence[HistoryPoint]:
     """Return the nights of a figure, oldest first; its marks are keyed by their places."""
-    return history.points[-MOST_NIGHTS:]
+    return history.points[-MOST_POINTS:]
 
 
 def history_figure(history: CaseHistory, *, title: str = "") -> Figure:
     """Return the figure of one case; x is in seconds since 1970 (UTC)."""
-    nights = drawn_nights(history)
+    nights = drawn_points(history)
     unit_s, unit = time_unit(nights[0].value)
-    times_s = [_seconds(night.started_at) for night in nights]
-    values = [night.value / unit_s for night in nights]
+    times_s = [_seconds(point.started_at) for point in nights]
+    values = [point.value / unit_s for point in nights]
     x_air = 0.03 * (times_s[-1] - times_s[0]) or 43_200.0
     y_air = 0.08 * (max(values) - min(values)) or 0.05 * max(values)
     low, high = min(values) - y_air, max(values) + y_air
@@ -68,7 +68,7 @@ def change_text(change: Change) -> str:
     return format_percent(change.change_value, signed=True)
 
 
-def _levels(history: CaseHistory, first: Night, unit_s: float) -> Iterator[Line]:
+def _levels(history: CaseHistory, first: HistoryPoint, unit_s: float) -> Iterator[Line]:
     for segment in history.segments:
         for level in segment.levels:
             used = segment.used[level.first_index : level.first_index + level.night_count]
@@ -77,9 +77,9 @@ def _levels(history: CaseHistory, first: Night, unit_s: float) -> Iterator[Line]
                 yield Line("level", ends, (level.value / unit_s,) * 2, INK, 1.5)
 
 
-def _marks(nights: Sequence[Night], times_s: Sequence[float], values: Sequence[float]) -> Iterator[Marks]:
+def _marks(nights: Sequence[HistoryPoint], times_s: Sequence[float], values: Sequence[float]) -> Iterator[Marks]:
     for is_used, name in ((False, "not used"), (True, "used")):
-        places = [place for place, night in enumerate(nights) if night.is_used is is_used]
+        places = [place for place, point in enumerate(nights) if point.is_used is is_used]
         if places:
             yield Marks(
                 name,
@@ -94,9 +94,9 @@ def _marks(nights: Sequence[Night], times_s: Sequence[float], values: Sequence[f
             )
 
 
-def _legend(nights: Sequence[Night], steps: Sequence[Change]) -> Iterator[LegendEntry]:
+def _legend(nights: Sequence[HistoryPoint], steps: Sequence[Change]) -> Iterator[LegendEntry]:
     yield LegendEntry("a run", _COLOUR)
-    if any(night.doubts for night in nights):
+    if any(point.doubts for point in nights):
         yield LegendEntry("not used", _COLOUR, fill="hollow")
     yield LegendEntry("level", INK, "line")
     for is_open, text in ((True, "open step"), (False, "step")):

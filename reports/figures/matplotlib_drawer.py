@@ -940,13 +940,13 @@ class Field:
     def __init__(self, width: float, height: float) -> None:
         self.width, self.height = width, height
         self._cells: dict[tuple[int, int], list[tuple[Polygon, str]]] = {}
-        self._known: set[tuple[Polygon, str]] = set()
+        self._drawn: set[tuple[Polygon, str]] = set()
 
     def add(self, polygon: Polygon, kind: str) -> None:
         """Keep a place taken; the same place (to three pixels) is kept once."""
         rounded = tuple((round(x / 3), round(y / 3)) for x, y in polygon)
-        if (rounded, kind) not in self._known:
-            self._known.add((rounded, kind))
+        if (rounded, kind) not in self._drawn:
+            self._drawn.add((rounded, kind))
             for cell in self._cells_of(polygon):
                 self._cells.setdefault(cell, []).append((polygon, kind))
 

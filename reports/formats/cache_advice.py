@@ -100,20 +100,20 @@ class AttentionRecommendation:
 
 
 def cache_advice(
-    chip: Device, asked: AttentionQuestion, query: str, formats: tuple[str, ...] | None = None
+    chip: Device, question: AttentionQuestion, query: str, formats: tuple[str, ...] | None = None
 ) -> AttentionRecommendation:
     """Rank the formats of an attention's cache for a 16-bit query, those named or the usual ones.
 
     Raises `UnsupportedError` where the chip cannot compute in 16 bit.
     """
-    ranking = rank_caches(chip, lambda cache: asked.work(cache, query), query, formats)
+    ranking = rank_caches(chip, lambda cache: question.work(cache, query), query, formats)
     first, baseline = ranking.options[0], ranking.baseline
     assert baseline is not None  # of the 16-bit cache
     best = ranking.choice or first
     return AttentionRecommendation(
         hardware=chip.key,
-        phase="decode" if asked.Sq == 1 else "prefill",
-        **{name: value for name, value in asked._asdict().items() if name != "page_tokens"},
+        phase="decode" if question.Sq == 1 else "prefill",
+        **{name: value for name, value in question._asdict().items() if name != "page_tokens"},
         activation_format=query,
         summary=_summary(best, baseline),
         ranked_by=_source(first),
@@ -122,12 +122,12 @@ def cache_advice(
         candidates=tuple(_candidate(option, baseline) for option in ranking.options),
         excluded=tuple(Excluded(each.key, short_text(each.finding)) for each in ranking.excluded),
         findings=tuple(dict.fromkeys(ranking.findings)),
-        short_answer=cache_answer(ranking, query, _subject(chip, asked)),
+        short_answer=cache_answer(ranking, query, _subject(chip, question)),
     )
 
 
-def _subject(chip: Device, asked: AttentionQuestion) -> str:
-    sizes = " ".join(f"{name}={getattr(asked, name)}" for name in ("B", "Hq", "Hkv", "Sq", "Skv", "D"))
+def _subject(chip: Device, question: AttentionQuestion) -> str:
+    sizes = " ".join(f"{name}={getattr(question, name)}" for name in ("B", "Hq", "Hkv", "Sq", "Skv", "D"))
     return f"attention {sizes} on {chip.key}."
 
 

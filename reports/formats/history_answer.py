@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 
 from results.history.alerts import Change
 from results.history.case_history import CaseHistory
-from results.history.nights import Night
+from results.history.points import HistoryPoint
 from results.history.segments import Segment
 from results.records.metrics import Metric
 from results.watch.annotations import Annotation
@@ -58,7 +58,7 @@ class HistorySegment:
     """Change from the last level of the segment before, relative or in the metric's unit: told, never judged."""
     is_too_short: bool
     """Whether there are too few nights to say anything of steps."""
-    nights: tuple[Night, ...]
+    nights: tuple[HistoryPoint, ...]
     """The nights, oldest first."""
     levels: tuple[HistoryLevel, ...]
     """The levels between the steps, oldest first."""
@@ -164,7 +164,7 @@ def case_head(history: CaseHistory) -> CaseHead:
 def _change(history: CaseHistory, change: Change) -> CaseChange:
     segment = history.segments[change.segment_index]
     nights = segment.used
-    first = next((index for index, night in enumerate(nights) if night.run_id == change.run_id), None)
+    first = next((index for index, point in enumerate(nights) if point.run_id == change.run_id), None)
     return CaseChange(
         **{field.name: getattr(change, field.name) for field in fields(change)},
         hardware=segment.hardware_key,
@@ -182,7 +182,7 @@ def _segment(history: CaseHistory, segment: Segment) -> HistorySegment:
         split=segment.split,
         split_change_value=segment.split_change_value,
         is_too_short=segment.is_too_short,
-        nights=history.shown_nights(segment),
+        nights=history.shown_points(segment),
         levels=tuple(
             HistoryLevel(
                 run_id=used[level.first_index].run_id,

@@ -51,16 +51,16 @@ def _add(suite: xml.Element, case: CaseDiff, whys: list[str], differing: str) ->
     )
     if case.after_s is not None:
         test.set("time", f"{case.after_s:.9f}")
-    said = f"{case.verdict}: {case_sentence(case)} ({code_text(case.reason)})"
-    parts = [said, case.detail, *map(short_text, case.set_aside), *changed_metric_texts(case)]
+    message = f"{case.verdict}: {case_sentence(case)} ({code_text(case.reason)})"
+    parts = [message, case.detail, *map(short_text, case.set_aside), *changed_metric_texts(case)]
     text = _text("; ".join(part for part in parts if part), 2000)
     if whys:
         failure = xml.SubElement(test, "failure", message=_text("; ".join(whys)), type=case.verdict)
         failure.text = f"{text}; environment differs in: {_text(differing, 2000)}"
     elif case.quarantine_reason:
-        xml.SubElement(test, "skipped", message=_text(f"on the quarantine list: {case.quarantine_reason}; {said}"))
+        xml.SubElement(test, "skipped", message=_text(f"on the quarantine list: {case.quarantine_reason}; {message}"))
     elif case.expected_reason:
-        xml.SubElement(test, "skipped", message=_text(f"expected: {case.expected_reason}; {said}"))
+        xml.SubElement(test, "skipped", message=_text(f"expected: {case.expected_reason}; {message}"))
     elif case.verdict in ("AMBIGUOUS", "INVALID", "GONE"):
         xml.SubElement(test, "skipped", message=text)
     elif case.verdict != "SAME":

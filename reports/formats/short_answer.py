@@ -322,8 +322,8 @@ def caveats(ranking: Ranking) -> list[Finding]:
     """Return what puts an answer in doubt, the gravest first, but for what the decision and the line on its times
     say.
     """
-    said = {"ranked-by-ideals", "ranked-by-ceilings", *(item.code for item in ranking.decision)}
-    return by_severity(item for item in ranking.findings if item.severity != "info" and item.code not in said)
+    stated = {"ranked-by-ideals", "ranked-by-ceilings", *(item.code for item in ranking.decision)}
+    return by_severity(item for item in ranking.findings if item.severity != "info" and item.code not in stated)
 
 
 def gain_text(option: Option, baseline: Option | None) -> str:

@@ -515,8 +515,8 @@ BUNDLE = "plotly-report.min.js"
 def scripts() -> tuple[str, ...]:
     """Return the texts of the page's script elements: the vendored bundle, then our own."""
     shared = _read("figures", "static", FIGURE).replace("export function", "function")
-    own = "".join(map(_without_comments, (shared, *(_read("page", "static", name) for name in OWN))))
-    return _read("page", "vendor", BUNDLE), f'(() => {{\n"use strict";\n{own}}})();'
+    own_scripts = "".join(map(_without_comments, (shared, *(_read("page", "static", name) for name in OWN))))
+    return _read("page", "vendor", BUNDLE), f'(() => {{\n"use strict";\n{own_scripts}}})();'
 
 
 @cache

@@ -14,7 +14,7 @@ from reports.cases.rows import CaseRow
 from reports.cases.summary import SHAPE_FLAGS, CaseSummary
 from reports.figures.errors import errors_figure
 from reports.figures.gaps import gaps_figure, group_gaps_figure
-from reports.figures.history import change_text, drawn_nights, history_figure
+from reports.figures.history import change_text, drawn_points, history_figure
 from reports.figures.palette import ACCENT, GRID, INK, MUTED, SURFACE, Colour, format_colours, operator_shapes
 from reports.figures.plotly_drawer import beside_json, plotly_json, rows_json, stack_json
 from reports.figures.roofline import roofline_figure
@@ -137,15 +137,15 @@ def _history(history: CaseHistory) -> dict[str, Any]:
         "label": f"{shown(history.name, 100)} ({changes or counted(len(history.points), 'run')})",
         "nights": [
             {
-                "started_at": shown(night.started_at, 40),
-                "value_s": night.value,
-                "run": night.run_id[:8] if night.run_id[:8].isalnum() else "",
-                "label": shown(night.label, 60),
-                "commit": shown(night.git_commit or "", 40)[:9],
-                "process_count": night.process_count,
-                "doubt": shown(doubts_text(night.doubts), 80),
+                "started_at": shown(point.started_at, 40),
+                "value_s": point.value,
+                "run": point.run_id[:8] if point.run_id[:8].isalnum() else "",
+                "label": shown(point.label, 60),
+                "commit": shown(point.git_commit or "", 40)[:9],
+                "process_count": point.process_count,
+                "doubt": shown(doubts_text(point.doubts), 80),
             }
-            for night in drawn_nights(history)
+            for point in drawn_points(history)
         ],
         "figure": plotly_json(history_figure(history)),
     }

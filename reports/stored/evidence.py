@@ -55,16 +55,20 @@ class StoredEvidence:
 
     def groups(self) -> dict[GroupKey, list[Record]]:
         """Return the records by what competes: a chip's shape in one mode, or its model at one batch and context."""
-        found: dict[GroupKey, list[Record]] = {}
+        records_of_group: dict[GroupKey, list[Record]] = {}
         for record in self.records:
-            found.setdefault(group_key(record.case, chip_of(record, self.runs[record.run_id])), []).append(record)
-        return found
+            records_of_group.setdefault(group_key(record.case, chip_of(record, self.runs[record.run_id])), []).append(
+                record
+            )
+        return records_of_group
 
     def device(self, hardware_key: str, records: Iterable[Record]) -> Device | None:
         """Return the chip as the newest of these records knew it; None where no description is stored or it cannot be
         read.
         """
-        newest = sorted(records, key=lambda one: (self.runs[one.run_id].started_at, one.record_id), reverse=True)
+        newest = sorted(
+            records, key=lambda candidate: (self.runs[candidate.run_id].started_at, candidate.record_id), reverse=True
+        )
         for record in newest:
             for prediction in record.predictions:
                 profile = self.profiles.get(prediction.profile_hash)

@@ -74,7 +74,7 @@ def recommend_from_evidence(evidence: StoredEvidence, question: StoredQuestion) 
         replace(entry.ranking, changes=change.changes, compared=change.compared)
         for entry, change in zip(now, changes, strict=True)
     ]
-    asked = [record for records in groups.values() for record in records if question.asks_for(record.case)]
+    asked_for = [record for records in groups.values() for record in records if question.asks_for(record.case)]
     levels = tuple(
         {id(level): level for entry in now for level in entry.levels}.values()
     )  # a model's phases share theirs
@@ -82,8 +82,8 @@ def recommend_from_evidence(evidence: StoredEvidence, question: StoredQuestion) 
         rankings=tuple(sorted(rankings, key=_place)),
         missing=_missing(evidence, question, rankings) if rankings or not refusals else refusals,
         notes=(*_notes(now, levels, evidence), *(refusals if rankings else ())),
-        run_count=len({record.run_id for record in asked}),
-        record_count=len(asked),
+        run_count=len({record.run_id for record in asked_for}),
+        record_count=len(asked_for),
         left_out=left_out_runs(levels, evidence.runs),
     )
 
@@ -179,7 +179,7 @@ def _with_origin(recommendations: StoredRecommendations, run_id: str) -> StoredR
     if not nights or run_id in nights:
         return recommendations
     others = runs_text(
-        [shown(night[:8], 8) for night in sorted(nights, key=lambda one: nights[one].started_at, reverse=True)]
+        [shown(run_id[:8], 8) for run_id in sorted(nights, key=lambda key: nights[key].started_at, reverse=True)]
     )
     lost = recommendations.left_out.get(run_id)
     reason = (
@@ -188,7 +188,8 @@ def _with_origin(recommendations: StoredRecommendations, run_id: str) -> StoredR
     note = f"these answers come from {others}, not from the run reported here, {shown(run_id[:8], 8)}{reason}"
     # The note says what the line of the run alone would repeat.
     return replace(
-        recommendations, notes=(note, *(one for one in recommendations.notes if lost is None or one != lost.note))
+        recommendations,
+        notes=(note, *(note_kept for note_kept in recommendations.notes if lost is None or note_kept != lost.note)),
     )
 
 

@@ -23,7 +23,7 @@ def left_out_notes(levels: Iterable[CaseLevel], runs: Mapping[str, RunInfo]) -> 
     levels = tuple(levels)
     used, lost = _used(levels), _lost(levels, runs)
     alike: dict[str, list[str]] = {}
-    for run_id in sorted(lost, key=lambda one: (runs[one].started_at, one), reverse=True):
+    for run_id in sorted(lost, key=lambda key: (runs[key].started_at, key), reverse=True):
         for why, count in lost[run_id].items():
             part = f" for {counted(count, 'case')}" if run_id in used or len(lost[run_id]) > 1 else ""
             alike.setdefault(f"{part}: {why}", []).append(shown(runs[run_id].short_name, 60))

@@ -61,15 +61,17 @@ class StoredQuestion:
         """Return whether an answer needs a case, whatever chip it ran on: those that are asked for, and of a model
         every pass, because its quality may have been measured in another phase or at another context.
         """
-        found = pass_name(case.op, case.shape)
-        if found is None:
+        name_of_pass = pass_name(case.op, case.shape)
+        if name_of_pass is None:
             return self.asks_for(case)
-        if self.model and found.model_name.lower() != self.model.lower():
+        if self.model and name_of_pass.model_name.lower() != self.model.lower():
             return False
-        if self.subjects and all(name != f"model:{found.model_name}" for name, _ in self.subjects):
+        if self.subjects and all(name != f"model:{name_of_pass.model_name}" for name, _ in self.subjects):
             return False
-        asked = pass_name(self.op, case.shape)
-        return not self.op or (asked is not None and asked.model_name.lower() == found.model_name.lower())
+        wanted_name = pass_name(self.op, case.shape)
+        return not self.op or (
+            wanted_name is not None and wanted_name.model_name.lower() == name_of_pass.model_name.lower()
+        )
 
     def asks_for(self, case: Case) -> bool:
         """Return whether a case is of a ranking that is asked for, whatever chip it ran on."""

@@ -17,8 +17,8 @@ from reports.stored.question import StoredQuestion
 from reports.stored.rows.baseline_trust import with_baseline_trust
 from reports.stored.rows.levels import CaseLevel, case_level, newest_measuring_run
 from reports.stored.rows.models import model_options
-from reports.stored.rows.night_speedups import NightSpeedups
 from reports.stored.rows.rows import StoredOptions, levels_by_case
+from reports.stored.rows.run_speedups import RunSpeedups
 from reports.stored.rows.shapes import shape_options
 from reports.text.display_text import regime_title, shown
 from results.records.case_names import case_title, is_model_case
@@ -141,7 +141,7 @@ def _of_shape(
         calibration_doubt=None if device is None else doubt_of_times(device),
     )
     by_case = levels_by_case(levels)
-    speedups = NightSpeedups(records, by_case, chip.evidence.runs)
+    speedups = RunSpeedups(records, by_case, chip.evidence.runs)
     is_doubtful = bare.calibration_doubt is not None
     made = shape_options(ranked, by_case, chip.reference, chip.totals, speedups, is_calibration_doubtful=is_doubtful)
     return [_finished(bare, made, (*failed, *ranked.excluded), cached, question)]
@@ -156,7 +156,7 @@ def _of_model(
 ) -> list[StoredRanking]:
     timed, failed = _without_failed(levels)
     pooled = [record for level in (timed or levels) for record in level.records]
-    speedups = NightSpeedups(records, levels_by_case(levels), chip.evidence.runs)
+    speedups = RunSpeedups(records, levels_by_case(levels), chip.evidence.runs)
     return [
         _of_phase(model, phase, levels, failed, chip, question, losses, speedups)
         for model in model_results(pooled, chip.totals)
@@ -173,7 +173,7 @@ def _of_phase(
     chip: _Chip,
     question: StoredQuestion,
     losses: StoredLosses,
-    speedups: NightSpeedups,
+    speedups: RunSpeedups,
 ) -> StoredRanking:
     case = phase.passes[0].records[0].case
     mine = [level for level in levels if level.records and level.records[0].case.op == case.op]

@@ -78,7 +78,7 @@ class StoreRuns:
 def newest_by_chip(runs: Iterable[RunInfo]) -> dict[str, RunInfo]:
     """Return the newest run of each chip, none that was forced onto another machine."""
     newest: dict[str, RunInfo] = {}
-    for run in sorted(runs, key=lambda one: (one.started_at, one.run_id)):
+    for run in sorted(runs, key=lambda candidate: (candidate.started_at, candidate.run_id)):
         if not run.is_forced:
             newest[run.hardware_key] = run
     return newest

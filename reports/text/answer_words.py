@@ -208,8 +208,8 @@ def _overhead(answer: AnswerFacts, shares: Mapping[str, float], narrower: str) -
     left = f"{helper} would not help"
     if share >= 0.005:
         left = f"{helper} shortens only the {rough_share(share)} that {work} takes"
-    own = rough_share(shares["overhead"])
-    return f"But {own} of the expected time is launch, waiting and bookkeeping: {left}; {more} shares it out."
+    overhead = rough_share(shares["overhead"])
+    return f"But {overhead} of the expected time is launch, waiting and bookkeeping: {left}; {more} shares it out."
 
 
 def _work(kind: str, shares: Mapping[str, float], narrower: str) -> str:

@@ -172,12 +172,15 @@ def _roofs(rows: tuple[CaseRow, ...], device: Device | None) -> tuple[Roof, ...]
     roofs: dict[tuple[str, str, str], Roof] = {}
     for row in (*(other for other in rows if not other.is_model), *_one_per_format(rows, device)):
         # A warm case's own bandwidth is a cache's: its format still gets the DRAM roof, the cache is drawn apart.
-        own = row.bandwidth_bytes_per_s if row.memory_level == "DRAM" else bandwidth or row.bandwidth_bytes_per_s
-        if own and row.peak_flops_per_s:
+        own_bandwidth = (
+            row.bandwidth_bytes_per_s if row.memory_level == "DRAM" else bandwidth or row.bandwidth_bytes_per_s
+        )
+        if own_bandwidth and row.peak_flops_per_s:
             # A stored peak is FLOPs over time, and differs between shapes in its last digits.
-            key = (row.precision, f"{own:.9g}", f"{row.peak_flops_per_s:.9g}")
+            key = (row.precision, f"{own_bandwidth:.9g}", f"{row.peak_flops_per_s:.9g}")
             roofs.setdefault(
-                key, Roof(row.precision, row.compute_format, row.path, own, row.peak_flops_per_s, row.provenance)
+                key,
+                Roof(row.precision, row.compute_format, row.path, own_bandwidth, row.peak_flops_per_s, row.provenance),
             )
     return tuple(sorted(roofs.values(), key=lambda roof: (-roof.peak_flops_per_s, roof.precision)))
 

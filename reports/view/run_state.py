@@ -104,8 +104,8 @@ def run_state(
 def _point(reading: CanaryReading, readings: list[CanaryReading], offset_s: float | None) -> CanaryPoint:
     usual_s = reading.reference_s
     if not usual_s or usual_s <= 0:
-        own = [other.time_s for other in readings if other.kernel == reading.kernel and not other.is_slow]
-        usual_s = median(own or [reading.time_s])
+        usual_times_s = [other.time_s for other in readings if other.kernel == reading.kernel and not other.is_slow]
+        usual_s = median(usual_times_s or [reading.time_s])
     slowdown_ratio = reading.time_s / usual_s if usual_s > 0 else 1.0
     kernel = shown(reading.kernel, 60)
     clock = reading.created_at[11:19] if utc_seconds(reading.created_at) is not None else f"reading {reading.ordinal}"

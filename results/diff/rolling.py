@@ -36,18 +36,18 @@ _BEFORE = "before"
 class _Level:
     """The nights that make up the present level of a case, oldest first."""
 
-    nights: list[_Night]
-    waiting: _Night | None = None
+    nights: list[_RunOfCase]
+    waiting: _RunOfCase | None = None
     """A night that was FASTER, until the next one confirms it."""
     set_aside: list[Finding] = field(default_factory=list)
 
     @property
     def records(self) -> list[Record]:
-        return [record for night in self.nights for record in night.side.records]
+        return [record for entry in self.nights for record in entry.side.records]
 
 
 @dataclass(frozen=True, slots=True)
-class _Night:
+class _RunOfCase:
     """One case in one run."""
 
     run: RunInfo
@@ -81,11 +81,11 @@ def settled(
     methods = {key: side.method_hashes for key, side in newer.items()}
     levels: dict[str, _Level] = {}
     records_by_key: dict[str, list[Record]] = {}
-    for run, own in zip(runs, sides, strict=True):
-        for key, side in own.items():
+    for run, own_side in zip(runs, sides, strict=True):
+        for key, side in own_side.items():
             records_by_key.setdefault(key, []).extend(side.records)
-        usable = {key: side for key, side in own.items() if _is_usable(side, methods.get(key))}
-        _add_unusable(levels, own, usable, run)
+        usable = {key: side for key, side in own_side.items() if _is_usable(side, methods.get(key))}
+        _add_unusable(levels, own_side, usable, run)
         _add(levels, usable, run, noise, rules, annotations)
     records, set_aside = [], {}
     for key, everything in records_by_key.items():
@@ -107,14 +107,14 @@ def _is_usable(side: CaseSide, methods: frozenset[str] | None) -> bool:
 
 
 def _add_unusable(
-    levels: dict[str, _Level], own: Mapping[str, CaseSide], usable: Mapping[str, CaseSide], run: RunInfo
+    levels: dict[str, _Level], own_cases: Mapping[str, CaseSide], usable: Mapping[str, CaseSide], run: RunInfo
 ) -> None:
     """Note the nights of cases that were measured and cannot be used; a case that was not measured is no night."""
-    for key, side in own.items():
+    for key, side in own_cases.items():
         if key not in usable and side.was_measured:
-            night = run.short_name
+            run_name = run.short_name
             flag = None if side.is_judgeable else side.set_aside[0][0]
-            why = finding("night-other-method" if flag is None else "night-flagged", _BEFORE, night=night, flag=flag)
+            why = finding("night-other-method" if flag is None else "night-flagged", _BEFORE, night=run_name, flag=flag)
             levels.setdefault(key, _Level([])).set_aside.append(why)
 
 
@@ -129,7 +129,7 @@ def _add(
     """Judge a night against the levels before it and let it join them, replace them or be set aside."""
     compared_keys = [key for key in usable if key in levels and levels[key].nights]
     pairs: dict[str, SidePair] = {
-        key: (joined([night.side for night in levels[key].nights]), usable[key]) for key in compared_keys
+        key: (joined([entry.side for entry in levels[key].nights]), usable[key]) for key in compared_keys
     }
     verdicts: dict[str, Verdict] = {}
     changes: dict[str, float | None] = {}
@@ -139,31 +139,31 @@ def _add(
         changes = {key: ratio_of(float(change)) for key, change in zip(pairs, judged_times.change_log, strict=True)}
     for key, side in usable.items():
         level = levels.setdefault(key, _Level([]))
-        night = _Night(run, side, changes.get(key))
+        entry = _RunOfCase(run, side, changes.get(key))
         expected = reason_of_change(annotations, side.case, key, [level_run.run for level_run in level.nights], [run])
-        _join(level, night, verdicts.get(key, "SAME"), expected)
+        _join(level, entry, verdicts.get(key, "SAME"), expected)
 
 
-def _join(level: _Level, night: _Night, verdict: Verdict, expected: str) -> None:
+def _join(level: _Level, entry: _RunOfCase, verdict: Verdict, expected: str) -> None:
     waiting, level.waiting = level.waiting, None
     if verdict == "FASTER" and waiting is None:
-        level.waiting = night
+        level.waiting = entry
     elif verdict == "FASTER" and waiting is not None:
-        _restart(level, [waiting, night], "night-slower-than-since")
+        _restart(level, [waiting, entry], "night-slower-than-since")
     elif verdict == "SLOWER" and expected:
-        _restart(level, [night], "night-before-expected", expected)
+        _restart(level, [entry], "night-before-expected", expected)
     else:
         level.nights += [] if waiting is None else [waiting]  # it was luck
         if verdict == "SLOWER":
-            level.set_aside.append(_unused(night, "night-slower"))
+            level.set_aside.append(_unused(entry, "night-slower"))
         else:
-            level.nights.append(night)
+            level.nights.append(entry)
 
 
-def _restart(level: _Level, nights: list[_Night], code: str, reason: str | None = None) -> None:
+def _restart(level: _Level, nights: list[_RunOfCase], code: str, reason: str | None = None) -> None:
     level.set_aside += [finding(code, _BEFORE, night=old.run.short_name, reason=reason) for old in level.nights]
     level.nights = nights
 
 
-def _unused(night: _Night, code: str) -> Finding:
-    return finding(code, _BEFORE, night=night.run.short_name, change_ratio=night.change_ratio)
+def _unused(entry: _RunOfCase, code: str) -> Finding:
+    return finding(code, _BEFORE, night=entry.run.short_name, change_ratio=entry.change_ratio)

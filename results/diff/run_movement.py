@@ -34,9 +34,9 @@ def run_movement_variance(sides: Sequence[CaseSide]) -> float:
         return 0.0
     centred = [{run: value - fmean(means.values()) for run, value in means.items()} for means in cases]
     moved = [median(case_means[run] for case_means in centred) for run in centred[0]]
-    own = fmean(variance(case_means.values()) for case_means in centred)
+    own_variance = fmean(variance(case_means.values()) for case_means in centred)
     # The median of n normal numbers varies by π/2 of the mean's variance, of one number by all of it.
-    own_share = own / len(centred) * (1.5707963 if len(centred) > 2 else 1.0)
+    own_share = own_variance / len(centred) * (1.5707963 if len(centred) > 2 else 1.0)
     return max(0.0, variance(moved) - own_share)
 
 

@@ -35,7 +35,7 @@ LONGEST_LINE_CHARS = 2**20
 _CHUNK_BYTES = 2**16
 
 OURS = "roofline-bench"
-KNOWN = (
+READABLE = (
     "an export of `roofline export --format json`, pytest-benchmark's JSON, a table of measured kernels (CSV or "
     "Parquet), "
     "llama-bench's JSON, JSON lines, CSV or Markdown, or the JSON of vLLM's benchmarks"
@@ -224,4 +224,4 @@ def _part_of_a_run(path: Path, form: str) -> InvalidValueError:
 def _refused(path: Path, problem: str) -> InvalidValueError:
     shown = str(path) if len(str(path)) <= 160 else f"{str(path)[:160]}…"
     join = " " if problem.endswith((";", "or")) else ": "
-    return InvalidValueError(f"{shown} {problem}{join}give {KNOWN}. Nothing was imported.")
+    return InvalidValueError(f"{shown} {problem}{join}give {READABLE}. Nothing was imported.")

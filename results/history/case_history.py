@@ -9,7 +9,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from results.history.alerts import Change, Watch, changes_of
-from results.history.nights import ALL_BRANCHES, Night, Observation, case_name, main_branch, model_value, predictor_name
+from results.history.points import (
+    ALL_BRANCHES,
+    HistoryPoint,
+    Observation,
+    case_name,
+    main_branch,
+    model_value,
+    predictor_name,
+)
 from results.history.segments import Segment, segments_of
 from results.records.metrics import Metric, get_metric
 from results.records.records import Record, RunInfo
@@ -58,14 +66,14 @@ class CaseHistory:
         return case_name(self.case)
 
     @property
-    def points(self) -> tuple[Night, ...]:
+    def points(self) -> tuple[HistoryPoint, ...]:
         """The nights of all segments in the order of their runs, from `since` on."""
-        nights = (night for segment in self.segments for night in self.shown_nights(segment))
-        return tuple(sorted(nights, key=lambda night: night.started_at))
+        nights = (point for segment in self.segments for point in self.shown_points(segment))
+        return tuple(sorted(nights, key=lambda point: point.started_at))
 
-    def shown_nights(self, segment: Segment) -> tuple[Night, ...]:
+    def shown_points(self, segment: Segment) -> tuple[HistoryPoint, ...]:
         """Return the nights of one of the segments, from `since` on."""
-        return tuple(night for night in segment.nights if self.since is None or night.started_at >= self.since)
+        return tuple(point for point in segment.nights if self.since is None or point.started_at >= self.since)
 
     @property
     def change_points(self) -> tuple[Change, ...]:
@@ -266,11 +274,11 @@ def unused_entries(histories: Sequence[CaseHistory], options: HistoryOptions) ->
         if not any(annotation.covers_case(*name) for name in names)
     ]
     commits = {
-        night.git_commit
+        point.git_commit
         for history in histories
         for segment in history.segments
-        for night in segment.nights
-        if night.git_commit is not None
+        for point in segment.nights
+        if point.git_commit is not None
     }
     entries += [
         finding("entry-without-night", f"annotation {annotation.match}", commit=annotation.commit)

@@ -95,11 +95,11 @@ def find_steps(values: Sequence[float], *, least: float = 0.0) -> tuple[Step, ..
         hit = _first_step(level, clipped - clipped[0], first_index, earlier_squares, earlier_df, least)
         if hit is None:
             break
-        night, start = hit
-        judged = max(night, start + CONFIRMING_NIGHTS - 1)
+        end, start = hit
+        judged = max(end, start + CONFIRMING_NIGHTS - 1)
         is_judged = judged < len(level)
         withdrawn = is_judged and not _is_confirmed(level, start, judged, earlier_squares, earlier_df, least)
-        steps.append(Step(level_index + start, level_index + night, is_judged and not withdrawn, withdrawn))
+        steps.append(Step(level_index + start, level_index + end, is_judged and not withdrawn, withdrawn))
         if withdrawn:
             first_index = judged + 1
             continue
@@ -117,31 +117,31 @@ def _first_step(
     import numpy as np
 
     hits = scan(clipped, first_index=first_index, earlier_squares=earlier_squares, earlier_df=earlier_df, least=least)
-    for night in np.flatnonzero(hits.is_hit.any(axis=1)).tolist():
-        for column in np.flatnonzero(hits.is_hit[night]).tolist():
-            if _is_step(level, clipped, hits, night, column):
-                return night, _start_of(clipped[: night + 1])
+    for end in np.flatnonzero(hits.is_hit.any(axis=1)).tolist():
+        for column in np.flatnonzero(hits.is_hit[end]).tolist():
+            if _is_step(level, clipped, hits, end, column):
+                return end, _start_of(clipped[: end + 1])
     return None
 
 
-def _is_step(level: NDArray[Any], clipped: NDArray[Any], hits: Scan, night: int, column: int) -> bool:
+def _is_step(level: NDArray[Any], clipped: NDArray[Any], hits: Scan, end: int, column: int) -> bool:
     """Return whether the nights before and in a window are two levels, rather than outliers, a trend or a wander."""
     import numpy as np
 
     window = WINDOWS[column]
-    start = night + 1 - window
-    difference = float(hits.difference[night, column])
-    before, after = clipped[:start], clipped[start : night + 1]
+    start = end + 1 - window
+    difference = float(hits.difference[end, column])
+    before, after = clipped[:start], clipped[start : end + 1]
     # As they were measured, not as they were drawn in.
-    distances = np.sort(np.sign(difference) * (level[start : night + 1] - (before.mean() + level[0])))
+    distances = np.sort(np.sign(difference) * (level[start : end + 1] - (before.mean() + level[0])))
     if window <= _FEW and distances[-1] > _MOST_UNLIKE * distances[:-1].mean():
         return False
     if window in _SHORT:
         if _visited_share(before, _VISITED[window] * difference) > _SHORT[window]:
             return False
         if is_heavy_tailed(level[:start]):
-            limits = critical(window_chances(DOUBTFUL_SHARE), hits.df[night : night + 1])
-            if window == 2 or abs(difference) <= limits[0, column] * hits.error[night, column]:
+            limits = critical(window_chances(DOUBTFUL_SHARE), hits.df[end : end + 1])
+            if window == 2 or abs(difference) <= limits[0, column] * hits.error[end, column]:
                 return False
         if distances[(window - 1) // 2] < _LEAST_NIGHT_SHARE[window] * abs(difference):
             return False
@@ -151,9 +151,9 @@ def _is_step(level: NDArray[Any], clipped: NDArray[Any], hits: Scan, night: int,
             return False
         near = max(0, start - max(window, 8))
         around = _squares(clipped[near:start]) + _squares(after)
-        if _squares_around_curve(clipped[near : night + 1], 2) <= around:
+        if _squares_around_curve(clipped[near : end + 1], 2) <= around:
             return False
-    return _squares_around_curve(clipped[: night + 1], 1) > float(hits.unexplained[night, column])
+    return _squares_around_curve(clipped[: end + 1], 1) > float(hits.unexplained[end, column])
 
 
 def _start_of(clipped: NDArray[Any]) -> int:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, Select, Text, cast, func, select
 
-from results.history.nights import Observation, case_name, model_value, predictor_name
+from results.history.points import Observation, case_name, model_value, predictor_name
 from results.records.case_names import is_meant
 from results.records.metrics import Metric
 from results.records.records import Record, RunInfo
@@ -230,12 +230,12 @@ def _chips(connection: Connection, cases: Iterable[int], case_key: str | None) -
     return {row[0]: row[1] for row in connection.execute(statement)}
 
 
-def _value(said: list[Any], row: Any, case: Case, metric: Metric) -> tuple[float | None, str]:
-    """Return the metric of a row, and what predicted. `said`: the columns that the metric added."""
+def _value(stored_values: list[Any], row: Any, case: Case, metric: Metric) -> tuple[float | None, str]:
+    """Return the metric of a row, and what predicted. `stored_values`: the columns that the metric added."""
     if metric.key in ("time", "energy"):
-        return said[0], ""
+        return stored_values[0], ""
     if metric.key == "error":
-        return said[0], predictor_name(said[1], said[2])
-    if not isinstance(said[0], Mapping) or "model" not in said[0]:
+        return stored_values[0], predictor_name(stored_values[1], stored_values[2])
+    if not isinstance(stored_values[0], Mapping) or "model" not in stored_values[0]:
         return None, ""
-    return model_value(Record(str(row.id), row.run_id, case, "measured", extra=said[0]), metric), ""
+    return model_value(Record(str(row.id), row.run_id, case, "measured", extra=stored_values[0]), metric), ""

@@ -13,7 +13,7 @@ from results.diff.environments import differences
 from results.history.change_points import LEAST_NIGHTS, Step, find_steps
 from results.history.drift import find_trend
 from results.history.fences import clip_to_fences
-from results.history.nights import Night, Observation, nights_of
+from results.history.points import HistoryPoint, Observation, points_of
 from results.records.metrics import Metric
 from results.records.records import RunInfo
 
@@ -43,7 +43,7 @@ class Segment:
     history_key: str
     hardware_key: str
     method_version: str
-    nights: tuple[Night, ...]
+    nights: tuple[HistoryPoint, ...]
     """All of them, doubtful ones too, oldest first."""
     levels: tuple[Level, ...]
     steps: tuple[Step, ...]
@@ -56,9 +56,9 @@ class Segment:
     """
 
     @property
-    def used(self) -> tuple[Night, ...]:
+    def used(self) -> tuple[HistoryPoint, ...]:
         """The nights that are searched for steps."""
-        return tuple(night for night in self.nights if night.is_used)
+        return tuple(point for point in self.nights if point.is_used)
 
     @property
     def is_too_short(self) -> bool:
@@ -74,10 +74,10 @@ def segments_of(
     for observation in observations:
         by_key.setdefault(observation.segment_key, []).append(observation)
     segments: list[tuple[Segment, Observation]] = []
-    nights_by_key = [(nights_of(members, runs, metric, branch), members[0]) for members in by_key.values()]
+    nights_by_key = [(points_of(members, runs, metric, branch), members[0]) for members in by_key.values()]
     stretches = [(nights, first) for nights, first in nights_by_key if nights]
     for nights, first in sorted(stretches, key=lambda stretch: (stretch[0][0].started_at, stretch[1].segment_key)):
-        levels, steps = _levels([night for night in nights if night.is_used], metric)
+        levels, steps = _levels([point for point in nights if point.is_used], metric)
         split, change = _split(nights[0], first, levels, segments, runs, metric)
         segment = Segment(
             first.history_key, first.hardware_key, first.method_version, tuple(nights), levels, steps, split, change
@@ -86,8 +86,8 @@ def segments_of(
     return tuple(segment for segment, _ in segments)
 
 
-def _levels(used: Sequence[Night], metric: Metric) -> tuple[tuple[Level, ...], tuple[Step, ...]]:
-    values = [scaled for night in used if (scaled := metric.scaled(night.value)) is not None]
+def _levels(used: Sequence[HistoryPoint], metric: Metric) -> tuple[tuple[Level, ...], tuple[Step, ...]]:
+    values = [scaled for point in used if (scaled := metric.scaled(point.value)) is not None]
     if not values:
         return (), ()
     steps = find_steps(values, least=metric.least)
@@ -96,11 +96,11 @@ def _levels(used: Sequence[Night], metric: Metric) -> tuple[tuple[Level, ...], t
     return tuple(_level(used, values, start, end, metric) for start, end in zip(starts, ends, strict=True)), steps
 
 
-def _level(used: Sequence[Night], values: Sequence[float], start: int, end: int, metric: Metric) -> Level:
+def _level(used: Sequence[HistoryPoint], values: Sequence[float], start: int, end: int, metric: Metric) -> Level:
     clipped = clip_to_fences(values[start:end], metric.least)
     trend = find_trend(clipped.tolist(), least=metric.least)
     middle = float(clipped.mean())
-    clocks = [night.sm_clock_hz for night in used[start:end] if night.sm_clock_hz is not None]
+    clocks = [point.sm_clock_hz for point in used[start:end] if point.sm_clock_hz is not None]
     return Level(
         first_index=start,
         night_count=end - start,
@@ -112,7 +112,7 @@ def _level(used: Sequence[Night], values: Sequence[float], start: int, end: int,
 
 
 def _split(
-    night: Night,
+    first_point: HistoryPoint,
     first: Observation,
     levels: Sequence[Level],
     earlier: Sequence[tuple[Segment, Observation]],
@@ -126,7 +126,7 @@ def _split(
     """
     best: tuple[tuple[str, ...], Segment] | None = None
     for segment, its_first in earlier:
-        reasons = split_reasons(segment, its_first, night, first, runs)
+        reasons = split_reasons(segment, its_first, first_point, first, runs)
         if best is None or len(reasons) <= len(best[0]):
             best = (reasons, segment)
     if best is None:
@@ -137,7 +137,7 @@ def _split(
 
 
 def split_reasons(
-    segment: Segment, its_first: Observation, night: Night, first: Observation, runs: Mapping[str, RunInfo]
+    segment: Segment, its_first: Observation, first_point: HistoryPoint, first: Observation, runs: Mapping[str, RunInfo]
 ) -> tuple[str, ...]:
     """Return the reasons why a night starts a new segment: chip, method, model, facts of the environment class."""
     reasons = []
@@ -151,9 +151,10 @@ def split_reasons(
         reasons.append(f"prediction by {its_first.prediction_version} → {first.prediction_version}")
     # The nights next to each other in time: facts may come and go inside a segment that went on meanwhile.
     before = next(
-        (earlier for earlier in reversed(segment.nights) if earlier.started_at < night.started_at), segment.nights[0]
+        (earlier for earlier in reversed(segment.nights) if earlier.started_at < first_point.started_at),
+        segment.nights[0],
     )
-    between = differences([runs[before.run_id]], [runs[night.run_id]])
+    between = differences([runs[before.run_id]], [runs[first_point.run_id]])
     reasons += [difference.text for difference in between if difference.is_blocking and difference.name != "chip"]
     return tuple(reasons) or ("environment class",)
 

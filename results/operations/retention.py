@@ -111,7 +111,7 @@ def prune(
     older_than: datetime.timedelta,
     *,
     now: datetime.datetime,
-    kept: Mapping[str, Finding],
+    named_reasons: Mapping[str, Finding],
     kept_newest: int = KEPT_NEWEST,
     ignored_labels: Sequence[str] = (),
     is_dry: bool = False,
@@ -119,14 +119,15 @@ def prune(
 ) -> PruneReport:
     """Drop raw samples of old runs, a run per transaction, and return what was dropped; with `is_dry` what would be.
 
-    `kept` maps ids of runs that keep everything to the reason. So do the newest complete runs of each machine, chip and
-    branch, and the newest run of each label, which is the one that the label names there. A label with a date in it
-    (`nightly-2026-11-22-0117`) keeps nothing, nor does one that a pattern of `ignored_labels` covers.
+    `named_reasons` maps ids of runs that keep everything to the reason. The newest complete runs of each machine, chip
+    and branch keep everything, too, and the newest run of each label, which is the one that the label names there. A
+    label with a date in it (`nightly-2026-11-22-0117`) keeps nothing, nor does one that a pattern of `ignored_labels`
+    covers.
     """
     cutoff = now - older_than
     protected, chosen = [], []
     runs = store.runs()
-    reasons = {**_protections(runs, kept_newest, ignored_labels), **kept}
+    reasons = {**_protections(runs, kept_newest, ignored_labels), **named_reasons}
     for run in runs:
         started = _started(run)
         if started is None:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from results.records.records import Record
-from roofline_model.core.finding import code_text
+from results.records.stored_findings import fallbacks_of
+from roofline_model.core.finding import Finding, code_text
 from roofline_model.recommend.search.losses_file import loss_pct
 
 
@@ -68,7 +69,7 @@ class ModelFigures:
     """What the Linears became → how many of them; empty where nothing was quantised."""
     kernels: tuple[str, ...] = ()
     """What a quantised Linear calls, in words."""
-    fallback_reasons: tuple[str, ...] = ()
+    fallbacks: tuple[Finding, ...] = ()
     """Why layers did not become what was asked for."""
     embedding_cosine_ratio: Interval | None = None
     """Of an encoder: mean cosine between both models' embeddings of a sentence."""
@@ -162,7 +163,7 @@ def model_figures(record: Record) -> ModelFigures | None:
         energy_j=record.measurement.energy_j if record.measurement else None,
         layer_counts=tuple((_text(name), _count(count) or 0) for name, count in _mapping(model.get("layers")).items()),
         kernels=_texts(model.get("kernels")),
-        fallback_reasons=_texts(model.get("fallbacks")),
+        fallbacks=_findings(model.get("fallbacks")),
         embedding_cosine_ratio=_interval(quality.get("embedding_cosine_ratio")),
         rank_agreement_ratio=_interval(quality.get("rank_agreement_ratio")),
         nearest_kept_ratio=_interval(quality.get("nearest_kept_ratio")),
@@ -186,6 +187,13 @@ def _text(value: Any) -> str:
 
 def _texts(value: Any) -> tuple[str, ...]:
     return tuple(text for text in value if isinstance(text, str)) if isinstance(value, list | tuple) else ()
+
+
+def _findings(value: Any) -> tuple[Finding, ...]:
+    try:
+        return fallbacks_of(value)
+    except ValueError:
+        return ()
 
 
 def _count(value: Any) -> int | None:

@@ -196,6 +196,38 @@ LEGACY_NOTES: Final[tuple[tuple[str, str], ...]] = (
     ("model-not-fitted", "the interval is a judgement: no whole model was fitted"),
     ("copy-not-fitted", "no copy was fitted: bandwidth of the chip's file or of its 16-bit products"),
     ("mostly-bound", "mostly {binding}"),
+    ("weight-already-quantised", "already held as {tensor}"),
+    ("weight-parametrized", "its weight is computed by a parametrization"),
+    ("weight-read-by-owner", "its owner ({owner}) reads the weight without calling the layer"),
+    ("weight-not-float", "its weight is {dtype}, not a floating-point number"),
+    ("weight-without-scales", "its weight is {dtype} already, without scales to decode it by"),
+    ("weight-empty", "its weight is empty"),
+    ("weight-shared", "its weight is {parameter}, and a quantised copy would be held beside it (untie=True makes one)"),
+    ("no-recipe-for-format", "torchao has no Linear recipe for {format}: {instead} instead"),
+    ("recipe-of-other-capability", "{config} needs compute capability ≥ {capabilities}, this GPU has {capability}"),
+    (
+        "recipe-of-other-capability",
+        "{config} exists for compute capability {capabilities} only, this GPU has {capability}",
+    ),
+    ("recipe-without-package", "{config} needs {package}, which is not installed"),
+    ("recipe-of-other-dtype", "{config} takes {dtypes} weights, this one is {dtype}"),
+    (
+        "recipe-of-other-multiple",
+        "{config} needs {dimension} to be a multiple of {multiple_count}, {dimension} is {size_count}",
+    ),
+    ("group-does-not-divide", "group {wanted_count} does not divide K = {input_count}: group {used_count} used"),
+    ("group-does-not-divide", "group {wanted_count} does not divide K = {input_count}"),
+    ("group-not-of-kernel", "{config} takes groups of {group_sizes}: group {used_count} used"),
+    ("group-not-of-kernel", "{config} takes groups of {group_sizes}"),
+    ("method-of-other-formats", "{method} exists for {formats} weights: rounded to nearest"),
+    ("layer-not-calibrated", "the calibration data never reached this layer: rounded to nearest"),
+    ("torchao-fails", "torchao cannot quantise it: {cause}"),
+    ("left-by-torchao", "torchao left it as it is (its own rule for this shape)"),
+    ("codes-not-finite", "its codes or scales are not finite (a row or tensor of zeros, or too large for the format)"),
+    ("product-fails", "its product fails: {cause}"),
+    ("product-not-finite", "its product is not finite, the 16-bit one is"),
+    ("weight-decoded-to-zero", "its decoded weight is zero everywhere, the original is not"),
+    ("weight-decoded-wrong", "its decoded weight is {error_ratio}% off, more than {limit_ratio}%"),
 )
 """Code → the sentence that was stored before findings had codes, its values in braces; `{name=PATTERN}` where not any
 text is one.
@@ -204,7 +236,18 @@ text is one.
 _PLACE = re.compile(r"\{(\w+)(?:=([^}]+))?\}")
 _SCALES = {"_flops_per_s": 1e12, "_hz": 1e6, "_ratio": 0.01, "_factor": 1.0}
 """Unit of a number in the old sentences, by the end of its value's name: TFLOP/s, MHz, percent."""
-_LISTS = frozenset({"disturbed_by", "chips"})
+_LISTS = frozenset({"disturbed_by", "chips", "dtypes", "formats", "group_sizes"})
+
+
+_KEPT_PREFIX = re.compile(r"(?<![^ ])kept: ")
+"""What stood before the reason of a layer that kept its 16-bit weight: the layer says so itself now."""
+
+
+def fallbacks_of(items: Any) -> tuple[Finding, ...]:
+    """Return why layers are not what was asked, from a stored list as `read_findings` takes it."""
+    if type(items) is list:
+        items = [_KEPT_PREFIX.sub("", item) if type(item) is str else item for item in items]
+    return read_findings(items)
 
 
 def read_findings(items: Any) -> tuple[Finding, ...]:
@@ -285,7 +328,7 @@ def _finding_of(text: str) -> Finding | None:
 
 def _value(name: str, text: str) -> Value:
     if name in _LISTS:
-        return tuple(re.split(", | and ", text))
+        return tuple(re.split(", | and | or ", text))
     if name.endswith("_count") or name == "scale_bits":
         return int(text.replace(",", ""))
     for suffix, scale in _SCALES.items():
@@ -298,9 +341,9 @@ def _pattern(sentence: str) -> re.Pattern[str]:
     """Return the pattern of a sentence; a value that comes twice has to be the same both times."""
     pattern, end, names = "", 0, set[str]()
     for place in _PLACE.finditer(sentence):
-        name, own = place[1], place[2]
+        name, pattern_of_name = place[1], place[2]
         pattern += re.escape(sentence[end : place.start()])
-        pattern += f"(?P={name})" if name in names else f"(?P<{name}>{own or '[^;]+?'})"
+        pattern += f"(?P={name})" if name in names else f"(?P<{name}>{pattern_of_name or '[^;]+?'})"
         names.add(name)
         end = place.end()
     return re.compile(pattern + re.escape(sentence[end:]))

@@ -81,8 +81,8 @@ def sensitivities(floors: Sequence[NoiseFloor]) -> list[Sensitivity]:
     variances = [Variance(floor.between_sd_ratio**2, floor.process_count - 1) for floor in floors]
     prior = fit_prior(variances)
     pooled = []
-    for floor, own in zip(floors, variances, strict=True):
-        other_df = math.fsum(variance.df for variance in variances) - own.df
-        drawn = own.drawn_to(prior.capped(other_df) if prior is not None else None)
+    for floor, own_variance in zip(floors, variances, strict=True):
+        other_df = math.fsum(variance.df for variance in variances) - own_variance.df
+        drawn = own_variance.drawn_to(prior.capped(other_df) if prior is not None else None)
         pooled.append(Sensitivity(floor, math.sqrt(drawn.value), drawn.df))
     return pooled

@@ -152,7 +152,7 @@ class _Replicates:
     centre: float
     """Mean of the logarithms."""
     estimate_s: float
-    own: Variance | None
+    own_variance: Variance | None
     """The variance between these processes; None with one."""
     sampling_variance: float
     """Variance of the logarithm of a process median that its own samples explain; mean over the processes."""
@@ -178,7 +178,7 @@ class _Replicates:
             logs=logs,
             centre=centre,
             estimate_s=math.exp(centre) if df else next(iter(medians_s.values())),
-            own=Variance(math.fsum((log - centre) ** 2 for log in logs.values()) / df, df) if df else None,
+            own_variance=Variance(math.fsum((log - centre) ** 2 for log in logs.values()) / df, df) if df else None,
             sampling_variance=fmean(variances) if variances else 0.0,
         )
 
@@ -220,8 +220,8 @@ class _Noise:
     @classmethod
     def of(cls, cases: Sequence[_Replicates], floors: Mapping[FloorKey, Variance]) -> _Noise:
         raised = _raised_to_today(cases, floors)
-        own = {(case.case_key, case.method_hash): case.own for case in cases}
-        joined = [_joined(own.get(key), raised.get(key)) for key in {**own, **raised}]
+        variances = {(case.case_key, case.method_hash): case.own_variance for case in cases}
+        joined = [_joined(variances.get(key), raised.get(key)) for key in {**variances, **raised}]
         population = [variance for variance in joined if variance is not None]
         count = len(population)
         # Cases that move together are fewer than they look: the design effect of a mean of correlated variances, whose
@@ -232,18 +232,18 @@ class _Noise:
             prior=fit_prior(population) if count > 1 else None,
             population_df=fmean(variance.df for variance in population) if population else 0.0,
             effective_count=1 / (1 / count + (1 - 1 / count) * shared) if count else 0.0,
-            is_replicated=sum(variance is not None for variance in own.values()) >= _LEAST_REPLICATED,
+            is_replicated=sum(variance is not None for variance in variances.values()) >= _LEAST_REPLICATED,
         )
 
     def of_case(self, case: _Replicates) -> Variance | None:
         """Return the variance between processes of a case, own knowledge and common knowledge joined; None for
         neither.
         """
-        own = _joined(case.own, self.floors.get((case.case_key, case.method_hash)))
-        if own is not None:
+        variance = _joined(case.own_variance, self.floors.get((case.case_key, case.method_hash)))
+        if variance is not None:
             # The prior is worth no more than the other cases it comes from.
             prior = self.prior.capped(self.population_df * (self.effective_count - 1)) if self.prior else None
-            return own.drawn_to(prior)
+            return variance.drawn_to(prior)
         if self.prior is None or not (self.floors or self.is_replicated):
             return None
         from_prior = self.prior.capped(self.population_df * self.effective_count)
@@ -281,18 +281,18 @@ def _raised_to_today(cases: Sequence[_Replicates], floors: Mapping[FloorKey, Var
     """
     pairs = []
     for case in cases:
-        own, floor = case.own, floors.get((case.case_key, case.method_hash))
-        if own is not None and floor is not None:
-            pairs.append((own, floor))
+        variance, floor = case.own_variance, floors.get((case.case_key, case.method_hash))
+        if variance is not None and floor is not None:
+            pairs.append((variance, floor))
     factor = math.exp(max(0.0, log_ratio(pairs) or 0.0))
     return {key: Variance(floor.value * factor, floor.df) for key, floor in floors.items()}
 
 
-def _joined(own: Variance | None, floor: Variance | None) -> Variance | None:
-    if own is None or floor is None:
-        return own or floor
-    df = own.df + floor.df
-    return Variance((own.df * own.value + floor.df * floor.value) / df, df)
+def _joined(variance: Variance | None, floor: Variance | None) -> Variance | None:
+    if variance is None or floor is None:
+        return variance or floor
+    df = variance.df + floor.df
+    return Variance((variance.df * variance.value + floor.df * floor.value) / df, df)
 
 
 def _shared_ratio(cases: Sequence[_Replicates]) -> float:
@@ -303,8 +303,8 @@ def _shared_ratio(cases: Sequence[_Replicates]) -> float:
     """
     by_processes: dict[frozenset[tuple[str, int]], list[dict[tuple[str, int], float]]] = {}
     for case in cases:
-        if case.own is not None and case.own.value > 0:
-            sd = math.sqrt(case.own.value)
+        if case.own_variance is not None and case.own_variance.value > 0:
+            sd = math.sqrt(case.own_variance.value)
             deviations = {key: (log - case.centre) / sd for key, log in case.logs.items()}
             by_processes.setdefault(frozenset(deviations), []).append(deviations)
     members = max(by_processes.values(), key=len, default=[])

@@ -66,7 +66,7 @@ class ResultStore:
             self._engine.dispose()
             raise
         self._writer = self._engine.execution_options(**{WRITING: True})
-        self._known = write.KnownIds()
+        self._known_ids = write.KnownIds()
         self._writing = Lock()
         self._pid = os.getpid()
         self._outbox: Outbox | None = None
@@ -136,7 +136,7 @@ class ResultStore:
         """
 
         def insert(connection: Connection) -> None:
-            write.insert_record(connection, self._known, record)
+            write.insert_record(connection, self._known_ids, record)
 
         def insert_again(connection: Connection) -> None:
             self._insert_again(connection, record)
@@ -145,7 +145,7 @@ class ResultStore:
             self._store("storing the record", record.run_id, record, insert, translate_integrity=False)
         except IntegrityError:
             # Either the record is there already, or rows that this store remembers were deleted meanwhile.
-            self._known.forget()
+            self._known_ids.forget()
             self._store("storing the record", record.run_id, record, insert_again)
 
     def add_run(
@@ -189,10 +189,10 @@ class ResultStore:
             for record in new_records:
                 if record.record_id not in owners:
                     new.setdefault(record.record_id, record)
-            write.insert_records(connection, self._known, list(new.values()))
+            write.insert_records(connection, self._known_ids, list(new.values()))
             return len(new), len(new_records) - len(new)
 
-        self._known.forget()
+        self._known_ids.forget()
         return self._write("storing the run", insert)
 
     def end_process(self, run_id: str, process: ProcessInfo, end_reason: str) -> None:
@@ -244,8 +244,8 @@ class ResultStore:
 
         Raises `DatabaseAwayError` when the server is away.
         """
-        self._known.forget()  # somebody may have deleted rows meanwhile
-        return self._write("storing what waited", lambda connection: make_changes(connection, self._known, changes))
+        self._known_ids.forget()  # somebody may have deleted rows meanwhile
+        return self._write("storing what waited", lambda connection: make_changes(connection, self._known_ids, changes))
 
     def transact(self, doing: str, work: Callable[[Connection], T]) -> T:
         """Return the result of `work` in one write transaction, all or nothing; for other files of this package."""
@@ -330,7 +330,7 @@ class ResultStore:
             raise StoreError(
                 f"record {record.record_id[:40]} is already in {self.name}: every record needs an id of its own"
             )
-        write.insert_record(connection, self._known, record)
+        write.insert_record(connection, self._known_ids, record)
 
     def _refuse_records_of_others(self, run: RunInfo, owners: Mapping[str, str]) -> None:
         for record_id, owner in owners.items():
@@ -357,7 +357,7 @@ class ResultStore:
     ) -> None:
         """Make a change (by `work`, where that is stricter), or keep it for a server that is away."""
         change = Change(run_id, content)
-        change_rows = work or (lambda connection: make_changes(connection, self._known, [change]))
+        change_rows = work or (lambda connection: make_changes(connection, self._known_ids, [change]))
 
         def attempt() -> None:
             self._write(doing, change_rows, translate_integrity=translate_integrity)
@@ -378,11 +378,11 @@ class ResultStore:
                 with translated(self._target, doing, but=passed_on), self._writer.begin() as connection:
                     result = work(connection)
             except BaseException as error:
-                self._known.drop_pending()
+                self._known_ids.drop_pending()
                 if self._file is not None and isinstance(error, StoreError):
                     self._file.check()  # a file that was taken away fails in many ways: this is the true cause
                 raise
-            self._known.keep()
+            self._known_ids.keep()
             if self._file is not None:
                 self._file.check()
             return result

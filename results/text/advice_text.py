@@ -148,12 +148,12 @@ def _unmeasured(choice: Option) -> str:
 def _doubts(phase: PhaseRanking) -> str:
     """Return which times are in doubt, why, and what to do; empty where none is."""
     choice, baseline = phase.choice, phase.ranking.baseline
-    own = () if choice is None else choice.trust.doubts
+    own_doubts = () if choice is None else choice.trust.doubts
     based = () if baseline is None or baseline is choice else baseline.trust.doubts
-    if not own and not based:
+    if not own_doubts and not based:
         return ""
-    which = "both times are" if own and based else "its time is" if own else "the baseline's time is"
-    return f"{which} in doubt ({', '.join(dict.fromkeys((*own, *based)))}): measure again"
+    which = "both times are" if own_doubts and based else "its time is" if own_doubts else "the baseline's time is"
+    return f"{which} in doubt ({', '.join(dict.fromkeys((*own_doubts, *based)))}): measure again"
 
 
 def _finding_text(phase: PhaseRanking) -> str:

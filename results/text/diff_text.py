@@ -16,7 +16,7 @@ from roofline_model.core.finding import code_text, findings_text
 from roofline_model.core.units import counted
 from roofline_model.operators.case import Case
 
-_TOLD: tuple[Verdict, ...] = ("SLOWER", "GONE", "FASTER", "INVALID", "AMBIGUOUS")
+_MENTIONED: tuple[Verdict, ...] = ("SLOWER", "GONE", "FASTER", "INVALID", "AMBIGUOUS")
 """What the verdict sentence names, the gravest first."""
 _ERROR_WORDS = {"error_expected": "error of the expected time", "error_ideal": "error of the ideal time"}
 TIME_TEXT = (
@@ -38,7 +38,7 @@ def headline(diff: SuiteDiff, result: GateResult) -> str:
     if result.exit_code == EXIT_NOT_COMPARABLE:
         return f"not comparable: {findings_text(result.reasons)}"
     cases = {verdict: diff.of(verdict) for verdict in VERDICTS}
-    mentioned = [verdict for verdict in _TOLD if cases[verdict]]
+    mentioned = [verdict for verdict in _MENTIONED if cases[verdict]]
     if not mentioned:
         return f"nothing changed by more than noise in {len(cases['SAME'])} case{'s' * (len(cases['SAME']) != 1)}"
     first = _named(cases[mentioned[0]], mentioned[0].lower(), len(diff.cases))

@@ -13,7 +13,7 @@ from results.verdicts.gain import times_faster
 from results.verdicts.model_results import ModelResult, PassResult, PhaseResult
 from results.verdicts.phase_ranking import model_ranking
 from roofline_model.core.answer import Option, Times
-from roofline_model.core.finding import finding, short_text
+from roofline_model.core.finding import finding, findings_text, short_text
 from roofline_model.core.units import format_memory, format_percent, format_time
 
 EMULATED_MARK = "~"
@@ -88,23 +88,23 @@ def model_notes(models: Iterable[ModelResult]) -> list[str]:
         peak = f"; the peak of a call holds the largest of them ({format_memory(peak_bytes)})" if peak_bytes else ""
         names = _listed(list(dict.fromkeys(model_pass.label for model_pass in emulated)))
         notes.append(f"{EMULATED_MARK} emulated ({names}): every call decodes the weights in steps of their own{peak}")
-    for reasons, label in dict.fromkeys(
-        (model_pass.figures.fallback_reasons, model_pass.label) for model_pass in passes
-    ):
-        if reasons:
+    for fallbacks, label in dict.fromkeys((model_pass.figures.fallbacks, model_pass.label) for model_pass in passes):
+        if fallbacks:
             figures = next(
                 model_pass.figures
                 for model_pass in passes
-                if model_pass.label == label and model_pass.figures.fallback_reasons == reasons
+                if model_pass.label == label and model_pass.figures.fallbacks == fallbacks
             )
             became = ", ".join(f"{count} {name}" for name, count in figures.layer_counts)
-            notes.append(f"{label}: not every layer took it ({became}): {'; '.join(reasons[:3])}")
+            notes.append(f"{label}: not every layer took it ({became}): {findings_text(fallbacks[:3])}")
     unknown: dict[str, dict[str, None]] = {}
     for model_pass in passes:
         if model_pass.figures.quality_source == "none":
             unknown.setdefault(model_pass.figures.quality_reason or "no reason was stored", {})[model_pass.label] = None
     notes += [f"no quality for {_listed(list(labels))}: {reason}" for reason, labels in unknown.items()]
-    stored_formats = dict.fromkeys(one.figures.decoded_from for one in passes if one.figures.decoded_from)
+    stored_formats = dict.fromkeys(
+        model_pass.figures.decoded_from for model_pass in passes if model_pass.figures.decoded_from
+    )
     notes += [short_text(finding("reference-decoded", stored_format=stored)) for stored in stored_formats]
     if any(model_pass.figures.process_bytes for model_pass in passes):
         notes.append("process: resident memory; the 16-bit original stays beside its quantised copy")

@@ -155,12 +155,12 @@ def gap_of_all(gaps: Sequence[Finding | None]) -> Finding | None:
     """Return why several results together make no headline: the gap of the one, or their count; None where any has
     none.
     """
-    known = [gap for gap in gaps if gap is not None]
-    if not known or len(known) < len(gaps):
+    known_gaps = [gap for gap in gaps if gap is not None]
+    if not known_gaps or len(known_gaps) < len(gaps):
         return None
-    if len(known) == 1:
-        return known[0]
-    return finding("disturbed-results", disturbed_count=len(known), case_count=len(gaps))
+    if len(known_gaps) == 1:
+        return known_gaps[0]
+    return finding("disturbed-results", disturbed_count=len(known_gaps), case_count=len(gaps))
 
 
 def is_disturbed(option: Option) -> bool:

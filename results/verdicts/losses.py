@@ -51,8 +51,8 @@ class StoredLosses:
     def of(self, model_pass: PassResult) -> tuple[Record, ModelFigures] | None:
         """Return the newest measurement of a pass's own case, else of its model in that precision; None without one."""
         of_model = self._measured.get((model_pass.figures.model_name, model_pass.label), [])
-        own = [entry for entry in of_model if entry[1].case.case_key == model_pass.records[0].case.case_key]
-        return (own or of_model)[-1][1:] if of_model else None
+        of_case = [entry for entry in of_model if entry[1].case.case_key == model_pass.records[0].case.case_key]
+        return (of_case or of_model)[-1][1:] if of_model else None
 
 
 def pass_loss(model_pass: PassResult, stored: StoredLosses, losses: Sequence[MeasuredLosses]) -> Loss:

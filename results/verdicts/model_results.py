@@ -127,7 +127,7 @@ class ModelResult:
     @property
     def is_untrained(self) -> bool:
         """Whether its weights were drawn from a seed: no advice rests on it."""
-        return any(one.figures.is_untrained for one in self.passes)
+        return any(model_pass.figures.is_untrained for model_pass in self.passes)
 
     @property
     def passes(self) -> tuple[PassResult, ...]:

@@ -101,8 +101,8 @@ def compared(option: Option, baseline: Option | None) -> Option:
         return option
 
     def ratio(kind: Source) -> float | None:
-        own, base = getattr(option.times, f"{kind}_s"), getattr(baseline.times, f"{kind}_s")
-        return base / own if own and base else None
+        option_s, base = getattr(option.times, f"{kind}_s"), getattr(baseline.times, f"{kind}_s")
+        return base / option_s if option_s and base else None
 
     source = option.estimate.source
     is_other = option.key != baseline.key

@@ -31,8 +31,8 @@ def read_tables(
 ) -> list[Mapping[str, Any]]:
     """Return the `[[name]]` tables of a TOML file, in order.
 
-    `known`: the fields a table may have; `what`: what the file is, for messages; `see`: where it is explained. Raises
-    `DefinitionError` naming file, entry and what is wrong with it.
+    `field_names`: the fields a table may have; `what`: what the file is, for messages; `see`: where it is explained.
+    Raises `DefinitionError` naming file, entry and what is wrong with it.
     """
     file = Path(path)
     try:

@@ -133,18 +133,18 @@ def _compare(
 ) -> None:
     if cache not in ("cold", "flushed", "warm"):
         raise InvalidValueError(f"--cache must be cold, flushed or warm, got {cache[:40]!r}")
-    own = register_formats(formats_file)
+    user_formats = register_formats(formats_file)
     shape = (typed[0], parse_size("N", typed[1]), parse_size("K", typed[2]))
     request = CompareRequest(shape, hw, split_list(formats), db, cache, show_all, as_json)
     for name in request.formats or ():
         format_pair(name)
-    if own and not no_measure:
+    if user_formats and not no_measure:
         raise InvalidValueError(
             "formats of your own have no kernel to measure: add --no-measure, or measure yours with the roofline "
             "fixture"
         )
     if no_measure:
-        _show_predicted(request, own)
+        _show_predicted(request, user_formats)
         return
     comparison, all_correct = _measured(request)
     _show_measured(request, comparison)
@@ -152,7 +152,7 @@ def _compare(
         raise typer.Exit(1)
 
 
-def _show_predicted(request: CompareRequest, own: list[NumberFormat]) -> None:
+def _show_predicted(request: CompareRequest, user_formats: list[NumberFormat]) -> None:
     from reports.formats.answer_json import answer_json, command_json
     from reports.formats.shape_advice import shape_advice
     from reports.formats.short_answer import product_answer
@@ -164,8 +164,8 @@ def _show_predicted(request: CompareRequest, own: list[NumberFormat]) -> None:
     from roofline_model.recommend.shape import recommend_quantization
 
     chip = find_chip(request.hw)
-    table = predict_products(chip, request.shape, request.formats, own)
-    ranked = with_user_formats(request.formats, own, DEFAULT_FORMATS)
+    table = predict_products(chip, request.shape, request.formats, user_formats)
+    ranked = with_user_formats(request.formats, user_formats, DEFAULT_FORMATS)
     advice = recommend_quantization(chip, *request.shape, formats=_weight_formats(ranked), times=expected_times(chip))
     if request.as_json:
         predicted = command_json(table)

@@ -80,7 +80,7 @@ def export_run(
     wanted = _format(file_format, output)
     with reading(db) as store:
         runs = [] if run is None else named_runs(store, run)
-        record_sets = _found(store, query, runs)
+        record_sets = _runs_to_export(store, query, runs)
         _write(store, record_sets, wanted, output, is_part=bool(words))
     if output is not None and not is_stdout(output):  # nothing is said into what was printed
         count = sum(len(record_set.record_pks) for record_set in record_sets)
@@ -104,21 +104,21 @@ def _format(given: str | None, output: Path | None) -> str:
     return wanted
 
 
-def _found(store: ResultStore, query: RecordQuery, runs: Sequence[RunInfo]) -> list[FoundRun]:
+def _runs_to_export(store: ResultStore, query: RecordQuery, runs: Sequence[RunInfo]) -> list[FoundRun]:
     """Return what the question finds, in all runs where none are named, oldest first."""
 
     from results.store.query import find_records
 
     ordered = sorted(runs, key=lambda run: (run.started_at, run.run_id))
     queries = [replace(query, run_id=run.run_id) for run in ordered] or [query]
-    record_sets = [record_set for asked in queries for record_set in find_records(store, asked)]
+    record_sets = [record_set for query in queries for record_set in find_records(store, query)]
     if not record_sets:
-        said = [f"--case {' '.join(query.words)[:60]!r}"] if query.words else []
-        said += [
+        words = [f"--case {' '.join(query.words)[:60]!r}"] if query.words else []
+        words += [
             f"{option} {text[:40]}" for option, text in (("--since", query.since), ("--until", query.until)) if text
         ]
         raise InvalidValueError(
-            f"no record in {store.name} fits {' '.join(said)}; `roofline runs` lists what is stored"
+            f"no record in {store.name} fits {' '.join(words)}; `roofline runs` lists what is stored"
         )
     return record_sets
 

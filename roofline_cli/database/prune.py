@@ -80,12 +80,12 @@ def prune(
     shown, _ = shown_target(db)
     opened = reading(db) if dry_run else writing(db, create=False)
     with opened as store, progress_bar("pruning", is_quiet=as_json) as advance:
-        protected = _kept(store, keep or [], protect or [])
+        protected = _protected_runs(store, keep or [], protect or [])
         report = retention.prune(
             store,
             age,
             now=datetime.datetime.now(datetime.UTC),
-            kept=protected,
+            named_reasons=protected,
             kept_newest=keep_latest,
             ignored_labels=ignore_label or (),
             is_dry=dry_run,
@@ -98,7 +98,7 @@ def prune(
         _print(shown, report, dry_run, file_bytes)
 
 
-def _kept(store: ResultStore, names: list[str], files: list[Path]) -> dict[str, Finding]:
+def _protected_runs(store: ResultStore, names: list[str], files: list[Path]) -> dict[str, Finding]:
     """Return the runs that keep everything, with the reason."""
     from results.operations.retention import named_runs
 

@@ -99,7 +99,7 @@ def history(
         show_all(histories, options, as_json=as_json)
     else:
         show_case(histories[0], as_json=as_json)
-    if fail_on_alert and any(one.alerts for one in histories):
+    if fail_on_alert and any(history.alerts for history in histories):
         raise typer.Exit(EXIT_FOUND)
 
 

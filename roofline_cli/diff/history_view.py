@@ -15,7 +15,7 @@ from roofline_model.core.units import counted, format_memory, format_percent, fo
 if TYPE_CHECKING:
     from results.history.alerts import Change
     from results.history.case_history import CaseHistory, HistoryOptions
-    from results.history.nights import Night
+    from results.history.points import HistoryPoint
     from results.history.segments import Segment
     from results.records.metrics import Metric
     from roofline_model.operators.case import Case
@@ -74,7 +74,7 @@ def show_case(history: CaseHistory, *, as_json: bool) -> None:
     for place, segment in enumerate(history.segments):
         standing = (change for change in history.changes if change.status != "withdrawn")
         changes = [change for change in standing if change.segment_index == place]
-        nights = history.shown_nights(segment)
+        nights = history.shown_points(segment)
         if not nights and not changes:
             continue
         show_line()
@@ -132,7 +132,7 @@ def _line(history: CaseHistory) -> list[Cell]:
 
     standing = [change for change in history.changes if change.status != "withdrawn"]
     alert = next((alert for alert in reversed(standing) if alert.is_open), standing[-1])
-    values = [night.value for night in history.points if night.is_used]
+    values = [point.value for point in history.points if point.is_used]
     more = f" (+{len(standing) - 1})" if len(standing) > 1 else ""
     case = history.case
     return [
@@ -148,10 +148,10 @@ def _line(history: CaseHistory) -> list[Cell]:
     ]
 
 
-def _show_segment(segment: Segment, nights: Sequence[Night], metric: Metric) -> None:
+def _show_segment(segment: Segment, nights: Sequence[HistoryPoint], metric: Metric) -> None:
     shown = nights or segment.nights
     first, last = shown[0].started_at[:10], shown[-1].started_at[:10]
-    hollow = sum(not night.is_used for night in shown)
+    hollow = sum(not point.is_used for point in shown)
     of = f" (of {len(segment.nights)})" if len(shown) < len(segment.nights) else ""
     chip = segment.hardware_key or "unknown chip"
     method = f", method {segment.method_version}" if segment.method_version else ""
@@ -164,7 +164,7 @@ def _show_segment(segment: Segment, nights: Sequence[Night], metric: Metric) -> 
             else f"; level {change_text(segment.split_change_value, metric)}, not judged"
         )
         show_line(f"not compared with the runs before: {'; '.join(segment.split)}{change}", "yellow")
-    reasons = sorted({doubts_text(night.doubts) for night in shown if night.doubts})
+    reasons = sorted({doubts_text(point.doubts) for point in shown if point.doubts})
     if reasons:
         show_line(f"hollow: {'; '.join(reasons)}", "dim")
     if segment.is_too_short:
@@ -175,14 +175,14 @@ def _show_segment(segment: Segment, nights: Sequence[Night], metric: Metric) -> 
         )
 
 
-def _show_chart(nights: Sequence[Night], changes: Sequence[Change], metric: Metric, number: int) -> None:
+def _show_chart(nights: Sequence[HistoryPoint], changes: Sequence[Change], metric: Metric, number: int) -> None:
     if not nights:
         return
     marks: dict[str, str] = {}
     for place, change in enumerate(changes, number + 1):
         marks.setdefault(change.run_id, str(place) if place < 10 else "*")
-    points = [Point(night.value, night.is_used, marks.get(night.run_id, "")) for night in nights]
-    values = [night.value for night in nights]
+    points = [Point(point.value, point.is_used, marks.get(point.run_id, "")) for point in nights]
+    values = [point.value for point in nights]
     labels = (value_text(min(values), metric), value_text(max(values), metric))
     for line in chart(points, labels, min(screen_width() or _PIPED_WIDTH, _WIDEST)):
         show_line(line)

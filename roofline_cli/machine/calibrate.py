@@ -106,12 +106,12 @@ def calibrate(
             show_line(f"written to {output}: use it with --hw {output} or --roofline-profile-file {output}")
 
 
-def _kind(asked: str | None, machine: Machine) -> str:
-    if asked not in (None, "cpu", "cuda"):
-        raise InvalidValueError(f"--device must be cpu or cuda, got {asked!r}")
-    if asked == "cuda" and machine.kind != "cuda":
+def _kind(requested: str | None, machine: Machine) -> str:
+    if requested not in (None, "cpu", "cuda"):
+        raise InvalidValueError(f"--device must be cpu or cuda, got {requested!r}")
+    if requested == "cuda" and machine.kind != "cuda":
         raise UnsupportedError(f"--device cuda: this machine has no NVIDIA device ({machine.reason}); use --device cpu")
-    return asked or machine.kind
+    return requested or machine.kind
 
 
 def _has_expected_times(machine: Machine, kind: str) -> bool:

@@ -181,7 +181,7 @@ _ANSWER_FORMATS = ("BF16", "FP8_E4M3", "NVFP4", "INT8", "INT4")
 _ANSWER_PEAK_COUNT = 3
 
 
-def _print_answer(chip: Device, asked: str, *, show_all: bool) -> None:
+def _print_answer(chip: Device, hardware: str, *, show_all: bool) -> None:
     """Print bandwidth, memory and dense rates with what they rest on, and what to type next: a dozen lines."""
     memory = "" if chip.capacity is None else f" to {decimal_bytes(chip.capacity.value)} of memory"
     show_line(f"{chip.key}: {format_bandwidth(chip.bandwidth.value)}{memory}.", "bold")
@@ -203,7 +203,7 @@ def _print_answer(chip: Device, asked: str, *, show_all: bool) -> None:
     )
     placeholder = ["placeholder: invented numbers, for examples only"] if chip.is_placeholder else []
     show_notes([*placeholder, *map(short_text, doubts_of(chip))])
-    show_line(f"Next: roofline predict gemv -N 4096 -K 4096 --hw {asked}")
+    show_line(f"Next: roofline predict gemv -N 4096 -K 4096 --hw {hardware}")
     show_more("shows caches, clocks, every format's path, notes and sources", is_shown=show_all)
 
 

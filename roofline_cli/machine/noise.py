@@ -147,7 +147,7 @@ def _run(plan: NoisePlan, label: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _MeasuredNoise:
     """What one run of A/A processes says."""
 
     run: RunInfo
@@ -160,7 +160,7 @@ class _Found:
         return verdict_text(self.cases, self.disturbed_ratio)
 
 
-def _stored_noise(db: str | None, label: str) -> _Found:
+def _stored_noise(db: str | None, label: str) -> _MeasuredNoise:
     from results.statistics.noise_floor import noise_floors, sensitivities
 
     with writing(db) as store:
@@ -178,10 +178,10 @@ def _stored_noise(db: str | None, label: str) -> _Found:
             store.add_noise_floors(floors)
     cases = {record.case.case_key: record.case for record in records}
     noises = tuple(CaseNoise(cases[sensitivity.floor.case_key], sensitivity) for sensitivity in sensitivities(floors))
-    return _Found(run, noises, disturbed_ratio, is_stored)
+    return _MeasuredNoise(run, noises, disturbed_ratio, is_stored)
 
 
-def _show(noise: _Found) -> None:
+def _show(noise: _MeasuredNoise) -> None:
     shapes: dict[tuple[str, str], list[CaseNoise]] = {}
     for case in noise.cases:
         shapes.setdefault((case.case.op, case.case.shape_label), []).append(case)
@@ -231,7 +231,7 @@ def _show_shape(title: str, members: Sequence[CaseNoise], has_caches: bool) -> N
     show_table(columns, rows, title=title)
 
 
-def _document(noise: _Found) -> dict[str, Any]:
+def _document(noise: _MeasuredNoise) -> dict[str, Any]:
     return {
         "run_id": noise.run.run_id,
         "class_hash": noise.run.environment.class_hash,

@@ -72,7 +72,7 @@ def validate(
     if cross_validate and constants is not None:
         raise InvalidValueError("--cross-validate fits its own constants; leave out --constants")
     table = read_kernel_table(table_file)
-    constants_used = _known(constants, with_local=not no_local_calibration and not cross_validate)
+    constants_used = _constants(constants, with_local=not no_local_calibration and not cross_validate)
     with progress_bar("predicting", is_quiet=as_json) as advance:
         prediction = _predicted(table, constants_used, cross_validate, advance)
     if predictions is not None:
@@ -95,7 +95,7 @@ def _inputs(table_file: Path, constants: Path | None) -> dict[str, Path]:
     return inputs
 
 
-def _known(constants: Path | None, *, with_local: bool) -> KnownConstants:
+def _constants(constants: Path | None, *, with_local: bool) -> KnownConstants:
     from roofline_model.expected.fitting.fitted_files import read_fitted
     from roofline_model.validation.table_prediction import KnownConstants
 

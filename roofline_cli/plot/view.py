@@ -55,9 +55,9 @@ def show_predicted(
 
 def stored_profiles(store: ResultStore, records: Sequence[Record]) -> dict[str, HardwareProfile]:
     """Return the chip profiles that the records' predictions used, by hash."""
-    from reports.page.html import stored_profiles as found
+    from reports.page.html import stored_profiles as profiles_of
 
-    return found(store, records)
+    return profiles_of(store, records)
 
 
 def plotted_chips(

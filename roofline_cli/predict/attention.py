@@ -113,7 +113,7 @@ def predict_attention(
         request.hardware,
         question,
         request.pairs("cache", "query"),
-        request.own,
+        request.user_formats,
         kernel=None if named is None else named.key,
     )
     own_time = judged_time(table.predictions, measured_us)
@@ -164,7 +164,7 @@ def _print_answer(
     whose = "" if kernel is None else f", {kernel.name}"
     names = [attention_name(row.kv_format, row.activation_format) for row in table.predictions]
     title = f"attention {_shape_words(question)}{whose}"
-    next_step = f"pytest bench_cases -k attention --hw {request.asked} measures kernels on this machine"
+    next_step = f"pytest bench_cases -k attention --hw {request.hardware_name} measures kernels on this machine"
     print_answer(
         table.predictions,
         names,

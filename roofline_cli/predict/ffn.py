@@ -69,7 +69,7 @@ def predict_ffn(
     )
     check_plot(plot, as_json)
     request = Request.read(hw, formats, formats_file)
-    table = predict_ffns(request.hardware, question, request.pairs("weight", "activation"), request.own)
+    table = predict_ffns(request.hardware, question, request.pairs("weight", "activation"), request.user_formats)
     if as_json:
         show_json(command_json(table))
         return
@@ -110,7 +110,7 @@ def _print_answer(
     sizes = f"{question.hidden_size} to {question.ffn_size} and back"
     names = [format_name(row.weight_format, row.activation_format) for row in table.predictions]
     title = f"ffn ({kind}) of {tokens}, {sizes}"
-    next_step = f"roofline predict model --model NAME --hw {request.asked} for a whole model"
+    next_step = f"roofline predict model --model NAME --hw {request.hardware_name} for a whole model"
     print_answer(
         table.predictions,
         names,

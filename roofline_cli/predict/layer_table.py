@@ -38,18 +38,18 @@ class Request:
     """What was asked beside the shape."""
 
     hardware: Device
-    asked: str
+    hardware_name: str
     """The chip as it was typed: what `roofline hardware show` understands, too."""
     formats: list[str] | None
     """Those of --formats; None: the default ones, and the user's own."""
-    own: tuple[NumberFormat, ...]
+    user_formats: tuple[NumberFormat, ...]
     """Formats of --formats-file."""
 
     @classmethod
     def read(cls, hw: str, formats: list[str] | None, formats_file: Path | None) -> Request:
         """Register the user's formats and find the chip. Raises a `RooflineError` naming the option that is wrong."""
-        own = register_formats(formats_file)
-        return cls(find_chip(hw), hw, split_list(formats), tuple(own))
+        user_formats = register_formats(formats_file)
+        return cls(find_chip(hw), hw, split_list(formats), tuple(user_formats))
 
     def pairs(self, stored: str, activation: str) -> list[Pair] | None:
         """Return the pairs of --formats, or None when it was not given.
@@ -87,8 +87,8 @@ def print_layer_table(
     notes: list[str] = []
     doubts = set(table.findings)
     lines = [
-        [*own, note_numbers((item for item in row.findings if item not in doubts), notes)]
-        for row, own in zip(rows, cells, strict=True)
+        [*cell, note_numbers((item for item in row.findings if item not in doubts), notes)]
+        for row, cell in zip(rows, cells, strict=True)
     ]
     chip = request.hardware
     show_table([*columns, Column("Notes")], lines)
@@ -96,7 +96,7 @@ def print_layer_table(
     print_gaps((row.format, row.kernel_gap or row.engine_gap) for row in rows)
     _print_expected(rows)
     show_doubts(table.findings)
-    show_line(f"{remark} {provenance_sentence(rows[0].provenance, chip, request.asked)}", style="dim")
+    show_line(f"{remark} {provenance_sentence(rows[0].provenance, chip, request.hardware_name)}", style="dim")
 
 
 def _print_expected(rows: Sequence[Row]) -> None:

@@ -43,7 +43,7 @@ _LARGEST_COUNT = 3
 """Operators with a row of their own in the answer; one row more holds the others."""
 
 
-def print_pass(prediction: ModelPrediction, chip: Device, asked: str, *, show_all: bool) -> None:
+def print_pass(prediction: ModelPrediction, chip: Device, hardware: str, *, show_all: bool) -> None:
     """Print what one pass takes, where its time goes, its memory, and what to type next: a dozen lines."""
     from roofline_model.models.step_expected import expected_step, why_no_step
 
@@ -58,14 +58,14 @@ def print_pass(prediction: ModelPrediction, chip: Device, asked: str, *, show_al
     elif not chip.is_placeholder:
         show_line(f"Note: {reason_text(why_no_step(prediction, chip))}", "yellow")
     more = "every operator, launch gaps, notes and sources"
-    _print_next(prediction, chip, asked, "ranks formats", more, show_all=show_all)
+    _print_next(prediction, chip, hardware, "ranks formats", more, show_all=show_all)
 
 
 def _print_next(
-    prediction: ModelPrediction, chip: Device, asked: str, effect: str, more: str, *, show_all: bool
+    prediction: ModelPrediction, chip: Device, hardware: str, effect: str, more: str, *, show_all: bool
 ) -> None:
     print_caveats(chip, [])
-    show_line(f"Next: roofline recommend --model {prediction.model.name} --hw {asked} {effect}")
+    show_line(f"Next: roofline recommend --model {prediction.model.name} --hw {hardware} {effect}")
     show_more(f"shows {more}", is_shown=show_all)
 
 
@@ -128,7 +128,7 @@ def _largest_row(
     ]
 
 
-def print_passes(predictions: Sequence[ModelPrediction], chip: Device, asked: str, *, show_all: bool) -> None:
+def print_passes(predictions: Sequence[ModelPrediction], chip: Device, hardware: str, *, show_all: bool) -> None:
     """Print the fastest plan that fits, a row for each plan and batch, and what to type next."""
     from roofline_model.models.step_expected import expected_step, why_no_step
 
@@ -168,7 +168,7 @@ def print_passes(predictions: Sequence[ModelPrediction], chip: Device, asked: st
         show_line(f"Note: {reason_text(why_no_step(predictions[0], chip))}", "yellow")
     more = "weights, KV cache, launch gaps, notes and sources"
     effect = "weighs the loss" if _has_formats(predictions) else "ranks formats"
-    _print_next(predictions[0], chip, asked, effect, more, show_all=show_all)
+    _print_next(predictions[0], chip, hardware, effect, more, show_all=show_all)
 
 
 def _has_formats(predictions: Sequence[ModelPrediction]) -> bool:
@@ -210,7 +210,7 @@ def _best_sentence(
     return f"{which}: {source} {_tokens(best, time_s)}, {time} a pass."
 
 
-def print_prediction(prediction: ModelPrediction, chip: Device, asked: str) -> None:
+def print_prediction(prediction: ModelPrediction, chip: Device, hardware: str) -> None:
     """Print one pass: its operators with what bounds each, then totals, memory and where the numbers are from."""
     from roofline_model.models.step_expected import expected_step, why_no_step
 
@@ -229,7 +229,7 @@ def print_prediction(prediction: ModelPrediction, chip: Device, asked: str) -> N
     _print_gaps([prediction], chip)
     show_line(_memory_sentence(prediction))
     show_line(_crossover_text(prediction))
-    _print_sources([prediction], chip, asked)
+    _print_sources([prediction], chip, hardware)
 
 
 def no_expected_sentence(why_not: Finding | None) -> str:
@@ -238,7 +238,7 @@ def no_expected_sentence(why_not: Finding | None) -> str:
     return f"No expected time: {text}" if why_not is not None and why_not.subject else text
 
 
-def print_comparison(predictions: Sequence[ModelPrediction], chip: Device, asked: str) -> None:
+def print_comparison(predictions: Sequence[ModelPrediction], chip: Device, hardware: str) -> None:
     """Print one line for each format plan and batch."""
     from roofline_model.models.step_expected import expected_step, why_no_step
 
@@ -288,7 +288,7 @@ def print_comparison(predictions: Sequence[ModelPrediction], chip: Device, asked
     if not is_expected:
         show_line(no_expected_sentence(why_no_step(predictions[0], chip)))
     _print_gaps(predictions, chip)
-    _print_sources(predictions, chip, asked)
+    _print_sources(predictions, chip, hardware)
 
 
 def _print_gaps(predictions: Sequence[ModelPrediction], chip: Device) -> None:
@@ -370,8 +370,8 @@ def _total_row(prediction: ModelPrediction, expected: ExpectedStep | None) -> li
 
 
 def _bound(kernel: KernelPrediction, findings: Sequence[Finding]) -> str:
-    own = " ".join(f"[{findings.index(item) + 1}]" for item in kernel.prediction.findings)
-    return f"{kernel.prediction.bound} {own}".strip()
+    marks = " ".join(f"[{findings.index(item) + 1}]" for item in kernel.prediction.findings)
+    return f"{kernel.prediction.bound} {marks}".strip()
 
 
 def _title(prediction: ModelPrediction, chip: Device, *, with_batch: bool = True) -> str:
@@ -489,7 +489,7 @@ def _crossover_text(prediction: ModelPrediction) -> str:
     return f"Reading the KV cache overtakes reading the weights at {crossover:,.0f} tokens per sequence{beyond}."
 
 
-def _print_sources(passes: Sequence[ModelPrediction], chip: Device, asked: str) -> None:
+def _print_sources(passes: Sequence[ModelPrediction], chip: Device, hardware: str) -> None:
     show_doubts(doubts_of(chip))
     prediction = passes[0]
     experts = prediction.model.experts
@@ -512,7 +512,7 @@ def _print_sources(passes: Sequence[ModelPrediction], chip: Device, asked: str) 
             show_line(text, style="dim")
     weakest = "placeholders, for examples only" if chip.is_placeholder else f"{prediction.provenance} at the weakest"
     show_line(
-        f"Shape: {prediction.model.source}. Numbers of {chip.key}: {weakest} (`roofline hardware show {asked}`).",
+        f"Shape: {prediction.model.source}. Numbers of {chip.key}: {weakest} (`roofline hardware show {hardware}`).",
         style="dim",
     )
 

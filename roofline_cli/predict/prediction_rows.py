@@ -163,9 +163,9 @@ def show_doubts(doubts: Iterable[Finding]) -> None:
         show_line(f"  note: {short_text(doubt)}")
 
 
-def note_numbers(own: Iterable[Finding], notes: list[str]) -> str:
+def note_numbers(findings: Iterable[Finding], notes: list[str]) -> str:
     """Return the numbers of a row's findings, `[1] [3]`, appending the lines that `notes` does not hold yet."""
-    texts = list(map(short_text, own))
+    texts = list(map(short_text, findings))
     notes += [text for text in dict.fromkeys(texts) if text not in notes]
     return " ".join(f"[{notes.index(text) + 1}]" for text in texts)
 
@@ -199,11 +199,11 @@ def print_gaps(rows: Iterable[tuple[str, Finding | None]], *, rank: str = "") ->
         show_line(f"  {', '.join(names)}{place}: {short_text(gap)}", "yellow")
 
 
-def provenance_sentence(weakest: str, hardware: Device, asked: str) -> str:
+def provenance_sentence(weakest: str, hardware: Device, typed_name: str) -> str:
     """Say where the chip's numbers come from, in words a reader can act on."""
     if weakest == "placeholder":
         return f"The numbers of {hardware.key} are placeholders, for examples only."
-    return f"The weakest number used is {weakest}: `roofline hardware show {asked}` lists every source."
+    return f"The weakest number used is {weakest}: `roofline hardware show {typed_name}` lists every source."
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,9 +97,9 @@ def _predict(
     rows, N, K = sizes
     shape = (rows, parse_size("N", N), parse_size("K", K))
     check_plot(plot, as_json)
-    own = register_formats(formats_file)
+    user_formats = register_formats(formats_file)
     chip = find_chip(hw)
-    table = predict_products(chip, shape, split_list(formats), own)
+    table = predict_products(chip, shape, split_list(formats), user_formats)
     own_time = prediction_rows.judged_time(table.predictions, measured_us)
     if as_json:
         show_json({**command_json(table), **prediction_rows.own_time_json(own_time)})
@@ -114,21 +114,21 @@ def _predict(
 
 
 def print_products(
-    table: PredictionTable[ProductPrediction], chip: Device, asked: str, *, are_named: bool, show_all: bool
+    table: PredictionTable[ProductPrediction], chip: Device, hardware: str, *, are_named: bool, show_all: bool
 ) -> None:
-    """Print the answer in a dozen lines. `asked`: the chip as it was typed; `are_named`: the user named the formats."""
+    """Print the answer in a dozen lines. `hardware`: the chip as it was typed; `are_named`: the user named the formats."""
     rows = table.predictions
     first = rows[0]
     names = [format_name(row.weight_format, row.activation_format) for row in rows]
     title = f"{first.op} M={first.M} N={first.N} K={first.K}"
-    next_step = f"roofline recommend -M {first.M} -N {first.N} -K {first.K} --hw {asked}"
+    next_step = f"roofline recommend -M {first.M} -N {first.N} -K {first.K} --hw {hardware}"
     prediction_rows.print_answer(rows, names, title, chip, next_step, are_named=are_named, show_all=show_all)
 
 
-def print_table(table: PredictionTable[ProductPrediction], chip: Device, asked: str) -> None:
+def print_table(table: PredictionTable[ProductPrediction], chip: Device, hardware: str) -> None:
     """Print every column, the notes that rows refer to, and how far the numbers of the chip can be trusted.
 
-    `asked`: the chip as it was typed, what `roofline hardware show` understands, too.
+    `hardware`: the chip as it was typed, what `roofline hardware show` understands, too.
     """
     from roofline_cli.predict.prediction_rows import print_gaps
 
@@ -176,7 +176,7 @@ def print_table(table: PredictionTable[ProductPrediction], chip: Device, asked: 
     print_gaps((row.format, row.kernel_gap or row.engine_gap) for row in rows)
     _print_untimed(rows)
     prediction_rows.show_doubts(table.findings)
-    source = prediction_rows.provenance_sentence(first.provenance, chip, asked)
+    source = prediction_rows.provenance_sentence(first.provenance, chip, hardware)
     show_line(f"Ideal: the speed of light; AI in FLOP/byte. {source}", style="dim")
     timed = [(row.weight_format, row.activation_format, row.expected.provenance) for row in rows if row.expected]
     for sentence in filter(None, (_expected_sentence(rows), prediction_rows.standing_sentence(timed))):

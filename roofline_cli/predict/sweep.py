@@ -58,8 +58,8 @@ def sweep(
     if cache not in ("cold", "warm"):
         raise InvalidValueError(f"--cache must be cold or warm, got {cache[:40]!r}")
     _check_output(output)
-    own = register_formats(formats_file)
-    names = split_list(formats) or ["BF16", *(fmt.key for fmt in own)]
+    user_formats = register_formats(formats_file)
+    names = split_list(formats) or ["BF16", *(fmt.key for fmt in user_formats)]
     chips = tuple(find_chip(name.strip()) for name in dict.fromkeys(hw.split(",")))
     axes = [parse_axis(f"-{letter}", text) for letter, text in (("M", M), ("N", N), ("K", K))]
     grid = GemmGrid(axes[0], axes[1], axes[2], chips, tuple(format_pair(name) for name in names))

@@ -112,7 +112,7 @@ _ANSWER_ROW_COUNT = 5
 """Rows of the answer's table: the largest parts of the expected time."""
 
 
-def _show_answer(title: str, tiling: Tiling, asked: str, *, show_all: bool) -> None:
+def _show_answer(title: str, tiling: Tiling, arguments: str, *, show_all: bool) -> None:
     """Print what the tile costs, where the time goes, and what to type next: a dozen lines."""
     bound = _MEANINGS.get(tiling.bound, tiling.bound)
     interval = f"{format_time(tiling.low_s)} to {format_time(tiling.high_s)}"
@@ -134,7 +134,7 @@ def _show_answer(title: str, tiling: Tiling, asked: str, *, show_all: bool) -> N
     show_line(
         f"Tile {tile}: {waves}, {tiling.tail_ratio:.0%} idle in the tail, {tiling.l2_hit_ratio:.0%} L2 hits.", "dim"
     )
-    show_line(f"Next: roofline tiling {asked} -o tiling.png")
+    show_line(f"Next: roofline tiling {arguments} -o tiling.png")
     show_more("shows occupancy, padding, bytes and every part", is_shown=show_all)
 
 

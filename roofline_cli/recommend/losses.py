@@ -108,19 +108,19 @@ def _measured(model: str, formats: list[str], kv: list[str], text: Path | None, 
     with progress_bar("losses", is_quiet=is_quiet) as advance:
         advance("loading", 0, len(formats) + 1)
         loaded = load_model(reference.text, device=device)
-        said = quality_text(loaded, vocabulary_size(loaded.model), device, text)
+        quality = quality_text(loaded, vocabulary_size(loaded.model), device, text)
         values: dict[tuple[str, str], float] = {}
         for done, label in enumerate(formats, 1):
             advance(label, done, len(formats) + 1)
-            table = measured_losses(loaded.model, said.windows, [label], kv_formats=kv if done == 1 else ())
+            table = measured_losses(loaded.model, quality.windows, [label], kv_formats=kv if done == 1 else ())
             values |= dict(table.values)
-    note = "" if said.is_language else "random tokens: they rank layers and say nothing about language"
+    note = "" if quality.is_language else "random tokens: they rank layers and say nothing about language"
     return MeasuredLosses(
         values,
         reference.name,
         "kl",
-        text=said.source if said.is_language else "",
-        tokens_count=said.windows.scored_count,
+        text=quality.source if quality.is_language else "",
+        tokens_count=quality.windows.scored_count,
         note=note,
     )
 

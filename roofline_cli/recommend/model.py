@@ -225,7 +225,7 @@ def answer(question: ModelQuestion, chip: Device) -> ModelRanking:
     from roofline_model.recommend.model import recommend_model
     from roofline_model.recommend.search.losses_file import read_losses
 
-    own = register_formats(question.formats_file)
+    user_formats = register_formats(question.formats_file)
     shape = _shape(question)
     headroom = question.memory_headroom
     return recommend_model(
@@ -243,7 +243,7 @@ def answer(question: ModelQuestion, chip: Device) -> ModelRanking:
         max_loss_pct=parse_loss_limit(question.max_quality_loss),
         losses=None if question.losses is None else read_losses(question.losses),
         formats=split_list(question.formats),
-        extra_formats=[f"{fmt.key}.{shape.wide_format}" for fmt in own],
+        extra_formats=[f"{fmt.key}.{shape.wide_format}" for fmt in user_formats],
         strategies=_strategies(question.strategy, shape.layer_count),
     )
 

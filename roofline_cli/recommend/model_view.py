@@ -132,18 +132,18 @@ def print_model_details(ranking: ModelRanking) -> None:
 def limits_sentence(ranking: ModelRanking) -> str:
     """Return the limits that the plans were held against."""
     limits = ranking.limits
-    said = []
+    limit_texts = []
     if limits.memory_limit_bytes is None:
-        said.append("no limit of memory (the chip's file states no capacity)")
+        limit_texts.append("no limit of memory (the chip's file states no capacity)")
     else:
         headroom = f", {limits.headroom_ratio * 100:g} % of it kept free" if limits.headroom_ratio else ""
-        said.append(f"{decimal_bytes(limits.memory_limit_bytes)} of memory{headroom}")
+        limit_texts.append(f"{decimal_bytes(limits.memory_limit_bytes)} of memory{headroom}")
     if limits.time_s is not None:
-        said.append(f"{limits.time_s * 1e3:g} ms a pass")
+        limit_texts.append(f"{limits.time_s * 1e3:g} ms a pass")
     most = f"a loss of at most {limits.loss_pct:g} %"
     default = "" if limits.is_loss_given else " (default)"
-    said.append(f"{most}{default}, of perplexity where published, else of task accuracy")
-    return f"Limits: {'; '.join(said)}."
+    limit_texts.append(f"{most}{default}, of perplexity where published, else of task accuracy")
+    return f"Limits: {'; '.join(limit_texts)}."
 
 
 def basis_sentence(ranking: ModelRanking) -> str:

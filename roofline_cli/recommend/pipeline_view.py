@@ -53,7 +53,9 @@ def _rows(result: PipelineResult) -> list[list[Cell]]:
 
     verdict, recommendation = result.verdict, result.recommendation
     missed = findings_text(miss.finding for miss in verdict.baseline_misses)
-    rows: list[list[Cell]] = [[result.wide, "1", "1", "1", *_figures(verdict.baseline), missed or _kept(result)]]
+    rows: list[list[Cell]] = [
+        [result.wide, "1", "1", "1", *_figures(verdict.baseline), missed or _baseline_note(result)]
+    ]
     for candidate in verdict.judged:
         text = judgement(candidate, result)
         speedups = [
@@ -86,7 +88,7 @@ def _measured(speedup: MeasuredSpeedup) -> str:
     return str(speedup) if speedup.low_value is not None else f"{speedup.value:.2f}× [?]"
 
 
-def _kept(result: PipelineResult) -> str:
+def _baseline_note(result: PipelineResult) -> str:
     return "recommended" if result.verdict.outcome == "nothing-helps" else "–"
 
 

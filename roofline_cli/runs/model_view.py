@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from roofline_cli.screen.tables import Cell, Column, show_line, show_table
+from roofline_model.core.finding import short_text
 from roofline_model.core.units import format_memory, format_percent
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def print_model_facts(record: Record, fact: Callable[[str, str], None]) -> None:
         emulated = " (emulated: a decode pass in every call)" if figures.is_emulated else ""
         became = ", ".join(f"{count} {name}" for name, count in figures.layer_counts)
         fact("layers", f"{became}; {'; '.join(figures.kernels)}{emulated}")
-    for reason in figures.fallback_reasons:
-        fact("fell back", reason)
+    for fallback in figures.fallbacks:
+        fact("fell back", short_text(fallback))
     if parts := parts_text(model_pass):
         fact("expected in", parts)

@@ -231,8 +231,8 @@ class RooflineGroup(LazyGroup):
             code = _report(str(error))
         except UsageError as error:
             command = error.ctx.command_path if error.ctx is not None else "roofline"
-            said = _with_nearest(error.format_message().rstrip("."))
-            code = _report(f"{said}{' See' if said.endswith('?') else '; see'} `{command} --help`")
+            message = _with_nearest(error.format_message().rstrip("."))
+            code = _report(f"{message}{' See' if message.endswith('?') else '; see'} `{command} --help`")
         except ClickException as error:
             code = _report(error.format_message())
         except typer.Abort:

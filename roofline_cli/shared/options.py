@@ -131,13 +131,15 @@ def split_list(values: list[str] | None) -> list[str] | None:
     return list(dict.fromkeys(items))
 
 
-def with_user_formats(names: list[str] | None, own: list[NumberFormat], defaults: tuple[str, ...]) -> list[str] | None:
+def with_user_formats(
+    names: list[str] | None, user_formats: list[NumberFormat], defaults: tuple[str, ...]
+) -> list[str] | None:
     """Return the formats to weigh: those asked for, else the defaults with the user's own behind them (None: no
     change).
     """
-    if names is not None or not own:
+    if names is not None or not user_formats:
         return names
-    return [*defaults, *(fmt.key for fmt in own)]
+    return [*defaults, *(fmt.key for fmt in user_formats)]
 
 
 def find_chip(name: str) -> Device:

@@ -78,8 +78,8 @@ class _Messages:
         self._file = file
 
     def write(self, text: str) -> int:
-        said = text.replace(self._file, "stdout")
-        return len(text) if str(Path(self._file).parent) in said else sys.stderr.write(said)
+        shown = text.replace(self._file, "stdout")
+        return len(text) if str(Path(self._file).parent) in shown else sys.stderr.write(shown)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(sys.stderr, name)

@@ -298,8 +298,8 @@ def kernel_curves(calls: Iterable[TimedCall], curves_before: Iterable[KernelCurv
         [square for each in errors for square in each.misses], [square for each in errors for square in each.of_looks]
     )
     return tuple(
-        replace(curve, sd_ratio=_short(_scatter(own, pooled, _look_count(curve))))
-        for curve, own in zip(curves, errors, strict=True)
+        replace(curve, sd_ratio=_short(_scatter(error, pooled, _look_count(curve))))
+        for curve, error in zip(curves, errors, strict=True)
     )
 
 
@@ -349,18 +349,18 @@ def _look_errors(curve: KernelCurve) -> list[float]:
     return variances
 
 
-def _scatter(own: _Errors, pooled: _Errors, look_count: float) -> float:
+def _scatter(errors: _Errors, pooled: _Errors, look_count: float) -> float:
     """Return the standard deviation of a new measurement around the curve: the curve's own error, and another hour's.
 
     Sizes left out of one look were timed in the same minute, so they say nothing about the hour; looks do.
     """
     machine = (PRIOR_LOOKS * LOOK_SD_RATIO**2 + sum(pooled.of_looks)) / (PRIOR_LOOKS + len(pooled.of_looks))
-    hour = (PRIOR_POINTS * machine + sum(own.of_looks)) / (PRIOR_POINTS + len(own.of_looks))
-    return math.sqrt(_moderated(own.misses, pooled.misses) + hour * (1 + 1 / look_count))
+    hour = (PRIOR_POINTS * machine + sum(errors.of_looks)) / (PRIOR_POINTS + len(errors.of_looks))
+    return math.sqrt(_moderated(errors.misses, pooled.misses) + hour * (1 + 1 / look_count))
 
 
-def _moderated(own: list[float], pooled: list[float]) -> float:
-    return (PRIOR_POINTS * _trimmed_mean(pooled) + sum(own)) / (PRIOR_POINTS + len(own))
+def _moderated(spreads: list[float], pooled: list[float]) -> float:
+    return (PRIOR_POINTS * _trimmed_mean(pooled) + sum(spreads)) / (PRIOR_POINTS + len(spreads))
 
 
 def _trimmed_mean(squares: list[float]) -> float:

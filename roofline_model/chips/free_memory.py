@@ -40,8 +40,8 @@ def free_device_bytes(cuda: CudaMemory) -> int:
     if getattr(cuda.get_device_properties(cuda.current_device()), "is_integrated", 0):
         free = max(free, free_system_bytes() or 0)
     reserved, allocated = getattr(cuda, "memory_reserved", None), getattr(cuda, "memory_allocated", None)
-    kept = max(0, int(reserved()) - int(allocated())) if reserved is not None and allocated is not None else 0
-    return int(free) + kept
+    cached_bytes = max(0, int(reserved()) - int(allocated())) if reserved is not None and allocated is not None else 0
+    return int(free) + cached_bytes
 
 
 def free_system_bytes() -> int | None:
@@ -52,8 +52,8 @@ def free_system_bytes() -> int | None:
     """
     of_machine = _available_bytes()
     of_container = _container_bytes()
-    known = [figure for figure in (of_machine, of_container) if figure is not None]
-    return min(known, default=None)
+    figures = [figure for figure in (of_machine, of_container) if figure is not None]
+    return min(figures, default=None)
 
 
 def _available_bytes() -> int | None:

@@ -37,18 +37,18 @@ class UnknownNameError(RooflineError, KeyError):
     slug = "unknown-name"
 
     def __init__(
-        self, kind: str, asked: str, known_names: Iterable[str], *, aliases: Iterable[str] = (), fix: str = ""
+        self, kind: str, requested: str, known_names: Iterable[str], *, aliases: Iterable[str] = (), fix: str = ""
     ) -> None:
         """`aliases`: other names of the same things; they may be the nearest, and are not listed."""
         names = sorted(known_names)
-        nearest = nearest_names(asked, [*names, *sorted(aliases)])
+        nearest = nearest_names(requested, [*names, *sorted(aliases)])
         if nearest:
             hint = f"Did you mean {' or '.join(nearest)}?"
         else:
             listed = ", ".join(names) if len(names) <= 24 else f"{', '.join(names[:24])}, … ({len(names)} in all)"
             hint = f"Known: {listed}."
         # An unknown name comes from a command line, so it is shown cut and quoted, never raw.
-        super().__init__(f"unknown {kind} {_quoted(asked)}. {hint}{' ' + fix if fix else ''}")
+        super().__init__(f"unknown {kind} {_quoted(requested)}. {hint}{' ' + fix if fix else ''}")
         self.slug = f"unknown-{kind.replace(' ', '-')}"
         self.nearest = tuple(nearest)
 
@@ -127,11 +127,11 @@ _MOST_COMPARED = 200
 """Names that are compared edit by edit: those that lack fewest of the typed characters."""
 
 
-def nearest_names(asked: str, known_names: Iterable[str], count: int = 3) -> list[str]:
-    """Return up to `count` known names that are a few edits from `asked` or contain it, nearest first; case does not
-    count.
+def nearest_names(requested: str, known_names: Iterable[str], count: int = 3) -> list[str]:
+    """Return up to `count` known names that are a few edits from `requested` or contain it, nearest first; case does
+    not count.
     """
-    typed = asked.lower()[:_LONGEST_TYPED]
+    typed = requested.lower()[:_LONGEST_TYPED]
     limit = max(_NEAR_RATIO * len(typed), 2 * _INSERTION_COST)
     letters = Counter(typed)
     candidates: Iterable[str] = dict.fromkeys(known_names)
@@ -146,7 +146,7 @@ def nearest_names(asked: str, known_names: Iterable[str], count: int = 3) -> lis
             cost = limit
         if typed and cost <= limit:
             # Of names as near as each other the one with the nearest version number: `fa4` for `fa5`, not `fa1`.
-            distance = sum(abs(ord(own) - ord(other)) for own, other in zip(typed, lower, strict=False))
+            distance = sum(abs(ord(letter) - ord(other)) for letter, other in zip(typed, lower, strict=False))
             ranked.append((cost, abs(len(lower) - len(typed)), distance, name))
     names = {name.lower(): name for *_, name in sorted(ranked, reverse=True)}
     return list(reversed(names.values()))[:count]

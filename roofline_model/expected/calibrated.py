@@ -266,14 +266,14 @@ def predict_kernel(work: Operator, device: Device, *, kernel: str | None = None)
     )
     if not curves:
         return None
-    own = [curve for curve in curves if curve.kernel == kernel]
-    best = min(own or curves, key=lambda curve: curve.time_s(size))
+    kernel_curves = [curve for curve in curves if curve.kernel == kernel]
+    best = min(kernel_curves or curves, key=lambda curve: curve.time_s(size))
     findings = [finding("kernel-timed", kernel=best.kernel, size_count=best.point_count)]
-    if kernel is not None and not own:
+    if kernel is not None and not kernel_curves:
         findings.append(finding("other-kernel-stands", kernel=kernel, other_kernel=best.kernel))
     if best.formats != size.formats:
-        timed, asked = best.formats[-1], size.formats[-1]
-        findings.append(finding("other-result-format", kernel=best.kernel, timed_format=timed, format=asked))
+        timed, asked_format = best.formats[-1], size.formats[-1]
+        findings.append(finding("other-result-format", kernel=best.kernel, timed_format=timed, format=asked_format))
     if best.row_counts and int(size.regime) > (most := best.row_counts[-1]):
         findings.append(finding("rows-beyond-timed", row_count=most))
     if (doubt := doubt_of_times(device)) is not None:

@@ -87,8 +87,8 @@ def interval_bounds(
     import numpy as np
 
     low, high = np.asarray(low_ratios), np.asarray(high_ratios)
-    own = regime if low.ndim == 1 else (np.arange(len(regime)), regime)
-    return time_s * low[own], time_s * high[own]
+    rows = regime if low.ndim == 1 else (np.arange(len(regime)), regime)
+    return time_s * low[rows], time_s * high[rows]
 
 
 DRIFT: Mapping[str, float] = MappingProxyType(
@@ -115,9 +115,9 @@ def joined_factors(pair: tuple[float, float], half_width: float) -> tuple[float,
     return math.exp(-low), math.exp(high)
 
 
-def drifted(own: IntervalTable, half_width: float) -> IntervalTable:
+def drifted(table: IntervalTable, half_width: float) -> IntervalTable:
     """Return the factors of lent constants: the lender's own, and the error of the transfer beside it."""
-    pairs = [joined_factors(pair, half_width) for pair in zip(own.low, own.high, strict=True)]
+    pairs = [joined_factors(pair, half_width) for pair in zip(table.low, table.high, strict=True)]
     return IntervalTable(tuple(low for low, _ in pairs), tuple(high for _, high in pairs))
 
 

@@ -178,8 +178,10 @@ def _product(work: Operator, device: Device, cache: str, quantizes: bool) -> Exp
         ProductModel.of(device, weight=_as_read(work, weight), activation=key, output=output)
         for key in dict.fromkeys((activation, computed))
     )
-    asked = sizes["M"], sizes["N"], sizes["K"]
-    calls = [candidate.expected(*asked, cache=cache, quantizes_activations=quantizes) for candidate in (model, *others)]
+    sizes_mnk = sizes["M"], sizes["N"], sizes["K"]
+    calls = [
+        candidate.expected(*sizes_mnk, cache=cache, quantizes_activations=quantizes) for candidate in (model, *others)
+    ]
     prediction = _from_call(device, max(calls, key=lambda call: call.time_s))
     if (beyond := extrapolation(work, prediction.provenance)) is not None:
         prediction = replace(prediction, findings=(*prediction.findings, beyond))

@@ -393,22 +393,26 @@ def published_rate(device: Device, format_key: str) -> Quantity | None:
     The same unit: as wide, of the same kind, both or neither in blocks with scales, at the same dense peak (BF16 and
     FP16). Raises `UnsupportedError` for a format that the chip cannot compute in.
     """
-    asked = get_format(format_key)
-    return _KEPT.of((device, asked), lambda: _best(device, asked))
+    asked_format = get_format(format_key)
+    return _PEAKS.of((device, asked_format), lambda: _best(device, asked_format))
 
 
-_KEPT: Memo[Quantity | None] = Memo(1024)
+_PEAKS: Memo[Quantity | None] = Memo(1024)
 
 
-def _best(device: Device, asked: NumberFormat) -> Quantity | None:
-    path = device.path(asked.key)
+def _best(device: Device, asked_format: NumberFormat) -> Quantity | None:
+    path = device.path(asked_format.key)
     if path.kind != "native":
         return None
     if path.achieved is not None:
         return path.achieved
     for key, other in device.paths.items():
         fmt = get_format(key)
-        is_same = (fmt.element_bits, fmt.kind, bool(fmt.scales)) == (asked.element_bits, asked.kind, bool(asked.scales))
+        is_same = (fmt.element_bits, fmt.kind, bool(fmt.scales)) == (
+            asked_format.element_bits,
+            asked_format.kind,
+            bool(asked_format.scales),
+        )
         if other.achieved is not None and other.kind == "native" and is_same and other.dense.value == path.dense.value:
             return other.achieved
     return None

@@ -204,8 +204,8 @@ class ModelPass:
             pages_s = host.page_s_per_byte * _mapped_bytes(whole.kernels)
             parts |= {"host": host.time_s, "page_faults": pages_s}
             low_s, time_s, high_s = (
-                kernels_s + own + pages_s
-                for kernels_s, own in ((low_s, host.low_s), (time_s, host.time_s), (high_s, host.high_s))
+                kernels_s + host_s + pages_s
+                for kernels_s, host_s in ((low_s, host.low_s), (time_s, host.time_s), (high_s, host.high_s))
             )
             findings.append(finding("host-time", source=host.source))
             if pages_s:

@@ -84,23 +84,23 @@ def cast_flops_per_element(scale: str) -> int:
     return CAST_FLOPS_PER_ELEMENT + (0 if scale == "static" else SCALE_SEARCH_FLOPS_PER_ELEMENT)
 
 
-def _scale(target: NumberFormat, asked: str | None) -> str:
-    if asked is not None and asked not in SCALES:
-        raise InvalidValueError(f"scale must be one of {', '.join(SCALES)}, got {asked!r}")
+def _scale(target: NumberFormat, requested: str | None) -> str:
+    if requested is not None and requested not in SCALES:
+        raise InvalidValueError(f"scale must be one of {', '.join(SCALES)}, got {requested!r}")
     has_blocks = target.block_elems is not None
-    if asked is None:
+    if requested is None:
         return "block" if has_blocks else "row"
-    if has_blocks and asked in ("row", "tensor"):
+    if has_blocks and requested in ("row", "tensor"):
         raise InvalidValueError(
-            f"scale={asked} contradicts target={target.key}, which has a scale per block of {target.block_elems}; use "
+            f"scale={requested} contradicts target={target.key}, which has a scale per block of {target.block_elems}; use "
             "block or static"
         )
-    if asked == "block" and not has_blocks:
+    if requested == "block" and not has_blocks:
         raise InvalidValueError(
             f"scale=block contradicts target={target.key}, which has no blocks; use row, tensor or static, or "
             f"{target.key}.grouped(…)"
         )
-    return asked
+    return requested
 
 
 def _has_tensor_scale(fmt: NumberFormat) -> bool:

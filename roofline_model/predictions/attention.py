@@ -141,17 +141,17 @@ def predict_attentions(
     chip: Device,
     question: AttentionQuestion,
     pairs: Sequence[Pair] | None = None,
-    own: Sequence[NumberFormat] = (),
+    user_formats: Sequence[NumberFormat] = (),
     *,
     kernel: str | None = None,
 ) -> PredictionTable[AttentionPrediction]:
-    """Predict one shape in the pairs asked for, else in the default ones and with caches in the user's `own`.
+    """Predict one shape in the pairs asked for, else in the default ones and with caches in the `user_formats`.
 
     A default pair that the chip cannot compute in is excluded with its reason; one that was asked for raises
     `UnsupportedError`, and so does a table without rows.
     """
     baseline = sixteen_bit_attention(chip, question, kernel)
-    chosen, excluded = _default_pairs(chip, baseline.format, own) if pairs is None else (pairs, [])
+    chosen, excluded = _default_pairs(chip, baseline.format, user_formats) if pairs is None else (pairs, [])
 
     def predict_pair(pair: Pair) -> AttentionPrediction:
         return predict_attention(chip, question, pair, kernel=kernel, baseline=baseline)
@@ -160,7 +160,7 @@ def predict_attentions(
 
 
 def _default_pairs(
-    chip: Device, baseline: str | None, own: Sequence[NumberFormat]
+    chip: Device, baseline: str | None, user_formats: Sequence[NumberFormat]
 ) -> tuple[list[Pair], list[Exclusion]]:
     """Return 16 bits, FP8 where the chip multiplies in it, then narrower caches under 16-bit queries."""
     wide, fp8 = get_format(baseline or "FP16"), get_format("FP8_E4M3")
@@ -169,4 +169,6 @@ def _default_pairs(
         pairs.append((fp8, fp8))
     else:
         excluded.append(undeclared(chip, fp8.key))
-    return pairs + [(get_format(name), wide) for name in CACHE_FORMATS] + [(fmt, wide) for fmt in own], excluded
+    return pairs + [(get_format(name), wide) for name in CACHE_FORMATS] + [
+        (fmt, wide) for fmt in user_formats
+    ], excluded

@@ -210,9 +210,9 @@ def _finding_entry(entry: CatalogEntry) -> FindingEntry:
     )
 
 
-def format_list(own: Iterable[NumberFormat] = ()) -> FormatList:
-    """Return the formats of the catalog, the caller's `own` behind them."""
-    return FormatList((*FORMATS.values(), *own))
+def format_list(user_formats: Iterable[NumberFormat] = ()) -> FormatList:
+    """Return the formats of the catalog, `user_formats` behind them."""
+    return FormatList((*FORMATS.values(), *user_formats))
 
 
 def model_list() -> ModelList:

@@ -147,14 +147,14 @@ def sixteen_bit_ffn(chip: Device, question: FfnQuestion) -> Baseline:
 
 
 def predict_ffns(
-    chip: Device, question: FfnQuestion, pairs: Sequence[Pair] | None = None, own: Sequence[NumberFormat] = ()
+    chip: Device, question: FfnQuestion, pairs: Sequence[Pair] | None = None, user_formats: Sequence[NumberFormat] = ()
 ) -> PredictionTable[FfnPrediction]:
-    """Predict one block in the pairs asked for, else in the default ones and with weights in the user's `own`.
+    """Predict one block in the pairs asked for, else in the default ones and with weights in the `user_formats`.
 
     Raises `InvalidValueError` where cast kernels are asked for and no pair has activations narrower than 16 bits.
     """
     baseline = sixteen_bit_ffn(chip, question)
-    chosen, excluded = _default_pairs(chip, baseline.format, own) if pairs is None else (pairs, [])
+    chosen, excluded = _default_pairs(chip, baseline.format, user_formats) if pairs is None else (pairs, [])
     if question.dynamic_activation_quantization and not any(pair[1].element_bits < 16 for pair in chosen):
         raise InvalidValueError(
             "--dynamic-activation-quantization needs a format with activations narrower than 16 bits; add one to "
@@ -169,11 +169,11 @@ def predict_ffns(
 
 
 def _default_pairs(
-    chip: Device, baseline: str | None, own: Sequence[NumberFormat]
+    chip: Device, baseline: str | None, user_formats: Sequence[NumberFormat]
 ) -> tuple[list[Pair], list[Exclusion]]:
     """Return 16 bits, the formats that the chip multiplies in, then weight-only ones."""
     wide = get_format(baseline or "FP16")
     declared = [get_format(name) for name in DEFAULT_PAIRS if chip.declares(name)]
     excluded = [undeclared(chip, name) for name in DEFAULT_PAIRS if not chip.declares(name)]
-    narrow = [get_format("INT8"), get_format("INT4"), *own]
+    narrow = [get_format("INT8"), get_format("INT4"), *user_formats]
     return [(wide, wide), *((fmt, fmt) for fmt in declared), *((fmt, wide) for fmt in narrow)], excluded

@@ -104,9 +104,9 @@ def predict_product(
 
 
 def predict_products(
-    chip: Device, shape: Shape, formats: Sequence[str] | None = None, own: Sequence[NumberFormat] = ()
+    chip: Device, shape: Shape, formats: Sequence[str] | None = None, user_formats: Sequence[NumberFormat] = ()
 ) -> PredictionTable[ProductPrediction]:
-    """Predict one shape in the formats asked for, else in the default ones and the user's `own`.
+    """Predict one shape in the formats asked for, else in the default ones and the `user_formats`.
 
     A default format is predicted as a recommendation runs it: by both operands where kernels do so, else as weights
     alone. A user's own format is a weight format (Q4_K, …): it is shown as the weight-only product that would run. A
@@ -119,7 +119,7 @@ def predict_products(
         names = _default_formats(chip, baseline.format)
         excluded = [undeclared(chip, name) for name in names if not chip.declares(name)]
         pairs = [_default_pair(chip, get_format(name), baseline.format) for name in names if chip.declares(name)]
-        pairs += [(fmt, get_format(baseline.format or "FP16")) for fmt in own]
+        pairs += [(fmt, get_format(baseline.format or "FP16")) for fmt in user_formats]
     else:
         pairs = [format_pair(name) for name in formats]
 

@@ -88,7 +88,7 @@ class ProductFormats:
     excluded: tuple[Exclusion, ...]
 
 
-_KEPT: Memo[ProductFormats] = Memo(256)
+_PRODUCT_FORMATS: Memo[ProductFormats] = Memo(256)
 
 
 def product_formats(
@@ -103,7 +103,7 @@ def product_formats(
     """
     if any(fmt.key in SIXTEEN_BIT for fmt in wanted or ()):
         baseline = None
-    return _KEPT.of((device, baseline, *(wanted or ())), lambda: _product_formats(device, wanted, baseline))
+    return _PRODUCT_FORMATS.of((device, baseline, *(wanted or ())), lambda: _product_formats(device, wanted, baseline))
 
 
 def product_options(

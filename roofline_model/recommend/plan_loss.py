@@ -34,8 +34,8 @@ class LossBook:
         check_depth(losses, shape)
         self.losses = losses
         self.table = _rewidened(losses.table, wide)
-        self._known = self.table.by_part(shape)
-        self._groups = _groups_by_layer(self._known)
+        self._losses_by_part = self.table.by_part(shape)
+        self._groups = _groups_by_layer(self._losses_by_part)
         self.unused = self._drop_unknown(shape)
         """Names of losses that are of no part of this model."""
 
@@ -53,7 +53,7 @@ class LossBook:
 
     def cache_formats(self, wide: str) -> list[str]:
         """Return the narrow formats of the cache that have losses."""
-        labels = [label for name, label in self._known if name.rpartition(".")[2] == CACHE]
+        labels = [label for name, label in self._losses_by_part if name.rpartition(".")[2] == CACHE]
         return [label for label in dict.fromkeys(labels) if label != wide]
 
     def loss(self, formats: PlanFormats) -> tuple[float, list[str]]:
@@ -64,8 +64,8 @@ class LossBook:
             losses.append(layer_loss)
             missing += unknown
         for part, label in (("lm_head", formats.head), ("embedding", formats.embedding)):
-            if (part, label) in self._known:
-                losses.append(self._known[part, label])
+            if (part, label) in self._losses_by_part:
+                losses.append(self._losses_by_part[part, label])
             elif label != formats.wide and not (part == "embedding" and label == formats.head):
                 missing.append(f"{part} in {label}")
         return math.fsum(losses), missing
@@ -76,7 +76,7 @@ class LossBook:
         for group in self._groups.get(layer, ()):
             members = {part for part in parts_of(group) if part in parts}
             labels = {parts[part] for part in members}
-            value = self._known.get((f"layers.{layer}.{group}", labels.pop())) if len(labels) == 1 else None
+            value = self._losses_by_part.get((f"layers.{layer}.{group}", labels.pop())) if len(labels) == 1 else None
             if value is not None and not members & counted:
                 losses.append(value)
                 counted |= members

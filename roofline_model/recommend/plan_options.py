@@ -357,8 +357,8 @@ def execution_path(passes: Sequence[ModelPrediction]) -> str:
             if kernel.kernel.work.op == "attention" and kernel.prediction.path == "dequantize":
                 is_cache_decoded = True
     wide = passes[0].plan.wide
-    said = sorted(times, key=lambda text: -times[text]) or [f"native {wide}"]
-    return " + ".join(said) + (", cache decoded" if is_cache_decoded else "")
+    parts = sorted(times, key=lambda text: -times[text]) or [f"native {wide}"]
+    return " + ".join(parts) + (", cache decoded" if is_cache_decoded else "")
 
 
 def _bound_finding(

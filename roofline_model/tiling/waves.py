@@ -172,19 +172,19 @@ def gemm_tiling(
         raise UnsupportedError(f"only products have tiles, not {work.op}; give gemm(M, N, K)")
     sizes, named = dict(work.shape), dict(work.formats)
     M, N, K = sizes["M"], sizes["N"], sizes["K"]
-    asked = _ask(device, [M], [N], [K], named["a"], named["b"], named["c"], cache, quantizes_activations)
-    label = asked.batch.kernel[0]
+    question = _ask(device, [M], [N], [K], named["a"], named["b"], named["c"], cache, quantizes_activations)
+    label = question.batch.kernel[0]
     if label == GEMV_LABEL:
         return None
     tile_m, tile_n, split = (int(part) for part in label.split("x"))
-    formats, chip = asked.formats, asked.chip
+    formats, chip = question.formats, question.chip
     a_bytes, b_bytes = formats.activation_bytes_per_element, formats.weight_bytes_per_element
     grid_m, grid_n = math.ceil(M / tile_m), math.ceil(N / tile_n)
     length = 64 * math.ceil(K / split / 64)
     requested = grid_m * grid_n * split * length * (tile_m * a_bytes + tile_n * b_bytes)
     output = M * N * formats.output_bytes_per_element
     operands = M * K * a_bytes + N * K * b_bytes
-    missed, dram = _dram_bytes(asked, M, N, K, cache)
+    missed, dram = _dram_bytes(question, M, N, K, cache)
     missed = min(missed, dram, operands)
     expected = predict_expected(work, device, cache=cache, dynamic_activation_quantization=quantizes_activations)
     if expected is None:
@@ -260,29 +260,29 @@ def efficiency_curve(
     """
     for size in columns:
         check_dimension("N", size)
-    asked = _ask(device, [M] * len(columns), list(columns), [K] * len(columns), a, b, c, cache, False)
-    labels = asked.batch.kernel
+    question = _ask(device, [M] * len(columns), list(columns), [K] * len(columns), a, b, c, cache, False)
+    labels = question.batch.kernel
     fixed = next((label for label in reversed(labels) if label != GEMV_LABEL), "")
     shares = []
     if fixed:
         tile_m, tile_n, split = (int(part) for part in fixed.split("x"))
         for size in columns:
             blocks = math.ceil(M / tile_m) * math.ceil(size / tile_n) * split
-            used = math.ceil(blocks / asked.chip.sm_count) * asked.chip.sm_count
+            used = math.ceil(blocks / question.chip.sm_count) * question.chip.sm_count
             shares.append(M * size * split / (used * tile_m * tile_n))
-    peak = asked.chip.peak_flops_per_s
+    peak = question.chip.peak_flops_per_s
     reached = [
-        2.0 * M * size * K / time_s / peak for size, time_s in zip(columns, asked.batch.time_s.tolist(), strict=True)
+        2.0 * M * size * K / time_s / peak for size, time_s in zip(columns, question.batch.time_s.tolist(), strict=True)
     ]
     return EfficiencyCurve(tuple(columns), tuple(reached), tuple(labels), fixed, tuple(shares))
 
 
-def _dram_bytes(asked: _Asked, M: int, N: int, K: int, cache: str) -> tuple[float, float]:
+def _dram_bytes(question: _Asked, M: int, N: int, K: int, cache: str) -> tuple[float, float]:
     """Return the bytes that miss the L2: of A and B, and of C, too; what misses of C is not the operands' doing."""
 
-    work = work_of(asked.parameters, float(M), float(N), float(K), copies_of(cache))
-    activation = M * K * asked.formats.activation_bytes_per_element
-    moved = work.dram_s * asked.parameters.dram_ratio * asked.chip.bandwidth_bytes_per_s
+    work = work_of(question.parameters, float(M), float(N), float(K), copies_of(cache))
+    activation = M * K * question.formats.activation_bytes_per_element
+    moved = work.dram_s * question.parameters.dram_ratio * question.chip.bandwidth_bytes_per_s
     return float(work.cold_weight_bytes + activation * work.activation_miss), moved
 
 

@@ -1,13 +1,15 @@
-"""The unit is in the name: every number in a public value type says what it counts."""
+"""Names say what they hold: numbers in public value types end in their unit, and no name stands for just anything."""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("roofline_model", "bench_cases", "plugin", "results", "reports", "roofline_cli")
+PYTHON = (*PACKAGES, "benchmarks", "examples", "scripts", "tests")
 
 # Suffix → the unit. SI inside; `us`, `gb` and `pct` are the original documents' names, kept as given.
 UNITS = {
@@ -102,6 +104,10 @@ PLAIN_WORDS = {
     "tokens",
 }
 
+SAY_NOTHING = ("found", "kept", "known", "night", "one", "thing", "told")
+"""Names for which the thing itself has a noun: a run, a record, a row, an answer."""
+_SAYS_NOTHING = re.compile(rf"\b_?({'|'.join(SAY_NOTHING)})\b", re.IGNORECASE)
+
 
 def says_its_unit(name: str) -> bool:
     words = name.lower().split("_")
@@ -141,6 +147,39 @@ def test_numeric_fields_say_their_unit():
         for name in nameless(path.read_text(encoding="utf-8"))
     ]
     assert not wrong, "\n".join(wrong)
+
+
+def bound_names(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """Yield (name, line) of what a module binds: assignments, loops, arguments, functions, classes, imports."""
+    field_of = {ast.Name: "id", ast.Attribute: "attr", ast.arg: "arg", ast.alias: "asname"}
+    for node in ast.walk(tree):
+        name = getattr(node, field_of.get(type(node), "name"), None)
+        if isinstance(name, str) and not isinstance(getattr(node, "ctx", None), ast.Load):
+            yield name, node.lineno  # type: ignore[attr-defined]
+
+
+def test_no_name_says_nothing():
+    paths = [*ROOT.glob("*.py"), *(path for folder in PYTHON for path in sorted((ROOT / folder).rglob("*.py")))]
+    wrong = [
+        f"{path.relative_to(ROOT).as_posix()}:{line}: {name!r} does not say what it holds"
+        for path in paths
+        if _SAYS_NOTHING.search(source := path.read_text(encoding="utf-8"))
+        for name, line in bound_names(ast.parse(source))
+        if _SAYS_NOTHING.fullmatch(name)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_binding_is_seen():
+    source = """
+one: int = 1
+for known in x: (found := known)
+def told(kept, *thing): self.night = [one for one in x]
+with x as kept: from y import z as told
+"""
+    assert sorted(name for name, _ in bound_names(ast.parse(source))) == sorted(
+        ["one", "known", "found", "told", "kept", "thing", "night", "one", "kept", "told"]
+    )
 
 
 def test_the_rule_sees_what_it_should():

@@ -88,7 +88,7 @@ def test_options_named_in_the_text_exist():
         subprocess.run(
             [sys.executable, str(ROOT / "scripts" / f"{name}.py"), "--help"], capture_output=True, text=True, check=True
         ).stdout
-        for name in ("nightly", "pull_request_bench", "night_issues")
+        for name in ("nightly", "pull_request_bench", "nightly_issues")
     )
     _, history = command_of(["roofline", "history"])
     options = set(re.findall(r"--[a-z][a-z-]+", helps)) | {option for param in history.params for option in param.opts}

@@ -142,7 +142,7 @@ def test_a_failed_step_leaves_the_summary_and_the_artifact():
     ("name", "called"),
     [
         ("nightly", "nightly"),
-        ("nightly", "night_issues"),
+        ("nightly", "nightly_issues"),
         ("pull-request-bench", "nightly"),
         ("pull-request-bench", "pull_request_bench"),
         ("pull-request-bench", "pull_request_comment"),

@@ -12,7 +12,7 @@ import pytest
 from loaded_scripts import load_script
 
 comments = load_script("pull_request_comment")
-issues = load_script("night_issues")
+issues = load_script("nightly_issues")
 api = sys.modules["github_api"]
 
 
@@ -128,7 +128,7 @@ def history(*changes, name="gemv 1x4096x4096-matmul", metric="time"):
 
 
 def brought(github, document):
-    return list(issues.bring_up_to_date(github.client(), issues.night_alerts([document])))
+    return list(issues.bring_up_to_date(github.client(), issues.alerts_of_all([document])))
 
 
 def test_one_issue_from_the_first_night_to_the_fix(github):
@@ -162,8 +162,8 @@ def test_an_error_that_moved_because_the_time_did_is_no_second_issue(github):
     error = change("1" * 16, before_value=0.05, after_value=-0.05, change_value=-0.1)
     elsewhere = change("2" * 16, before_value=0.05, after_value=-0.05, change_value=-0.1, run_id="ef" * 16)
     documents = [history(change()), history(error, elsewhere, metric="error")]
-    assert [alert.alert_id for alert in issues.night_alerts(documents)] == ["0123456789abcdef", "2" * 16]
-    assert [alert.alert_id for alert in issues.night_alerts(documents[1:])] == ["1" * 16, "2" * 16]
+    assert [alert.alert_id for alert in issues.alerts_of_all(documents)] == ["0123456789abcdef", "2" * 16]
+    assert [alert.alert_id for alert in issues.alerts_of_all(documents[1:])] == ["1" * 16, "2" * 16]
 
 
 def test_many_at_once_do_not_flood_the_repository(github):
@@ -242,7 +242,7 @@ def test_unreachable(github):
 
 def test_the_summary_lists_what_is_open(tmp_path):
     arguments_of(tmp_path, history(change(), change("f" * 16, "fixed")), history(change("e" * 16), metric="energy"))
-    lines = sys.modules["night_summary"].open_changes(tmp_path)
+    lines = sys.modules["nightly_summary"].open_changes(tmp_path)
     assert lines[1] == "**Open change points** (2)"
     assert lines[3:] == [f"- `gemv 1x4096x4096-matmul`: {name} +10.0 % since 2026-11-20" for name in ("time", "energy")]
 

@@ -14,7 +14,7 @@ import diff_runs
 import numpy as np
 import pytest
 from loaded_scripts import load_script
-from night_files import written_run
+from nightly_files import written_run
 from typer.testing import CliRunner
 
 from results import open_store
@@ -23,9 +23,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 nightly = load_script("nightly")
-night_plan = sys.modules["night_plan"]
-night_run = sys.modules["night_run"]
-night_summary = sys.modules["night_summary"]
+nightly_plan = sys.modules["nightly_plan"]
+measured_run = sys.modules["measured_run"]
+nightly_summary = sys.modules["nightly_summary"]
 machine_lock = sys.modules["machine_lock"]
 
 
@@ -37,7 +37,7 @@ def own_folder(tmp_path, monkeypatch):
         monkeypatch.delenv(name, raising=False)
 
 
-RUN = night_run.NightRun(
+RUN = measured_run.MeasuredRun(
     run_id="ab" * 16,
     status="complete",
     hardware="gb10",
@@ -70,7 +70,7 @@ def answering(monkeypatch, run=RUN, stored=(), **codes):
         text = " ".join(command)
         words = {
             "roofline_cli doctor": "doctor",
-            "night_canary": "canary",
+            "nightly_canary": "canary",
             "pytest": "bench",
             "roofline_cli diff": "diff",
         }
@@ -83,7 +83,7 @@ def answering(monkeypatch, run=RUN, stored=(), **codes):
     monkeypatch.setattr(nightly, "_call", call)
     monkeypatch.setattr(nightly, "_output", output)
     monkeypatch.setattr(nightly, "_stored_runs", lambda nightly_run: stored)
-    monkeypatch.setattr(nightly.NightRun, "read", lambda path: run)
+    monkeypatch.setattr(nightly.MeasuredRun, "read", lambda path: run)
     return steps
 
 
@@ -131,7 +131,7 @@ def test_steps_one_by_one_give_what_the_whole_night_gives(monkeypatch):
     state = json.loads(Path("n/night.json").read_text(encoding="utf-8"))
     assert state["plan"]["keyword"] == "gemv"
     assert [step["step"] for step in state["steps"]] == list(codes)[:-1]
-    assert nightly.Night.load(Path("n")).run == RUN
+    assert nightly.NightlyRun.load(Path("n")).run == RUN
 
 
 def stored_run(**values):
@@ -206,16 +206,16 @@ def test_the_summary_says_what_ran(monkeypatch):
 
 def test_the_run_is_read_from_the_file_pytest_wrote(tmp_path):
     path = tmp_path / "run.json"
-    assert night_run.NightRun.read(path) is None
+    assert measured_run.MeasuredRun.read(path) is None
     path.write_text(written_run(3, ["bad"]), encoding="utf-8")
-    summary = night_run.NightRun.read(path)
+    summary = measured_run.MeasuredRun.read(path)
     assert summary.counts == {"measured": 3, "failed": 1}  # two processes of a case are one case
     assert summary.counts_text == "3 measured, 1 failed"
     assert summary.failures == ("t.py::bad: wrong result",)
     assert (summary.commit, summary.is_dirty, summary.warnings) == ("c" * 40, True, ("the governor is powersave",))
-    assert night_run.NightRun.from_dict(json.loads(json.dumps(summary.to_dict()))) == summary
+    assert measured_run.MeasuredRun.from_dict(json.loads(json.dumps(summary.to_dict()))) == summary
     path.write_text(path.read_text(encoding="utf-8")[:-9], encoding="utf-8")
-    assert night_run.NightRun.read(path) is None
+    assert measured_run.MeasuredRun.read(path) is None
 
 
 def test_an_interrupted_run_is_not_compared(monkeypatch):
@@ -266,7 +266,7 @@ def test_the_summary_reaches_github_and_fits(monkeypatch, tmp_path):
     answering(monkeypatch)
     nightly.main(["--out", "n"])
     assert shown.read_text(encoding="utf-8").startswith("## ✅ nothing worse (exit code 0)")
-    long = night_summary.cut("µ" * 1_000_000)
+    long = nightly_summary.cut("µ" * 1_000_000)
     assert len(long.encode()) < 2**20
     assert long.rstrip().endswith("the artifact holds the whole summary.")
 
@@ -322,7 +322,7 @@ def test_a_first_night_and_a_bad_one(monkeypatch, three_nights):
         ("night-3", 1, "slower"),
     ):
         assert nightly.main(["plan", "--out", label, "--label", label, "--db", str(three_nights)]) == 0
-        nightly_run = nightly.Night.load(Path(label))
+        nightly_run = nightly.NightlyRun.load(Path(label))
         with open_store(three_nights, read_only=True) as store:
             nightly_run.run = dataclasses.replace(RUN, run_id=store.resolve_run(label).run_id)
         nightly_run.save()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from loaded_scripts import load_script
-from night_files import written_run
+from nightly_files import written_run
 
 ROOT = Path(__file__).resolve().parents[2]
 bench = load_script("pull_request_bench")
@@ -203,7 +203,7 @@ def parsed():
         (lambda side, command: 1 if "pytest" in command else 0, 0),  # it failed before, too: the diff decides
         (lambda side, command: 2 if "pytest" in command and side == "base" else 0, 2),
         (lambda side, command: 2 if "diff" in command else 0, 2),
-        (lambda side, command: 5 if "night_canary" in " ".join(command) else 0, 5),
+        (lambda side, command: 5 if "nightly_canary" in " ".join(command) else 0, 5),
         (lambda side, command: 1 if command[0] == "prepare-it" else 0, 2),
     ],
 )

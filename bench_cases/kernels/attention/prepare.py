@@ -97,7 +97,7 @@ def structured_deviation(kernel: AttentionKernel, sizes: Sizes, device: str) -> 
 
 @lru_cache(maxsize=256)
 def _structured_deviation(kernel: AttentionKernel, shape: tuple[tuple[str, int], ...], device: str) -> Deviation:
-    sizes, found = dict(shape), [Deviation(0.0, 0.0)]
+    sizes, deviations = dict(shape), [Deviation(0.0, 0.0)]
     for name, *operands in structured_operands(sizes):
         q, k, v = (matrix.to(device) for matrix in operands)
         built = load_attention(kernel)(
@@ -108,8 +108,8 @@ def _structured_deviation(kernel: AttentionKernel, shape: tuple[tuple[str, int],
                 continue
             output = built.fn(*built.args)
         deviation = attention_deviation(built, attention_reference(kernel, sizes, built, is_random=False), output)
-        found.append(deviation._replace(where=f"{name}: {deviation.where}"))
-    return worst(found)
+        deviations.append(deviation._replace(where=f"{name}: {deviation.where}"))
+    return worst(deviations)
 
 
 def attention_reference(

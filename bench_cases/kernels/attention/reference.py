@@ -164,11 +164,11 @@ class AttentionReference:
         ):
             return Deviation(math.nan, 0.0)
         rows = output.reshape(-1, self.shape[-1])
-        found = self.expected.deviation(rows[self.rows.to(output.device)].cpu(), "element")
+        element_deviation = self.expected.deviation(rows[self.rows.to(output.device)].cpu(), "element")
         if len(self.rows) == len(rows):
-            return found
+            return element_deviation
         beyond = float(rows.abs().max()) / self.largest_value - 1 if self.largest_value else 0.0
-        return worst([found, Deviation(max(0.0, beyond), BEYOND_RATIO, "range")])
+        return worst([element_deviation, Deviation(max(0.0, beyond), BEYOND_RATIO, "range")])
 
 
 def _largest(v: HeldMatrix) -> float:
@@ -193,8 +193,8 @@ def _rows(
     scores.square_()
     # A score is rounded, then the largest is taken from it.
     off = rounding.scores_ratio**2 * (scores + largest.square()) + rounding.keys_ratio**2 * terms
-    own = rounding.sums.exact_factor(D) + rounding.sums.systematic_ratio(D) ** 2
-    off += own * scores + rounding.sums.terms_factor(D) * terms
+    own_factor = rounding.sums.exact_factor(D) + rounding.sums.systematic_ratio(D) ** 2
+    off += own_factor * scores + rounding.sums.terms_factor(D) * terms
     seen = (~hidden).sum(dim=1, keepdim=True)
     heaviest = weights.amax(dim=1, keepdim=True)
     weights.square_()

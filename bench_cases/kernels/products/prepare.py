@@ -78,14 +78,14 @@ def structured_deviation(kernel: KernelSpec, rows: int, device: str) -> Deviatio
     """Return how far a kernel is from right on the worst of `structured_operands`, once in a process for each number of
     rows.
     """
-    found = []
+    deviations = []
     for name, activation, weight in structured_operands(rows, kernel.output):
         built = load_implementation(kernel)(kernel, activation.to(device), weight.to(device))
         reference = product_reference(kernel, built, is_random=False)
         with built.settings():
             deviation = reference.deviation(built.fn(*built.args))
-        found.append(deviation._replace(where=f"{name}: {deviation.where}"))
-    return worst(found)
+        deviations.append(deviation._replace(where=f"{name}: {deviation.where}"))
+    return worst(deviations)
 
 
 def product_reference(kernel: KernelSpec, built: Built, *, is_random: bool = True) -> ProductReference:

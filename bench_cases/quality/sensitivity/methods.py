@@ -65,16 +65,16 @@ class SensitivityTable:
 
     def scores(self, format: str | None = None) -> dict[tuple[str, str], float]:
         """Return (layer, format) → score, of one format or of all."""
-        key = None if format is None else self._known(format)
+        key = None if format is None else self._known_key(format)
         return {(row.name, row.format): row.score_value for row in self.rows if key in (None, row.format)}
 
     def ranking(self, format: str) -> tuple[str, ...]:
         """Return the layers from the most to the least sensitive to a format; ties in the model's order."""
-        key = self._known(format)
+        key = self._known_key(format)
         rows = [row for row in self.rows if row.format == key]
         return tuple(row.name for row in sorted(rows, key=lambda row: -row.score_value))
 
-    def _known(self, format: str) -> str:
+    def _known_key(self, format: str) -> str:
         key = layer_formats(format).name
         if key not in self.formats:
             raise InvalidValueError(f"no score for {key} in this table; it holds {', '.join(self.formats)}")

@@ -59,18 +59,22 @@ class StrategyCheck:
     """Measured with everything narrow at once, nats per token."""
     candidates_count: int
     """Plans of the front that are faster than the strategy."""
-    found: FoundPlan | None
+    better_plan: FoundPlan | None
     """None: no faster plan of the front surely loses no more."""
 
     @property
     def is_beaten(self) -> bool:
         """Whether a strictly faster plan was found whose loss, on the windows that are reported, is equal or lower."""
-        return self.found is not None and self.found.time_s < self.time_s and self.found.kl_difference.value <= 0
+        return (
+            self.better_plan is not None
+            and self.better_plan.time_s < self.time_s
+            and self.better_plan.kl_difference.value <= 0
+        )
 
     @property
     def speedup_ratio(self) -> float | None:
         """The strategy's time over the found plan's."""
-        return None if self.found is None else self.time_s / self.found.time_s
+        return None if self.better_plan is None else self.time_s / self.better_plan.time_s
 
 
 def check_strategies(

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from bench_cases.quantization.dynamic.operand import check_format, formats_of
 from bench_cases.quantization.dynamic.stats import checked_matrix
 from roofline_model.core.errors import InvalidValueError, RooflineError, UnsupportedError, nearest_names
+from roofline_model.core.finding import Finding, finding, short_text
 from roofline_model.formats.catalog import get_format
 from roofline_model.models.strategies.config import MixedPrecisionConfig
 from roofline_model.models.strategies.module_names import strategy_layer_plan
@@ -31,7 +32,7 @@ class AttachReport:
 
     attached: Mapping[str, str]
     """Layer → format; `by selector` where each call decides."""
-    kept: Mapping[str, str]
+    left_wide: Mapping[str, Finding]
     """Layer → why it stays float."""
 
 
@@ -75,13 +76,13 @@ def attach_linears(
     _check_names([*skip, *(precisions if isinstance(precisions, Mapping) else ())], linears)
     plan = strategy_layer_plan(precisions, linears) if isinstance(precisions, MixedPrecisionConfig) else precisions
     chosen: dict[str, str | None] = {}
-    unchanged: dict[str, str] = {}
-    obstacles: dict[str, str] = {}
+    unchanged: dict[str, Finding] = {}
+    obstacles: dict[str, Finding] = {}
     for name, module in linears.items():
         reason, precision = _wish(name, plan, skip)
-        if not reason and (obstacle := _obstacle(quantizer, module, precision)):
+        if reason is None and (obstacle := _obstacle(quantizer, module, precision)) is not None:
             obstacles[name] = reason = obstacle
-        if reason:
+        if reason is not None:
             unchanged[name] = reason
         else:
             chosen[name] = precision
@@ -90,7 +91,7 @@ def attach_linears(
         raise UnsupportedError(
             f"{len(obstacles)} of {len(linears)} layers cannot be quantised, and strict allows no exception; the model "
             "is "
-            f"unchanged. {first}: {obstacles[first]}"
+            f"unchanged. {first}: {short_text(obstacles[first])}"
         )
     forwards = tuple(
         (linears[name], _forward_of(quantizer, linears[name], name, precision)) for name, precision in chosen.items()
@@ -102,37 +103,37 @@ def attach_linears(
     return Attachment(AttachReport(attached, unchanged), forwards)
 
 
-def _wish(name: str, plan: Mapping[str, str] | None, skip: tuple[str, ...]) -> tuple[str, str | None]:
-    """Return why the caller wants a layer left float, or an empty text and the format it is to have (None: the
+def _wish(name: str, plan: Mapping[str, str] | None, skip: tuple[str, ...]) -> tuple[Finding | None, str | None]:
+    """Return why the caller wants a layer left float, or None and the format it is to have (None: the
     config's).
     """
     if name in skip:
-        return "skipped as asked", None
+        return Finding("layer-skipped"), None
     if plan is None:
-        return "", None
+        return None, None
     if name not in plan:
-        return "the precisions name no format for it", None
+        return Finding("layer-without-format"), None
     formats = formats_of(plan[name])
     if all(is_wide_float(get_format(key)) for key in (formats.weights, formats.activations)):
-        return f"stays {plan[name]}", None
-    return "", plan[name]
+        return finding("layer-stays-wide", format=plan[name]), None
+    return None, plan[name]
 
 
-def _obstacle(quantizer: DynamicQuantizer, module: nn.Linear, precision: str | None) -> str:
-    """Return why a layer cannot be quantised, or an empty text."""
+def _obstacle(quantizer: DynamicQuantizer, module: nn.Linear, precision: str | None) -> Finding | None:
+    """Return why a layer cannot be quantised, or None."""
     weight = module.weight
     if type(weight) is not nn.Parameter or type(weight.data) is not Tensor:
-        return f"its weight is a {type(weight.data).__name__}, quantised or wrapped already"
+        return finding("weight-already-quantised", tensor=type(weight.data).__name__)
     if weight.is_meta:
-        return "its weight is on the meta device: the model is not loaded"
+        return Finding("weight-not-loaded")
     try:
         for formats in quantizer.formats_in_question(precision):
             for key in (formats.weights, formats.activations):
                 check_format(key, module.in_features)
         checked_matrix("its weight", weight)
     except RooflineError as error:
-        return str(error)
-    return ""
+        return finding("unsupported", reason=str(error))
+    return None
 
 
 def _forward_of(
@@ -157,8 +158,8 @@ def _context(quantizer: DynamicQuantizer, input: Tensor) -> dict[str, Any] | Non
     return {"phase": "decode" if input.shape[1] == 1 else "prefill", "is_kv_cache": False}
 
 
-def _check_names(asked: list[str], linears: Mapping[str, nn.Linear]) -> None:
-    for name in asked:
+def _check_names(requested: list[str], linears: Mapping[str, nn.Linear]) -> None:
+    for name in requested:
         if name not in linears:
             near = nearest_names(str(name), linears)
             hint = f" Did you mean {' or '.join(near)}?" if near else ""

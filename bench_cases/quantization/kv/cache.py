@@ -43,7 +43,7 @@ class KVCacheReport:
     """The same cache in the model's own dtype."""
     saturated_count: int
     """NVFP4 blocks larger than the tensor scale allows; 0 for other formats, which scale every token."""
-    kept: tuple[str, ...]
+    wide_layers: tuple[str, ...]
     """Layers that stay in 16 bit, each with its reason."""
 
 
@@ -153,7 +153,7 @@ class NarrowCache(Cache):
         self.precision = get_format(precision).key
         kv_codec(self.precision, _head_dim(config))  # an unknown format or an impossible head dimension fails here
         layers = list(DynamicCache(config=config).layers)
-        self.kept: tuple[str, ...] = tuple(
+        self.wide_layers: tuple[str, ...] = tuple(
             f"layer {index}: {type(layer).__name__} has a layout of its own"
             for index, layer in enumerate(layers)
             if type(layer) is not DynamicLayer
@@ -174,7 +174,7 @@ class NarrowCache(Cache):
             format_bytes=sum(layer.format_bytes() for layer in narrow) + other_bytes,
             wide_bytes=sum(layer.wide_bytes() for layer in narrow) + other_bytes,
             saturated_count=sum(layer.saturated_count for layer in narrow),
-            kept=self.kept,
+            wide_layers=self.wide_layers,
         )
 
 

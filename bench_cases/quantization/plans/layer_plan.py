@@ -11,6 +11,7 @@ from bench_cases.quantization.survey import LinearSite
 from bench_cases.quantization.target import Target
 from bench_cases.quantization.torchao_configs import candidates
 from roofline_model.core.errors import InvalidValueError, UnsupportedError
+from roofline_model.core.finding import Finding, finding, findings_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,15 +19,15 @@ class LayerDecision:
     """Decision for one weight: its recipe, or the reason to leave it."""
 
     site: LinearSite
-    asked: Precision
+    requested: Precision
     target: Target
     recipe: Recipe | None
     """None: the layer keeps its dtype."""
     group_size: int | None
-    reason: str
-    """Why it is not what was asked, or empty."""
-    note: str = ""
-    """Why a better recipe of the same precision could not be used, or empty."""
+    findings: tuple[Finding, ...] = ()
+    """Why it is not what was asked; empty where it is."""
+    notes: tuple[Finding, ...] = ()
+    """Why a better recipe of the same precision could not be used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +67,12 @@ def decide_layers(
 
 def refuse_fallbacks(decisions: Sequence[LayerDecision]) -> None:
     """Raise `UnsupportedError` if any layer would not become what was asked: the strict mode."""
-    missed = [decision for decision in decisions if decision.reason]
+    missed = [decision for decision in decisions if decision.findings]
     if not missed:
         return
-    shown = "; ".join(f"{decision.site.name or 'the layer'}: {decision.reason}" for decision in missed[:3])
+    shown = "; ".join(
+        f"{decision.site.name or 'the layer'}: {findings_text(decision.findings)}" for decision in missed[:3]
+    )
     more = f"; and {len(missed) - 3} more layers" if len(missed) > 3 else ""
     raise UnsupportedError(
         f"{len(missed)} of {len(decisions)} layers cannot become what was asked, and strict=True allows no fallback; "
@@ -77,53 +80,50 @@ def refuse_fallbacks(decisions: Sequence[LayerDecision]) -> None:
     )
 
 
-def with_reason(decision: LayerDecision, reason: str) -> LayerDecision:
-    """Return the decision with one more reason."""
-    return replace(decision, reason="; ".join(part for part in (decision.reason, reason) if part))
+def with_finding(decision: LayerDecision, reason: Finding | None) -> LayerDecision:
+    """Return the decision with one more reason why it is not what was asked; None: as it is."""
+    return decision if reason is None else replace(decision, findings=(*decision.findings, reason))
 
 
-def _decide(site: LinearSite, asked: Precision, target: Target, rules: PlanRules) -> LayerDecision:
-    decision = LayerDecision(site, asked, target, None, None, "")
-    if asked.is_plain:
+def _decide(site: LinearSite, requested: Precision, target: Target, rules: PlanRules) -> LayerDecision:
+    decision = LayerDecision(site, requested, target, None, None)
+    if requested.is_plain:
         return decision
-    if site.obstacle:
-        return with_reason(decision, f"kept: {site.obstacle}")
+    if site.obstacle is not None:
+        return with_finding(decision, site.obstacle)
     if site.tied_to and not rules.is_untied:
-        return with_reason(
-            decision,
-            f"kept: its weight is {site.tied_to}, and a quantised copy would be held beside it (untie=True makes one)",
-        )
+        return with_finding(decision, finding("weight-shared", parameter=site.tied_to))
     N, K = site.shape
     dtype = str(site.weight.dtype).removeprefix("torch.")
-    reasons = [asked.reason] if asked.reason else []
-    notes: list[str] = []  # about recipes of the precision itself: whether they count depends on what is found
-    for recipe, against in candidates(asked, target):
-        reason = against or (recipe.reason_against_layer(N, K, dtype) if recipe is not None else None)
-        group_size = None
-        if recipe is not None and reason is None:
-            group_size, group_text = choose_group(recipe, rules.group_size, K)
+    reasons = () if requested.substitution is None else (requested.substitution,)
+    notes: list[Finding] = []  # about recipes of the precision itself: whether they count depends on what is found
+    for recipe, against_target in candidates(requested, target):
+        against = against_target or (None if recipe is None else recipe.against_layer(N, K, dtype))
+        if recipe is not None and against is None:
+            group_size, against = choose_group(recipe, rules.group_size, K)
             if group_size is not None or not recipe.group_sizes:
-                is_exact = recipe.precision == asked.name
-                reason_texts = [*reasons, *(() if is_exact else notes), *((group_text,) if group_text else ())]
-                note = "; ".join(notes) if is_exact else ""
-                return LayerDecision(site, asked, target, recipe, group_size, "; ".join(reason_texts), note)
-            reason = group_text
-        notes.append(reason or "")
-    return with_reason(decision, f"kept: {'; '.join([*reasons, *notes])}")
+                is_exact = recipe.precision == requested.name
+                findings = (*reasons, *(() if is_exact else notes), *(() if against is None else (against,)))
+                return LayerDecision(
+                    site, requested, target, recipe, group_size, findings, tuple(notes) if is_exact else ()
+                )
+        notes += [] if against is None else [against]
+    return replace(decision, findings=(*reasons, *notes))
 
 
-def choose_group(recipe: Recipe, wanted: int, K: int) -> tuple[int | None, str]:
+def choose_group(recipe: Recipe, wanted: int, K: int) -> tuple[int | None, Finding | None]:
     """Return the group size for a layer of K inputs and why it is not the wanted one.
 
     The largest size of the kernel that divides K and is not above the wanted one; None when there is none.
     """
-    if not recipe.group_sizes:
-        return None, ""
-    if wanted in recipe.group_sizes and K % wanted == 0:
-        return wanted, ""
-    sizes = ", ".join(str(size) for size in recipe.group_sizes)
-    why = f"group {wanted} does not divide K = {K}" if K % wanted else f"{recipe.config_name} takes groups of {sizes}"
-    smaller = [size for size in recipe.group_sizes if size <= wanted and K % size == 0]
-    if not smaller:
-        return None, f"{why}; no group of {sizes} up to {wanted} divides K = {K}"
-    return max(smaller), f"{why}: group {max(smaller)} used"
+    if not recipe.group_sizes or (wanted in recipe.group_sizes and K % wanted == 0):
+        return (wanted if recipe.group_sizes else None), None
+    size = max((size for size in recipe.group_sizes if size <= wanted and K % size == 0), default=None)
+    return size, finding(
+        "group-does-not-divide" if K % wanted else "group-not-of-kernel",
+        config=recipe.config_name,
+        wanted_count=wanted,
+        input_count=K,
+        group_sizes=tuple(map(str, recipe.group_sizes)),
+        used_count=size,
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from roofline_model.core.finding import Finding, findings_text, stored_form
 from roofline_model.core.units import format_memory
 
 ROUND_TO_NEAREST = "round-to-nearest"
@@ -24,7 +25,7 @@ class LayerOutcome:
     """Other names that hold the same weight."""
     N: int
     K: int
-    asked: str
+    requested: str
     """The precision as it was asked for."""
     became: str
     """The precision that runs, or the dtype that was kept."""
@@ -42,12 +43,12 @@ class LayerOutcome:
     """Measured from the tensors the layer holds now, bias apart."""
     format_bytes: int
     """What the format's definition says for this shape (`NumberFormat.storage_bytes`)."""
-    reason: str
-    """Why it is not what was asked, or empty."""
+    findings: tuple[Finding, ...] = ()
+    """Why it is not what was asked; empty where it is."""
     padding: str = ""
     """Why `held_bytes` may exceed `format_bytes`, or empty."""
-    note: str = ""
-    """Why a better kernel of the same precision is not used, or empty."""
+    notes: tuple[Finding, ...] = ()
+    """Why a better kernel of the same precision is not used, and what its codes are limited to."""
 
     @property
     def is_quantized(self) -> bool:
@@ -57,7 +58,7 @@ class LayerOutcome:
     @property
     def is_as_asked(self) -> bool:
         """Whether the layer became what was asked for."""
-        return not self.reason
+        return not self.findings
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ class QuantizationResult:
     @property
     def fallbacks(self) -> tuple[LayerOutcome, ...]:
         """The layers that did not become what was asked, each with its reason."""
-        return tuple(layer for layer in self.layers if layer.reason)
+        return tuple(layer for layer in self.layers if layer.findings)
 
     @property
     def saved_bytes(self) -> int:
@@ -130,10 +131,14 @@ class QuantizationResult:
             + (f" g{layer.group_size}" if layer.group_size else "")
             + (f" ({layer.method}{', emulated' if layer.is_emulated else ''})" if layer.is_quantized else "")
             + f" {format_memory(layer.original_bytes)} → {format_memory(layer.held_bytes)}"
-            + (f"  [{layer.reason}]" if layer.reason else "")
+            + (f"  [{findings_text(layer.findings)}]" if layer.findings else "")
             for layer in self.layers
         ]
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as plain JSON values."""
-        return asdict(self)
+        layers = [
+            asdict(layer) | {name: list(map(stored_form, getattr(layer, name))) for name in ("findings", "notes")}
+            for layer in self.layers
+        ]
+        return {**asdict(self), "layers": layers}

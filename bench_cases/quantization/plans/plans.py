@@ -32,7 +32,7 @@ class NamedPrecision(Protocol):
     """What a plan's values are read as: `Precision`, or a reader's own."""
 
     @property
-    def asked(self) -> str:
+    def requested(self) -> str:
         """As the user wrote it."""
 
     @property
@@ -70,7 +70,7 @@ def resolve_with(
         chosen = {name: parsed for name in site.names if (parsed := _precision_of(name, precision_of_key)) is not None}
         names = {precision.name for precision in chosen.values()}
         if len(names) > 1:
-            choices_text = ", ".join(f"{name}: {precision.asked}" for name, precision in chosen.items())
+            choices_text = ", ".join(f"{name}: {precision.requested}" for name, precision in chosen.items())
             raise InvalidValueError(f"layers that share one weight need one precision, the plan says {choices_text}")
         if chosen:
             resolved[site.name] = next(iter(chosen.values()))

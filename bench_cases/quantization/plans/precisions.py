@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from roofline_model.core.errors import UnsupportedError
+from roofline_model.core.finding import Finding, finding
 from roofline_model.formats.catalog import get_format
 
 PLAIN_FORMATS = ("FP64", "FP32", "TF32", "FP16", "BF16")
@@ -60,11 +61,12 @@ PRECISIONS = tuple(_BY_PAIR.values())
 class Precision:
     """Requested precision, and the first recipe name to try."""
 
-    asked: str
+    requested: str
+    """As the user wrote it."""
     name: str
     """A name of `PRECISIONS`, or a 16-bit format: leave the layer as it is."""
-    reason: str = ""
-    """Why `name` is not what was asked (no recipe for that format), or empty."""
+    substitution: Finding | None = None
+    """Why `name` is not what was asked: there is no recipe for that format."""
 
     @property
     def is_plain(self) -> bool:
@@ -90,7 +92,7 @@ def parse_precision(text: str) -> Precision:
         return Precision(stripped, weight)
     if weight in _NEAREST:
         return Precision(
-            stripped, _NEAREST[weight], f"torchao has no Linear recipe for {weight}: {_NEAREST[weight]} instead"
+            stripped, _NEAREST[weight], finding("no-recipe-for-format", format=weight, instead=_NEAREST[weight])
         )
     activation = _activation(weight, activation_text)
     name = _BY_PAIR.get((weight, activation))
@@ -118,8 +120,8 @@ def _activation(weight: str, text: str) -> str | None:
     return None if key in PLAIN_FORMATS else key
 
 
-def _no_pair(asked: str) -> UnsupportedError:
+def _no_pair(requested: str) -> UnsupportedError:
     return UnsupportedError(
-        f"no torchao kernel multiplies {asked!r} (WEIGHT.ACTIVATION). Known: {', '.join(PRECISIONS)}, and 16-bit "
+        f"no torchao kernel multiplies {requested!r} (WEIGHT.ACTIVATION). Known: {', '.join(PRECISIONS)}, and 16-bit "
         "formats to keep a layer."
     )

@@ -10,10 +10,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from bench_cases.kernels.spec import capability_gap
 from bench_cases.quantization.target import DA8W4_KERNEL, Target
+from roofline_model.core.finding import Finding, finding
 from roofline_model.formats.catalog import NumberFormat, get_format
-from roofline_model.kernels.known_kernels import TORCH_CAPABILITIES, CapabilityRange
+from roofline_model.kernels.known_kernels import (
+    TORCH_CAPABILITIES,
+    CapabilityRange,
+    capabilities_text,
+    capability_text,
+    is_within,
+)
 
 _FLOATS = ("float32", "bfloat16", "float16")
 _DTYPE_BITS = {"float32": 32, "bfloat16": 16, "float16": 16}
@@ -58,24 +64,34 @@ class Recipe:
     padding: str = ""
     """Why a layer may hold more bytes than the format says, or empty."""
 
-    def reason_against_target(self, target: Target) -> str | None:
+    def against_target(self, target: Target) -> Finding | None:
         """Return why this device cannot run the recipe, or None."""
-        if self.capabilities is not None:
-            gap = capability_gap(self.config_name, self.capabilities, target.capability or (0, 0), "this GPU")
-            if gap is not None:
-                return gap
+        capability = target.capability or (0, 0)
+        if self.capabilities is not None and not is_within(capability, self.capabilities):
+            return finding(
+                "recipe-of-other-capability",
+                config=self.config_name,
+                capabilities=capabilities_text(*self.capabilities),
+                capability=capability_text(capability),
+            )
         for need in self.needs:
             if need not in target.packages:
-                return f"{self.config_name} needs {need}, which is not installed"
+                return finding("recipe-without-package", config=self.config_name, package=need)
         return None
 
-    def reason_against_layer(self, N: int, K: int, dtype: str) -> str | None:
+    def against_layer(self, N: int, K: int, dtype: str) -> Finding | None:
         """Return why a weight of N × K in `dtype` cannot take the recipe, or None. Group sizes are chosen apart."""
         if dtype not in self.weight_dtypes:
-            return f"{self.config_name} takes {' or '.join(self.weight_dtypes)} weights, this one is {dtype}"
+            return finding("recipe-of-other-dtype", config=self.config_name, dtypes=self.weight_dtypes, dtype=dtype)
         for letter, size, step in (("N", N, self.n_multiple_elems), ("K", K, self.k_multiple_elems)):
             if size % step:
-                return f"{self.config_name} needs {letter} to be a multiple of {step}, {letter} is {size}"
+                return finding(
+                    "recipe-of-other-multiple",
+                    config=self.config_name,
+                    dimension=letter,
+                    multiple_count=step,
+                    size_count=size,
+                )
         return None
 
     @property

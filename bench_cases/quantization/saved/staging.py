@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from bench_cases.quantization.held_bytes import inner_tensors
 from bench_cases.quantization.plans.layer_plan import LayerDecision
 from bench_cases.quantization.torchao_library import load_torchao
-from bench_cases.quantization.trial import reason_against_layer
+from bench_cases.quantization.trial import fault_of_layer
+from roofline_model.core.finding import Finding
 
 ROOT_NAME = "linear"
 """Name of the stand-in of a model that is itself one Linear."""
@@ -55,7 +56,7 @@ def quantize_tree(root: nn.Module, configs: object) -> None:
         torchao.quantize_(root, configs, filter_fn=None)
 
 
-def quantized_weight(root: nn.Module, decision: LayerDecision) -> tuple[Tensor | None, str]:
+def quantized_weight(root: nn.Module, decision: LayerDecision) -> tuple[Tensor | None, Finding | None]:
     """Return the quantised weight of a layer in the tree, or None and why there is none.
 
     torchao leaves a weight alone, with a log line only, where its own shape rules say so; and it divides a row (FP8) or
@@ -66,15 +67,15 @@ def quantized_weight(root: nn.Module, decision: LayerDecision) -> tuple[Tensor |
     weight = layer.weight
     assert isinstance(weight, Tensor)
     if not hasattr(weight, "__tensor_flatten__"):
-        return None, "torchao left it as it is (its own rule for this shape)"
+        return None, Finding("left-by-torchao")
     for part in inner_tensors(weight):
         if part.is_floating_point() and not bool(torch.isfinite(part.float()).all()):
-            return None, "its codes or scales are not finite (a row or tensor of zeros, or too large for the format)"
+            return None, Finding("codes-not-finite")
     if decision.target.device != weight.device.type:
-        return weight, ""
+        return weight, None
     assert isinstance(layer, nn.Linear)
-    why = reason_against_layer(layer, decision.site.weight)
-    return (None, why) if why else (weight, "")
+    fault = fault_of_layer(layer, decision.site.weight)
+    return (weight if fault is None else None), fault
 
 
 def hand_over(weights: Mapping[str, Tensor], decisions: Sequence[LayerDecision]) -> None:

@@ -72,8 +72,8 @@ def models(request: Request) -> Response:
 
 
 @lru_cache(16)
-def _hardware_list(own: str, why_not: str) -> bytes:
-    here = catalog.hardware_summary(find_chip(own)) if own else None
+def _hardware_list(own_chip_key: str, why_not: str) -> bytes:
+    here = catalog.hardware_summary(find_chip(own_chip_key)) if own_chip_key else None
     chips = catalog.hardware_list().hardware
     return answer_bytes(
         ServedHardware(default_key=DEFAULT_CHIP, this_machine=here, this_machine_reason=why_not or None, hardware=chips)

@@ -49,16 +49,16 @@ def asked_chip(request: Request, name: str, field: str = "hardware_key", locatio
     This machine's is `auto`, and its own key where that is not a chip of the catalog. Ends the request with a problem
     that names the field where there is no such chip.
     """
-    asked = _squeezed(name)
-    chip = _chips().get(asked)
+    wanted = _squeezed(name)
+    chip = _chips().get(wanted)
     if chip is not None:
         return chip.key
     machine: ThisMachine = request.app.state.service.this_machine
-    if asked == AUTO:
+    if wanted == AUTO:
         return machine.handle(field, location)
     handle = machine.known_handle()
-    own = own_chip(handle)
-    if own is not None and _squeezed(own.key) == asked:
+    here = own_chip(handle)
+    if here is not None and _squeezed(here.key) == wanted:
         return handle
     return find_chip(name, field, location).key
 

@@ -27,8 +27,8 @@ def tagged_as(
     """Return `content` under a tag that is known already."""
     # Shared caches keep nothing, and a browser asks each time: the tag makes that cheap.
     all_headers = {"ETag": tag, "Cache-Control": "private, no-cache", **(headers or {})}
-    asked = request.headers.get("if-none-match", "")
-    if asked and any(part.strip().removeprefix("W/") in (tag, "*") for part in asked.split(",")):
+    known_tags = request.headers.get("if-none-match", "")
+    if known_tags and any(part.strip().removeprefix("W/") in (tag, "*") for part in known_tags.split(",")):
         return Response(status_code=304, headers=all_headers)
     return Response(content, media_type=media_type, headers=all_headers)
 

@@ -77,9 +77,9 @@ def _model(answer: Any) -> type[BaseModel]:
     return answer_model(cls) if is_dataclass(cls) else cls
 
 
-def _problem_schema(found: dict[str, Any]) -> dict[str, Any]:
+def _problem_schema(document: dict[str, Any]) -> dict[str, Any]:
     schema = Problem.model_json_schema(ref_template=_REFERENCE)
-    found["components"]["schemas"].update(schema.pop("$defs", {}))
+    document["components"]["schemas"].update(schema.pop("$defs", {}))
     return schema
 
 

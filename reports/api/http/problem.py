@@ -178,7 +178,7 @@ async def on_invalid_request(request: Request, error: Exception) -> JSONResponse
     """Answer a request that does not fit its model: 400 for what is not JSON, else 422 naming the fields."""
     assert isinstance(error, RequestValidationError)
     errors = error.errors()
-    if any(one["type"] == "json_invalid" for one in errors):
+    if any(error["type"] == "json_invalid" for error in errors):
         return response(request, ProblemError(400, "not-json", "the body is not JSON; send one JSON object"))
     fields = _fields(errors)
     more = f" and {len(fields) - 1} more" if len(fields) > 1 else ""
@@ -223,17 +223,17 @@ def _fields(errors_found: Sequence[Any]) -> tuple[FieldProblem, ...]:
     element that is wrong, else the limit that is broken, else all that it could have been.
     """
     by_field: dict[tuple[str, str], list[Any]] = {}
-    for one in errors_found:
-        location, *parts = one["loc"] or ("body",)
-        by_field.setdefault((str(location), shown(parts[0], 60) if parts else ""), []).append(one)
+    for fault in errors_found:
+        location, *parts = fault["loc"] or ("body",)
+        by_field.setdefault((str(location), shown(parts[0], 60) if parts else ""), []).append(fault)
     problems = []
     for (location, name), errors in by_field.items():
         elements = [error for error in errors if _places(error)]
         limits = [error for error in errors if not error["type"].endswith(("_type", "_parsing"))]
         same: dict[str, list[Any]] = {}
-        for one in elements or limits or errors:
-            places = "".join(f"[{place}]" for place in _places(one))
-            same.setdefault(f"{name}{places}", []).append(one)
+        for fault in elements or limits or errors:
+            places = "".join(f"[{place}]" for place in _places(fault))
+            same.setdefault(f"{name}{places}", []).append(fault)
         problems += [
             FieldProblem(
                 field=field, location=location, message=shown(_message(field or f"the {location}", of_field), 300)

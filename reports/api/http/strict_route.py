@@ -60,17 +60,17 @@ class StrictRoute(APIRoute):
         return handle
 
 
-def check_query(given: QueryParams, known: frozenset[str], body_fields: frozenset[str] | None = None) -> None:
-    """End the request with 422 where a parameter is none of `known`, or stands twice; `body_fields` are told where they
-    belong.
+def check_query(given: QueryParams, allowed: frozenset[str], body_fields: frozenset[str] | None = None) -> None:
+    """End the request with 422 where a parameter is none of `allowed`, or stands twice; `body_fields` are told where
+    they belong.
     """
-    unknown = [name for name in given if name not in known]
+    unknown = [name for name in given if name not in allowed]
     if not unknown:
         names = [name for name, _ in given.multi_items()]
         if len(names) > len(given):
             raise repeated(next(name for name in names if names.count(name) > 1), "query")
         return
-    problems = tuple(_unknown(name, known, body_fields or frozenset()) for name in unknown[:MOST_FIELDS])
+    problems = tuple(_unknown(name, allowed, body_fields or frozenset()) for name in unknown[:MOST_FIELDS])
     more = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
     detail = f"query: {problems[0].message}{more}"
     raise ProblemError(422, "invalid-value", detail, fields=problems)

@@ -88,7 +88,7 @@ async def analyze_attention(
 ) -> Response:
     """Ideal time of softmax(Q·Kᵀ)·V as one kernel, what bounds it, and the expected time with its interval."""
     chip = asked_chip(request, hardware_key)
-    asked = _question(body)
+    question = _question(body)
     with naming("precision"):
         query = get_format(body.precision).key
     with naming("kv_precision"):
@@ -96,17 +96,19 @@ async def analyze_attention(
     with naming("kernel"):
         kernel = None if body.kernel is None else find_attention_kernel(body.kernel).key
     with naming("precision" if body.kv_precision is None else "kv_precision"):
-        return Response(attention_json(chip, asked, query, cache, kernel), media_type="application/json")
+        return Response(attention_json(chip, question, query, cache, kernel), media_type="application/json")
 
 
 @lru_cache(KEPT_ANSWERS)
-def attention_json(chip_key: str, asked: AttentionQuestion, query: str, cache: str, kernel: str | None = None) -> bytes:
+def attention_json(
+    chip_key: str, question: AttentionQuestion, query: str, cache: str, kernel: str | None = None
+) -> bytes:
     """Return the `AttentionPrediction` as JSON.
 
     Raises `UnsupportedError` where the chip cannot compute in the formats.
     """
     pair = get_format(cache), get_format(query)
-    return answer_bytes(predict_attention(find_chip(chip_key), asked, pair, kernel=kernel))
+    return answer_bytes(predict_attention(find_chip(chip_key), question, pair, kernel=kernel))
 
 
 @router.post(
@@ -120,30 +122,30 @@ async def recommend_cache(
     """Every format of K and V predicted and ranked by expected time where the chip has one, else by the ideal; with
     reasons.
     """
-    chip, asked = asked_chip(request, hardware_key), _question(body)
+    chip, question = asked_chip(request, hardware_key), _question(body)
     names = None
     if body.formats is not None:
         with naming("formats"):
             names = tuple(dict.fromkeys(get_format(name).key for name in body.formats))
     with naming("precision"):
         query = body.precision or baseline_format(find_chip(chip)) or "FP16"
-        return Response(cache_recommendation_json(chip, asked, query, names), media_type="application/json")
+        return Response(cache_recommendation_json(chip, question, query, names), media_type="application/json")
 
 
 @lru_cache(KEPT_ANSWERS)
 def cache_recommendation_json(
-    chip_key: str, asked: AttentionQuestion, query: str, names: tuple[str, ...] | None
+    chip_key: str, question: AttentionQuestion, query: str, names: tuple[str, ...] | None
 ) -> bytes:
     """Return the `AttentionRecommendation` as JSON.
 
     Raises `UnsupportedError` where the chip cannot compute in 16 bit.
     """
-    return answer_bytes(cache_advice(find_chip(chip_key), asked, query, names))
+    return answer_bytes(cache_advice(find_chip(chip_key), question, query, names))
 
 
 def _question(body: AttentionShape) -> AttentionQuestion:
     """Return the shape with its defaults; ends the request with a problem where it contradicts itself."""
-    asked = AttentionQuestion(
+    question = AttentionQuestion(
         body.B,
         body.Hq,
         body.Hq if body.Hkv is None else body.Hkv,
@@ -153,13 +155,13 @@ def _question(body: AttentionShape) -> AttentionQuestion:
         body.causal,
         body.window,
     )
-    with naming(_field_at_fault(asked)):
-        check_attention_shape(*asked[:6], causal=asked.causal, window=asked.window)
-    return asked
+    with naming(_field_at_fault(question)):
+        check_attention_shape(*question[:6], causal=question.causal, window=question.window)
+    return question
 
 
-def _field_at_fault(asked: AttentionQuestion) -> str:
+def _field_at_fault(question: AttentionQuestion) -> str:
     """Return the field to blame when the shape contradicts itself."""
-    if asked.Hq % asked.Hkv:
+    if question.Hq % question.Hkv:
         return "Hkv"
-    return "Skv" if asked.Sq > asked.Skv else "window"
+    return "Skv" if question.Sq > question.Skv else "window"

@@ -118,12 +118,12 @@ async def recommend(request: Request, body: RecommendRequest, hardware_key: Hard
             names = tuple(get_format(name).key for name in body.formats)
     service: Service = request.app.state.service
     question = (chip, _shape(body), body.phase, body.memory_limit_gb, body.model_parameters, names, body.max_loss_pct)
-    found = service.recommendations.get(question)
-    if found is None:
+    advice = service.recommendations.get(question)
+    if advice is None:
         with _naming_chip_or("formats", names is not None):
-            found = recommendation_json(*question)
-        service.recommendations.put(question, found)
-    return _json(found)
+            advice = recommendation_json(*question)
+        service.recommendations.put(question, advice)
+    return _json(advice)
 
 
 @router.post("/api/tiling", response_model=TilingAnswer, summary="Explain the tile of one product")

@@ -179,8 +179,8 @@ async def _answer(
     series: list[list[Columns]] = [[] for _ in range(plan.series_count)]
     for piece in plan.pieces:
         await check_is_wanted(request)
-        for found in await workers.run(predicted_columns, piece, body.cache, body.with_expected):
-            series[found.series_index].append(found)
+        for columns in await workers.run(predicted_columns, piece, body.cache, body.with_expected):
+            series[columns.series_index].append(columns)
     parts = [b'{"point_count":%d,"cache":"%s","shapes":' % (plan.point_count, body.cache.encode()), *shapes]
     for place, pieces in enumerate(series):
         parts += [b"," if place else b',"series":[', *_series(pieces)]
@@ -216,7 +216,7 @@ async def _slices(parts: Sequence[bytes]) -> AsyncIterator[bytes]:
         yield b"".join(waiting)
 
 
-def sweep_plan(body: SweepRequest, asked: Sequence[Chip], most: int) -> Plan:
+def sweep_plan(body: SweepRequest, chips: Sequence[Chip], most: int) -> Plan:
     """Check a sweep and cut it; raises `ProblemError` that names the field of a wrong axis or format, or says it is too
     large.
     """
@@ -226,12 +226,12 @@ def sweep_plan(body: SweepRequest, asked: Sequence[Chip], most: int) -> Plan:
         pairs = tuple(dict.fromkeys(format_pairs(body.formats)))
     axes = (_axis("M", body.M, most), _axis("N", body.N, most), _axis("K", body.K, most))
     shape_count = len(axes[0]) * len(axes[1]) * len(axes[2])
-    series = [(chip, pair) for chip in asked for pair in pairs]
+    series = [(chip, pair) for chip in chips for pair in pairs]
     point_count = shape_count * len(series)
     if point_count > most:
         raise _too_many(
             "M",
-            f"{point_count:,} predictions: {counted(shape_count, 'product')} × {counted(len(asked), 'chip')} × "
+            f"{point_count:,} predictions: {counted(shape_count, 'product')} × {counted(len(chips), 'chip')} × "
             f"{counted(len(pairs), 'format')}",
             most,
         )

@@ -62,8 +62,8 @@ def history(
         with naming("case_key", "path"):
             _check_is_stored(store, case_key.lower())
         with naming("metric", "query"):
-            found = case_history(store, case_key.lower(), metric=metric, since=since, branch=branch)
-    return tagged(request, answer_bytes(history_answer(found), stored_text))
+            case_points = case_history(store, case_key.lower(), metric=metric, since=since, branch=branch)
+    return tagged(request, answer_bytes(history_answer(case_points), stored_text))
 
 
 @router.get("/api/diff", response_model="reports.formats.diff_answer:DiffAnswer", summary="Compare two runs")
@@ -79,9 +79,9 @@ def diff(request: Request, before: SideName = "latest~1", after: SideName = "lat
         noise = store.noise_floors(sides[1].environment.class_hash)
         suites = [_side(store, run) for run in sides]
     with naming("after", "query"):
-        found = compare_suites(suites[0], suites[1], noise, DiffRules())
+        comparison = compare_suites(suites[0], suites[1], noise, DiffRules())
     fail_on = parse_fail_on(["slower"])
-    return tagged(request, answer_bytes(diff_answer(found, gate(found, fail_on), fail_on), stored_text))
+    return tagged(request, answer_bytes(diff_answer(comparison, gate(comparison, fail_on), fail_on), stored_text))
 
 
 def _check_is_stored(store: ResultStore, case_key: str) -> None:

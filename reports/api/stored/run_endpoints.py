@@ -209,10 +209,10 @@ def page_policy(page: str) -> str:
     match = re.search(
         r'<meta http-equiv="Content-Security-Policy" content="([^"<>]+)"', page[:4_000], flags=re.IGNORECASE
     )
-    own = "" if match is None else html.unescape(match[1])
-    if not re.fullmatch(r"[\w ';:/=+.*-]+", own, flags=re.ASCII):
-        own = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-    directives = [directive.strip() for directive in own.split(";") if directive.strip()]
+    policy = "" if match is None else html.unescape(match[1])
+    if not re.fullmatch(r"[\w ';:/=+.*-]+", policy, flags=re.ASCII):
+        policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+    directives = [directive.strip() for directive in policy.split(";") if directive.strip()]
     named = {
         directive.split()[0].lower() for directive in directives
     }  # a second directive of a name counts nothing, and browsers complain

@@ -47,7 +47,7 @@ class StoreAccess:
         try:
             yield self._opened()
         except DatabaseAwayError as error:
-            raise ProblemError(503, error.slug, self._told(error), headers={"Retry-After": "5"}) from None
+            raise ProblemError(503, error.slug, self._problem_text(error), headers={"Retry-After": "5"}) from None
         except StoreError as error:
             self.close()  # the next request opens it anew: it may have been upgraded or put back meanwhile
             raise self._problem(error) from None
@@ -117,7 +117,7 @@ class StoreAccess:
         """Return 404 where the file is not there, else 503 with the error's words."""
         if self._is_missing():
             return ProblemError(404, "no-database", NO_DATABASE)
-        return ProblemError(503, error.slug, self._told(error))
+        return ProblemError(503, error.slug, self._problem_text(error))
 
     def _is_missing(self) -> bool:
         from results.store.target import parse_target
@@ -132,7 +132,7 @@ class StoreAccess:
             return False
         return False
 
-    def _told(self, error: StoreError) -> str:
+    def _problem_text(self, error: StoreError) -> str:
         from results.store.target import parse_target
 
         try:

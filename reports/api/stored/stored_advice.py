@@ -124,16 +124,16 @@ def recommendations_answer(store: ResultStore, question: StoredQuestion) -> dict
     from reports.formats.ranking_json import recommendations_json
     from reports.stored import recommend_from_store
 
-    found = recommend_from_store(store, question)
-    answer: dict[str, Any] = cleaned(recommendations_json(found), stored_text)
-    for ranking, body in zip(found.rankings, answer["rankings"], strict=True):
+    recommendations = recommend_from_store(store, question)
+    answer: dict[str, Any] = cleaned(recommendations_json(recommendations), stored_text)
+    for ranking, body in zip(recommendations.rankings, answer["rankings"], strict=True):
         for row, row_body in zip(ranking.options, body["rows"], strict=True):
             case_key = row.key if _CASE_KEY.fullmatch(row.key) else ""
             row_body["history_url"] = f"/api/cases/{case_key}/history" if case_key and row.is_measured else None
-            for night in row_body["evidence"]:
-                run_url = f"/api/runs/{night['run_id']}"
-                night["run_url"] = run_url
-                night["case_url"] = f"{run_url}/cases?case_key={case_key}" if case_key else None
+            for run in row_body["evidence"]:
+                run_url = f"/api/runs/{run['run_id']}"
+                run["run_url"] = run_url
+                run["case_url"] = f"{run_url}/cases?case_key={case_key}" if case_key else None
     return answer
 
 
@@ -178,16 +178,16 @@ def _refused(field: str, message: str) -> ProblemError:
     )
 
 
-def _stored_chip(name: str, store: ResultStore, asked: Callable[[str], str]) -> str:
+def _stored_chip(name: str, store: ResultStore, asked_chip: Callable[[str], str]) -> str:
     """Return the key of the chip that a request means; raises as `stored_chip`.
 
-    `asked`: name → handle of `asked_chip`.
+    `asked_chip`: name → handle of `asked_chip`.
     """
     from reports.stored.stored_chip import stored_chip
 
     def find_key(text: str) -> str:
         try:
-            return find_chip(asked(text)).key
+            return find_chip(asked_chip(text)).key
         except ProblemError as problem:
             if text.strip().lower() == AUTO:
                 raise  # it says why this machine has none

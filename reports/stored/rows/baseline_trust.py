@@ -18,18 +18,20 @@ def with_baseline_trust(options: Sequence[Option], baseline: Option | None) -> l
 
 
 def _over(option: Option, baseline: Option) -> Option:
-    own, base = option.trust, baseline.trust
+    own_trust, base = option.trust, baseline.trust
     if option.speedup_ratio is None:
         return option
     gain = (
-        None if own.speedup_night_count is not None else gain_of(option.speedup_ratio, _side(option), _side(baseline))
+        None
+        if own_trust.speedup_night_count is not None
+        else gain_of(option.speedup_ratio, _side(option), _side(baseline))
     )
-    worse = max(own.confidence, base.confidence, key=CONFIDENCES.index)
+    worse = max(own_trust.confidence, base.confidence, key=CONFIDENCES.index)
     is_over_doubt = bool(doubts_to_mend(base.doubts))
     trust = replace(
-        own,
+        own_trust,
         confidence=worse,
-        baseline_reasons=base.reasons if is_over_doubt or worse != own.confidence else (),
+        baseline_reasons=base.reasons if is_over_doubt or worse != own_trust.confidence else (),
         is_over_doubt=is_over_doubt,
         speedup_low_ratio=None if gain is None else gain.low_ratio,
         speedup_high_ratio=None if gain is None else gain.high_ratio,

@@ -17,8 +17,7 @@ from itertools import islice, takewhile
 from results.diff.baseline import ROLLING_COUNT
 from results.diff.environments import differences
 from results.history.case_history import observations_of
-from results.history.nights import UNUSABLE_FLAGS, Observation, main_branch, nights_of
-from results.history.nights import Night as HistoryNight
+from results.history.points import UNUSABLE_FLAGS, HistoryPoint, Observation, main_branch, points_of
 from results.records.metrics import METRICS
 from results.records.records import Record, RunInfo
 from roofline_model.core.finding import Finding, finding
@@ -95,7 +94,7 @@ def case_level(records: Sequence[Record], runs: Mapping[str, RunInfo]) -> CaseLe
     nights, level_doubts = _nights(stretches)
     if not nights:
         return _never_measured(records, runs)
-    wanted = {night.run_id for night in nights}
+    wanted = {point.run_id for point in nights}
     members = _ordered((record for record in usable if record.run_id in wanted and _is_timed(record)), runs)
     members = tuple(member for member in members if member.method == members[0].method)  # a run may have used two
     clear = tuple(
@@ -103,33 +102,33 @@ def case_level(records: Sequence[Record], runs: Mapping[str, RunInfo]) -> CaseLe
     )
     return CaseLevel(
         records=clear or members,
-        runs=tuple(runs[night.run_id] for night in nights),
+        runs=tuple(runs[point.run_id] for point in nights),
         doubts=level_doubts,
-        set_aside=_set_aside(members[0], usable, runs, [night for stretch in stretches for night in stretch]),
+        set_aside=_set_aside(members[0], usable, runs, [point for stretch in stretches for point in stretch]),
         lost=_lost_since(runs[nights[-1].run_id], records, runs),
     )
 
 
 def _set_aside(
-    lead: Record, usable: Iterable[Record], runs: Mapping[str, RunInfo], nights: Iterable[HistoryNight]
+    lead: Record, usable: Iterable[Record], runs: Mapping[str, RunInfo], nights: Iterable[HistoryPoint]
 ) -> tuple[SetAside, ...]:
     """Return the runs that measured the same case by another method or in another environment class, or newer with a
     doubt.
     """
     doubts_by_run: dict[str, tuple[Finding, ...]] = {}
-    for night in nights:  # a run may have measured it by two methods
-        doubts_by_run[night.run_id] = night.doubts and doubts_by_run.get(night.run_id, night.doubts)
+    for point in nights:  # a run may have measured it by two methods
+        doubts_by_run[point.run_id] = point.doubts and doubts_by_run.get(point.run_id, point.doubts)
     by_run: dict[str, list[Record]] = {}
     for record in usable:
         by_run.setdefault(record.run_id, []).append(record)
-    own = runs[lead.run_id]
+    lead_run = runs[lead.run_id]
     exclusions = []
     for run_id, members in by_run.items():
         run, doubts = runs[run_id], doubts_by_run.get(run_id, ())
         is_other = all(member.method != lead.method for member in members) or (
-            run.environment.class_hash != own.environment.class_hash
+            run.environment.class_hash != lead_run.environment.class_hash
         )
-        is_newer = bool(doubts) and (run.started_at, run_id) > (own.started_at, own.run_id)
+        is_newer = bool(doubts) and (run.started_at, run_id) > (lead_run.started_at, lead_run.run_id)
         if is_other or is_newer:
             exclusions.append(SetAside(members[0], doubts, is_other and not is_newer))
     return tuple(exclusions)
@@ -145,7 +144,7 @@ def _lost_since(newest: RunInfo, records: Sequence[Record], runs: Mapping[str, R
         and run.started_at > newest.started_at
         and run.git_branch == newest.git_branch
     ]
-    return max(candidates, key=lambda one: (runs[one.run_id].started_at, one.record_id), default=None)
+    return max(candidates, key=lambda candidate: (runs[candidate.run_id].started_at, candidate.record_id), default=None)
 
 
 def stale_findings(level: CaseLevel, reference: RunInfo) -> tuple[Finding, ...]:
@@ -155,18 +154,18 @@ def stale_findings(level: CaseLevel, reference: RunInfo) -> tuple[Finding, ...]:
     if not level.is_measured:
         return ()
     findings = []
-    own = level.newest
+    newest_run = level.newest
     # A fact that an older version did not know says nothing of the machine.
     between = [
         difference.text
-        for difference in differences([own], [reference])
+        for difference in differences([newest_run], [reference])
         if difference.is_blocking and "unknown" not in (difference.before, difference.after)
     ]
     if between:
         more_count = len(between) - _SHOWN_FACTS
         facts = tuple(between[:_SHOWN_FACTS])
         findings.append(finding("measured-before", facts=facts, more_count=more_count if more_count > 0 else None))
-    days = _days_between(own.started_at, reference.started_at)
+    days = _days_between(newest_run.started_at, reference.started_at)
     if days > STALE_DAYS_COUNT:
         findings.append(finding("older-than-newest-run", days_count=days))
     if level.lost is not None:
@@ -180,25 +179,25 @@ def newest_measuring_run(levels: Iterable[CaseLevel]) -> RunInfo | None:
     return max(measured, key=lambda run: (run.started_at, run.run_id), default=None)
 
 
-def _stretches(records: Sequence[Record], runs: Mapping[str, RunInfo]) -> list[list[HistoryNight]]:
+def _stretches(records: Sequence[Record], runs: Mapping[str, RunInfo]) -> list[list[HistoryPoint]]:
     """Return the nights, oldest first, of each method and environment class."""
     observations = observations_of(_ordered(records, runs), runs, _TIME)
-    branch = main_branch(runs[run_id] for run_id in {one.run_id for one in observations})
+    branch = main_branch(runs[run_id] for run_id in {observation.run_id for observation in observations})
     by_key: dict[tuple[str, str, str], list[Observation]] = {}
     for observation in observations:
         by_key.setdefault(observation.segment_key, []).append(observation)
-    return [nights_of(members, runs, _TIME, branch) for members in by_key.values()]
+    return [points_of(members, runs, _TIME, branch) for members in by_key.values()]
 
 
-def _nights(stretches: Sequence[Sequence[HistoryNight]]) -> tuple[list[HistoryNight], tuple[Finding, ...]]:
+def _nights(stretches: Sequence[Sequence[HistoryPoint]]) -> tuple[list[HistoryPoint], tuple[Finding, ...]]:
     """Return the nights that make the level, oldest first, and why they are doubtful (empty where they are not)."""
-    used = [used_nights for nights in stretches if (used_nights := [night for night in nights if night.is_used])]
+    used = [used_nights for nights in stretches if (used_nights := [point for point in nights if point.is_used])]
     if not used:
-        newest = max((night for nights in stretches for night in nights), key=_moment, default=None)
+        newest = max((point for nights in stretches for point in nights), key=_moment, default=None)
         return ([], ()) if newest is None else ([newest], newest.doubts)
     nights = max(used, key=lambda members: _moment(members[-1]))
     newest_s = nights[-1].value
-    alike = takewhile(lambda night: abs(math.log(night.value / newest_s)) <= math.log1p(ALIKE_RATIO), reversed(nights))
+    alike = takewhile(lambda point: abs(math.log(point.value / newest_s)) <= math.log1p(ALIKE_RATIO), reversed(nights))
     return list(islice(alike, POOLED_COUNT))[::-1], ()
 
 
@@ -221,8 +220,8 @@ def _is_timed(record: Record) -> bool:
     return record.measurement is not None and record.measurement.median_s > 0
 
 
-def _moment(night: HistoryNight) -> tuple[str, str]:
-    return night.started_at, night.run_id
+def _moment(point: HistoryPoint) -> tuple[str, str]:
+    return point.started_at, point.run_id
 
 
 def _days_between(before: str, after: str) -> int:

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from reports.ranking.shape_ranking import NO_REASON
 from reports.stored.rows.levels import CaseLevel
-from reports.stored.rows.night_speedups import NightSpeedup, NightSpeedups
 from reports.stored.rows.rows import StoredOptions, evidence_of, measured_interval, predicted_half_ratio, trust_of
+from reports.stored.rows.run_speedups import RunSpeedup, RunSpeedups
 from reports.text.display_text import shown
 from results.records.records import RunInfo
 from results.statistics.replication import TotalInterval
@@ -23,10 +23,10 @@ def model_options(
     phase: PhaseResult,
     levels: Mapping[str, CaseLevel],
     reference: RunInfo | None,
-    known: StoredLosses,
+    stored_losses: StoredLosses,
     losses: Sequence[MeasuredLosses],
     totals: Totals,
-    speedups: NightSpeedups,
+    speedups: RunSpeedups,
     *,
     is_calibration_doubtful: bool = False,
 ) -> tuple[StoredOptions, list[Exclusion]]:
@@ -48,7 +48,7 @@ def model_options(
         times = _times(model_pass, totals.get(case_key))
         level = levels.get(case_key)
         trust = trust_of(times.best, level, reference, is_calibration_doubtful=is_calibration_doubtful)
-        loss = pass_loss(model_pass, known, losses)
+        loss = pass_loss(model_pass, stored_losses, losses)
         options.append(_option(model_pass, times, evidence_of(level), trust, loss, speedup))
     key = "" if baseline is None else baseline.records[0].case.case_key
     return StoredOptions(options, next((option for option in options if option.key == key), None)), excluded
@@ -60,7 +60,7 @@ def _option(
     evidence: tuple[Evidence, ...],
     trust: Trust,
     loss: Loss,
-    speedup: NightSpeedup | None,
+    speedup: RunSpeedup | None,
 ) -> Option:
     case, figures, ideal = model_pass.records[0].case, model_pass.figures, model_pass.records[0].ideal
     measured_ratio = model_pass.measured_speedup if speedup is None else speedup.ratio

@@ -66,8 +66,8 @@ def doubts_of(level: CaseLevel) -> tuple[str, ...]:
     """
     carried = {flag for record in level.records if record.measurement is not None for flag in record.measurement.flags}
     flags = [key for key in FLAGS if key in carried and (key in DOUBTFUL_FLAGS or key == "simulated")]
-    own = [item for item in level.doubts if item.code not in flags]
-    return (*flags, *([shown(doubts_text(own), 60)] if own else []))
+    other_doubts = [item for item in level.doubts if item.code not in flags]
+    return (*flags, *([shown(doubts_text(other_doubts), 60)] if other_doubts else []))
 
 
 def evidence_of(level: CaseLevel | None) -> tuple[Evidence, ...]:

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from reports.ranking.case_ranking import ShapeRanking
 from reports.stored.rows.levels import CaseLevel
-from reports.stored.rows.night_speedups import NightSpeedups
 from reports.stored.rows.rows import StoredOptions, evidence_of, measured_interval, predicted_half_ratio, trust_of
+from reports.stored.rows.run_speedups import RunSpeedups
 from results.records.records import RunInfo
 from results.statistics.replication import TotalInterval
 from results.verdicts.shape_verdict import Totals
@@ -22,7 +22,7 @@ def shape_options(
     levels: Mapping[str, CaseLevel],
     reference: RunInfo | None,
     totals: Totals,
-    speedups: NightSpeedups,
+    speedups: RunSpeedups,
     *,
     is_calibration_doubtful: bool = False,
 ) -> StoredOptions:

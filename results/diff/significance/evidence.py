@@ -265,8 +265,8 @@ def _noise_today(samples: Samples, floor_variance: Floats, floor_df: Floats) -> 
     both = (own_df > 0) & (floor_df > 0)
     columns = [values[both].tolist() for values in (own_variance, own_df, floor_variance, floor_df)]
     pairs = [
-        (Variance(own, own_value_df), Variance(floor, floor_value_df))
-        for own, own_value_df, floor, floor_value_df in zip(*columns, strict=True)
+        (Variance(own_value, own_value_df), Variance(floor, floor_value_df))
+        for own_value, own_value_df, floor, floor_value_df in zip(*columns, strict=True)
     ]
     return math.exp(max(0.0, log_ratio(pairs) or 0.0))
 

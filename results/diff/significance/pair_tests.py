@@ -223,13 +223,13 @@ def _numbers(time_tests: Evidence, index: int) -> dict[str, float | None]:
         "change_ratio": ratio_of(change),
         "low_ratio": ratio_of(float(time_tests.low_log[index])),
         "high_ratio": ratio_of(float(time_tests.high_log[index])),
-        "p_value": _known(float(p_values[0][index])),
-        "adjusted_p_value": _known(float(p_values[1][index])),
+        "p_value": _number_or_none(float(p_values[0][index])),
+        "adjusted_p_value": _number_or_none(float(p_values[1][index])),
         "floor_ratio": ratio_of(float(time_tests.floor_log[index])),
         "min_effect_ratio": ratio_of(float(time_tests.min_effect_log[index])),
         "smallest_step_ratio": ratio_of(float(time_tests.smallest_step_log[index])),
     }
 
 
-def _known(value: float) -> float | None:
+def _number_or_none(value: float) -> float | None:
     return value if math.isfinite(value) else None

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 def fitted_paths(path: Path) -> tuple[Path, Path]:
     """Return the two files that constants named `path` may be in: of products, and of attention beside it."""
-    own = path.with_name(path.name.removeprefix(FILE_PREFIX) or path.name)
-    return own, own.with_name(FILE_PREFIX + own.name)
+    shipped_place = path.with_name(path.name.removeprefix(FILE_PREFIX) or path.name)
+    return shipped_place, shipped_place.with_name(FILE_PREFIX + shipped_place.name)
 
 
 def is_attention_file(path: Path) -> bool:
@@ -61,10 +61,10 @@ def read_fitted(path: Path) -> tuple[tuple[FittedGemm, ...], tuple[FittedAttenti
         gemm = read_constants(read_definition_text(path, "constants file", advice), str(path))
     if beside.exists():
         attention = read_attention(read_definition_text(beside, "constants file", advice), str(beside))
-    own = {(fitted.chip.key, fitted.family) for fitted in gemm}
+    fitted_keys = {(fitted.chip.key, fitted.family) for fitted in gemm}
     own_phases = {(fitted.chip.key, fitted.phase) for fitted in attention}
     return (
-        (*gemm, *(shipped for shipped in shipped_gemm() if (shipped.chip.key, shipped.family) not in own)),
+        (*gemm, *(shipped for shipped in shipped_gemm() if (shipped.chip.key, shipped.family) not in fitted_keys)),
         (
             *attention,
             *(shipped for shipped in shipped_attention() if (shipped.chip.key, shipped.phase) not in own_phases),

@@ -154,7 +154,7 @@ class _Problem:
         self.high = np.log([constant.high_value for constant in free])
         self.centre = np.log([constant.start for constant in free])
         self.pull = ERROR_SCALE / np.array([constant.prior_scale for constant in free])
-        self._kept: tuple[bytes, Floats] | None = None
+        self._latest: tuple[bytes, Floats] | None = None
 
     def named(self, x: Floats) -> dict[str, float]:
         """Return the constants by name."""
@@ -172,10 +172,10 @@ class _Problem:
         import numpy as np
 
         key = x.tobytes()
-        if self._kept is None or self._kept[0] != key:
+        if self._latest is None or self._latest[0] != key:
             with np.errstate(divide="ignore", invalid="ignore"):
-                self._kept = key, np.log(np.asarray(self.predict_s(self.named(x)), dtype=np.float64))
-        return self._kept[1]
+                self._latest = key, np.log(np.asarray(self.predict_s(self.named(x)), dtype=np.float64))
+        return self._latest[1]
 
     def residuals(self, x: Floats) -> Floats:
         """Return the square roots of the loss terms, signed: their squares sum to twice the loss."""

@@ -551,9 +551,9 @@ def _with_gemv(
     parts: Mapping[str, Numbers], kernel: list[str], uses: Any, gemv: GemvTimes
 ) -> tuple[dict[str, Numbers], list[str]]:
     """Return terms and kernels with those of the kernel for few rows where it runs."""
-    own = {"dram": gemv.dram_s, "l2": gemv.l2_s, "serial": gemv.serial_s}
+    own_times = {"dram": gemv.dram_s, "l2": gemv.l2_s, "serial": gemv.serial_s}
     joined = {**parts, "serial": gemv.serial_s * 0.0}
-    chosen = {name: choose(uses, own.get(name, 0.0), value) for name, value in joined.items()}
+    chosen = {name: choose(uses, own_times.get(name, 0.0), value) for name, value in joined.items()}
     each = [uses] if isinstance(uses, bool) else uses.tolist()
     return chosen, ["gemv" if is_gemv else label for is_gemv, label in zip(each, kernel, strict=True)]
 

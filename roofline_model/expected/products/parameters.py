@@ -461,8 +461,8 @@ class ProductParameters:
         fitted = constants if isinstance(constants, FittedGemm) else None
         c = constants if isinstance(constants, GemmConstants) else constants.constants
         spec = chip if fitted is None else fitted_numbers(chip, fitted.chip)
-        own = spec if fitted is None else fitted.chip
-        learnt_on = own if fitted is None else fitted.correction_chip or fitted.chip
+        own_spec = spec if fitted is None else fitted.chip
+        learnt_on = own_spec if fitted is None else fitted.correction_chip or fitted.chip
         rotated_bytes = rotation_element_bytes(learnt_on, formats.family)
         intervals, provenance = prediction_interval(fitted, formats)
         has_gemv = c.gemv_dram_ratio is not None and formats.family in GEMV_FAMILIES
@@ -513,8 +513,8 @@ class ProductParameters:
             surface_l2_bytes=learnt_on.l2_bytes,
             surface_kept_bytes=learnt_on.rules.l2_share_ratio * learnt_on.l2_bytes,
             surface_edge_factor=learnt_on.rules.l2_edge_factor,
-            kept_bytes=own.rules.l2_share_ratio * own.l2_bytes,
-            edge_factor=own.rules.l2_edge_factor,
+            kept_bytes=own_spec.rules.l2_share_ratio * own_spec.l2_bytes,
+            edge_factor=own_spec.rules.l2_edge_factor,
             provenance=provenance,
             findings=(*(fitted.findings if fitted else ()), *formats.findings),
         )

@@ -114,11 +114,11 @@ def quantize(
     that does not say how to write a code.
     """
     options = with_changes(options, changes)
-    asked = get_format(format)
+    asked_format = get_format(format)
     array = as_floats(values)
     axis = axis_index(axis, array.shape)
     rows = rows_along(array, axis)
-    fmt = stored_format(asked, options, rows.shape[1])
+    fmt = stored_format(asked_format, options, rows.shape[1])
     if is_wide_float(fmt):
         _require_no_absmax(fmt, absmax)
         return Quantized(fmt, array.shape, axis, _encode_wide(array, fmt, options))
@@ -183,11 +183,11 @@ def _affine(blocks: Array, layout: Layout, limits: Array, is_search: bool) -> Pa
     low, high = block_range(blocks)
     low, high = np.maximum(low, -limits), np.minimum(high, limits)
 
-    def found(factor: Any) -> tuple[Array, Array]:
+    def scaled_by(factor: Any) -> tuple[Array, Array]:
         return affine_scales(low * np.float32(factor), high * np.float32(factor), element, layout.scale_dtype)
 
-    factor = least_error_factor(lambda f: block_errors(blocks, element, *found(f))) if is_search else 1.0
-    scales, zero_points = found(factor)
+    factor = least_error_factor(lambda f: block_errors(blocks, element, *scaled_by(f))) if is_search else 1.0
+    scales, zero_points = scaled_by(factor)
     return Parts(encode_blocks(blocks, element, scales, zero_points), scales, zero_points)
 
 

@@ -155,11 +155,11 @@ def _supported(table: Table) -> Array:
         mix = math.cos(angle) * table.first / time_unit + math.sin(angle) * table.second / byte_unit
         picks += [(table.cost + price * mix).argmin(axis=1) for price in _prices(table.cost, mix)]
     # Along one resource alone, the other decides between equals only.
-    for own, other in (
+    for own_sum, other in (
         (table.first / time_unit, table.second / byte_unit),
         (table.second / byte_unit, table.first / time_unit),
     ):
-        mix = own + 1e-6 * other
+        mix = own_sum + 1e-6 * other
         picks += [(table.cost + price * mix).argmin(axis=1) for price in _prices(table.cost, mix)]
     return np.unique(np.stack(picks), axis=0)
 

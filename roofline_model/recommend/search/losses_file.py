@@ -140,16 +140,16 @@ class MeasuredLosses:
         """Whether these are losses of a model of that name; a folder may be called with or without the digits of its
         config.
         """
-        mine, asked = (_UNSAFE.sub("_", name) for name in (self.model, model))
-        return mine == asked or asked == _DIGITS.sub("", mine) or mine == _DIGITS.sub("", asked)
+        mine, wanted_name = (_UNSAFE.sub("_", name) for name in (self.model, model))
+        return mine == wanted_name or wanted_name == _DIGITS.sub("", mine) or mine == _DIGITS.sub("", wanted_name)
 
     @property
     def source(self) -> str:
         """In one line: what was measured, on what, on how many tokens."""
-        said = [METHODS[self.method], self.model]
+        parts = [METHODS[self.method], self.model]
         if self.tokens_count:
-            said.append(f"{self.tokens_count:,} tokens{f' of {self.text}' if self.text else ''}")
-        return ", ".join([*said, self.unit, *([self.note] if self.note else [])])
+            parts.append(f"{self.tokens_count:,} tokens{f' of {self.text}' if self.text else ''}")
+        return ", ".join([*parts, self.unit, *([self.note] if self.note else [])])
 
     @property
     def table(self) -> LossTable:

@@ -206,7 +206,7 @@ class _Builder:
         self._kv_formats = list(dict.fromkeys([self._wide, *kv_formats])) if kv_formats else []
         self._whole_blocks = {_part_and_layer(name)[1] for name, _ in losses if name.endswith(WHOLE_FFN)}
         self._base_passes = [model.timed(share, model.base) for share in model.traffic]
-        self._known: dict[tuple[object, ...], dict[str, tuple[float, str]]] = {}
+        self._groups_by_key: dict[tuple[object, ...], dict[str, tuple[float, str]]] = {}
         self._largest = max(
             model.traffic, key=lambda share: model_memory(model.shape, share.workload, model.base).total_bytes
         ).workload
@@ -279,9 +279,9 @@ class _Builder:
         """Return format → time of the part in the mean pass, and its source; equal layers are asked once."""
         shape = self._model.shape
         key = (part, None) if layer is None else (part, shape.is_windowed(layer), shape.has_experts(layer))
-        if key not in self._known:
-            self._known[key] = self._asked(part, layer, formats)
-        return self._known[key]
+        if key not in self._groups_by_key:
+            self._groups_by_key[key] = self._asked(part, layer, formats)
+        return self._groups_by_key[key]
 
     def _asked(self, part: str, layer: int | None, formats: list[str]) -> dict[str, tuple[float, str]]:
         model = self._model
@@ -301,15 +301,15 @@ class _Builder:
                 self._add(replace(finding_of(error), subject=f"{part} in {label}"))
         times: dict[str, tuple[float, str]] = {}
         # What some format replaces in each pass: the part's own kernels, counted in the wide format.
-        own = [
+        parts = [
             max((base.beyond(passes[at]) for passes in changed.values()), key=lambda timed: timed[0])
             for at, base in enumerate(self._base_passes)
         ]
         for label, passes in changed.items():
             time_s, sources = 0.0, []
             for at, (share, base) in enumerate(zip(model.traffic, self._base_passes, strict=True)):
-                time_s += share.share_ratio / whole * (own[at][0] + passes[at].time_s - base.time_s)
-                sources.append(own[at][1] if label == self._wide else passes[at].beyond(base)[1])
+                time_s += share.share_ratio / whole * (parts[at][0] + passes[at].time_s - base.time_s)
+                sources.append(parts[at][1] if label == self._wide else passes[at].beyond(base)[1])
             times[label] = (max(0.0, time_s), joined_source(sources) or "ideal")
         return times
 

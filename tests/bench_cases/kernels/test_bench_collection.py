@@ -129,7 +129,7 @@ class RecordingFixture:
     hardware = get_hardware("b10")
 
     def __init__(self, may_measure: bool = True):
-        self.may_measure, self.declared, self.errors, self.kept = may_measure, [], [], {}
+        self.may_measure, self.declared, self.errors, self.facts = may_measure, [], [], {}
 
     def declare(self, case, work, *, unavailable=None, extra=None):
         self.declared.append((case, work, extra))
@@ -143,7 +143,7 @@ class RecordingFixture:
 
     def keep(self, **facts):
         assert self.errors, "facts about a call are known after it"
-        self.kept |= facts
+        self.facts |= facts
 
 
 def spec_of(size, name):
@@ -161,7 +161,7 @@ def test_a_case_is_declared_prepared_and_measured(name):
     assert fixture.declared == [(spec.case, spec.work, {"fill": FILL, "origin": "test"})]
     assert len(fixture.errors) == 2
     operators = {"int_mm": "_int_mm", "int8pack": "_weight_int8pack_mm", "int4pack": "_weight_int4pack_mm_for_cpu"}
-    ran = fixture.kept["ran"]
+    ran = fixture.facts["ran"]
     assert ran["operator"].startswith(f"aten::{operators.get(name, '_scaled_mm')}")
     assert ran["seen_by"] == "torch-dispatcher"
 

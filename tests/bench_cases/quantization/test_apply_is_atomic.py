@@ -12,6 +12,7 @@ from bench_cases.quantization import apply_plan, apply_quantization
 from bench_cases.quantization.calibration_data import collect_inputs
 from bench_cases.quantization.saved import staging
 from roofline_model.core.errors import InvalidValueError, UnsupportedError
+from roofline_model.core.finding import finding
 
 
 class Snapshot:
@@ -84,7 +85,7 @@ def test_a_layer_torchao_fails_on_is_kept_with_its_error(small_llama, monkeypatc
     result = apply_quantization(small_llama, "INT8")
     assert len(result.quantized) == 14
     layer = result.layer("model.layers.1.mlp.up_proj")
-    assert (layer.became, layer.reason) == ("BF16", "kept: torchao cannot quantise it: InjectedError: the kernel")
+    assert (layer.became, layer.findings) == ("BF16", (finding("torchao-fails", cause="InjectedError: the kernel"),))
     assert small_llama.model.layers[1].mlp.up_proj.weight is broken
 
 
@@ -151,5 +152,5 @@ def test_a_failing_awq_search_touches_nothing(small_llama, token_ids, monkeypatc
     result = apply_quantization(small_llama, "INT4", method="AWQ", calibration=[token_ids])
     assert len(steps) == 2 + 2 * 15
     assert not result
-    assert {layer.reason for layer in result.layers} == {"kept: torchao cannot quantise it: InjectedError: convert"}
+    assert {layer.findings for layer in result.layers} == {(finding("torchao-fails", cause="InjectedError: convert"),)}
     before.assert_unchanged()

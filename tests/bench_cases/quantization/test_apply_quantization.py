@@ -15,6 +15,7 @@ from bench_cases.quantization.held_bytes import held_bytes
 from bench_cases.quantization.plans.precisions import PRECISIONS
 from bench_cases.quantization.target import Target
 from roofline_model.core.errors import InvalidValueError, UnknownNameError, UnsupportedError
+from roofline_model.core.finding import finding, has_code
 from roofline_model.formats.catalog import get_format
 
 # Largest relative logits error (Frobenius) of an untrained model of two layers. Bounds, not measurements: a wrong scale
@@ -33,7 +34,7 @@ def test_every_precision_on_this_cpu(small_llama, token_ids, precision):
     assert result
     assert len(result.quantized) == len(result.layers) == 15
     for layer in result.layers:
-        assert layer.became == precision or layer.reason, layer
+        assert layer.became == precision or layer.findings, layer
         assert layer.format_bytes <= layer.held_bytes
         assert layer.padding or layer.held_bytes == layer.format_bytes
         assert layer.held_bytes < layer.original_bytes
@@ -87,11 +88,13 @@ def test_layers_a_kernel_cannot_take_fall_back_with_a_reason():
         }
     ).bfloat16()
     result = apply_quantization(model, "INT4")
-    reasons = {layer.name: layer.reason for layer in result.layers}
-    assert reasons["good"] == ""
-    assert reasons["narrow"] == "group 128 does not divide K = 96: group 32 used"
-    assert reasons["odd_inputs"].startswith("kept: group 128 does not divide K = 100; no group of 32, 64, 128")
-    assert reasons["odd_outputs"].endswith("needs N to be a multiple of 16, N is 20")
+    reasons = {layer.name: {item.code: dict(item.values) for item in layer.findings} for layer in result.layers}
+    assert reasons["good"] == {}
+    assert reasons["narrow"]["group-does-not-divide"]["used_count"] == 32
+    assert reasons["odd_inputs"]["group-does-not-divide"]["input_count"] == 100
+    assert "used_count" not in reasons["odd_inputs"]["group-does-not-divide"]
+    odd = reasons["odd_outputs"]["recipe-of-other-multiple"]
+    assert (odd["dimension"], odd["multiple_count"], odd["size_count"]) == ("N", 16, 20)
     assert [layer.name for layer in result.fallbacks] == ["narrow", "odd_inputs", "odd_outputs"]
     assert [layer.name for layer in result.quantized] == ["good", "narrow"]
     x = torch.randn(3, 128, dtype=torch.bfloat16)
@@ -108,8 +111,8 @@ def test_a_format_without_a_recipe_takes_the_nearest(small_llama):
     with pytest.raises(UnsupportedError, match=r"torchao.*Linear.*NF4: INT4"):
         apply_quantization(small_llama, "NF4", strict=True)
     result = apply_quantization(small_llama, "NF4")
-    assert {(layer.asked, layer.became, layer.reason) for layer in result.layers} == {
-        ("NF4", "INT4", "torchao has no Linear recipe for NF4: INT4 instead")
+    assert {(layer.requested, layer.became, layer.findings) for layer in result.layers} == {
+        ("NF4", "INT4", (finding("no-recipe-for-format", format="NF4", instead="INT4"),))
     }
 
 
@@ -145,15 +148,15 @@ def test_a_device_that_lacks_the_format(small_llama):
         apply_quantization(small_llama, "FP8", strict=True)
     result = apply_quantization(small_llama, "FP8")
     assert {layer.became for layer in result.layers} == {"FP8.BF16"}
-    assert {layer.reason for layer in result.layers} == {"torchao has no cpu kernel for FP8"}
+    assert {layer.findings for layer in result.layers} == {(finding("torchao-kernel-missing", "FP8", device="cpu"),)}
     assert all(layer.is_emulated for layer in result.layers)
 
 
 def test_another_kernel_of_the_same_precision_is_no_fallback(small_llama):
     result = apply_quantization(small_llama, "INT4.INT8", strict=True, targets={"cpu": Target("cpu")})
     layer = result.layers[0]
-    assert (layer.became, layer.reason, layer.is_emulated) == ("INT4.INT8", "", True)
-    assert "needs torchao::da8w4_linear_cpu, which is not installed" in layer.note
+    assert (layer.became, layer.findings, layer.is_emulated) == ("INT4.INT8", (), True)
+    assert layer.notes[0].value("package") == "torchao::da8w4_linear_cpu"
 
 
 @pytest.mark.parametrize(("has_vnni", "largest"), [(True, 127), (False, 64)])
@@ -162,15 +165,15 @@ def test_a_cpu_without_vnni_gets_seven_bits_and_says_so(monkeypatch, has_vnni, l
     model = nn.Sequential(nn.Linear(128, 64)).bfloat16()
     layer = apply_quantization(model, "INT8.INT8").layers[0]
     assert int(model[0].weight.qdata.abs().max()) in (largest, largest - 1)
-    assert ("no VNNI" in layer.note) == (not has_vnni)
-    assert not layer.reason
+    assert has_code(layer.notes, "codes-of-7-bits") == (not has_vnni)
+    assert not layer.findings
 
 
 def test_tied_weights_stay_tied_unless_a_copy_is_asked_for(tied_llama, token_ids):
     result = apply_quantization(tied_llama, "INT4")
     head = result.layer("lm_head")
     assert not head.is_quantized
-    assert "model.embed_tokens.weight" in head.reason
+    assert head.findings == (finding("weight-shared", parameter="model.embed_tokens.weight"),)
     assert tied_llama.lm_head.weight is tied_llama.model.embed_tokens.weight
     assert tied_llama.config.tie_word_embeddings
     with_copy = apply_quantization(tied_llama, "INT4", untie=True)
@@ -230,7 +233,7 @@ def test_a_layer_of_zeros_still_gives_zeros(precision):
     model = nn.Sequential(nn.Linear(128, 64, bias=False)).bfloat16()
     nn.init.zeros_(model[0].weight)
     result = apply_quantization(model, precision)
-    assert result.layers[0].is_quantized or "not finite" in result.layers[0].reason
+    assert result.layers[0].is_quantized or has_code(result.layers[0].findings, "codes-not-finite")
     assert torch.equal(model(torch.ones(2, 128, dtype=torch.bfloat16)), torch.zeros(2, 64, dtype=torch.bfloat16))
 
 
@@ -241,7 +244,7 @@ def test_one_row_of_zeros(precision):
     with torch.no_grad():
         model[0].weight[5] = 0
     result = apply_quantization(model, precision)
-    assert result.layers[0].is_quantized or "a row or tensor of zeros" in result.layers[0].reason
+    assert result.layers[0].is_quantized or has_code(result.layers[0].findings, "codes-not-finite")
     assert torch.isfinite(model(torch.ones(2, 128, dtype=torch.bfloat16))).all()
 
 
@@ -250,8 +253,8 @@ def test_empty_layers_and_integer_weights_are_kept():
     model = nn.ModuleDict({"empty": nn.Linear(0, 4), "codes": nn.Linear(32, 32), "good": nn.Linear(128, 64)})
     model["codes"].weight = nn.Parameter(torch.ones(32, 32, dtype=torch.int8), requires_grad=False)
     result = apply_quantization(model, "INT8")
-    assert result.layer("empty").reason == "kept: its weight is empty"
-    assert result.layer("codes").reason == "kept: its weight is int8, not a floating-point number"
+    assert result.layer("empty").findings == (finding("weight-empty"),)
+    assert result.layer("codes").findings == (finding("weight-not-float", dtype="int8"),)
     assert result.layer("good").is_quantized
 
 
@@ -263,8 +266,8 @@ def test_layers_that_others_read_are_kept():
     nn.utils.parametrizations.weight_norm(model["too"])
     result = apply_quantization(model, "INT8")
     assert [layer.aliases for layer in result.layers] == [(), (), ()]
-    assert "nn.MultiheadAttention" in result.layer("attention.out_proj").reason
-    assert "parametrization" in result.layer("scaled").reason
+    assert has_code(result.layer("attention.out_proj").findings, "weight-read-by-owner")
+    assert has_code(result.layer("scaled").findings, "weight-parametrized")
     assert not result
 
 
@@ -279,7 +282,10 @@ def test_a_second_time_keeps_what_is_quantised(small_llama):
     result = apply_quantization(small_llama, "INT4")
     assert result.layer("lm_head").became == "INT4"
     layer = result.layer("model.layers.0.self_attn.q_proj")
-    assert (layer.became, layer.reason) == ("Int8Tensor", "kept: already held as Int8Tensor")
+    assert (layer.became, layer.findings) == (
+        "Int8Tensor",
+        (finding("weight-already-quantised", tensor="Int8Tensor"),),
+    )
     assert small_llama.model.layers[0].self_attn.q_proj.weight is weight
     with pytest.raises(UnsupportedError, match="already held as"):
         apply_quantization(small_llama, "INT4", strict=True)
@@ -293,7 +299,7 @@ def test_other_weight_dtypes(dtype):
     model = nn.Sequential(nn.Linear(128, 64)).to(dtype)
     layer = apply_quantization(model, "MXFP8").layers[0]
     assert layer.became == "FP8.BF16"
-    assert "takes bfloat16 weights" in layer.reason
+    assert layer.findings[0].value("dtypes") == ("bfloat16",)
 
 
 @pytest.mark.parametrize("group_size", [0, -128, 1.5, True, "128"])

@@ -10,6 +10,7 @@ pytest.importorskip("torchao")
 
 from bench_cases.quantization import apply_quantization, token_batches
 from roofline_model.core.errors import InvalidValueError, UnsupportedError
+from roofline_model.core.finding import finding
 
 TOKENS, K, N = 96, 256, 64
 
@@ -87,7 +88,7 @@ def test_layers_the_data_never_reaches_are_rounded_and_say_so(outlier_activation
     result = apply_quantization(model, "INT4", method="AWQ", calibration=[outlier_activations])
     assert result.layer("used").method == "AWQ"
     assert result.layer("unused").method == "round-to-nearest"
-    assert result.layer("unused").reason == "the calibration data never reached this layer: rounded to nearest"
+    assert result.layer("unused").findings == (finding("layer-not-calibrated"),)
     with pytest.raises(UnsupportedError, match="never reached this layer"):
         apply_quantization(TwoHeads().bfloat16(), "INT4", method="AWQ", calibration=[outlier_activations], strict=True)
 
@@ -95,7 +96,9 @@ def test_layers_the_data_never_reaches_are_rounded_and_say_so(outlier_activation
 def test_methods_and_precisions_that_do_not_meet(small_llama, token_ids):
     result = apply_quantization(small_llama, "INT8.INT8", method="AWQ", calibration=[token_ids])
     assert {layer.method for layer in result.layers} == {"round-to-nearest"}
-    assert {layer.reason for layer in result.layers} == {"AWQ exists for INT4 and INT8 weights: rounded to nearest"}
+    assert {layer.findings for layer in result.layers} == {
+        (finding("method-of-other-formats", method="AWQ", formats=("INT4", "INT8")),)
+    }
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from torch import nn  # noqa: E402
 from bench_cases.quantization.dynamic.quantizer import DynamicQuantizer  # noqa: E402
 from bench_cases.quantization.plans.precisions import parse_precision  # noqa: E402
 from roofline_model.core.errors import InvalidValueError, RooflineError, UnsupportedError  # noqa: E402
+from roofline_model.core.finding import finding, short_text  # noqa: E402
 from roofline_model.models.strategies.config import MixedPrecisionConfig  # noqa: E402
 from roofline_model.models.strategies.dynamic_config import DynamicQuantConfig  # noqa: E402
 from roofline_model.models.strategies.module_names import strategy_layer_plan  # noqa: E402
@@ -109,7 +110,7 @@ def test_an_attached_model_computes_with_quantised_operands(model, precision: st
     report = attached.attach(model)
     assert len(report.attached) == 7 * LAYERS + 1
     assert set(report.attached.values()) == {precision}
-    assert not report.kept
+    assert not report.left_wide
     output = model(TOKENS)
     assert least < relative_error(output, exact) < most
     assert set(attached.states) == set(report.attached)
@@ -152,8 +153,8 @@ def test_a_strategy_gives_each_layer_its_format(model) -> None:
     strategy = create_layerwise_gradient(LAYERS, ["FP16", "FP8_E4M3", "NVFP4"])
     attached = quantizer()
     report = attached.attach(model, strategy)
-    assert report.kept["layers.0.mlp.up_proj"] == "stays FP16"
-    assert report.kept["lm_head"] == "stays FP16"
+    assert report.left_wide["layers.0.mlp.up_proj"] == finding("layer-stays-wide", format="FP16")
+    assert report.left_wide["lm_head"] == finding("layer-stays-wide", format="FP16")
     assert {report.attached[f"layers.1.{leaf}"] for leaf in ("self_attn.k_proj", "mlp.down_proj")} == {"FP8_E4M3.FP16"}
     assert report.attached["layers.2.self_attn.o_proj"] == "NVFP4.FP16"
     model(TOKENS)
@@ -196,8 +197,8 @@ def test_a_narrower_strategy_is_further_from_float(model) -> None:
 def test_layers_by_name(model) -> None:
     report = quantizer().attach(model, {"lm_head": "FP8", "layers.0.mlp.up_proj": "INT4.INT8"}, skip=("lm_head",))
     assert report.attached == {"layers.0.mlp.up_proj": "INT4.INT8"}
-    assert report.kept["lm_head"] == "skipped as asked"
-    assert report.kept["layers.0.mlp.down_proj"] == "the precisions name no format for it"
+    assert report.left_wide["lm_head"] == finding("layer-skipped")
+    assert report.left_wide["layers.0.mlp.down_proj"] == finding("layer-without-format")
 
 
 def test_a_selector_sees_decode_and_prefill(model) -> None:
@@ -228,10 +229,10 @@ def test_layers_that_cannot_take_the_format_stay_float_or_refuse(model) -> None:
     )
     assert all("forward" not in module.__dict__ for module in model.modules())
     report = quantizer("NVFP4").attach(model)
-    assert set(report.kept) == {"layers.1.mlp.down_proj", "layers.0.self_attn.o_proj", "layers.0.self_attn.v_proj"}
-    assert "K = 155 is not a multiple of 16" in report.kept["layers.1.mlp.down_proj"]
-    assert "its weight is all zero" in report.kept["layers.0.self_attn.o_proj"]
-    assert "its weight holds NaN" in report.kept["layers.0.self_attn.v_proj"]
+    assert set(report.left_wide) == {"layers.1.mlp.down_proj", "layers.0.self_attn.o_proj", "layers.0.self_attn.v_proj"}
+    assert "K = 155 is not a multiple of 16" in short_text(report.left_wide["layers.1.mlp.down_proj"])
+    assert "its weight is all zero" in short_text(report.left_wide["layers.0.self_attn.o_proj"])
+    assert "its weight holds NaN" in short_text(report.left_wide["layers.0.self_attn.v_proj"])
 
 
 def test_zero_input_is_exact_and_nan_names_the_layer(model) -> None:
@@ -312,4 +313,4 @@ def test_a_forward_replaced_since_is_not_thrown_away(model) -> None:
 def test_a_layer_on_the_meta_device_is_kept() -> None:
     with torch.device("meta"):
         model = nn.Sequential(nn.Linear(8, 8))
-    assert "meta device" in quantizer().attach(model).kept["0"]
+    assert quantizer().attach(model).left_wide["0"] == finding("weight-not-loaded")

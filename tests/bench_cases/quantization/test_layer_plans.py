@@ -19,8 +19,8 @@ def test_a_plan_reaches_torchao_layer_by_layer(small_llama, token_ids):
     assert became["1.mlp.down_proj"] == "INT8.INT8"
     assert became["0.self_attn.v_proj"] == "INT8"
     assert became["0.self_attn.o_proj"] == became["lm_head"] == "BF16"
-    assert result.layer("lm_head").asked == "BF16"
-    assert result.layer("model.layers.0.self_attn.o_proj").asked == ""
+    assert result.layer("lm_head").requested == "BF16"
+    assert result.layer("model.layers.0.self_attn.o_proj").requested == ""
     assert not result.fallbacks
     assert result.precision == "plan"
     kinds = {type(layer.weight).__name__ for layer in (small_llama.model.layers[1].mlp.down_proj, small_llama.lm_head)}

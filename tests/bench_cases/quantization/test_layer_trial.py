@@ -12,6 +12,7 @@ pytest.importorskip("torchao")
 
 from bench_cases.quantization import apply_plan, apply_quantization
 from roofline_model.core.errors import InvalidValueError, UnsupportedError
+from roofline_model.core.finding import finding, findings_text
 
 
 def layer_of(weight, bias=None):
@@ -43,7 +44,7 @@ def test_shapes_that_torchao_or_its_kernel_refuses(precision, N, K, why):
     result = apply_quantization(model, precision)
     assert not result
     assert result.layers[0].became == "BF16"
-    assert why in result.layers[0].reason
+    assert why in findings_text(result.layers[0].findings)
     assert model[0].weight is weight
     assert torch.isfinite(model(drawn(3, K))).all()
 
@@ -58,8 +59,8 @@ def test_one_bad_layer_leaves_the_others_quantised():
 @pytest.mark.parametrize("scale", [1e-8, 1e-20])
 def test_weights_below_the_least_scale_are_kept(precision, scale):
     model = layer_of(drawn(64, 64, scale))
-    reason = apply_quantization(model, precision, group_size=64).layers[0].reason
-    assert "its decoded weight is zero everywhere" in reason or "more than 50%" in reason
+    (fault,) = apply_quantization(model, precision, group_size=64).layers[0].findings
+    assert fault.code in ("weight-decoded-to-zero", "weight-decoded-wrong")
     assert model[0].weight.abs().max() > 0
 
 
@@ -98,7 +99,7 @@ def test_8_bit_floats_beside_others_are_kept():
     model = nn.Sequential(nn.Linear(64, 64).bfloat16(), nn.Linear(64, 64).to(torch.float8_e4m3fn))
     result = apply_quantization(model, "INT8")
     assert [bool(layer.method) for layer in result.layers] == [True, False]
-    assert "float8_e4m3fn already" in result.layers[1].reason
+    assert result.layers[1].findings == (finding("weight-without-scales", dtype="float8_e4m3fn"),)
 
 
 def test_a_lazy_layer_is_told_before_anything_changes():

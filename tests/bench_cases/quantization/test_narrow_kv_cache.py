@@ -117,7 +117,7 @@ def test_a_models_cache(llama, token_ids, precision, bits):
     assert report.held_bytes == report.format_bytes == elements * bits / 8 + scales_of_tensors == cache_bytes(cache)
     assert report.wide_bytes == elements * 2
     assert report.precision == get_format(precision).key
-    assert report.kept == ()
+    assert report.wide_layers == ()
 
 
 def test_sixteen_bits_is_transformers_own_cache(llama, token_ids):
@@ -177,8 +177,8 @@ def test_sliding_layers_keep_their_own_cache():
         sliding_window=8,
     )
     report = make_kv_cache(config, "INT8").report()
-    assert len(report.kept) == 2
-    assert "SlidingWindow" in report.kept[0]
+    assert len(report.wide_layers) == 2
+    assert "SlidingWindow" in report.wide_layers[0]
     assert report.held_bytes == 0
 
 

@@ -15,6 +15,7 @@ pytest.importorskip("torchao")
 from bench_cases.quantization import apply_plan, apply_quantization
 from bench_cases.quantization.target import Target
 from roofline_model.core.errors import UnsupportedError
+from roofline_model.core.finding import findings_text
 
 GB10 = {"cpu": Target("cuda", (12, 1))}
 B200 = {"cpu": Target("cuda", (10, 0))}
@@ -74,9 +75,10 @@ def test_shapes_the_block_scaled_units_do_not_take():
     assert result.layer("fits").became == "MXFP8"
     # The emulated recipe takes any N, the 8-bit weight-only fallback takes any K.
     assert (result.layer("odd_n").became, result.layer("odd_n").is_emulated) == ("MXFP8", True)
-    assert "needs N to be a multiple of 16, N is 24" in result.layer("odd_n").note
+    (odd_n,), (odd_k, *_) = result.layer("odd_n").notes, result.layer("odd_k").findings
+    assert (odd_n.value("dimension"), odd_n.value("size_count")) == ("N", 24)
     assert result.layer("odd_k").became == "FP8.BF16"
-    assert "needs K to be a multiple of 32, K is 72" in result.layer("odd_k").reason
+    assert (odd_k.value("dimension"), odd_k.value("multiple_count")) == ("K", 32)
 
 
 def test_the_guards_are_torchaos_own(monkeypatch):
@@ -88,5 +90,5 @@ def test_the_guards_are_torchaos_own(monkeypatch):
         apply_quantization(model, "NVFP4", targets=GB10, strict=True)
     result = apply_quantization(model, "NVFP4", targets=GB10)
     assert not result
-    assert "sm100" in result.layers[0].reason
+    assert "sm100" in findings_text(result.layers[0].findings)
     assert model[0].weight is weight

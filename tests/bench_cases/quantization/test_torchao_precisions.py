@@ -10,6 +10,7 @@ from bench_cases.quantization.plans.recipes import FALLBACKS, RECIPES
 from bench_cases.quantization.target import Target
 from bench_cases.quantization.torchao_configs import availability, map_precision_to_torchao
 from roofline_model.core.errors import UnknownNameError, UnsupportedError
+from roofline_model.core.finding import finding
 from roofline_model.formats.catalog import FORMATS
 
 CPU = Target("cpu")
@@ -50,7 +51,7 @@ def test_every_format_of_the_catalog_leads_somewhere():
         precision = parse_precision(key)
         assert precision.name in (*PRECISIONS, *PLAIN_FORMATS)
         # A name that changes what was asked always says so.
-        assert bool(precision.reason) == (precision.name.split(".")[0] not in (key, *_aliases(key)))
+        assert (precision.substitution is not None) == (precision.name.split(".")[0] not in (key, *_aliases(key)))
 
 
 def _aliases(key):
@@ -113,12 +114,17 @@ def test_map_precision(precision, target, runs):
 def test_the_map_says_why():
     answer = availability("FP8", Target("cuda", (8, 6)))
     assert not answer.is_exact
-    assert answer.reason == "Float8DynamicActivationFloat8WeightConfig needs compute capability ≥ 8.9, this GPU has 8.6"
-    assert "torchao has no cpu kernel for FP8" in availability("FP8", CPU).reason
-    assert availability("INT8", CPU).reason == ""
+    (gap,) = answer.findings
+    assert (gap.code, gap.value("capabilities"), gap.value("capability")) == (
+        "recipe-of-other-capability",
+        "8.9+",
+        "8.6",
+    )
+    assert availability("FP8", CPU).findings[0] == finding("torchao-kernel-missing", "FP8", device="cpu")
+    assert availability("INT8", CPU).findings == ()
     nothing = availability("INT4", Target("cuda", (7, 5)))
     assert nothing.recipe is None
-    assert "≥ 8.0" in nothing.reason
+    assert "8.0+" in [item.value("capabilities") for item in nothing.findings]
 
 
 def test_a_device_nobody_knows():

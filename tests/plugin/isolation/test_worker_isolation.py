@@ -116,7 +116,7 @@ LOST = [
     RuntimeError("CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasSgemm`"),
     AcceleratorError("CUDA error: something new"),
 ]
-KEPT = [
+ITEM_ERRORS = [
     RuntimeError("CUDA error: no kernel image is available for execution on the device"),
     RuntimeError("CUDA out of memory. Tried to allocate 20.00 GiB"),
     AcceleratorError("CUDA error: invalid argument"),
@@ -131,7 +131,7 @@ def test_errors_that_cost_the_device(error):
     assert lost_device_reason(error) == str(error).splitlines()[0]
 
 
-@pytest.mark.parametrize("error", KEPT, ids=str)
+@pytest.mark.parametrize("error", ITEM_ERRORS, ids=str)
 def test_errors_that_leave_the_device_alive(error):
     assert lost_device_reason(error) is None
 

@@ -17,11 +17,11 @@ BF16, INT8, INT4 = ("BF16", "BF16", "matmul"), ("INT8", "INT8", "int_mm"), ("INT
 FP8 = ("FP8_E4M3", "FP8_E4M3", "scaled_mm_row")
 DECODE = (1, 4096, 4096)
 Kernel = tuple[str, str, str]
-Night = tuple[RunInfo, list[Record]]
+StoredRun = tuple[RunInfo, list[Record]]
 
 
 @pytest.fixture(scope="session")
-def stored_run(make: SimpleNamespace) -> Callable[..., Night]:
+def stored_run(make: SimpleNamespace) -> Callable[..., StoredRun]:
     """A run of a night and its records: `night(3, {BF16: 22e-6, INT4: 9e-6}, driver="580.95", processes=3)`."""
 
     def of(
@@ -34,7 +34,7 @@ def stored_run(make: SimpleNamespace) -> Callable[..., Night]:
         device: object = None,
         flags: tuple[str, ...] = (),
         **run: object,
-    ) -> Night:
+    ) -> StoredRun:
         chip = make.GPU if device is None else device
         run_id = f"{day:08x}{'0' * 24}"
         facts = {"device": chip.key, "driver": driver}
@@ -75,7 +75,7 @@ def recommend(make: SimpleNamespace) -> Callable[..., object]:
     """
     from reports.stored import StoredQuestion, recommend_from_runs
 
-    def of(nights: list[Night], *, with_chip: bool = False, chips: tuple[object, ...] = (), **question: object):
+    def of(nights: list[StoredRun], *, with_chip: bool = False, chips: tuple[object, ...] = (), **question: object):
         profiles = make.profiles(*chips, *((make.GPU, make.CPU) if with_chip else ()))
         records = [record for _, records in nights for record in records]
         question_asked = StoredQuestion(**{"max_loss_pct": math.inf, **question})

@@ -30,7 +30,7 @@ SAMPLE_BYTES = 3 * 8
 
 
 def prune(store: ResultStore, **options: object) -> PruneReport:
-    given = {"now": NOW, "kept": {}, "kept_newest": 0, **options}
+    given = {"now": NOW, "named_reasons": {}, "kept_newest": 0, **options}
     return retention.prune(store, datetime.timedelta(days=90), **given)  # type: ignore[arg-type]
 
 
@@ -107,7 +107,9 @@ def test_what_is_protected_keeps_everything(
     tagged, quarantined, plain = run(2, "release 1"), run(3), run(4)
     newest = [run(5), run(6)]
     undated = run(7, started_at="last tuesday")
-    report = prune(store, kept={quarantined.run_id: finding("run-named", place="quarantine.toml")}, kept_newest=2)
+    report = prune(
+        store, named_reasons={quarantined.run_id: finding("run-named", place="quarantine.toml")}, kept_newest=2
+    )
     assert {drop.run.run_id for drop in report.drops} == {older.run_id, plain.run_id}
     reasons = {protection.run.run_id: protection.reason.code for protection in report.protected}
     assert reasons == {
@@ -129,7 +131,7 @@ def test_a_dated_label_is_no_wish_to_keep_a_night(
     nights = [run(1, "nightly-2026-01-01-011700"), run(2, "night 20260102"), run(3, "try 7"), run(4, "try 8")]
     labelled = [run(5, "release-1.4"), run(6, "nightly-2026-13-41"), run(7, "build 120260101")]
     newest = run(8, "nightly-2026-01-08-011700")
-    report = prune(store, kept={}, kept_newest=1, ignored_labels=["try *"])
+    report = prune(store, named_reasons={}, kept_newest=1, ignored_labels=["try *"])
     assert {drop.run.run_id for drop in report.drops} == {side.run_id for side in nights}
     assert {protection.run.run_id for protection in report.protected} == {
         protection.run_id for protection in (*labelled, newest)

@@ -154,7 +154,7 @@ def test_samples_that_only_the_copy_still_has_are_never_dropped(
         store.add_record(replace(record, run_id=run.run_id))
     copied(source, target)
     with open_store(source) as store:
-        report = prune(store, datetime.timedelta(days=1), now=now, kept={}, kept_newest=0)
+        report = prune(store, datetime.timedelta(days=1), now=now, named_reasons={}, kept_newest=0)
         assert report.sample_bytes == 3 * 8
     with (
         open_store(source, read_only=True) as here,

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from reports.figures.history import MOST_NIGHTS, history_figure
+from reports.figures.history import MOST_POINTS, history_figure
 from reports.figures.matplotlib_drawer import draw_figure, figure_svg
 from reports.figures.palette import ACCENT
 from reports.figures.spec import Marks
@@ -86,7 +86,7 @@ def test_the_pages_histories_hold_the_stored_values(compared):
     data = history_data(compared.histories)
     stored = {history.name: [point.value for point in history.points] for history in compared.histories}
     assert {history["name"]: [point["value_s"] for point in history["nights"]] for history in data} == stored
-    assert max(len(history["nights"]) for history in data) <= MOST_NIGHTS
+    assert max(len(history["nights"]) for history in data) <= MOST_POINTS
 
 
 def test_the_figure_of_a_history_has_every_night_its_levels_and_its_open_step(compared):

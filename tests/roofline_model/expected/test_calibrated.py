@@ -37,7 +37,7 @@ def cost_s(best, median, slow):
     return Constant("s", best, median, slow, 0.1, 20)
 
 
-KNOWN = Calibration(
+CALIBRATION = Calibration(
     measured_at="2026-11-21T12:00:00+00:00",
     subject="Test CPU",
     kind="cpu",
@@ -59,7 +59,7 @@ KNOWN = Calibration(
 LEVEL = MemoryLevel("LLC", 2.0**25, Quantity(200e9, "B/s", "measured-here", "test"))
 CHIP = replace(
     create_custom_asic("test cpu", 50, {"FP32": 0.2, "BF16": 0.4, "FP64": 0.1}),
-    calibration=KNOWN,
+    calibration=CALIBRATION,
     levels=(LEVEL,),
     kind="cpu",
 )
@@ -129,7 +129,7 @@ def test_a_cast_that_was_not_measured_is_left_out_and_said():
 
 
 def test_a_dequantized_format_casts_both_operands():
-    chip = replace(CHIP, calibration=replace(KNOWN, casts={"INT8>BF16": cost_s(1e-11, 1e-11, 1e-11)}))
+    chip = replace(CHIP, calibration=replace(CALIBRATION, casts={"INT8>BF16": cost_s(1e-11, 1e-11, 1e-11)}))
     assert chip.path("INT8").kind == "dequantize"
     prediction = predict_calibrated(gemm(64, 256, 128, a="INT8"), chip)
     assert prediction.cast_s == pytest.approx((64 * 128 + 128 * 256) * 1e-11)
@@ -144,7 +144,9 @@ def test_a_rate_that_was_not_measured_weakens_the_provenance():
 
 
 def test_doubts_are_passed_on():
-    chip = replace(CHIP, calibration=replace(KNOWN, disturbed_by=("contended",), floors={}, provenance="measured"))
+    chip = replace(
+        CHIP, calibration=replace(CALIBRATION, disturbed_by=("contended",), floors={}, provenance="measured")
+    )
     prediction = predict_calibrated(gemv(4096, 4096, a="BF16"), chip)
     assert prediction.provenance == "measured"
     assert finding("calibrated-contended", disturbed_by=("contended",)) in prediction.findings
@@ -160,7 +162,9 @@ def test_a_gpu_pays_its_launch():
     chip = replace(
         get_hardware("gb10"),
         calibration=replace(
-            KNOWN, kind="cuda", floors={"launch": cost_s(2e-6, 3e-6, 5e-6), "host-launch": cost_s(1e-6, 1e-6, 1e-6)}
+            CALIBRATION,
+            kind="cuda",
+            floors={"launch": cost_s(2e-6, 3e-6, 5e-6), "host-launch": cost_s(1e-6, 1e-6, 1e-6)},
         ),
     )
     prediction = predict_calibrated(gemv(4096, 4096, a="BF16"), chip)
@@ -201,7 +205,7 @@ def test_constants_summarise_repetitions():
 @given(st.lists(st.floats(1e-9, 10.0), min_size=1, max_size=40))
 def test_a_constant_is_ordered_and_survives_its_file(seconds):
     for constant in (constant_of_times(seconds), constant_of_times(seconds, 1e6)):
-        calibration = replace(KNOWN, floors={}, dram={"read": rate(5e9, 4e9, 2e9)})
+        calibration = replace(CALIBRATION, floors={}, dram={"read": rate(5e9, 4e9, 2e9)})
         table = "floors" if constant.is_time else "scaling"
         calibration = replace(calibration, **{table: {"call" if constant.is_time else "4": constant}})
         assert Calibration.from_dict(calibration.to_dict(), "here") == calibration
@@ -229,13 +233,13 @@ def test_texts_with_quotes_and_control_characters_survive():
 def test_a_calibration_is_part_of_a_profile_and_absent_from_others():
     assert "calibration" not in get_hardware("gb10").to_dict()
     plain = json.loads(json.dumps(CHIP.to_dict()))
-    assert Calibration.from_dict(plain["calibration"], "x") == KNOWN
-    faster = replace(CHIP, calibration=replace(KNOWN, floors={}))
+    assert Calibration.from_dict(plain["calibration"], "x") == CALIBRATION
+    faster = replace(CHIP, calibration=replace(CALIBRATION, floors={}))
     assert faster.content_hash != CHIP.content_hash
 
 
 def changed(path, value):
-    data = copy.deepcopy(KNOWN.to_dict())
+    data = copy.deepcopy(CALIBRATION.to_dict())
     *folders, last = path.split("/")
     inner = data
     for name in folders:

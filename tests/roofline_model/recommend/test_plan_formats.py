@@ -9,7 +9,7 @@ from roofline_model.models.model_registry import get_model
 from roofline_model.recommend.plan_formats import formats_by_part, formats_text, plan_formats, rewidened
 
 LLAMA = get_model("llama-3-8b")
-KEPT = ("lm_head=BF16", "embedding=BF16")
+WIDE_PARTS = ("lm_head=BF16", "embedding=BF16")
 
 
 def described(text: str, *exceptions: str, model: str = "llama-3-8b", kv: str | None = None) -> str:
@@ -21,11 +21,11 @@ def described(text: str, *exceptions: str, model: str = "llama-3-8b", kv: str | 
     ("plan", "text"),
     [
         (("BF16",), "everything BF16"),
-        (("INT4.BF16", *KEPT), "INT4.BF16"),
+        (("INT4.BF16", *WIDE_PARTS), "INT4.BF16"),
         (("INT4.BF16",), "INT4.BF16; head INT4.BF16"),
         (("BF16", "ffn@0-19=INT4.BF16", "ffn@20-23=FP8"), "ffn INT4.BF16 in 20 of 32 layers, FP8_E4M3 in 4"),
-        (("FP8", *KEPT, "o_proj=BF16"), "qkv_proj FP8_E4M3; ffn FP8_E4M3"),
-        (("FP8", *KEPT, "ffn=NVFP4.BF16"), "attention FP8_E4M3; ffn NVFP4.BF16"),
+        (("FP8", *WIDE_PARTS, "o_proj=BF16"), "qkv_proj FP8_E4M3; ffn FP8_E4M3"),
+        (("FP8", *WIDE_PARTS, "ffn=NVFP4.BF16"), "attention FP8_E4M3; ffn NVFP4.BF16"),
         (("BF16", "kv@0-3=FP8"), "cache FP8_E4M3 in 4 of 32 layers"),
         (("BF16", "embedding=INT8.BF16"), "embedding INT8.BF16"),
     ],
@@ -35,7 +35,7 @@ def test_a_plan_in_a_line(plan, text):
 
 
 def test_parts_of_a_mixture():
-    wide_parts = (*KEPT, "router=BF16")
+    wide_parts = (*WIDE_PARTS, "router=BF16")
     assert described("BF16", "experts=MXFP4.BF16", model="gpt-oss-20b") == "experts MXFP4.BF16"
     assert described("FP8", *wide_parts, model="gpt-oss-20b", kv="FP8") == "FP8_E4M3; cache FP8_E4M3"
     # DeepSeek's first layer is dense, the others have routed and shared experts.
@@ -44,11 +44,13 @@ def test_parts_of_a_mixture():
 
 
 def test_the_same_plan_written_in_two_ways_is_equal():
-    plan = plan_from_text("FP8", LLAMA, exceptions=[*KEPT, "ffn@0-31=INT4.BF16"])
-    other = plan_from_text("INT4.BF16", LLAMA, exceptions=[*KEPT, "attention=FP8"])
+    plan = plan_from_text("FP8", LLAMA, exceptions=[*WIDE_PARTS, "ffn@0-31=INT4.BF16"])
+    other = plan_from_text("INT4.BF16", LLAMA, exceptions=[*WIDE_PARTS, "attention=FP8"])
     assert plan != other
     assert plan_formats(plan, LLAMA) == plan_formats(other, LLAMA)
-    narrow = plan_formats(plan_from_text("INT4.BF16", LLAMA, kv="FP8", exceptions=[*KEPT, "attention=FP8"]), LLAMA)
+    narrow = plan_formats(
+        plan_from_text("INT4.BF16", LLAMA, kv="FP8", exceptions=[*WIDE_PARTS, "attention=FP8"]), LLAMA
+    )
     assert narrow != plan_formats(other, LLAMA)
 
 

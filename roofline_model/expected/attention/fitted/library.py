@@ -118,18 +118,18 @@ def nearest(
     Across families a decode kernel takes the constants of every chip that runs the same one. `drift` says how much each
     step adds to the interval.
     """
-    own = [
+    own_fits = [
         fitted for fitted in library if fitted.provenance in ("fitted", "measured-here") and fitted.chip.key != chip.key
     ]
-    own = [fitted for fitted in own if fitted.phase == phase]
+    own_fits = [fitted for fitted in own_fits if fitted.phase == phase]
     for kin in _RELATIVES.get(chip.family, ()):
-        sources = [fitted for fitted in own if fitted.chip.family == kin.family]
+        sources = [fitted for fitted in own_fits if fitted.chip.family == kin.family]
         if sources:
             # Several chips of one family: the one with the nearest clock shares the product line.
             source = min(sources, key=lambda source: abs(math.log(source.chip.clock_hz / chip.clock_hz)))
             lent = transferred(source, chip, kin.provenance, drift)
             if phase == "decode" and broad_family(chip.family) != broad_family(kin.family):
-                return _by_kernel(lent, source, own, drift)
+                return _by_kernel(lent, source, own_fits, drift)
             return lent
     return None
 
@@ -281,9 +281,9 @@ def find_attention(
     `lenders` replace the shipped library. Raises `UnsupportedError` when no chip of a related family was measured.
     """
     library = shipped_attention() if lenders is None else lenders
-    own = [fitted for fitted in library if fitted.chip.key == chip.key and fitted.phase == phase]
-    if own:
-        return own[0]
+    own_fits = [fitted for fitted in library if fitted.chip.key == chip.key and fitted.phase == phase]
+    if own_fits:
+        return own_fits[0]
     lent = nearest(chip, phase, library)
     if lent is None:
         measured = ", ".join(sorted({f"{fitted.chip.key} ({fitted.chip.family})" for fitted in library})) or "none"

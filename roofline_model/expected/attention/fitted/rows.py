@@ -265,7 +265,7 @@ class JoinedRows:
         self._order: Positions = order
         self._group = np.concatenate([np.full(len(group.rows), i) for i, group in enumerate(groups)])[order]
         self._place = np.concatenate([np.arange(len(group.rows)) for group in groups])[order]
-        self._kept: dict[bytes, list[tuple[Positions, PrefillWork | DecodeWork]]] = {}
+        self._parts_by_key: dict[bytes, list[tuple[Positions, PrefillWork | DecodeWork]]] = {}
 
     @property
     def sites(self) -> tuple[str, ...]:
@@ -333,16 +333,16 @@ class JoinedRows:
         import numpy as np
 
         key = positions.tobytes()
-        if key not in self._kept:
-            if len(self._kept) > 4:
-                self._kept.clear()
+        if key not in self._parts_by_key:
+            if len(self._parts_by_key) > 4:
+                self._parts_by_key.clear()
             parts = []
             for number, work in enumerate(self.works):
                 here = np.flatnonzero(self._group[positions] == number)
                 if len(here):
                     parts.append((here, _taken(work, self._place[positions[here]])))
-            self._kept[key] = parts
-        return self._kept[key]
+            self._parts_by_key[key] = parts
+        return self._parts_by_key[key]
 
 
 def _mix(group: AttentionRows) -> str:

@@ -135,6 +135,6 @@ def _call_ratio(kernel: AttentionKernel, model: str, phase: str, answer: FlashAt
     """Return the factors of the interval."""
     launch_s = dict(answer.parts).get("launch")
     is_short = launch_s is None or (answer.time_s or 0.0) < SHORT_LAUNCHES * launch_s
-    own = CALL_RATIO.get((kernel.key, model))
-    pairs = [ratios[phase][0 if is_short else 1] for ratios in ([own] if own else CALL_RATIO.values())]
+    ratio = CALL_RATIO.get((kernel.key, model))
+    pairs = [ratios[phase][0 if is_short else 1] for ratios in ([ratio] if ratio else CALL_RATIO.values())]
     return min(low for low, _ in pairs), max(high for _, high in pairs)

@@ -115,8 +115,8 @@ def transferred(
             else:
                 lent, leans_on = _anchored(lent, sources, library)
                 steps = steps if leans_on is None else ("format", *leans_on)
-            own = hull([source.intervals for source in sources])
-            return replace(lent, intervals=drifted(own, drift_of(steps, kernel_family, drift)))
+            hull_of_sources = hull([source.intervals for source in sources])
+            return replace(lent, intervals=drifted(hull_of_sources, drift_of(steps, kernel_family, drift)))
     return None
 
 
@@ -152,29 +152,29 @@ def _anchored(
         return fitted, None
     names = {source.chip.key for source in sources}
     theirs = [fitted for fitted in library if fitted.family == anchor.family and fitted.chip.key in names]
-    own = next(
+    own_fit = next(
         (measured for measured in library if measured.family == anchor.family and measured.chip.key == fitted.chip.key),
         None,
     )
     steps: tuple[str, ...] = ()
-    if own is None:
-        own = transferred(fitted.chip, anchor.family, library)
-        steps = () if own is None else (_step_of(own),)
-    if own is None or len(theirs) < len(names):
+    if own_fit is None:
+        own_fit = transferred(fitted.chip, anchor.family, library)
+        steps = () if own_fit is None else (_step_of(own_fit),)
+    if own_fit is None or len(theirs) < len(names):
         return fitted, None
-    values = {name: getattr(own.constants, name) for name in anchor.copies}
+    values = {name: getattr(own_fit.constants, name) for name in anchor.copies}
     for name in anchor.ratios:
-        before, mine = _mean_of(name, sources), getattr(own.constants, name)
+        before, mine = _mean_of(name, sources), getattr(own_fit.constants, name)
         base = _mean_of(name, theirs)
         if before is not None and mine is not None and base is not None:
             values[name] = before * mine / base
     if fitted.constants.gemv_dram_ratio is not None:
         # 1 on a chip where the kernel for few rows is never DRAM-bound says nothing about one where it is.
-        values["gemv_dram_ratio"] = max(own.constants.dram_ratio, own.constants.gemv_dram_ratio or 0.0)
+        values["gemv_dram_ratio"] = max(own_fit.constants.dram_ratio, own_fit.constants.gemv_dram_ratio or 0.0)
     findings = [*fitted.findings, finding("scaled-by-other-kernels", family=anchor.family)]
     if "launch_s" in values:
         # A small product may be slower with narrow weights: it was on both measured chips (docs/theory/validation.md).
-        ratio = values["launch_s"] / own.constants.launch_s
+        ratio = values["launch_s"] / own_fit.constants.launch_s
         findings.append(finding("slower-launch", launch_factor=ratio, family=anchor.family))
     return replace(fitted, constants=replace(fitted.constants, **values), findings=tuple(findings)), steps
 
@@ -313,9 +313,9 @@ def find_gemm(chip: ChipSpec, kernel_family: str, lenders: tuple[FittedGemm, ...
     `UnsupportedError` when no chip was ever measured with this kernel family.
     """
     library = shipped_gemm() if lenders is None else lenders
-    own = [fitted for fitted in library if fitted.chip.key == chip.key and fitted.family == kernel_family]
-    if own:
-        return own[0]
+    own_fits = [fitted for fitted in library if fitted.chip.key == chip.key and fitted.family == kernel_family]
+    if own_fits:
+        return own_fits[0]
     lent = transferred(chip, kernel_family, library)
     if lent is None:
         measured = ", ".join(sorted({fitted.family for fitted in library})) or "none"

@@ -128,8 +128,10 @@ def _group(
 def spec_of(device: Device, formats: GemmFormats) -> ChipSpec:
     """Return the chip's numbers as its shipped constants round them; a description that differs keeps its own."""
     chip = ChipSpec.of(device, formats.compute_format)
-    own = (fitted.chip for fitted in shipped_gemm() if fitted.chip.key == chip.key and fitted.family == formats.family)
-    return fitted_numbers(chip, next(own, chip))
+    own_chips = (
+        fitted.chip for fitted in shipped_gemm() if fitted.chip.key == chip.key and fitted.family == formats.family
+    )
+    return fitted_numbers(chip, next(own_chips, chip))
 
 
 def _copies(chip: ChipSpec | None, formats: GemmFormats, n: Floats, k: Floats, given: Floats) -> Floats:

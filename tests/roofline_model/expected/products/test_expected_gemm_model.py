@@ -144,7 +144,7 @@ def shipped(key: str, family: str) -> FittedGemm:
     return next(gemm for gemm in shipped_gemm() if (gemm.chip.key, gemm.family) == (key, family))
 
 
-KNOWN = [(gemm.chip.key, gemm.family) for gemm in shipped_gemm()]
+SHIPPED = [(gemm.chip.key, gemm.family) for gemm in shipped_gemm()]
 
 
 def priced(fitted: FittedGemm, m, n, k, **more):
@@ -154,7 +154,7 @@ def priced(fitted: FittedGemm, m, n, k, **more):
     )
 
 
-@pytest.mark.parametrize(("key", "family"), KNOWN)
+@pytest.mark.parametrize(("key", "family"), SHIPPED)
 def test_many_rows_are_priced_as_one_by_one(key, family):
     fitted = shipped(key, family)
     rng = np.random.default_rng(3)
@@ -168,7 +168,7 @@ def test_many_rows_are_priced_as_one_by_one(key, family):
     assert len(together) == len(together.binding) == len(together.kernel) == 60
 
 
-@pytest.mark.parametrize(("key", "family"), KNOWN)
+@pytest.mark.parametrize(("key", "family"), SHIPPED)
 def test_a_fit_sees_the_times_of_the_formulas(key, family):
     fitted = replace(shipped(key, family), correction=None)
     m, n, k = (
@@ -194,7 +194,7 @@ def test_a_fit_sees_the_times_of_the_formulas(key, family):
 sizes = st.integers(min_value=1, max_value=1 << 15)
 
 
-@given(chip_family=st.sampled_from(KNOWN), m=sizes, n=sizes, k=sizes)
+@given(chip_family=st.sampled_from(SHIPPED), m=sizes, n=sizes, k=sizes)
 def test_every_prediction_is_sane(chip_family, m, n, k):
     fitted = replace(shipped(*chip_family), correction=None)
     cold, hot = (priced(fitted, m, n, k, weight_copies=copies) for copies in (COLD, HOT))
@@ -219,7 +219,7 @@ def test_no_surface_carries_a_product_past_the_peak():
     assert large.parts["l2"][0] < formula.parts["l2"][0]
 
 
-@given(chip_family=st.sampled_from(KNOWN), m=sizes, n=sizes, k=sizes, quantizes=st.booleans())
+@given(chip_family=st.sampled_from(SHIPPED), m=sizes, n=sizes, k=sizes, quantizes=st.booleans())
 def test_parts_add_up_to_the_time(chip_family, m, n, k, quantizes):
     batch = priced(shipped(*chip_family), m, n, k, dynamic_activation_quantization=quantizes)
     assert sum(value[0] for value in batch.additive_parts().values()) == pytest.approx(batch.time_s[0], rel=1e-9)
@@ -227,7 +227,7 @@ def test_parts_add_up_to_the_time(chip_family, m, n, k, quantizes):
 
 
 @given(
-    chip_family=st.sampled_from(KNOWN),
+    chip_family=st.sampled_from(SHIPPED),
     m=sizes,
     n=sizes,
     k=sizes,
@@ -270,7 +270,7 @@ def test_narrow_weights_are_read_with_their_scales():
 
 
 def test_an_output_smaller_than_every_tile_still_has_a_kernel():
-    for key, family in KNOWN:
+    for key, family in SHIPPED:
         assert math.isfinite(priced(shipped(key, family), 1, 1, 1).time_s[0])
 
 

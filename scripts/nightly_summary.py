@@ -9,8 +9,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from night_plan import NightPlan, read_json
-from night_run import NightRun
+from measured_run import MeasuredRun
+from nightly_plan import NightlyPlan, read_json
 
 HISTORIES = {metric: f"history-{metric}.json" for metric in ("time", "energy", "error")}
 """What is watched over the nights → its file. `error`: of the expected time, so that a model that drifts away is seen,
@@ -74,7 +74,7 @@ def doctor_remarks(folder: Path) -> list[str]:
 
 
 def markdown(
-    plan: NightPlan, steps: Sequence[Mapping[str, Any]], exit_code: int, folder: Path, run: NightRun | None
+    plan: NightlyPlan, steps: Sequence[Mapping[str, Any]], exit_code: int, folder: Path, run: MeasuredRun | None
 ) -> str:
     """Return the summary of a night as Markdown."""
     lines = [f"## {verdict(exit_code, folder)}", "", *_what_ran(plan, run), ""]
@@ -100,7 +100,7 @@ def markdown(
     return "\n".join(lines)
 
 
-def _what_ran(plan: NightPlan, run: NightRun | None) -> list[str]:
+def _what_ran(plan: NightlyPlan, run: MeasuredRun | None) -> list[str]:
     """Return which night this is: run, chip, commit, and how many cases were measured."""
     if run is None:
         return [f"`{plan.label}`: no run was stored."]

@@ -1,6 +1,6 @@
 """Keep one issue per change point: made when it appears, updated while it is open, closed when it is over.
 
-    python scripts/night_issues.py --night FOLDER [--repository OWNER/NAME] [--if-permitted] [--dry-run]
+    python scripts/nightly_issues.py --night FOLDER [--repository OWNER/NAME] [--if-permitted] [--dry-run]
 
 Reads what the step `history` left in the night's folder. A change point has an id that stays the same on every later
 night (`alert_id`), and its issue carries that id as a mark: the same change never gets a second issue, however many
@@ -22,8 +22,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from github_api import GitHub, GitHubError, harmless
-from night_plan import read_json
-from night_summary import HISTORIES, METRIC_NAMES, size_text
+from nightly_plan import read_json
+from nightly_summary import HISTORIES, METRIC_NAMES, size_text
 
 LABEL = "roofline-alert"
 MARK = "<!-- roofline-bench alert {} -->"
@@ -75,7 +75,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     try:
         github = GitHub.from_environment(given.repository, dry_run=given.dry_run)
-        for line in bring_up_to_date(github, night_alerts(documents)):
+        for line in bring_up_to_date(github, alerts_of_all(documents)):
             print(line)
     except GitHubError as error:
         if given.if_permitted and error.code in NOT_PERMITTED:
@@ -86,7 +86,7 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def night_alerts(documents: Sequence[dict[str, Any]]) -> list[Alert]:
+def alerts_of_all(documents: Sequence[dict[str, Any]]) -> list[Alert]:
     """Return the change points of all metrics, each event once: an error that moved because the time did is the
     time's.
     """

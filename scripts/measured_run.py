@@ -18,7 +18,7 @@ MOST_FAILURES = 20
 
 
 @dataclass(frozen=True, slots=True)
-class NightRun:
+class MeasuredRun:
     """One run as its exported file tells it. Counts are of cases, however many processes measured each."""
 
     run_id: str
@@ -45,14 +45,14 @@ class NightRun:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> NightRun:
+    def from_dict(cls, values: Mapping[str, Any]) -> MeasuredRun:
         """Return what `to_dict` described."""
         given = {field.name: values[field.name] for field in fields(cls) if field.name in values}
         given |= {name: tuple(given.get(name, ())) for name in ("failures", "warnings")}
         return cls(**given)
 
     @classmethod
-    def read(cls, path: Path) -> NightRun | None:
+    def read(cls, path: Path) -> MeasuredRun | None:
         """Return the run that a file of `--roofline-json` describes; None where there is none, or it is no such
         file.
         """

@@ -7,7 +7,7 @@ from loaded_scripts import load_script
 
 from results.records.state_records import CanaryReading
 
-canary = load_script("night_canary")
+canary = load_script("nightly_canary")
 
 
 def reading(time_s, reference_s, *, is_slow=False, power_w=None):

@@ -1,4 +1,4 @@
-"""Observations (one process, one record) into nights (one run), and which of them may be believed. Pure."""
+"""Observations (one process, one record) into points of a series (one run each), and which may be believed. Pure."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from roofline_model.core.finding import Finding, finding
 from roofline_model.operators.case import Case
 
 UNUSABLE_FLAGS = frozenset(INVALIDATING_FLAGS)
-"""Flags that keep a night out of the search, the same that make a diff invalid: what others, the clock or a slow state
-did to it. Doubts that are traits of a kernel (noisy, bimodal) come back every night; to leave such nights out were to
-watch nothing.
+"""Flags that keep a run out of the search, the same that make a diff invalid: what others, the clock or a slow state
+did to it. Doubts that are traits of a kernel (noisy, bimodal) come back in every run; without such runs there would be
+nothing to watch.
 """
 
 ALL_BRANCHES = "all"
@@ -46,7 +46,7 @@ class Observation:
 
 
 @dataclass(frozen=True, slots=True)
-class Night:
+class HistoryPoint:
     """One run's value of a case: the geometric mean over its processes, each of which counts once."""
 
     DERIVED: ClassVar = ("is_used",)
@@ -70,22 +70,22 @@ class Night:
     flags: tuple[str, ...]
     """Warnings about its samples."""
     doubts: tuple[Finding, ...]
-    """Why it is shown hollow and not searched for steps; empty for a night that counts."""
+    """Why it is shown hollow and not searched for steps; empty for one that counts."""
     sm_clock_hz: float | None = None
     """Median clock of the SMs, Hz."""
 
     @property
     def is_used(self) -> bool:
-        """Whether the night takes part in the search for steps."""
+        """Whether the run takes part in the search for steps."""
         return not self.doubts
 
 
-def nights_of(
+def points_of(
     observations: Sequence[Observation], runs: Mapping[str, RunInfo], metric: Metric, branch: str | None
-) -> list[Night]:
-    """Return the nights of one series in the order of their runs. Runs that `runs` does not hold are left out.
+) -> list[HistoryPoint]:
+    """Return the points of one series in the order of their runs. Runs that `runs` does not hold are left out.
 
-    A night is doubtful where its run is not complete, is of another branch than `branch` (None: any), or where more
+    A point is doubtful where its run is not complete, is of another branch than `branch` (None: any), or where more
     than half of its processes carry a flag of `UNUSABLE_FLAGS`; otherwise the processes without such a flag make its
     value.
     """
@@ -94,10 +94,10 @@ def nights_of(
         if observation.run_id in runs and metric.scaled(observation.value) is not None:
             by_run.setdefault(observation.run_id, []).append(observation)
     ordered = sorted(by_run, key=lambda run_id: (runs[run_id].started_at, run_id))
-    return [_night(runs[run_id], by_run[run_id], metric, branch) for run_id in ordered]
+    return [_point(runs[run_id], by_run[run_id], metric, branch) for run_id in ordered]
 
 
-def _night(run: RunInfo, members: Sequence[Observation], metric: Metric, branch: str | None) -> Night:
+def _point(run: RunInfo, members: Sequence[Observation], metric: Metric, branch: str | None) -> HistoryPoint:
     flags: tuple[str, ...] = ()
     clear = members
     if any(member.flags for member in members):
@@ -114,7 +114,7 @@ def _night(run: RunInfo, members: Sequence[Observation], metric: Metric, branch:
     for observation in clear or members:
         by_process.setdefault(observation.process_ordinal, []).append(observation.value)
     clocks = [member.sm_clock_hz for member in members if member.sm_clock_hz is not None]
-    return Night(
+    return HistoryPoint(
         run_id=run.run_id,
         started_at=run.started_at,
         label=run.label,
@@ -144,7 +144,7 @@ def main_branch(runs: Iterable[RunInfo]) -> str | None:
     """Return the branch that most complete runs are of, the newer one of two with equally many; None where none is
     known.
 
-    The nightly series is one branch's; what somebody tried on another one is no night of it.
+    The nightly series is one branch's; what somebody tried on another one is no run of it.
     """
     counts: dict[str, int] = {}
     newest: dict[str, str] = {}

@@ -17,7 +17,7 @@ from loaded_scripts import load_script
 
 ROOT = Path(__file__).resolve().parents[2]
 nightly = load_script("nightly")
-night_plan = sys.modules["night_plan"]
+nightly_plan = sys.modules["nightly_plan"]
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +29,7 @@ def own_folder(tmp_path, monkeypatch):
 
 
 def plan(**values):
-    return night_plan.NightPlan(**{"label": "night-1", "python": sys.executable, **values})
+    return nightly_plan.NightlyPlan(**{"label": "night-1", "python": sys.executable, **values})
 
 
 def test_a_step_without_a_plan_says_how_to_begin(capsys):
@@ -94,7 +94,7 @@ def test_a_plan_that_is_none_is_said(state, capsys):
     ],
 )
 def test_plans_that_cannot_be_meant(values, message):
-    with pytest.raises(night_plan.PlanError, match=message) as caught:
+    with pytest.raises(nightly_plan.PlanError, match=message) as caught:
         plan(**values)
     assert "\n" not in str(caught.value)
     assert "secret" not in str(caught.value)
@@ -138,7 +138,7 @@ def test_what_cannot_be_meant_is_said_before_the_hour_of_measuring(words, messag
 
 def test_a_plan_survives_its_file():
     made_plan = plan(tests=("perf", "bench_cases"), keyword="a and not b", bench_minutes=1.5)
-    assert night_plan.NightPlan.from_dict(json.loads(json.dumps(made_plan.to_dict()))) == made_plan
+    assert nightly_plan.NightlyPlan.from_dict(json.loads(json.dumps(made_plan.to_dict()))) == made_plan
 
 
 def test_the_options_reach_pytest(capsys):
@@ -154,7 +154,7 @@ def test_the_options_reach_pytest(capsys):
         "-x --roofline-cache warm",
     ]
     assert nightly.main(["plan", "--out", "n", *words, "--processes", "5", "--require-measured", "7"]) == 0
-    nightly_run = nightly.Night.load(Path("n"))
+    nightly_run = nightly.NightlyRun.load(Path("n"))
     command = nightly_run.plan.bench(Path("n/run.json"))
     assert command[3:5] == ["perf", str(ROOT / "bench_cases")]
     given = dict(pairwise(command)) | dict(

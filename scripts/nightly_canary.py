@@ -1,7 +1,7 @@
 """Run the canary kernel alone, before a night begins: exit code 5 when the machine is in a slow state that no sensor
 shows.
 
-    python scripts/night_canary.py [--db URL|PATH] [--device cpu|cuda]
+    python scripts/nightly_canary.py [--db URL|PATH] [--device cpu|cuda]
 
 The reading is compared with the healthy ones of earlier runs on this machine and software (see
 docs/reference/measuring.md, "The state of the machine"); with fewer than three of them it is not judged, and exits 0
@@ -51,20 +51,20 @@ def sentence(readings: Sequence[CanaryReading], earlier_count: int) -> str:
 
     last = readings[-1]
     power = "" if last.power_w is None else f", {last.power_w:.0f} W"
-    said = f"canary {last.kernel}: {last.time_s * 1e3:.3f} ms{power}"
+    text = f"canary {last.kernel}: {last.time_s * 1e3:.3f} ms{power}"
     usual_s = last.reference_s or last.time_s
     ratio = f"{last.time_s / usual_s:.{1 if last.is_slow else 2}f}× its usual {usual_s * 1e3:.3f} ms"
     if last.is_slow:
         return (
-            f"{said}, {ratio}, in {len(readings)} readings: this machine is in a slow state. Let it rest, "
+            f"{text}, {ratio}, in {len(readings)} readings: this machine is in a slow state. Let it rest, "
             "stop what else runs, or switch it off at the wall (docs/how_to/nightly.md#the-machine-is-slow)"
         )
     if earlier_count < MIN_EARLIER:
         earlier = (
             "no earlier reading" if not earlier_count else f"{earlier_count} earlier reading{'s' * (earlier_count > 1)}"
         )
-        return f"{said}, not judged: {earlier} on this machine and software, {MIN_EARLIER} make a reference"
-    return f"{said}, {ratio}: healthy"
+        return f"{text}, not judged: {earlier} on this machine and software, {MIN_EARLIER} make a reference"
+    return f"{text}, {ratio}: healthy"
 
 
 def look(db: str | None, device: str | None) -> tuple[list[CanaryReading], int]:

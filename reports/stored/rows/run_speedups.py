@@ -1,9 +1,9 @@
-"""The speed-up of a stored row over its baseline, from nights that measured both: a ratio that no night saw is marked
+"""The speed-up of a stored row over its baseline, from runs that measured both: a ratio that no run saw is marked
 so.
 
-Levels are chosen case by case, so that two rows may rest on different nights, and a machine that was slower on one of
-them makes a ratio that nobody measured. Where the nights of both levels are the same the ratio of the levels stands;
-else it is the median of the ratios inside the nights that measured both, undisturbed ones where there are any; else it
+Levels are chosen case by case, so that two rows may rest on different runs, and a machine that was slower on one of
+them makes a ratio that nobody measured. Where the runs of both levels are the same the ratio of the levels stands;
+else it is the median of the ratios inside the runs that measured both, undisturbed ones where there are any; else it
 is one across runs.
 """
 
@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from reports.stored.rows.levels import POOLED_COUNT, CaseLevel, is_of_this_chip
-from results.history.nights import UNUSABLE_FLAGS, main_branch
+from results.history.points import UNUSABLE_FLAGS, main_branch
 from results.records.records import Record, RunInfo
 from roofline_model.core.answer import Confidence, Trust
 from roofline_model.core.finding import finding
@@ -23,26 +23,26 @@ _LOWER: Mapping[Confidence, Confidence] = {"high": "medium", "medium": "low", "l
 
 
 @dataclass(frozen=True, slots=True)
-class NightSpeedup:
+class RunSpeedup:
     """A speed-up over the baseline, measured over measured."""
 
     ratio: float
-    night_count: int
-    """Nights it is the median of; 0: none measured both, it is the ratio of the two levels, across runs."""
+    run_count: int
+    """Runs it is the median of; 0: none measured both, it is the ratio of the two levels, across runs."""
     is_disturbed: bool = False
-    """Whether each of these nights is in doubt."""
+    """Whether each of these runs is in doubt."""
 
     def trusted(self, trust: Trust) -> Trust:
         """Return the trust in an option with this speed-up: a step less across runs."""
-        trust = replace(trust, speedup_night_count=self.night_count, is_speedup_disturbed=self.is_disturbed)
+        trust = replace(trust, speedup_night_count=self.run_count, is_speedup_disturbed=self.is_disturbed)
         if not trust.is_across_runs:
             return trust
         reasons = (*trust.reasons, finding("speedup-across-runs"))
         return replace(trust, confidence=_LOWER[trust.confidence], reasons=reasons)
 
 
-class NightSpeedups:
-    """The speed-ups inside the nights of one ranking's records."""
+class RunSpeedups:
+    """The speed-ups inside the runs of one ranking's records."""
 
     def __init__(self, records: Iterable[Record], levels: Mapping[str, CaseLevel], runs: Mapping[str, RunInfo]) -> None:
         self._levels, self._runs = levels, runs
@@ -50,24 +50,24 @@ class NightSpeedups:
         for record in records:
             self._records.setdefault(record.case.case_key, []).append(record)
 
-    def of(self, case_key: str, baseline_key: str, level_ratio: float | None) -> NightSpeedup | None:
-        """Return the speed-up of a case over another; None where both levels rest on the same nights or one is not
+    def of(self, case_key: str, baseline_key: str, level_ratio: float | None) -> RunSpeedup | None:
+        """Return the speed-up of a case over another; None where both levels rest on the same runs or one is not
         measured.
 
         `level_ratio`: baseline over case, of the two levels.
         """
-        one, other = self._levels.get(case_key), self._levels.get(baseline_key)
-        if level_ratio is None or one is None or other is None or not (one.is_measured and other.is_measured):
+        narrow, other = self._levels.get(case_key), self._levels.get(baseline_key)
+        if level_ratio is None or narrow is None or other is None or not (narrow.is_measured and other.is_measured):
             return None
-        mine, theirs = ({record.run_id for record in level.records} for level in (one, other))
+        mine, theirs = ({record.run_id for record in level.records} for level in (narrow, other))
         if mine == theirs:
             return None
-        class_hash = one.newest.environment.class_hash
-        times, baseline_times = self._times(one, class_hash), self._times(other, class_hash)
+        class_hash = narrow.newest.environment.class_hash
+        times, baseline_times = self._times(narrow, class_hash), self._times(other, class_hash)
         both = times.keys() & baseline_times.keys()
         shared = (mine & theirs & both) or both
         if not shared:
-            return NightSpeedup(level_ratio, 0)
+            return RunSpeedup(level_ratio, 0)
         newest = sorted(shared, key=lambda key: (self._runs[key].started_at, key), reverse=True)
         branch = main_branch(self._runs[key] for key in newest)
         clear = [
@@ -77,15 +77,15 @@ class NightSpeedups:
         ]
         used = (clear or newest)[:POOLED_COUNT]
         ratio = median(baseline_times[key].time_s / times[key].time_s for key in used)
-        return NightSpeedup(ratio, len(used), not clear)
+        return RunSpeedup(ratio, len(used), not clear)
 
     def _is_regular(self, run_id: str, branch: str | None) -> bool:
         run = self._runs[run_id]
         return run.status == "complete" and (branch is None or run.git_branch in (None, branch))
 
-    def _times(self, level: CaseLevel, class_hash: str) -> dict[str, _NightTime]:
+    def _times(self, level: CaseLevel, class_hash: str) -> dict[str, _RunTime]:
         """Return the times of a level's case by run: of one environment class, by the level's method, without the
-        disturbed processes of a night.
+        disturbed processes of a run.
         """
         lead = level.records[0]
         by_run: dict[str, list[Record]] = {}
@@ -97,16 +97,16 @@ class NightSpeedups:
             is_comparable = record.method == lead.method and run.environment.class_hash == class_hash
             if is_timed and is_comparable and is_of_this_chip(record, run):
                 by_run.setdefault(record.run_id, []).append(record)
-        return {run_id: _night_time(members) for run_id, members in by_run.items()}
+        return {run_id: _run_time(members) for run_id, members in by_run.items()}
 
 
 @dataclass(frozen=True, slots=True)
-class _NightTime:
+class _RunTime:
     time_s: float
     is_clear: bool
 
 
-def _night_time(records: Iterable[Record]) -> _NightTime:
+def _run_time(records: Iterable[Record]) -> _RunTime:
     measured = [record.measurement for record in records if record.measurement is not None]
     clear = [measurement for measurement in measured if UNUSABLE_FLAGS.isdisjoint(measurement.flags)]
-    return _NightTime(median(measurement.median_s for measurement in clear or measured), bool(clear))
+    return _RunTime(median(measurement.median_s for measurement in clear or measured), bool(clear))

@@ -1,5 +1,5 @@
-"""What one night measures and what it is compared with: `NightPlan`, and the command line of every step. Needs nothing
-but Python.
+"""What a nightly run measures and what it is compared with: `NightlyPlan`, and the command line of every step. Needs
+nothing but Python.
 
 The workflows and a person at a terminal run the same steps through `scripts/nightly.py`; what a step does stands here
 and nowhere else. A password never gets into a plan: a database on a server is named by ROOFLINE_DB, which every command
@@ -35,7 +35,7 @@ class PlanError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class NightPlan:
+class NightlyPlan:
     """One night. Empty text: the tool's own default."""
 
     label: str
@@ -98,7 +98,7 @@ class NightPlan:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> NightPlan:
+    def from_dict(cls, values: Mapping[str, Any]) -> NightlyPlan:
         """Return the plan that `to_dict` described."""
         given: dict[str, Any] = {field.name: values[field.name] for field in fields(cls) if field.name in values}
         return cls(**{**given, "tests": tuple(given["tests"])})
@@ -126,7 +126,7 @@ class NightPlan:
 
     def canary(self) -> list[str]:
         """Run the canary kernel alone; exits 5 when the machine is in a slow state."""
-        return [self.python, "-P", str(ROOT / "scripts" / "night_canary.py"), *self._database()]
+        return [self.python, "-P", str(ROOT / "scripts" / "nightly_canary.py"), *self._database()]
 
     def bench(self, json_file: Path) -> list[str]:
         """Measure; the finished run is written to `json_file`, too.
@@ -239,9 +239,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def plan_from(given: argparse.Namespace) -> NightPlan:
+def plan_from(given: argparse.Namespace) -> NightlyPlan:
     """Return the plan of the options; raises `PlanError` for what cannot be meant."""
-    values = {field.name: getattr(given, field.name) for field in fields(NightPlan)}
+    values = {field.name: getattr(given, field.name) for field in fields(NightlyPlan)}
     try:
         values["tests"] = tuple(split_words("--tests", given.tests))
         split_words("--packages", given.packages)
@@ -254,7 +254,7 @@ def plan_from(given: argparse.Namespace) -> NightPlan:
     values["spool"] = os.path.abspath(os.path.expanduser(given.spool)) if given.spool else ""
     values["venv"] = os.path.abspath(given.venv) if given.venv else ""
     values["python"] = given.python or (str(Path(values["venv"]) / "bin" / "python") if given.venv else sys.executable)
-    plan = NightPlan(**values)
+    plan = NightlyPlan(**values)
     wrong = complaints(
         fail_on=plan.fail_on,
         against=plan.against,
