@@ -1,8 +1,9 @@
 """A GPU for a whole pytest run: `-p simulated_gpu`, and SIMULATED_GPU="h200" or "gb10 clock_hz=1.2e9".
 
 One seam below our code: torch.cuda, pynvml, cupti and the name of the installed torch are replaced; tensors on `cuda`
-are tensors on the CPU that say they are not. What a call computes is computed, except while it is timed; what it takes is `gpu_model`'s time on `fake_cuda`'s device, which has a clock of its own. A call that torch refuses on such a
-device is refused here (`cuda_operators`). The plugin's workers load it as well.
+are tensors on the CPU that say they are not. What a call computes is computed, except while it is timed; what it takes
+is the time of `gpu_model` on the device of `fake_cuda`, which has a clock of its own. A call that torch refuses on such
+a device is refused here (`cuda_operators`). The plugin's workers load it as well.
 """
 
 from __future__ import annotations
@@ -116,7 +117,9 @@ class OnGpu(TorchFunctionMode):
         if was_on_gpu == goes_to_gpu:
             if not was_on_gpu:
                 return plain if name != "to" or not (rest or kwargs) else plain.to(*rest, **kwargs)
-            return source if not (rest or kwargs) else self._run(torch.Tensor.to, "to", (source, *rest), kwargs, [source])
+            return (
+                source if not (rest or kwargs) else self._run(torch.Tensor.to, "to", (source, *rest), kwargs, [source])
+            )
         if was_on_gpu:
             self.cuda.item()
         moved = plain.to(*rest, **kwargs) if name == "to" and (rest or kwargs) else plain
@@ -133,7 +136,11 @@ class OnGpu(TorchFunctionMode):
         if known is not None and known != NO_KERNEL_RAN:
             result = tensors[0] if known == IN_PLACE else torch.empty_strided(*known[:2], dtype=known[2])
             result = kwargs.get("out", result).as_subclass(CudaTensor)
-            call = partial(func, *args, **kwargs) if operator is None else partial(operator, cuda.capability, *args, **kwargs)
+            call = (
+                partial(func, *args, **kwargs)
+                if operator is None
+                else partial(operator, cuda.capability, *args, **kwargs)
+            )
             node = _Node(call, tensors, result, known == IN_PLACE) if is_captured else None
             cuda.launch(self.model.seconds(name, tensors, [result]), name, run=node)
             return result

@@ -1,4 +1,4 @@
-"""A disk that becomes full at every write in turn: one line says so, and what was acknowledged before is there and whole.
+"""A disk that becomes full at every write in turn: one line says so, and what was acknowledged before is there.
 
 A limit on the size of files stands for the disk: a write beyond it fails half-way, as on a full disk. One process that
 has loaded everything forks a writer for each size; the sizes go up until a writer gets through.

@@ -94,7 +94,9 @@ def left_by(folder, *options):
     environment = {**os.environ, **VARIABLES, "PYTHONPATH": ""}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, check=False)
     files = {
-        str(path.relative_to(folder)): timeless(path.read_bytes()) for path in sorted(folder.rglob("*")) if path.is_file()
+        str(path.relative_to(folder)): timeless(path.read_bytes())
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
     }
     (folder / "junit.xml").unlink()
     return done.returncode, timeless(done.stdout), timeless(done.stderr), files

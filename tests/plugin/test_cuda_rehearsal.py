@@ -1,7 +1,7 @@
 """The whole CUDA path on a simulated H200 and GB10: from `pytest bench_cases --hw auto` to the report.
 
 What runs is our code as it stands; `simulated_gpu` replaces torch.cuda, NVML and CUPTI below it. What this does not
-prove is listed in docs/reference/simulated_gpu.md.
+prove is listed in docs/reference/measuring.md.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import warm_start
 
 pytest.importorskip("torch")
 
-from bench_cases.kernels.attention.catalog import ATTENTION_KERNELS  # noqa: E402
-from bench_cases.kernels.products.catalog import KERNELS  # noqa: E402
-from results import open_store  # noqa: E402
-from roofline_model.chips.hardware import get_hardware  # noqa: E402
+from bench_cases.kernels.attention.catalog import ATTENTION_KERNELS
+from bench_cases.kernels.products.catalog import KERNELS
+from results import open_store
+from roofline_model.chips.hardware import get_hardware
 
 OPTIONS = ("--hw", "auto", "--roofline-no-canary", "--roofline-max-seconds", "0.05", "--roofline-db", "r.db")
 OPTIONS += ("-p", "no:cacheprovider", "-p", "no:hypothesispytest")
@@ -159,7 +159,9 @@ def test_the_report_of_such_a_run_is_complete(h200):
 
 
 def test_attention_runs_with_each_backend_of_its_own(attention):
-    operators = {record.case.kernel: record.extra["ran"]["operator"] for record in attention.records if record.extra.get("ran")}
+    operators = {
+        record.case.kernel: record.extra["ran"]["operator"] for record in attention.records if record.extra.get("ran")
+    }
     assert operators == {
         "sdpa_flash": "aten::_scaled_dot_product_flash_attention",
         "sdpa_cudnn": "aten::_scaled_dot_product_cudnn_attention",
