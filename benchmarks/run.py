@@ -27,6 +27,7 @@ BENCHMARKS = {
     "per_case": "measuring",
     "collecting": "measuring",
     "importing": "surfaces",
+    "foreign_suite": "surfaces",
     "committing": "store",
     "prediction": "predictions",
     "array_rate": "predictions",

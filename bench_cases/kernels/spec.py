@@ -260,16 +260,17 @@ def emulated_small(M: int, N: int, K: int) -> str | None:
 
 
 ONE_THREAD_MAX_PRODUCTS = 2**36
-"""Most M·N·K of a kernel whose threads walk K alone, each with a load of its own per product: a load unit serves one such
-thread per clock and SM, so that 48 SMs at 2.4 GHz make some 10¹¹ products a second, and a call takes 0.6 s at most. A
-case is some twenty calls and is ended after a minute.
+"""Most M·N·K of a kernel whose threads walk K alone, each with a load of its own per product.
+
+A load unit serves one such thread per clock and SM: 48 SMs at 2.4 GHz make some 10¹¹ products a second, and a call
+takes 0.6 s at most. A case is some twenty calls and is ended after a minute.
 """
 INT32_INDICES = 2**31
 """A kernel that computes its indices in 32 bits reads elsewhere beyond so many elements."""
 
 
 def one_thread_per_output(M: int, N: int, K: int) -> str | None:
-    """Keep a kernel of one thread per output and 32-bit indices to shapes that are right, and end in reasonable time."""
+    """Keep a kernel of one thread per output and 32-bit indices to shapes that are right and end in time."""
     if M * N * K > ONE_THREAD_MAX_PRODUCTS:
         return (
             f"one thread per output, without reuse of operands: M·N·K ≤ {ONE_THREAD_MAX_PRODUCTS:,}, here "

@@ -204,9 +204,8 @@ class Telemetry:
         self, sensors: Sensors | None, period_s: float | None = None, now: Callable[[], float] | None = None
     ) -> None:
         self._now = now
-        self._sensors = None if sensors is None else unbounded(sensors)
-        if now is not None and hasattr(self._sensors, "beside_work"):
-            self._sensors = self._sensors.beside_work()
+        inner = None if sensors is None else unbounded(sensors)
+        self._sensors: Sensors | None = getattr(inner, "beside_work", lambda: inner)()
         self._guard = None if sensors is None else bounded(sensors)
         self._given_s = period_s if period_s is not None else getattr(self._sensors, "reading_period_s", None)
         self.period_s = self._given_s if self._given_s is not None else _learnt_s(self._sensors)

@@ -207,8 +207,7 @@ class NvmlDevice:
         return self._lock_hz
 
     def rated_clock_hz(self) -> float | None:
-        """Return the SM clock the chip should hold: the lock or application clock where one shows, else that of sustained
-        load.
+        """Return the SM clock the chip should hold: a lock or application clock that shows, else sustained load's.
 
         NVML's maximum stands in where the chip is not known; some chips never reach it under load (GB10: 3003 MHz, held
         are 2418).

@@ -28,9 +28,8 @@ _ATTEMPTS = 3
 _PROBE_BUFFER_BYTES = 8
 """Holds no record at all: what a working drop counter must notice.
 
-cupti_activity.h (13.5) sets no least size: a buffer that is not "of sufficient size" drops records and counts them. It
-packs records at multiples of 8 bytes, and the smallest one that is enabled here (external correlation) has 24. Declining
-a buffer is a null pointer in C, which cupti-python does not let through.
+cupti_activity.h (13.5) sets no least size: a buffer that is not "of sufficient size" drops records and counts them.
+It packs records at multiples of 8 bytes, and the smallest one that is enabled here (external correlation) has 24.
 """
 _FLUSH_FORCED = 1
 _PREPARE_ID = 1 << 32

@@ -354,8 +354,10 @@ def match_device(facts: DeviceFacts, candidates: Iterable[Device] | None = None)
     if not scored:
         return (
             None,
-            f"no chip of the registry matches {facts.name!r} (compute capability "
-            f"{facts.compute_capability or 'unknown'}){_why_another(facts.name)}",
+            (
+                f"no chip of the registry matches {facts.name!r} (compute capability "
+                f"{facts.compute_capability or 'unknown'}){_why_another(facts.name)}"
+            ),
         )
     best = max(score for score, _ in scored)
     winners = [device for score, device in scored if score == best]
@@ -367,9 +369,7 @@ def match_device(facts: DeviceFacts, candidates: Iterable[Device] | None = None)
 
 
 def _why_another(name: str) -> str:
-    """Return why a relative of a chip is not that chip (`relatives.toml`), as the end of a reason; empty for a name that
-    is none's.
-    """
+    """Return why a relative of a chip is not that chip (`relatives.toml`), as the end of a reason; empty for others."""
     text = resources.files("roofline_model.chips").joinpath("relatives.toml").read_text(encoding="utf-8")
     for relative in tomllib.loads(text)["relative"]:
         if re.search(relative["name"], name, re.IGNORECASE):

@@ -1,4 +1,4 @@
-"""Operators of torch that exist on CUDA only, or check more there than on a CPU: the documented checks, and the meaning.
+"""Operators of torch that exist on CUDA only, or check more there than on a CPU: the checks, and the meaning.
 
 Sources of the checks: torch 2.13, aten/native/cuda (Blas.cpp, ScaledBlas.cpp, int4mm.cu, int8mm.cu) and
 transformers/cuda/sdp_utils.cpp. Each function gets the operands on the CPU and the compute capability.
@@ -32,7 +32,9 @@ def convert_int4pack(capability, codes, inner_k_tiles):
     """Two codes a byte, the even one above; torch's tiles are kept as one run of bytes."""
     _require(codes.dtype == torch.uint8, "in is expected to be uint8")
     rows, K = codes.shape[0], 2 * codes.shape[1]
-    _require(rows % 8 == 0 and K % (16 * inner_k_tiles) == 0, "kNTileSize 8 and innerKTiles * 16 must divide the weight")
+    _require(
+        rows % 8 == 0 and K % (16 * inner_k_tiles) == 0, "kNTileSize 8 and innerKTiles * 16 must divide the weight"
+    )
     tiles = (rows // 8, K // (16 * inner_k_tiles), 32, inner_k_tiles // 2)
     return codes.contiguous().view(torch.int32).reshape(tiles).clone()
 
@@ -56,7 +58,9 @@ def scaled_mm(capability, a, b, scale_a, recipe_a, swizzle_a, scale_b, recipe_b,
     _require(recipe_a == recipe_b, "Invalid scaling configuration")
     packs = 2 if a.dtype == torch.float4_e2m1fn_x2 else 1
     M, K, N = a.shape[0], a.shape[1] * packs, b.shape[1]
-    _require(K % 16 == 0 and N % 16 == 0, f"trailing dimension of mat_a and mat_b must be divisible by 16, got {K}, {N}")
+    _require(
+        K % 16 == 0 and N % 16 == 0, f"trailing dimension of mat_a and mat_b must be divisible by 16, got {K}, {N}"
+    )
     if recipe_a in ([TENSOR_WISE], [ROW_WISE]):
         sides = (1, 1) if recipe_a == [TENSOR_WISE] else (M, N)
         for scale, count in zip((scale_a[0], scale_b[0]), sides, strict=True):
@@ -121,7 +125,10 @@ RECORDED = {
 def attention(capability, q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
     choice = fused_sdp_choice(capability, q, k, v, attn_mask, dropout_p, is_causal, enable_gqa)
     _require(choice != SDPBackend.ERROR.value, "No available kernel. Aborting execution.")
-    with record_function(RECORDED[choice]), torch.nn.attention.sdpa_kernel([SDPBackend.MATH, SDPBackend.FLASH_ATTENTION]):
+    with (
+        record_function(RECORDED[choice]),
+        torch.nn.attention.sdpa_kernel([SDPBackend.MATH, SDPBackend.FLASH_ATTENTION]),
+    ):
         return torch.nn.functional.scaled_dot_product_attention(
             q, k, v, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
         )

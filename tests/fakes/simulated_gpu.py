@@ -1,8 +1,9 @@
 """A GPU for a whole pytest run: `-p simulated_gpu`, and SIMULATED_GPU="h200" or "gb10 clock_hz=1.2e9".
 
 One seam below our code: torch.cuda, pynvml, cupti and the name of the installed torch are replaced; tensors on `cuda`
-are tensors on the CPU that say they are not. What a call computes is computed, except while it is timed; what it takes is `gpu_model`'s time on `fake_cuda`'s device, which has a clock of its own. A call that torch refuses on such a
-device is refused here (`cuda_operators`). The plugin's workers load it as well.
+are tensors on the CPU that say they are not. What a call computes is computed, except while it is timed; what it takes
+is the time of `gpu_model` on the device of `fake_cuda`, which has a clock of its own. A call that torch refuses on such
+a device is refused here (`cuda_operators`). The plugin's workers load it as well.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import sys
+from functools import partial
 from types import SimpleNamespace
 
 import cuda_operators
@@ -55,7 +57,7 @@ SYNCHRONISING = {"item", "tolist", "__bool__", "__int__", "__float__", "__index_
 SYNCHRONISING |= {"unique", "masked_select", "is_nonzero", "__repr__", "__format__", "__contains__"}
 TAKES_BOTH_DEVICES = {"copy_", "__getitem__", "__setitem__", "index_put_"}
 NO_KERNEL = {"empty", "empty_like", "new_empty", "empty_strided"}
-IN_PLACE = "in place"
+IN_PLACE, NO_KERNEL_RAN = "in place", "no kernel ran"
 
 
 class CudaTensor(torch.Tensor):
@@ -80,7 +82,7 @@ class OnGpu(TorchFunctionMode):
         super().__init__()
         self.cuda, self.model = cuda, model
         self.outputs = {}
-        """Form of a call → its result's size, strides and dtype, or IN_PLACE: what was computed once need not be again."""
+        """Form of a call → its result's size, strides and dtype, IN_PLACE or NO_KERNEL_RAN."""
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = dict(kwargs or {})
@@ -115,7 +117,9 @@ class OnGpu(TorchFunctionMode):
         if was_on_gpu == goes_to_gpu:
             if not was_on_gpu:
                 return plain if name != "to" or not (rest or kwargs) else plain.to(*rest, **kwargs)
-            return source if not (rest or kwargs) else self._run(torch.Tensor.to, "to", (source, *rest), kwargs, [source])
+            return (
+                source if not (rest or kwargs) else self._run(torch.Tensor.to, "to", (source, *rest), kwargs, [source])
+            )
         if was_on_gpu:
             self.cuda.item()
         moved = plain.to(*rest, **kwargs) if name == "to" and (rest or kwargs) else plain
@@ -127,11 +131,18 @@ class OnGpu(TorchFunctionMode):
         cuda = self.cuda
         operator = cuda_operators.OPERATORS.get(name)
         key = _key(func, args, kwargs)
-        known = self.outputs.get(key) if cuda.is_blocked and key is not None else None
-        if known is not None:
+        is_captured = cuda.stream_now.graph is not None
+        known = self.outputs.get(key) if key is not None and (cuda.is_blocked or is_captured) else None
+        if known is not None and known != NO_KERNEL_RAN:
             result = tensors[0] if known == IN_PLACE else torch.empty_strided(*known[:2], dtype=known[2])
             result = kwargs.get("out", result).as_subclass(CudaTensor)
-            cuda.launch(self.model.seconds(name, tensors, [result]), name)
+            call = (
+                partial(func, *args, **kwargs)
+                if operator is None
+                else partial(operator, cuda.capability, *args, **kwargs)
+            )
+            node = _Node(call, tensors, result, known == IN_PLACE) if is_captured else None
+            cuda.launch(self.model.seconds(name, tensors, [result]), name, run=node)
             return result
         result = func(*args, **kwargs) if operator is None else operator(cuda.capability, *args, **kwargs)
         outputs = list(_tensors((result,)))
@@ -140,42 +151,35 @@ class OnGpu(TorchFunctionMode):
         is_view = bool(outputs) and all(tensor.untyped_storage().data_ptr() in memory for tensor in outputs)
         result = _on_gpu(result)
         if name in NO_KERNEL or (not writes and (is_view or not outputs)):
+            self.outputs[key] = NO_KERNEL_RAN
             return result
         outputs = list(_tensors((result,))) or tensors[:1]
         if key is not None and len(outputs) == 1 and isinstance(result, torch.Tensor):
             self.outputs[key] = IN_PLACE if writes else (outputs[0].shape, outputs[0].stride(), outputs[0].dtype)
-        seconds = self.model.seconds(name, tensors, outputs)
-        node = None
-        if cuda.stream_now.graph is not None:
-            node = _Node(func, operator, cuda.capability, args, kwargs, tensors, outputs, writes)
-        cuda.launch(seconds, name, run=node)
+        cuda.launch(self.model.seconds(name, tensors, outputs), name)
         return result
 
 
 class _Node:
-    """A kernel of a graph: nothing is written while it is captured; a replay computes anew what has changed."""
+    """A kernel of a graph: while it is captured nothing is written; a replay computes anew what has changed."""
 
-    def __init__(self, func, operator, capability, args, kwargs, tensors, outputs, writes):
-        self.call = (lambda: func(*args, **kwargs)) if operator is None else lambda: operator(capability, *args, **kwargs)
-        self.tensors, self.outputs, self.writes = tensors, outputs, writes
-        self.state = None
-        if not writes:
-            for output in outputs:
-                if output.is_contiguous() and output.numel():
-                    output.view(torch.uint8).fill_(0x5A) if output.dim() else output.fill_(90)
+    def __init__(self, call, tensors, output, is_in_place):
+        self.call, self.tensors, self.output, self.is_in_place = call, tensors, output, is_in_place
+        self.versions = None
 
     def __call__(self):
-        state = [tensor._version for tensor in (*self.tensors, *self.outputs)]
-        if state == self.state:
+        if self.versions == self._versions():
             return
-        results = self.call()
-        if not self.writes:
-            for output, result in zip(self.outputs, _tensors((results,)), strict=True):
-                _bytes_of(output).copy_(_bytes_of(result))
-        self.state = [tensor._version for tensor in (*self.tensors, *self.outputs)]
+        result = self.call()
+        if not self.is_in_place:
+            _plain_bytes(self.output).copy_(_plain_bytes(result))
+        self.versions = self._versions()
+
+    def _versions(self):
+        return [tensor._version for tensor in (*self.tensors, self.output)]
 
 
-def _bytes_of(tensor):
+def _plain_bytes(tensor):
     return tensor.view(torch.uint8) if tensor.dim() and tensor.element_size() == 1 else tensor
 
 
@@ -296,6 +300,7 @@ def install(text):
     sys.modules["cupti"] = SimpleNamespace(cupti=cupti)
     version = importlib.metadata.version
     importlib.metadata.version = lambda package: "2.13.0+cu130" if package == "torch" else version(package)
+    torch.set_num_threads(1)  # what is computed is small, and threads that wait for each other cost a busy machine most
     mode.__enter__()
     return cuda
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import shutil
@@ -112,7 +113,8 @@ def own_postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnPostgr
     server_started = OwnPostgres(server)
     yield server_started
     server_started.kill()  # an orderly end would write everything to the disk that is thrown away next
-    server.cleanup()
+    with contextlib.suppress(psutil.NoSuchProcess):  # it may want to end what has just ended
+        server.cleanup()
 
 
 @pytest.fixture

@@ -57,7 +57,7 @@ class BuiltAttention:
     settings: Settings = nullcontext
     """Global switches of torch that must hold during the call."""
     refusal: Callable[[], str | None] = lambda: None
-    """Why torch will not run the kernel on these operands, or None; asked under `settings`. Only cuDNN's runs a call."""
+    """Why torch will not run the kernel on these operands; asked under `settings`. Only cuDNN's makes a call."""
     decoded: Callable[[Tensor], Tensor] = lambda output: output
     """What an output means, as plain numbers; may raise `TypeError` for one in another format."""
 

@@ -30,11 +30,17 @@ _PLAIN = {
     "ffn": ("eager", "swiglu"),
 }
 
-_FUSED_OPERATORS = {
+_OPERATOR_PROOFS = {
     "softmax": ("aten::_softmax",),
     "rmsnorm": ("aten::_fused_rms_norm",),
     "residual_add": ("aten::add",),
+    "rope": ("aten::cat",),
+    "silu_mul": ("aten::silu",),
+    "ffn": ("aten::silu",),
+    "quantize": ("aten::amax",),
+    "dequantize": ("aten::mul",),
 }
+"""An operator of torch that the plain code dispatches, and a compiled graph in its place would not."""
 
 
 def _plain(op: str, device: Literal["cpu", "cuda"], fmt: str) -> OperatorKernel:
@@ -47,7 +53,7 @@ def _plain(op: str, device: Literal["cpu", "cuda"], fmt: str) -> OperatorKernel:
         fmt,
         _OPERATORS + function,
         needs=("torch.nn.functional.rms_norm",) if op == "rmsnorm" else (),
-        proof=_FUSED_OPERATORS.get(op, ()),
+        proof=_OPERATOR_PROOFS[op],
         min_capability=(8, 0) if device == "cuda" and fmt == "BF16" else None,
         rules=(whole_heads(ROPE_HEAD_SIZE),) if op == "rope" else (),
     )
@@ -83,7 +89,7 @@ def _cast(
         scale=scale,
         is_compiled=is_compiled,
         needs=_COMPILER if is_compiled else (),
-        proof=COMPILED_PROOF if is_compiled else (),
+        proof=COMPILED_PROOF if is_compiled else _OPERATOR_PROOFS[op],
         min_capability=(8, 0) if device == "cuda" else None,
         note=f"one FP32 scale per {scale}, found in the same call"
         if op == "quantize"

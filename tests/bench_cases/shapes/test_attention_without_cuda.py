@@ -194,7 +194,7 @@ def test_cudnn_without_a_plan_is_skipped_and_says_why(monkeypatch):
     spec = next(s for s in attention_cases("cuda", [SHAPES["decode"]]) if s.kernel.name == "sdpa_cudnn")
     monkeypatch.setattr(torch, "_fused_sdp_choice", lambda *_, **__: 3)
     monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", no_plan)
-    with pytest.raises(UnsupportedError, match="sdpa_cudnn: .* No execution plans support the graph"):
+    with pytest.raises(UnsupportedError, match=r"sdpa_cudnn: .* No execution plans support the graph"):
         prepare_attention(spec, "cpu")
 
 

@@ -63,7 +63,9 @@ def test_the_readings_of_a_simulated_device_are_stored_and_drawn(measured, pytes
         view = report_view(run, [record])
     times = [sample.time_s for sample in record.telemetry]
     assert len(times) > 10
-    assert all(after - before >= 0.0099 for before, after in itertools.pairwise(times))  # one reading each 10 ms at most
+    assert all(
+        after - before >= 0.0099 for before, after in itertools.pairwise(times)
+    )  # one reading each 10 ms at most
     assert max(sample.power_w for sample in record.telemetry) == pytest.approx(300, rel=0.05)
     assert all(sample.sm_clock_hz for sample in record.telemetry)
     assert record.measurement.temperature_c is not None
