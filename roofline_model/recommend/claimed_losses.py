@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from roofline_model.formats.catalog import FORMATS
 
 PERPLEXITY, TASKS = "perplexity", "task accuracy"
-UNKNOWN = "claimed: none; measure it"
 CACHE_METHOD = "cache"
 
 _QSERVE = (
@@ -67,11 +66,6 @@ class ClaimedLoss:
     def range_text(self) -> str:
         """`1.5-6.5 %`, `under 1 % of task accuracy`; a range whose ends agree is one number."""
         return f"{self._percent()}{self._of()}"
-
-    @property
-    def text(self) -> str:
-        """`claimed: 1.5-6.5 % loss (AWQ)`, `claimed: 1.1-6.2 % loss of task accuracy (PTQ)`."""
-        return f"claimed: {self._percent()} loss{self._of()} ({self.method})"
 
     @property
     def beside_text(self) -> str:
@@ -437,12 +431,6 @@ def product_loss_pct(weight_format: str, activation_format: str, model: str = ""
 def claimed_cache_loss(format_key: str) -> ClaimedLoss | None:
     """Return the claim for a cache in a format; None where no figure was found."""
     return next((cache_loss for cache_loss in CACHE_LOSSES if cache_loss.weights == format_key), None)
-
-
-def claimed_quality(format_key: str, *, is_both: bool = False) -> str:
-    """Return how to show what is claimed of a format: `claimed: 1.5-6.5 % loss (AWQ)`."""
-    loss = claimed_loss_of(format_key, is_both=is_both)
-    return UNKNOWN if loss is None else loss.text
 
 
 def _of_model(claims: Iterable[ClaimedLoss], model: str) -> ClaimedLoss | None:

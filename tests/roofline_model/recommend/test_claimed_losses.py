@@ -16,10 +16,8 @@ from roofline_model.recommend.claimed_losses import (
     LOSSES_BESIDE,
     PERPLEXITY,
     TASKS,
-    UNKNOWN,
     claimed_cache_loss,
     claimed_loss_of,
-    claimed_quality,
     loss_beside,
 )
 from roofline_model.recommend.model import recommend_model
@@ -76,7 +74,7 @@ def test_a_figure_of_the_model_itself_goes_before_the_range_over_several():
                 general.weights, is_both=general.is_both, method=general.method, model=model.upper()
             )
             assert (of_model.low_pct, of_model.high_pct, of_model.models) == (low_pct, high_pct, model)
-    assert claimed_loss_of("INT4", is_both=False, model="mistral-7b").text == claimed_quality("INT4")
+    assert claimed_loss_of("INT4", is_both=False, model="mistral-7b") == claimed_loss_of("INT4", is_both=False)
 
 
 def test_the_notes_say_of_which_model_the_claims_are():
@@ -93,20 +91,24 @@ def test_the_notes_say_of_which_model_the_claims_are():
 
 
 def test_methods_schemes_and_models_are_told_apart():
-    assert claimed_quality("INT4") == "claimed: 1.5-6.5 % loss (AWQ)"
+    awq = claimed_loss_of("INT4", is_both=False)
+    assert (awq.low_pct, awq.high_pct, awq.method) == (1.5, 6.5, "AWQ")
     assert (
         claimed_loss_of("INT4", is_both=False, method="RTN").low_pct > claimed_loss_of("INT4", is_both=False).high_pct
     )
     assert claimed_loss_of("INT8", is_both=True).method == "PTQ"
     assert claimed_loss_of("INT8", is_both=True, method="SmoothQuant").high_pct == 3.2
     assert claimed_loss_of("INT8", is_both=False).high_pct < claimed_loss_of("INT8", is_both=True).low_pct
-    assert claimed_loss_of("INT4", is_both=False, model="Llama-3.1-70B").text == "claimed: 12.3-14.6 % loss (AWQ)"
+    of_llama = claimed_loss_of("INT4", is_both=False, model="Llama-3.1-70B")
+    assert (of_llama.low_pct, of_llama.high_pct, of_llama.method) == (12.3, 14.6, "AWQ")
     assert claimed_loss_of("INT4", is_both=False, model="llama-2-70b").high_pct == 6.5
-    assert claimed_quality("NF4") == UNKNOWN
+    assert claimed_loss_of("NF4", is_both=False) is None
     # 7.5472 to 8.44, and to 7.60 and 7.61, of word perplexity.
-    assert claimed_quality("NVFP4", is_both=True) == f"claimed: {100 * (8.44 / 7.5472 - 1):.1f} % loss (RTN)"
-    ends = [f"{100 * (one / 7.5472 - 1):.1f}" for one in (7.60, 7.61)]
-    assert claimed_quality("MXFP8_E4M3", is_both=True) == f"claimed: {'-'.join(ends)} % loss (RTN)"
+    nvfp4, mxfp8 = (claimed_loss_of(key, is_both=True) for key in ("NVFP4", "MXFP8_E4M3"))
+    assert nvfp4.method == mxfp8.method == "RTN"
+    assert nvfp4.high_pct == pytest.approx(100 * (8.44 / 7.5472 - 1), abs=0.05)
+    ends = [100 * (perplexity / 7.5472 - 1) for perplexity in (7.60, 7.61)]
+    assert [mxfp8.low_pct, mxfp8.high_pct] == pytest.approx(ends, abs=0.05)
 
 
 @pytest.mark.parametrize("model", ["llama-3-70b", "llama-3.1-70b", "llama-3.1-8b", "llama-3.2-3b", "qwen2.5-7b"])
