@@ -16,7 +16,7 @@ from plugin.samples.plan import MeasurePlan
 from plugin.timers.timers import Timer
 from results.records.records import Measurement, Method, PredictionRecord, Record, TelemetrySample
 from roofline_model.expected.prediction import ExpectedPrediction
-from roofline_model.ideal.roofline import Prediction, error_ratio
+from roofline_model.ideal.roofline import Prediction
 from roofline_model.operators.case import Case
 
 IMPOSSIBLE_RATIO = 2.0
@@ -163,29 +163,18 @@ def expected_record(
     """Return the stored form of an expected time beside a measured median (or None); counts are those of the ideal."""
     terms = dict(expected.terms)
     memory_s, compute_s = terms.get("dram"), terms.get("tensor")
-    return PredictionRecord(
-        kind="expected",
+    return PredictionRecord.from_prediction(ideal, profile_hash, measured_s).expected(
+        expected.time_s,
+        measured_s,
         model_version=expected.model_version,
-        hardware_key=expected.hardware,
-        profile_hash=profile_hash,
-        time_s=expected.time_s,
         memory_time_s=memory_s,
         compute_time_s=compute_s,
         bound=_bound(memory_s, compute_s, ideal),
-        flops=ideal.flops,
-        read_bytes=ideal.read_bytes,
-        write_bytes=ideal.write_bytes,
-        bandwidth_bytes_per_s=None,
-        peak_flops_per_s=None,
-        compute_format=ideal.compute_format,
-        path=ideal.path,
-        memory_level=ideal.memory_level,
         provenance=expected.provenance,
         low_s=expected.low_s,
         high_s=expected.high_s,
         findings=expected.findings,
         terms_s=terms,
-        error_ratio=error_ratio(expected.time_s, measured_s),
     )
 
 

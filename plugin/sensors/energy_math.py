@@ -109,13 +109,6 @@ def counter_edges(times_s: Sequence[float], counters_j: Sequence[float | None]) 
     return edges
 
 
-def counter_step_j(counters_j: Sequence[float | None]) -> float | None:
-    """Return the typical (median) step of a counter, or None when it never stepped."""
-    readings_j = [value for value in counters_j if value is not None]
-    steps = sorted(after - before for before, after in itertools.pairwise(readings_j) if after > before)
-    return steps[len(steps) // 2] if steps else None
-
-
 def counter_window(
     times_s: Sequence[float], counters_j: Sequence[float | None], begin_s: float, end_s: float
 ) -> CounterWindow | None:

@@ -66,13 +66,6 @@ class ReplayTimer:
             )
         return cls(series_by_case, str(path), process_ordinal or 0, process_ordinal is not None)
 
-    @property
-    def process_ordinals(self) -> tuple[int, ...]:
-        """The processes that the recording holds samples of."""
-        return tuple(
-            sorted({recorded.process_ordinal for series in self.series_by_case.values() for recorded in series})
-        )
-
     def again(self, process_ordinal: int | None = None) -> ReplayTimer:
         """Return a fresh timer over the same recording, for one process of it when that is named."""
         if process_ordinal is None:

@@ -25,7 +25,7 @@ from roofline_model.expected.fitting.table import KernelTable, phase_of, read_ke
 from roofline_model.expected.prediction import EXPECTED_VERSION
 from roofline_model.expected.products.fitted.rows import default_activation
 from roofline_model.formats.catalog import get_format
-from roofline_model.ideal.roofline import error_ratio, predict
+from roofline_model.ideal.roofline import predict
 from roofline_model.operators.attention import attention
 from roofline_model.operators.case import Case
 from roofline_model.operators.product import Operator, gemm, with_group_scales
@@ -162,28 +162,15 @@ def _predictions(
     expected_s = float(prediction.expected_s[i])
     if math.isnan(expected_s):
         return (first,)
-    expected = PredictionRecord(
-        kind="expected",
+    binding = prediction.binding[i]
+    expected = first.expected(
+        expected_s,
+        measured_s,
         model_version=EXPECTED_VERSION,
-        hardware_key=ideal.hardware,
-        profile_hash=chip.profile_hash,
-        time_s=expected_s,
-        memory_time_s=None,
-        compute_time_s=None,
-        bound=ideal.bound,
-        flops=ideal.flops,
-        read_bytes=ideal.read_bytes,
-        write_bytes=ideal.write_bytes,
-        bandwidth_bytes_per_s=None,
-        peak_flops_per_s=None,
-        compute_format=ideal.compute_format,
-        path=ideal.path,
-        memory_level=ideal.memory_level,
         provenance=prediction.provenance[i],
         low_s=float(prediction.low_s[i]),
         high_s=float(prediction.high_s[i]),
-        findings=(finding("mostly-bound", binding=prediction.binding[i]),) if prediction.binding[i] else (),
-        error_ratio=error_ratio(expected_s, measured_s),
+        findings=(finding("mostly-bound", binding=binding),) if binding else (),
     )
     return first, expected
 

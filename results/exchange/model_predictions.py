@@ -43,28 +43,13 @@ def model_predictions(
         return (ideal,), finding("unsupported", reason="; ".join(problems))
     least_s = math.fsum(run.times_count * priced_run.least_s for run, _, priced_run in priced)
     low, high = INTERVAL
-    expected = PredictionRecord(
-        kind="expected",
-        model_version=PASSES_VERSION,
-        hardware_key=device.key,
-        profile_hash=device.content_hash,
-        time_s=expected_s,
-        memory_time_s=None,
-        compute_time_s=None,
-        bound=ideal.bound,
-        flops=ideal.flops,
-        read_bytes=ideal.read_bytes,
-        write_bytes=ideal.write_bytes,
-        bandwidth_bytes_per_s=None,
-        peak_flops_per_s=None,
-        compute_format=ideal.compute_format,
-        path=ideal.path,
-        memory_level=ideal.memory_level,
+    expected = ideal.expected(
+        expected_s,
+        measured_s,
         provenance=f"{priced[0][2].provenance} (sum of kernels)",
         low_s=max(low * expected_s, least_s),
         high_s=high * expected_s,
         findings=(finding("model-not-fitted"),),
-        error_ratio=error_ratio(expected_s, measured_s),
     )
     return (ideal, expected), None
 

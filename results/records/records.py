@@ -7,7 +7,7 @@ them, `results/exchange` carries them between machines, `reports` reads them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from results.records.limits import (
@@ -278,6 +278,12 @@ class PredictionRecord:
             findings=prediction.findings,
             error_ratio=error_ratio(prediction.time_s, measured_s),
         )
+
+    def expected(self, time_s: float, measured_s: float | None, **known: Any) -> PredictionRecord:
+        """Return an expected time of the same call, with the counts of this ideal one; `known`: its other fields."""
+        sides = dict.fromkeys(("memory_time_s", "compute_time_s", "bandwidth_bytes_per_s", "peak_flops_per_s"))
+        error = error_ratio(time_s, measured_s)
+        return replace(self, **{**sides, **known, "kind": "expected", "time_s": time_s, "error_ratio": error})
 
     @property
     def total_bytes(self) -> float:

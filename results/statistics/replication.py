@@ -132,15 +132,6 @@ def width_text(half_width_ratio: float) -> str:
     return f"{half_width_ratio * 100:.{1 if half_width_ratio < 0.995 else 0}f} %"
 
 
-def total_text(interval: TotalInterval) -> str:
-    """Return the ± of a table: `±1.2 %`, `±3.1 % (floor)`, or `one process` where no interval can be given."""
-    width = interval.half_width_ratio
-    if width is None:
-        return "one process"
-    shown = "±>999 %" if width >= 9.995 else f"±{width * 100:.1f} %" if width < 0.0995 else f"±{width * 100:.0f} %"
-    return f"{shown} (floor)" if interval.basis == "floor" else shown
-
-
 @dataclass(frozen=True, slots=True)
 class _Replicates:
     """One case: what its processes found."""

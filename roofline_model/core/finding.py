@@ -218,11 +218,6 @@ def finding_json(item: Finding) -> dict[str, Any]:
     return {"code": form.pop("code"), "severity": item.severity, **form, "text": short_text(item)}
 
 
-def optional_json(item: Finding | None) -> dict[str, Any] | None:
-    """Return the finding as answers in JSON have it; None where there is none."""
-    return None if item is None else finding_json(item)
-
-
 def findings_json(items: Iterable[Finding | None]) -> list[dict[str, Any]]:
     """Return findings as answers in JSON have them, each once; those that are None are left out."""
     return [finding_json(item) for item in dict.fromkeys(items) if item is not None]

@@ -44,33 +44,6 @@ def projections(
     return {"q_proj": _product(rows, Hq * D, hidden, fa, fb, fc), "k_proj": key, "v_proj": key, "o_proj": o_proj}
 
 
-def ffn(
-    rows: int,
-    hidden: int,
-    intermediate: int,
-    *,
-    a: FormatLike = "BF16",
-    b: FormatLike | None = None,
-    c: FormatLike | None = None,
-    gated: bool = True,
-    fused: bool = False,
-    dynamic_activation_quantization: bool = False,
-) -> list[Operator]:
-    """Return the kernels of a feed-forward block in the order they run; `ffn_parts` gives them by name."""
-    parts = ffn_parts(
-        rows,
-        hidden,
-        intermediate,
-        a=a,
-        b=b,
-        c=c,
-        gated=gated,
-        fused=fused,
-        dynamic_activation_quantization=dynamic_activation_quantization,
-    )
-    return list(parts.values())
-
-
 def ffn_parts(
     rows: int,
     hidden: int,

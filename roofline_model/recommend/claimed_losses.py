@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from roofline_model.formats.catalog import FORMATS
 
 PERPLEXITY, TASKS = "perplexity", "task accuracy"
-UNKNOWN = "claimed: none; measure it"
 CACHE_METHOD = "cache"
 
 _QSERVE = (
@@ -62,34 +61,6 @@ class ClaimedLoss:
     """
     pct_by_model: tuple[tuple[str, float, float], ...] = ()
     """(name of a model, its lower and upper end) where the source says which figure of a general range is whose."""
-
-    @property
-    def range_text(self) -> str:
-        """`1.5-6.5 %`, `under 1 % of task accuracy`; a range whose ends agree is one number."""
-        return f"{self._percent()}{self._of()}"
-
-    @property
-    def text(self) -> str:
-        """`claimed: 1.5-6.5 % loss (AWQ)`, `claimed: 1.1-6.2 % loss of task accuracy (PTQ)`."""
-        return f"claimed: {self._percent()} loss{self._of()} ({self.method})"
-
-    @property
-    def beside_text(self) -> str:
-        """`tasks 0.6-2.6 % (GPTQ)`, `perplexity 11.8 % (RTN)`: as it stands beside a claim of the other metric."""
-        return f"{'tasks' if self.metric == TASKS else self.metric} {self._percent()} ({self.method})"
-
-    def _percent(self) -> str:
-        if self.high_pct == 0:
-            return "no loss"
-        if self.low_pct == 0:
-            # Of a cache a bound was published; of others the scores, the best of which lost nothing.
-            return f"{'under' if self.method == CACHE_METHOD else 'up to'} {self.high_pct:g} %"
-        if self.low_pct == self.high_pct:
-            return f"{self.high_pct:g} %"
-        return f"{self.low_pct:g}-{self.high_pct:g} %"
-
-    def _of(self) -> str:
-        return "" if self.metric == PERPLEXITY else f" of {self.metric}"
 
 
 CLAIMED_LOSSES: tuple[ClaimedLoss, ...] = (
@@ -391,14 +362,11 @@ def claimed_loss_of(format_key: str, *, is_both: bool, method: str = "", model: 
     its method; the result then names it in `models`. `method`: that one alone (default: the first, see
     `CLAIMED_LOSSES`).
 
-    >>> claimed_loss_of("INT4", is_both=False).text
-    'claimed: 1.5-6.5 % loss (AWQ)'
-    >>> claimed_loss_of("INT4", is_both=False, model="llama-3.1-70b").text
-    'claimed: 12.3-14.6 % loss (AWQ)'
-    >>> claimed_loss_of("INT4", is_both=False, model="llama-3.1-8b").text
-    'claimed: 5.8 % loss (AWQ)'
-    >>> claimed_loss_of("INT8", is_both=True).text, claimed_loss_of("INT8", is_both=True, model="llama-3.1-70b").text
-    ('claimed: 1.6-1.8 % loss (PTQ)', 'claimed: 10.2-14.9 % loss (SmoothQuant)')
+    >>> awq, of_llama = (claimed_loss_of("INT4", is_both=False, model=model) for model in ("", "llama-3.1-70b"))
+    >>> (awq.low_pct, awq.high_pct, awq.method), (of_llama.low_pct, of_llama.high_pct)
+    ((1.5, 6.5, 'AWQ'), (12.3, 14.6))
+    >>> claimed_loss_of("INT8", is_both=True, model="llama-3.1-70b").method
+    'SmoothQuant'
     """
     claimed_losses = [
         claimed_loss
@@ -411,8 +379,8 @@ def claimed_loss_of(format_key: str, *, is_both: bool, method: str = "", model: 
 def loss_beside(format_key: str, *, is_both: bool, model: str = "") -> ClaimedLoss | None:
     """Return what was published of a format in the other metric than its claim's; None where no figure was found.
 
-    >>> loss_beside("INT4", is_both=False, model="llama-3.1-70b").beside_text
-    'tasks 0.6-2.6 % (GPTQ)'
+    >>> loss_beside("INT4", is_both=False, model="llama-3.1-70b").high_pct
+    2.6
     """
     return _of_model([loss for loss in LOSSES_BESIDE if (loss.weights, loss.is_both) == (format_key, is_both)], model)
 
@@ -437,12 +405,6 @@ def product_loss_pct(weight_format: str, activation_format: str, model: str = ""
 def claimed_cache_loss(format_key: str) -> ClaimedLoss | None:
     """Return the claim for a cache in a format; None where no figure was found."""
     return next((cache_loss for cache_loss in CACHE_LOSSES if cache_loss.weights == format_key), None)
-
-
-def claimed_quality(format_key: str, *, is_both: bool = False) -> str:
-    """Return how to show what is claimed of a format: `claimed: 1.5-6.5 % loss (AWQ)`."""
-    loss = claimed_loss_of(format_key, is_both=is_both)
-    return UNKNOWN if loss is None else loss.text
 
 
 def _of_model(claims: Iterable[ClaimedLoss], model: str) -> ClaimedLoss | None:

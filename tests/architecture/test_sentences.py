@@ -108,7 +108,7 @@ OF_SOURCES: dict[str, int] = {
     "roofline_model/kernels/attention_kernels.py": 2,
     "roofline_model/kernels/known_kernels.py": 3,
     "roofline_model/models/strategies/strategies.py": 7,
-    "roofline_model/recommend/claimed_losses.py": 11,
+    "roofline_model/recommend/claimed_losses.py": 10,
     "results/records/metrics.py": 5,
     "plugin/calibrate/cpu_calibration.py": 6,
     "plugin/calibrate/cuda_ceilings.py": 1,

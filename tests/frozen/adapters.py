@@ -20,7 +20,7 @@ import math
 import re
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -114,9 +114,30 @@ def ideal(hardware: str, work: Mapping[str, Any], cache: str = "cold") -> dict[s
     return _ideal(rm.predict(_operator(work), _chip(hardware), cache=cache))
 
 
+_OPERATORS: dict[str, Callable[..., Any]] = {
+    "predict_unfused_attention": lambda batch, num_heads, seq_len, head_dim: rm.unfused_attention_parts(
+        batch, num_heads, num_heads, seq_len, seq_len, head_dim, q="FP16"
+    ),
+    "predict_projections": lambda batch, seq_len, hidden, num_heads, head_dim, num_kv_heads: rm.projections(
+        batch * seq_len, hidden, num_heads, num_kv_heads, head_dim, a="FP16"
+    ),
+    "predict_softmax": lambda rows, width: rm.softmax(rows, width, a="FP16"),
+    "predict_kv_read": lambda batch, num_kv_heads, kv_len, head_dim, kv_precision, precision: rm.kv_read(
+        batch, num_kv_heads, kv_len, head_dim, kv=kv_precision, target=precision
+    ),
+    "predict_quantize": lambda rows, width: rm.quantize(rows, width, "FP16", "FP8_E4M3"),
+}
+"""Frozen call → the operator, or the kernels by name, that it predicted."""
+
+
 def ideal_call(hardware: str, call: str, **arguments: Any) -> dict[str, Any]:
-    """Answer with `predict_gemv`, `predict_ffn`, …: the functions of the original documents, by name."""
-    prediction = getattr(rm, call)(_chip(hardware), **arguments)
+    """Answer with `predict_gemv`, `predict_ffn`, … of the original documents, or with the operator's prediction."""
+    if call in _OPERATORS:
+        work = _OPERATORS[call](**arguments)
+        predicted = rm.predict_sequence if isinstance(work, dict) else rm.predict_operator
+        prediction = predicted(work, _chip(hardware))
+    else:
+        prediction = getattr(rm, call)(_chip(hardware), **arguments)
     return _sequence(prediction) if hasattr(prediction, "parts") else _ideal(prediction)
 
 

@@ -16,7 +16,7 @@ from roofline_model.core.units import GIB, MIB
 from roofline_model.operators.attention import attention, qk_scores, scores_value
 from roofline_model.operators.elementwise import residual_add, rmsnorm, rope, silu_mul, softmax
 from roofline_model.operators.kv_cache import kv_cache_bytes
-from roofline_model.operators.layers import embedding, ffn, ffn_parts, lm_head, projections
+from roofline_model.operators.layers import embedding, ffn_parts, lm_head, projections
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class Shape:
 
     def layer(self, rows: int, weights: str) -> OpCost:
         works = projections(rows, self.hidden, self.heads, self.kv_heads, self.head, a="FP16", b=weights)
-        block = ffn(rows, self.hidden, self.ffn, a="FP16", b=weights)
-        return total_cost(work.cost for work in (*works.values(), *block))
+        block = ffn_parts(rows, self.hidden, self.ffn, a="FP16", b=weights)
+        return total_cost(work.cost for work in (*works.values(), *block.values()))
 
     def weight_bytes(self, weights: str = "FP16") -> float:
         """Weights that a step reads: all layers and the output table."""

@@ -13,7 +13,7 @@ from roofline_model.core.cost import total_cost
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.operators.case import Case
 from roofline_model.operators.elementwise import residual_add, rmsnorm, rope, silu_mul, softmax
-from roofline_model.operators.layers import ffn
+from roofline_model.operators.layers import ffn_parts
 from roofline_model.operators.product import Operator
 from roofline_model.operators.quantize import dequantize, quantize
 
@@ -103,9 +103,9 @@ class OperatorKernel:
         return (2 * SOURCE_BYTES_PER_ELEMENT + self.scratch_bytes_per_element) * sizes["rows"] * sizes["width"]
 
     def _feed_forward(self, sizes: Sizes) -> Operator:
-        parts = ffn(sizes["rows"], sizes["hidden"], sizes["intermediate"], a=self.x, c=self.o)
+        parts = ffn_parts(sizes["rows"], sizes["hidden"], sizes["intermediate"], a=self.x, c=self.o)
         formats = (("a", self.x), ("b", self.x), ("c", self.o))
-        return Operator("ffn", tuple(sizes.items()), formats, total_cost(part.cost for part in parts))
+        return Operator("ffn", tuple(sizes.items()), formats, total_cost(part.cost for part in parts.values()))
 
 
 def whole_heads(head_size: int) -> OperatorRule:

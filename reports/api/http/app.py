@@ -37,6 +37,7 @@ from reports.api.catalog.catalog_models import Health
 from reports.api.catalog.sensors import GpuSensors, SharedSensors
 from reports.api.catalog.this_machine import ThisMachine
 from reports.api.http import explorer_files, problem
+from reports.api.http.fast_path import FastPathRoute
 from reports.api.http.guard import Guard
 from reports.api.http.openapi import describe
 from reports.api.http.service import Limits, Service
@@ -102,7 +103,8 @@ def create_app(
     )
     stored = (run_endpoints, stored_advice, comparison_endpoints)
     modules = (*_endpoints_of(predict), catalog_endpoints, *stored, telemetry_endpoints, explorer_files)
-    routers = (*(module.router for module in modules), health_router)
+    routers = [*(module.router for module in modules), health_router]
+    routers.sort(key=lambda router: router.route_class is not FastPathRoute)  # each request goes through them in turn
     for router in routers:
         app.include_router(router)
     app.add_exception_handler(problem.ProblemError, problem.on_problem)

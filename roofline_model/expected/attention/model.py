@@ -183,11 +183,6 @@ def _unit_roofs(fitted: FittedAttention, work: PrefillWork | DecodeWork, dram_us
     return {**dram, "tensor": peak_us(work)} if isinstance(work, PrefillWork) else dram
 
 
-def interval_of(fitted: FittedAttention, time_us: FloatArray, mix: str) -> tuple[FloatArray, FloatArray]:
-    """Return the 80 % interval of times in µs by their regime and formats (one of `MIXES`)."""
-    return _interval(fitted, time_us, fitted.factors(mix))
-
-
 def _interval(
     fitted: FittedAttention, time_us: FloatArray, factors: list[tuple[float, float]]
 ) -> tuple[FloatArray, FloatArray]:

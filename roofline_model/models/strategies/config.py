@@ -82,11 +82,6 @@ class MixedPrecisionConfig:
         default = self.default_activation_precision
         return default if is_wide_float(get_format(default)) else UNNAMED_WIDE
 
-    @property
-    def is_layered(self) -> bool:
-        """Whether some operator's format varies with depth."""
-        return bool(self.layers)
-
     def get_precision(self, operator: OperatorType | str, layer: int | None = None) -> str:
         """Return the format of an operator: of its weight for a projection, of what is stored or multiplied otherwise.
 

@@ -13,7 +13,6 @@ from plugin.sensors.energy import disagrees, measure_energy, measure_idle_power
 from plugin.sensors.energy_math import (
     change_times_s,
     counter_edges,
-    counter_step_j,
     counter_window,
     infer_period_s,
     integrate_j,
@@ -133,8 +132,6 @@ def test_edges_lie_halfway_between_readings():
         (pytest.approx(0.3), 9.0, pytest.approx(0.1)),
     ]
     assert counter_edges([0.0, 0.1, 0.2], [5.0, 9.0, 1.0]) is None
-    assert counter_step_j([1.0, 1.0, 3.0, 5.0, None, 9.0]) == 2.0
-    assert counter_step_j([1.0, 1.0]) is None
 
 
 def test_counter_power_has_no_quantisation_and_states_its_bound():

@@ -17,7 +17,7 @@ import pytest
 from results.records.records import Measurement, Method, ProcessInfo, Record
 from results.records.state_records import NoiseFloor
 from results.statistics.noise_floor import noise_floors, sensitivities
-from results.statistics.replication import LATER, TotalInterval, agree, total_intervals, total_text
+from results.statistics.replication import LATER, TotalInterval, agree, total_intervals
 from results.statistics.shrinkage import Variance, VariancePrior, fit_prior, t_quantile, trigamma_inverse
 from roofline_model.operators.case import Case
 
@@ -186,7 +186,6 @@ def test_one_process_without_a_floor_says_so_and_loads_no_scipy():
     interval = only(total_intervals([record(0, 0, 2e-3, half=0.01)]))
     assert interval == TotalInterval(2e-3, None, None, 1, "one process", None)
     assert interval.half_width_ratio is None
-    assert total_text(interval) == "one process"
     assert agree(interval, interval) is None
     program = (
         "import sys, results.statistics.replication as r; r.total_intervals([]); print('scipy' in sys.modules, 'numpy' "
@@ -211,7 +210,7 @@ def test_one_process_takes_the_stored_floor_of_its_case():
     assert interval.basis == "floor"
     assert interval.between_sd_ratio == 0.015
     assert interval.half_width_log == pytest.approx(LATER * t_quantile(0.975, 11) * 0.015)
-    assert total_text(interval) == "±3.6 % (floor)"
+    assert interval.half_width_ratio == pytest.approx(0.036, abs=5e-4)
 
 
 def test_a_case_without_a_floor_of_its_own_takes_the_machines():
@@ -303,19 +302,6 @@ def test_what_cannot_be_a_time_is_left_out():
     zero = replace(zero, measurement=replace(zero.measurement, median_s=0.0))
     assert total_intervals([zero, replace(zero, status="predicted", measurement=None)]) == {}
     assert total_intervals([]) == {}
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "basis", "text"),
-    [
-        (0.988, 1.012, "processes", "±1.2 %"),
-        (0.75, 1.25, "processes", "±25 %"),
-        (0.9, 1.1, "floor", "±10 % (floor)"),
-        (0.01, 100.0, "processes", "±>999 %"),
-    ],
-)
-def test_text_of_an_interval(low, high, basis, text):
-    assert total_text(TotalInterval(1.0, low, high, 3, basis, 0.01)) == text
 
 
 # The machine's floor -----------------------------------------------------------------------------------------------

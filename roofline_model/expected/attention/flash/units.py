@@ -81,11 +81,6 @@ class ChipUnits:
     """Status of the weakest number."""
     findings: tuple[Finding, ...]
 
-    @property
-    def has_geometry(self) -> bool:
-        """True when cycles per SM can be counted: SM count, clock and exponential rate are known."""
-        return None not in (self.sm_count, self.clock_hz, self.exp_per_clock, self.fp32_lanes_count)
-
 
 _ORDER = ("measured-here", "datasheet", "measured", "derived", "declared", "secondary", "unconfirmed", "placeholder")
 
