@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reports.formats.short_answer import SOURCES, is_carried_over, tokens_text
+from reports.formats.short_answer import SOURCES, borrowed_sentence, is_carried_over, tokens_text
 from roofline_cli.recommend.model_view import LOSS_COLUMNS, loss_cells
 from roofline_cli.screen.tables import MISSING, Cell, Column, decimal_bytes, show_line, show_table
 from roofline_model.core.answer import is_comparable
@@ -63,6 +63,9 @@ def print_chips(
     lent = [chip for chip, ranking in chosen if ranking.choice and is_carried_over(ranking.choice.estimate.provenance)]
     if lent:
         show_line(f"Carried over from other chips: the times of {', '.join(lent)}.", "dim")
+    borrowed = borrowed_sentence(ranking.choice for _, ranking in chosen if ranking.choice is not None)
+    if borrowed:
+        show_line(borrowed, "dim")
     chip = chosen[0][0] if chosen else ordered[0][0]
     show_line(f"Next: roofline recommend {arguments} --hw {chip}")
 

@@ -113,8 +113,8 @@ def _print_answers(rankings: Sequence[StoredRanking]) -> None:
     gaining_count = sum(map(_gains, rankings))
     others = "; the others do not" if gaining_count < count else ""
     show_line(f"{gaining_count} of {count} stored cases gain from a format{others}.", "bold")
-    shown = f"First {ANSWER_ROW_COUNT} of {count}, on" if count > ANSWER_ROW_COUNT else "On"
-    show_line(f"{shown} {', '.join(chips)}. Gain: over the case's baseline. !: doubtful.", "dim")
+    shown = f"First {ANSWER_ROW_COUNT} of {count} on" if count > ANSWER_ROW_COUNT else "On"
+    show_line(f"{shown} {', '.join(chips)}. Gain: over its baseline. !: doubtful.", "dim")
     rows: list[list[Cell]] = []
     for ranking in rankings[:ANSWER_ROW_COUNT]:
         title = f"{ranking.hardware_key}: {ranking.title}" if len(chips) > 1 else ranking.title
