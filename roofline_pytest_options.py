@@ -53,8 +53,8 @@ OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("--roofline-max-seconds", {"metavar": "SECONDS", "help": "Sampling budget of one case (default 0.7)."}),
     ("--roofline-processes", {"metavar": "N", "help": "Measure every case in N fresh processes, in interleaved order (default: in this one)."}),
     ("--roofline-isolate", {"metavar": "auto|case|none", "help": (
-        "What a crash, a hang or a sticky device error may cost: auto (default) = one case, measured in a worker that "
-        "is replaced; case = a fresh worker for each case; none = measure in pytest's own process."
+        "Measure cases in a worker that is replaced after a crash, hang or device error (auto, default), in a fresh worker "
+        "each (case), or in pytest's own process (none)."
     )}),
     ("--roofline-timeout", {"metavar": "SECONDS", "help": "Watchdog of one case (default 60): a worker that needs longer is killed and the case FAILS."}),
     ("--roofline-timer", {"metavar": "TIMER", "help": "auto (default) | monotonic | cuda-event | simulated[:k=v,…] | replay:RUN.json"}),

@@ -3,8 +3,8 @@
     python scripts/check_words.py            # a line per file
     python scripts/check_words.py -v FILE…   # every sentence and word
 
-Reads README, docs, the catalog of findings and the texts of tests/wording. Generated pages are left out: they repeat a
-catalog. Exits 1 when one of them breaks a rule.
+Reads README, CONTRIBUTING, CHANGELOG, docs, examples, the catalog of findings, the texts of tests/wording and every
+`--help`. Generated pages are left out: they repeat a catalog. Exits 1 when one of them breaks a rule.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import argparse
 import re
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -77,10 +77,33 @@ def strings(node: object) -> Iterator[str]:
             yield from strings(item)
 
 
+def help_paragraphs() -> Iterator[str]:
+    """Yield the help of every command, argument and option, and of every option of pytest."""
+    sys.path.insert(0, str(ROOT))
+    import typer
+
+    from roofline_cli.main import app
+    from roofline_pytest_options import OPTIONS
+
+    waiting = [typer.main.get_command(app)]
+    while waiting:
+        command = waiting.pop()
+        waiting += getattr(command, "commands", {}).values()
+        yield from re.split(r"\n\s*\n", command.help or "")
+        yield from (parameter.help or "" for parameter in command.params if hasattr(parameter, "help"))
+    yield from (settings["help"] for _, settings in OPTIONS)
+
+
 def problems(path: Path) -> Iterator[str]:
     """Yield what breaks a rule in a file, with the words that do."""
-    for paragraph in paragraphs(path):
-        if path.suffix in (".md", ".toml"):  # a screen's tables have no sentences
+    # A screen's tables have no sentences.
+    yield from broken_rules(paragraphs(path), has_sentences=path.suffix in (".md", ".toml"))
+
+
+def broken_rules(paragraphs: Iterable[str], *, has_sentences: bool = True) -> Iterator[str]:
+    """Yield what breaks a rule in paragraphs, with the words that do."""
+    for paragraph in paragraphs:
+        if has_sentences:
             for sentence in sentences(paragraph):
                 count = len(re.findall(r"\w[\w.,'’-]*", sentence))
                 if count > MOST_WORDS:
@@ -94,7 +117,8 @@ def files() -> list[Path]:
     """Return the files that are read when none is named."""
     docs = sorted((ROOT / "docs").rglob("*.md"))
     wording = sorted((ROOT / "tests" / "wording" / "texts").rglob("*.ambr"))
-    chosen = [ROOT / "README.md", *docs, ROOT / CATALOG, *wording]
+    roots = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
+    chosen = [*roots, *docs, *sorted((ROOT / "examples").rglob("*.md")), ROOT / CATALOG, *wording]
     # The style page names the words that it bans.
     skipped = {*GENERATED, "docs/development/style.md"}
     return [path for path in chosen if path.relative_to(ROOT).as_posix() not in skipped]
@@ -107,9 +131,11 @@ def main() -> int:
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="only these files")
     given = parser.parse_args()
     status, long_total, word_total = 0, 0, 0
-    for path in [file.resolve() for file in given.files] or files():
-        name = path.relative_to(ROOT).as_posix()
-        broken = list(problems(path))
+    paths = [file.resolve() for file in given.files] or files()
+    read = {path.relative_to(ROOT).as_posix(): list(problems(path)) for path in paths}
+    if not given.files:
+        read["--help"] = list(broken_rules(help_paragraphs()))
+    for name, broken in read.items():
         if not broken:
             continue
         long = sum(line[0].isdigit() for line in broken)

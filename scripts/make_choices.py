@@ -57,7 +57,7 @@ def render() -> str:
                 changed_count += count
                 total_count += len(BATCHES)
             parts.append("\n".join(lines) + "\n")
-    summary = f"{changed_count} of {total_count} choices are others than before.\n"
+    summary = f"{changed_count} of {total_count} choices differ from the earlier default.\n"
     return "\n".join([INTRODUCTION, summary, *parts])
 
 

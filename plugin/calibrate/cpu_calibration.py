@@ -187,6 +187,7 @@ def cpu_fingerprint(machine: Machine) -> str:
             machine.cache_bytes,
             machine.memory_bytes,
             machine.torch_version,
+            *([machine.cpu_model] if machine.cpu_model else []),
         ]
     )
 

@@ -37,6 +37,8 @@ class Machine:
     """The GPU's own facts when kind is cuda."""
     torch_version: str | None = None
     """Installed torch, read without importing it; `+cpu` builds cannot use a GPU."""
+    cpu_model: str = ""
+    """Family, model, stepping and instruction sets of the CPU: one name stands for several generations."""
 
     @property
     def thread_count(self) -> int:
@@ -64,6 +66,7 @@ def find_machine() -> Machine:
         memory_bytes=_memory_bytes(),
         facts=facts,
         torch_version=installed_version("torch"),
+        cpu_model=cpu_model(),
     )
 
 
@@ -100,6 +103,29 @@ def cpu_name() -> str:
         if line.startswith(("model name", "Model name", "Hardware", "cpu model")):
             return line.partition(":")[2].strip()
     return _lscpu_name() or platform.processor() or platform.machine()
+
+
+_MODEL_FACTS = (
+    "cpu family",
+    "model",
+    "stepping",
+    "flags",
+    "CPU implementer",
+    "CPU variant",
+    "CPU part",
+    "CPU revision",
+    "Features",
+)
+
+
+def cpu_model() -> str:
+    """Return what tells CPUs of one name apart, of each kind of core once; empty where the system does not say it."""
+    facts: dict[str, None] = {}
+    for line in (_read(Path("/proc/cpuinfo")) or "").splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() in _MODEL_FACTS:
+            facts[f"{name.strip()}={value.strip()}"] = None
+    return "; ".join(facts)
 
 
 def _lscpu_name() -> str | None:

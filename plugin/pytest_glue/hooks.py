@@ -323,7 +323,9 @@ class RooflineHooks:
         run = self._session.run
         terminalreporter.section("roofline")
         tables = terminal.summary_lines(records, floors=self._session.floors)
-        for line in [*tables, *terminal.flag_lines(records, self._session.canaries, self._session.ended)]:
+        chip = self._session.target.hardware if any(record.measurement for record in records) else None
+        doubts = terminal.flag_lines(records, self._session.canaries, self._session.ended, chip=chip)
+        for line in [*tables, *doubts]:
             terminalreporter.write_line(line.text, **({line.colour: True} if line.colour else {}))
         assert run is not None
         terminalreporter.write_line(

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
+from plugin.machine.calibration_check import calibration_mismatch
 from plugin.terminal.models import model_lines
 from plugin.terminal.table import (
     Column,
@@ -29,7 +30,8 @@ from results.statistics.replication import TotalInterval, total_intervals, width
 from results.text.verdict_text import verdict_text
 from results.verdicts.gain import times_faster
 from results.verdicts.shape_verdict import GroupKey, groups, shape_verdicts
-from roofline_model.core.finding import code_text
+from roofline_model.chips.hardware import Device
+from roofline_model.core.finding import advice_text, code_text
 from roofline_model.core.units import format_achieved, format_percent, format_time
 from roofline_model.ideal.roofline import error_ratio
 from roofline_model.operators.case import Case
@@ -193,12 +195,14 @@ def flag_lines(
     canaries: Sequence[CanaryReading] = (),
     processes: Iterable[ProcessInfo] | None = None,
     *,
+    chip: Device | None = None,
     width: int | None = None,
 ) -> list[Line]:
     """Return the doubts about the run, each once with the count of its cases.
 
     Quarantined and capped cases and workers that were replaced come first, with what to do; then one line per other
-    flag. `processes` are those of the run; None: those of the records.
+    flag. `processes` are those of the run; None: those of the records. `chip`: the one of the predictions, for whether
+    its calibration still holds.
     """
     width = laid_out_width(width)
     by_flag = _cases_by_flag(records)
@@ -228,6 +232,9 @@ def flag_lines(
             "yellow",
             width,
         )
+    mismatch = None if chip is None else calibration_mismatch(canaries, chip)
+    if mismatch is not None:
+        lines += wrapped(advice_text(mismatch), "yellow", width)
     for flag in FLAGS:
         count = len(by_flag.get(flag, []))
         if count and flag not in _TOLD_APART:

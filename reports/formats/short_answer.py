@@ -137,7 +137,7 @@ def model_answer(ranking: ModelRanking, chip: Device) -> ShortAnswer:
         columns=columns,
         rows=rows,
         basis=source_sentence(ranking),
-        borrowed=_borrowed_sentence(option for _, option in named),
+        borrowed=borrowed_sentence(option for _, option in named),
         notes=_notes(caveats(ranking)),
         next_command=command,
         next_effect=effect,
@@ -264,9 +264,9 @@ def is_borrowed(option: Option) -> bool:
     return option.loss.source == "claimed" and bool(option.loss.pct) and not option.loss.is_of_model
 
 
-def _borrowed_sentence(options: Iterable[Option]) -> str:
+def borrowed_sentence(options: Iterable[Option]) -> str:
     """Return whose the marked losses are; empty where none is marked."""
-    return f"{BORROWED} published for other models." if any(map(is_borrowed, options)) else ""
+    return f"{BORROWED} Loss published for other models." if any(map(is_borrowed, options)) else ""
 
 
 def _operator(ranking: Ranking) -> str:

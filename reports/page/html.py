@@ -97,18 +97,20 @@ def write_report(
     is_static: bool = False,
     comparison: Comparison | None = None,
     stored: StoredRecommendations | None = None,
+    is_gap_ignored: bool = False,
 ) -> ReportFiles:
     """Write the report of a run to `output` (a folder gets `report.html`) and the plot beside it.
 
     `report.html` brings `roofline.png` and `roofline.svg`, any other `NAME.html` brings `NAME-roofline.png` and `.svg`.
     `is_static`: a page without scripts, a tenth of the size. `comparison`: what changed against a baseline, to be told;
-    `stored`: what all stored runs recommend.
+    `stored`: what all stored runs recommend; `is_gap_ignored`: disturbed times make results, too.
     Raises `RooflineError` when the place cannot be written.
     """
     page = output / "report.html" if output.is_dir() else output
     stem = "roofline" if page.stem == "report" else f"{page.stem}-roofline"
     files = ReportFiles(page, page.with_name(f"{stem}.png"), page.with_name(f"{stem}.svg"))
-    view = read_view(store, run, has_all_samples=not is_static, most_ranked=None if is_static else ADVICE_LIMIT)
+    most_ranked = None if is_static else ADVICE_LIMIT
+    view = read_view(store, run, has_all_samples=not is_static, most_ranked=most_ranked, is_gap_ignored=is_gap_ignored)
     first = draw_figure(roofline_figure(view.chips[0].roofline))
     try:
         page.parent.mkdir(parents=True, exist_ok=True)
@@ -127,7 +129,12 @@ def write_report(
 
 
 def read_view(
-    store: RecordSource, run: RunInfo, *, has_all_samples: bool = True, most_ranked: int | None = ADVICE_LIMIT
+    store: RecordSource,
+    run: RunInfo,
+    *,
+    has_all_samples: bool = True,
+    most_ranked: int | None = ADVICE_LIMIT,
+    is_gap_ignored: bool = False,
 ) -> ReportView:
     """Return the view of a stored run; samples are read where some are flagged, and of small runs with
     `has_all_samples`.
@@ -143,6 +150,7 @@ def read_view(
         canaries=store.canaries(run.run_id),
         floors=store.noise_floors(run.environment.class_hash),
         most_ranked=most_ranked,
+        is_gap_ignored=is_gap_ignored,
     )
 
 

@@ -68,15 +68,19 @@ NO_REASON = "no reason was stored"
 
 
 def recommend_from_run(
-    records: Iterable[Record], hardware: Device | None, *, totals: Totals | None = None
+    records: Iterable[Record],
+    hardware: Device | None,
+    *,
+    totals: Totals | None = None,
+    is_gap_ignored: bool = False,
 ) -> list[ShapeRanking]:
     """Return one ranking per chip, operator, shape and mode, in the order they were run.
 
     Each ranks one cache state, never two: cold where it was measured, else flushed, else the next of `regime_rank`.
     `hardware` (the chip the run's predictions are for) adds the formats that were not run; without it, or for operators
     that are no products, only what the run stored is ranked. `totals`: the intervals over processes by case key; None:
-    from these records alone. Passes of whole models are no shapes of an operator: `results.verdicts.model_results`
-    judges them.
+    from these records alone. `is_gap_ignored`: disturbed times are ranked to a choice, too. Passes of whole models are
+    no shapes of an operator: `results.verdicts.model_results` judges them.
     """
     records = tuple(record for record in records if not is_model_case(record.case))
     totals = total_intervals(records) if totals is None else totals
@@ -91,11 +95,21 @@ def recommend_from_run(
             lost = [] if not hardware_key else groups.get(("", op, shape, mode), [])
             indices = [*members, *lost]
             device = hardware if hardware is not None and hardware_key in ("", hardware.key) else None
-            recommendations.append(rank_shape(hardware_key, [rows[i] for i in indices], device, totals))
+            ranking = rank_shape(
+                hardware_key, [rows[i] for i in indices], device, totals, is_gap_ignored=is_gap_ignored
+            )
+            recommendations.append(ranking)
     return recommendations
 
 
-def rank_shape(hardware_key: str, rows: Sequence[CaseRow], device: Device | None, totals: Totals) -> ShapeRanking:
+def rank_shape(
+    hardware_key: str,
+    rows: Sequence[CaseRow],
+    device: Device | None,
+    totals: Totals,
+    *,
+    is_gap_ignored: bool = False,
+) -> ShapeRanking:
     """Return the ranking of the rows of one operator, shape and mode on one chip; there must be at least one.
 
     `device`: the chip, whose model adds the formats that were not run; None: only what is stored is ranked. `totals`:
@@ -125,7 +139,7 @@ def rank_shape(hardware_key: str, rows: Sequence[CaseRow], device: Device | None
     if advice:
         excluded += tuple(Exclusion(each.key, (each.finding,)) for each in advice.excluded)
     phase = phase_of(case.op, case.shape)
-    gap = headline_gap(timed[0], baseline) if timed else None
+    gap = headline_gap(timed[0], baseline) if timed and not is_gap_ignored else None
     return ShapeRanking(
         question=Question("shape", shown(hardware_key, 60), f"{first.op} {first.shape_label}", case.shape, phase),
         options=options,

@@ -170,17 +170,20 @@ class ShapeResult:
         )
 
 
-def shape_results(rows: Iterable[CaseRow], totals: Totals | None = None) -> tuple[ShapeResult, ...]:
+def shape_results(
+    rows: Iterable[CaseRow], totals: Totals | None = None, *, is_gap_ignored: bool = False
+) -> tuple[ShapeResult, ...]:
     """Group the rows of one chip by op, shape, cache and mode, in the order they were run, and judge each group.
 
-    `totals`: the intervals over processes; None: from these rows alone.
+    `totals`: the intervals over processes; None: from these rows alone. `is_gap_ignored`: disturbed times make results,
+    too.
     """
     rows = tuple(rows)
     totals = total_intervals(row.record for row in rows) if totals is None else totals
     groups: dict[GroupKey, list[CaseRow]] = {}
     for row in rows:
         groups.setdefault(group_key(row.record), []).append(row)
-    return tuple(_shape_result(key, members, totals) for key, members in groups.items())
+    return tuple(_shape_result(key, members, totals, is_gap_ignored) for key, members in groups.items())
 
 
 def best_overall(results: Iterable[ShapeResult]) -> ShapeResult | None:
@@ -222,8 +225,8 @@ def first_regime(results: Iterable[ShapeResult]) -> list[ShapeResult]:
     return [result for result in results if regime_rank(result.cache, result.mode) == min(ranks)]
 
 
-def _shape_result(key: GroupKey, rows: list[CaseRow], totals: Totals) -> ShapeResult:
-    judged = judge((row.record for row in rows), totals)
+def _shape_result(key: GroupKey, rows: list[CaseRow], totals: Totals, is_gap_ignored: bool) -> ShapeResult:
+    judged = judge((row.record for row in rows), totals, is_gap_ignored=is_gap_ignored)
     return ShapeResult(judged, _title(key, rows[0].shape_label), shown(verdict_text(judged), VERDICT_CHARACTERS))
 
 

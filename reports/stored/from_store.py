@@ -157,17 +157,17 @@ MOST_SHAPES = 40
 
 
 def recommend_for_run(
-    store: ResultStore, records: Iterable[Record], *, is_wanted: bool | None = None
+    store: ResultStore, records: Iterable[Record], *, is_wanted: bool | None = None, is_forced: bool = False
 ) -> StoredRecommendations | None:
     """Return what the store recommends for the shapes and models of a run's records, on their chips.
 
     `is_wanted`: True always, False never, None where another run than one holds the same questions; None is returned
-    for no. Raises `StoreError` where the store cannot be read.
+    for no. `is_forced`: disturbed times make results, too. Raises `StoreError` where the store cannot be read.
     """
     records = tuple(records)
     if is_wanted is False or not records or (is_wanted is None and len(store.runs(limit=2)) < 2):
         return None
-    recommendations = recommend_from_store(store, question_of_run(records))
+    recommendations = recommend_from_store(store, replace(question_of_run(records), is_forced=is_forced))
     return _with_origin(recommendations, records[0].run_id) if is_wanted or recommendations.run_count > 1 else None
 
 

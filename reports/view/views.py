@@ -142,12 +142,13 @@ def report_view(
     canaries: Iterable[CanaryReading] = (),
     floors: Mapping[tuple[str, str], NoiseFloor] | None = None,
     most_ranked: int | None = None,
+    is_gap_ignored: bool = False,
 ) -> ReportView:
     """Return the view of one run.
 
     `profiles` (by profile hash) give chip names, cache levels and recommendations; `floors`, by case key and method
     hash, the noise between processes of cases that ran in one; `most_ranked`: rank the configurations of so many shapes
-    per chip (None: all).
+    per chip (None: all); `is_gap_ignored`: disturbed times make results, too.
     """
     stored = tuple(records)
     records = possible_records(stored)
@@ -156,7 +157,7 @@ def report_view(
     warnings = (
         [f"{counted(damaged, 'record')} with impossible numbers (`roofline db check`): left out"] if damaged else []
     )
-    chips = _chips(run, records, rows, profiles or {}, floors or {}, warnings, most_ranked)
+    chips = _chips(run, records, rows, profiles or {}, floors or {}, warnings, most_ranked, is_gap_ignored)
     cases = tuple(case for chip in chips for case in chip.cases)
     run_name, date = shown(run.label, 80) or f"run {run.run_id[:8]}", utc_minutes(run.started_at)
     leads = [case.lead for case in cases]
@@ -208,6 +209,7 @@ def _chips(
     floors: Mapping[tuple[str, str], NoiseFloor],
     warnings: list[str],
     most_ranked: int | None,
+    is_gap_ignored: bool,
 ) -> tuple[ChipView, ...]:
     counter = Counter((row.hardware_key, row.profile_hash) for row in rows if row.hardware_key)
     # A case that failed before its prediction belongs to the chip the run was about.
@@ -223,7 +225,15 @@ def _chips(
     )
     return tuple(
         _chip(
-            run, key, [records[i] for i in members], [rows[i] for i in members], profiles, floors, warnings, most_ranked
+            run,
+            key,
+            [records[i] for i in members],
+            [rows[i] for i in members],
+            profiles,
+            floors,
+            warnings,
+            most_ranked,
+            is_gap_ignored,
         )
         for key, members in ordered
     )
@@ -238,13 +248,14 @@ def _chip(
     floors: Mapping[tuple[str, str], NoiseFloor],
     warnings: list[str],
     most_ranked: int | None,
+    is_gap_ignored: bool,
 ) -> ChipView:
     hardware_key, profile_hash = key
     profile = profiles.get(profile_hash)
     device = _device(profile, warnings)
     name = shown(profile.name if profile else hardware_key or "unknown chip", 80)
     totals = total_intervals(records, floors)
-    results = shape_results(rows, totals)
+    results = shape_results(rows, totals, is_gap_ignored=is_gap_ignored)
     run_name = shown(run.label, 60) or f"run {run.run_id[:8]}"
     subtitle = " · ".join(
         part for part in (run_name, utc_minutes(run.started_at), "forced" if run.is_forced else "") if part
@@ -252,10 +263,10 @@ def _chip(
     cases = case_summaries(rows, totals)
     pooled = [case.pooled for case in cases]
     ranked, unranked_count = _ranked(records, most_ranked)
-    models, recommendations = (
-        model_results([row.record for row in rows], totals) if any(row.is_model for row in rows) else (),
-        tuple(recommend_from_run(ranked, device, totals=totals)),
-    )
+    has_models = any(row.is_model for row in rows)
+    of_models = [row.record for row in rows] if has_models else []
+    models = model_results(of_models, totals, is_gap_ignored=is_gap_ignored)
+    recommendations = tuple(recommend_from_run(ranked, device, totals=totals, is_gap_ignored=is_gap_ignored))
     roofline = roofline_view(
         pooled,
         results,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from html import escape
 from typing import Any, Literal
 
 from results.records.limits import (
@@ -131,6 +132,19 @@ class RunInfo:
             f"<{type(self).__name__} {self.short_name}: {self.status}, {self.hardware_key or 'no chip'}, "
             f"{self.started_at}>"
         )
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "Run": self.short_name,
+            "Started (UTC)": self.started_at[:16].replace("T", " "),
+            "Status": self.status,
+            "Chip": self.hardware_key or "–",
+            "Machine": self.machine or "–",
+            "Commit": (self.git_commit or "–")[:9],
+        }
+        head = "".join(f"<th>{name}</th>" for name in facts)
+        row = "".join(f"<td>{escape(text)}</td>" for text in facts.values())
+        return f"<table><thead><tr>{head}</tr></thead><tbody><tr>{row}</tr></tbody></table>"
 
     @property
     def machine(self) -> str:

@@ -120,7 +120,8 @@ def case_sentence(case: CaseDiff) -> str:
     """Return a case with its change and interval: `gemv 1x4096x4096 INT4 (W4A16) · int4pack +3.1 % (95 %: +2.1 % to
     +4.2 %)`.
     """
-    return f"{short(case_words(case.case))} {change_text(case)}" + (
+    name = case_words(case.case) if case.case.precision_label else case.name  # a kernel of one's own has an id alone
+    return f"{short(name)} {change_text(case)}" + (
         f" (95 %: {interval_text(case)})" if case.low_ratio is not None else ""
     )
 

@@ -144,10 +144,13 @@ class ModelResult:
         return {label: tuple(members) for label, members in passes_by_label.items()}
 
 
-def model_results(records: Iterable[Record], totals: Totals | None = None) -> tuple[ModelResult, ...]:
+def model_results(
+    records: Iterable[Record], totals: Totals | None = None, *, is_gap_ignored: bool = False
+) -> tuple[ModelResult, ...]:
     """Return the models of a run, in the order first met; records of anything else are passed over.
 
     `totals`: the intervals over processes by case key, as `total_intervals` gives them; None: from these records.
+    `is_gap_ignored`: disturbed times make results, too.
     """
     records = tuple(
         candidate
@@ -163,7 +166,7 @@ def model_results(records: Iterable[Record], totals: Totals | None = None) -> tu
         chip = next((prediction.hardware_key for prediction in record.predictions), "")
         results.setdefault((name.model_name, sizes, record.case.cache, record.case.mode, chip), []).append(record)
     _move_unpredicted(results)
-    return tuple(_model(str(key[-1]), members, totals) for key, members in results.items())
+    return tuple(_model(str(key[-1]), members, totals, is_gap_ignored) for key, members in results.items())
 
 
 def pass_label(case: Case, figures: ModelFigures) -> str:
@@ -176,17 +179,17 @@ def pass_label(case: Case, figures: ModelFigures) -> str:
     return label if figures.method in ("", ROUND_TO_NEAREST) else f"{label}, {figures.method}"
 
 
-def _model(hardware_key: str, records: list[Record], totals: Totals) -> ModelResult:
+def _model(hardware_key: str, records: list[Record], totals: Totals, is_gap_ignored: bool) -> ModelResult:
     first = records[0].case
     name = pass_name(first.op, first.shape)
     assert name is not None  # model_results keeps no others
-    phases = [_phase(members, totals) for members in groups(records).values()]
+    phases = [_phase(members, totals, is_gap_ignored) for members in groups(records).values()]
     ordered = tuple(sorted(phases, key=lambda phase: PHASES.index(phase.phase)))
     return ModelResult(name, hardware_key, first.cache, first.mode, ordered)
 
 
-def _phase(records: list[Record], totals: Totals) -> PhaseResult:
-    judged = judge(records, totals)
+def _phase(records: list[Record], totals: Totals, is_gap_ignored: bool) -> PhaseResult:
+    judged = judge(records, totals, is_gap_ignored=is_gap_ignored)
     by_case = {option.key: option for option in judged.ranked}
     members: dict[str, list[Record]] = {}
     for record in records:

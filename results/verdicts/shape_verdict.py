@@ -296,6 +296,8 @@ class ShapeVerdict:
     """The cases that do not compete: failed, skipped, without any time."""
     timed: Mapping[str, Sequence[Record]]
     """Key of an option → the records behind it."""
+    is_gap_ignored: bool = False
+    """Whether the numbers are wanted although times were disturbed or cannot be (`--force`)."""
 
     @property
     def expected_speedup(self) -> float | None:
@@ -305,7 +307,7 @@ class ShapeVerdict:
     @property
     def gap(self) -> Finding | None:
         """Why no headline may rest on the measured best; None where one may."""
-        return headline_gap(self.best, self.baseline)
+        return None if self.is_gap_ignored else headline_gap(self.best, self.baseline)
 
     @property
     def op(self) -> str:
@@ -427,7 +429,7 @@ def shape_verdicts(records: Iterable[Record], totals: Totals | None = None) -> l
     return [verdict for verdict in judged if verdict.baseline is not None and verdict.is_contest]
 
 
-def judge(records: Iterable[Record], totals: Totals | None = None) -> ShapeVerdict:
+def judge(records: Iterable[Record], totals: Totals | None = None, *, is_gap_ignored: bool = False) -> ShapeVerdict:
     """Return the verdict over the records of one group (equal `group_key`, one chip); there must be at least one."""
     records = tuple(records)
     ranked = ranked_options(records, totals)
@@ -438,7 +440,10 @@ def judge(records: Iterable[Record], totals: Totals | None = None) -> ShapeVerdi
     timed_ids = {id(record) for members in timed.values() for record in members}
     untimed = tuple(record for record in records if id(record) not in timed_ids)
     key = group_key(records[0])
-    return ShapeVerdict(key, records[0].case.shape_label, ranked, baseline, best, predicted, measured, untimed, timed)
+    label = records[0].case.shape_label
+    return ShapeVerdict(
+        key, label, ranked, baseline, best, predicted, measured, untimed, timed, is_gap_ignored=is_gap_ignored
+    )
 
 
 def _measured_wide(ranked: Sequence[Option]) -> list[Option]:

@@ -2,7 +2,7 @@
 read.
 
 [[case]]
-match = "gemm 512x*-int8pack-*"   # operator and id as the diff shows them, * and ? stand for any; or a case key
+match = "gemm 512x*-int8pack-*"   # operator and id as `roofline show` prints them, * and ? stand for any; or a case key
 reason = "two code paths, chosen by the allocator; issue 41"
 until = 2026-12-31                # optional: not applied after that day
 """

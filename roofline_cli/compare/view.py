@@ -336,7 +336,7 @@ def _print_ranking(recommendation: ShapeRanking) -> None:
         Column("Configuration", is_prose=True, least=26),
         Column("Time", "right"),
         Column("From"),
-        Column("vs 16-bit", "right"),
+        Column("Gain", "right"),
         Column("W saved", "right"),
         Column("Method", drop=2),
         Column("Why", is_prose=True, least=36, drop=1),

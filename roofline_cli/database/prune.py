@@ -69,8 +69,8 @@ def prune(
     """Drop raw samples of old runs, keep every statistic.
 
     Sensor readings go with them.
-    Kept whole: the newest complete runs of each machine, chip and branch, the newest run of each label (except dated
-    ones), and runs named with --keep or in a --protect file.
+    Kept whole: the newest complete runs of each machine, chip and branch, and the newest run of each label without a
+    date. So are runs named with --keep or in a --protect file.
     """
     import datetime
 

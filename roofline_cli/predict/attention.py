@@ -186,12 +186,12 @@ def _print_all(
     times = time_columns(rows, [row.expected for row in rows], [row.unfused_time_s for row in rows])
     cells = [
         [
-            row.format,
+            attention_name(row.kv_format, row.activation_format),
             decimal_bytes(row.kv_read_bytes),
-            times.ideal[index],
-            times.others[index],
             times.expected[index],
             times.intervals[index],
+            times.ideal[index],
+            times.others[index],
             intensity(row.intensity_flop_per_byte),
             intensity(row.critical_intensity_flop_per_byte),
             gained.ideal[index],
@@ -204,10 +204,10 @@ def _print_all(
     columns = (
         Column("Format"),
         Column("K and V", "right", drop=7),
+        Column("Expected", "right", hide_empty=True),
+        Column("80 %", "right", drop=2, hide_empty=True),
         Column("Ideal", "right"),
         Column("Unfused", "right", drop=4),
-        Column("Expected", "right", hide_empty=True),
-        Column("80 % within", "right", drop=2, hide_empty=True),
         Column("AI", "right", drop=1),
         Column("Critical AI", "right", drop=5),
         Column(gained.ideal_header, "right", drop=8, hide_empty=True),
@@ -215,9 +215,7 @@ def _print_all(
         Column("Bound", drop=1),
         Column("Path", drop=6),
     )
-    remark = (
-        "Ideal is the speed of light of the fused kernel, Unfused that of the three it replaces; format: cache.query."
-    )
+    remark = "Ideal is the lower bound of the fused kernel, Unfused that of the three it replaces."
     if any(row.expected is not None and row.expected.covered_ops for row in rows):
         remark += (
             " Expected is an engine's whole attention module, with RoPE, the append to the cache and every launch, "

@@ -135,11 +135,10 @@ def _print_all(request: Request, table: PredictionTable[FfnPrediction]) -> None:
     shown = [times.others[len(rows) * index : len(rows) * (index + 1)] for index in range(len(kernels))]
     cells = [
         [
-            row.format,
-            row.operands,
-            times.ideal[index],
+            format_name(row.weight_format, row.activation_format),
             times.expected[index],
             times.intervals[index],
+            times.ideal[index],
             *(column[index] or MISSING for column in shown),
             intensity(row.intensity_flop_per_byte),
             gained.ideal[index],
@@ -151,10 +150,9 @@ def _print_all(request: Request, table: PredictionTable[FfnPrediction]) -> None:
     ]
     columns = (
         Column("Format"),
-        Column("Operands", drop=3),
-        Column("Ideal", "right"),
         Column("Expected", "right", hide_empty=True),
-        Column("80 % within", "right", drop=1, hide_empty=True),
+        Column("80 %", "right", drop=1, hide_empty=True),
+        Column("Ideal", "right"),
         *(Column(name, "right", drop=5) for name in kernels),
         Column("AI", "right", drop=2),
         Column(gained.ideal_header, "right", drop=6, hide_empty=True),
@@ -162,5 +160,5 @@ def _print_all(request: Request, table: PredictionTable[FfnPrediction]) -> None:
         Column("Bound", drop=1),
         Column("Path", drop=4),
     )
-    remark = "Ideal is the speed of light, of each kernel and of all one after the other; AI in FLOP/byte."
+    remark = "Ideal is the lower bound, of each kernel and of all one after the other; AI in FLOP/byte."
     print_layer_table(request, table, columns, cells, remark)

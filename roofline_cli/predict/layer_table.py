@@ -82,7 +82,10 @@ def row_gains(rows: Sequence[Row]) -> Gains:
 def print_layer_table(
     request: Request, table: Table, columns: Sequence[Column], cells: Sequence[Sequence[Cell]], remark: str
 ) -> None:
-    """Print the rows with numbered notes, what was excluded, what the expected times rest on, and the `remark`."""
+    """Print the rows with numbered notes, what was excluded, what the expected times rest on, and the `remark`.
+
+    `cells`: the name of a row's formats is the first.
+    """
     rows: Sequence[Row] = table.predictions
     notes: list[str] = []
     doubts = set(table.findings)
@@ -93,7 +96,7 @@ def print_layer_table(
     chip = request.hardware
     show_table([*columns, Column("Notes")], lines)
     print_notes(notes, table.excluded)
-    print_gaps((row.format, row.kernel_gap or row.engine_gap) for row in rows)
+    print_gaps((str(own[0]), row.kernel_gap or row.engine_gap) for row, own in zip(rows, cells, strict=True))
     _print_expected(rows)
     show_doubts(table.findings)
     show_line(f"{remark} {provenance_sentence(rows[0].provenance, chip, request.hardware_name)}", style="dim")

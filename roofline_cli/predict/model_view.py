@@ -265,7 +265,7 @@ def print_comparison(predictions: Sequence[ModelPrediction], chip: Device, hardw
         unbroken_s = prediction.stream_time_s if expected is None else expected.stream_time_s
         rows.append(
             [
-                prediction.plan.label,
+                prediction.plan.name,
                 str(prediction.workload.batch_count),
                 _shown_time(prediction.time_s, longest_s),
                 _shown_time(None if expected is None else expected.time_s, longest_s),
@@ -298,7 +298,7 @@ def _print_gaps(predictions: Sequence[ModelPrediction], chip: Device) -> None:
 
     print_gaps(
         (
-            prediction.plan.label,
+            prediction.plan.name,
             plan_gap(chip, prediction.plan.base.weights, prediction.plan.base.activations, prediction.plan.kv),
         )
         for prediction in predictions
@@ -379,7 +379,7 @@ def _title(prediction: ModelPrediction, chip: Device, *, with_batch: bool = True
     batch = f" batch={work.batch_count}" if with_batch else ""
     new = f" new={work.new_count}" if work.new_count not in (1, work.context_count) else ""
     devices = f" on {prediction.parallel.device_count} ×" if prediction.parallel.device_count > 1 else " on"
-    formats = f", {prediction.plan.label}" if with_batch else ""
+    formats = f", {prediction.plan.name}" if with_batch else ""
     formats += f", attention by {prediction.attention_kernel}" if prediction.attention_kernel is not None else ""
     return f"{prediction.model.name} {work.phase}{batch} context={work.context_count}{new}{formats}{devices} {chip.key}"
 

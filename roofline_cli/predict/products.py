@@ -119,10 +119,14 @@ def print_products(
     """Print the answer in a dozen lines. `hardware`: the chip as it was typed; `are_named`: the user named the formats."""
     rows = table.predictions
     first = rows[0]
-    names = [format_name(row.weight_format, row.activation_format) for row in rows]
+    names = list(map(_name, rows))
     title = f"{first.op} M={first.M} N={first.N} K={first.K}"
     next_step = f"roofline recommend -M {first.M} -N {first.N} -K {first.K} --hw {hardware}"
     prediction_rows.print_answer(rows, names, title, chip, next_step, are_named=are_named, show_all=show_all)
+
+
+def _name(row: ProductPrediction) -> str:
+    return format_name(row.weight_format, row.activation_format)
 
 
 def print_table(table: PredictionTable[ProductPrediction], chip: Device, hardware: str) -> None:
@@ -133,7 +137,7 @@ def print_table(table: PredictionTable[ProductPrediction], chip: Device, hardwar
     from roofline_cli.predict.prediction_rows import print_gaps
 
     rows, notes = table.predictions, list[str]()
-    first = rows[0]
+    first, names = rows[0], list(map(_name, rows))
     times = prediction_rows.time_columns(rows, [row.expected for row in rows])
     gained = prediction_rows.gains(
         first.baseline_format,
@@ -142,11 +146,10 @@ def print_table(table: PredictionTable[ProductPrediction], chip: Device, hardwar
     )
     lines: list[list[Cell]] = [
         [
-            row.format,
-            row.operands,
-            times.ideal[index],
+            names[index],
             times.expected[index],
             times.intervals[index],
+            times.ideal[index],
             intensity(row.intensity_flop_per_byte),
             intensity(row.critical_intensity_flop_per_byte),
             gained.ideal[index],
@@ -159,10 +162,9 @@ def print_table(table: PredictionTable[ProductPrediction], chip: Device, hardwar
     ]
     columns = (
         Column("Format"),
-        Column("Operands", drop=2),
-        Column("Ideal", "right"),
         Column("Expected", "right", hide_empty=True),
         Column("80 %", "right", drop=1, hide_empty=True),
+        Column("Ideal", "right"),
         Column("AI", "right", drop=4),
         Column("Critical AI", "right", drop=5),
         Column(gained.ideal_header, "right", drop=6, hide_empty=True),
@@ -173,11 +175,11 @@ def print_table(table: PredictionTable[ProductPrediction], chip: Device, hardwar
     )
     show_table(columns, lines)
     prediction_rows.print_notes(notes, table.excluded)
-    print_gaps((row.format, row.kernel_gap or row.engine_gap) for row in rows)
+    print_gaps((name, row.kernel_gap or row.engine_gap) for name, row in zip(names, rows, strict=True))
     _print_untimed(rows)
     prediction_rows.show_doubts(table.findings)
     source = prediction_rows.provenance_sentence(first.provenance, chip, hardware)
-    show_line(f"Ideal: the speed of light; AI in FLOP/byte. {source}", style="dim")
+    show_line(f"Ideal: lower bound; AI in FLOP/byte. {source}", style="dim")
     timed = [(row.weight_format, row.activation_format, row.expected.provenance) for row in rows if row.expected]
     for sentence in filter(None, (_expected_sentence(rows), prediction_rows.standing_sentence(timed))):
         show_line(sentence, style="dim")

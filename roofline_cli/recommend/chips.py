@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reports.formats.short_answer import SOURCES, is_carried_over, tokens_text
+from reports.formats.short_answer import SOURCES, borrowed_sentence, is_carried_over, tokens_text
 from roofline_cli.recommend.model_view import LOSS_COLUMNS, loss_cells
 from roofline_cli.screen.tables import MISSING, Cell, Column, decimal_bytes, show_line, show_table
-from roofline_model.core.answer import is_comparable
+from roofline_model.core.answer import BOUNDS, is_comparable
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.units import format_speedup, in_prefix, interval_in_prefix, shared_prefix
 
@@ -23,11 +23,11 @@ _COLUMNS = (
     Column("Chip"),
     Column("Take"),
     Column("Time", "right"),
-    Column("80 %", "right", hide_empty=True),
+    Column("80 %", "right", drop=3, hide_empty=True),
     Column("Tokens/s", "right", hide_empty=True),
     Column("Gain", "right", drop=1),
     Column("Memory", "right"),
-    *(Column(column.header, "right", drop=2 + at, hide_empty=True) for at, column in enumerate(LOSS_COLUMNS)),
+    *(Column(column.header, "right", drop=2 + 2 * at, hide_empty=True) for at, column in enumerate(LOSS_COLUMNS)),
 )
 
 
@@ -46,23 +46,26 @@ def chip_names(text: str) -> list[str]:
 def print_chips(
     subject: str, rankings: Mapping[str, Ranking], option_name: Callable[[Option], str], arguments: str
 ) -> None:
-    """Print the choice on each chip, the fastest first; chips where nothing keeps the limits stand last.
+    """Print the choice on each chip, the fastest first; ideal times come after others, chips without a choice last.
 
     `arguments`: how the question is typed, without the chips.
     """
-    ordered = sorted(rankings.items(), key=lambda item: _time_s(item[1]))
+    ordered = sorted(rankings.items(), key=lambda item: _place(item[1]))
     chosen = [(chip, ranking) for chip, ranking in ordered if ranking.choice is not None]
     prefix = shared_prefix([ranking.choice.estimate.time_s for _, ranking in chosen if ranking.choice is not None])
     show_line(_answer(chosen, option_name, prefix), "bold" if chosen else "bold red")
     show_line(f"{subject}. Gain: over 16 bit on the same chip.", "dim")
     rows = [_row(chip, ranking, prefix, option_name) for chip, ranking in ordered]
-    show_table(_COLUMNS, rows, says_what_is_left_out=False)
+    left_out = show_table(_COLUMNS, rows, says_what_is_left_out=False)
     sources = {ranking.choice.estimate.source for _, ranking in chosen if ranking.choice is not None}
     if len(sources) > 1:
         show_line("(ideal) is an upper bound of speed: it is not compared with an expected time.", "yellow")
     lent = [chip for chip, ranking in chosen if ranking.choice and is_carried_over(ranking.choice.estimate.provenance)]
     if lent:
         show_line(f"Carried over from other chips: the times of {', '.join(lent)}.", "dim")
+    borrowed = borrowed_sentence(ranking.choice for _, ranking in chosen if ranking.choice is not None)
+    if borrowed and "PPL" not in left_out:
+        show_line(borrowed, "dim")
     chip = chosen[0][0] if chosen else ordered[0][0]
     show_line(f"Next: roofline recommend {arguments} --hw {chip}")
 
@@ -84,8 +87,12 @@ def _answer(chosen: Sequence[tuple[str, Ranking]], option_name: Callable[[Option
     return f"{chip}: {took}."
 
 
-def _time_s(ranking: Ranking) -> float:
-    return math.inf if ranking.choice is None else ranking.choice.estimate.time_s
+def _place(ranking: Ranking) -> tuple[bool, float]:
+    """Return what chips are ordered by: a bound of a time comes after every time of a kernel."""
+    if ranking.choice is None:
+        return True, math.inf
+    time = ranking.choice.estimate
+    return time.source in BOUNDS, time.time_s
 
 
 def _row(chip: str, ranking: Ranking, prefix: str | None, option_name: Callable[[Option], str]) -> list[Cell]:

@@ -42,7 +42,7 @@ _COLUMNS = (
     Column("80 % from", "right", drop=5, hide_empty=True),
     Column("at most", "right", hide_empty=True),
     Column("Tokens/s", "right", drop=2),
-    Column("vs 16-bit", "right"),
+    Column("Gain", "right"),
     Column("Weights", "right", drop=8),
     Column("KV cache", "right", drop=7),
     Column("Memory", "right", drop=1),
@@ -117,11 +117,12 @@ def print_model_details(ranking: ModelRanking) -> None:
     for line in _loss_lines(ranking):
         show_line(f"  {line}")
     for exclusion in ranking.excluded:
-        show_line(f"  excluded: {exclusion.key}: {findings_text(exclusion.findings)}")
+        name = exclusion.key if exclusion.option is None else plan_name(exclusion.option)
+        show_line(f"  excluded: {name}: {findings_text(exclusion.findings)}")
     for option in ranking.options:
         for item in option.findings:
             if item.code == "kernel-gap":
-                show_line(f"  {option.key} last: {short_text(item)}", "yellow")
+                show_line(f"  {plan_name(option)} last: {short_text(item)}", "yellow")
     for item in by_severity(item for item in ranking.findings if item not in ranking.decision):
         show_line(f"  note: {short_text(item)}", "" if item.severity == "info" else "yellow")
     if ranking.options:
@@ -193,7 +194,7 @@ def _rows(ranking: ModelRanking) -> list[list[Cell]]:
         rows.append(
             [
                 str(rank),
-                option.key,
+                plan_name(option),
                 in_prefix(ideal_s, prefix),
                 MISSING if time_s is None else f"{least_mark(option)}{in_prefix(time_s, prefix)}",
                 *_interval(option, prefix),
@@ -233,8 +234,9 @@ def _made_of(option: PlanOption) -> str:
 
     also = f" (also {', '.join(option.aliases)})" if option.aliases else ""
     if option.kind in ("baseline", "uniform"):
-        return f"{option.key}{also}" if also else ""
-    return f"{option.key}{also}: {formats_text(option.formats)}"
+        return f"{plan_name(option)}{also}" if also else ""
+    name = plan_name(option)
+    return f"{name if name == option.key else f'{name}, {option.key}'}{also}: {formats_text(option.formats)}"
 
 
 def _loss_lines(ranking: ModelRanking) -> list[str]:
@@ -245,5 +247,5 @@ def _loss_lines(ranking: ModelRanking) -> list[str]:
     for option in ranking.options:
         is_claimed_choice = option is ranking.choice and option.loss.source == "claimed"
         if (is_claimed_choice or option.loss.source == "unknown") and (note := quality_note(option)):
-            lines.append(f"loss of {option.key}: {note}")
+            lines.append(f"loss of {plan_name(option)}: {note}")
     return lines

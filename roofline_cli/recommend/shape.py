@@ -418,4 +418,4 @@ def basis_sentence(ranking: Ranking) -> str:
             f"{ranking.question.hardware}."
         )
     rule = short_text(finding("order-of-predictions", source="expected"))
-    return f"Ranked {rule}. Ideal gain: of the speed of light over that of 16 bit."
+    return f"Ranked {rule}. Ideal gain: ideal time against that of 16 bit."

@@ -39,7 +39,7 @@ _OVERVIEW = (
     Column("Take", is_prose=True, least=14),
     Column("Time", "right", drop=4),
     Column("From", drop=2),
-    Column("vs 16-bit", "right"),
+    Column("Gain", "right"),
     Column("Loss", drop=3, is_prose=True, least=12),
     Column("Confidence", drop=1),
     Column("Moved", "right", drop=5, hide_empty=True),
@@ -50,7 +50,7 @@ _COLUMNS = (
     Column("Time", "right"),
     Column("±", "right", drop=5, hide_empty=True),
     Column("From"),
-    Column("vs 16-bit", "right"),
+    Column("Gain", "right"),
     Column("Memory", "right", drop=3),
     Column("Loss", drop=1, is_prose=True, least=12),
     Column("Confidence", drop=2),
@@ -113,8 +113,8 @@ def _print_answers(rankings: Sequence[StoredRanking]) -> None:
     gaining_count = sum(map(_gains, rankings))
     others = "; the others do not" if gaining_count < count else ""
     show_line(f"{gaining_count} of {count} stored cases gain from a format{others}.", "bold")
-    shown = f"First {ANSWER_ROW_COUNT} of {count}, on" if count > ANSWER_ROW_COUNT else "On"
-    show_line(f"{shown} {', '.join(chips)}. Gain: over the case's baseline. !: doubtful.", "dim")
+    shown = f"First {ANSWER_ROW_COUNT} of {count} on" if count > ANSWER_ROW_COUNT else "On"
+    show_line(f"{shown} {', '.join(chips)}. Gain: over its baseline. !: doubtful.", "dim")
     rows: list[list[Cell]] = []
     for ranking in rankings[:ANSWER_ROW_COUNT]:
         title = f"{ranking.hardware_key}: {ranking.title}" if len(chips) > 1 else ranking.title

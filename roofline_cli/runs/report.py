@@ -91,6 +91,11 @@ StaticOption = Annotated[
 ]
 
 
+ForceOption = Annotated[
+    bool, typer.Option("--force", help="Name a result although its times were disturbed or cannot be.")
+]
+
+
 def write_run_report(
     run: RunOption = "latest",
     format_name: FormatOption = "html",
@@ -100,6 +105,7 @@ def write_run_report(
     baseline: BaselineOption = None,
     history: HistoryOption = None,
     is_static: StaticOption = False,
+    force: ForceOption = False,
     db: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -128,16 +134,27 @@ def write_run_report(
     with reading(db) as store:
         info = store.resolve_run(run)
         comparison = None if baseline is None else _comparison(store, info, baseline)
-        stored = all_runs(store, info, is_wanted=history)
+        stored = all_runs(store, info, is_wanted=history, is_forced=force)
         if format_name == "html" and place is not None:
-            paths = _write_page(store, info, place, database, is_static=is_static, comparison=comparison, stored=stored)
+            paths = _write_page(
+                store,
+                info,
+                place,
+                database,
+                is_static=is_static,
+                comparison=comparison,
+                stored=stored,
+                is_gap_ignored=force,
+            )
         else:
-            paths = write_view(stored_view(store, info, with_samples=False), format_name, place, comparison, stored)
+            view = stored_view(store, info, with_samples=False, is_gap_ignored=force)
+            paths = write_view(view, format_name, place, comparison, stored)
         drawn = None
         if figures is not None:
-            drawn = write_all_figures(stored_view(store, info, with_samples=True), figures, database, place)
+            view = stored_view(store, info, with_samples=True, is_gap_ignored=force)
+            drawn = write_all_figures(view, figures, database, place)
         if card is not None:
-            _write_card(stored_view(store, info, with_samples=False), card)
+            _write_card(stored_view(store, info, with_samples=False, is_gap_ignored=force), card)
             paths = {**paths, "card_path": card}
     if place is None or is_stdout(place):
         return  # it is printed; nothing is said into it
@@ -219,6 +236,7 @@ def _write_page(
     is_static: bool,
     comparison: Comparison | None,
     stored: StoredRecommendations | None,
+    is_gap_ignored: bool,
 ) -> dict[str, Path]:
     """Write the page and the plots beside it, all or none."""
 
@@ -227,7 +245,7 @@ def _write_page(
             raise InvalidValueError(f"{output} is not a regular file: a page with plots beside it cannot go there")
         output.parent.mkdir(parents=True, exist_ok=True)
         with written_together(output) as folder:
-            written = _written(store, info, folder / output.name, output, is_static, comparison, stored)
+            written = _written(store, info, folder / output.name, output, is_static, comparison, stored, is_gap_ignored)
             places = [output.with_name(file.name) for file in (written.html, written.png, written.svg)]
             for place in places:
                 check_output(place, database)
@@ -262,35 +280,54 @@ def _written(
     is_static: bool,
     comparison: Comparison | None,
     stored: StoredRecommendations | None,
+    is_gap_ignored: bool,
 ) -> ReportFiles:
     """Write page and plots to `place`; an error names the place the user chose."""
     from reports.page.html import write_report
 
     try:
-        return write_report(store, info, place, is_static=is_static, comparison=comparison, stored=stored)
+        return write_report(
+            store,
+            info,
+            place,
+            is_static=is_static,
+            comparison=comparison,
+            stored=stored,
+            is_gap_ignored=is_gap_ignored,
+        )
     except RooflineError as error:
         raise RooflineError(str(error).replace(str(place.parent), str(output.parent))) from None
 
 
-def stored_view(store: ResultStore, info: RunInfo, *, with_samples: bool) -> ReportView:
-    """Return the view of a run; `with_samples` reads every sample, which figures of them need."""
+def stored_view(store: ResultStore, info: RunInfo, *, with_samples: bool, is_gap_ignored: bool = False) -> ReportView:
+    """Return the view of a run; `with_samples` reads every sample, which figures of them need; `is_gap_ignored`:
+    disturbed times make results, too.
+    """
     from reports.page.html import stored_profiles
     from reports.view.views import report_view
 
     records = store.records(info.run_id, with_samples=with_samples)
     floors = store.noise_floors(info.environment.class_hash)
     return report_view(
-        info, records, stored_profiles(store, records), canaries=store.canaries(info.run_id), floors=floors
+        info,
+        records,
+        stored_profiles(store, records),
+        canaries=store.canaries(info.run_id),
+        floors=floors,
+        is_gap_ignored=is_gap_ignored,
     )
 
 
-def all_runs(store: ResultStore, info: RunInfo, *, is_wanted: bool | None) -> StoredRecommendations | None:
+def all_runs(
+    store: ResultStore, info: RunInfo, *, is_wanted: bool | None, is_forced: bool = False
+) -> StoredRecommendations | None:
     """Return what all stored runs say of a run's shapes and models; None where that is not wanted, or it is the only
     run.
     """
     from reports.stored import recommend_for_run
 
-    return recommend_for_run(store, store.records(info.run_id, with_samples=False), is_wanted=is_wanted)
+    records = store.records(info.run_id, with_samples=False)
+    return recommend_for_run(store, records, is_wanted=is_wanted, is_forced=is_forced)
 
 
 def write_view(

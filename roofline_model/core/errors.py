@@ -15,7 +15,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 
@@ -42,11 +42,7 @@ class UnknownNameError(RooflineError, KeyError):
         """`aliases`: other names of the same things; they may be the nearest, and are not listed."""
         names = sorted(known_names)
         nearest = nearest_names(requested, [*names, *sorted(aliases)])
-        if nearest:
-            hint = f"Did you mean {' or '.join(nearest)}?"
-        else:
-            listed = ", ".join(names) if len(names) <= 24 else f"{', '.join(names[:24])}, … ({len(names)} in all)"
-            hint = f"Known: {listed}."
+        hint = f"Did you mean {' or '.join(nearest)}?" if nearest else f"Known: {_listed(names)}."
         # An unknown name comes from a command line, so it is shown cut and quoted, never raw.
         super().__init__(f"unknown {kind} {_quoted(requested)}. {hint}{' ' + fix if fix else ''}")
         self.slug = f"unknown-{kind.replace(' ', '-')}"
@@ -54,6 +50,19 @@ class UnknownNameError(RooflineError, KeyError):
 
     def __str__(self) -> str:  # KeyError would print the repr of the message
         return str(self.args[0])
+
+
+_LISTED_COUNT, _LISTED_CHARACTERS = 24, 320
+"""Names of a registry that an error lists, at most, and their characters: one screen, not a wall."""
+
+
+def _listed(names: Sequence[str]) -> str:
+    count = length = 0
+    while count < min(len(names), _LISTED_COUNT) and length + len(names[count]) <= _LISTED_CHARACTERS:
+        length += len(names[count]) + 2
+        count += 1
+    first = names[: max(count, 1)]
+    return ", ".join(names) if len(first) == len(names) else f"{', '.join(first)}, … ({len(names)} in all)"
 
 
 class InvalidValueError(RooflineError, ValueError):

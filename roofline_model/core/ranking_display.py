@@ -13,8 +13,10 @@ if TYPE_CHECKING:
 
 OPTION_NAMES: dict[str, Callable[[Option], str]] = {}
 """Subject of a question → the name that people are shown for an option's formats; `recommend` enters its own."""
+PICTURES: dict[str, Callable[[Ranking], str]] = {}
+"""Subject of a question → the picture of a ranking as SVG, drawn for a notebook; `recommend` enters its own."""
 _MOST_ROWS = 8
-_HEADERS = ("", "Format", "Time", "Source", "Speed-up", "Memory", "Loss")
+_HEADERS = ("", "Format", "Time", "Source", "Gain", "Memory", "Loss")
 _MISSING = "–"
 
 
@@ -36,7 +38,10 @@ def ranking_html(ranking: Ranking) -> str:
     headers = "".join(f"<th>{header}</th>" for header in _HEADERS)
     hidden_count = len(ranking.options) - _MOST_ROWS
     more = f"<p>{hidden_count} more in <code>.options</code></p>" if hidden_count > 0 else ""
-    return f"<p>{escape(ranking_line(ranking))}</p><table><thead><tr>{headers}</tr></thead><tbody>{rows}</tbody></table>{more}"
+    draw = PICTURES.get(ranking.question.subject)
+    picture = "" if draw is None else draw(ranking)
+    title = f"<p>{escape(ranking_line(ranking))}</p>"
+    return f"{title}<table><thead><tr>{headers}</tr></thead><tbody>{rows}</tbody></table>{more}{picture}"
 
 
 def _row(option: Option, ranking: Ranking) -> str:

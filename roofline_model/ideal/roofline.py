@@ -128,6 +128,11 @@ class Prediction(SeedNames):
             f"ideal {format_time(self.time_s)}, {self.bound}-bound>"
         )
 
+    def _repr_html_(self) -> str:
+        from roofline_model.ideal.roofline_picture import prediction_html
+
+        return prediction_html(self)
+
     @property
     def intensity_flop_per_byte(self) -> float:
         """Arithmetic intensity of the case, FLOP per byte."""

@@ -10,12 +10,15 @@ from roofline_model.chips.hardware import Device, doubts_of, get_hardware
 from roofline_model.core.answer import Option, Question, Ranking
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import Finding, finding
+from roofline_model.core.ranking_display import PICTURES
 from roofline_model.formats.catalog import NumberFormat, get_format
 from roofline_model.operators.product import GEMV_MAX_ROWS, check_dimension, gemm
 from roofline_model.recommend.options import CaseTimes, fastest_sixteen_bit, product_formats, product_options
+from roofline_model.recommend.picture import product_picture
 from roofline_model.recommend.ranking import MAX_LOSS_PCT, Limits, rank
 
 PHASES = ("decode", "prefill")
+PICTURES["shape"] = product_picture
 
 
 def recommend_quantization(

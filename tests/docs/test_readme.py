@@ -164,6 +164,7 @@ def test_the_readme_is_short() -> None:
 def test_every_page_finding_and_screen_keeps_the_style() -> None:
     check_words = script("check_words")
     broken = [f"{path.name}: {line}" for path in check_words.files() for line in check_words.problems(path)]
+    broken += [f"--help: {line}" for line in check_words.broken_rules(check_words.help_paragraphs())]
     assert broken == []
 
 

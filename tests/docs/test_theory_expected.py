@@ -308,7 +308,7 @@ def test_the_gap_example() -> None:
 
 
 def test_the_ranking_by_expected_times() -> None:
-    text = section("1. Three answers")
+    text = section("1. Four answers")
     ideal = recommend_quantization(H100, 1, 4096, 4096)
     expected = recommend_quantization(H100, 1, 4096, 4096, times=expected_times(H100))
     assert (ideal.precision, expected.precision) == ("INT4", "FP8_E4M3")

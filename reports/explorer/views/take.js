@@ -10,7 +10,7 @@ export function showTake(ranking) {
   const { short_answer: short } = ranking.answer;
   say(byId("take"), unbroken(short.sentence));
   fill(byId("options"), short.rows.length ? optionTable(short) : null);
-  fill(byId("notes"), [...short.notes, short.basis].filter(Boolean).map((text) => el("li", {}, withCode(text))));
+  fill(byId("notes"), [...short.notes, short.basis, short.borrowed].filter(Boolean).map((text) => el("li", {}, withCode(text))));
   fill(byId("next"), short.next_command ? [`${ADVICE.next} `, el("code", {}, short.next_command), ` ${short.next_effect}`] : []);
 }
 

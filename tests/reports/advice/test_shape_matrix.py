@@ -216,7 +216,7 @@ def test_slower_formats_keep_the_baseline(make):
     ]
     view = report_view(make.run(), records, make.profiles(make.CPU))
     (action,) = lines_of(view)
-    assert action.take == "stay at BF16"
+    assert action.take == "stay with BF16"
     assert view.chips[0].answers[0].ranking.headline.code == "stay"
 
 

@@ -150,7 +150,7 @@ def test_a_baseline_whose_interval_is_wide_is_kept_and_a_loss_names_its_top1():
     ]
     view = report_view(model_run(), records, {CHIP.content_hash: model_profile()})
     prefill = next(headline for headline in view.headlines if "prefill" in headline)
-    assert "stay at BF16 · transformers; INT8 (W8A16) · torchao is tied with BF16" in prefill
+    assert "stay with BF16 · transformers; INT8 (W8A16) · torchao is tied with BF16" in prefill
     steps, prompts = view.chips[0].answers
     assert prompts.ranking.headline.code == steps.ranking.headline.code == "stay"
     assert [each.option.precision for each in prompts.ranking.alternatives] == []

@@ -85,7 +85,7 @@ def test_a_doubtful_baseline_is_marked_at_every_speed_up_over_it(doubtful):
 def test_a_calibration_on_a_busy_machine_is_told_in_the_verdict_and_beside_the_errors(doubtful, make):
     reasons = [warning for warning in doubtful.warnings if "other work ran" in warning]
     assert [reason.partition(" are ")[0] for reason in reasons] == ["Ideal times", "Expected times"]
-    assert all("`roofline calibrate` on a quiet machine" in reason for reason in reasons)
+    assert all("`roofline calibrate` again" in reason for reason in reasons)
     assert sum("but is itself in doubt" in finding for finding in doubtful.findings) == 2
     assert [doubt["kind"] for doubt in report_json(doubtful)["chips"][0]["calibration_doubts"]] == ["ideal", "expected"]
     assert "In doubt, as the verdict says: ideal and expected times." in markdown_report(doubtful)

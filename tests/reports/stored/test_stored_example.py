@@ -55,7 +55,7 @@ def test_the_examples_recommend_what_they_measured(store) -> None:
     assert decode.loss.kl_nats_per_token == pytest.approx(0.0354, abs=5e-4)
     assert decode.memory.total_bytes == 130885888 + 1048576
     assert decode.evidence[0].label == "model_quant"
-    assert summary_of(recommendations.rankings[0]).startswith("stay at BF16: measured 25.23 ms")  # INT4 loses 3.6 %
+    assert summary_of(recommendations.rankings[0]).startswith("stay with BF16: measured 25.23 ms")  # INT4 loses 3.6 %
 
 
 def test_the_store_gives_the_same_as_its_records(store) -> None:
@@ -198,7 +198,7 @@ def test_a_faster_median_whose_interval_overlaps_is_told_and_not_taken(all_runs)
         if "may be faster" in summary_of(ranking)
     }
     assert list(summaries) == ["gemv 8x4096x4096"]
-    assert summaries["gemv 8x4096x4096"].startswith("stay at BF16 · matmul: measured 2.013 ms")
+    assert summaries["gemv 8x4096x4096"].startswith("stay with BF16 · matmul: measured 2.013 ms")
     assert (
         "; INT4 (W4A16) · int4pack may be faster, about 1.1× BF16 · matmul (1.0× to 1.3×), but their intervals "
         "overlap: measure both again" in (summaries["gemv 8x4096x4096"])

@@ -215,7 +215,7 @@ def test_fail_on_reads_back():
 def test_what_is_said_first():
     suite_diff = diff({1: 0.1, 2: -0.1})
     text = headline(suite_diff, gate(suite_diff, SLOWER))
-    assert text.startswith("1 of 8 cases is slower: gemv 1x1025x64-w16a16-BF16.BF16-matmul-cold +10.")
+    assert text.startswith("1 of 8 cases is slower: gemv 1x1025x64 BF16 · matmul +10.")
     assert text.endswith("; 1 faster")
     assert headline(diff({}), gate(diff({}), SLOWER)) == "nothing changed by more than noise in 8 cases"
     assert counts_text(suite_diff) == "1 slower, 1 faster, 6 same"
@@ -238,7 +238,7 @@ def test_no_sentence_claims_what_was_not_judged():
     )
     partly = diff({}, flags={3: ("contended",)})
     assert headline(partly, gate(partly, SLOWER)).startswith(
-        "nothing is slower; 1 of 8 cases is invalid: gemv 1x1027x64-"
+        "nothing is slower; 1 of 8 cases is invalid: gemv 1x1027x64 BF16 · matmul"
     )
 
 

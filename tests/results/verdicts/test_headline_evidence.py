@@ -137,3 +137,6 @@ def test_the_verdict_of_a_busy_machine_is_no_result() -> None:
     assert verdict.gap.code == "disturbed-result"
     assert verdict_text(verdict).startswith("no result: ")
     assert "×" not in verdict_text(verdict)
+    forced = judge(busy, is_gap_ignored=True)
+    assert forced.gap is None
+    assert forced.best == verdict.best

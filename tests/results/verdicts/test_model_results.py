@@ -107,10 +107,10 @@ def test_the_limit_of_loss_decides_and_a_faster_one_beyond_it_is_named(model):
     (riskier,) = ranking.alternatives
     assert (riskier.role, riskier.option.label) == ("riskier", "INT4 (W4A16)")
     decode, prefill = verdict_lines(model)
-    assert decode.startswith("decode: stay at BF16, ")
+    assert decode.startswith("decode: stay with BF16, ")
     assert "Faster, riskier: INT4 (W4A16), 2.5×, loss ≤ " in decode
     assert "perplexity" not in decode  # of random tokens it would be read as language
-    assert prefill.startswith("prefill: stay at BF16, ")
+    assert prefill.startswith("prefill: stay with BF16, ")
     assert ranking_of(model, "prefill").alternatives == ()
 
 

@@ -37,9 +37,9 @@ def test_a_format_without_a_known_kernel_says_so_as_the_api_does():
         assert row["engine_gap"] == _json(engine_gap(chip, name, name))
     assert rows["FP8_E4M3"]["kernel_gap"] is rows["FP8_E4M3"]["engine_gap"] is None
     text = invoke(*arguments)
-    for name in ("MXFP4", "INT4"):
-        assert f"  {name}: {rows[name]['kernel_gap']['text']}\n" in text
-    assert f"  INT8: {rows['INT8']['engine_gap']['text']}\n" in text
+    for name, shown in (("MXFP4", "MXFP4 (W4A4)"), ("INT4", "INT4 (W4A4)")):
+        assert f"  {shown}: {rows[name]['kernel_gap']['text']}\n" in text
+    assert f"  INT8 (W8A8): {rows['INT8']['engine_gap']['text']}\n" in text
 
 
 @pytest.mark.parametrize(

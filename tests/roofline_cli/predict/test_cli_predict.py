@@ -59,24 +59,25 @@ def test_gemv_prints_the_table_of_the_original_documents():
     # time, AI, critical AI, speed-up, bound: SEED_FIGURES "Reproduce exactly"
     expected = {
         "FP16": ["33.57", "µs", "1.00", "200", "1.0x", "memory", "native"],
-        "FP8_E4M3": ["16.79", "µs", "2.00", "400", "2.0x", "memory", "native"],
+        "FP8": ["16.79", "µs", "2.00", "400", "2.0x", "memory", "native"],
         "INT8": ["16.79", "µs", "2.00", "400", "2.0x", "memory", "native"],
         "NVFP4": ["9.51", "µs", "3.53", "800", "3.5x", "memory", "native"],
         "INT4": ["8.40", "µs", "4.00", "800", "4.0x", "memory", "native"],
     }
-    operands = {"FP16": "W16A16", "FP8_E4M3": "W8A8", "INT8": "W8A8", "NVFP4": "W4A4", "INT4": "W4A4"}
+    widths = {"FP16": [], "FP8": ["(W8A8)"], "INT8": ["(W8A8)"], "NVFP4": ["(W4A4)"], "INT4": ["(W4A4)"]}
     for name, cells in expected.items():
-        assert rows[name][1:] == [operands[name], *cells]
+        assert rows[name][1:] == [*widths[name], *cells]
 
 
 def test_gemm_prints_the_compute_bound_table():
     rows = table_rows(invoke("predict", "gemm", "-M", "2048", "-N", "4096", "-K", "4096", "--hw", "b10"))
-    times = {name: float(rows[name][2]) for name in ("FP16", "FP8_E4M3", "INT8", "NVFP4", "INT4")}
-    assert times == pytest.approx(
-        {"FP16": 343.6, "FP8_E4M3": 171.8, "INT8": 171.8, "NVFP4": 85.9, "INT4": 85.9}, abs=0.05
-    )
-    assert [rows[name][4] for name in times] == ["1024", "1638", "1638", "2215", "2341"]  # AI with FP16 output
-    assert {rows[name][7] for name in times} == {"compute"}
+    cells = {
+        name: [cell for cell in rows[name] if "(W" not in cell] for name in ("FP16", "FP8", "INT8", "NVFP4", "INT4")
+    }
+    times = {name: float(row[1]) for name, row in cells.items()}
+    assert times == pytest.approx({"FP16": 343.6, "FP8": 171.8, "INT8": 171.8, "NVFP4": 85.9, "INT4": 85.9}, abs=0.05)
+    assert [row[3] for row in cells.values()] == ["1024", "1638", "1638", "2215", "2341"]  # AI with FP16 output
+    assert {row[6] for row in cells.values()} == {"compute"}
 
 
 def test_predict_json_carries_si_units():
@@ -109,7 +110,7 @@ def test_mixed_formats_and_their_notes_are_numbered():
         "--formats",
         "NF4",
     )
-    assert "INT4.BF16" in text
+    assert "INT4 (W4A16)" in text
     assert "dequantize  [1] [2]" in text
     assert "[1] INT4 weights are widened to BF16 before the product" in text
     assert "[2] INT4 weights carry a 16-bit scale per 128: 4.125 bits each" in text

@@ -82,7 +82,7 @@ def test_the_table_has_every_figure_when_piped(model, losses: str) -> None:
         "80 % from",
         "at most",
         "Tokens/s",
-        "vs 16-bit",
+        "Gain",
         "Weights",
         "KV cache",
         "Memory",

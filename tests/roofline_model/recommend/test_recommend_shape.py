@@ -177,7 +177,7 @@ def test_a_near_tie_is_a_tie_and_a_clear_lead_is_not() -> None:
 def test_without_a_real_gain_the_answer_is_to_stay() -> None:
     chip = create_custom_asic("flat", 1e4, {"FP16": 100.0, "INT8": 100.5})
     ranking = recommend_quantization(chip, *PREFILL)
-    assert str(ranking) == "stay at FP16"
+    assert str(ranking) == "stay with FP16"
     assert (ranking.precision, ranking.method, ranking.speedup, ranking.memory_savings_pct) == ("FP16", "none", 1, 0)
     why = ranking.choice.findings[-1]
     assert (why.code, why.value("nearest"), why.value("speedup_ratio")) == (
@@ -354,7 +354,7 @@ def test_measured_times_replace_the_ideal_ones_and_can_turn_the_answer() -> None
 
 def test_a_kernel_measured_slower_than_the_baseline_loses() -> None:
     times, _ = measured(FP16=100e-6, INT8=150e-6)
-    assert str(recommend_quantization("gb10", *DECODE, formats=["INT8"], times=times)) == "stay at FP16"
+    assert str(recommend_quantization("gb10", *DECODE, formats=["INT8"], times=times)) == "stay with FP16"
 
 
 def test_an_unmeasured_option_stands_behind_measured_ones_and_is_compared_ideal_with_ideal() -> None:
@@ -372,7 +372,7 @@ def test_an_unmeasured_option_stands_behind_measured_ones_and_is_compared_ideal_
 def test_an_ideal_baseline_gives_way_to_what_was_measured_faster_than_it_could_be() -> None:
     # The baseline was not measured: its ideal 123 us is a bound, so 150 us proves no gain, and 100 us do.
     times, _ = measured(INT8=150e-6)
-    assert str(recommend_quantization("gb10", *DECODE, formats=["INT8"], times=times)) == "stay at FP16"
+    assert str(recommend_quantization("gb10", *DECODE, formats=["INT8"], times=times)) == "stay with FP16"
     times, _ = measured(INT8=100e-6)
     assert recommend_quantization("gb10", *DECODE, formats=["INT8"], times=times).choice.key == "INT8"
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from xml.etree import ElementTree
 
 from roofline_model import (
+    create_custom_asic,
     gemm,
     get_hardware,
     predict_expected,
@@ -40,6 +42,22 @@ def test_a_notebook_shows_a_row_per_option_and_marks_the_choice() -> None:
     shown = ranking._repr_html_()
     assert shown.count("<tr") == 1 + min(len(ranking.options), 8)
     assert shown.count("bold") == 1
+    assert shown.count("<svg") == 1
+    assert shown.count("<circle") == 2 * len(ranking.options)  # a point and its place in the legend
+
+
+def test_a_notebook_shows_a_prediction_on_its_roof() -> None:
+    shown = predict_gemm("gb10", 64, 4096, 4096)._repr_html_()
+    assert "memory" in shown
+    assert shown.count("<circle") == 2
+    ElementTree.fromstring(shown[shown.index("<svg") :])
+
+
+def test_a_chip_that_is_not_registered_has_a_table_alone() -> None:
+    chip = create_custom_asic("MyASIC", bandwidth_gb_s=500, flops_by_precision={"FP16": 50.0, "INT8": 100.0})
+    shown = recommend_quantization(hardware=chip, M=1, N=4096, K=4096)._repr_html_()
+    assert "<table" in shown
+    assert "<svg" not in shown
 
 
 def test_an_answer_without_a_choice_prints_too() -> None:
