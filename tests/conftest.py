@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -20,6 +21,11 @@ from hypothesis import HealthCheck, settings
 for _name in [name for name in os.environ if name.startswith("PYTEST_XDIST_") or name in ("COLUMNS", "LINES")]:
     del os.environ[_name]
 
+# Threads of BLAS and OpenMP wait for each other by spinning: on cores that other tests use, a fit takes thrice the
+# processor time, a small model twice. (NumPy and torch read it when they are imported.)
+for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
+
 # Started in the background (`make test &`, a runner without a terminal) Python ignores SIGINT, and so would every
 # process that a test interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -35,6 +41,19 @@ settings.load_profile("roofline")
 # What a pytest that a test starts is not about. Schemathesis' plugin alone adds a second to each, Hypothesis' a
 # quarter: they import all of theirs to find that they have nothing to say.
 INNER_OPTIONS = "-p no:hypothesispytest -p no:schemathesis -p no:anyio -p no:syrupy"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Set what the collection makes aside from the garbage collector: it lasts to the end, and a test that collects
+    garbage (every capture of a CUDA graph does) need not go through twelve thousand tests and their libraries.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -116,7 +116,7 @@ def _predict(
 def print_products(
     table: PredictionTable[ProductPrediction], chip: Device, hardware: str, *, are_named: bool, show_all: bool
 ) -> None:
-    """Print the answer in a dozen lines. `hardware`: the chip as it was typed; `are_named`: the user named the formats."""
+    """Print the answer in a dozen lines. `hardware`: the chip as typed; `are_named`: the user named the formats."""
     rows = table.predictions
     first = rows[0]
     names = list(map(_name, rows))

@@ -16,6 +16,9 @@ REMAINING = {
     frozenset({"roofline_cli.machine.machine_checks", "roofline_cli.machine.state_checks"}),
 }
 
+STATEMENTS = (ast.stmt, ast.excepthandler, ast.match_case)
+"""What may hold an import; an expression imports nothing."""
+
 
 def module_name(path: Path, root: Path) -> str:
     parts = path.relative_to(root).with_suffix("").parts
@@ -37,7 +40,7 @@ def imported(tree: ast.Module, modules: Mapping[str, object]) -> Iterator[str]:
                 name = f"{node.module}.{alias.name}"
                 if name in modules or node.module in modules:
                     yield name if name in modules else node.module
-        todo += ast.iter_child_nodes(node)
+        todo += (child for child in ast.iter_child_nodes(node) if isinstance(child, STATEMENTS))
 
 
 def import_graph(root: Path, packages: tuple[str, ...]) -> dict[str, set[str]]:

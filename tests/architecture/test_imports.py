@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,9 @@ HOMES = {
 }
 MODEL_MAY_IMPORT = {"numpy", "ml_dtypes", "scipy", "pandas", "tomllib"}
 
+STATEMENTS = (ast.stmt, ast.excepthandler, ast.match_case)
+"""What may hold an import; an expression imports nothing."""
+
 
 def imports(tree: ast.AST) -> Iterator[tuple[str, int, bool]]:
     """Yield (top-level package, line, is it inside a function) of each import that runs; typing-only ones do not."""
@@ -57,9 +61,10 @@ def imports(tree: ast.AST) -> Iterator[tuple[str, int, bool]]:
             yield from ((alias.name.split(".")[0], node.lineno, is_inside) for alias in node.names)
         if isinstance(node, ast.ImportFrom) and node.module and not node.level:
             yield node.module.split(".")[0], node.lineno, is_inside
-        inside = is_inside or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        inside = is_inside or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         for child in ast.iter_child_nodes(node):
-            yield from walk(child, inside)
+            if isinstance(child, STATEMENTS):
+                yield from walk(child, inside)
 
     yield from walk(tree, False)
 
@@ -68,8 +73,9 @@ def relative(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+@cache
+def imports_of(path: Path) -> tuple[tuple[str, int, bool], ...]:
+    return tuple(imports(ast.parse(path.read_text(encoding="utf-8"), str(path))))
 
 
 def loaded_after(statement: str) -> set[str]:
@@ -94,9 +100,9 @@ def test_predicting_a_gemv_imports_nothing_heavy():
 def test_the_entry_module_imports_only_the_standard_library_and_pytest():
     path = ROOT / "roofline_pytest.py"
     allowed = {*sys.stdlib_module_names, "pytest", "_pytest", "roofline_pytest_options"}
-    for name, line, is_inside in imports(parsed(path)):
+    for name, line, is_inside in imports_of(path):
         assert name in allowed or (name == "plugin" and is_inside), f"roofline_pytest.py:{line} imports {name}"
-    options = imports(parsed(ROOT / "roofline_pytest_options.py"))
+    options = imports_of(ROOT / "roofline_pytest_options.py")
     assert {name for name, _, _ in options} <= {*sys.stdlib_module_names}
 
 
@@ -109,7 +115,7 @@ def test_heavy_packages_have_one_home():
     strays = [
         f"{relative(path)}:{line} imports {name}; its home is {', '.join(HOMES[name])}"
         for path in SOURCES
-        for name, line, _ in imports(parsed(path))
+        for name, line, _ in imports_of(path)
         if name in HOMES and not relative(path).startswith(HOMES[name])
     ]
     assert not strays, "\n".join(strays)
@@ -120,7 +126,7 @@ def test_the_model_reads_only_the_standard_library_and_numbers():
     strays = [
         f"{relative(path)}:{line} imports {name}"
         for path in sorted((ROOT / "roofline_model").rglob("*.py"))
-        for name, line, _ in imports(parsed(path))
+        for name, line, _ in imports_of(path)
         if name not in allowed
     ]
     assert not strays, "\n".join(strays)
@@ -130,7 +136,7 @@ def test_numpy_in_the_model_is_imported_on_use():
     strays = [
         f"{relative(path)}:{line} imports {name} at module level"
         for path in sorted((ROOT / "roofline_model").rglob("*.py"))
-        for name, line, is_inside in imports(parsed(path))
+        for name, line, is_inside in imports_of(path)
         if name in MODEL_MAY_IMPORT - {"tomllib"} and not is_inside
     ]
     assert not strays, "\n".join(strays)

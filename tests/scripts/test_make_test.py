@@ -1,4 +1,4 @@
-"""How `make test` runs the tests: in two processes, which no test may notice; and one that hangs is named."""
+"""How `make test` runs the tests: in several processes, which no test may notice; and one that hangs is named."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 
 import pytest
+from counts import FULL
 
 torch = pytest.importorskip("torch")
 
@@ -112,6 +113,10 @@ def test_the_look_is_taken_once():
 # torch.compile ---------------------------------------------------------------------------------------------------
 
 
+LIMIT = 8 if FULL else 2
+"""Recompilations after which Dynamo gives up: eight by default."""
+
+
 class Counting:
     """A backend that counts the graphs it is given and the calls of them, and computes nothing."""
 
@@ -131,8 +136,8 @@ class Counting:
 def test_every_shape_of_flex_attention_is_compiled_not_only_the_first_eight():
     """Dynamo's limit of recompilations is per code object: from the ninth case on torch ran the scores eagerly."""
     backend = Counting()
-    with torch.compiler.set_stance("default"):
-        for count in range(1, 11):
+    with torch.compiler.set_stance("default"), torch._dynamo.config.patch(recompile_limit=LIMIT):
+        for count in range(1, LIMIT + 3):
             q = torch.ones(1, 2, 16 + count, 8)
             attend = compiled_alone(flex_attention, backend=backend)
             for _ in range(2):
@@ -143,14 +148,14 @@ def test_every_shape_of_flex_attention_is_compiled_not_only_the_first_eight():
 
 def test_without_forgetting_a_ninth_shape_raises_instead_of_running_eagerly():
     backend = Counting()
-    with torch.compiler.set_stance("default"):
+    with torch.compiler.set_stance("default"), torch._dynamo.config.patch(recompile_limit=LIMIT):
         attend = compiled_alone(flex_attention, backend=backend)
-        for count in range(8):
+        for count in range(LIMIT):
             attend(*[torch.ones(1, 2, 16 + count, 8)] * 3)
         with pytest.raises(torch._dynamo.exc.FailOnRecompileLimitHit):
-            attend(*[torch.ones(1, 2, 24, 8)] * 3)
+            attend(*[torch.ones(1, 2, 16 + LIMIT, 8)] * 3)
     torch.compiler.reset()
-    assert backend.graphs == 8
+    assert backend.graphs == LIMIT
 
 
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")

@@ -218,31 +218,34 @@ def by_format():
     return list({(k.device, k.weight, k.activation, bool(k.decoded)): k for k in KERNELS}.values())
 
 
-def operands(kernel):
-    """Yield what a kernel is checked on: random operands, and those with a structure."""
-    built = load_implementation(kernel)
-    yield True, built(kernel, uniform("a", M, K, "cpu"), uniform("w", N, K, "cpu"))
+def checked_on(kernel):
+    """Yield operands and reference of what a kernel is checked on: random operands, and those with a structure."""
+    build = load_implementation(kernel)
+    random = build(kernel, uniform("a", M, K, "cpu"), uniform("w", N, K, "cpu"))
+    yield random, product_reference(kernel, random)
     for _, activation, weight in structured_operands(M, kernel.output):
-        yield False, built(kernel, activation, weight)
+        built = build(kernel, activation, weight)
+        yield built, product_reference(kernel, built, is_random=False)
 
 
-def verdicts(kernel, compute):
+def verdicts(kernel, checks, compute):
     """Return whether each output is right; None where there is nothing to make wrong."""
-    is_right_by_reference = []
-    for is_random, built in operands(kernel):
+    verdict = []
+    for built, reference in checks:
         output = compute(kernel, built.activation, built.weight)
         if output is None:
             return None
-        is_right_by_reference.append(product_reference(kernel, built, is_random=is_random).deviation(output).is_right)
-    return is_right_by_reference
+        verdict.append(reference.deviation(output).is_right)
+    return verdict
 
 
 @pytest.mark.parametrize("kernel", by_format(), ids=lambda kernel: kernel.key)
 def test_every_wrong_kernel_is_caught_in_every_format(kernel):
-    assert all(verdicts(kernel, product))  # the same arithmetic without a fault
-    tried = {name: verdict for name, wrong in WRONG.items() if (verdict := verdicts(kernel, wrong)) is not None}
+    checks = list(checked_on(kernel))
+    assert all(verdicts(kernel, checks, product))  # the same arithmetic without a fault
+    tried = {name: right for name, wrong in WRONG.items() if (right := verdicts(kernel, checks, wrong)) is not None}
     assert len(tried) >= 20
-    assert [name for name, checks in tried.items() if all(checks)] == []
+    assert [name for name, right in tried.items() if all(right)] == []
 
 
 def random_operands(seed):

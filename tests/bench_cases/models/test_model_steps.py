@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 import transformers
+from counts import FULL
 
 from bench_cases.models.held_models import HeldModel, HeldModels
 from bench_cases.models.host_time import host_time, loaded_reference
@@ -188,13 +189,14 @@ def test_each_compiled_case_is_one_graph_of_its_own_sizes_whatever_ran_before(mo
         )  # a symbolic size is an input, an integer
         return graph.forward
 
-    for context in (8, 16, 24):
+    contexts = (8, 16, 24) if FULL else (8, 16)  # the second is where a symbolic size would come in
+    for context in contexts:
         ids = step_ids(2, context, vocabulary_size(model), "cpu")
         step = make_step(model, ids, Workload.of("decode", 2, context), "BF16")
         with torch.compiler.set_stance("default"), compiled(model, backend=backend):
             for _ in range(3):
                 step.fn()
-    assert graphs == [True] * 3
+    assert graphs == [True] * len(contexts)
 
 
 def test_a_model_that_is_no_single_graph_is_refused_with_the_reason(model, ids, monkeypatch):

@@ -69,6 +69,11 @@ def gpu_page(make):
     return page_of(make, make.gpu_records(), make.GPU)
 
 
+@pytest.fixture(scope="module")
+def mixed_page(make):
+    return page_of(make, degenerate(make)["mixed"])
+
+
 def degenerate(make):
     cpu = make.cpu_records()
     hollow = [replace(r, status="predicted", measurement=None) for r in cpu if r.status == "measured"]
@@ -90,9 +95,10 @@ def degenerate(make):
 @pytest.mark.parametrize(
     "name", ["full", "empty", "one", "predictions", "no-predictions", "failures", "mixed", "processes", "rich"]
 )
-def test_every_kind_of_run_gives_a_page_with_every_case(make, name):
+def test_every_kind_of_run_gives_a_page_with_every_case(make, name, request):
     records = degenerate(make)[name]
-    _, page = page_of(make, records)
+    drawn = {"full": "cpu_page", "mixed": "mixed_page"}.get(name)  # for other tests, too
+    _, page = request.getfixturevalue(drawn) if drawn else page_of(make, records)
     for record in records:
         assert record.case.id in page.text
     assert "Answer" in page.text
@@ -102,9 +108,8 @@ def test_every_kind_of_run_gives_a_page_with_every_case(make, name):
     assert targets <= set(ids)
 
 
-def test_numbers_on_the_page_equal_the_records(make):
-    records = make.cpu_records()
-    text, _ = page_of(make, records)
+def test_numbers_on_the_page_equal_the_records(make, cpu_page):
+    records, (text, _) = make.cpu_records(), cpu_page
     for index, record in enumerate(records, start=1):
         row = re.search(rf'<tr id="case-{index}">(.*?)</tr>', text, re.DOTALL)[1]
         numbers = [float(value) for value in re.findall(r'data-value="([^"]+)"', row)]
@@ -136,7 +141,7 @@ def test_nothing_is_loaded_and_nothing_runs(gpu_page):
 HOSTILE = "<script>alert(1)</script></style></title>\"' onload=x `<img src=http://evil/x.png>` {{ 7*7 }} $\\sqrt{"
 
 
-def test_hostile_text_is_text_everywhere(make, rich):
+def test_hostile_text_is_text_everywhere(make, rich, mixed_page):
     case = make.record((1, 64, 64), "BF16", "BF16", "k").case
     records = [
         replace(
@@ -168,7 +173,7 @@ def test_hostile_text_is_text_everywhere(make, rich):
         environment=facts,
         run_id=HOSTILE,
     )
-    clean, reference = page_of(make, degenerate(make)["mixed"])
+    clean, reference = mixed_page
     pairs = {(tag, name) for parsed_page in (reference, rich[1]) for tag, attrs in parsed_page.tags for name in attrs}
     assert {(tag, name) for tag, attrs in page.tags for name in attrs} <= pairs
     assert "<script" not in text
@@ -326,10 +331,8 @@ def test_samples_are_drawn_for_cases_flagged_for_their_shape_and_no_others(make,
     drawn = [attrs["aria-label"] for tag, attrs in page.tags if attrs.get("class") == "plot small"]
     assert len(drawn) == 5  # bimodal in three processes, drift, outliers
     assert [label.rpartition("flagged ")[2] for label in drawn] == ["bimodal"] * 3 + ["drift", "outliers"]
-    many = [
-        replace(make.rich_records()[6], record_id=f"x{i}", case=replace(make.rich_records()[6].case, kernel=f"k{i}"))
-        for i in range(20)
-    ]
+    flagged = make.rich_records()[6]
+    many = [replace(flagged, record_id=f"x{i}", case=replace(flagged.case, kernel=f"k{i}")) for i in range(20)]
     text, page = page_of(make, many, make.GPU)
     assert sum(attrs.get("class") == "plot small" for _, attrs in page.tags) == MAX_SERIES
     assert f"{20 - MAX_SERIES} more flagged series are not drawn" in page.text

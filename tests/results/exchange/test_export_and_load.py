@@ -7,6 +7,7 @@ import csv
 import io
 import json
 import re
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -27,9 +28,9 @@ from roofline_model.operators.case import Case
 
 
 @pytest.fixture
-def local_store(tmp_path: Path) -> Iterator[ResultStore]:
+def local_store(sqlite_with_tables: Path, tmp_path: Path) -> Iterator[ResultStore]:
     """What a file must look like does not depend on the database: one is enough for most of these tests."""
-    with open_store(tmp_path / "here.db") as opened:
+    with open_store(shutil.copy(sqlite_with_tables, tmp_path / "here.db")) as opened:
         yield opened
 
 
@@ -55,8 +56,8 @@ def document(filled: tuple[ResultStore, RunInfo]) -> dict[str, Any]:
 
 
 @pytest.fixture
-def there(tmp_path: Path) -> Iterator[ResultStore]:
-    with open_store(tmp_path / "there.db") as opened:
+def there(sqlite_with_tables: Path, tmp_path: Path) -> Iterator[ResultStore]:
+    with open_store(shutil.copy(sqlite_with_tables, tmp_path / "there.db")) as opened:
         yield opened
 
 

@@ -6,6 +6,7 @@ import copy
 import csv
 import io
 import json
+import shutil
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
@@ -30,6 +31,12 @@ def document(
     run = make_run(status="complete", finished_at="2026-03-01T11:00:00+00:00")
     exported = export_documents(run, [profile], [make_record(run.run_id), make_record(run.run_id)])
     return json.loads(json.dumps(exported))  # type: ignore[no-any-return]
+
+
+@pytest.fixture(autouse=True)
+def there(sqlite_with_tables: Path, tmp_path: Path) -> Path:
+    """The database to import into, of today's schema and without a row."""
+    return Path(shutil.copy(sqlite_with_tables, tmp_path / "there.db"))
 
 
 def imported(tmp_path: Path, document: dict[str, Any], encoding: str = "utf-8") -> int:

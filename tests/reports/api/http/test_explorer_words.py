@@ -187,7 +187,11 @@ def test_a_format_without_a_kernel_would_take_its_time(page, address):
     at(page, address, "hw=gb10&op=model&compare=&focus=INT8")
     text = page.text_content("#headline")
     assert text.startswith("INT8 (W8A8) would take ")
-    assert "torch has one" in text
+    path = f"{address}/api/models/llama-3.1-8b/predict?hardware_key=gb10"
+    gap = httpx.post(path, json={"formats": "INT8"}).json()["kernel_gap"]
+    assert gap["values"]["library"] == "torch"
+    assert gap["values"]["hardware"] == "gb10"
+    assert gap["text"][1:] in text  # as the finding words it, begun as a sentence
     assert page.text_content("#table tr[data-format=INT8] .gap") == "no engine"
 
 
