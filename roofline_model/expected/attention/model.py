@@ -8,6 +8,7 @@ splits. The work is counted in `prefill.py` and `decode.py`; constants come from
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from roofline_model.chips.hardware import Device, get_hardware
@@ -26,7 +27,7 @@ from roofline_model.expected.attention.fitted.constants import (
 from roofline_model.expected.attention.fitted.library import find_attention
 from roofline_model.expected.attention.prefill import PrefillWork, peak_us, prefill_terms, prefill_work
 from roofline_model.expected.attention.shape import LARGEST_HEAD, AttentionShapes
-from roofline_model.expected.calibrated import attention_with_measured_bandwidth
+from roofline_model.expected.attention.published_kernel import VERSION, attention_constants_here
 from roofline_model.expected.chip import ChipSpec
 from roofline_model.expected.prediction import ExpectedBatch, binding_of, with_library
 from roofline_model.formats.catalog import NumberFormat, get_format
@@ -100,6 +101,14 @@ def attention_chip(chip: AttentionChip | Device | ChipSpec | str) -> AttentionCh
     return AttentionChip.of(get_hardware(chip))
 
 
+def attention_constants(device: Device, phase: str) -> FittedAttention:
+    """Return the constants of a phase on a chip, with what is known of the chip itself.
+
+    Raises `UnsupportedError` where no chip of a related family was measured.
+    """
+    return attention_constants_here(find_attention(AttentionChip.of(device), phase), device)
+
+
 def _one_phase(
     chip: AttentionChip,
     device: Device | None,
@@ -128,7 +137,14 @@ def _one_phase(
     is_cold = cache == "cold"
     work: PrefillWork | DecodeWork
     if phase == "prefill":
-        work = prefill_work(chip, shapes, is_8bit=is_8bit, cache_bytes=cache_bytes, is_cold=is_cold)
+        work = prefill_work(
+            chip,
+            shapes,
+            is_8bit=is_8bit,
+            cache_bytes=cache_bytes,
+            is_cold=is_cold,
+            is_alone=fitted.is_kernel_alone,
+        )
         time_us, terms_us = prefill_terms(work, fitted.values)
         kernels = [f"fmha/{'fp8' if is_8bit else '16bit'}"] * len(shapes)
         is_unsplit = [False] * len(shapes)
@@ -146,7 +162,7 @@ def _one_phase(
     low_us, high_us = _interval(fitted, time_us, kernel.factors(fitted.factors(mix), phase))
     parts = {name: value * 1e-6 for name, value in terms_us.items()}
     time_s = time_us * 1e-6
-    return ExpectedBatch(
+    batch = ExpectedBatch(
         time_s,
         low_us * 1e-6,
         high_us * 1e-6,
@@ -156,7 +172,20 @@ def _one_phase(
         (*_evidence(fitted), *kernel.findings),
         kernels,
         is_unsplit=is_unsplit,
+        is_kernel_alone=fitted.is_kernel_alone,
     )
+    if fitted.faster is None or is_8bit:
+        return batch
+    quick = _one_phase(chip, device, shapes, phase, activation, kv, cache, cache_read_ratio, fitted.faster)
+    return _reaching_to(quick, batch)
+
+
+def _reaching_to(quick: ExpectedBatch, slow: ExpectedBatch) -> ExpectedBatch:
+    """Return the times of a faster kernel with an interval that reaches up to that of the slower one."""
+    import numpy as np
+
+    kernels = [f"{VERSION.value}/16bit"] * len(quick.kernel)
+    return replace(quick, high_s=np.maximum(quick.high_s, slow.high_s), kernel=kernels)
 
 
 def _corrected(
@@ -212,7 +241,7 @@ def _constants(
             raise InvalidValueError(f"constants are for {constants.phase}, the rows are {phase}")
         return constants
     fitted = find_attention(chip, phase, None if constants is None else tuple(constants))
-    return fitted if device is None else attention_with_measured_bandwidth(fitted, device)
+    return fitted if device is None else attention_constants_here(fitted, device)
 
 
 LENT_CODES = {

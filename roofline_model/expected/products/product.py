@@ -116,6 +116,12 @@ def _large_rate(fitted: FittedGemm, formats: GemmFormats, chip: ChipSpec | None 
     return float(2.0 * size**3 / product_times(parameters, size, size, size, COLD).time_s)
 
 
+def large_product_share(device: Device, format_key: str) -> float:
+    """Return what is expected of a large product with both operands in a format, over the chip's dense peak."""
+    model = ProductModel.of(device, weight=format_key, activation=format_key, output=format_key)
+    return _large_rate(model.fitted, model.formats, model.chip) / model.chip.peak_flops_per_s
+
+
 def widening_share(
     wide: ProductParameters, m: Numbers, n: Numbers, k: Numbers, *, computes_wide: bool = False
 ) -> Numbers:

@@ -24,6 +24,8 @@ from roofline_model.core.errors import DefinitionError, RooflineError, Unsupport
 from roofline_model.core.finding import Finding, finding
 from roofline_model.expected.attention.chip import AttentionChip
 from roofline_model.expected.attention.decode import grouped_kernel
+from roofline_model.expected.attention.flash.config import FlashAttentionVersion
+from roofline_model.expected.attention.flash.versions import TRAITS
 from roofline_model.expected.attention.fitted.constants import (
     GRIDS,
     MIXES,
@@ -139,6 +141,9 @@ def transferred(
     stretch = source.chip.clock_hz / chip.clock_hz
     values = _rescaled(source, chip)
     findings: list[Finding] = []
+    if source.phase == "prefill" and chip.accumulate_factor != source.chip.accumulate_factor:
+        values = _with_accumulator(values, source.chip, chip)
+        findings.append(finding("accumulator-differs", accumulate_factor=chip.accumulate_factor))
     if chip.family == "sm103" and source.chip.family == "sm100" and source.phase == "prefill":
         values = {name: value * _exp_gain(name) for name, value in values.items()}
         findings.append(finding("exponentials-doubled"))
@@ -182,6 +187,25 @@ def _rescaled(source: FittedAttention, chip: AttentionChip) -> dict[str, float]:
     ranges = constant_ranges(source.phase)
     stretch = source.chip.clock_hz / chip.clock_hz
     return {name: value * (stretch if ranges[name].is_cycles else 1.0) for name, value in source.values.items()}
+
+
+def _with_accumulator(values: Mapping[str, float], source: AttentionChip, chip: AttentionChip) -> dict[str, float]:
+    """Return prefill constants as of a chip whose tensor unit sums at another speed.
+
+    What a kernel does beside its products takes the clocks per SM that it took; the products alone take longer:
+
+        clocks = (beside^p + products^p)^(1/p)          in clocks of the unit at its full rate
+
+    p is that of FlashAttention-2 (`flash/versions.py`), which is written with the same instruction.
+    """
+    order = TRAITS[FlashAttentionVersion.FA2].overlap_factor
+    changed = dict(values)
+    for name, efficiency in values.items():
+        if name.startswith("efficiency_"):
+            before, after = source.accumulate_factor, chip.accumulate_factor
+            beside = max(0.0, (before / efficiency) ** order - before**order)
+            changed[name] = after / (beside + after**order) ** (1 / order)
+    return changed
 
 
 def _by_kernel(

@@ -18,9 +18,9 @@ from roofline_model.expected.attention.decode import DecodeWork, decode_terms, d
 from roofline_model.expected.attention.fitted.constants import WIDTHS, FittedAttention, surface_sizes, surface_trust
 from roofline_model.expected.attention.fitted.library import find_attention, shipped_attention
 from roofline_model.expected.attention.model import expected_attention
+from roofline_model.expected.attention.published_kernel import attention_constants_here
 from roofline_model.expected.attention.prefill import PrefillWork, prefill_terms, prefill_work
 from roofline_model.expected.attention.shape import LARGEST_HEAD, AttentionShapes, why_unmeasured
-from roofline_model.expected.calibrated import attention_with_measured_bandwidth
 from roofline_model.expected.fitting.table import KernelTable, phase_of
 from roofline_model.expected.prediction import ExpectedBatch
 from roofline_model.expected.products.fitted.rows import find_chip, usable_rows
@@ -120,7 +120,7 @@ class AttentionRows:
 
         if self.chip is None:
             raise UnsupportedError(self.problem)
-        return attention_with_measured_bandwidth(find_attention(self.chip, self.phase, library), self.device)
+        return attention_constants_here(find_attention(self.chip, self.phase, library), self.device)
 
 
 def attention_row_groups(
