@@ -536,8 +536,10 @@ def _terms(p: ProductParameters, candidates: Candidates, rows: GemmWork, tile: A
 
 
 def _at(column: Floats, place: Any) -> Numbers:
-    """Return the entries of a column of shape (count, 1) at one place, as a number, or at several."""
-    return float(column[place, 0]) if isinstance(place, int) else column[place, 0]
+    """Return the entries of a column of shape (count, 1), or (count, rows), at one place, as a number, or at each."""
+    if isinstance(place, int):
+        return float(column[place, 0])
+    return column[place, 0] if column.shape[1] == 1 else column[place, range(len(place))]
 
 
 def _labels(candidates: Candidates, tile: Any, split: Any) -> list[str]:

@@ -217,6 +217,7 @@ def copies_of(cache: str) -> float:
 
 
 TILE_ROWS = (16, 32, 64, 128, 256)
+SMALLEST_TILE_ROWS = TILE_ROWS[0]
 TILE_ROWS_TMA = (16, 32, 64, 128, 192, 256)
 TILE_COLUMNS = (32, 64, 128, 256)
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
@@ -303,6 +304,13 @@ def usable_tiles(tiles: Tiles, m: Numbers, n: Numbers, is_weight_only: bool | Bo
     return usable
 
 
+SMALLEST_SPLIT_PRODUCT = 2.0**21
+"""From this M·N·K on the 16-bit library of sm89 and sm120 looks for a split. Read off the measured products of two and
+more rows: up to 1,835,008 all of them leave the whole k loop to one block, on both chips (3.3 to 4.1 ns per k); from
+2,097,152 on they do not.
+"""
+
+
 def may_split(family: str, is_sixteen_bit: bool | Bools, m: Numbers, n: Numbers, k: Numbers) -> bool | Bools:
     """Return the rows that the library may cut along k at all (the slice length is checked per split).
 
@@ -312,14 +320,14 @@ def may_split(family: str, is_sixteen_bit: bool | Bools, m: Numbers, n: Numbers,
         return True
     import numpy as np
 
-    small_batch = (m >= 2) & (m <= 8) & (n * k < 2.7e5)
+    tiny = (m >= 2) & (m * n * k < SMALLEST_SPLIT_PRODUCT)
     if family == "sm89":
         short = (k < 2048) & np.logical_not((n <= 256) & (k >= 1024))
         wide = (n >= 1024) & (m <= 128) & (k <= 4096)
-        leaves_loop = small_batch | short | wide
+        leaves_loop = tiny | short | wide
     else:
         short = (k < 2048) & np.logical_not((m <= 64) & (n <= 256) & (k >= 1536))
-        leaves_loop = small_batch | short
+        leaves_loop = tiny | short
     allowed: Bools = np.logical_not(leaves_loop & is_sixteen_bit)
     return allowed
 
@@ -345,6 +353,9 @@ def prediction_interval(fitted: FittedGemm | None, formats: GemmFormats) -> tupl
 
 GEMV_FAMILIES = ("BF16", "INT8", "INT4")
 """Kernel families whose libraries may have a kernel for few rows."""
+SIXTEEN_BIT = ("BF16", "FP16")
+UNPADDED = ("FP32", "FP64")
+"""Formats of the CUDA cores on most chips: a product of few rows does not fill a matrix instruction's tile."""
 GEMV_ELEMENT_S = 2e-11
 """Serial time per element of k of the 16-bit kernel for few rows."""
 MAX_STORED_OUTPUTS = 512
@@ -390,7 +401,11 @@ class ProductParameters:
     output_bytes_per_element: Numbers
     is_weight_only: bool | Bools
     is_sixteen_bit: bool | Bools
-    """The kernel family is BF16, whose library leaves long serial k loops on some chips (`may_split`)."""
+    """Computed in BF16 or FP16, whose library leaves long serial k loops on some chips (`may_split`). Kernels of wider
+    formats have choices of their own, which nobody measured.
+    """
+    is_tile_padded: bool | Bools
+    """The tensor unit computes whole tiles. False in FP32 and FP64, whose kernels for few rows compute no others."""
     launch_s: Numbers
     """t0, of the product alone where its activations come quantised already."""
     tensor_ratio: Numbers
@@ -479,7 +494,8 @@ class ProductParameters:
             activation_bytes_per_element=formats.activation_bytes_per_element,
             output_bytes_per_element=formats.output_bytes_per_element,
             is_weight_only=formats.is_weight_only,
-            is_sixteen_bit=formats.family == "BF16",
+            is_sixteen_bit=formats.family == "BF16" and formats.compute_format in SIXTEEN_BIT,
+            is_tile_padded=formats.compute_format not in UNPADDED,
             launch_s=c.launch_s if has_own_launch else c.static_launch_s,
             tensor_ratio=c.tensor_ratio,
             dram_ratio=c.dram_ratio,
@@ -583,7 +599,11 @@ def _candidates(p: ProductParameters, m: Numbers, n: Numbers) -> Candidates:
     usable = usable_tiles(every, m, n, p.is_weight_only)
     positions = np.flatnonzero(usable.any(axis=1)) if usable.size else np.arange(len(usable))
     tiles, usable = every.at(positions), usable[positions]
-    tensor_s = 2.0 * (tiles.rows * tiles.columns) * tiles.padding_ratio * p.sm_count / p.peak_flops_per_s
+    rows: Numbers = tiles.rows
+    if not np.all(p.is_tile_padded):
+        few = np.minimum(rows, np.where(m < SMALLEST_TILE_ROWS, m, math.inf))
+        rows = np.where(p.is_tile_padded, rows, few)
+    tensor_s = 2.0 * (rows * tiles.columns) * tiles.padding_ratio * p.sm_count / p.peak_flops_per_s
     operand_bytes = tiles.rows * p.activation_bytes_per_element + tiles.columns * p.weight_bytes_per_element
     load_s = operand_bytes / (p.sm_ratio * 64.0 * p.clock_hz)
     return Candidates(
