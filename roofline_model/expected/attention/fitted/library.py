@@ -37,22 +37,15 @@ from roofline_model.expected.attention.fitted.constants import (
     constant_ranges,
 )
 from roofline_model.expected.chip import broad_family, transfer_step
-from roofline_model.expected.intervals import joined_factors
+from roofline_model.expected.intervals import joined_factors, lent_half_widths
 from roofline_model.expected.products.fitted.constants import Evidence
 
-DRIFT: Mapping[str, float] = MappingProxyType(
-    {
-        "sibling": 0.065, "prefill-near": 0.15, "decode-near": 0.107,
-        "prefill-sync": 0.219, "prefill-async": 0.178, "decode-same": 0.085, "decode-other": 0.463,
-    }
-)  # fmt: skip
-"""Step of a transfer → half-width (a log, 80 %) that it adds in quadrature to the lender's own interval.
-
-The last four leave a family and are estimated as `intervals.DRIFT` is, from whole chips left out: a prefill between
-mma.sync chips (7 transfers to 3 chips) and between the others (6 to 2); a 16-bit decode on a kernel that the lenders
-run, too (4 to 4); a decode on another grouped kernel or from an 8-bit cache (5 to 4). Near (same family, another
-product) is a judgement, as no two chips of the rows are of one family: half the variance of leaving the family in
-prefill, and what 16-bit products need between sm89 and sm120 in decode. Sibling: as for products."""
+DRIFT: Mapping[str, float] = lent_half_widths("attention")
+"""Of attention, as `intervals.DRIFT`: sibling; within the family or between sm89 and sm120, prefill-near and decode-near
+(an 8-bit cache has its own); prefill to another family by the kind of its instructions, prefill-sync and prefill-async;
+decode-same, a 16-bit decode on a kernel that the lenders run, too; decode-other, on another grouped kernel or from an
+8-bit cache.
+"""
 SURFACE_TRUST = {"transferred-sibling": 0.75, "transferred-family": 0.5, "transferred-class": 0.0}
 """Share of the lender's library surface that the chip keeps."""
 GENERIC_INTERVAL = (0.7, 1.45)
@@ -149,13 +142,13 @@ def transferred(
         findings.append(finding("exponentials-doubled"))
     if abs(stretch - 1) > 0.005:
         findings.append(finding("latencies-rescaled", latency_factor=stretch))
-    step = _step(chip, source.chip, source.phase, provenance)
+    steps = _steps(chip, source.chip, source.phase, provenance)
     surface, share = source.correction, SURFACE_TRUST[provenance]
     return replace(
         source,
         chip=chip,
         values=values,
-        intervals=_widened(source, dict.fromkeys(MIXES, drift[step])),
+        intervals=_widened(source, {mix: drift[step] for mix, step in steps.items()}),
         provenance=provenance,
         sources=(source.chip.key,),
         findings=tuple(findings),
@@ -164,14 +157,20 @@ def transferred(
     )
 
 
-def _step(chip: AttentionChip, lender: AttentionChip, phase: str, provenance: str) -> str:
-    """Return the step from a lender, a key of `DRIFT`; decode across families has one for each width
+def _steps(chip: AttentionChip, lender: AttentionChip, phase: str, provenance: str) -> dict[str, str]:
+    """Return the step of each of `MIXES` from a lender, a key of `DRIFT`; decode across families has its own
     (`class_steps`).
     """
+    kind = "sync" if chip.rules.is_sync else "async"
     if provenance == "transferred-class":
-        return f"prefill-{'sync' if chip.rules.is_sync else 'async'}" if phase == "prefill" else "decode-other"
+        return dict.fromkeys(MIXES, f"prefill-{kind}" if phase == "prefill" else "decode-other")
     is_sibling = provenance == "transferred-sibling" and transfer_step(chip, lender) == "sibling"
-    return "sibling" if is_sibling else f"{phase}-near"
+    if is_sibling and not (phase == "prefill" and chip.family != lender.family):
+        return dict.fromkeys(MIXES, "sibling")
+    if phase == "prefill":
+        # Exponentials at twice the rate (sm103) are another design; no two asynchronous chips of one family are known.
+        return dict.fromkeys(MIXES, "prefill-near" if chip.rules.is_sync else "prefill-async")
+    return {mix: "decode-near" if mix == "16bit" else "decode-near-8bit" for mix in MIXES}
 
 
 def class_steps(chip: AttentionChip, phase: str, library: Sequence[FittedAttention]) -> dict[str, str]:
