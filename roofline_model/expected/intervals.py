@@ -15,8 +15,8 @@ from importlib import resources
 from types import MappingProxyType
 from typing import Any
 
-from roofline_model.core.elementwise import Numbers
 from roofline_model.core.definition_text import parse_definition, shown
+from roofline_model.core.elementwise import Numbers
 from roofline_model.core.errors import DefinitionError, InvalidValueError
 
 REGIMES = ("m16-floor", "m16-body", "m256-floor", "m256-body", "large-floor", "large-body")
@@ -102,9 +102,8 @@ def lent_half_widths(operation: str) -> Mapping[str, float]:
     """Return step → half-width (a log, 80 %) that a transfer adds in quadrature to the interval of the chips that lend.
 
     `operation`: products or attention. Each covers chips of the measured rows, left out whole, to 80 % on average
-    (`fitting/transfer_drift.py`). No step but `sibling` has a half-width that no left-out chip asked for: sisters of one
-    design with another memory or clock are not among those rows, and eight published ceilings of such pairs stand in
-    (docs/theory/validation.md).
+    (`fitting/transfer_drift.py`). Only `sibling` has none to leave out: sisters of one design with another memory or
+    clock are not among those rows. The published ceilings of eight such pairs stand in (docs/theory/validation.md).
     """
     text = resources.files("roofline_model.expected").joinpath(LENT_FILE).read_text(encoding="utf-8")
     data = parse_definition(text)
@@ -114,8 +113,8 @@ def lent_half_widths(operation: str) -> Mapping[str, float]:
 
 
 DRIFT: Mapping[str, float] = lent_half_widths("products")
-"""Of products: sibling; near, another product of the family, or between sm89 and sm120; far, another family (FP8 has its
-own); format, a kernel family that only other chips were measured with, leaning on one that this chip has.
+"""Of products: sibling; near, another product of the family, or between sm89 and sm120; far, another family (FP8 has
+its own); format, a kernel family that only other chips were measured with, leaning on one that this chip has.
 """
 
 

@@ -26,8 +26,8 @@ from roofline_model.expected.attention.fitted.constants import (
 )
 from roofline_model.expected.attention.fitted.library import find_attention
 from roofline_model.expected.attention.prefill import PrefillWork, peak_us, prefill_terms, prefill_work
-from roofline_model.expected.attention.shape import LARGEST_HEAD, AttentionShapes
 from roofline_model.expected.attention.published_kernel import VERSION, attention_constants_here
+from roofline_model.expected.attention.shape import LARGEST_HEAD, AttentionShapes
 from roofline_model.expected.chip import ChipSpec
 from roofline_model.expected.prediction import ExpectedBatch, binding_of, with_library
 from roofline_model.formats.catalog import NumberFormat, get_format

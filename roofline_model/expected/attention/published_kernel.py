@@ -37,8 +37,8 @@ LONG_SEQUENCE = 4096
 MANY_HEADS = 64
 """Heads that fill every SM, so that no kernel splits keys."""
 FULL_CLOCK_SHARE = 0.86
-"""Share of the tensor peak that the best published 16-bit product reaches where no power limit holds it: A100 0.87, GB10
-0.86, RTX PRO 6000 0.85 (sources: docs/reference/numbers.md). Less than that is a clock below the rated one.
+"""Share of the tensor peak that the best published 16-bit product reaches where no power limit holds it: A100 0.87,
+GB10 0.86, RTX PRO 6000 0.85 (sources: docs/reference/numbers.md). Less than that is a clock below the rated one.
 """
 
 

@@ -46,7 +46,6 @@ from roofline_model.expected.products.fitted.constants import GRID, FittedGemm, 
 from roofline_model.expected.products.fitted.library import find_gemm
 from roofline_model.expected.products.parameters import (
     K_STEP,
-    SMALLEST_SLICE,
     SPLITS,
     Candidates,
     GemmFormats,
@@ -350,7 +349,9 @@ def _cheapest(p: ProductParameters, candidates: Candidates, rows: GemmWork) -> t
     blocks = ceiling(rows.m / tiles.rows) * ceiling(rows.n / tiles.columns)
     power = powered(candidates.tensor_s / rows.tensor_ratio, p.norm_order) + candidates.load_power
     is_single = isinstance(rows.k, float)
-    split_count = bisect_right(SPLITS, (rows.k if is_single else rows.k.max(initial=0.0)) // SMALLEST_SLICE)
+    longest_k = rows.k if is_single else rows.k.max(initial=0.0)
+    slices = smaller(longest_k / p.least_slice_elems, p.most_split_count)
+    split_count = bisect_right(SPLITS, slices if isinstance(slices, float) else slices.max(initial=0.0))
     if split_count > 1:
         may = may_split(p.gpu_family, p.is_sixteen_bit, rows.m, rows.n, rows.k)
         narrow = (blocks < p.sm_count) & (p.has_split & may)
@@ -396,7 +397,7 @@ def _splits_at_once(
 
     split, ones = _split_counts(split_count)
     time_s = _candidate_seconds(p, rows, candidates.tiles.resident, split, blocks * ones, power, candidates.supply_s)
-    allowed = narrow & (rows.k >= SMALLEST_SLICE * split)
+    allowed = narrow & (rows.k >= p.least_slice_elems * split) & (split <= p.most_split_count)
     allowed[0] = True if candidates.usable is None else candidates.usable
     np.putmask(time_s, ~allowed, math.inf)
     best_s, place = _least(time_s.reshape(-1, time_s.shape[-1]), rows)
@@ -424,7 +425,7 @@ def _splits_in_turn(
     split = np.zeros(len(tile), dtype=np.intp)
     open_rows = narrow.any(axis=0)
     for place, count in enumerate(SPLITS[1:split_count], start=1):
-        index = np.flatnonzero(open_rows & (rows.k >= SMALLEST_SLICE * count))
+        index = np.flatnonzero(open_rows & (rows.k >= p.least_slice_elems * count))
         if not len(index):
             break  # a larger split needs an even longer k
         some = rows.at(index)

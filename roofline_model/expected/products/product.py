@@ -201,6 +201,8 @@ class ProductModel:
         if computes_wide or (formats.is_weight_only and fitted.provenance != "fitted"):
             key = formats.compute_format
             wide = cls.of(device, weight=key, activation=key, output=output)
+            # The limit is one of arithmetic: the loops that the 16-bit library leaves serial are no other kernel's.
+            wide = replace(wide, parameters=replace(wide.parameters, is_sixteen_bit=False))
             narrow = replace(
                 wide.parameters,
                 weight_bytes_per_element=formats.weight_bytes_per_element,

@@ -16,7 +16,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache, lru_cache
 from importlib import resources
-from types import MappingProxyType
 from typing import Any
 
 from roofline_model.core.definition_text import parse_definition, shown
@@ -24,8 +23,6 @@ from roofline_model.core.errors import DefinitionError, RooflineError, Unsupport
 from roofline_model.core.finding import Finding, finding
 from roofline_model.expected.attention.chip import AttentionChip
 from roofline_model.expected.attention.decode import grouped_kernel
-from roofline_model.expected.attention.flash.config import FlashAttentionVersion
-from roofline_model.expected.attention.flash.versions import TRAITS
 from roofline_model.expected.attention.fitted.constants import (
     GRIDS,
     MIXES,
@@ -36,15 +33,17 @@ from roofline_model.expected.attention.fitted.constants import (
     FittedAttention,
     constant_ranges,
 )
+from roofline_model.expected.attention.flash.config import FlashAttentionVersion
+from roofline_model.expected.attention.flash.versions import TRAITS
 from roofline_model.expected.chip import broad_family, transfer_step
 from roofline_model.expected.intervals import joined_factors, lent_half_widths
 from roofline_model.expected.products.fitted.constants import Evidence
 
 DRIFT: Mapping[str, float] = lent_half_widths("attention")
-"""Of attention, as `intervals.DRIFT`: sibling; within the family or between sm89 and sm120, prefill-near and decode-near
-(an 8-bit cache has its own); prefill to another family by the kind of its instructions, prefill-sync and prefill-async;
-decode-same, a 16-bit decode on a kernel that the lenders run, too; decode-other, on another grouped kernel or from an
-8-bit cache.
+"""Of attention, as `intervals.DRIFT`: sibling; within the family or between sm89 and sm120, prefill-near and
+decode-near (an 8-bit cache has its own); prefill to another family by the kind of its instructions, prefill-sync and
+prefill-async; decode-same, a 16-bit decode on a kernel that the lenders run, too; decode-other, on another grouped
+kernel or from an 8-bit cache.
 """
 SURFACE_TRUST = {"transferred-sibling": 0.75, "transferred-family": 0.5, "transferred-class": 0.0}
 """Share of the lender's library surface that the chip keeps."""

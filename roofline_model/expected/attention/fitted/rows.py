@@ -18,8 +18,8 @@ from roofline_model.expected.attention.decode import DecodeWork, decode_terms, d
 from roofline_model.expected.attention.fitted.constants import WIDTHS, FittedAttention, surface_sizes, surface_trust
 from roofline_model.expected.attention.fitted.library import find_attention, shipped_attention
 from roofline_model.expected.attention.model import expected_attention
-from roofline_model.expected.attention.published_kernel import attention_constants_here
 from roofline_model.expected.attention.prefill import PrefillWork, prefill_terms, prefill_work
+from roofline_model.expected.attention.published_kernel import attention_constants_here
 from roofline_model.expected.attention.shape import LARGEST_HEAD, AttentionShapes, why_unmeasured
 from roofline_model.expected.fitting.table import KernelTable, phase_of
 from roofline_model.expected.prediction import ExpectedBatch

@@ -49,7 +49,7 @@ __all__ = [
 
 MODEL_VERSION = "flash-1"
 HYPOTHETICAL = ("instruction-missing", "capability-unknown", "kernel-of-nvidia")
-"""Why a version does not run on a chip that could be priced all the same: it lacks the instruction, and nothing else."""
+"""Why a version does not run on a chip where it can be priced all the same: the instruction is missing."""
 BANDWIDTH_FILLING_SHARE = 0.5
 """Share of the SMs that must be busy to draw the full DRAM bandwidth (fitted to GEMM tables; adequate there)."""
 
@@ -178,7 +178,8 @@ class FlashAttentionRoofline:
         """Return time, bound, parts and bytes of one call.
 
         `num_kv_heads` defaults to `num_heads`; `config` to FA2 in FP16. A version this chip cannot run comes back with
-        `available=False`, and with the time of a chip that had its instruction. Raises `InvalidValueError` naming a size or field that cannot be.
+        `available=False`, and with the time of a chip that had its instruction. Raises
+        `InvalidValueError` naming a size or field that cannot be.
         """
         shape = AttentionShape(
             batch, num_heads, num_heads if num_kv_heads is None else num_kv_heads, seq_len_q, seq_len_kv, head_dim
