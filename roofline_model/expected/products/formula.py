@@ -461,7 +461,7 @@ def _candidate_seconds(
     the L2 per block and element of k.
     """
     order, omega = p.norm_order, p.persistence_ratio
-    length = _slice_length(rows.k, split)
+    length = _slice_length(p, rows.k, split)
     x = blocks * (split / p.sm_count)
     total = powered(_waves(x, omega) * length, order)
     total *= power
@@ -484,9 +484,9 @@ def _candidate_seconds(
     return time_s
 
 
-def _slice_length(k: Numbers, split: Numbers) -> Numbers:
+def _slice_length(p: ProductParameters, k: Numbers, split: Numbers) -> Numbers:
     """Return the k that one slice walks, in whole steps of the main loop."""
-    return K_STEP * ceiling(k / split / K_STEP)
+    return p.slice_step_elems * ceiling(k / split / p.slice_step_elems)
 
 
 def _waves(x: Numbers, omega: Numbers) -> Numbers:
@@ -519,7 +519,7 @@ def _terms(p: ProductParameters, candidates: Candidates, rows: GemmWork, tile: A
         )
     )
     count = _at(_split_counts(len(SPLITS))[0][:, 0], split)
-    length = _slice_length(rows.k, count)
+    length = _slice_length(p, rows.k, count)
     blocks = ceiling(rows.m / bm) * ceiling(rows.n / bn) * count
     x = blocks / p.sm_count
     waves = _waves(x, p.persistence_ratio) * length

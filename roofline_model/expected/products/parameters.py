@@ -358,6 +358,10 @@ GEMV_FAMILIES = ("BF16", "INT8", "INT4")
 SIXTEEN_BIT = ("BF16", "FP16")
 UNPADDED = ("FP32", "FP64")
 """Formats of the CUDA cores on most chips: a product of few rows does not fill a matrix instruction's tile."""
+UNPADDED_SLICE = 8
+"""`SMALLEST_SLICE` of kernels in those formats: CUTLASS's for CUDA cores walk k in eights. Their slices count as they
+are, not in whole steps.
+"""
 GEMV_ELEMENT_S = 2e-11
 """Serial time per element of k of the 16-bit kernel for few rows."""
 MAX_STORED_OUTPUTS = 512
@@ -422,6 +426,8 @@ class ProductParameters:
     """0 where the library never splits."""
     most_split_count: Numbers
     """Slices that the library cuts k into at most."""
+    slice_step_elems: Numbers
+    """Elements of k that one step of the main loop takes: a slice is a multiple of it."""
     least_slice_elems: Numbers
     """Elements of k that a slice has at least."""
     has_gemv: bool | Bools
@@ -488,6 +494,7 @@ class ProductParameters:
         intervals, provenance = prediction_interval(fitted, formats)
         has_gemv = c.gemv_dram_ratio is not None and formats.family in GEMV_FAMILIES
         # The surface is what libraries choose for 16 bit; kernels of wider formats are others.
+        is_unpadded = formats.compute_format in UNPADDED
         is_odd = formats.family == "BF16" and formats.compute_format not in SIXTEEN_BIT
         has_own_launch = quantizes_activations or c.static_launch_s is None
         return cls(
@@ -503,7 +510,7 @@ class ProductParameters:
             output_bytes_per_element=formats.output_bytes_per_element,
             is_weight_only=formats.is_weight_only,
             is_sixteen_bit=formats.family == "BF16" and formats.compute_format in SIXTEEN_BIT,
-            is_tile_padded=formats.compute_format not in UNPADDED,
+            is_tile_padded=not is_unpadded,
             launch_s=c.launch_s if has_own_launch else c.static_launch_s,
             tensor_ratio=c.tensor_ratio,
             dram_ratio=c.dram_ratio,
@@ -514,10 +521,9 @@ class ProductParameters:
             persistence_ratio=c.persistence_ratio,
             has_split=c.split_s is not None,
             split_s=c.split_s or 0.0,
-            most_split_count=float(WEIGHT_ONLY_SPLITS if formats.is_weight_only else SPLITS[-1])
-            if not __import__("os").environ.get("NOLIM")
-            else 32.0,
-            least_slice_elems=float(SMALLEST_SLICE if formats.compute_format not in UNPADDED else K_STEP),
+            most_split_count=float(WEIGHT_ONLY_SPLITS if formats.is_weight_only else SPLITS[-1]),
+            slice_step_elems=float(1 if is_unpadded else K_STEP),
+            least_slice_elems=float(UNPADDED_SLICE if is_unpadded else SMALLEST_SLICE),
             has_gemv=has_gemv,
             gemv_dram_ratio=1.0 if c.gemv_dram_ratio is None else c.gemv_dram_ratio,
             gemv_element_s=GEMV_ELEMENT_S if c.gemv_element_s is None else c.gemv_element_s,

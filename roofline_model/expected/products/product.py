@@ -145,7 +145,8 @@ def narrow_limit(wide: ExpectedBatch, wide_dram_s: Numbers, narrow_dram_s: Numbe
     """
     parts, order, before = wide.parts, wide.norm_order, wide.parts["dram"]
     powers = reduce(add, (powered(value, order) for name, value in parts.items() if name in NORM_PARTS), 0.0)
-    beside = reduce(add, (value for name, value in parts.items() if name not in NORM_PARTS), 0.0)
+    # The library's surface is a factor on the whole time: it shrinks with the body.
+    beside = reduce(add, (value for name, value in parts.items() if name not in (*NORM_PARTS, "library")), 0.0)
     narrowed = before * smaller(narrow_dram_s / larger(wide_dram_s, 1e-30), 1.0)
     # Nothing is left of a body that the library is expected to save whole: its launch is all of it.
     left = larger(powers - powered(before, order) + powered(narrowed, order), 0.0) / larger(powers, 1e-300)
