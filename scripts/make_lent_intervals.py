@@ -1,9 +1,9 @@
 """Write roofline_model/expected/lent_intervals.toml from a table of measured kernels: python
 scripts/make_lent_intervals.py KERNELS.csv
 
-How much wider than its lender's the interval of lent constants is: every chip of the table is predicted by the others,
-as a chip without rows would be (`expected/fitting/transfer_drift.py`). The rows are not in this repository, so CI does
-not run this; the file says which table it was (SHA-256). Takes a few minutes for 27,000 rows.
+How much wider than its lender's the interval of lent constants is: every chip of the table is predicted by the shipped
+constants of the others, as a chip without rows would be (`expected/fitting/transfer_drift.py`). The rows are not in
+this repository, so CI does not run this; the file says which table it was (SHA-256).
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ TARGET = ROOT / "roofline_model" / "expected" / "lent_intervals.toml"
 
 sys.path.insert(0, str(ROOT))  # the checkout this script stands in, whatever else is installed
 
-from roofline_model.expected.fitting.fit import FitPlan, fit_table, planned_sets  # noqa: E402
+from roofline_model.expected.attention.fitted.library import shipped_attention  # noqa: E402
+from roofline_model.expected.fitting.fit import FitPlan, TableFit, planned_sets  # noqa: E402
 from roofline_model.expected.fitting.table import read_kernel_table  # noqa: E402
 from roofline_model.expected.fitting.transfer_drift import estimated, lent_text, transfers  # noqa: E402
+from roofline_model.expected.products.fitted.library import shipped_gemm  # noqa: E402
 
 PLAN = FitPlan(date="", source="", is_generic=True)
-"""Fits that begin at plausible values: shipped constants have seen the rows."""
+"""Rows grouped by chip and kernel family; nothing is fitted."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -32,17 +34,12 @@ def main(arguments: Sequence[str]) -> int:
         print("usage: python scripts/make_lent_intervals.py KERNELS.csv", file=sys.stderr)
         return 2
     table = read_kernel_table(arguments[0])
-    fitted = fit_table(table, PLAN, progress=_tell)
-    print(file=sys.stderr)
+    lenders = TableFit(shipped_gemm(), shipped_attention(), (), ())
     source = f"{table.name}, {len(table)} rows, SHA-256 {table.sha256}"
-    drifts = estimated(transfers(planned_sets(table, PLAN)[0], fitted))
+    drifts = estimated(transfers(planned_sets(table, PLAN)[0], lenders))
     TARGET.write_text(lent_text(drifts, source=source, date=f"{datetime.date.today()}"), encoding="utf-8")
     print(TARGET)
     return 0
-
-
-def _tell(what: str, done: int, total: int) -> None:
-    print(f"\r{done}/{total} {what:<60}", end="", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

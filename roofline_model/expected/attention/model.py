@@ -122,6 +122,8 @@ def _one_phase(
 ) -> ExpectedBatch:
     if phase not in ("prefill", "decode"):
         raise InvalidValueError(f"phase must be prefill or decode, got {phase!r}")
+    import numpy as np
+
     fitted = _constants(chip, device, phase, constants)
     if fitted.provenance in ("fitted", "measured-here"):
         chip = fitted_numbers(chip, fitted.chip) if chip.key == fitted.chip.key else fitted.chip
@@ -160,6 +162,8 @@ def _one_phase(
         terms_us = with_library(terms_us, formula_us, time_us, least_us)
     mix = "16bit" if kv.element_bits > 8 else "8bit" if activation.element_bits <= 8 else "cache8bit"
     low_us, high_us = _interval(fitted, time_us, kernel.factors(fitted.factors(mix), phase))
+    if fitted.head_half_width and mix != "16bit" and isinstance(work, DecodeWork):
+        low_us, high_us = _widened(time_us, low_us, high_us, np.where(work.per_head, fitted.head_half_width, 0.0))
     parts = {name: value * 1e-6 for name, value in terms_us.items()}
     time_s = time_us * 1e-6
     batch = ExpectedBatch(
@@ -228,6 +232,16 @@ def _interval(
     regime = np.searchsorted((FLOOR_RATIO * floor, MID_RATIO * floor), time_us, side="right")
     low, high = np.array(factors).T
     return time_us * low[regime], time_us * high[regime]
+
+
+def _widened(
+    time_us: FloatArray, low_us: FloatArray, high_us: FloatArray, half_width: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the interval with an independent error of a half-width (a log) for each row."""
+    import numpy as np
+
+    low, high = (np.exp(np.hypot(np.log(ratio), half_width)) for ratio in (time_us / low_us, high_us / time_us))
+    return time_us / low, time_us * high
 
 
 def _constants(

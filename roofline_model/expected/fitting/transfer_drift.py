@@ -36,6 +36,10 @@ COVERAGE = 0.8
 LARGEST = 2.0
 """Half-widths are searched up to this: a factor of seven."""
 PRODUCTS, ATTENTION = "products", "attention"
+FLOORS = {(ATTENTION, "decode-near"): (PRODUCTS, "near")}
+"""Step → another whose half-width it does not fall below: a decode streams its cache as a small product its weights,
+and one pair of chips that agree says little.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,14 +94,20 @@ def transfers(sets: Sequence[PlannedSet], fitted: TableFit, without: str = "") -
 
 
 def _of_attention(
-    planned: PlannedSet, rows: Positions, times: ExpectedTimes, steps: Mapping[str, str]
+    planned: PlannedSet,
+    rows: Positions,
+    times: ExpectedTimes,
+    steps: Mapping[str, str],
+    chosen: NDArray[np.bool_] | None = None,
 ) -> list[Transfer]:
-    """Return a transfer for each mix of formats; `steps` names the half-width of each."""
+    """Return a transfer for each mix of formats; `steps` names the half-width of each. `chosen`: of these rows only."""
     assert planned.attention is not None
     mixes = planned.attention.joined.mixes(rows)
     transfers = []
     for mix in dict.fromkeys(mixes):
-        at = [i for i, name in enumerate(mixes) if name == mix]
+        at = [i for i, name in enumerate(mixes) if name == mix and (chosen is None or chosen[i])]
+        if not at:
+            continue
         measured = planned.rows.measured_s[rows[at]]
         transfers.append(
             _transfer(planned, ATTENTION, steps[mix], measured, times.time_s[at], times.low_s[at], times.high_s[at])
@@ -116,8 +126,18 @@ def _between_near(planned: PlannedSet, others: Sequence[FittedAttention]) -> lis
     if left_out is None:
         return []
     _, rows, times = left_out
-    eight = f"{phase}-near-8bit" if phase == "decode" else f"{phase}-near"
-    return _of_attention(planned, rows, times, {mix: f"{phase}-near" if mix == "16bit" else eight for mix in MIXES})
+    if phase == "prefill":
+        return _of_attention(planned, rows, times, dict.fromkeys(MIXES, "prefill-near"))
+    # The per-head kernel for an 8-bit cache differs between libraries as no other does: its rows have a step of their
+    # own.
+    is_head = planned.attention.joined.per_head(rows)
+    steps = {mix: "decode-near" if mix == "16bit" else "decode-near-8bit" for mix in MIXES}
+    head_steps = {mix: step if mix == "16bit" else f"{step}-head" for mix, step in steps.items()}
+    return [
+        transfer
+        for named, chosen in ((steps, ~is_head), (head_steps, is_head))
+        for transfer in _of_attention(planned, rows, times, named, chosen)
+    ]
 
 
 def _of_products(planned: PlannedSet, candidates: Sequence[FittedGemm]) -> list[Transfer]:
@@ -183,8 +203,9 @@ def lent_text(drifts: Mapping[tuple[str, str], Drift], *, source: str, date: str
         lines += ["", f"[{operation}]"]
         for step, width in shipped.items():
             drift = drifts.get((operation, step), Drift(width, 0, 0))
+            floor = drifts.get(FLOORS.get((operation, step), (operation, step)), drift)
             # Rounding never makes an interval narrower.
-            value = math.ceil(drift.half_width_log_ratio * 1000) / 1000
+            value = math.ceil(max(drift.half_width_log_ratio, floor.half_width_log_ratio) * 1000) / 1000
             counts = f"transfers = {drift.transfer_count}, chips = {drift.device_count}"
             lines.append(f"{step} = {{half_width = {value}, {counts}}}")
     return "\n".join(lines) + "\n"

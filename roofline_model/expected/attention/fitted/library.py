@@ -41,9 +41,9 @@ from roofline_model.expected.products.fitted.constants import Evidence
 
 DRIFT: Mapping[str, float] = lent_half_widths("attention")
 """Of attention, as `intervals.DRIFT`: sibling; within the family or between sm89 and sm120, prefill-near and
-decode-near (an 8-bit cache has its own); prefill to another family by the kind of its instructions, prefill-sync and
-prefill-async; decode-same, a 16-bit decode on a kernel that the lenders run, too; decode-other, on another grouped
-kernel or from an 8-bit cache.
+decode-near, of which an 8-bit cache has its own, and on it the per-head kernel; prefill to another family by the kind
+of its instructions, prefill-sync and prefill-async; decode-same, a 16-bit decode on a kernel that the lenders run, too;
+decode-other, on another grouped kernel or from an 8-bit cache.
 """
 SURFACE_TRUST = {"transferred-sibling": 0.75, "transferred-family": 0.5, "transferred-class": 0.0}
 """Share of the lender's library surface that the chip keeps."""
@@ -153,7 +153,13 @@ def transferred(
         findings=tuple(findings),
         correction=surface.scaled(share) if surface is not None and share > 0 else None,
         correction_chip=source.chip,
+        head_half_width=_head_half_width(steps["cache8bit"], drift),
     )
+
+
+def _head_half_width(step: str, drift: Mapping[str, float]) -> float:
+    """Return what the per-head kernel adds beyond a step, in quadrature; nothing where the step has none of its own."""
+    return math.sqrt(max(0.0, drift.get(f"{step}-head", 0.0) ** 2 - drift[step] ** 2))
 
 
 def _steps(chip: AttentionChip, lender: AttentionChip, phase: str, provenance: str) -> dict[str, str]:

@@ -284,6 +284,17 @@ class JoinedRows:
         has = np.array([("8bit" if is_8bit(group) else "16bit") in widths for group in self.groups])
         return np.flatnonzero(has[self._group])
 
+    def per_head(self, positions: Positions) -> NDArray[np.bool_]:
+        """Return which rows run the decode kernel with one CTA per query head; none of a prefill does."""
+        import numpy as np
+
+        parts = [
+            work.per_head if isinstance(work, DecodeWork) else np.zeros(len(group.rows), dtype=bool)
+            for work, group in zip(self.works, self.groups, strict=True)
+        ]
+        is_head: NDArray[np.bool_] = np.concatenate(parts)[self._order][positions]
+        return is_head
+
     @property
     def row_widths(self) -> NDArray[np.object_]:
         """Width of each row, `16bit` or `8bit`."""
