@@ -24,6 +24,10 @@ from roofline_model.expected.fitting.table import read_kernel_table  # noqa: E40
 from roofline_model.expected.fitting.transfer_drift import estimated, lent_text, transfers  # noqa: E402
 from roofline_model.expected.products.fitted.library import shipped_gemm  # noqa: E402
 
+HEAD = """\
+# How much an interval of lent constants is wider than that of its lender: half-widths (logs, 80 %) by step.
+# Written by scripts/make_lent_intervals.py; transfers = 0: no chip of the rows can be left out for this step.
+"""
 PLAN = FitPlan(date="", source="", is_generic=True)
 """Rows grouped by chip and kernel family; nothing is fitted."""
 
@@ -37,7 +41,7 @@ def main(arguments: Sequence[str]) -> int:
     lenders = TableFit(shipped_gemm(), shipped_attention(), (), ())
     source = f"{table.name}, {len(table)} rows, SHA-256 {table.sha256}"
     drifts = estimated(transfers(planned_sets(table, PLAN)[0], lenders))
-    TARGET.write_text(lent_text(drifts, source=source, date=f"{datetime.date.today()}"), encoding="utf-8")
+    TARGET.write_text(HEAD + lent_text(drifts, source=source, date=f"{datetime.date.today()}"), encoding="utf-8")
     print(TARGET)
     return 0
 

@@ -162,8 +162,10 @@ def _one_phase(
         terms_us = with_library(terms_us, formula_us, time_us, least_us)
     mix = "16bit" if kv.element_bits > 8 else "8bit" if activation.element_bits <= 8 else "cache8bit"
     low_us, high_us = _interval(fitted, time_us, kernel.factors(fitted.factors(mix), phase))
-    if fitted.head_half_width and mix != "16bit" and isinstance(work, DecodeWork):
-        low_us, high_us = _widened(time_us, low_us, high_us, np.where(work.per_head, fitted.head_half_width, 0.0))
+    if fitted.head_half_width_log_ratio and mix != "16bit" and isinstance(work, DecodeWork):
+        low_us, high_us = _widened(
+            time_us, low_us, high_us, np.where(work.per_head, fitted.head_half_width_log_ratio, 0.0)
+        )
     parts = {name: value * 1e-6 for name, value in terms_us.items()}
     time_s = time_us * 1e-6
     batch = ExpectedBatch(

@@ -193,8 +193,6 @@ def estimated(transfers: Iterable[Transfer]) -> dict[tuple[str, str], Drift]:
 def lent_text(drifts: Mapping[tuple[str, str], Drift], *, source: str, date: str) -> str:
     """Return the text of `LENT_FILE`; a step that no transfer of the rows takes keeps what ships, as not estimated."""
     lines = [
-        "# How much an interval of lent constants is wider than that of its lender: half-widths (logs, 80 %) by step.",
-        "# Written by scripts/make_lent_intervals.py; transfers = 0: no chip of the rows can be left out for this step.",
         f"schema = {LENT_SCHEMA}",
         f'source = "{source}"',
         f'date = "{date}"',

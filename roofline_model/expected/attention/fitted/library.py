@@ -153,7 +153,7 @@ def transferred(
         findings=tuple(findings),
         correction=surface.scaled(share) if surface is not None and share > 0 else None,
         correction_chip=source.chip,
-        head_half_width=_head_half_width(steps["cache8bit"], drift),
+        head_half_width_log_ratio=_head_half_width(steps["cache8bit"], drift),
     )
 
 
