@@ -205,7 +205,7 @@ def _quantities(chip: Device) -> Iterator[tuple[str, Quantity]]:
             yield f"{level.name} bandwidth", level.bandwidth
     for name, quantity in sorted(chip.chip.items()):
         yield name.replace("_", " "), quantity
-    for kind in ("dense", "sparse", "achieved"):
+    for kind in ("dense", "fp16_accumulate", "sparse", "achieved"):
         yield from _peaks(chip, kind)
 
 
@@ -217,7 +217,7 @@ def _peaks(chip: Device, kind: str) -> Iterator[tuple[str, Quantity]]:
         quantity = getattr(path, kind) if path is not None and path.kind == "native" else None
         if quantity is not None:
             shared.setdefault(quantity, []).append(key)
-    name = "achieved" if kind == "achieved" else f"{kind} peak"
+    name = {"achieved": "achieved", "fp16_accumulate": "dense peak, sums in FP16"}.get(kind, f"{kind} peak")
     for quantity, keys in shared.items():
         yield f"{name}, {', '.join(keys)}", quantity
 

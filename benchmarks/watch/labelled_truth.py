@@ -158,7 +158,7 @@ def power_of(noise: float, step: float, rounds: int, *, cases: int = CASES) -> P
 def sides_of(history: Nights, nights: Sequence[int] | range) -> list[SuiteSide]:
     """Return nights as sides of a diff."""
     series = NightSeries(0, history.logs.shape[1])
-    return [series.side(history.logs[night], history.is_flagged[night]) for night in nights]
+    return [series.side_of(history.logs[night], history.is_flagged[night]) for night in nights]
 
 
 def judged_night(sides: Sequence[SuiteSide], night: int) -> SuiteDiff:

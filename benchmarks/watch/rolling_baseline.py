@@ -90,14 +90,14 @@ class NightSeries:
         self.count = 0
 
     def side(self, steps: dict[int, float] | None = None) -> SuiteSide:
-        """Return the next night; `steps`: index of a case → change of its logarithm."""
+        """Return the next run; `steps`: index of a case → change of its logarithm."""
         logs = median_logs(self.rng, true_logs(self.rng, PROCESSES)) + RUN_SD * self.rng.standard_normal()
         for index, step in (steps or {}).items():
             logs[index] += step
-        return self.side(logs)
+        return self.side_of(logs)
 
-    def side(self, logs: Floats, is_flagged: np.ndarray | None = None) -> SuiteSide:
-        """Return a night of given logarithms (cases, processes), those that are flagged as stolen."""
+    def side_of(self, logs: Floats, is_flagged: np.ndarray | None = None) -> SuiteSide:
+        """Return a run of given logarithms (cases, processes), those that are flagged as stolen."""
         self.count += 1
         day = np.datetime64("2026-01-01") + self.count
         run = RunInfo(

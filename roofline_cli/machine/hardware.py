@@ -270,17 +270,18 @@ def _quantities(chip: Device) -> list[tuple[str, Quantity]]:
 
 def _peak_quantities(chip: Device) -> list[tuple[str, Quantity | None]]:
     """Return the native rates; formats that share one entry of the chip's file share one row here."""
-    formats: dict[tuple[Quantity, Quantity | None, Quantity | None], list[str]] = {}
+    formats: dict[tuple[Quantity, Quantity | None, Quantity | None, Quantity | None], list[str]] = {}
     for key, path in chip.paths.items():
         if path.kind == "native":
-            formats.setdefault((path.dense, path.sparse, path.achieved), []).append(key)
+            formats.setdefault((path.dense, path.sparse, path.achieved, path.fp16_accumulate), []).append(key)
     peak_quantities: list[tuple[str, Quantity | None]] = []
-    for (dense, sparse, achieved), keys in formats.items():
+    for (dense, sparse, achieved, narrow), keys in formats.items():
         name = " ".join(keys)
         peak_quantities += [
             (f"dense peak {name}", dense),
             (f"2:4 sparse peak {name}", sparse),
             (f"achieved {name}", achieved),
+            (f"FP16 sums {name}", narrow),
         ]
     return peak_quantities
 

@@ -114,12 +114,17 @@ _ANSWER_ROW_COUNT = 5
 
 def _show_answer(title: str, tiling: Tiling, arguments: str, *, show_all: bool) -> None:
     """Print what the tile costs, where the time goes, and what to type next: a dozen lines."""
+    tile = f"{tiling.tile_m} x {tiling.tile_n} x {tiling.occupancy.tile_k}"
+    waves = f"{counted(tiling.block_count, 'block')} on {tiling.sm_count} SMs in {counted(tiling.wave_count, 'wave')}"
+    tail = f"{tiling.tail_ratio:.0%} idle in the tail"
+    if tiling.expected_s is None:
+        _show_without_time(title, tiling, f"Tile {tile}: {waves}, {tail}.", show_all=show_all)
+        return
     bound = _MEANINGS.get(tiling.bound, tiling.bound)
-    interval = f"{format_time(tiling.low_s)} to {format_time(tiling.high_s)}"
-    share = format_percent(tiling.efficiency_ratio)
+    interval = f"{_seconds(tiling.low_s)} to {_seconds(tiling.high_s)}"
+    share = _percent(tiling.efficiency_ratio)
     show_line(f"{share} of peak: expected {format_time(tiling.expected_s)} ({interval}), bound by {bound}.", "bold")
     show_line(f"{title}.", "dim")
-    tile = f"{tiling.tile_m} x {tiling.tile_n} x {tiling.occupancy.tile_k}"
     show_table(
         (
             Column("Part"),
@@ -130,12 +135,35 @@ def _show_answer(title: str, tiling: Tiling, arguments: str, *, show_all: bool) 
         [[row[0], *row[2:]] for row in _part_rows(tiling)[:_ANSWER_ROW_COUNT]],
         says_what_is_left_out=False,
     )
-    waves = f"{counted(tiling.block_count, 'block')} on {tiling.sm_count} SMs in {counted(tiling.wave_count, 'wave')}"
-    show_line(
-        f"Tile {tile}: {waves}, {tiling.tail_ratio:.0%} idle in the tail, {tiling.l2_hit_ratio:.0%} L2 hits.", "dim"
-    )
+    show_line(f"Tile {tile}: {waves}, {tail}, {_percent(tiling.l2_hit_ratio)} L2 hits.", "dim")
     show_line(f"Next: roofline tiling {arguments} -o tiling.png")
     show_more("shows occupancy, padding, bytes and every part", is_shown=show_all)
+
+
+def _show_without_time(title: str, tiling: Tiling, waves: str, *, show_all: bool) -> None:
+    """Print the tile of a chip without constants: what needs none, and what stands in."""
+    used = tiling.occupancy
+    show_line(waves, "bold")
+    show_line(f"{title}.", "dim")
+    show_line(
+        f"{counted(used.block_count, 'block')} per SM, limited by {used.limiter}; {used.shared_bytes / 1024:.0f} KiB "
+        f"shared memory each; {tiling.padding_ratio:.0%} padding."
+    )
+    for item in tiling.findings:
+        show_line(f"{short_text(item)}.", "yellow")
+    show_more("shows bytes and every limit", is_shown=show_all)
+
+
+def _percent(ratio: float | None) -> str:
+    return "–" if ratio is None else format_percent(ratio)
+
+
+def _seconds(time_s: float | None) -> str:
+    return "–" if time_s is None else format_time(time_s)
+
+
+def _bytes(size_bytes: float | None) -> str:
+    return "–" if size_bytes is None else decimal_bytes(size_bytes)
 
 
 def _show(title: str, tiling: Tiling) -> None:
@@ -171,7 +199,7 @@ def _show(title: str, tiling: Tiling) -> None:
         ],
         [
             "L2 hits",
-            f"{tiling.l2_hit_ratio:.0%}",
+            _percent(tiling.l2_hit_ratio),
             f"of {decimal_bytes(tiling.requested_bytes)} that the blocks ask for",
         ],
         [
@@ -179,18 +207,22 @@ def _show(title: str, tiling: Tiling) -> None:
             decimal_bytes(tiling.beyond_compulsory_bytes),
             f"of those, asked for again: A and B once are {decimal_bytes(tiling.operand_bytes)}",
         ],
-        ["DRAM", decimal_bytes(tiling.dram_bytes), _dram_meaning(tiling)],
+        ["DRAM", _bytes(tiling.dram_bytes), _dram_meaning(tiling)],
         [
             "expected",
-            format_time(tiling.expected_s),
-            f"80 %: {format_time(tiling.low_s)} to {format_time(tiling.high_s)}, {tiling.provenance}",
+            _seconds(tiling.expected_s),
+            f"80 %: {_seconds(tiling.low_s)} to {_seconds(tiling.high_s)}, {tiling.provenance}",
         ],
-        ["of peak", format_percent(tiling.efficiency_ratio), f"of {tiling.peak_flops_per_s / 1e12:.4g} TFLOP/s dense"],
+        ["of peak", _percent(tiling.efficiency_ratio), f"of {tiling.peak_flops_per_s / 1e12:.4g} TFLOP/s dense"],
         ["bound", tiling.bound, _MEANINGS.get(tiling.bound, "")],
     ]
+    if tiling.expected_s is None:
+        rows = rows[:-3]
     show_table(
         (Column("What"), Column("Value", "right"), Column("Meaning", is_prose=True, least=20)), rows, title=title
     )
+    if tiling.expected_s is None:
+        return
     show_line()
     show_table(
         (
@@ -224,8 +256,10 @@ def _dram_meaning(tiling: Tiling) -> str:
     """Hold the DRAM bytes against those of all three operands, and say what the L2 keeps."""
 
     once = tiling.operand_bytes + tiling.output_bytes
-    saved_ratio = 1 - tiling.dram_bytes / once
     text = f"A, B and C once are {decimal_bytes(once)}"
+    if tiling.dram_bytes is None:
+        return text
+    saved_ratio = 1 - tiling.dram_bytes / once
     return text if saved_ratio < 0.0005 else f"{text}; {format_percent(saved_ratio)} stays in the L2"
 
 
@@ -234,15 +268,17 @@ def _part_rows(tiling: Tiling) -> list[list[Any]]:
     time.
     """
 
-    prefix = shared_prefix([tiling.expected_s])
+    expected_s = tiling.expected_s
+    assert expected_s is not None  # there are parts
+    prefix = shared_prefix([expected_s])
 
     def row(name: str, alone_s: float | None, adds_s: float, meaning: str) -> list[Any]:
         alone = "–" if alone_s is None else in_prefix(alone_s, prefix, is_sum=True)
-        share = format_percent(adds_s / tiling.expected_s)
+        share = format_percent(adds_s / expected_s)
         return [name, alone, in_prefix(adds_s, prefix, is_sum=True), share, meaning]
 
     parts = sorted(tiling.parts_s.items(), key=lambda part: -part[1])
-    small = [(name, time_s) for name, time_s in parts if time_s <= SHOWN_SHARE * tiling.expected_s]
+    small = [(name, time_s) for name, time_s in parts if time_s <= SHOWN_SHARE * expected_s]
     rows = [
         row(name, tiling.terms_s.get(name) if name != "library" else None, time_s, _MEANINGS.get(name, ""))
         for name, time_s in parts

@@ -68,7 +68,11 @@ def _paths(device: Device) -> list[str]:
     for key, path in device.paths.items():
         if path.kind == "native":
             lines += ["", "[[peak]]", f"formats = {_value([key])}", f"dense = {_quantity(path.dense)}"]
-            optional = (("sparse", path.sparse), ("achieved", path.achieved))
+            optional = (
+                ("sparse", path.sparse),
+                ("achieved", path.achieved),
+                ("fp16_accumulate", path.fp16_accumulate),
+            )
             lines += [f"{name} = {_quantity(quantity)}" for name, quantity in optional if quantity is not None]
         else:
             lines += ["", "[[path]]", f"formats = {_value([key])}", f"kind = {_value(path.kind)}"]

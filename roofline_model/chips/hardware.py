@@ -43,6 +43,7 @@ trusted by everything else. Its layout (schema 1)::
     dense = {value = 118.8, unit = "TFLOP/s", clock_mhz = 2418, …}
     sparse = {…}                       # optional
     achieved = {…}                     # optional
+    fp16_accumulate = {…}              # optional: where sums in FP16 are faster than those in FP32
 
     [[path]]                           # formats without a unit of their own
     formats = ["NF4"]
@@ -131,6 +132,13 @@ class ComputePath:
     """Best matrix product measured by someone, where published."""
     reason: str = ""
     """Why it is not native; empty where it is."""
+    fp16_accumulate: Quantity | None = None
+    """Dense peak of products summed in FP16, where it differs from `dense`, whose sums are FP32 (integers: INT32)."""
+
+    @property
+    def accumulate_factor(self) -> float:
+        """How many times as long the unit takes to sum in FP32 as in FP16: 1 at full rate, 2 on GeForce parts."""
+        return 1.0 if self.fp16_accumulate is None else self.fp16_accumulate.value / self.dense.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +258,7 @@ class Device:
     def to_dict(self) -> dict[str, Any]:
         """Return all fields as plain JSON-able values (what the store keeps beside a run)."""
         plain = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        plain["paths"] = {key: asdict(path) for key, path in sorted(self.paths.items())}
+        plain["paths"] = {key: _plain_path(path) for key, path in sorted(self.paths.items())}
         plain["chip"] = {key: asdict(quantity) for key, quantity in sorted(self.chip.items())}
         plain["levels"] = [asdict(level) for level in self.levels]
         for name in ("bandwidth", "bandwidth_achieved", "capacity", "match"):
@@ -586,17 +594,18 @@ class _Reader:
         paths: dict[str, ComputePath] = {}
         for i, table in enumerate(self._tables("peak")):
             where = f"[[peak]] {i + 1}"
-            self._only_known(where, table, {"formats", "dense", "sparse", "achieved", "reason"})
+            self._only_known(where, table, {"formats", "dense", "sparse", "achieved", "fp16_accumulate", "reason"})
             if "dense" not in table:
                 raise self.fail(f"{where}: dense is missing; give {{value, unit, status, source}}")
             dense = self._quantity(f"{where} dense", table["dense"], "FLOP/s")
             sparse = self._optional(f"{where} sparse", table.get("sparse"), "FLOP/s")
             achieved = self._optional(f"{where} achieved", table.get("achieved"), "FLOP/s")
+            narrow = self._optional(f"{where} fp16_accumulate", table.get("fp16_accumulate"), "FLOP/s")
             reason = self._optional_text(f"{where} reason", table.get("reason", ""))
             for key in self._formats(where, table):
                 if key in paths:
                     raise self.fail(f"{where}: {key} is given twice")
-                paths[key] = ComputePath(key, "native", key, dense, sparse, achieved, reason)
+                paths[key] = ComputePath(key, "native", key, dense, sparse, achieved, reason, narrow)
         if not paths:
             raise self.fail("no [[peak]]: give at least one native compute rate")
         return paths
@@ -777,9 +786,17 @@ def _optional(table: Mapping[str, Any] | None) -> Quantity | None:
 def _path(table: Mapping[str, Any]) -> ComputePath:
     data = dict(table)
     data["dense"] = Quantity(**data["dense"])
-    for name in ("sparse", "achieved"):
+    for name in ("sparse", "achieved", "fp16_accumulate"):
         data[name] = _optional(data.get(name))
     return ComputePath(**data)
+
+
+def _plain_path(path: ComputePath) -> dict[str, Any]:
+    """Return the fields of a path; without a second rate as profiles had them before there was one."""
+    plain = asdict(path)
+    if path.fp16_accumulate is None:
+        del plain["fp16_accumulate"]
+    return plain
 
 
 def _level(table: Mapping[str, Any]) -> MemoryLevel:

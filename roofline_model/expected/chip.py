@@ -87,9 +87,9 @@ def family_rules(family: str) -> FamilyRules:
 
 
 LIKE_RATIO = 1.5
-"""Chips of one family whose SM counts and FLOPs per clock and SM differ by less are one design with another memory or
-clock.
-"""
+"""Chips of one family whose SM counts differ by less are one design with another memory or clock."""
+LIKE_RATE_RATIO = 1.1
+"""Above this ratio of the FLOPs per clock and SM in a format, a sister is another design in it (B300 in NVFP4: 1.4)."""
 NEAR_FAMILIES = frozenset({"sm89", "sm120"})
 """The newer mma.sync families: the same instructions, an L2 in one piece. What one lends the other is as good as within
 a family.

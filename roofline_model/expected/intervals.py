@@ -11,11 +11,13 @@ import math
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import resources
 from types import MappingProxyType
 from typing import Any
 
+from roofline_model.core.definition_text import parse_definition, shown
 from roofline_model.core.elementwise import Numbers
-from roofline_model.core.errors import InvalidValueError
+from roofline_model.core.errors import DefinitionError, InvalidValueError
 
 REGIMES = ("m16-floor", "m16-body", "m256-floor", "m256-body", "large-floor", "large-body")
 FLOOR_RATIO = 1.6
@@ -91,16 +93,28 @@ def interval_bounds(
     return time_s * low[rows], time_s * high[rows]
 
 
-DRIFT: Mapping[str, float] = MappingProxyType(
-    {"sibling": 0.065, "near": 0.107, "far": 0.228, "far-FP8": 0.155, "format": 0.264}
-)
-"""Step of a transfer → half-width (a log, 80 %) that it adds in quadrature to the interval of the chips that lend.
+LENT_FILE = "lent_intervals.toml"
+"""Half-widths of lent constants, beside this module; written by `scripts/make_lent_intervals.py`."""
+LENT_SCHEMA = 1
 
-Estimated so that chips left out whole are covered to 80 % on average (`fitting/transfer_drift.py`, 2026-11-21): near,
-between sm89 and sm120 (4 transfers to 2 chips); far, to another family, 16-bit (18 transfers to 5 chips; the class of
-the lender makes no difference) and FP8 (10 to 4); format, a kernel family that only other chips were measured with,
-leaning on this chip's own (6 to 4). Within a family there is no pair in the rows: near holds for another product of it,
-too, and sibling is what eight published ceilings of pairs of sister chips differ by (docs/theory/validation.md).
+
+def lent_half_widths(operation: str) -> Mapping[str, float]:
+    """Return step → half-width (a log, 80 %) that a transfer adds in quadrature to the interval of the chips that lend.
+
+    `operation`: products or attention. Each covers chips of the measured rows, left out whole, to 80 % on average
+    (`fitting/transfer_drift.py`). Only `sibling` has none to leave out: sisters of one design with another memory or
+    clock are not among those rows. The published ceilings of eight such pairs stand in (docs/theory/validation.md).
+    """
+    text = resources.files("roofline_model.expected").joinpath(LENT_FILE).read_text(encoding="utf-8")
+    data = parse_definition(text)
+    if data.get("schema") != LENT_SCHEMA:
+        raise DefinitionError(f"{LENT_FILE}: schema must be {LENT_SCHEMA}, got {shown(data.get('schema'))}")
+    return MappingProxyType({step: float(entry["half_width"]) for step, entry in data[operation].items()})
+
+
+DRIFT: Mapping[str, float] = lent_half_widths("products")
+"""Of products: sibling; near, another product of the family, or between sm89 and sm120; far, another family (FP8 has
+its own); format, a kernel family that only other chips were measured with, leaning on one that this chip has.
 """
 
 

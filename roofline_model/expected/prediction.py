@@ -47,6 +47,8 @@ class ExpectedBatch:
     norm_order: int = 4
     is_unsplit: list[bool] = field(default_factory=list)
     """Of attention: whether a decode kernel that could split the cache of a sequence reads it in one piece."""
+    is_kernel_alone: bool = False
+    """Of attention: whether rotation and append to the cache are not inside."""
 
     def __len__(self) -> int:
         return len(self.binding)
@@ -101,11 +103,12 @@ def binding_of(parts: Mapping[str, Numbers], time_s: Numbers) -> list[str]:
     return result
 
 
-EXPECTED_VERSION = "expected-5"
+EXPECTED_VERSION = "expected-6"
 """Changes whenever the same case and constants would get another expected time; stored with every such prediction.
 
-expected-5: lent kernels of narrow weights are no faster than the 16-bit product where arithmetic binds, and no part of
-a time is negative or past its roof; no interval of cold operands begins below the ideal time.
+expected-6: prefill attention on mma.sync chips without rows of their own takes FlashAttention-2's rate; slow library
+kernels of sm89 and sm120 go by the product of the sizes and are of 16-bit formats alone; lent intervals are those of
+chips left out.
 """
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 from roofline_model.chips.hardware import Device, get_hardware
@@ -19,6 +20,8 @@ from roofline_model.core.errors import InvalidValueError, RooflineError
 from roofline_model.core.finding import Finding, finding
 from roofline_model.expected.attention.flash.config import AttentionShape, FlashAttentionConfig, FlashAttentionVersion
 from roofline_model.expected.attention.flash.model import predict_flash_attention
+from roofline_model.expected.predict import predict_expected
+from roofline_model.expected.prediction import ExpectedPrediction
 from roofline_model.models.llm import ModelPrediction, predict_model
 from roofline_model.models.model_registry import get_model
 from roofline_model.models.model_shapes import ModelShape
@@ -30,6 +33,7 @@ from roofline_model.models.strategies.model_plan import strategy_plan
 from roofline_model.models.strategies.operator_type import OperatorType
 from roofline_model.models.strategies.precision_selector import AdaptiveQuantConfig
 from roofline_model.models.strategies.strategies import create_fp16_baseline, list_strategies
+from roofline_model.operators.product import Operator
 from roofline_model.recommend.claimed_losses import PERPLEXITY
 from roofline_model.recommend.loss import REFERENCE, UNKNOWN
 from roofline_model.recommend.options import speedups
@@ -40,6 +44,8 @@ from roofline_model.recommend.ranking import Limits, rank
 
 MAX_QUALITY_LOSS_PCT = 1.0
 """Default limit: what document 004 calls `<1%` passes, its `1-2%` and `2-5%` do not."""
+LONG_CONTEXT_TOKENS = 16384
+"""Tokens beyond which document 004 names block sparsity ("very long context (>16K)")."""
 _SIZES = {
     "L": "layer_count",
     "H": "hidden_size",
@@ -171,6 +177,7 @@ class IntegratedQuantizationEngine:
         max_quality_loss_pct: float = MAX_QUALITY_LOSS_PCT,
         measured_loss_pct: Mapping[str, float] | None = None,
         strategies: Sequence[MixedPrecisionConfig] | None = None,
+        sparsity_ratio: float | None = None,
     ) -> QuantizationRecommendation:
         """Return the fastest strategy within the quality limit and the memory for one workload.
 
@@ -178,7 +185,12 @@ class IntegratedQuantizationEngine:
         shape. Decode: one new token at a context of `seq_len`; prefill: a prompt of `seq_len` tokens. `memory_limit_gb`
         is decimal and defaults to the chip's memory. `measured_loss_pct`: strategy name → loss in percent of
         perplexity, in place of the claims. `strategies` are weighed instead of the six of document 004; the FP16
-        baseline always takes part. Raises a `RooflineError` naming the field: sizes, phase, formats the chip cannot run
+        baseline always takes part.
+
+        `enable_dynamic`: expected times include the kernels that quantise narrow activations. `enable_adaptive`: the
+        formats that the chip computes to choose between at run time. `sparsity_ratio`: share of the blocks of keys that
+        the model's own mask skips; None: dense attention, as a mask that a model was not made for changes its answers.
+        Raises a `RooflineError` naming the field: sizes, phase, formats the chip cannot run
         at all, nothing that fits.
         """
         check_number("max_quality_loss_pct", max_quality_loss_pct, 0, 1e6)
@@ -192,7 +204,7 @@ class IntegratedQuantizationEngine:
             is_loss_given=True,
         )
         configs = list(list_strategies(num_layers=shape.layer_count) if strategies is None else strategies)
-        usable, excluded = self._usable(configs, shape, phase, batch_size, seq_len)
+        usable, excluded = self._usable(configs, shape, phase, batch_size, seq_len, quantizes=enable_dynamic)
         options = _options(usable, shape, measured)
         question = Question(
             subject="model",
@@ -210,7 +222,7 @@ class IntegratedQuantizationEngine:
                 "Give more memory, a shorter context, a smaller batch, or a higher max_quality_loss_pct"
             )
         chosen = next(each for each in usable if each.config.name == ranking.choice.key)
-        return self._answer(ranking, chosen, findings, enable_dynamic, enable_adaptive)
+        return self._answer(ranking, chosen, findings, enable_dynamic, enable_adaptive, sparsity_ratio)
 
     def _limit_bytes(self, memory_limit_gb: float | None) -> float | None:
         if memory_limit_gb is None:
@@ -224,9 +236,20 @@ class IntegratedQuantizationEngine:
         return memory_limit_gb * 1e9
 
     def _usable(
-        self, configs: Sequence[MixedPrecisionConfig], shape: ModelShape, phase: str, batch: int, context: int
+        self,
+        configs: Sequence[MixedPrecisionConfig],
+        shape: ModelShape,
+        phase: str,
+        batch: int,
+        context: int,
+        *,
+        quantizes: bool,
     ) -> tuple[list[_Strategy], list[Exclusion]]:
-        """Return the strategies that the chip and the model can take, FP16 first, and the others."""
+        """Return the strategies that the chip and the model can take, FP16 first, and the others.
+
+        `quantizes`: activations are quantised at run time, which takes kernels of its own.
+        """
+        estimate = _with_casts if quantizes else None
         baseline = create_fp16_baseline()
         validate_strategy(baseline, self.hardware)
         usable: list[_Strategy] = []
@@ -241,7 +264,7 @@ class IntegratedQuantizationEngine:
                     raise
                 excluded.append(Exclusion(config.name, (finding("cannot-run", config.name, error=str(error)),)))
                 continue
-            usable.append(_Strategy(config, prediction, expected_step(prediction, self.hardware)))
+            usable.append(_Strategy(config, prediction, expected_step(prediction, self.hardware, estimate=estimate)))
         return usable, excluded
 
     def _answer(
@@ -251,16 +274,17 @@ class IntegratedQuantizationEngine:
         findings: Sequence[Finding],
         enable_dynamic: bool,
         enable_adaptive: bool,
+        sparsity_ratio: float | None,
     ) -> QuantizationRecommendation:
         notes = list(findings)
-        fa_config = _fastest_attention(self.hardware, chosen, notes)
+        fa_config = _fastest_attention(self.hardware, chosen, notes, sparsity_ratio)
         config = IntegratedQuantConfig(
             chosen.config.name,
             chosen.config,
             fa_config,
             chosen.prediction.plan.kv,
             _dynamic(chosen, notes) if enable_dynamic else None,
-            AdaptiveQuantConfig() if enable_adaptive else None,
+            _adaptive(self.hardware, notes) if enable_adaptive else None,
         )
         if self.hardware.is_placeholder:
             notes.append(finding("placeholder-chip", self.hardware.key))
@@ -362,8 +386,13 @@ def _held_bytes(option: Option) -> float:
     return (memory.weight_bytes or 0.0) + (memory.cache_bytes or 0.0)
 
 
-def _fastest_attention(device: Device, chosen: _Strategy, notes: list[Finding]) -> FlashAttentionConfig | None:
-    """Return the fastest FlashAttention kernel the chip can run on the strategy's cache; of equal ones the oldest."""
+def _fastest_attention(
+    device: Device, chosen: _Strategy, notes: list[Finding], sparsity_ratio: float | None
+) -> FlashAttentionConfig | None:
+    """Return the fastest FlashAttention kernel the chip can run on the strategy's cache; of equal ones the oldest.
+
+    `sparsity_ratio`: blocks that the model's mask skips, which a kernel leaves out where that is faster.
+    """
     shape, work, plan = chosen.prediction.model, chosen.prediction.workload, chosen.prediction.plan
     if shape.latent is not None:
         notes.append(finding("latent-attention", shape.name))
@@ -372,14 +401,39 @@ def _fastest_attention(device: Device, chosen: _Strategy, notes: list[Finding]) 
         work.batch_count, shape.query_heads, shape.kv_heads, work.new_count, work.context_count, shape.head_dim
     )
     best: tuple[float, FlashAttentionConfig] | None = None
-    for version in FlashAttentionVersion:
-        config = FlashAttentionConfig(version, qkv_precision=plan.wide, kv_cache_precision=plan.kv, causal=True)
+    masks = (None,) if not sparsity_ratio else (None, sparsity_ratio)
+    for version, ratio in product(FlashAttentionVersion, masks):
+        config = FlashAttentionConfig(
+            version,
+            qkv_precision=plan.wide,
+            kv_cache_precision=plan.kv,
+            causal=True,
+            block_sparse=ratio is not None,
+            sparsity_ratio=ratio or 0.0,
+        )
         prediction = predict_flash_attention(device, sizes, config)
         if prediction.why_unavailable is not None or prediction.time_s is None:
-            notes.append(finding("attention-kernel-unavailable", version.value, error=prediction.reason))
+            if ratio is None:
+                notes.append(finding("attention-kernel-unavailable", version.value, error=prediction.reason))
         elif best is None or prediction.time_s < best[0] * (1 - 1e-9):
             best = prediction.time_s, config
+    if sparsity_ratio is None and work.context_count > LONG_CONTEXT_TOKENS:
+        notes.append(finding("block-sparsity-unasked", context=work.context_count))
     return None if best is None else best[1]
+
+
+def _with_casts(work: Operator, device: Device) -> ExpectedPrediction | None:
+    """Return the expected time of a call that quantises its activations itself."""
+    return predict_expected(work, device, dynamic_activation_quantization=True)
+
+
+def _adaptive(device: Device, notes: list[Finding]) -> AdaptiveQuantConfig | None:
+    """Return the formats of document 004 that the chip multiplies by a unit of its own; None where one is left."""
+    formats = tuple(name for name in AdaptiveQuantConfig().precision_candidates if device.path(name).kind == "native")
+    if len(formats) < 2:
+        notes.append(finding("one-activation-format", device.key))
+        return None
+    return AdaptiveQuantConfig(formats)
 
 
 def _dynamic(chosen: _Strategy, notes: list[Finding]) -> DynamicQuantConfig | None:

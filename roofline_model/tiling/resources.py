@@ -10,6 +10,8 @@ The resources are those of ordinary CUTLASS kernels of the GPU family, written d
   persistent.
 - sm100: accumulators in tensor memory (512 columns of 128 lanes per SM, two buffers where they fit), so that registers
   hardly count; stages as on sm90.
+- cdna (AMD): 4 waves of 64 lanes; otherwise as mma, with two stages where three do not fit, and up to 512 registers
+  per lane.
 
 Limits of the SM come from the chip's file (CUDA's arch_traits). Source of the rules: CUTLASS documentation, "Efficient
 GEMM in CUDA" and the collective-builder defaults; NVIDIA PTX ISA 8.7, "Tensor Memory".
@@ -27,6 +29,11 @@ STAGE_BYTES = (128, 64)
 """Bytes of k per row and stage: a line of the swizzled shared-memory layout, or half of one where three stages do not
 fit.
 """
+CDNA = "cdna"
+"""Family of AMD's data-centre chips; the others are those of `expected.chip`."""
+_WAVE_LANES = {CDNA: 64}
+"""Lanes of a warp, 32 on every other family."""
+_MOST_REGISTERS = {CDNA: 512}
 _FIXED_REGISTERS = 40
 _PRODUCER_REGISTERS = 40
 _WARP_GROUP = 128
@@ -95,6 +102,7 @@ def occupancy(
             break
     shared = int(stages * stage + held_bytes)
     threads, registers, block_registers = _threads(family, tile_m, tile_n)
+    lanes = _WAVE_LANES.get(family, 32)
     reserved = (
         device.chip["shared_memory_reserved_per_block"].value
         if "shared_memory_reserved_per_block" in device.chip
@@ -103,7 +111,7 @@ def occupancy(
     fits = {
         "shared memory": int(limits["shared_memory_per_sm"] // (shared + reserved)),
         "registers": int(limits["registers_per_sm"] // block_registers),
-        "warps": int(limits["warps_per_sm"] // (threads // 32)),
+        "warps": int(limits["warps_per_sm"] // (threads // lanes)),
         "blocks": int(limits["blocks_per_sm"]),
     }
     if family == "sm100":
@@ -116,7 +124,7 @@ def occupancy(
             "tile"
         )
     return Occupancy(
-        count, limiter, threads, registers, shared, stages, tile_k, count * (threads // 32) / limits["warps_per_sm"]
+        count, limiter, threads, registers, shared, stages, tile_k, count * (threads // lanes) / limits["warps_per_sm"]
     )
 
 
@@ -144,12 +152,15 @@ def _threads(family: str, tile_m: int, tile_n: int) -> tuple[int, int, int]:
         consumers = (2 if tile_m >= 128 else 1) * _WARP_GROUP
         registers = _rounded(tile_m * tile_n // consumers + _FIXED_REGISTERS + 24)
         return consumers + _WARP_GROUP, registers, consumers * registers + _WARP_GROUP * _PRODUCER_REGISTERS
-    warps = 4 if tile_m * tile_n <= 128 * 128 else 8
+    lanes = _WAVE_LANES.get(family, 32)
+    warps = 4 if tile_m * tile_n <= 128 * 128 or family == CDNA else 8
     down = max(1, min(tile_m // 16, 2 if warps == 4 or tile_n >= tile_m else 4))
     warp_m, warp_n = tile_m / down, tile_n / (warps // down)
-    threads = 32 * warps
+    threads = lanes * warps
     # Fragments of one k16 step in 16 bit, both operands, double buffered: 2 · 16 · 2 B · (m + n) / (32 lanes · 4 B).
-    registers = _rounded(int(tile_m * tile_n / threads + (warp_m + warp_n) / 2) + _FIXED_REGISTERS)
+    fragments = (warp_m + warp_n) / 2 * (32 / lanes)
+    most = _MOST_REGISTERS.get(family, 248)
+    registers = _rounded(int(tile_m * tile_n / threads + fragments) + _FIXED_REGISTERS, most)
     return threads, registers, threads * registers
 
 
@@ -159,6 +170,6 @@ def _tensor_columns(tile_m: int, tile_n: int) -> int:
     return min(2 * columns, _TENSOR_MEMORY_COLUMNS)
 
 
-def _rounded(registers: int) -> int:
-    """Registers are handed out in eights, and a thread has at most 255."""
-    return min(248, -(-registers // 8) * 8)
+def _rounded(registers: int, most: int = 248) -> int:
+    """Registers are handed out in eights; a thread has at most 255 but on AMD's chips."""
+    return min(most, -(-registers // 8) * 8)

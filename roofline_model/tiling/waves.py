@@ -1,7 +1,10 @@
 """How a GEMM is cut into tiles on a GPU, and what that costs: waves, tail, occupancy, L2 hits, bytes beyond compulsory.
 
 The tile is the one the expected-time model prices lowest (`expected.gemm.formula`): what is explained here is the
-choice behind that time. Resources per block: `tile_resources`. numpy is imported when a tiling is asked for.
+choice behind that time. Resources per block: `resources.py`. numpy is imported when a tiling is asked for.
+
+Waves, tail, padding, occupancy and requests need no fitted constant. A chip without any gets the tile that plausible
+rates make cheapest (`generic_start`), and everything but times and what hangs on them; a finding says so.
 """
 
 from __future__ import annotations
@@ -14,15 +17,16 @@ from typing import TYPE_CHECKING, ClassVar
 from roofline_model.chips.hardware import Device
 from roofline_model.core.answer import NOT_IN_JSON
 from roofline_model.core.errors import UnsupportedError
-from roofline_model.core.finding import unsupported
+from roofline_model.core.finding import Finding, unsupported
 from roofline_model.expected.chip import ChipSpec, fitted_numbers
 from roofline_model.expected.predict import predict_expected, why_no_expected
-from roofline_model.expected.products.formula import work_of
+from roofline_model.expected.products.formula import checked_sizes, expected_batch, work_of
 from roofline_model.expected.products.parameters import ProductParameters, copies_of
 from roofline_model.expected.products.product import ProductModel
 from roofline_model.formats.catalog import get_format
 from roofline_model.operators.product import Operator, check_dimension
 from roofline_model.tiling.resources import Occupancy, occupancy
+from roofline_model.tiling.unpriced import Unpriced, unpriced
 
 if TYPE_CHECKING:
     from roofline_model.expected.prediction import ExpectedBatch
@@ -74,23 +78,25 @@ class Tiling:
     """A and B, each read once: compulsory, bytes."""
     output_bytes: float
     """C, written once: compulsory, bytes."""
-    dram_bytes: float
-    """What the model moves to and from DRAM, bytes, operands and output: what hits the L2 is not in it."""
-    operand_dram_bytes: float
+    dram_bytes: float | None
+    """What the model moves to and from DRAM, bytes, operands and output: what hits the L2 is not in it; null where the
+    cache is not known.
+    """
+    operand_dram_bytes: float | None
     """The operands' share of these bytes."""
     requested_bytes: float
     """Operand bytes that the blocks ask the L2 for: every tile loads its own rows and columns."""
-    l2_hit_ratio: float
-    """Share of the operand bytes asked for that the L2 serves."""
+    l2_hit_ratio: float | None
+    """Share of the operand bytes asked for that the L2 serves; null where the cache is not known."""
     flops: float
     """Work, FLOP."""
     peak_flops_per_s: float
     """Dense FLOP per second (a multiply and an add are two)."""
-    expected_s: float
-    """Expected time, seconds."""
-    low_s: float
+    expected_s: float | None
+    """Expected time, seconds; null, as all that hangs on it, on a chip without constants."""
+    low_s: float | None
     """Lower end of the 80 % interval, seconds."""
-    high_s: float
+    high_s: float | None
     """Upper end of the 80 % interval, seconds."""
     parts_s: Mapping[str, float]
     """Parts that add up to the time, as `ExpectedPrediction.parts`. Terms that overlap have their share of their joint
@@ -99,9 +105,11 @@ class Tiling:
     terms_s: Mapping[str, float]
     """The same terms in seconds, each as long as it would take alone; those that overlap do not add up."""
     bound: str
-    """Part that binds."""
+    """Part that binds; empty without a time."""
     provenance: str
-    """Where the constants come from: fitted, transferred-sibling, …"""
+    """Where the constants come from: fitted, transferred-sibling, …; empty without a time."""
+    findings: tuple[Finding, ...] = ()
+    """What is left out or stands in, where no constants are known."""
 
     @property
     def block_count(self) -> int:
@@ -144,9 +152,9 @@ class Tiling:
         return max(0.0, self.requested_bytes - self.operand_bytes)
 
     @property
-    def efficiency_ratio(self) -> float:
-        """Share of the tensor peak reached."""
-        return self.flops / self.expected_s / self.peak_flops_per_s
+    def efficiency_ratio(self) -> float | None:
+        """Share of the tensor peak reached; None without a time."""
+        return None if self.expected_s is None else self.flops / self.expected_s / self.peak_flops_per_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +165,8 @@ class _Asked:
     formats: GemmFormats
     parameters: ProductParameters
     batch: ExpectedBatch
+    unpriced: Unpriced | None = None
+    """What stands in on a chip without constants; None where the tile is priced."""
 
 
 def gemm_tiling(
@@ -185,12 +195,13 @@ def gemm_tiling(
     output = M * N * formats.output_bytes_per_element
     operands = M * K * a_bytes + N * K * b_bytes
     missed, dram = _dram_bytes(question, M, N, K, cache)
-    missed = min(missed, dram, operands)
-    expected = predict_expected(work, device, cache=cache, dynamic_activation_quantization=quantizes_activations)
-    if expected is None:
-        why_not = why_no_expected(work, device, cache=cache)
-        assert why_not is not None  # the same question has no answer
-        raise unsupported(why_not)
+    expected = None
+    if question.unpriced is None:
+        expected = predict_expected(work, device, cache=cache, dynamic_activation_quantization=quantizes_activations)
+        if expected is None:
+            why_not = why_no_expected(work, device, cache=cache)
+            assert why_not is not None  # the same question has no answer
+            raise unsupported(why_not)
     return Tiling(
         hardware=device.key,
         M=M,
@@ -205,8 +216,8 @@ def gemm_tiling(
         grid_n_count=grid_n,
         sm_count=chip.sm_count,
         occupancy=occupancy(
-            device,
-            chip.family,
+            device if question.unpriced is None else question.unpriced.limits,
+            chip.family if question.unpriced is None else question.unpriced.kernels,
             tile_m,
             tile_n,
             a_bytes=a_bytes,
@@ -220,16 +231,17 @@ def gemm_tiling(
         dram_bytes=dram,
         operand_dram_bytes=missed,
         requested_bytes=requested,
-        l2_hit_ratio=max(0.0, 1 - missed / requested),
+        l2_hit_ratio=None if missed is None else max(0.0, 1 - missed / requested),
         flops=2.0 * M * N * K,
         peak_flops_per_s=chip.peak_flops_per_s,
-        expected_s=expected.time_s,
-        low_s=expected.low_s,
-        high_s=expected.high_s,
-        parts_s=dict(expected.parts),
-        terms_s=dict(expected.terms),
-        bound=expected.binding,
-        provenance=expected.provenance,
+        expected_s=None if expected is None else expected.time_s,
+        low_s=None if expected is None else expected.low_s,
+        high_s=None if expected is None else expected.high_s,
+        parts_s={} if expected is None else dict(expected.parts),
+        terms_s={} if expected is None else dict(expected.terms),
+        bound="" if expected is None else expected.binding,
+        provenance="" if expected is None else expected.provenance,
+        findings=() if question.unpriced is None else question.unpriced.findings,
     )
 
 
@@ -260,7 +272,9 @@ def efficiency_curve(
     """
     for size in columns:
         check_dimension("N", size)
-    question = _ask(device, [M] * len(columns), list(columns), [K] * len(columns), a, b, c, cache, False)
+    question = _ask(
+        device, [M] * len(columns), list(columns), [K] * len(columns), a, b, c, cache, False, is_priced=True
+    )
     labels = question.batch.kernel
     fixed = next((label for label in reversed(labels) if label != GEMV_LABEL), "")
     shares = []
@@ -277,13 +291,18 @@ def efficiency_curve(
     return EfficiencyCurve(tuple(columns), tuple(reached), tuple(labels), fixed, tuple(shares))
 
 
-def _dram_bytes(question: _Asked, M: int, N: int, K: int, cache: str) -> tuple[float, float]:
-    """Return the bytes that miss the L2: of A and B, and of C, too; what misses of C is not the operands' doing."""
+def _dram_bytes(question: _Asked, M: int, N: int, K: int, cache: str) -> tuple[float | None, float | None]:
+    """Return the bytes that miss the L2: of A and B, and of C, too; what misses of C is not the operands' doing.
 
+    None where the cache is not the chip's own.
+    """
+    if question.unpriced is not None and not question.unpriced.has_cache:
+        return None, None
     work = work_of(question.parameters, float(M), float(N), float(K), copies_of(cache))
     activation = M * K * question.formats.activation_bytes_per_element
     moved = work.dram_s * question.parameters.dram_ratio * question.chip.bandwidth_bytes_per_s
-    return float(work.cold_weight_bytes + activation * work.activation_miss), moved
+    operands = activation + N * K * question.formats.weight_bytes_per_element
+    return min(float(work.cold_weight_bytes + activation * work.activation_miss), moved, operands), moved
 
 
 def _ask(
@@ -296,14 +315,26 @@ def _ask(
     c: str,
     cache: str,
     quantizes: bool,
+    *,
+    is_priced: bool = False,
 ) -> _Asked:
-    """Ask the expected-time model for products of one pair of formats on one chip."""
+    """Ask the expected-time model for products of one pair of formats on one chip.
 
+    `is_priced`: a chip without constants is refused.
+    """
     if device.kind == "cpu":
         raise UnsupportedError(
             f"{device.key} is a CPU: tiles, waves and occupancy are of GPU kernels. `roofline predict gemm` gives its "
             "ideal and expected times"
         )
-    model = ProductModel.of(device, weight=b, activation=a, output=c)
+    try:
+        model = ProductModel.of(device, weight=b, activation=a, output=c)
+    except UnsupportedError:
+        plain = None if is_priced else unpriced(device, a, b, c)
+        if plain is None:
+            raise
+        parameters = plain.parameters
+        batch = expected_batch(parameters, *checked_sizes(M, N, K, copies_of(cache)))
+        return _Asked(plain.chip, plain.formats, parameters, batch, plain)
     batch = model.expected(M, N, K, cache=cache, quantizes_activations=quantizes)
     return _Asked(fitted_numbers(model.chip, model.fitted.chip), model.formats, model.parameters, batch)

@@ -206,8 +206,8 @@ def test_the_rules_of_constants() -> None:
         f"tensor rate {tensor[0]:g} to {tensor[1]:g} of the peak, DRAM {dram[0]:g} to {dram[1]:g}",
         f"up to {FLOOR_RATIO} launch floors",
         (
-            f"{100 * DRIFT['sibling']:g} % to a sibling (same family, SM count within a factor of {LIKE_RATIO}, tensor "
-            "rate, too)"
+            f"{100 * DRIFT['sibling']:g} % to a sibling (same family, SM count within a factor of {LIKE_RATIO}, the "
+            "same tensor rate per clock and SM)"
         ),
         (
             f"{100 * DRIFT['near']:g} % to another product of the family or between "

@@ -90,8 +90,12 @@ function tilingNodes({ answer, problem, figure }) {
       counted(occupancy.block_count, "block"),
       { limiter: occupancy.limiter, share: percent(occupancy.warp_ratio) },
     ],
-    [TILE.l2, number(tiling.l2_hit_ratio, percent(tiling.l2_hit_ratio)), { size: bytes(tiling.requested_bytes) }],
-    [TILE.peak, number(tiling.efficiency_ratio, percent(tiling.efficiency_ratio, 1)), { bound: tiling.bound }],
+    ...(tiling.l2_hit_ratio === null
+      ? []
+      : [[TILE.l2, number(tiling.l2_hit_ratio, percent(tiling.l2_hit_ratio)), { size: bytes(tiling.requested_bytes) }]]),
+    ...(tiling.efficiency_ratio === null
+      ? []
+      : [[TILE.peak, number(tiling.efficiency_ratio, percent(tiling.efficiency_ratio, 1)), { bound: tiling.bound }]]),
   ];
   return [
     title,
@@ -106,6 +110,7 @@ function tilingNodes({ answer, problem, figure }) {
       }),
     ),
     waves(tiling),
+    (tiling.findings ?? []).map((finding) => el("p", { class: "quiet" }, sentence(finding.text))),
     el(
       "dl",
       { class: "facts" },

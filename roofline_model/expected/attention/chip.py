@@ -102,6 +102,10 @@ class AttentionChip:
     peak_8bit_flops_per_s: float | None
     bandwidth_bytes_per_s: float
     l2_bytes: float
+    accumulate_factor: float = 1.0
+    """How many times as long the tensor unit takes to sum in FP32, as attention does, as in FP16: 2 on GeForce
+    parts.
+    """
 
     @property
     def rules(self) -> FamilyRules:
@@ -140,6 +144,8 @@ class AttentionChip:
             peak_8bit_flops_per_s=peak.dense.value if peak is not None and peak.kind == "native" else None,
             bandwidth_bytes_per_s=device.bandwidth.value,
             l2_bytes=cache.capacity_bytes,
+            # BF16 products are only ever summed in FP32: FP16's second rate says how fast the unit could go.
+            accumulate_factor=device.path("FP16").accumulate_factor if device.declares("FP16") else 1.0,
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -8,6 +8,7 @@ splits. The work is counted in `prefill.py` and `decode.py`; constants come from
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from roofline_model.chips.hardware import Device, get_hardware
@@ -23,8 +24,9 @@ from roofline_model.expected.attention.fitted.constants import (
     surface_sizes,
     surface_trust,
 )
-from roofline_model.expected.attention.fitted.library import attention_with_measured_bandwidth, find_attention
+from roofline_model.expected.attention.fitted.library import find_attention
 from roofline_model.expected.attention.prefill import PrefillWork, peak_us, prefill_terms, prefill_work
+from roofline_model.expected.attention.published_kernel import VERSION, attention_constants_here
 from roofline_model.expected.attention.shape import LARGEST_HEAD, AttentionShapes
 from roofline_model.expected.chip import ChipSpec
 from roofline_model.expected.prediction import ExpectedBatch, binding_of, with_library
@@ -99,6 +101,14 @@ def attention_chip(chip: AttentionChip | Device | ChipSpec | str) -> AttentionCh
     return AttentionChip.of(get_hardware(chip))
 
 
+def attention_constants(device: Device, phase: str) -> FittedAttention:
+    """Return the constants of a phase on a chip, with what is known of the chip itself.
+
+    Raises `UnsupportedError` where no chip of a related family was measured.
+    """
+    return attention_constants_here(find_attention(AttentionChip.of(device), phase), device)
+
+
 def _one_phase(
     chip: AttentionChip,
     device: Device | None,
@@ -112,6 +122,8 @@ def _one_phase(
 ) -> ExpectedBatch:
     if phase not in ("prefill", "decode"):
         raise InvalidValueError(f"phase must be prefill or decode, got {phase!r}")
+    import numpy as np
+
     fitted = _constants(chip, device, phase, constants)
     if fitted.provenance in ("fitted", "measured-here"):
         chip = fitted_numbers(chip, fitted.chip) if chip.key == fitted.chip.key else fitted.chip
@@ -127,7 +139,14 @@ def _one_phase(
     is_cold = cache == "cold"
     work: PrefillWork | DecodeWork
     if phase == "prefill":
-        work = prefill_work(chip, shapes, is_8bit=is_8bit, cache_bytes=cache_bytes, is_cold=is_cold)
+        work = prefill_work(
+            chip,
+            shapes,
+            is_8bit=is_8bit,
+            cache_bytes=cache_bytes,
+            is_cold=is_cold,
+            is_alone=fitted.is_kernel_alone,
+        )
         time_us, terms_us = prefill_terms(work, fitted.values)
         kernels = [f"fmha/{'fp8' if is_8bit else '16bit'}"] * len(shapes)
         is_unsplit = [False] * len(shapes)
@@ -143,9 +162,13 @@ def _one_phase(
         terms_us = with_library(terms_us, formula_us, time_us, least_us)
     mix = "16bit" if kv.element_bits > 8 else "8bit" if activation.element_bits <= 8 else "cache8bit"
     low_us, high_us = _interval(fitted, time_us, kernel.factors(fitted.factors(mix), phase))
+    if fitted.head_half_width_log_ratio and mix != "16bit" and isinstance(work, DecodeWork):
+        low_us, high_us = _widened(
+            time_us, low_us, high_us, np.where(work.per_head, fitted.head_half_width_log_ratio, 0.0)
+        )
     parts = {name: value * 1e-6 for name, value in terms_us.items()}
     time_s = time_us * 1e-6
-    return ExpectedBatch(
+    batch = ExpectedBatch(
         time_s,
         low_us * 1e-6,
         high_us * 1e-6,
@@ -155,7 +178,20 @@ def _one_phase(
         (*_evidence(fitted), *kernel.findings),
         kernels,
         is_unsplit=is_unsplit,
+        is_kernel_alone=fitted.is_kernel_alone,
     )
+    if fitted.faster is None or is_8bit:
+        return batch
+    quick = _one_phase(chip, device, shapes, phase, activation, kv, cache, cache_read_ratio, fitted.faster)
+    return _reaching_to(quick, batch)
+
+
+def _reaching_to(quick: ExpectedBatch, slow: ExpectedBatch) -> ExpectedBatch:
+    """Return the times of a faster kernel with an interval that reaches up to that of the slower one."""
+    import numpy as np
+
+    kernels = [f"{VERSION.value}/16bit"] * len(quick.kernel)
+    return replace(quick, high_s=np.maximum(quick.high_s, slow.high_s), kernel=kernels)
 
 
 def _corrected(
@@ -195,6 +231,16 @@ def _interval(
     return time_us * low[regime], time_us * high[regime]
 
 
+def _widened(
+    time_us: FloatArray, low_us: FloatArray, high_us: FloatArray, half_width: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the interval with an independent error of a half-width (a log) for each row."""
+    import numpy as np
+
+    low, high = (np.exp(np.hypot(np.log(ratio), half_width)) for ratio in (time_us / low_us, high_us / time_us))
+    return time_us / low, time_us * high
+
+
 def _constants(
     chip: AttentionChip,
     device: Device | None,
@@ -206,7 +252,7 @@ def _constants(
             raise InvalidValueError(f"constants are for {constants.phase}, the rows are {phase}")
         return constants
     fitted = find_attention(chip, phase, None if constants is None else tuple(constants))
-    return fitted if device is None else attention_with_measured_bandwidth(fitted, device)
+    return fitted if device is None else attention_constants_here(fitted, device)
 
 
 LENT_CODES = {

@@ -10,7 +10,7 @@ from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import finding, unsupported
 from roofline_model.expected.attention.flash.expected import expected_flash
-from roofline_model.expected.attention.model import MAX_SPECULATED, expected_attention
+from roofline_model.expected.attention.model import MAX_SPECULATED, attention_constants, expected_attention
 from roofline_model.expected.attention.shape import why_unmeasured
 from roofline_model.expected.prediction import ExpectedPrediction, alone
 from roofline_model.formats.catalog import get_format
@@ -61,7 +61,7 @@ def predict_attention(
     model = FITTED_MODEL if kernel is None else _model_on(chosen, device)
     if model in FLASH_MODELS:
         return expected_flash(work, device, chosen, model, _phase(sizes))
-    fitted = _fitted(work, device, cache)
+    fitted = _fitted(work, device, cache, is_named=kernel is not None)
     return fitted if chosen.has_own_model else _standing_in(fitted, chosen, _phase(sizes))
 
 
@@ -96,12 +96,16 @@ def _standing_in(fitted: ExpectedPrediction, kernel: AttentionKernel, phase: str
     )
 
 
-def _fitted(work: Operator, device: Device, cache: str) -> ExpectedPrediction:
-    """Return the time of the fitted module; RoPE and the cache append are inside, as it launches them."""
+def _fitted(work: Operator, device: Device, cache: str, *, is_named: bool) -> ExpectedPrediction:
+    """Return the time of the fitted module; RoPE and the cache append are inside, as it launches them.
+
+    `is_named`: of this very kernel, though a faster one may run on the chip.
+    """
     sizes, formats = dict(work.shape), dict(work.formats)
     if (why_not := why_unmeasured(sizes["Sq"], sizes["Skv"])) is not None:
         raise unsupported(why_not)
     kv = formats.get("kv", formats["q"])
+    module = attention_constants(device, _phase(sizes)) if is_named else None
     batch = expected_attention(
         device,
         *(sizes[name] for name in ("B", "Hq", "Hkv", "Sq", "Skv", "D")),
@@ -110,6 +114,7 @@ def _fitted(work: Operator, device: Device, cache: str) -> ExpectedPrediction:
         activation_format=formats["q"],
         kv_format=kv,
         cache="warm" if cache == "warm" else "cold",
+        constants=None if module is None else replace(module, faster=None),
     )
     is_cache_unsplit = batch.is_unsplit[0] and batch.binding[0] == "latency" and get_format(kv).element_bits <= 8
     return ExpectedPrediction(
@@ -122,11 +127,11 @@ def _fitted(work: Operator, device: Device, cache: str) -> ExpectedPrediction:
         kernel=batch.kernel[0],
         provenance=batch.provenance,
         findings=(
-            finding("attention-module"),
+            finding("attention-kernel-alone" if batch.is_kernel_alone else "attention-module"),
             *batch.findings,
             *((finding("unsplit-cache"),) if is_cache_unsplit else ()),
         ),
         terms=alone(batch),
-        covered_ops=MODULE_OPS,
+        covered_ops=() if batch.is_kernel_alone else MODULE_OPS,
         is_cache_unsplit=is_cache_unsplit,
     )

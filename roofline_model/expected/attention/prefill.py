@@ -110,9 +110,18 @@ class PrefillWork:
 
 
 def prefill_work(
-    chip: AttentionChip, shapes: AttentionShapes, *, is_8bit: bool, cache_bytes: float, is_cold: bool
+    chip: AttentionChip,
+    shapes: AttentionShapes,
+    *,
+    is_8bit: bool,
+    cache_bytes: float,
+    is_cold: bool,
+    is_alone: bool = False,
 ) -> PrefillWork:
-    """Count the work of prefills; `cache_bytes` per element of K and V, `is_cold`: earlier tokens are not in L2."""
+    """Count the work of prefills; `cache_bytes` per element of K and V, `is_cold`: earlier tokens are not in L2.
+
+    `is_alone`: without rotation and append to the cache.
+    """
     import numpy as np
 
     rules = chip.rules
@@ -127,6 +136,7 @@ def prefill_work(
     query_bytes = 1.0 if is_8bit else 2.0
     token = batch * dim
     seen = np.minimum(keys, query + shapes.window)
+    append = token * query * ((heads + 2 * kv_heads) * 2 + heads * query_bytes + 2 * kv_heads * cache_bytes)
     return PrefillWork(
         chip=chip,
         is_8bit=is_8bit,
@@ -134,7 +144,7 @@ def prefill_work(
         longest=(tiles.longest + extra) * float(rows * columns),
         ctas=batch * heads * tiles.query_tiles,
         head_dim=dim,
-        append_bytes=token * query * ((heads + 2 * kv_heads) * 2 + heads * query_bytes + 2 * kv_heads * cache_bytes),
+        append_bytes=append * (0.0 if is_alone else 1.0),
         attention_bytes=token * (query * heads * (query_bytes + 2) + seen * 2 * kv_heads * cache_bytes),
         evicted_bytes=token * (seen - query) * 2 * kv_heads * cache_bytes * (1.0 if is_cold else 0.0),
     )

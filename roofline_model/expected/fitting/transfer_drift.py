@@ -14,12 +14,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from roofline_model.expected.attention.fitted.fit import attention_left_out
+from roofline_model.expected.attention.fitted.constants import MIXES, FittedAttention
+from roofline_model.expected.attention.fitted.fit import ExpectedTimes, attention_left_out
 from roofline_model.expected.attention.fitted.library import DRIFT as ATTENTION_DRIFT
 from roofline_model.expected.attention.fitted.library import class_steps
-from roofline_model.expected.chip import transfer_step
+from roofline_model.expected.chip import NEAR_FAMILIES, broad_family, transfer_step
 from roofline_model.expected.fitting.fit import PlannedSet, TableFit
-from roofline_model.expected.intervals import DRIFT
+from roofline_model.expected.intervals import DRIFT, LENT_SCHEMA
 from roofline_model.expected.products.fitted.constants import FittedGemm
 from roofline_model.expected.products.fitted.library import ANCHORS, transferred
 from roofline_model.expected.products.fitted.rows import expected_of_group
@@ -29,11 +30,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
+    Positions = NDArray[np.intp]
 
 COVERAGE = 0.8
 LARGEST = 2.0
 """Half-widths are searched up to this: a factor of seven."""
 PRODUCTS, ATTENTION = "products", "attention"
+FLOORS = {(ATTENTION, "decode-near"): (PRODUCTS, "near")}
+"""Step → another whose half-width it does not fall below: a decode streams its cache as a small product its weights,
+and one pair of chips that agree says little.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,22 +82,62 @@ def transfers(sets: Sequence[PlannedSet], fitted: TableFit, without: str = "") -
             zero = dict.fromkeys(ATTENTION_DRIFT, 0.0)
             others = [fitted for fitted in attention if fitted.chip.key != planned.rows.device]
             left_out = attention_left_out(planned.attention, others, zero)
+            transfers += _between_near(planned, others)
             if left_out is None or left_out[0].provenance != "transferred-class":
                 continue
             _, rows, times = left_out
             steps = class_steps(
                 planned.attention.joined.chip, planned.rows.part, [k for k in others if k.phase == planned.rows.part]
             )
-            mixes = planned.attention.joined.mixes(rows)
-            for mix in dict.fromkeys(mixes):
-                at = [i for i, name in enumerate(mixes) if name == mix]
-                measured = planned.rows.measured_s[rows[at]]
-                transfers.append(
-                    _transfer(
-                        planned, ATTENTION, steps[mix], measured, times.time_s[at], times.low_s[at], times.high_s[at]
-                    )
-                )
+            transfers += _of_attention(planned, rows, times, steps)
     return transfers
+
+
+def _of_attention(
+    planned: PlannedSet,
+    rows: Positions,
+    times: ExpectedTimes,
+    steps: Mapping[str, str],
+    chosen: NDArray[np.bool_] | None = None,
+) -> list[Transfer]:
+    """Return a transfer for each mix of formats; `steps` names the half-width of each. `chosen`: of these rows only."""
+    assert planned.attention is not None
+    mixes = planned.attention.joined.mixes(rows)
+    transfers = []
+    for mix in dict.fromkeys(mixes):
+        at = [i for i, name in enumerate(mixes) if name == mix and (chosen is None or chosen[i])]
+        if not at:
+            continue
+        measured = planned.rows.measured_s[rows[at]]
+        transfers.append(
+            _transfer(planned, ATTENTION, steps[mix], measured, times.time_s[at], times.low_s[at], times.high_s[at])
+        )
+    return transfers
+
+
+def _between_near(planned: PlannedSet, others: Sequence[FittedAttention]) -> list[Transfer]:
+    """Return the transfers to a chip from its near families alone: what stands for another product of a family."""
+    assert planned.attention is not None
+    chip, phase = planned.attention.joined.chip, planned.rows.part
+    lenders = [
+        lender for lender in others if {broad_family(lender.chip.family), broad_family(chip.family)} == NEAR_FAMILIES
+    ]
+    left_out = attention_left_out(planned.attention, lenders, dict.fromkeys(ATTENTION_DRIFT, 0.0))
+    if left_out is None:
+        return []
+    _, rows, times = left_out
+    if phase == "prefill":
+        return _of_attention(planned, rows, times, dict.fromkeys(MIXES, "prefill-near"))
+    # The per-head kernel for an 8-bit cache differs between libraries as no other does: its rows have a step of their
+    # own.
+    is_head = planned.attention.joined.per_head(rows)
+    steps = {mix: "decode-near" if mix == "16bit" else "decode-near-8bit" for mix in MIXES}
+    head_steps = {mix: step if mix == "16bit" else f"{step}-head" for mix, step in steps.items()}
+    return [
+        transfer
+        for named, chosen in ((steps, ~is_head), (head_steps, is_head))
+        for transfer in _of_attention(planned, rows, times, named, chosen)
+    ]
 
 
 def _of_products(planned: PlannedSet, candidates: Sequence[FittedGemm]) -> list[Transfer]:
@@ -142,6 +188,25 @@ def estimated(transfers: Iterable[Transfer]) -> dict[tuple[str, str], Drift]:
         key: Drift(half_width(group), len(group), len({transfer.device for transfer in group}))
         for key, group in sorted(members.items())
     }
+
+
+def lent_text(drifts: Mapping[tuple[str, str], Drift], *, source: str, date: str) -> str:
+    """Return the text of `LENT_FILE`; a step that no transfer of the rows takes keeps what ships, as not estimated."""
+    lines = [
+        f"schema = {LENT_SCHEMA}",
+        f'source = "{source}"',
+        f'date = "{date}"',
+    ]
+    for operation, shipped in ((PRODUCTS, DRIFT), (ATTENTION, ATTENTION_DRIFT)):
+        lines += ["", f"[{operation}]"]
+        for step, width in shipped.items():
+            drift = drifts.get((operation, step), Drift(width, 0, 0))
+            floor = drifts.get(FLOORS.get((operation, step), (operation, step)), drift)
+            # Rounding never makes an interval narrower.
+            value = math.ceil(max(drift.half_width_log_ratio, floor.half_width_log_ratio) * 1000) / 1000
+            counts = f"transfers = {drift.transfer_count}, chips = {drift.device_count}"
+            lines.append(f"{step} = {{half_width = {value}, {counts}}}")
+    return "\n".join(lines) + "\n"
 
 
 def half_width(transfers: Sequence[Transfer]) -> float:

@@ -46,7 +46,6 @@ from roofline_model.expected.products.fitted.constants import GRID, FittedGemm, 
 from roofline_model.expected.products.fitted.library import find_gemm
 from roofline_model.expected.products.parameters import (
     K_STEP,
-    SMALLEST_SLICE,
     SPLITS,
     Candidates,
     GemmFormats,
@@ -350,7 +349,9 @@ def _cheapest(p: ProductParameters, candidates: Candidates, rows: GemmWork) -> t
     blocks = ceiling(rows.m / tiles.rows) * ceiling(rows.n / tiles.columns)
     power = powered(candidates.tensor_s / rows.tensor_ratio, p.norm_order) + candidates.load_power
     is_single = isinstance(rows.k, float)
-    split_count = bisect_right(SPLITS, (rows.k if is_single else rows.k.max(initial=0.0)) // SMALLEST_SLICE)
+    longest_k = rows.k if is_single else rows.k.max(initial=0.0)
+    slices = smaller(longest_k / p.least_slice_elems, p.most_split_count)
+    split_count = bisect_right(SPLITS, slices if isinstance(slices, float) else slices.max(initial=0.0))
     if split_count > 1:
         may = may_split(p.gpu_family, p.is_sixteen_bit, rows.m, rows.n, rows.k)
         narrow = (blocks < p.sm_count) & (p.has_split & may)
@@ -396,7 +397,7 @@ def _splits_at_once(
 
     split, ones = _split_counts(split_count)
     time_s = _candidate_seconds(p, rows, candidates.tiles.resident, split, blocks * ones, power, candidates.supply_s)
-    allowed = narrow & (rows.k >= SMALLEST_SLICE * split)
+    allowed = narrow & (rows.k >= p.least_slice_elems * split) & (split <= p.most_split_count)
     allowed[0] = True if candidates.usable is None else candidates.usable
     np.putmask(time_s, ~allowed, math.inf)
     best_s, place = _least(time_s.reshape(-1, time_s.shape[-1]), rows)
@@ -424,7 +425,7 @@ def _splits_in_turn(
     split = np.zeros(len(tile), dtype=np.intp)
     open_rows = narrow.any(axis=0)
     for place, count in enumerate(SPLITS[1:split_count], start=1):
-        index = np.flatnonzero(open_rows & (rows.k >= SMALLEST_SLICE * count))
+        index = np.flatnonzero(open_rows & (rows.k >= p.least_slice_elems * count))
         if not len(index):
             break  # a larger split needs an even longer k
         some = rows.at(index)
@@ -460,7 +461,7 @@ def _candidate_seconds(
     the L2 per block and element of k.
     """
     order, omega = p.norm_order, p.persistence_ratio
-    length = _slice_length(rows.k, split)
+    length = _slice_length(p, rows.k, split)
     x = blocks * (split / p.sm_count)
     total = powered(_waves(x, omega) * length, order)
     total *= power
@@ -483,9 +484,9 @@ def _candidate_seconds(
     return time_s
 
 
-def _slice_length(k: Numbers, split: Numbers) -> Numbers:
+def _slice_length(p: ProductParameters, k: Numbers, split: Numbers) -> Numbers:
     """Return the k that one slice walks, in whole steps of the main loop."""
-    return K_STEP * ceiling(k / split / K_STEP)
+    return p.slice_step_elems * ceiling(k / split / p.slice_step_elems)
 
 
 def _waves(x: Numbers, omega: Numbers) -> Numbers:
@@ -518,7 +519,7 @@ def _terms(p: ProductParameters, candidates: Candidates, rows: GemmWork, tile: A
         )
     )
     count = _at(_split_counts(len(SPLITS))[0][:, 0], split)
-    length = _slice_length(rows.k, count)
+    length = _slice_length(p, rows.k, count)
     blocks = ceiling(rows.m / bm) * ceiling(rows.n / bn) * count
     x = blocks / p.sm_count
     waves = _waves(x, p.persistence_ratio) * length
@@ -536,8 +537,10 @@ def _terms(p: ProductParameters, candidates: Candidates, rows: GemmWork, tile: A
 
 
 def _at(column: Floats, place: Any) -> Numbers:
-    """Return the entries of a column of shape (count, 1) at one place, as a number, or at several."""
-    return float(column[place, 0]) if isinstance(place, int) else column[place, 0]
+    """Return the entries of a column of shape (count, 1), or (count, rows), at one place, as a number, or at each."""
+    if isinstance(place, int):
+        return float(column[place, 0])
+    return column[place, 0] if column.shape[1] == 1 else column[place, range(len(place))]
 
 
 def _labels(candidates: Candidates, tile: Any, split: Any) -> list[str]:

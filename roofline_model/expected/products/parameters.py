@@ -217,9 +217,12 @@ def copies_of(cache: str) -> float:
 
 
 TILE_ROWS = (16, 32, 64, 128, 256)
+SMALLEST_TILE_ROWS = TILE_ROWS[0]
 TILE_ROWS_TMA = (16, 32, 64, 128, 192, 256)
 TILE_COLUMNS = (32, 64, 128, 256)
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+WEIGHT_ONLY_SPLITS = 7
+"""TensorRT-LLM's kernels of narrow weights cut k into no more slices (SPLIT_K_LIMIT in fpA_intB_gemm)."""
 SMALLEST_TILE_ELEMS, LARGEST_TILE_ELEMS = 1024, 32768
 SMALLEST_WEIGHT_ONLY_COLUMNS = 64
 """Kernels that widen their weights have no narrower tile."""
@@ -303,6 +306,13 @@ def usable_tiles(tiles: Tiles, m: Numbers, n: Numbers, is_weight_only: bool | Bo
     return usable
 
 
+SMALLEST_SPLIT_PRODUCT = 2.0**21
+"""From this M·N·K on the 16-bit library of sm89 and sm120 looks for a split. Read off the measured products of two and
+more rows: up to 1,835,008 all of them leave the whole k loop to one block, on both chips (3.3 to 4.1 ns per k); from
+2,097,152 on they do not.
+"""
+
+
 def may_split(family: str, is_sixteen_bit: bool | Bools, m: Numbers, n: Numbers, k: Numbers) -> bool | Bools:
     """Return the rows that the library may cut along k at all (the slice length is checked per split).
 
@@ -312,14 +322,14 @@ def may_split(family: str, is_sixteen_bit: bool | Bools, m: Numbers, n: Numbers,
         return True
     import numpy as np
 
-    small_batch = (m >= 2) & (m <= 8) & (n * k < 2.7e5)
+    tiny = (m >= 2) & (m * n * k < SMALLEST_SPLIT_PRODUCT)
     if family == "sm89":
         short = (k < 2048) & np.logical_not((n <= 256) & (k >= 1024))
         wide = (n >= 1024) & (m <= 128) & (k <= 4096)
-        leaves_loop = small_batch | short | wide
+        leaves_loop = tiny | short | wide
     else:
         short = (k < 2048) & np.logical_not((m <= 64) & (n <= 256) & (k >= 1536))
-        leaves_loop = small_batch | short
+        leaves_loop = tiny | short
     allowed: Bools = np.logical_not(leaves_loop & is_sixteen_bit)
     return allowed
 
@@ -345,6 +355,13 @@ def prediction_interval(fitted: FittedGemm | None, formats: GemmFormats) -> tupl
 
 GEMV_FAMILIES = ("BF16", "INT8", "INT4")
 """Kernel families whose libraries may have a kernel for few rows."""
+SIXTEEN_BIT = ("BF16", "FP16")
+UNPADDED = ("FP32", "FP64")
+"""Formats of the CUDA cores on most chips: a product of few rows does not fill a matrix instruction's tile."""
+UNPADDED_SLICE = 8
+"""`SMALLEST_SLICE` of kernels in those formats: CUTLASS's for CUDA cores walk k in eights. Their slices count as they
+are, not in whole steps.
+"""
 GEMV_ELEMENT_S = 2e-11
 """Serial time per element of k of the 16-bit kernel for few rows."""
 MAX_STORED_OUTPUTS = 512
@@ -390,7 +407,11 @@ class ProductParameters:
     output_bytes_per_element: Numbers
     is_weight_only: bool | Bools
     is_sixteen_bit: bool | Bools
-    """The kernel family is BF16, whose library leaves long serial k loops on some chips (`may_split`)."""
+    """Computed in BF16 or FP16, whose library leaves long serial k loops on some chips (`may_split`). Kernels of wider
+    formats have choices of their own, which nobody measured.
+    """
+    is_tile_padded: bool | Bools
+    """The tensor unit computes whole tiles. False in FP32 and FP64, whose kernels for few rows compute no others."""
     launch_s: Numbers
     """t0, of the product alone where its activations come quantised already."""
     tensor_ratio: Numbers
@@ -403,6 +424,12 @@ class ProductParameters:
     has_split: bool | Bools
     split_s: Numbers
     """0 where the library never splits."""
+    most_split_count: Numbers
+    """Slices that the library cuts k into at most."""
+    slice_step_elems: Numbers
+    """Elements of k that one step of the main loop takes: a slice is a multiple of it."""
+    least_slice_elems: Numbers
+    """Elements of k that a slice has at least."""
     has_gemv: bool | Bools
     gemv_dram_ratio: Numbers
     gemv_element_s: Numbers
@@ -466,6 +493,9 @@ class ProductParameters:
         rotated_bytes = rotation_element_bytes(learnt_on, formats.family)
         intervals, provenance = prediction_interval(fitted, formats)
         has_gemv = c.gemv_dram_ratio is not None and formats.family in GEMV_FAMILIES
+        # The surface is what libraries choose for 16 bit; kernels of wider formats are others.
+        is_unpadded = formats.compute_format in UNPADDED
+        is_odd = formats.family == "BF16" and formats.compute_format not in SIXTEEN_BIT
         has_own_launch = quantizes_activations or c.static_launch_s is None
         return cls(
             gpu_family=spec.family,
@@ -479,7 +509,8 @@ class ProductParameters:
             activation_bytes_per_element=formats.activation_bytes_per_element,
             output_bytes_per_element=formats.output_bytes_per_element,
             is_weight_only=formats.is_weight_only,
-            is_sixteen_bit=formats.family == "BF16",
+            is_sixteen_bit=formats.family == "BF16" and formats.compute_format in SIXTEEN_BIT,
+            is_tile_padded=not is_unpadded,
             launch_s=c.launch_s if has_own_launch else c.static_launch_s,
             tensor_ratio=c.tensor_ratio,
             dram_ratio=c.dram_ratio,
@@ -490,6 +521,9 @@ class ProductParameters:
             persistence_ratio=c.persistence_ratio,
             has_split=c.split_s is not None,
             split_s=c.split_s or 0.0,
+            most_split_count=float(WEIGHT_ONLY_SPLITS if formats.is_weight_only else SPLITS[-1]),
+            slice_step_elems=float(1 if is_unpadded else K_STEP),
+            least_slice_elems=float(UNPADDED_SLICE if is_unpadded else SMALLEST_SLICE),
             has_gemv=has_gemv,
             gemv_dram_ratio=1.0 if c.gemv_dram_ratio is None else c.gemv_dram_ratio,
             gemv_element_s=GEMV_ELEMENT_S if c.gemv_element_s is None else c.gemv_element_s,
@@ -507,7 +541,7 @@ class ProductParameters:
             cast_touched_bytes=CAST_READ_BYTES.get(formats.family, 0.0) + formats.activation_bytes_per_element,
             low_ratios=intervals.low,
             high_ratios=intervals.high,
-            surface=None if fitted is None or fitted.correction is None else fitted.correction.log_ratio,
+            surface=None if fitted is None or fitted.correction is None or is_odd else fitted.correction.log_ratio,
             is_surface_rotated=rotated_bytes is not None,
             rotated_bytes_per_element=rotated_bytes or 1.0,
             surface_l2_bytes=learnt_on.l2_bytes,
@@ -583,7 +617,11 @@ def _candidates(p: ProductParameters, m: Numbers, n: Numbers) -> Candidates:
     usable = usable_tiles(every, m, n, p.is_weight_only)
     positions = np.flatnonzero(usable.any(axis=1)) if usable.size else np.arange(len(usable))
     tiles, usable = every.at(positions), usable[positions]
-    tensor_s = 2.0 * (tiles.rows * tiles.columns) * tiles.padding_ratio * p.sm_count / p.peak_flops_per_s
+    rows: Numbers = tiles.rows
+    if not np.all(p.is_tile_padded):
+        few = np.minimum(rows, np.where(m < SMALLEST_TILE_ROWS, m, math.inf))
+        rows = np.where(p.is_tile_padded, rows, few)
+    tensor_s = 2.0 * (rows * tiles.columns) * tiles.padding_ratio * p.sm_count / p.peak_flops_per_s
     operand_bytes = tiles.rows * p.activation_bytes_per_element + tiles.columns * p.weight_bytes_per_element
     load_s = operand_bytes / (p.sm_ratio * 64.0 * p.clock_hz)
     return Candidates(

@@ -115,6 +115,12 @@ def _large_rate(fitted: FittedGemm, formats: GemmFormats, chip: ChipSpec | None 
     return float(2.0 * size**3 / product_times(parameters, size, size, size, COLD).time_s)
 
 
+def large_product_share(device: Device, format_key: str) -> float:
+    """Return what is expected of a large product with both operands in a format, over the chip's dense peak."""
+    model = ProductModel.of(device, weight=format_key, activation=format_key, output=format_key)
+    return _large_rate(model.fitted, model.formats, model.chip) / model.chip.peak_flops_per_s
+
+
 def widening_share(
     wide: ProductParameters, m: Numbers, n: Numbers, k: Numbers, *, computes_wide: bool = False
 ) -> Numbers:
@@ -138,7 +144,8 @@ def narrow_limit(wide: ExpectedBatch, wide_dram_s: Numbers, narrow_dram_s: Numbe
     """
     parts, order, before = wide.parts, wide.norm_order, wide.parts["dram"]
     powers = reduce(add, (powered(value, order) for name, value in parts.items() if name in NORM_PARTS), 0.0)
-    beside = reduce(add, (value for name, value in parts.items() if name not in NORM_PARTS), 0.0)
+    # The library's surface is a factor on the whole time: it shrinks with the body.
+    beside = reduce(add, (value for name, value in parts.items() if name not in (*NORM_PARTS, "library")), 0.0)
     narrowed = before * smaller(narrow_dram_s / larger(wide_dram_s, 1e-30), 1.0)
     # Nothing is left of a body that the library is expected to save whole: its launch is all of it.
     left = larger(powers - powered(before, order) + powered(narrowed, order), 0.0) / larger(powers, 1e-300)
@@ -194,6 +201,8 @@ class ProductModel:
         if computes_wide or (formats.is_weight_only and fitted.provenance != "fitted"):
             key = formats.compute_format
             wide = cls.of(device, weight=key, activation=key, output=output)
+            # The limit is one of arithmetic: the loops that the 16-bit library leaves serial are no other kernel's.
+            wide = replace(wide, parameters=replace(wide.parameters, is_sixteen_bit=False))
             narrow = replace(
                 wide.parameters,
                 weight_bytes_per_element=formats.weight_bytes_per_element,

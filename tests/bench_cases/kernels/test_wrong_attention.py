@@ -62,7 +62,9 @@ def attend(sizes, q, k, v, parts):
     key = torch.arange(keys)
     hidden = (key < first + parts.first_key) | (key >= last - parts.last_key + parts.more_keys)
     sequence, own_head = torch.arange(len(q)) // Hq, torch.arange(len(q)) % Hq
-    cache = sequence * Hkv + {"group": own_head // (Hq // Hkv), "modulo": own_head % Hkv, "first": 0 * own_head}[parts.head]
+    cache = (
+        sequence * Hkv + {"group": own_head // (Hq // Hkv), "modulo": own_head % Hkv, "first": 0 * own_head}[parts.head]
+    )
     scores = (q @ k[cache].transpose(1, 2)).to(parts.sums).double() * parts.scale
     scores = scores.masked_fill(hidden, -math.inf)
     largest = scores.amax(dim=2, keepdim=True)

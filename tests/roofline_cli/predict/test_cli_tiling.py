@@ -83,6 +83,25 @@ def test_a_gemv_kernel_is_said_to_have_no_tiles():
     assert json.loads(roofline("-M", 1, "-N", 4096, "-K", 4096, "--hw", "gb10", "--json").stdout)["tiling"] is None
 
 
+@pytest.mark.parametrize(
+    ("chip", "sm_count", "codes"),
+    [("b10", 48, ["tile-unpriced", "sm-of-other-chip"]), ("mi300x", 304, ["tile-unpriced"])],
+)
+def test_a_chip_without_constants_gets_its_tile_and_no_time(chip, sm_count, codes):
+    arguments = ("-M", 512, "-N", 4096, "-K", 4096, "--hw", chip)
+    found = json.loads(roofline(*arguments, "--json").stdout)["tiling"]
+    assert found["sm_count"] == sm_count
+    assert found["wave_count"] == -(-found["block_count"] // sm_count)
+    assert 0 <= found["tail_ratio"] < 1
+    assert found["occupancy"]["shared_bytes"] > 0
+    assert found["expected_s"] is found["low_s"] is found["efficiency_ratio"] is None
+    assert (found["dram_bytes"] is None) == (chip == "b10")  # no cache is known of it
+    assert [item["code"] for item in found["findings"]] == codes
+    shown = roofline(*arguments, "--all")
+    assert shown.exit_code == 0
+    assert "expected" not in shown.stdout.replace("no expected", "")
+
+
 @pytest.mark.parametrize(("name", "magic"), [("curve.png", b"\x89PNG"), ("curve.svg", b"<?xml")])
 def test_the_picture_is_written(tmp_path, name, magic):
     done = roofline(*SHAPE, "-o", tmp_path / name)
@@ -96,8 +115,7 @@ def test_the_picture_is_written(tmp_path, name, magic):
     [
         (("--cache", "hot"), "--cache must be cold or warm"),
         (("-o", "x.pdf"), "name a .png or .svg file"),
-        (("--hw", "mi300x"), "no expected-time constants"),
-        (("--hw", "b10"), "no expected-time constants"),
+        (("--hw", "mi300x", "-o", "-"), "no expected-time constants"),
         (("-M", "0"), "M must be a whole number"),
         (("--formats", "FP99"), "unknown format"),
     ],

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
+import tomllib
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from roofline_model import InvalidValueError, get_hardware
+from roofline_model import InvalidValueError, UnsupportedError, expected_attention, get_hardware, list_hardware
 from roofline_model.expected.attention.chip import AttentionChip
-from roofline_model.expected.chip import ChipSpec, transfer_step
+from roofline_model.expected.attention.fitted.library import DRIFT as ATTENTION_DRIFT
+from roofline_model.expected.attention.fitted.library import find_attention, shipped_attention
+from roofline_model.expected.chip import LIKE_RATE_RATIO, ChipSpec, transfer_step
 from roofline_model.expected.intervals import (
     DRIFT,
+    LENT_FILE,
     REGIMES,
     IntervalTable,
     across_families,
@@ -22,7 +27,9 @@ from roofline_model.expected.intervals import (
     joined_factors,
     regimes_of,
 )
+from roofline_model.expected.products.fitted.library import ANCHORS, find_gemm, shipped_gemm
 
+ROOT = Path(__file__).resolve().parents[3]
 TABLE = IntervalTable((0.9, 0.8, 0.91, 0.81, 0.92, 0.82), (1.1, 1.2, 1.11, 1.21, 1.12, 1.22))
 
 
@@ -115,3 +122,79 @@ def test_how_far_constants_travel(key, source, step):
         lambda name: AttentionChip.of(get_hardware(name)),
     ):
         assert transfer_step(chip_of(key), chip_of(source)) == step
+
+
+# Lent constants ----------------------------------------------------------------------------------------------------
+
+
+def lent_products():
+    """Return (chip, kernel family, lent constants, lender's intervals) of whatever a chip of the registry borrows."""
+    for chip in list_hardware():
+        for fmt in ("BF16", "FP8_E4M3", "NVFP4", "INT8", "INT4"):
+            family = {"FP8_E4M3": "FP8"}.get(fmt, fmt)
+            try:
+                compute = fmt if family in ("BF16", "FP8", "NVFP4") else "BF16"
+                fitted = find_gemm(ChipSpec.of(chip, compute), family)
+            except UnsupportedError:
+                continue
+            if fitted.provenance.startswith("transferred"):
+                own = hull(
+                    [one.intervals for one in shipped_gemm() if one.family == family and one.chip.key in fitted.sources]
+                )
+                yield chip, family, fitted, own
+
+
+def test_no_interval_of_lent_products_is_narrower_than_left_out_chips_say():
+    seen = set()
+    for chip, family, fitted, own in lent_products():
+        source = get_hardware(fitted.sources[0])
+        compute = {"FP8": "FP8_E4M3", "NVFP4": "NVFP4"}.get(family, "BF16")
+        rates = [
+            one.peak_flops_per_s(compute) / one.count("sm_count") / one.chip["clock"].value for one in (chip, source)
+        ]
+        is_sister = (
+            fitted.provenance == "transferred-sibling"
+            and transfer_step(fitted.chip, ChipSpec.of(source, compute)) == "sibling"
+            and 1 / LIKE_RATE_RATIO < rates[0] / rates[1] < LIKE_RATE_RATIO
+        )
+        least = DRIFT["sibling"] if is_sister else DRIFT["format" if family in ANCHORS else "near"]
+        assert all(a <= b + 1e-12 for a, b in zip(fitted.intervals.low, drifted(own, least).low, strict=True)), chip.key
+        assert all(a >= b - 1e-12 for a, b in zip(fitted.intervals.high, drifted(own, least).high, strict=True)), (
+            chip.key
+        )
+        seen.add((chip.key, family, is_sister))
+    assert {
+        ("b300", "NVFP4", False),
+        ("b300", "BF16", True),
+        ("gb10", "NVFP4", False),
+        ("h200-sxm", "FP8", True),
+    } <= seen
+
+
+@pytest.mark.parametrize(("key", "phase", "mix", "step"), [
+    ("gb10", "prefill", "16bit", "prefill-near"), ("rtx-4090", "prefill", "8bit", "prefill-near"), ("b300", "prefill", "16bit", "prefill-async"),
+    ("h200-sxm", "prefill", "16bit", "sibling"), ("b300", "decode", "16bit", "sibling"), ("gb10", "decode", "16bit", "decode-near"),
+    ("gb10", "decode", "cache8bit", "decode-near-8bit"), ("l4", "decode", "cache8bit", "decode-near-8bit"),
+])  # fmt: skip
+def test_lent_attention_has_the_half_width_of_its_step(key, phase, mix, step):
+    lent = find_attention(AttentionChip.of(get_hardware(key)), phase)
+    (lender,) = (one for one in shipped_attention() if one.phase == phase and one.chip.key == lent.sources[0])
+    for regime, (low, high) in zip(("floor", "mid", "bulk"), lender.factors(mix), strict=True):
+        assert lent.intervals[f"{regime}-{mix}"] == pytest.approx(joined_factors((low, high), ATTENTION_DRIFT[step]))
+
+
+def test_the_per_head_kernel_on_a_narrow_cache_is_wider_still():
+    grouped, per_head = (
+        expected_attention("gb10", 4, heads, kv, 1, 8192, 128, causal=True, kv_format="FP8_E4M3", phase="decode")
+        for heads, kv in ((32, 8), (8, 8))
+    )
+    widths = [math.log(float(batch.high_s[0] / batch.time_s[0])) for batch in (grouped, per_head)]
+    assert widths[0] < ATTENTION_DRIFT["decode-near-8bit-head"] <= widths[1]
+
+
+def test_the_file_says_what_it_rests_on():
+    data = tomllib.loads((ROOT / "roofline_model" / "expected" / LENT_FILE).read_text(encoding="utf-8"))
+    assert "26900 rows" in data["source"]
+    steps = {**data["products"], **data["attention"]}
+    assert [name for name, entry in steps.items() if not entry["transfers"]] == ["sibling"]
+    assert all(0 < entry["half_width"] < 1 for entry in steps.values())

@@ -126,6 +126,36 @@ def test_dynamic_and_adaptive_are_set_where_they_mean_something():
     assert engine.recommend(LLAMA, "prefill", 2048).config.dynamic is None
 
 
+def test_quantising_at_run_time_takes_time():
+    engine = IntegratedQuantizationEngine("h100")
+    plain, dynamic = (engine.recommend(LLAMA, "prefill", 2048, enable_dynamic=is_on) for is_on in (False, True))
+    assert plain.config.strategy_name == dynamic.config.strategy_name == "fp8_balanced"
+    assert dynamic.predicted_time_us > 1.05 * plain.predicted_time_us
+    assert dynamic.baseline_time_us == plain.baseline_time_us
+
+
+@pytest.mark.parametrize(
+    ("chip", "formats"), [("gb10", ("NVFP4", "FP8_E4M3", "FP16")), ("h100", ("FP8_E4M3", "FP16")), ("a100", None)]
+)
+def test_the_formats_to_choose_from_are_those_of_the_chip(chip, formats):
+    found = IntegratedQuantizationEngine(chip).recommend(LLAMA, enable_adaptive=True)
+    adaptive = found.config.adaptive
+    assert (None if adaptive is None else adaptive.precision_candidates) == formats
+    assert has_code(found.ranking.findings, "one-activation-format") == (formats is None)
+
+
+def test_block_sparsity_is_taken_where_the_model_has_such_a_mask_and_offered_at_long_contexts():
+    engine = IntegratedQuantizationEngine("b10")
+    dense, sparse = (engine.recommend(LLAMA, "decode", 32768, sparsity_ratio=ratio) for ratio in (None, 0.3))
+    assert dense.fa_config is not None
+    assert sparse.fa_config is not None
+    assert (dense.fa_config.block_sparse, sparse.fa_config.block_sparse) == (False, True)
+    assert sparse.fa_config.sparsity_ratio == 0.3
+    assert has_code(dense.ranking.findings, "block-sparsity-unasked")
+    assert not has_code(sparse.ranking.findings, "block-sparsity-unasked")
+    assert not has_code(engine.recommend(LLAMA, "decode", 4096).ranking.findings, "block-sparsity-unasked")
+
+
 def test_strategies_of_the_users_own():
     mine = MixedPrecisionConfig("mine", operator_precisions={"ffn_up": "INT4", "ffn_gate": "INT4", "ffn_down": "INT4"})
     engine = IntegratedQuantizationEngine("gb10")

@@ -183,3 +183,34 @@ def test_a_cpu_has_no_tiles_however_well_it_is_calibrated():
     with pytest.raises(UnsupportedError, match=r"CPU.*GPU") as caught:
         gemm_tiling(gemm(64, 64, 64, a="BF16"), chip)
     assert "calibrate" not in str(caught.value)
+
+
+# Chips without constants -------------------------------------------------------------------------------------------
+
+
+def test_tiles_need_no_constants():
+    b10 = gemm_tiling(gemm(512, 4096, 4096, a="FP16"), get_hardware("b10"))
+    gb10 = gemm_tiling(gemm(512, 4096, 4096, a="FP16"), get_hardware("gb10"))
+    assert (b10.sm_count, b10.occupancy.warp_ratio > 0) == (gb10.sm_count, True)
+    assert b10.expected_s is b10.efficiency_ratio is b10.l2_hit_ratio is None
+    assert (b10.parts_s, b10.bound, b10.provenance) == ({}, "", "")
+    assert b10.requested_bytes >= b10.operand_bytes
+    assert gb10.findings == ()
+
+
+@given(*(st.integers(1, 20000) for _ in range(3)), st.sampled_from(["BF16", "FP8_E4M3", "INT8"]))
+def test_laws_of_a_tile_without_constants(M, N, K, fmt):
+    tiling = gemm_tiling(gemm(M, N, K, a=fmt), get_hardware("mi300x"))
+    if tiling is None:
+        assert M == 1
+        return
+    assert tiling.grid_m_count * tiling.tile_m >= M > (tiling.grid_m_count - 1) * tiling.tile_m
+    assert 0 <= tiling.tail_ratio < 1
+    assert tiling.occupancy.block_count * tiling.occupancy.shared_bytes <= 64 * 1024
+    assert tiling.occupancy.warp_ratio <= 1
+    assert 0 <= tiling.l2_hit_ratio <= 1
+
+
+def test_a_chip_that_states_no_sms_is_refused_by_name():
+    with pytest.raises(UnsupportedError, match="expected-time constants"):
+        gemm_tiling(gemm(512, 4096, 4096, a="FP16"), create_custom_asic("mine", 500, {"FP16": 50}))

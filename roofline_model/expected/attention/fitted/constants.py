@@ -220,6 +220,14 @@ class FittedAttention:
     """What the formulas leave over on this chip; None: nothing is known about it."""
     correction_chip: AttentionChip | None = None
     """The chip whose rows the correction was learnt on; None: this one."""
+    head_half_width_log_ratio: float = 0.0
+    """Half-width (a log) that a transfer adds for the per-head decode kernel on an 8-bit cache, beside the interval."""
+    faster: FittedAttention | None = None
+    """Constants of a published kernel that runs on this chip and is faster than the lent one
+    (`../published_kernel.py`); None: there is none.
+    """
+    is_kernel_alone: bool = False
+    """Whether the time is of the attention kernel without the rotation and the append to the cache beside it."""
 
     def __post_init__(self) -> None:
         if self.phase not in PHASES:

@@ -16,7 +16,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache, lru_cache
 from importlib import resources
-from types import MappingProxyType
 from typing import Any
 
 from roofline_model.chips.hardware import Device
@@ -35,24 +34,19 @@ from roofline_model.expected.attention.fitted.constants import (
     FittedAttention,
     constant_ranges,
 )
+from roofline_model.expected.attention.flash.config import FlashAttentionVersion
+from roofline_model.expected.attention.flash.versions import TRAITS
 from roofline_model.expected.calibrated import MEASURED_HERE, known_dram
 from roofline_model.expected.chip import broad_family, transfer_step
-from roofline_model.expected.intervals import joined_factors
+from roofline_model.expected.intervals import joined_factors, lent_half_widths
 from roofline_model.expected.products.fitted.constants import Evidence
 
-DRIFT: Mapping[str, float] = MappingProxyType(
-    {
-        "sibling": 0.065, "prefill-near": 0.15, "decode-near": 0.107,
-        "prefill-sync": 0.219, "prefill-async": 0.178, "decode-same": 0.085, "decode-other": 0.463,
-    }
-)  # fmt: skip
-"""Step of a transfer → half-width (a log, 80 %) that it adds in quadrature to the lender's own interval.
-
-The last four leave a family and are estimated as `intervals.DRIFT` is, from whole chips left out: a prefill between
-mma.sync chips (7 transfers to 3 chips) and between the others (6 to 2); a 16-bit decode on a kernel that the lenders
-run, too (4 to 4); a decode on another grouped kernel or from an 8-bit cache (5 to 4). Near (same family, another
-product) is a judgement, as no two chips of the rows are of one family: half the variance of leaving the family in
-prefill, and what 16-bit products need between sm89 and sm120 in decode. Sibling: as for products."""
+DRIFT: Mapping[str, float] = lent_half_widths("attention")
+"""Of attention, as `intervals.DRIFT`: sibling; within the family or between sm89 and sm120, prefill-near and
+decode-near, of which an 8-bit cache has its own, and on it the per-head kernel; prefill to another family by the kind
+of its instructions, prefill-sync and prefill-async; decode-same, a 16-bit decode on a kernel that the lenders run, too;
+decode-other, on another grouped kernel or from an 8-bit cache.
+"""
 SURFACE_TRUST = {"transferred-sibling": 0.75, "transferred-family": 0.5, "transferred-class": 0.0}
 """Share of the lender's library surface that the chip keeps."""
 GENERIC_INTERVAL = (0.7, 1.45)
@@ -141,34 +135,49 @@ def transferred(
     stretch = source.chip.clock_hz / chip.clock_hz
     values = _rescaled(source, chip)
     findings: list[Finding] = []
+    if source.phase == "prefill" and chip.accumulate_factor != source.chip.accumulate_factor:
+        values = _with_accumulator(values, source.chip, chip)
+        findings.append(finding("accumulator-differs", accumulate_factor=chip.accumulate_factor))
     if chip.family == "sm103" and source.chip.family == "sm100" and source.phase == "prefill":
         values = {name: value * _exp_gain(name) for name, value in values.items()}
         findings.append(finding("exponentials-doubled"))
     if abs(stretch - 1) > 0.005:
         findings.append(finding("latencies-rescaled", latency_factor=stretch))
-    step = _step(chip, source.chip, source.phase, provenance)
+    steps = _steps(chip, source.chip, source.phase, provenance)
     surface, share = source.correction, SURFACE_TRUST[provenance]
     return replace(
         source,
         chip=chip,
         values=values,
-        intervals=_widened(source, dict.fromkeys(MIXES, drift[step])),
+        intervals=_widened(source, {mix: drift[step] for mix, step in steps.items()}),
         provenance=provenance,
         sources=(source.chip.key,),
         findings=tuple(findings),
         correction=surface.scaled(share) if surface is not None and share > 0 else None,
         correction_chip=source.chip,
+        head_half_width_log_ratio=_head_half_width(steps["cache8bit"], drift),
     )
 
 
-def _step(chip: AttentionChip, lender: AttentionChip, phase: str, provenance: str) -> str:
-    """Return the step from a lender, a key of `DRIFT`; decode across families has one for each width
+def _head_half_width(step: str, drift: Mapping[str, float]) -> float:
+    """Return what the per-head kernel adds beyond a step, in quadrature; nothing where the step has none of its own."""
+    return math.sqrt(max(0.0, drift.get(f"{step}-head", 0.0) ** 2 - drift[step] ** 2))
+
+
+def _steps(chip: AttentionChip, lender: AttentionChip, phase: str, provenance: str) -> dict[str, str]:
+    """Return the step of each of `MIXES` from a lender, a key of `DRIFT`; decode across families has its own
     (`class_steps`).
     """
+    kind = "sync" if chip.rules.is_sync else "async"
     if provenance == "transferred-class":
-        return f"prefill-{'sync' if chip.rules.is_sync else 'async'}" if phase == "prefill" else "decode-other"
+        return dict.fromkeys(MIXES, f"prefill-{kind}" if phase == "prefill" else "decode-other")
     is_sibling = provenance == "transferred-sibling" and transfer_step(chip, lender) == "sibling"
-    return "sibling" if is_sibling else f"{phase}-near"
+    if is_sibling and not (phase == "prefill" and chip.family != lender.family):
+        return dict.fromkeys(MIXES, "sibling")
+    if phase == "prefill":
+        # Exponentials at twice the rate (sm103) are another design; no two asynchronous chips of one family are known.
+        return dict.fromkeys(MIXES, "prefill-near" if chip.rules.is_sync else "prefill-async")
+    return {mix: "decode-near" if mix == "16bit" else "decode-near-8bit" for mix in MIXES}
 
 
 def class_steps(chip: AttentionChip, phase: str, library: Sequence[FittedAttention]) -> dict[str, str]:
@@ -184,6 +193,25 @@ def _rescaled(source: FittedAttention, chip: AttentionChip) -> dict[str, float]:
     ranges = constant_ranges(source.phase)
     stretch = source.chip.clock_hz / chip.clock_hz
     return {name: value * (stretch if ranges[name].is_cycles else 1.0) for name, value in source.values.items()}
+
+
+def _with_accumulator(values: Mapping[str, float], source: AttentionChip, chip: AttentionChip) -> dict[str, float]:
+    """Return prefill constants as of a chip whose tensor unit sums at another speed.
+
+    What a kernel does beside its products takes the clocks per SM that it took; the products alone take longer:
+
+        clocks = (beside^p + products^p)^(1/p)          in clocks of the unit at its full rate
+
+    p is that of FlashAttention-2 (`flash/versions.py`), which is written with the same instruction.
+    """
+    order = TRAITS[FlashAttentionVersion.FA2].overlap_factor
+    changed = dict(values)
+    for name, efficiency in values.items():
+        if name.startswith("efficiency_"):
+            before, after = source.accumulate_factor, chip.accumulate_factor
+            beside = max(0.0, (before / efficiency) ** order - before**order)
+            changed[name] = after / (beside + after**order) ** (1 / order)
+    return changed
 
 
 def _by_kernel(

@@ -17,12 +17,12 @@ from roofline_model.expected.attention.chip import AttentionChip, fitted_numbers
 from roofline_model.expected.attention.decode import DecodeWork, decode_terms, decode_work
 from roofline_model.expected.attention.fitted.constants import WIDTHS, FittedAttention, surface_sizes, surface_trust
 from roofline_model.expected.attention.fitted.library import (
-    attention_with_measured_bandwidth,
     find_attention,
     shipped_attention,
 )
 from roofline_model.expected.attention.model import expected_attention
 from roofline_model.expected.attention.prefill import PrefillWork, prefill_terms, prefill_work
+from roofline_model.expected.attention.published_kernel import attention_constants_here
 from roofline_model.expected.attention.shape import LARGEST_HEAD, AttentionShapes, why_unmeasured
 from roofline_model.expected.fitting.table import KernelTable, phase_of
 from roofline_model.expected.prediction import ExpectedBatch
@@ -123,7 +123,7 @@ class AttentionRows:
 
         if self.chip is None:
             raise UnsupportedError(self.problem)
-        return attention_with_measured_bandwidth(find_attention(self.chip, self.phase, library), self.device)
+        return attention_constants_here(find_attention(self.chip, self.phase, library), self.device)
 
 
 def attention_row_groups(
@@ -286,6 +286,17 @@ class JoinedRows:
 
         has = np.array([("8bit" if is_8bit(group) else "16bit") in widths for group in self.groups])
         return np.flatnonzero(has[self._group])
+
+    def per_head(self, positions: Positions) -> NDArray[np.bool_]:
+        """Return which rows run the decode kernel with one CTA per query head; none of a prefill does."""
+        import numpy as np
+
+        parts = [
+            work.per_head if isinstance(work, DecodeWork) else np.zeros(len(group.rows), dtype=bool)
+            for work, group in zip(self.works, self.groups, strict=True)
+        ]
+        is_head: NDArray[np.bool_] = np.concatenate(parts)[self._order][positions]
+        return is_head
 
     @property
     def row_widths(self) -> NDArray[np.object_]:

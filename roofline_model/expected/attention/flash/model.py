@@ -48,13 +48,19 @@ __all__ = [
 ]
 
 MODEL_VERSION = "flash-1"
+HYPOTHETICAL = ("instruction-missing", "capability-unknown", "kernel-of-nvidia")
+"""Why a version does not run on a chip where it can be priced all the same: the instruction is missing."""
 BANDWIDTH_FILLING_SHARE = 0.5
 """Share of the SMs that must be busy to draw the full DRAM bandwidth (fitted to GEMM tables; adequate there)."""
 
 
 @dataclass(frozen=True, slots=True)
 class FlashAttentionPrediction:
-    """One version on one chip. When it is not available every number is None. All SI."""
+    """One version on one chip. All SI.
+
+    Of a version that lacks its instruction there (`HYPOTHETICAL`) the numbers are those of a chip that had it; of one
+    that could not run for another reason every number is None.
+    """
 
     version: FlashAttentionVersion
     hardware: str
@@ -102,13 +108,15 @@ class FlashAttentionPrediction:
     @property
     def dram_bytes(self) -> float | None:
         """All DRAM bytes of the call."""
-        return math.fsum(size for _, size in self.traffic_bytes) if self.available else None
+        return math.fsum(size for _, size in self.traffic_bytes) if self.traffic_bytes else None
 
     @property
     def compulsory_bytes(self) -> float | None:
         """Bytes that no kernel can avoid: Q, K, V and O once."""
         return (
-            math.fsum(size for name, size in self.traffic_bytes if name in ("q", "kv", "o")) if self.available else None
+            math.fsum(size for name, size in self.traffic_bytes if name in ("q", "kv", "o"))
+            if self.traffic_bytes
+            else None
         )
 
     @property
@@ -143,7 +151,7 @@ class FlashAttentionPrediction:
     @property
     def bottleneck(self) -> str:
         """`memory` or `compute` (seeds' name); for a launch-bound call the larger of the two."""
-        if not self.available:
+        if not self.parts:
             return ""
         seconds_of = {name: seconds for name, seconds in self.parts if seconds is not None}
         inside = max(seconds_of["tensor"], seconds_of.get("shared", 0.0), _softmax_s(seconds_of) or 0.0)
@@ -170,7 +178,8 @@ class FlashAttentionRoofline:
         """Return time, bound, parts and bytes of one call.
 
         `num_kv_heads` defaults to `num_heads`; `config` to FA2 in FP16. A version this chip cannot run comes back with
-        `available=False`. Raises `InvalidValueError` naming a size or field that cannot be.
+        `available=False`, and with the time of a chip that had its instruction. Raises
+        `InvalidValueError` naming a size or field that cannot be.
         """
         shape = AttentionShape(
             batch, num_heads, num_heads if num_kv_heads is None else num_kv_heads, seq_len_q, seq_len_kv, head_dim
@@ -186,7 +195,7 @@ def predict_flash_attention(
     shape.check_mask(config)
     traits = TRAITS[config.version]
     why_not = why_unavailable(traits, device, shape.head_dim, native_fp8=config.use_native_fp8)
-    if why_not is not None:
+    if why_not is not None and why_not.code not in HYPOTHETICAL:
         return FlashAttentionPrediction(config.version, device.key, shape, config, why_not)
     units = chip_units(device, traits, config.math_format.key)
     work, cost = plan_work(shape, config, device), attention_cost(shape, config)
@@ -196,17 +205,19 @@ def predict_flash_attention(
     if config.version is FlashAttentionVersion.FA4:
         emulated = emulated_exp_ratio(device, causal=config.causal, head_dim=shape.head_dim)
     clocks = step_clocks(work.tile, config, traits, units, emulated)
-    parts = _parts(work, units, traits, clocks, moved, native_fp8=config.use_native_fp8)
+    useful_flops = cost.total_flops * config.visited_ratio
+    parts = _parts(work, units, traits, clocks, moved, useful_flops, native_fp8=config.use_native_fp8)
     time_s = _time_s(work, units, traits, clocks, parts)
     return FlashAttentionPrediction(
         version=config.version,
         hardware=device.key,
         shape=shape,
         config=config,
+        why_unavailable=why_not,
         time_s=time_s,
         bound=_bound(parts),
         parts=tuple(parts.items()),
-        flops=cost.total_flops * config.visited_ratio,
+        flops=useful_flops,
         padded_flops=_padded_flops(work),
         traffic_bytes=moved,
         tile_rows_count=work.tile.rows_count,
@@ -217,7 +228,11 @@ def predict_flash_attention(
         peak_flops_per_s=units.peak_flops_per_s,
         compute_format=config.math_format.key,
         provenance=units.provenance,
-        findings=(*units.findings, *_findings(shape, config, traits, emulated)),
+        findings=(
+            *((why_not,) if why_not is not None else ()),
+            *units.findings,
+            *_findings(shape, config, traits, emulated),
+        ),
     )
 
 
@@ -302,7 +317,7 @@ def compare_fa_rows(*arguments: Any, **options: Any) -> list[dict[str, Any]]:
     findings.
     """
     results = compare_fa_versions(*arguments, **options)
-    times = [result.time_s for result in results.values() if result.time_s is not None]
+    times = [result.time_s for result in results.values() if result.available and result.time_s is not None]
     slowest = max(times, default=None)
     return [
         {
@@ -310,13 +325,13 @@ def compare_fa_rows(*arguments: Any, **options: Any) -> list[dict[str, Any]]:
             "available": answer.available,
             "reason": answer.reason,
             "time_s": answer.time_s,
-            "speedup": None if answer.time_s is None or slowest is None else slowest / answer.time_s,
+            "speedup": slowest / answer.time_s if answer.available and answer.time_s and slowest else None,
             "bound": answer.bound,
             "rate_flops_per_s": answer.rate_flops_per_s,
             "dram_bytes": answer.dram_bytes,
             "intensity_flop_per_byte": answer.arithmetic_intensity,
             "compute_format": answer.compute_format,
-            "tile": f"{answer.tile_rows_count}x{answer.tile_keys_count}" if answer.available else "",
+            "tile": f"{answer.tile_rows_count}x{answer.tile_keys_count}" if answer.tile_rows_count else "",
             "ctas_count": answer.ctas_count,
             "split_count": answer.split_count,
             "parts": dict(answer.parts),
@@ -327,16 +342,28 @@ def compare_fa_rows(*arguments: Any, **options: Any) -> list[dict[str, Any]]:
 
 
 def _parts(
-    work: Work, units: ChipUnits, traits: VersionTraits, clocks: StepClocks | None, moved: Traffic, *, native_fp8: bool
+    work: Work,
+    units: ChipUnits,
+    traits: VersionTraits,
+    clocks: StepClocks | None,
+    moved: Traffic,
+    useful_flops: float,
+    *,
+    native_fp8: bool,
 ) -> dict[str, float | None]:
-    """Return the seconds of each unit alone."""
+    """Return the seconds of each unit alone.
+
+    Without the chip's SMs nothing of a kernel's overlap can be counted; then neither is what its tiles compute in vain,
+    which would make the version with the largest tiles the slowest.
+    """
     parts: dict[str, float | None] = dict.fromkeys(("shared", "exp", "vector", "dequantize", "tail"))
     total_bytes = math.fsum(size for _, size in moved)
     busy = 1.0
     if units.sm_count is not None:
         busy = min(1.0, min(work.ctas_count, units.sm_count) / (BANDWIDTH_FILLING_SHARE * units.sm_count))
     parts["memory"] = total_bytes / (units.bandwidth_bytes_per_s * busy)
-    parts["tensor"] = _padded_flops(work) / (units.peak_flops_per_s * units.tensor_ratio)
+    computed = useful_flops if clocks is None else _padded_flops(work)
+    parts["tensor"] = computed / (units.peak_flops_per_s * units.tensor_ratio)
     if clocks is not None and units.sm_count is not None and units.clock_hz is not None:
         scores_s = work.total_blocks * work.tile.scores_count / (units.sm_count * units.clock_hz)
         parts["shared"] = scores_s * clocks.shared_clocks_per_score

@@ -49,7 +49,7 @@ def problem(response, status):
             "formats",
             "got a list of 0",
         ),
-        ("/api/tiling?hardware_key=mi300x", {**SHAPE, "M": 512}, "hardware_key", "CDNA3"),
+        ("/api/figures/tiling?hardware_key=mi300x", {**SHAPE, "M": 512}, "hardware_key", "CDNA3"),
         ("/api/sweep", {**SHAPE, "formats": ["FP17"]}, "formats", "unknown format"),
         ("/api/sweep", {**SHAPE, "hardware": ["zz"]}, "hardware", "unknown hardware"),
         ("/api/models/llama-3.1-8b/predict", {"formats": "FP17"}, "formats", "FP17"),

@@ -16,7 +16,7 @@ from roofline_model import (
     list_hardware,
     predict_expected,
 )
-from roofline_model.core.finding import reason_text
+from roofline_model.core.finding import has_code, reason_text
 from roofline_model.expected.attention.flash.expected import CALL_RATIO
 from roofline_model.expected.attention.predict import MODULE_OPS, STAND_IN_RATIO, predict_attention
 from roofline_model.expected.predict import why_no_expected
@@ -36,13 +36,28 @@ def work(shape: tuple[int, ...], q: str = "BF16", kv: str | None = None, **mask:
     return attention(*shape, q=q, kv=kv, causal=shape[3] > 1, **mask)
 
 
-@pytest.mark.parametrize("chip", ["a100", "h100", "b200", "l40s", "gb10"])
+@pytest.mark.parametrize("chip", ["a100", "h100", "b200", "l40s"])
 @pytest.mark.parametrize("cache", ["cold", "warm"])
 def test_the_default_is_the_fitted_kernel(chip: str, cache: str) -> None:
     for shape in SHAPES:
         default = predict_expected(work(shape), chip, cache=cache)
         assert default == predict_expected(work(shape), chip, cache=cache, attention_kernel="trtllm")
         assert default.covered_ops == MODULE_OPS == ("rope", "kv_write")
+
+
+@pytest.mark.parametrize("chip", ["gb10", "rtx-5090", "orin"])
+def test_a_lent_prefill_gives_way_to_a_published_kernel_unless_it_is_named(chip: str) -> None:
+    for shape in SHAPES:
+        default = predict_expected(work(shape), chip)
+        named = predict_expected(work(shape), chip, attention_kernel="trtllm")
+        assert named.covered_ops == MODULE_OPS
+        if shape[3] <= 8:  # decode
+            assert default == named
+            continue
+        assert default.time_s < named.time_s
+        assert default.high_s == pytest.approx(named.high_s)
+        assert (default.covered_ops, default.kernel) == ((), "fa2/16bit")
+        assert has_code(default.findings, "attention-of-published-kernel")
 
 
 @pytest.mark.parametrize(("chip", "version"), [("gb10", "fa2"), ("h100", "fa3"), ("b200", "fa4"), ("a100", "fa1")])

@@ -70,7 +70,7 @@ def test_large_prefill_is_bound_by_the_tensor_cores(chip):
     flops = 4 * 4 * 32 * 16384**2 / 2 * 128
     rate = flops / prediction.time_s[0] / get_hardware(chip).peak_flops_per_s("BF16")
     assert prediction.binding == ["tensor"]
-    assert 0.3 < rate < 0.8
+    assert 0.3 < rate < 0.85
 
 
 @pytest.mark.parametrize("chip", ["h100", "rtx-pro-6000", "gb10"])

@@ -48,7 +48,7 @@ def test_a_short_cache_costs_what_the_launch_costs():
 
 
 def test_prefill_reads_fewer_bytes_at_the_same_arithmetic():
-    eight, narrow = (dict(expected_of("gb10", kv, new=4096, context=4096).terms) for kv in ("FP8", "NVFP4"))
+    eight, narrow = (dict(expected_of("l40s", kv, new=4096, context=4096).terms) for kv in ("FP8", "NVFP4"))
     assert narrow["tensor"] == eight["tensor"]
     assert narrow["append"] < eight["append"]
 

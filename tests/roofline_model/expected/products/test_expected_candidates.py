@@ -89,10 +89,12 @@ def splits(family, kernel_family, m, n, k):
 @pytest.mark.parametrize(
     ("family", "shape", "expected"),
     [
-        # 2 ≤ m ≤ 8 and n·k < 270,000
-        ("sm120", (8, 64, 4096), False),
+        # from two rows on, m·n·k < 2^21
+        ("sm120", (8, 64, 4095), False),
+        ("sm120", (8, 64, 4096), True),
         ("sm120", (1, 64, 4096), True),
-        ("sm120", (9, 64, 4096), True),
+        ("sm89", (13, 32, 2048), False),
+        ("sm89", (32, 32, 2048), True),
         # short k
         ("sm120", (64, 512, 2047), False),
         ("sm120", (64, 512, 2048), True),

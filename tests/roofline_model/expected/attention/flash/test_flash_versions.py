@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -33,18 +34,31 @@ def test_who_runs_what(chip: str) -> None:
             assert result.time_s > 0
             assert not result.reason
         else:
-            assert (
-                result.time_s
-                is result.predicted_time_us
-                is result.dram_bytes
-                is result.arithmetic_intensity
-                is result.flops
-                is None
-            )
+            # As on a chip that had its instruction, with the reason first.
+            assert result.predicted_time_us > 0
+            assert result.arithmetic_intensity > 0
+            assert result.bottleneck in ("memory", "compute")
+            assert result.findings[0] == result.why_unavailable
             assert result.reason
-            assert not result.parts
             with pytest.raises(UnsupportedError, match=result.version.value):
                 _ = result.cost
+
+
+def test_what_could_not_run_with_any_instruction_has_no_numbers() -> None:
+    wide = FlashAttentionRoofline("h100").predict(1, 8, 64, 64, 512, FlashAttentionConfig("fa3"))
+    on_cpu = FlashAttentionRoofline(replace(get_hardware("gb10"), kind="cpu")).predict(1, 8, 64, 64, 64)
+    for answer in (wide, on_cpu):
+        assert not answer.available
+        assert answer.time_s is answer.predicted_time_us is answer.dram_bytes is answer.flops is None
+        assert (answer.parts, answer.bottleneck) == ((), "")
+
+
+@pytest.mark.parametrize("length", [1024, 4096, 16384])
+def test_without_sms_no_version_pays_for_its_tiles(length: int) -> None:
+    same = compare_fa_versions(1, 32, length, 128, "b10", precision="FP16")
+    assert same["fa3"].time_s == pytest.approx(same["fa2"].time_s)
+    assert same["fa4"].time_s == pytest.approx(same["fa2"].time_s)
+    assert has_code(same["fa3"].findings, "geometry-unknown")
 
 
 def test_gb10_says_why_and_what_instead() -> None:
@@ -107,7 +121,7 @@ def test_the_default_comparison_uses_fp8_where_there_is_some() -> None:
 def test_a_comparison_across_formats_says_so_and_one_in_a_single_format_does_not() -> None:
     mixed = compare_fa_versions(1, 32, 4096, 128, "h100")
     assert finding("formats-differ", versions=("fa1", "fa2")) in mixed["fa3"].findings
-    assert not any(has_code(mixed[name].findings, "formats-differ") for name in ("fa1", "fa2", "fa4"))
+    assert not any(has_code(mixed[name].findings, "formats-differ") for name in ("fa1", "fa2"))
     same = compare_fa_versions(1, 32, 4096, 128, "h100", precision="FP16")
     assert not any(has_code(prediction.findings, "formats-differ") for prediction in same.values())
     rows = {row["version"]: row for row in compare_fa_rows(1, 32, 4096, 128, "h100")}
@@ -125,8 +139,8 @@ def test_rows_for_a_table() -> None:
     assert [row["version"] for row in rows] == ["fa1", "fa2", "fa3", "fa4"]
     assert rows[0]["speedup"] == 1.0
     assert rows[2]["speedup"] == pytest.approx(rows[0]["time_s"] / rows[2]["time_s"])
-    assert rows[3]["speedup"] is rows[3]["time_s"] is None
-    assert (rows[2]["tile"], rows[3]["tile"]) == ("128x176", "")
+    assert (rows[3]["available"], rows[3]["speedup"]) == (False, None)
+    assert (rows[2]["tile"], rows[3]["tile"]) == ("128x176", "256x128")
     assert json.loads(json.dumps(rows)) == rows
 
 
