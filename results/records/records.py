@@ -293,11 +293,11 @@ class PredictionRecord:
             error_ratio=error_ratio(prediction.time_s, measured_s),
         )
 
-    def expected(self, time_s: float, measured_s: float | None, **known: Any) -> PredictionRecord:
-        """Return an expected time of the same call, with the counts of this ideal one; `known`: its other fields."""
+    def expected(self, time_s: float, measured_s: float | None, **fields: Any) -> PredictionRecord:
+        """Return an expected time of the same call, with the counts of this ideal one; `fields`: its other fields."""
         sides = dict.fromkeys(("memory_time_s", "compute_time_s", "bandwidth_bytes_per_s", "peak_flops_per_s"))
         error = error_ratio(time_s, measured_s)
-        return replace(self, **{**sides, **known, "kind": "expected", "time_s": time_s, "error_ratio": error})
+        return replace(self, **{**sides, **fields, "kind": "expected", "time_s": time_s, "error_ratio": error})
 
     @property
     def total_bytes(self) -> float:

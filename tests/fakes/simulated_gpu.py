@@ -132,16 +132,16 @@ class OnGpu(TorchFunctionMode):
         operator = cuda_operators.OPERATORS.get(name)
         key = _key(func, args, kwargs)
         is_captured = cuda.stream_now.graph is not None
-        known = self.outputs.get(key) if key is not None and (cuda.is_blocked or is_captured) else None
-        if known is not None and known != NO_KERNEL_RAN:
-            result = tensors[0] if known == IN_PLACE else torch.empty_strided(*known[:2], dtype=known[2])
+        earlier = self.outputs.get(key) if key is not None and (cuda.is_blocked or is_captured) else None
+        if earlier is not None and earlier != NO_KERNEL_RAN:
+            result = tensors[0] if earlier == IN_PLACE else torch.empty_strided(*earlier[:2], dtype=earlier[2])
             result = kwargs.get("out", result).as_subclass(CudaTensor)
             call = (
                 partial(func, *args, **kwargs)
                 if operator is None
                 else partial(operator, cuda.capability, *args, **kwargs)
             )
-            node = _Node(call, tensors, result, known == IN_PLACE) if is_captured else None
+            node = _Node(call, tensors, result, earlier == IN_PLACE) if is_captured else None
             cuda.launch(self.model.seconds(name, tensors, [result]), name, run=node)
             return result
         result = func(*args, **kwargs) if operator is None else operator(cuda.capability, *args, **kwargs)

@@ -89,14 +89,14 @@ def test_a_gemv_kernel_is_said_to_have_no_tiles():
 )
 def test_a_chip_without_constants_gets_its_tile_and_no_time(chip, sm_count, codes):
     arguments = ("-M", 512, "-N", 4096, "-K", 4096, "--hw", chip)
-    found = json.loads(roofline(*arguments, "--json").stdout)["tiling"]
-    assert found["sm_count"] == sm_count
-    assert found["wave_count"] == -(-found["block_count"] // sm_count)
-    assert 0 <= found["tail_ratio"] < 1
-    assert found["occupancy"]["shared_bytes"] > 0
-    assert found["expected_s"] is found["low_s"] is found["efficiency_ratio"] is None
-    assert (found["dram_bytes"] is None) == (chip == "b10")  # no cache is known of it
-    assert [item["code"] for item in found["findings"]] == codes
+    tiling = json.loads(roofline(*arguments, "--json").stdout)["tiling"]
+    assert tiling["sm_count"] == sm_count
+    assert tiling["wave_count"] == -(-tiling["block_count"] // sm_count)
+    assert 0 <= tiling["tail_ratio"] < 1
+    assert tiling["occupancy"]["shared_bytes"] > 0
+    assert tiling["expected_s"] is tiling["low_s"] is tiling["efficiency_ratio"] is None
+    assert (tiling["dram_bytes"] is None) == (chip == "b10")  # no cache is known of it
+    assert [item["code"] for item in tiling["findings"]] == codes
     shown = roofline(*arguments, "--all")
     assert shown.exit_code == 0
     assert "expected" not in shown.stdout.replace("no expected", "")

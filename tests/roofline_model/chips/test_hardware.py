@@ -306,8 +306,8 @@ def test_relatives_are_not_taken_for_the_chip(
     ],
 )
 def test_a_known_relative_is_told_why_it_is_not_the_chip(name: str, capability: str, fact: str) -> None:
-    found, reason = match_device(DeviceFacts(name, capability))
-    assert found is None
+    device, reason = match_device(DeviceFacts(name, capability))
+    assert device is None
     assert fact in reason.partition(";")[2]
 
 

@@ -139,7 +139,7 @@ def lent_products():
                 continue
             if fitted.provenance.startswith("transferred"):
                 own = hull(
-                    [one.intervals for one in shipped_gemm() if one.family == family and one.chip.key in fitted.sources]
+                    [fit.intervals for fit in shipped_gemm() if fit.family == family and fit.chip.key in fitted.sources]
                 )
                 yield chip, family, fitted, own
 
@@ -150,7 +150,8 @@ def test_no_interval_of_lent_products_is_narrower_than_left_out_chips_say():
         source = get_hardware(fitted.sources[0])
         compute = {"FP8": "FP8_E4M3", "NVFP4": "NVFP4"}.get(family, "BF16")
         rates = [
-            one.peak_flops_per_s(compute) / one.count("sm_count") / one.chip["clock"].value for one in (chip, source)
+            device.peak_flops_per_s(compute) / device.count("sm_count") / device.chip["clock"].value
+            for device in (chip, source)
         ]
         is_sister = (
             fitted.provenance == "transferred-sibling"
@@ -178,7 +179,7 @@ def test_no_interval_of_lent_products_is_narrower_than_left_out_chips_say():
 ])  # fmt: skip
 def test_lent_attention_has_the_half_width_of_its_step(key, phase, mix, step):
     lent = find_attention(AttentionChip.of(get_hardware(key)), phase)
-    (lender,) = (one for one in shipped_attention() if one.phase == phase and one.chip.key == lent.sources[0])
+    (lender,) = (fit for fit in shipped_attention() if fit.phase == phase and fit.chip.key == lent.sources[0])
     for regime, (low, high) in zip(("floor", "mid", "bulk"), lender.factors(mix), strict=True):
         assert lent.intervals[f"{regime}-{mix}"] == pytest.approx(joined_factors((low, high), ATTENTION_DRIFT[step]))
 

@@ -138,10 +138,10 @@ def test_quantising_at_run_time_takes_time():
     ("chip", "formats"), [("gb10", ("NVFP4", "FP8_E4M3", "FP16")), ("h100", ("FP8_E4M3", "FP16")), ("a100", None)]
 )
 def test_the_formats_to_choose_from_are_those_of_the_chip(chip, formats):
-    found = IntegratedQuantizationEngine(chip).recommend(LLAMA, enable_adaptive=True)
-    adaptive = found.config.adaptive
+    recommendation = IntegratedQuantizationEngine(chip).recommend(LLAMA, enable_adaptive=True)
+    adaptive = recommendation.config.adaptive
     assert (None if adaptive is None else adaptive.precision_candidates) == formats
-    assert has_code(found.ranking.findings, "one-activation-format") == (formats is None)
+    assert has_code(recommendation.ranking.findings, "one-activation-format") == (formats is None)
 
 
 def test_block_sparsity_is_taken_where_the_model_has_such_a_mask_and_offered_at_long_contexts():

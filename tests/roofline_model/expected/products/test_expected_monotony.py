@@ -67,15 +67,15 @@ def falls(model: ProductModel, axes: tuple[np.ndarray, np.ndarray, np.ndarray]) 
     is_gemv = np.broadcast_to(p.is_weight_only & (m <= p.gemv_rows_count), m.shape)
     least = LEAST_OF_DECODED_RATIO if model.computes_wide else LEAST_RATIO
     reference_s = time_s * np.where(is_gemv, LEAST_AFTER_GEMV_RATIO, least) * is_whole
-    found = []
+    drops = []
     for axis, name in enumerate("MNK"):
         best = np.maximum.accumulate(reference_s.reshape(shape), axis=axis)
         too_short = np.argwhere(time_s.reshape(shape) < best * (1 - 1e-9))
-        found += [
+        drops += [
             (name, tuple(mesh[tuple(at)].tolist()), round(float(time_s.reshape(shape)[tuple(at)] / best[tuple(at)]), 2))
             for at in too_short[:3]
         ]
-    return found
+    return drops
 
 
 def all_falls(chips: list[Device], pairs: tuple[str, ...], axes: tuple[np.ndarray, np.ndarray, np.ndarray]) -> list:
@@ -120,5 +120,5 @@ def chip_of(key: str) -> Device:
 def test_a_slow_16_bit_kernel_is_no_other_formats(key, wide):
     model = ProductModel.of(chip_of(key), weight=wide, activation=wide, output=wide)
     for n, k in ((64, 4000), (128, 2048), (4096, 4096)):
-        one, two = (float(model.expected(m, n, k).time_s) for m in (1, 2))
-        assert two < 4 * one
+        single, double = (float(model.expected(m, n, k).time_s) for m in (1, 2))
+        assert double < 4 * single
