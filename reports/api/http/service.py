@@ -45,8 +45,8 @@ KEPT_STORED_ADVICE = 8
 """Of thousands of cases a few megabytes each."""
 MOST_WAITING_SWEEPS = 64
 """A request waits with its body."""
-MOST_WAITING_PAGES = 16
-"""Reports and rankings take seconds each."""
+MOST_WAITING_PAGES = 64
+"""As many: fifty clients of a page that reloads itself are an ordinary load, and who waits holds no thread."""
 
 
 @dataclass(slots=True)

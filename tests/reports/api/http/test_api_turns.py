@@ -49,7 +49,8 @@ def test_reports_that_wait_hold_no_thread_and_not_too_many_wait(api_database, mo
 
     async def ask():
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
-            reports = [asyncio.ensure_future(client.get("/api/runs/latest/report")) for _ in range(50)]
+            count = MOST_WAITING_PAGES + 20
+            reports = [asyncio.ensure_future(client.get("/api/runs/latest/report")) for _ in range(count)]
             try:
                 await asyncio.to_thread(drawing.wait, 10)
                 beside = [await asyncio.wait_for(client.get(path), 5) for path in ("/api/health", "/api/runs?limit=1")]
