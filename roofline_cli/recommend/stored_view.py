@@ -93,8 +93,9 @@ def print_stored(recommendations: StoredRecommendations, *, show_all: bool) -> N
         _print_answers(rankings)
     notes = [*recommendations.notes, *recommendations.missing] if len(rankings) > 1 else _notes(recommendations)
     show_notes(notes[:1] if len(rankings) > 1 else notes)
-    if all(ranking.choice is None and ranking.gap is not None for ranking in rankings):
-        show_line(f"Next: pytest bench_cases -k {rankings[0].op} measures again")
+    busy = next((each for each in rankings if each.choice is None and each.gap is not None), None)
+    if busy is not None and not any(map(_gains, rankings)):
+        show_line(f"Next: pytest bench_cases -k {busy.op} measures again")
     elif any(ranking.options for ranking in rankings):
         show_line(f"Next: {_next_command(rankings)}")
     hidden = f"{len(rankings)} cases" if len(rankings) > 1 else f"{len(rankings[0].options)} options"
@@ -111,8 +112,9 @@ def _print_answers(rankings: Sequence[StoredRanking]) -> None:
         show_line(f"No result: {text}, or see the numbers with --force.", "bold red")
         return
     gaining_count = sum(map(_gains, rankings))
-    others = "; the others do not" if gaining_count < count else ""
-    show_line(f"{gaining_count} of {count} stored cases gain from a format{others}.", "bold")
+    others = "; the others do not" if gaining_count < count and not gaps else ""
+    busy = f" No result for {len(gaps)}: the machine was busy, run again." if gaps else ""
+    show_line(f"{gaining_count} of {count} stored cases gain from a format{others}.{busy}", "bold")
     shown = f"First {ANSWER_ROW_COUNT} of {count} on" if count > ANSWER_ROW_COUNT else "On"
     show_line(f"{shown} {', '.join(chips)}. Gain: over its baseline. !: doubtful.", "dim")
     rows: list[list[Cell]] = []

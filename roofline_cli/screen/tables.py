@@ -100,9 +100,14 @@ def show_more(what: str, *, is_shown: bool) -> None:
 
 
 def brief(text: str, most: int = NOTE_LENGTH) -> str:
-    """Return a text of at most `most` characters, cut between words."""
+    """Return a text of at most `most` characters, cut between words and never inside a quoted command."""
     text = clean_line(text)
-    return text if len(text) <= most else f"{text[: most - 1].rpartition(' ')[0].rstrip(',;:(')} …"
+    if len(text) <= most:
+        return text
+    start = text[: most - 1].rpartition(" ")[0]
+    if start.count("`") % 2:
+        start = start.rpartition("`")[0].rstrip()
+    return f"{start.rstrip(',;:(')} …"
 
 
 def show_pieces(pieces: Sequence[tuple[str, str]]) -> None:

@@ -166,7 +166,7 @@ def test_a_look_on_a_busy_machine_is_doubted_everywhere_until_a_quiet_one_takes_
     monkeypatch.setattr(kernel_calibration, "time_kernels", busy)
     assert "busy while the kernels were timed (contended)" in " ".join(run().stdout.split())
     assert expected_s() == pytest.approx(8 * 1024e-7)
-    doubt = "other work ran while the kernels of cpu-test-cpu-2t were timed (contended)"
+    doubt = "other work ran while cpu-test-cpu-2t timed its kernels (contended)"
     for arguments in (("-M", "1", "-N", "1024", "-K", "1024"), ("--model", "llama-3.2-1b", "--context", "512")):
         assert doubt in str(json.loads(runner.invoke(app, ["recommend", *arguments, "--json"]).stdout)["findings"])
     assert "doubtful (contended)" in calibration.calibration_text(calibration.cached_cpu_device(machine.find_machine()))
@@ -199,7 +199,7 @@ def test_ceilings_of_a_busy_machine_are_doubted_beside_every_time(here, monkeypa
     here()
     monkeypatch.setattr(calibration.LoadWatch, "flags", lambda self: ("contended",))
     assert run("--no-kernels").exit_code == 0
-    doubt = "other work ran while the ceilings of cpu-test-cpu-2t were measured (contended)"
+    doubt = "other work ran while cpu-test-cpu-2t was calibrated (contended)"
     shape = ("-M", "1", "-N", "1024", "-K", "1024")
     whole = ("--model", "llama-3.2-1b", "--context", "512")
     for arguments in (

@@ -178,3 +178,11 @@ def test_numbers_print_as_the_tables_need_them():
     assert [format_speedup(x) for x in (1.0, 3.53, 0.25, 0.0123, None)] == ["1.0x", "3.5x", "0.25x", "0.012x", "–"]
     assert [plus_minus(x) for x in (0.0123, 1.4, 208.69, None)] == ["±1.2 %", "±140 %", "±>999 %", "–"]
     assert [decimal_bytes(x) for x in (128e9, 8.4e6, 999, None)] == ["128 GB", "8.4 MB", "999 B", "–"]
+
+
+def test_a_note_is_not_cut_inside_a_command() -> None:
+    from roofline_cli.screen.tables import brief
+
+    text = "ideal times are doubtful here; repeat `roofline calibrate` now"
+    assert brief(text, 52) == "ideal times are doubtful here; repeat …"
+    assert brief(text, 100) == text
