@@ -107,6 +107,6 @@ def test_the_example_of_stored_runs_prints_what_the_examples_measured(tmp_path, 
         run_file = Path(__file__).parents[2] / "examples" / "runs" / "cpu-amd-epyc-2t" / "model_quant.json"
         import_file(store, as_trained(run_file, tmp_path))
     monkeypatch.chdir(tmp_path)
-    assert run(example_with("recommend_from_store("))["ranking"].rankings[0].options
+    assert run(example_with("recommend_from_store("))["advice"].rankings[0].options
     assert "decode, batch 1, 128 tokens take INT8 (W8A16)" not in (printed := capsys.readouterr().out)
     assert "seeded-llama-156m, decode, batch 1, 128 tokens stay with BF16: measured 25.23 ms" in printed
