@@ -20,9 +20,7 @@ SIMULATED = ("--hw", "b10", "--roofline-timer", "simulated")
 
 
 def run_pytest(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {
-        name: value for name, value in os.environ.items() if name not in ("PYTEST_ADDOPTS", "TRITON_INTERPRET")
-    }
+    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     options = ("-p", "roofline_pytest", "-p", "no:cacheprovider", "-ra", *arguments)
     return warm_start.run("pytest", *options, cwd=folder, env=environment | {"PYTHONPATH": str(ROOT)})
 

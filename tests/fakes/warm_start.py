@@ -34,10 +34,23 @@ from typing import IO, Any, NoReturn
 ROOT = Path(__file__).resolve().parents[2]
 # Of the plugins of pytest only ours: pytest rewrites the assertions of the others and warns where it comes too late.
 LIBRARIES = (
-    "numpy", "torch", "sqlalchemy.orm", "sqlalchemy.dialects.postgresql", "alembic.command", "alembic.autogenerate",
-    "mako.template", "filelock", "pydantic.type_adapter", "pytest", "execnet", "typer", "platformdirs", "pdb", "numpy.ma",
+    "numpy",
+    "torch",
+    "sqlalchemy.orm",
+    "sqlalchemy.dialects.postgresql",
+    "alembic.command",
+    "alembic.autogenerate",
+    "mako.template",
+    "filelock",
+    "pydantic.type_adapter",
+    "pytest",
+    "execnet",
+    "typer",
+    "platformdirs",
+    "pdb",
+    "numpy.ma",
     "xml.etree.ElementTree",
-)  # fmt: skip
+)
 PACKAGES = ("roofline_model", "results", "plugin", "roofline_cli")
 LARGEST_REQUEST_BYTES = 1 << 20
 

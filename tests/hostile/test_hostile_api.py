@@ -113,7 +113,7 @@ def load(address, paths, most):
     return statuses, faults
 
 
-@pytest.mark.parametrize("most", [400, pytest.param(20_000, marks=pytest.mark.full)])
+@pytest.mark.parametrize("most", [200, pytest.param(20_000, marks=pytest.mark.full)])
 def test_no_answer_is_a_fault_whoever_else_asks(server, most):
     _, address = server
     statuses, faults = load(address, sorted(set(every_get(address))), most)

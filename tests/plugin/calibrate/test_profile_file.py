@@ -43,7 +43,9 @@ def constants(kind, subject, fingerprint, bandwidth, **conditions):
     )
 
 
-OWN = build_device(CPU, constants("cpu", CPU.cpu_name, cpu_fingerprint(CPU), 6e10, threads=2, torch="2.13.0+cpu"))
+with pytest.MonkeyPatch.context() as _patch:
+    _patch.delenv("OMP_NUM_THREADS", raising=False)
+    OWN = build_device(CPU, constants("cpu", CPU.cpu_name, cpu_fingerprint(CPU), 6e10, threads=2, torch="2.13.0+cpu"))
 
 
 @pytest.fixture

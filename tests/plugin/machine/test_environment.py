@@ -27,6 +27,7 @@ def write(root, **files):
 
 
 def test_the_class_of_an_unchanged_machine_is_stable_and_nothing_volatile_is_in_it(monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     first = capture_environment(CPU, "cpu")
     monkeypatch.setattr(os, "getloadavg", lambda: (99.0, 9.0, 9.0))
     monkeypatch.setenv("OMP_NUM_THREADS", "2")  # what torch does by itself on two CPUs
