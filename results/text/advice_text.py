@@ -97,7 +97,7 @@ def _none_text(phase: PhaseRanking) -> str:
 def _stay_text(phase: PhaseRanking) -> str:
     """Return that nothing within the limit is faster, on which evidence."""
     source = "measured" if phase.choice is not None and phase.choice.is_measured else "predicted"
-    return f"nothing that loses at most {MAX_LOSS_PCT:g} % is {source} clearly faster {_where(phase)}"
+    return f"because nothing that loses at most {MAX_LOSS_PCT:g} % is {source} clearly faster {_where(phase)}"
 
 
 def _gain_text(phase: PhaseRanking, choice: Option) -> str:
@@ -141,7 +141,7 @@ def _verb(phase: PhaseRanking) -> str:
 
 
 def _unmeasured(choice: Option) -> str:
-    return "" if choice.is_measured else "nobody measured it here"
+    return "" if choice.is_measured else "not measured here"
 
 
 def _doubts(phase: PhaseRanking) -> str:

@@ -3,7 +3,8 @@
 const BARE = { displayModeBar: false, displaylogo: false, responsive: false, scrollZoom: false, doubleClick: "reset" };
 const NARROW_MARKS = 0.75;
 const ROOM_LINES = 60; // spots along a line that labels keep clear of where they can
-const FARTHER = [[1, 28, "left"], [1, -28, "left"], [-1, 28, "right"], [-1, -28, "right"], [0, 36, "center"], [0, -36, "center"]];
+const FARTHER = [[1, 28, "left"], [1, -28, "left"], [-1, 28, "right"], [-1, -28, "right"], [0, 36, "center"], [0, -36, "center"], ...[48, 68].flatMap((down) => [[1, down, "left"], [1, -down, "left"], [-1, down, "right"], [-1, -down, "right"]])];
+const MOST_SEGMENTS = 1200; // of one line: of more no label is clear
 const MOST_MARKS = 400; // of more, a part tells where they are
 const hasWebGl = (() => {
   try {
@@ -76,9 +77,9 @@ function narrowed(layout, briefTitles) {
   return Object.fromEntries(Object.keys(layout).filter((name) => /^[xy]axis/.test(name)).map((name) => [name, axis(name)]));
 }
 
-// Powers of ten; 2 and 5 too where few of them are seen, and whatever fits where none is.
+// Powers of ten; 2 and 5 too where few of them are seen, every digit where at most one is, and whatever fits where none is.
 function decadeStep([low, high]) {
-  return high - low > 2.4 ? 1 : high - low > 0.8 ? "D2" : undefined;
+  return high - low > 2.4 ? 1 : high - low > 0.8 ? "D2" : high - low > 0.4 ? "D1" : undefined;
 }
 
 // --- labels: the plane in pixels, and the places that are still free
@@ -115,7 +116,7 @@ function markBoxes(data, pixel) {
 const boxAround = ([x, y], half) => [x - half, y - half, x + half, y + half];
 
 function lineSpots(data, pixel) {
-  const lines = data.filter((trace) => trace.mode === "lines" && trace.hoverinfo !== "skip");
+  const lines = data.filter((trace) => trace.mode === "lines" && trace.x.length <= MOST_SEGMENTS);
   return lines.flatMap(({ x, y }) => x.flatMap((one, at) => (at && x[at - 1] !== null && one !== null ? between(pixel(x[at - 1], y[at - 1]), pixel(one, y[at])) : [])));
 }
 
@@ -167,7 +168,7 @@ function alongLine(label, plane, labels) {
   });
 }
 
-// Beside, below or above its mark, on the nearest side that is free; nowhere where none is.
+// Beside, below or above its mark, on the nearest side that is free, off all lines; nowhere where none is. The only one may cross a line.
 function aroundMark(label, plane, labels) {
   const isOnlyOne = labels.filter((one) => one.place === "around").length === 1; // others would be taken for each other's
   const [x, y] = plane.pixel(label.x, label.y);
@@ -189,7 +190,7 @@ function aroundMark(label, plane, labels) {
     return plane.lines.every(([px, py]) => px < left || px > right || py < top || py > bottom);
   };
   const free = places.filter(isFree);
-  const place = free.find(isOffLines) || free[0];
+  const place = free.find(isOffLines) || (isOnlyOne ? free[0] : null);
   if (!place) return null;
   plane.taken.push(cellAt(place));
   return () => ({ xanchor: place[2], yanchor: "middle", xshift: place[0], yshift: -place[1], text: label.lines[0], font: { size: 11.5, color: label.color } });

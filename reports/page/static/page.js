@@ -1,5 +1,5 @@
 // Builds what is live in front of what is still: a part that cannot be built leaves its static figure or table in place.
-const chips = DATA.chips.map((chip) => ({ ...chip, rows: unpacked(chip.cases), samples: (chip.samples.series || []).map((one) => ({ ...one, samples_s: floats(one.samples_s), figure: overlaid(chip.samples.figure, one.figure) })), pareto: chip.pareto.map((one) => ({ ...one, points: unpacked(one.points) })), selected: null, selectWatchers: [] }));
+const chips = DATA.chips.map((chip) => ({ ...chip, rows: unpacked(chip.cases), samples: (chip.samples.series || []).map((one) => ({ ...one, samples_s: floats(one.samples_s), figure: overlaid(chip.samples.figure, one.figure) })), pareto: chip.pareto.map((one) => ({ ...one, points: unpacked(one.points), figure: { ...chip.pareto[0].figure, ...one.figure } })), selected: null, selectWatchers: [] }));
 
 function build(place) {
   const kind = place.dataset.live;

@@ -75,8 +75,8 @@ function caseTable(chip, place, label) {
     return made;
   }
 
-  const before = button("Previous", () => turn(-1), {});
-  const after = button("Next", () => turn(1), {});
+  const before = button(WORDS.previous, () => turn(-1), {});
+  const after = button(WORDS.next, () => turn(1), {});
   const pager = el("div", { class: "tools pager" }, before, after);
   function turn(by) {
     page += by;
