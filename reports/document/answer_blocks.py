@@ -241,7 +241,7 @@ def _details(report: Report) -> Iterator[Block]:
     view = report.view
     counts = [counted(len(view.warnings), "warning")] if view.warnings else []
     unmeasured = ("predicted", "skipped", "failed")
-    counts += [f"{view.counts[status]} {status}" for status in unmeasured if view.counts.get(status)]
+    counts += [f"{view.counts[status]:,} {status}" for status in unmeasured if view.counts.get(status)]
     counts += [f"{counted(len(view.missing), 'thing')} that this report cannot say"] if view.missing else []
     blocks: list[Block] = [Bullets(view.warnings, "warning")] if view.warnings else []
     blocks += [Bullets(view.findings, look="findings")] if view.findings else []

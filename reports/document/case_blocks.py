@@ -82,7 +82,7 @@ def errors_section(part: ChipPart) -> Section | None:
     intro = (
         "Error = (predicted − measured) / measured, of the ideal "
         f"time{' and of the expected one' if has_expected else ''}. "
-        "Negative: the prediction was too fast, as an ideal time always is."
+        "Negative: the prediction was too fast, as an ideal time should be."
     )
     blocks = (
         Paragraph((f"{intro} ", Span(doubts, "bold")) if doubts else intro, "quiet"),

@@ -52,7 +52,7 @@ def roofline_figure(view: RooflineView, first_number: int = 1) -> Figure:
         y,
         series,
         (*labels, *_best_label(view)),
-        (*_legend(view, shapes), *roof_entries(view, colours)),
+        (*_legend(view, shapes, has_cache_slope=len(_seen_slopes(view, ends)) > 1), *roof_entries(view, colours)),
         view.subtitle,
         view.missing,
         dict((*roof_cards(view), *_expected_cards(view))),
@@ -438,7 +438,7 @@ def _best_label(view: RooflineView) -> Iterator[Label]:
         yield Label(top.lines[:1], top.intensity_flop_per_byte, y, ACCENT, "around")
 
 
-def _legend(view: RooflineView, shapes: Mapping[str, Shape]) -> Iterator[LegendEntry]:
+def _legend(view: RooflineView, shapes: Mapping[str, Shape], *, has_cache_slope: bool) -> Iterator[LegendEntry]:
     """Yield what shapes, fills, signs, rings and dashes mean; colours are explained by the roofs' names."""
     drawn = dict.fromkeys(point.op for point in view.points)
     for op in drawn:
@@ -463,5 +463,5 @@ def _legend(view: RooflineView, shapes: Mapping[str, Shape]) -> Iterator[LegendE
     for is_best, name in _RING_NAMES.items():
         if any(point.standing and point.is_best is is_best for point in view.points):
             yield LegendEntry(name, ACCENT, fill="ring", opacity_ratio=1.0 if is_best else _PALE, is_large=True)
-    if view.cache_roofs:
+    if has_cache_slope:
         yield LegendEntry("cache slope", MUTED, "line", dash=(5.0, 3.0), medium="still")

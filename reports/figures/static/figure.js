@@ -175,7 +175,8 @@ function aroundMark(label, plane, labels) {
   const long = label.lines[0].length * 6.4;
   const away = 5 + Math.max(...plane.taken.filter(([left, top, right, bottom]) => Math.abs(left + right - 2 * x) < 1 && Math.abs(top + bottom - 2 * y) < 1).map(([left, , right]) => (right - left) / 2), 0);
   const places = [[away, 0, "left"], [-away, 0, "right"], [0, away + 7, "center"], [0, -away - 7, "center"], [away, 15, "left"], [away, -15, "left"], [-away, 15, "right"], [-away, -15, "right"],
-    ...(isOnlyOne ? FARTHER.map(([across, down, anchor]) => [across * away, down, anchor]) : [])];
+    ...(isOnlyOne ? FARTHER.map(([across, down, anchor]) => [across * away, down, anchor]) : []),
+    ...(isOnlyOne ? [28, 48, 68].flatMap((down) => [[plane.size[0] - 4 - x, down, "right"], [4 - x, -down, "left"]]) : [])]; // at the edge of a narrow figure
   const cellAt = ([across, down, anchor]) => {
     const left = x + across - (anchor === "right" ? long : anchor === "center" ? long / 2 : 0);
     return [left, y + down - 8, left + long, y + down + 8];
