@@ -91,8 +91,9 @@ def _of_shapes(name: str, results: list[ShapeResult], hardware: str) -> PhaseRan
 def _shared_shapes(results: list[ShapeResult]) -> list[ShapeResult]:
     """Return the shapes that options are compared at: all, or those of the narrow formats that ran at most of them."""
     counts: dict[frozenset[int], int] = {}
+    baselines = {option_precision(result.baseline) for result in results if result.baseline is not None}
     for key, places in _places(results).items():
-        if key not in {option_precision(result.baseline) for result in results if result.baseline is not None}:
+        if key not in baselines:
             counts[frozenset(places)] = counts.get(frozenset(places), 0) + 1
     if not counts or frozenset(range(len(results))) in counts:
         return results
@@ -122,9 +123,12 @@ def _groups(results: Sequence[ShapeResult]) -> tuple[Callable[[Option], str], di
     Where there is one precision only, kernels compete. With them what names an option's group.
     """
     name = option_label if len(_places(results)) == 1 else option_precision
+    named: dict[str, list[list[Option]]] = {}
+    for at, result in enumerate(results):
+        for option in _competing(result):
+            named.setdefault(name(option), [[] for _ in results])[at].append(option)
     groups: dict[str, list[Option]] = {}
-    for key in dict.fromkeys(name(option) for result in results for option in _competing(result)):
-        members = [[option for option in _competing(result) if name(option) == key] for result in results]
+    for key, members in named.items():
         if not all(members):
             continue
         shared = set.intersection(*({option.kernel for option in options} for options in members))

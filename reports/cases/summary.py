@@ -4,7 +4,8 @@ hand.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import median
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 ROOF_MARGIN_RATIO = 0.02
 """A time this much below the ideal one is no news: a ceiling is measured, too."""
+_LEAST_COMMON = 3
+"""Cases whose remark is worth a line of its own."""
 
 
 @dataclass(frozen=True)
@@ -188,6 +191,12 @@ def case_summaries(rows: Iterable[CaseRow], totals: Mapping[str, TotalInterval])
     for row in rows:  # a process that failed before its prediction carries no profile: it belongs to its case
         groups.setdefault((row.case_key, row.profile_hash or profiles.get(row.case_key, "")), []).append(row)
     return tuple(CaseSummary(tuple(members), totals.get(key)) for (key, _), members in groups.items())
+
+
+def common_remarks(cases: Sequence[CaseSummary]) -> dict[str, int]:
+    """Return the remarks that at least half of the cases share, with how many do: said once, not in each row."""
+    counts = Counter(remark for case in cases for remark in case.remarks)
+    return {remark: count for remark, count in counts.items() if count >= _LEAST_COMMON and 2 * count >= len(cases)}
 
 
 def counted_processes(count: int) -> str:

@@ -59,11 +59,9 @@ MOST_RANKED_ROWS = 6
 """Rows of one shape's ranking in texts."""
 RANKING_NOTE = f"Measured configurations come first, {short_text(finding('order-of-measured'))}."
 _RANKING_MARKS = (
-    "Then what nobody measured: by the time expected of a good kernel here, else by its ideal time, which no kernel "
-    "beats (predicted). "
-    "Those are candidates to try, not results. A ! marks a time in doubt, at a speed-up that of the baseline; ± is the "
-    "± total of the "
-    "cases where it is known, else ± within."
+    "Then come predictions, candidates to try: by the time expected of a good kernel here, else by the ideal time, "
+    "which no kernel beats. A ! marks a time in doubt; at a speed-up, the baseline's time. ± is the ± total of the cases "
+    "where it is known, else ± within."
 )
 _LEVEL = "the fastest, or tied with it within the intervals"
 
@@ -73,9 +71,8 @@ def trade_off_section(part: ChipPart) -> Section | None:
     if not part.live or not part.live["pareto"]:
         return None
     hint = (
-        "Each mark is a configuration; the dashed line joins what no other beats on both axes. Choose a question and "
-        "what to hold "
-        "against each other; point at a mark for its numbers, press it for its case."
+        "Each mark is a configuration; the dashed line joins those that no other beats on both axes. Choose a question "
+        "and two axes. Point at a mark for its numbers; press it for its case."
     )
     blocks = (Paragraph(hint, "quiet"), Live("pareto", part.index))
     return Section("Speed against quality, memory and energy", f"pareto{part.suffix}", blocks, "live-only", "page")
@@ -130,7 +127,7 @@ def matrix_blocks(part: ChipPart, matrix: ShapeMatrix, *, is_only: bool) -> Iter
         if most_rows_count is not None and len(matrix.rows) > most_rows_count:
             yield _not_listed(f"{len(matrix.rows) - most_rows_count} more shapes")
         if matrix.left_count:
-            text = f"{matrix.left_count} more configurations have no column: the rankings have all."
+            text = f"{matrix.left_count} more configurations have no column; the rankings list all."
             yield Paragraph(text, "quiet", look="of-columns")
     if matrix.barred:
         reasons: dict[str, list[str]] = {}
@@ -155,9 +152,9 @@ def _matrix_table(part: ChipPart, matrix: ShapeMatrix, *, is_only: bool) -> Tabl
         ["* faster than every other of its shape by more than the intervals"] if any(c.is_best for c in every) else []
     )
     marks += [f"≈ {_LEVEL}"] if any(cell.is_level for cell in every) else []
-    marks += ["( ) predicted, nobody measured it here"] if any(map(_is_predicted, every)) else []
+    marks += ["( ) predicted, not measured here"] if any(map(_is_predicted, every)) else []
     marks += ["! in doubt, the baseline's time or its own"] if any(cell.is_in_doubt for cell in every) else []
-    what = "Speed-up over the 16-bit baseline (FP32 where none ran), like with like"
+    what = "Speed-up over the 16-bit baseline, or FP32 where none ran"
     title = what if is_only else f"{matrix.title}. {what}"
     return table(
         f"Speed-ups by shape and configuration: {matrix.title}",
@@ -200,7 +197,7 @@ def _matrix_cell(cell: MatrixCell) -> Cell:
 def _matrix_legend() -> Bullets:
     looks = (
         ("measured", "2.0×", " measured"),
-        ("expected", "2.0×", " predicted, nobody measured it here"),
+        ("expected", "2.0×", " predicted, not measured here"),
         ("measured best-of", "2.0×", " faster than every other of its shape, by more than the intervals"),
         ("measured", "2.0× ≈", f" {_LEVEL}"),
         ("measured", "2.0× !", " its time or the baseline's is in doubt"),
@@ -331,12 +328,10 @@ def stored_section(report: Report, stored: StoredRecommendations) -> Section:
     """Return what all stored runs recommend: an answer per question, what moved, what is missing, and each ranking."""
     basis = f"From {stored.basis_words}, the newest comparable runs of each case"
     intro = (
-        f"{basis}; {stored.looked_at_words} hold these questions, this one "
-        "among them. ± of a measured time is ± total where it is known. Confidence asks for three processes, an "
-        "interval of at most "
-        "±5 %, no doubt and nothing changed since, of both times where a speed-up is measured; ! at a speed-up marks a "
-        "baseline in doubt "
-        "(`roofline recommend --stored` gives the same, with limits on memory and loss)."
+        f"{basis}. Stored on these questions: {stored.looked_at_words}, this run included. ± is the ± total where it is "
+        "known. High confidence needs three processes, an interval of at most ±5 %, no doubt and no change since; a "
+        "measured speed-up needs this of both times. A ! at a speed-up marks a baseline in doubt. `roofline recommend "
+        "--stored` gives the same, with limits on memory and loss."
     )
     several = len({ranking.hardware_key for ranking in stored.rankings}) > 1
     numbers = {id(ranking): number for number, ranking in enumerate(stored.rankings, start=1)}

@@ -240,9 +240,9 @@ def _details(report: Report) -> Iterator[Block]:
     yield from _sources(report)
     view = report.view
     counts = [counted(len(view.warnings), "warning")] if view.warnings else []
-    left_count = sum(len(reason.case_ids) for reason in view.reasons)
-    counts += [f"{counted(left_count, 'case')} not measured"] if left_count else []
-    counts += [f"{counted(len(view.missing), 'thing')} this report cannot say"] if view.missing else []
+    unmeasured = ("predicted", "skipped", "failed")
+    counts += [f"{view.counts[status]:,} {status}" for status in unmeasured if view.counts.get(status)]
+    counts += [f"{counted(len(view.missing), 'thing')} that this report cannot say"] if view.missing else []
     blocks: list[Block] = [Bullets(view.warnings, "warning")] if view.warnings else []
     blocks += [Bullets(view.findings, look="findings")] if view.findings else []
     if view.reasons:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from reports.document.answer_blocks import errors_text, gain_cell, loss_cell, named_options
 from reports.document.blocks import plain_text
+from reports.document.report import origin_text
 from reports.figures.matplotlib_drawer import SHEET_DPI, draw_sheet, figure_png
 from reports.figures.roofline import roofline_figure
 from reports.figures.spec import Sheet, SheetTable
@@ -14,6 +15,11 @@ from roofline_model.core.units import format_time, sentence
 
 MOST_TABLES = 2
 HEADER = ("", "time", "speed-up", "loss")
+_MARKS = {
+    True: "Filled marks: measured. Hollow: ideal. Ring: the fastest.",
+    False: "Hollow marks: ideal. Dashes: expected. Ring: the fastest.",
+}
+"""Whether anything was measured → what the marks of the figure mean."""
 
 
 def card_png(view: ReportView) -> bytes:
@@ -24,16 +30,15 @@ def card_png(view: ReportView) -> bytes:
 def card_sheet(view: ReportView) -> Sheet:
     """Return what the picture shows."""
     chip = view.chips[0]
-    is_measured = bool(view.counts["measured"])
-    kind = "measured" if is_measured else "predicted, nothing was measured"
     notes = [f"Predictions: {errors_text(chip.overall)}."] if chip.overall is not None else []
     if len(chip.answers) > MOST_TABLES:
         notes.append(f"{len(chip.answers) - MOST_TABLES} more answers are in the report.")
     return Sheet(
         chip.hardware_name,
-        f"{view.run_name} · {view.date} · {kind}",
+        f"{view.run_name} · {view.date} · {origin_text(view)}",
         tuple(_table(phase) for phase in chip.answers[:MOST_TABLES]) or _headlines(view, chip),
         tuple(notes),
+        _MARKS[bool(view.counts["measured"])],
         "roofline-bench",
         roofline_figure(chip.roofline),
         f"Formats, with the peak of their roof in {chip.roofline.unit_label}",

@@ -4,13 +4,13 @@ energy, kernels.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, replace
 
 from reports.cases.errors import LABELS, ErrorSummary, doubtful_words, expected_gap
 from reports.cases.rows import CaseRow
 from reports.cases.state import CaseEnergy, case_energy, state_of
-from reports.cases.summary import MAX_SERIES, CaseSummary
+from reports.cases.summary import MAX_SERIES, CaseSummary, common_remarks
 from reports.document.blocks import (
     Block,
     Cards,
@@ -82,7 +82,7 @@ def errors_section(part: ChipPart) -> Section | None:
     intro = (
         "Error = (predicted − measured) / measured, of the ideal "
         f"time{' and of the expected one' if has_expected else ''}. "
-        "Negative means the prediction was too fast, as a speed of light is."
+        "Negative: the prediction was too fast, as an ideal time should be."
     )
     blocks = (
         Paragraph((f"{intro} ", Span(doubts, "bold")) if doubts else intro, "quiet"),
@@ -138,16 +138,13 @@ def gaps_section(part: ChipPart) -> Section | None:
     blocks: list[Block] = []
     if live:
         hint = (
-            "From the left: the ideal roof, then what the expected model adds for this chip, part by part, then what "
-            "nobody "
-            "explains. Parts left of zero are time that reality saved against a step of the model. The filters above "
-            "the "
-            "roofline hold here, too."
+            "From the left: the ideal time, then the parts that the expected time adds on this chip, then what the "
+            "model does not explain. A part left of zero: the case was faster than the model by so much. The filters "
+            "of the roofline apply here, too."
         )
         nothing = (
-            "No parts of an expected time are stored with this run, so that a measured time splits into its ideal roof "
-            "and the "
-            "rest: both are in the table of all cases."
+            "This run stores no parts of an expected time: a measured time splits into its ideal time and the rest. "
+            "Both are in the table of all cases."
         )
         still = () if splits else (Paragraph(nothing, "quiet"),)
         blocks += [Paragraph(hint, "quiet", "page"), Live("gaps", part.index, still, medium="page")]
@@ -198,9 +195,8 @@ def _gap_blocks(splits: list[tuple[CaseSummary, Gap]]) -> Iterator[Block]:
         Column("Source", lambda split: shown(split[0].lead.record.expected.provenance, 40), medium="page"),
     ]
     intro = (
-        "The expected time is what a good kernel should take here, with the interval that holds it four times in five. "
-        "Each "
-        "part is a share of the measured time; they add up to it, and a negative one is time that reality saved."
+        "The expected time is what a good kernel should take here; its interval holds four times in five. Each part is "
+        "a share of the measured time, and the parts add up to it. A negative part: the case was faster than the model."
     )
     yield Paragraph(intro, "quiet")
     yield table("Expected times and where the measured time went", columns, splits, look="parts")
@@ -230,18 +226,21 @@ def cases_section(part: ChipPart) -> Section | None:
         "One row per case. ",
         Span("± within", "bold"),
         (
-            " is the 95 % interval of the median inside a process (the widest of several): it stops the sampling and "
-            "knows "
-            "nothing of the next process. "
+            " is the 95 % interval of the median inside one process, the widest of several. It says nothing about the "
+            "next process. "
         ),
         Span("± total", "bold"),
         (
-            " adds how far fresh processes differ; from the case's own processes, this machine's stored A/A floor, or "
-            "the run's "
-            "other cases. Where none of these is there it is not known, and the table says “one process”."
+            " adds how far fresh processes differ: by the case's own processes, this machine's stored noise floor, or "
+            "the run's other cases. Without any of these it is not known, and the table says “one process”."
         ),
     )
-    blocks: list[Block] = [Paragraph(intro, "quiet", "page"), Live("cases", part.index, tuple(still))]
+    blocks: list[Block] = [Paragraph(intro, "quiet", "page")]
+    blocks += [
+        Paragraph(f"{count} of {counted(len(cases), 'case')}: {remark}.", "quiet", "page")
+        for remark, count in common_remarks(cases).items()
+    ]
+    blocks.append(Live("cases", part.index, tuple(still)))
     view = report.view
     regimes = view.regimes if len(view.regimes) > 1 else ()
     meanings: tuple[tuple[Rich, Rich], ...] = (*((flag_span(flag), code_text(flag)) for flag in view.flags), *regimes)
@@ -249,7 +248,7 @@ def cases_section(part: ChipPart) -> Section | None:
         blocks.append(Definitions(meanings))
     if regimes:
         apart = (
-            "Different cache states and modes are different cases: they stand in one table and are never compared with "
+            "Different cache states and modes are different cases. One table lists them; they are never compared with "
             "each other."
         )
         blocks.append(Paragraph(apart, "quiet"))
@@ -262,6 +261,7 @@ def cases_section(part: ChipPart) -> Section | None:
 def _case_table(part: ChipPart, cases: tuple[CaseSummary, ...]) -> TableBlock:
     """Return the cases as a table; texts have one ± and the flags in words, a page the details."""
     numbers = {id(case): number for number, case in enumerate(cases, part.first_ordinal)}
+    common = common_remarks(part.chip.cases)
     columns = (
         Column("Case", lambda case: case.pooled.title, "brief", medium="text", is_head=True),
         _page_only(case_column(lambda case: case.pooled)),
@@ -291,7 +291,7 @@ def _case_table(part: ChipPart, cases: tuple[CaseSummary, ...]) -> TableBlock:
         Column("Path", _path, medium="page"),
         Column("Power", lambda case: _watts(case.pooled.power_w), "number", medium="page"),
         Column("Energy", _energy_text, "number", drop=8, medium="text"),
-        Column("Remarks", _remarks, "prose", medium="page"),
+        Column("Remarks", lambda case: _remarks(case, common), "prose", medium="page"),
     )  # fmt: skip
     return table(
         "All cases",
@@ -344,9 +344,10 @@ def _energy_text(case: CaseSummary) -> str:
     return prefixed(energy.energy_j if energy else None, "J")
 
 
-def _remarks(case: CaseSummary) -> str:
+def _remarks(case: CaseSummary, common: Container[str]) -> str:
+    own = (remark for remark in case.remarks if remark not in common)
     notes = (shown(short_text(finding)) for finding in case.pooled.findings)
-    return "; ".join((*case.remarks, *notes)) or "–"
+    return "; ".join((*own, *notes)) or "–"
 
 
 def _interval_note(cases: tuple[CaseSummary, ...]) -> str:

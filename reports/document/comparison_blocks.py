@@ -55,7 +55,7 @@ def _changed_cases(comparison: Comparison) -> Iterator[Block]:
         )
         return
     if result.exit_code:
-        yield Paragraph(f"{gate_text(comparison)} (`roofline diff` exits with {result.exit_code}).")
+        yield Paragraph(f"`roofline diff` exits with {result.exit_code}. {gate_text(comparison)}.")
     elif not rows:
         yield Paragraph("Nothing changed by more than noise.")
     if rows:
@@ -72,10 +72,10 @@ def _change_table(rows: tuple[ComparedRow, ...]) -> TableBlock:
     columns = (
         Column("Verdict", lambda row: Span(row.verdict, f"change {row.verdict.lower()}")),
         Column("Case", lambda row: Span(row.name, "code"), is_head=True),
-        Column("Before", lambda row: time_cell(row.case.before_s), "number", drop=1),
-        Column("After", lambda row: time_cell(row.case.after_s), "number", drop=2),
         Column("Change", lambda row: Cell(row.change, row.case.change_ratio), "number"),
         Column("95\u00a0%", lambda row: row.interval, "number"),
+        Column("Before", lambda row: time_cell(row.case.before_s), "number", drop=1),
+        Column("After", lambda row: time_cell(row.case.after_s), "number", drop=2),
         Column("q", lambda row: row.probability, "number", q, drop=4),
         Column("Sees", lambda row: row.sensitivity, "number", sees, drop=5),
         Column("Reason", lambda row: Cell(row.reason, title=row.meaning), "prose", drop=3),
@@ -87,24 +87,24 @@ def _nights(report: Report, comparison: Comparison) -> Iterator[Block]:
     count, short = len(comparison.histories), sum(history.is_too_short for history in comparison.histories)
     alerts = "no open alert" if not comparison.alert_count else counted(comparison.alert_count, "open alert")
     yield Paragraph(
-        f"{counted(count, 'case')} of this run looked at over all stored runs of this machine: {alerts}.",
+        f"{counted(count, 'case')} of this run, over all stored runs of this machine: {alerts}.",
         "bad" if comparison.alert_count else "plain",
     )
     if report.live and report.live["histories"]:
         yield Live("history", medium="page")
     if not comparison.changes:
         few = f"; {short} have too few runs to tell" if short else ""
-        yield Paragraph(f"No step and no drift in any of them{few}.", "quiet")
+        yield Paragraph(f"No case has a step or a drift{few}.", "quiet")
         return
     left_count = len(comparison.changes) - MOST_CHANGES
     columns = (
         Column("Since", lambda item: shown(item[1].started_at[:10], 20)),
         Column("Case", lambda item: Span(shown(item[0].name, 160), "code"), is_head=True),
+        Column("Change", lambda item: percent_cell(item[1].change_value, signed=True), "number"),
+        Column("Status", _status),
         Column("Kind", lambda item: item[1].kind, drop=1),
         Column("Before", lambda item: time_cell(item[1].before_value), "number", drop=3),
         Column("After", lambda item: time_cell(item[1].after_value), "number", drop=4),
-        Column("Change", lambda item: percent_cell(item[1].change_value, signed=True), "number"),
-        Column("Status", _status),
         Column("What changed in that run", _causes, "prose", drop=2),
     )
     yield table(

@@ -113,11 +113,11 @@ def _times(part: ChipPart, model: ModelResult, phase: PhaseResult) -> TableBlock
     columns = (
         Column("Precision", name, is_head=True),
         Column("Measured", lambda item: time_cell(item.measured_s), "number"),
-        Column("±", lambda item: _width(item.interval_ratio), "number", drop=7),
+        Column("Speed\u2011up", lambda item: _speedup(item.measured_speedup), "number", "measured over measured"),
         Column("Tokens/s", tokens, "number", what, drop=1),
+        Column("±", lambda item: _width(item.interval_ratio), "number", drop=7),
         Column("Expected", _expected, "number"),
         Column("Ideal", lambda item: time_cell(item.option.times.ideal_s if item.option else None), "number", drop=2),
-        Column("Speed\u2011up", lambda item: _speedup(item.measured_speedup), "number", "measured over measured"),
         Column(
             "Speed\u2011up expected",
             lambda item: _speedup(item.expected_speedup),

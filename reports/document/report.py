@@ -84,6 +84,16 @@ class ChipPart:
         return (*pieces, *where)
 
 
+def origin_text(view: ReportView) -> str:
+    """Return where the times of a run come from: `measured on NVIDIA GB10`, simulated, or predicted alone."""
+    if not view.counts["measured"]:
+        return "predicted, nothing was measured"
+    if view.is_simulated:
+        return "simulated times, no kernel ran"
+    is_named = not view.machine or view.machine in view.chips[0].hardware_name
+    return "measured" if is_named else f"measured on {view.machine}"
+
+
 def case_column(row_of: Callable[[Any], CaseRow]) -> Column:
     """Return the column that names a case: by its id, a pass of a whole model by its title."""
 

@@ -36,9 +36,8 @@ from reports.document.case_blocks import (
     samples_section,
 )
 from reports.document.model_blocks import models_section
-from reports.document.report import Report, case_column
+from reports.document.report import Report, case_column, origin_text
 from reports.text.display_text import environment_words, shown
-from reports.view.run_state import run_timeline
 from reports.view.views import ReportView, utc_minutes
 
 MOST_SLOW_READINGS = 8
@@ -91,19 +90,15 @@ def _byline(view: ReportView) -> str:
     )
     parts = (
         view.date,
-        view.machine and view.counts["measured"] and _origin(view),
-        f"predicted for {chips}",
+        origin_text(view),
+        f"predicted for {chips}" if view.counts["measured"] else chips,
         f"run {view.run.run_id[:8]}",
     )
     return " · ".join(shown(part, 200) for part in parts if part)
 
 
-def _origin(view: ReportView) -> str:
-    return "times are simulated" if view.is_simulated else f"measured on {view.machine}"
-
-
 def _timeline(report: Report) -> Iterator[Section]:
-    timeline = run_timeline(report.view)
+    timeline = report.view.timeline
     if not timeline.channels and not (report.live and timeline.sentence):
         return
     title = "Power and clock over the run"

@@ -59,9 +59,9 @@ def gaps_figure(
 
 def group_gaps_figure(cases: Sequence[CaseSummary], first_number: int = 1) -> RowFigure | None:
     """Return the figure of the same cases, their times summed by operator, regime and format."""
-    groups: dict[tuple[str, str], list[_Split]] = {}
+    groups: dict[tuple[str, str], list[tuple[int, Gap]]] = {}
     for number, case, gap in _split_cases(cases, first_number):
-        groups.setdefault((_operator(case), case.lead.precision), []).append(_case_split(number, case, gap))
+        groups.setdefault((_operator(case), case.lead.precision), []).append((number, gap))
     figure = _figure([_summed(name, members) for name, members in groups.items()], "", "", (), {})
     return None if figure is None else replace(figure, count_name="Cases summed")
 
@@ -152,15 +152,14 @@ def _operator(case: CaseSummary) -> str:
     return shown(f"{title}, {regime}" if regime else title, 60)
 
 
-def _summed(name: tuple[str, str], members: Sequence[_Split]) -> _Split:
+def _summed(name: tuple[str, str], members: Sequence[tuple[int, Gap]]) -> _Split:
     operator, precision = name
-    keys = tuple(key for split in members for key in split.row.keys)
     parts: dict[str, float] = {}
-    for member in members:
-        for part, time_s in member.parts.items():
+    for _, gap in members:
+        for part, time_s in gap.parts:
             parts[part] = parts.get(part, 0.0) + time_s
-    row = Row((operator, precision), (precision, operator), keys)
-    return _Split(row, sum(split.measured_s for split in members), None, None, None, parts)
+    row = Row((operator, precision), (precision, operator), tuple(number for number, _ in members))
+    return _Split(row, sum(gap.measured_s for _, gap in members), None, None, None, parts)
 
 
 def _stages_card(case: CaseSummary) -> Card | None:
@@ -193,4 +192,4 @@ def _notes(cases: Sequence[CaseSummary], splits: Sequence[tuple[CaseSummary, Gap
         )
         yield f"{which} stored: there, all that lies beyond the ideal roof is one part, unexplained."
     if explained_count and not any("clock" in dict(gap.parts) for _, gap in splits):
-        yield "No part is told for the clock: it never stood below its rated value, or no clock was stored."
+        yield "No part for the clock: it never fell below its rated value, or no clock was stored."

@@ -122,6 +122,8 @@ SHEET_DPI = 100
 """A sheet of 12 by 6.3 inches has 1200 by 630 pixels."""
 _SHEET_LEFT, _SHEET_MIDDLE, _SHEET_RIGHT = 0.035, 0.475, 0.975
 _SHEET_CHARACTERS = 52
+_FEW_DECADES = 2.4
+"""Axes shorter than this name 2 and 5 beside the powers of ten."""
 _MOST_SWATCHES = 9
 
 
@@ -136,6 +138,7 @@ def draw_sheet(sheet: Sheet) -> Drawing:
         _SHEET_LEFT, 0.905, _cut(sheet.title, 48), fontsize=23, fontweight="bold", color=INK.light, **PLAIN_TEXT
     )
     drawing.text(_SHEET_LEFT, 0.855, _cut(sheet.subtitle, 110), fontsize=12, color=MUTED.light, **PLAIN_TEXT)
+    drawing.text(_SHEET_LEFT, 0.035, sheet.caption, fontsize=10.5, color=MUTED.light, **PLAIN_TEXT)
     drawing.text(_SHEET_RIGHT, 0.035, sheet.footer, fontsize=10.5, color=MUTED.light, ha="right", **PLAIN_TEXT)
     height = 0.77
     for table in sheet.tables:
@@ -327,6 +330,13 @@ def figure_svg(drawing: Drawing, *, text_as_paths: bool = True) -> str:
     return buffer.getvalue()
 
 
+def _log_steps(axis: Axis) -> tuple[float, ...]:
+    """Return the digits that a logarithmic axis names: powers of ten, 2 and 5 too where few of them are seen."""
+    ends = axis.low_value, axis.high_value
+    is_short = ends[0] is not None and ends[1] is not None and ends[1] < ends[0] * 10**_FEW_DECADES
+    return (1.0, 2.0, 5.0) if is_short else (1.0,)
+
+
 def _scale(axes: Axes, x: Axis, y: Axis) -> None:
     from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
 
@@ -341,7 +351,7 @@ def _scale(axes: Axes, x: Axis, y: Axis) -> None:
             axis.set_major_formatter(FuncFormatter(lambda value, _, texts=dict(ours.ticks): texts.get(value, "")))  # type: ignore[misc]
         elif ours.is_log:
             set_scale("log")
-            axis.set_major_locator(LogLocator(base=10, numticks=12))
+            axis.set_major_locator(LogLocator(base=10, subs=_log_steps(ours), numticks=12))
             axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}"))
             axis.set_minor_formatter(NullFormatter())
         elif ours.is_time:

@@ -57,9 +57,14 @@ class RooflineOption:
         return self.flops / self.ideal_s
 
 
-def options_colours(options: Iterable[RooflineOption], cases: Iterable[CaseSummary]) -> dict[str, Colour]:
-    """Return the colour of every label that the figure of these has."""
-    return format_colours([*(option.label for option in options), *(case.lead.precision for case in _plotted(cases))])
+def options_colours(
+    options: Iterable[RooflineOption], cases: Iterable[CaseSummary], names: Iterable[str] = ()
+) -> dict[str, Colour]:
+    """Return the colour of every label that the figure of these has; of `names`, further formats on the page, the
+    colour of the family.
+    """
+    drawn = format_colours([*(each.label for each in options), *(case.lead.precision for case in _plotted(cases))])
+    return {name: format_colours([name])[name] for name in names} | drawn
 
 
 def options_roofline(

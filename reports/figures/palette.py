@@ -1,4 +1,4 @@
-"""The palette of every figure: colours and shapes, on white and on a dark page, the same on every surface.
+"""The palette of every figure and page: colours and shapes, on white and on a dark page, the same on every surface.
 
 The hues follow Okabe and Ito ("Color Universal Design", 2008), told apart by colour-blind readers; lightness differs
 too, so that neighbours stay apart in grey print. Shape carries the operator, fill carries measured or predicted. The
@@ -26,6 +26,34 @@ SURFACE = Colour("#fffffe", "#161b21", "--plot-surface")
 """Not pure white, so that it is found again in an SVG among colours that really are white."""
 ACCENT = Colour("#b00058", "#ff7ab8", "--plot-accent")
 """The best configuration; no format has this colour."""
+
+PAGE_COLOURS = (
+    Colour("#f6f7f9", "#0e1216", "--page"),
+    Colour("#ffffff", SURFACE.dark, "--card"),
+    Colour("#f9fafb", "#1a2027", "--stripe"),
+    Colour(INK.light, INK.dark, "--ink"),
+    Colour(MUTED.light, MUTED.dark, "--quiet"),
+    Colour("#dfe4ea", GRID.dark, "--line"),
+    Colour(ACCENT.light, ACCENT.dark, "--accent"),
+    Colour("#0060a8", "#7fbdf0", "--link"),
+    Colour("#00664b", "#5fd6ae", "--good"),
+    Colour("#a8201a", "#ff9a92", "--bad"),
+    Colour("#fff4e0", "#33270f", "--warn-bg"),
+    Colour("#6b4400", "#f5cf86", "--warn-ink"),
+    Colour("#fdf0f6", "#2d1a26", "--best-bg"),
+    Colour("#ffffff", "#0e1216", "--field"),
+    Colour("#8a94a1", "#6d7886", "--edge"),
+    Colour("#b9c6d4", "#3b4a5a", "--bar"),
+    Colour("#44617b", "#9dbcd8", "--spread"),
+    Colour("#eceff3", "#232a32", "--even-bg"),
+    Colour("#dcefe8", "#17352d", "--up-1"),
+    Colour("#b4dfd0", "#17493b", "--up-2"),
+    Colour("#7fc9b0", "#12634e", "--up-3"),
+    Colour("#fbe9da", "#3a2a1b", "--down-1"),
+    Colour("#f6d0ae", "#553716", "--down-2"),
+    Colour("#eeb27d", "#74470f", "--down-3"),
+)
+"""Of the report and of the explorer: grounds, letters, lines, verdicts; speed-ups (`up`) and slow-downs by size."""
 
 _FORMAT_COLOURS: dict[str, Colour] = {
     "FP64": Colour("#3a3a3b", "#c9c9ca", "--plot-fp64"),
@@ -116,3 +144,19 @@ def all_colours() -> tuple[Colour, ...]:
     """Return every colour that a figure may use, each CSS name once; the page maps each to its variable."""
     every = (INK, MUTED, GRID, SURFACE, ACCENT, *_FORMAT_COLOURS.values(), *_OTHER_COLOURS, *PART_COLOURS.values())
     return tuple({colour.variable: colour for colour in every}.values())
+
+
+def theme_css(colours: Iterable[Colour]) -> str:
+    """Return the style sheet of colours as variables, light and dark; print is always light.
+
+    Dark is what the system asks for unless the page was set to light, and what the page was set to.
+    """
+    chosen = tuple(colours)
+    light = " ".join(f"{colour.variable}: {colour.light};" for colour in chosen)
+    dark = " ".join(f"{colour.variable}: {colour.dark};" for colour in chosen)
+    return (
+        f":root {{ {light} }}\n"
+        f'@media screen and (prefers-color-scheme: dark) {{ :root:not([data-theme="light"]) {{ {dark} }} }}\n'
+        f'@media screen {{ :root[data-theme="dark"] {{ {dark} }} }}\n'
+        ':root[data-theme="light"] { color-scheme: light; }\n:root[data-theme="dark"] { color-scheme: dark; }\n'
+    )

@@ -506,8 +506,8 @@ def _label(label: Label, palette: _Palette, x_scale: float, *, may_be_bold: bool
     lines = [plain(line) for line in label.lines]
     return {
         "lines": lines,
-        "x": label.x * x_scale,
-        "y": label.y,
+        "x": label.x * x_scale if x_scale != 1 else _short(label.x),
+        "y": _short(label.y),
         "color": palette(label.colour),
         "place": label.place,
         "toward": None if label.toward is None else list(label.toward),

@@ -52,7 +52,7 @@ def roofline_figure(view: RooflineView, first_number: int = 1) -> Figure:
         y,
         series,
         (*labels, *_best_label(view)),
-        (*_legend(view, shapes), *roof_entries(view, colours)),
+        (*_legend(view, shapes, has_cache_slope=len(_seen_slopes(view, ends)) > 1), *roof_entries(view, colours)),
         view.subtitle,
         view.missing,
         dict((*roof_cards(view), *_expected_cards(view))),
@@ -144,14 +144,20 @@ def _is_level(value: float, other: float) -> bool:
     return math.isclose(value, other, rel_tol=_SAME_HEIGHT_RATIO)
 
 
+def _seen_slopes(view: RooflineView, ends: tuple[float, float]) -> list[tuple[int, CacheRoof]]:
+    """Return the memory levels, by their place, that the highest roof does not cut off at the left edge."""
+    top = max((roof.peak_flops_per_s for roof in view.roofs), default=0.0)
+    return [each for each in enumerate(memory_slopes(view)) if top > each[1].bandwidth_bytes_per_s * ends[0]]
+
+
 def slope_lines(view: RooflineView, ends: tuple[float, float]) -> Iterator[Line]:
     """Yield the slope of each memory level as far as the highest roof; caches are dashed."""
     (low, high), unit = ends, view.unit_flops_per_s
     top = max((roof.peak_flops_per_s for roof in view.roofs), default=0.0)
-    for place, slope in enumerate(memory_slopes(view)):
+    for place, slope in _seen_slopes(view, ends):
         is_dram = place == 0 and view.memory_bandwidth_bytes_per_s is not None
         bandwidth = slope.bandwidth_bytes_per_s
-        xs = (low, max(min(top / bandwidth, high), low * 1.01))
+        xs = (low, min(top / bandwidth, high))
         yield Line(
             f"memory {slope.name}",
             xs,
@@ -165,7 +171,7 @@ def slope_lines(view: RooflineView, ends: tuple[float, float]) -> Iterator[Line]
 
 def slope_labels(view: RooflineView, ends: tuple[float, float]) -> Iterator[Label]:
     """Yield the name of each memory level, to be written along its slope."""
-    for line, slope in zip(slope_lines(view, ends), memory_slopes(view), strict=True):
+    for line, (_, slope) in zip(slope_lines(view, ends), _seen_slopes(view, ends), strict=True):
         (x, far_x), (y, far_y) = line.x, line.y
         text = f"{slope.name} {format_bandwidth(slope.bandwidth_bytes_per_s, 3)}".strip()
         yield Label((text,), x or 0.0, y or 0.0, INK, "along", toward=(far_x or 0.0, far_y or 0.0))
@@ -315,8 +321,11 @@ def _ridge_labels(view: RooflineView, ends: tuple[float, float], colours: Mappin
 
 
 def _gaps(view: RooflineView, first_number: int) -> Iterator[Line]:
-    """Yield what lies between the predicted and the measured rate of every case, as one series."""
-    is_many = len(view.points) > MANY_POINTS
+    """Yield what lies between the predicted and the measured rate of every case, as one series; of many cases nothing:
+    thousands of segments are a haze.
+    """
+    if len(view.points) > MANY_POINTS:
+        return
     xs: list[float | None] = []
     ys: list[float | None] = []
     keys: list[Key] = []
@@ -330,8 +339,7 @@ def _gaps(view: RooflineView, first_number: int) -> Iterator[Line]:
             ]
             keys += [first_number + point.ordinal] * 3
     if xs:
-        width, opacity = (0.5, 0.18) if is_many else (0.9, 0.5)
-        yield Line("gap", tuple(xs), tuple(ys), MUTED, width, opacity_ratio=opacity, keys=tuple(keys), is_silent=True)
+        yield Line("gap", tuple(xs), tuple(ys), MUTED, 0.9, opacity_ratio=0.5, keys=tuple(keys), is_silent=True)
 
 
 def _points(
@@ -430,7 +438,7 @@ def _best_label(view: RooflineView) -> Iterator[Label]:
         yield Label(top.lines[:1], top.intensity_flop_per_byte, y, ACCENT, "around")
 
 
-def _legend(view: RooflineView, shapes: Mapping[str, Shape]) -> Iterator[LegendEntry]:
+def _legend(view: RooflineView, shapes: Mapping[str, Shape], *, has_cache_slope: bool) -> Iterator[LegendEntry]:
     """Yield what shapes, fills, signs, rings and dashes mean; colours are explained by the roofs' names."""
     drawn = dict.fromkeys(point.op for point in view.points)
     for op in drawn:
@@ -455,5 +463,5 @@ def _legend(view: RooflineView, shapes: Mapping[str, Shape]) -> Iterator[LegendE
     for is_best, name in _RING_NAMES.items():
         if any(point.standing and point.is_best is is_best for point in view.points):
             yield LegendEntry(name, ACCENT, fill="ring", opacity_ratio=1.0 if is_best else _PALE, is_large=True)
-    if view.cache_roofs:
+    if has_cache_slope:
         yield LegendEntry("cache slope", MUTED, "line", dash=(5.0, 3.0), medium="still")

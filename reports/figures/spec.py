@@ -336,6 +336,8 @@ class Sheet:
     subtitle: str
     tables: tuple[SheetTable, ...]
     notes: tuple[str, ...]
+    caption: str
+    """What the marks of the figure mean."""
     footer: str
     figure: Figure
     legend_title: str

@@ -20,14 +20,12 @@ LOSS_SHAPES: dict[str, Shape] = {"claimed": "diamond", "reference": "square"}
 """Where a loss is known from → shape of the mark; a circle otherwise."""
 _LEGEND = (
     LegendEntry("loss measured", MUTED),
-    LegendEntry("loss claimed", MUTED, shape="diamond"),
+    LegendEntry("loss published", MUTED, shape="diamond"),
     LegendEntry("16-bit reference", MUTED, shape="square"),
-    LegendEntry("time predicted, nobody measured it", MUTED, fill="ring"),
+    LegendEntry("time predicted", MUTED, fill="ring"),
     LegendEntry("first in the ranking by time", ACCENT, fill="ring", is_large=True),
-    LegendEntry("not beaten in the two axes drawn; pale: beaten", MUTED, "line", dash=(3.75, 3.0)),
-    LegendEntry(
-        "area: memory (of a model weights and cache, of a product the operands of a call)", GRID, is_large=True
-    ),
+    LegendEntry("no other is better on both axes; pale: another is", MUTED, "line", dash=(3.75, 3.0)),
+    LegendEntry("area: memory (a model: weights and cache; a product: operands of a call)", GRID, is_large=True),
 )
 _UNKNOWN = "?"
 """Tick of the points whose place on the vertical axis is not known."""
@@ -222,25 +220,24 @@ def _notes(group: TradeGroup, x: str, y: str) -> Iterator[str]:
         doubts = ", ".join(group.baseline_doubts)
         yield f"Speed-ups are over {group.baseline_label}, whose time is in doubt ({doubts}): measure it again."
     if y == "loss_pct" and not is_measured:
-        yield "Nobody measured a loss here: what is drawn is what documents claim, its upper end."
+        yield "No loss was measured here: published losses are drawn, each at its upper end."
     if y == "loss_pct" and is_measured:
         yield "Measured loss: e^KL − 1 against the 16-bit model, the rise of perplexity on text that model writes."
     unknown = [point.label for point in points if getattr(point, y) is None]
     if unknown:
-        yield f"{Y_AXES[y]} not known, drawn apart below the line: {', '.join(unknown)}."
+        yield f"{Y_AXES[y]} not known, drawn below the dotted line: {', '.join(unknown)}."
     if any(point.is_on_front and y not in point.fronts for point in group.points):
         yield (
-            "The line joins what nothing beats in the two axes drawn; the table says, too, what nothing beats in "
-            "speed, loss and "
-            "memory together."
+            "The line joins the configurations that no other beats on these two axes. The table also marks those that "
+            "no other beats in speed, loss and memory together."
         )
     missing = [
         text.lower() for key, text in Y_AXES.items() if all(getattr(point, key) is None for point in group.points)
     ]
     if missing:
-        yield f"Of no configuration known: {', '.join(missing)}."
+        yield f"Not known for any configuration: {', '.join(missing)}."
     if group.barred:
-        yield f"Left out, no kernel is known to run them here: {', '.join(group.barred)}."
+        yield f"Left out, because no kernel is known to run them here: {', '.join(group.barred)}."
 
 
 def is_over_doubt(point: PlottedOption, group: TradeGroup) -> bool:

@@ -24,7 +24,7 @@ from reports.figures.spec import Beside, Drawable, Stack
 from reports.figures.timeline import canary_figure, run_stack
 from reports.ranking.model_results import model_title
 from reports.text.display_text import counted
-from reports.view.run_state import RunTimeline, run_timeline
+from reports.view.run_state import RunTimeline
 from reports.view.views import ChipView, ReportView
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def report_figures(view: ReportView) -> Iterator[ReportFigure]:
                     f"{title}: tokens per second over the measured loss of each precision.",
                     lambda phase=phase, title=title: pareto_figure(phase, title=title, subtitle=_subtitle(view)),  # type: ignore[misc]
                 )
-    over_time = run_timeline(view)
+    over_time = view.timeline
     if over_time.channels:
         title = "Power and clock over the run"
         yield ReportFigure(

@@ -35,10 +35,10 @@ from reports.document.blocks import (
     text_blocks,
 )
 from reports.document.case_blocks import SAMPLED_CASES
-from reports.document.report import Report
+from reports.document.report import Report, origin_text
 from reports.document.report_blocks import report_blocks
 from reports.figures.matplotlib_drawer import draw_figure, figure_png, figure_svg
-from reports.figures.palette import all_colours
+from reports.figures.palette import PAGE_COLOURS, all_colours, theme_css
 from reports.figures.roofline import roofline_figure
 from reports.formats.figure_files import figure_suffix, report_figures
 from reports.page.page_data import page_data, script_json
@@ -183,6 +183,7 @@ def render_page(
     drawn = {} if first is None else {f"roofline{figure_suffix(view, view.chips[0])}": first}
     return _template("report.html.j2").render(
         view=view,
+        origin=origin_text(view),
         content=tuple(report_blocks(report)),
         figures=_figures(view, drawn),
         css=Markup(tight_css(_css()) + (interactive_css() if is_interactive else "")),
@@ -328,22 +329,9 @@ _CLASSES = {
 
 
 def _css() -> str:
-    """Return the style sheet, with the plot's colours as variables for light and dark pages; print is always light.
-
-    Dark is what the system asks for unless the page was set to light, and what the page was set to.
-    """
-    light = " ".join(f"{ink.variable}: {ink.light};" for ink in all_colours())
-    dark = (
-        " ".join(f"{ink.variable}: {ink.dark};" for ink in all_colours())
-        + "\n"
-        + _read("page", "templates", "dark.css")
-    )
-    return (
-        f":root {{ {light} }}\n{_read('page', 'templates', 'report.css')}{_read('page', 'templates', 'advice.css')}"
-        f'@media screen and (prefers-color-scheme: dark) {{ :root:not([data-theme="light"]) {{ {dark} }} }}\n'
-        f'@media screen {{ :root[data-theme="dark"] {{ {dark} }} }}\n'
-        ':root[data-theme="light"] { color-scheme: light; }\n:root[data-theme="dark"] { color-scheme: dark; }\n'
-    )
+    """Return the style sheet, with the colours of plots and page as variables."""
+    sheets = (_read("page", "templates", name) for name in ("report.css", "advice.css"))
+    return "".join((theme_css((*all_colours(), *PAGE_COLOURS)), *sheets))
 
 
 _TAG = re.compile(r"<[^>]*>")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import base64
 import json
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from reports.advice.trade_offs import POINT_KEYS, TradeGroup, trade_groups
 from reports.cases.rows import CaseRow
-from reports.cases.summary import SHAPE_FLAGS, CaseSummary
+from reports.cases.summary import SHAPE_FLAGS, CaseSummary, common_remarks
 from reports.figures.errors import errors_figure
 from reports.figures.gaps import gaps_figure, group_gaps_figure
 from reports.figures.history import change_text, drawn_points, history_figure
@@ -33,7 +33,7 @@ from reports.ranking.shape_ranking import phase_of
 from reports.ranking.shape_results import ShapeResult, fastest_by_case
 from reports.stored.answer import StoredRecommendations
 from reports.text.display_text import counted, shown
-from reports.view.run_state import RunTimeline, reading_of, run_timeline
+from reports.view.run_state import RunTimeline, reading_of
 from reports.view.views import ChipView, ReportView
 from results.history.case_history import CaseHistory
 from results.records.case_names import pass_name
@@ -97,7 +97,7 @@ def page_data(
         "table_columns": [list(column) for column in TABLE_COLUMNS],
         "facets": [list(facet) for facet in FACETS],
         "histories": history_data(histories),
-        "timeline": timeline_data(view, run_timeline(view)),
+        "timeline": timeline_data(view, view.timeline),
         "texts": texts.all(),
     }
 
@@ -275,7 +275,7 @@ def packed(rows: Iterable[Mapping[str, Any]], texts: Texts, names: Sequence[str]
     return {
         "columns": list(names),
         "texts": [name for name in names if is_text[name]],
-        "rows": [[_cell(row[name], texts) for name in names] for row in rows],
+        "rows": [[_text_cell(row[name], texts) if is_text[name] else row[name] for name in names] for row in rows],
     }
 
 
@@ -300,12 +300,10 @@ def difference(value: Any, base: Any) -> Any:
     return value
 
 
-def _cell(value: Any, texts: Texts) -> Any:
-    if isinstance(value, str):
-        return texts.number(value)
+def _text_cell(value: str | tuple[str, ...] | None, texts: Texts) -> int | list[int] | None:
     if isinstance(value, tuple):
         return [texts.number(text) for text in value]
-    return value
+    return None if value is None else texts.number(value)
 
 
 TEXT_COLUMNS = (
@@ -388,15 +386,20 @@ FACETS = (
 def case_rows_data(chip: ChipView, first_number: int) -> list[dict[str, Any]]:
     """Return one row per case of a chip; rows are numbered through from `first_number`, as in the static table."""
     fastest = fastest_by_case(chip.shapes)
+    common = common_remarks(chip.cases)
     return [
-        case_row(case, number, fastest.get(case.lead.case_key)) for number, case in enumerate(chip.cases, first_number)
+        case_row(case, number, fastest.get(case.lead.case_key), common)
+        for number, case in enumerate(chip.cases, first_number)
     ]
 
 
-def case_row(case: CaseSummary, number: int, fastest_of: ShapeResult | None) -> dict[str, Any]:
+def case_row(
+    case: CaseSummary, number: int, fastest_of: ShapeResult | None, common: Container[str] = ()
+) -> dict[str, Any]:
     """Return a case as plain values by column: SI units, missing is None. `fastest_of`: the shape that it is the
-    fastest of.
+    fastest of; `common`: remarks that the page makes once for all cases.
     """
+    remarks = (remark for remark in case.remarks if remark not in common)
     row = case.pooled
     expected = case.lead.record.expected
     flops = None if case.lead.record.ideal is None else case.lead.record.ideal.flops
@@ -418,7 +421,7 @@ def case_row(case: CaseSummary, number: int, fastest_of: ShapeResult | None) -> 
         "expected_provenance": "" if expected is None else expected.provenance[:60],
         "total_basis": case.total_basis,
         "flags": case.flags,
-        "remarks": "; ".join((*case.remarks, *(shown(short_text(item)) for item in row.findings))),
+        "remarks": "; ".join((*remarks, *(shown(short_text(item)) for item in row.findings))),
         "standing": "" if fastest_of is None else fastest_of.standing,
         "measured_s": row.measured_s,
         "within_ratio": row.interval_ratio,
@@ -463,12 +466,16 @@ POINT_COLUMNS = (*_STORED, "texts", "is_over_doubt", "number")
 
 def pareto_data(groups: Sequence[TradeGroup], numbers: Mapping[str, int]) -> list[dict[str, Any]]:
     """Return the groups as plain values: their points, and the figure of each pair of axes as what differs from the
-    first.
+    first pair. Of the first pair's figure later groups have the members that differ from the first group's.
 
     `numbers`: record → the number of its case on the page.
     """
     colours = format_colours(point.precision for group in groups for point in group.points)
-    return [_trade_offs(group, numbers, colours) for group in groups]
+    made = [_trade_offs(group, numbers, colours) for group in groups]
+    for each in made[1:]:
+        own = each["figure"].items()
+        each["figure"] = {name: value for name, value in own if value != made[0]["figure"][name]}
+    return made
 
 
 def _trade_offs(group: TradeGroup, numbers: Mapping[str, int], colours: Mapping[str, Colour]) -> dict[str, Any]:

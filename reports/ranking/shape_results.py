@@ -27,6 +27,14 @@ class ShapeResult:
     """`1x4096x4096`; warm cache, other modes and other operators than products are named."""
     judgement: str
     """The line on the shape that the terminal prints, too."""
+    leaders: tuple[Option, ...]
+    """The best and, after it, what is tied with it on the same evidence: measured intervals that overlap, predictions
+    that every ranking takes for level (`are_level_predictions`). Empty without a best.
+    """
+    is_clear: bool
+    """Whether the intervals tell `best` from every other configuration of its evidence, not only from those of 16
+    bits.
+    """
 
     @property
     def ranked(self) -> tuple[Option, ...]:
@@ -123,22 +131,6 @@ class ShapeResult:
         return self.judged.is_win
 
     @property
-    def leaders(self) -> tuple[Option, ...]:
-        """The best and, after it, what is tied with it on the same evidence: measured intervals that overlap,
-        predictions that every ranking takes for level (`are_level_predictions`). Empty without a best.
-        """
-        best = self.best
-        return () if best is None else (best, *(rival for rival in self._rivals if are_level(best, rival)))
-
-    @property
-    def is_clear(self) -> bool:
-        """True when the intervals tell `best` from every other configuration of its evidence, not only from those of 16
-        bits.
-        """
-        best = self.best
-        return best is not None and not any(_overlap(best, rival) or are_level(best, rival) for rival in self._rivals)
-
-    @property
     def standing(self) -> str:
         """The best among all: `fastest`, `fastest, tied with INT8 (W8A8) · int_mm and 2 more`; empty where nothing
         competes.
@@ -159,15 +151,6 @@ class ShapeResult:
             return "by less than its interval"
         more = len(self.leaders) - 2
         return f"tied with {option_label(named)}{f' and {more} more' if more > 0 else ''}"
-
-    @property
-    def _rivals(self) -> tuple[Option, ...]:
-        fit = (option for option in self.ranked if option.is_measured or not is_emulation(option))
-        return tuple(
-            option
-            for option in fit
-            if option is not self.best and self.best and option.is_measured == self.best.is_measured
-        )
 
 
 def shape_results(
@@ -227,7 +210,21 @@ def first_regime(results: Iterable[ShapeResult]) -> list[ShapeResult]:
 
 def _shape_result(key: GroupKey, rows: list[CaseRow], totals: Totals, is_gap_ignored: bool) -> ShapeResult:
     judged = judge((row.record for row in rows), totals, is_gap_ignored=is_gap_ignored)
-    return ShapeResult(judged, _title(key, rows[0].shape_label), shown(verdict_text(judged), VERDICT_CHARACTERS))
+    best, rivals = judged.best, _rivals(judged)
+    return ShapeResult(
+        judged,
+        _title(key, rows[0].shape_label),
+        shown(verdict_text(judged), VERDICT_CHARACTERS),
+        () if best is None else (best, *(rival for rival in rivals if are_level(best, rival))),
+        best is not None and not any(_overlap(best, rival) or are_level(best, rival) for rival in rivals),
+    )
+
+
+def _rivals(judged: ShapeVerdict) -> list[Option]:
+    """Return what competes with the best on the same evidence."""
+    best = judged.best
+    fit = (each for each in judged.ranked if each.is_measured or not is_emulation(each))
+    return [each for each in fit if each is not best and best and each.is_measured == best.is_measured]
 
 
 def _overlap(best: Option, other: Option) -> bool:

@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING
 
 from reports.cases.rows import CaseRow
 from reports.cases.state import state_of
@@ -19,9 +18,6 @@ from results.records.stored_findings import read_findings
 from results.verdicts.gain import times_faster
 from roofline_model.core.finding import advice_text
 from roofline_model.core.units import format_time
-
-if TYPE_CHECKING:
-    from reports.view.views import ReportView
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,11 +242,6 @@ _RECORDED_BY = {
     "clock_hz": "the clock (read along where the device has sensors, unless --roofline-no-power is given)",
     "temperature_c": "the temperature (read along where the device has sensors, unless --roofline-no-power is given)",
 }
-
-
-def run_timeline(view: ReportView) -> RunTimeline:
-    """Return the measured cases of a view over time; cases are numbered through its chips."""
-    return spans_over_time(view.run, view.cases)
 
 
 def spans_over_time(run: RunInfo, cases: Iterable[CaseSummary]) -> RunTimeline:

@@ -31,7 +31,7 @@ from reports.ranking.shape_ranking import recommend_from_run
 from reports.ranking.shape_results import ShapeResult, shape_results
 from reports.text.display_text import counted, regime_meanings, regime_title, shown
 from reports.view.roofline_view import RooflineView, roofline_view
-from reports.view.run_state import RunState, run_state
+from reports.view.run_state import RunState, RunTimeline, run_state, spans_over_time
 from results.exchange.exported.impossible import possible_records
 from results.records.case_names import is_model_case
 from results.records.flags import DOUBTFUL_FLAGS, FLAGS
@@ -112,6 +112,8 @@ class ReportView:
     has_power: bool
     state: RunState
     """The machine over the run."""
+    timeline: RunTimeline
+    """The measured cases over the time of the run, numbered through its chips."""
     flags: tuple[str, ...]
     """The known flags that occur, to be explained once."""
     regimes: tuple[tuple[str, str], ...]
@@ -180,6 +182,7 @@ def report_view(
         environment=_environment(run),
         has_power=has_power,
         state=state,
+        timeline=spans_over_time(run, cases),
         flags=tuple(flag for flag in FLAGS if any(flag in row.flags for row in rows)),
         regimes=regime_meanings(
             sorted({(row.cache, row.mode) for row in rows}, key=lambda regime: regime_rank(*regime))

@@ -44,9 +44,11 @@ class PassName:
 
 def pass_name(op: str, shape: Sizes) -> PassName | None:
     """Return the model and pass that an operator and its sizes name; None for any other operator."""
-    phase, colon, model = op.partition(":")
+    phase, _, model = op.partition(":")
+    if phase not in PHASES or not model:
+        return None
     sizes = dict(shape)
-    if phase not in PHASES or not colon or not model or tuple(sizes) != ("B", "Sq", "Skv"):
+    if tuple(sizes) != ("B", "Sq", "Skv"):
         return None
     return PassName(model, phase, sizes["B"], sizes["Sq"], sizes["Skv"])
 

@@ -142,7 +142,7 @@ def _verb(phase: PhaseRanking) -> str:
 
 
 def _unmeasured(choice: Option) -> str:
-    return "" if choice.is_measured else "nobody measured it here"
+    return "" if choice.is_measured else "not measured here"
 
 
 def _doubts(phase: PhaseRanking) -> str:

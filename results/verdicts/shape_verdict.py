@@ -51,9 +51,11 @@ def ranked_options(records: Iterable[Record], totals: Totals | None = None) -> t
     then by the case's key, as wherever the case is ranked. Their speed-ups are not set: `speedups` are of two options.
     """
     records = tuple(records)
-    totals = total_intervals(records) if totals is None else totals
-    by_case = timed_records(records)
-    options = [_option(members, totals.get(case_key)) for case_key, members in by_case.items()]
+    return _ranked(timed_records(records), total_intervals(records) if totals is None else totals)
+
+
+def _ranked(timed: Mapping[str, Sequence[Record]], totals: Totals) -> tuple[Option, ...]:
+    options = [_option(case_key, members, totals.get(case_key)) for case_key, members in timed.items()]
     if any(option.times.expected is None for option in options if not option.is_measured):
         options = [each if each.is_measured else replace(each, is_ranked_by_ideal=True) for each in options]
     by_time = sorted(options, key=_time_key)
@@ -138,7 +140,7 @@ def pass_loss_pct(case: Case, figures: ModelFigures) -> float | None:
     )
 
 
-def _option(records: list[Record], total: TotalInterval | None) -> Option:
+def _option(case_key: str, records: Sequence[Record], total: TotalInterval | None) -> Option:
     case, lead = records[0].case, records[0].ideal
     is_emulated = case.kernel.endswith("_emulated") or any(
         record.ideal is not None and record.ideal.path == "emulated" for record in records
@@ -146,7 +148,7 @@ def _option(records: list[Record], total: TotalInterval | None) -> Option:
     evidence = evidence_of(records)
     flags = frozenset(flag for run in evidence for flag in run.flags)
     return Option(
-        key=case.case_key,
+        key=case_key,
         formats=case.formats,
         method="",
         path="emulated" if is_emulated else "" if lead is None else lead.path,
@@ -296,6 +298,12 @@ class ShapeVerdict:
     """The cases that do not compete: failed, skipped, without any time."""
     timed: Mapping[str, Sequence[Record]]
     """Key of an option → the records behind it."""
+    rival: Option | None
+    """If the baseline is fastest: the best narrower option on the same evidence, else None."""
+    equals: tuple[Option, ...]
+    """The others, without the baseline, that are tied with the best."""
+    level_pair: tuple[Option, Option] | None
+    """Two options too close to name a winner, the faster or narrower first; None if the shape has a winner."""
     is_gap_ignored: bool = False
     """Whether the numbers are wanted although times were disturbed or cannot be (`--force`)."""
 
@@ -325,30 +333,6 @@ class ShapeVerdict:
         return len([option for option in self.ranked if option.is_measured] or self.ranked) > 1
 
     @property
-    def level_pair(self) -> tuple[Option, Option] | None:
-        """Two options too close to name a winner, the faster or narrower first; None if the shape has a winner.
-
-        The best and the baseline, or another 16-bit option that the best is tied with (BF16 names the baseline, which
-        need not be the fastest of them), of a best of 16 bits or fewer FP32, too, where that is the first of the wide
-        ones; where the baseline itself is the best: what is tied with it, narrow ones first.
-        """
-        best, baseline = self.best, self.baseline
-        if best is None or baseline is None:
-            return None
-        if best is baseline:
-            equals = [option for option in (self.rival, *self.equals) if option in self.equals]
-            return (equals[0], baseline) if equals else None
-        wide = (each for each in _measured_wide(self.ranked) if each is not best)
-        gentle = None if is_full_precision(best) else next(wide, None)
-        peers = (
-            option
-            for option in (baseline, *self.equals)
-            if option is baseline or is_sixteen_bit(option) or option is gentle
-        )
-        peer = next((option for option in peers if are_level(best, option)), None)
-        return None if peer is None else (best, peer)
-
-    @property
     def is_level(self) -> bool:
         """Whether no winner can be named: see `level_pair`."""
         return self.level_pair is not None
@@ -361,26 +345,6 @@ class ShapeVerdict:
         if self.best is None or self.baseline is None or self.best is self.baseline or self.is_level:
             return False
         return self.best.is_measured == self.baseline.is_measured
-
-    @property
-    def equals(self) -> tuple[Option, ...]:
-        """The others, without the baseline, that are tied with the best."""
-        contenders = (option for option in self.ranked if option is not self.best and option is not self.baseline)
-        return tuple(
-            other
-            for other in contenders
-            if are_level(self.best, other) and (other.is_measured or not is_emulation(other))
-        )
-
-    @property
-    def rival(self) -> Option | None:
-        """If the baseline is fastest: the best narrower option on the same evidence, else None."""
-        if self.best is None or self.best is not self.baseline:
-            return None
-        return next(
-            (option for option in self.ranked if is_narrow(option) and option.is_measured == self.best.is_measured),
-            None,
-        )
 
     @property
     def runner_up(self) -> Option | None:
@@ -432,18 +396,66 @@ def shape_verdicts(records: Iterable[Record], totals: Totals | None = None) -> l
 def judge(records: Iterable[Record], totals: Totals | None = None, *, is_gap_ignored: bool = False) -> ShapeVerdict:
     """Return the verdict over the records of one group (equal `group_key`, one chip); there must be at least one."""
     records = tuple(records)
-    ranked = ranked_options(records, totals)
+    timed = timed_records(records)
+    ranked = _ranked(timed, total_intervals(records) if totals is None else totals)
     baseline = baseline_of(ranked)
     best = next((option for option in ranked if option.is_measured or not is_emulation(option)), None)
     predicted, measured = speedups(best, baseline)
-    timed = timed_records(records)
     timed_ids = {id(record) for members in timed.values() for record in members}
     untimed = tuple(record for record in records if id(record) not in timed_ids)
     key = group_key(records[0])
-    label = records[0].case.shape_label
+    rival, equals = _rival(ranked, best, baseline), _equals(ranked, best, baseline)
     return ShapeVerdict(
-        key, label, ranked, baseline, best, predicted, measured, untimed, timed, is_gap_ignored=is_gap_ignored
+        key,
+        records[0].case.shape_label,
+        ranked,
+        baseline,
+        best,
+        predicted,
+        measured,
+        untimed,
+        timed,
+        rival,
+        equals,
+        _level_pair(ranked, best, baseline, rival, equals),
+        is_gap_ignored=is_gap_ignored,
     )
+
+
+def _rival(ranked: Sequence[Option], best: Option | None, baseline: Option | None) -> Option | None:
+    if best is None or best is not baseline:
+        return None
+    return next((each for each in ranked if is_narrow(each) and each.is_measured == best.is_measured), None)
+
+
+def _equals(ranked: Sequence[Option], best: Option | None, baseline: Option | None) -> tuple[Option, ...]:
+    others = (each for each in ranked if each is not best and each is not baseline)
+    return tuple(each for each in others if are_level(best, each) and (each.is_measured or not is_emulation(each)))
+
+
+def _level_pair(
+    ranked: Sequence[Option],
+    best: Option | None,
+    baseline: Option | None,
+    rival: Option | None,
+    equals: Sequence[Option],
+) -> tuple[Option, Option] | None:
+    """Return the two options of `ShapeVerdict.level_pair`.
+
+    The best and the baseline, or another 16-bit option that the best is tied with (BF16 names the baseline, which
+    need not be the fastest of them), of a best of 16 bits or fewer FP32, too, where that is the first of the wide
+    ones; where the baseline itself is the best: what is tied with it, narrow ones first.
+    """
+    if best is None or baseline is None:
+        return None
+    if best is baseline:
+        tied = [each for each in (rival, *equals) if each in equals]
+        return (tied[0], baseline) if tied and tied[0] is not None else None
+    wide = (each for each in _measured_wide(ranked) if each is not best)
+    gentle = None if is_full_precision(best) else next(wide, None)
+    peers = (baseline, *(each for each in equals if is_sixteen_bit(each) or each is gentle))
+    peer = next((each for each in peers if are_level(best, each)), None)
+    return None if peer is None else (best, peer)
 
 
 def _measured_wide(ranked: Sequence[Option]) -> list[Option]:

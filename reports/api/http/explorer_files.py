@@ -14,6 +14,7 @@ from fastapi.responses import Response
 
 from reports.api.http.entity_tag import tag_of, tagged_as
 from reports.api.http.problem import ProblemError
+from reports.figures.palette import PAGE_COLOURS, theme_css
 
 PAGE_POLICY = "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 """Everything from this server, and as files.
@@ -30,6 +31,8 @@ CONTENT_TYPES = {
 }
 FOLDERS = {"explorer": "explorer", "figures": "figures/static", "vendor": "page/vendor"}
 """First part of the path → folder of the package `reports`."""
+STYLE = "explorer/explorer.css"
+"""The style sheet that gets the colours of the report in front."""
 
 router = APIRouter(include_in_schema=False)
 
@@ -55,6 +58,8 @@ def page_files() -> Mapping[str, PageFile]:
             kind = CONTENT_TYPES.get(f".{entry.name.rpartition('.')[2]}")
             if kind is not None:
                 content = entry.read_bytes()
+                if f"{name}/{path}" == STYLE:
+                    content = theme_css(PAGE_COLOURS).encode("utf-8") + content
                 files[f"{name}/{path}"] = PageFile(content, kind, tag_of(content))
     return MappingProxyType(files)
 

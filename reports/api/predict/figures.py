@@ -81,6 +81,9 @@ class RooflineFigureRequest(RequestBody):
     )
 
     options: list[FigureOption] = Field(default=[], max_length=MOST_OPTIONS, description="formats to draw")
+    names: list[Label] = Field(
+        default=[], max_length=MOST_OPTIONS, description="labels of formats that are not drawn but need a colour, too"
+    )
     focus: Label | None = Field(default=None, description="key of the option that is drawn larger")
     run: Annotated[str, Field(max_length=200, pattern=NAME_PATTERN)] | None = Field(
         default=None, description="run whose measured cases are drawn: id, label, latest"
@@ -141,7 +144,7 @@ def roofline(request: Request, body: RooflineFigureRequest) -> Response:
         run = read_run(request.app.state.service, body.run, "run", "body")
         cases = cases_with(run, body.words, "measured")[:MOST_CASES]
     figure = plotly_json(options_roofline(options, cases, body.focus), with_texts=True)
-    colours = {label: list(colour[:2]) for label, colour in options_colours(options, cases).items()}
+    colours = {label: list(colour[:2]) for label, colour in options_colours(options, cases, body.names).items()}
     return Response(to_json({**figure, "colours": colours}), media_type="application/json")
 
 

@@ -32,7 +32,8 @@ export const isNarrow = () => window.matchMedia("(max-width: 44rem)").matches;
  */
 export async function drawRoofline(place, { rows, focus, measured }, onPick) {
   const options = rows.filter((row) => !row.error && row.peak && row.bandwidth).map(option);
-  const question = { options, focus: focus?.format ?? null, run: measured?.run ?? null, words: measured?.words ?? "" };
+  const names = [...new Set([...document.querySelectorAll(".short .swatch")].map((mark) => mark.dataset.format))];
+  const question = { options, names, focus: focus?.format ?? null, run: measured?.run ?? null, words: measured?.words ?? "" };
   const questionText = JSON.stringify(question);
   const before = drawn.get(place);
   const [figure] = await Promise.all([before?.question === questionText ? before.figure : post("api/figures/roofline", question), plotly()]);

@@ -3,7 +3,8 @@
 const BARE = { displayModeBar: false, displaylogo: false, responsive: false, scrollZoom: false, doubleClick: "reset" };
 const NARROW_MARKS = 0.75;
 const ROOM_LINES = 60; // spots along a line that labels keep clear of where they can
-const FARTHER = [[1, 28, "left"], [1, -28, "left"], [-1, 28, "right"], [-1, -28, "right"], [0, 36, "center"], [0, -36, "center"]];
+const FARTHER = [[1, 28, "left"], [1, -28, "left"], [-1, 28, "right"], [-1, -28, "right"], [0, 36, "center"], [0, -36, "center"], ...[48, 68].flatMap((down) => [[1, down, "left"], [1, -down, "left"], [-1, down, "right"], [-1, -down, "right"]])];
+const MOST_SEGMENTS = 1200; // of one line: of more no label is clear
 const MOST_MARKS = 400; // of more, a part tells where they are
 const hasWebGl = (() => {
   try {
@@ -76,9 +77,9 @@ function narrowed(layout, briefTitles) {
   return Object.fromEntries(Object.keys(layout).filter((name) => /^[xy]axis/.test(name)).map((name) => [name, axis(name)]));
 }
 
-// Powers of ten; 2 and 5 too where few of them are seen, and whatever fits where none is.
+// Powers of ten; 2 and 5 too where few of them are seen, every digit where at most one is, and whatever fits where none is.
 function decadeStep([low, high]) {
-  return high - low > 2.4 ? 1 : high - low > 0.8 ? "D2" : undefined;
+  return high - low > 2.4 ? 1 : high - low > 0.8 ? "D2" : high - low > 0.4 ? "D1" : undefined;
 }
 
 // --- labels: the plane in pixels, and the places that are still free
@@ -115,7 +116,7 @@ function markBoxes(data, pixel) {
 const boxAround = ([x, y], half) => [x - half, y - half, x + half, y + half];
 
 function lineSpots(data, pixel) {
-  const lines = data.filter((trace) => trace.mode === "lines" && trace.hoverinfo !== "skip");
+  const lines = data.filter((trace) => trace.mode === "lines" && trace.x.length <= MOST_SEGMENTS);
   return lines.flatMap(({ x, y }) => x.flatMap((position, at) => (at && x[at - 1] !== null && position !== null ? between(pixel(x[at - 1], y[at - 1]), pixel(position, y[at])) : [])));
 }
 
@@ -167,14 +168,15 @@ function alongLine(label, plane, labels) {
   });
 }
 
-// Beside, below or above its mark, on the nearest side that is free; nowhere where none is.
+// Beside, below or above its mark, on the nearest side that is free, off all lines; nowhere where none is. The only one may cross a line.
 function aroundMark(label, plane, labels) {
   const isOnlyOne = labels.filter((candidate) => candidate.place === "around").length === 1; // others would be taken for each other's
   const [x, y] = plane.pixel(label.x, label.y);
   const long = label.lines[0].length * 6.4;
   const away = 5 + Math.max(...plane.taken.filter(([left, top, right, bottom]) => Math.abs(left + right - 2 * x) < 1 && Math.abs(top + bottom - 2 * y) < 1).map(([left, , right]) => (right - left) / 2), 0);
   const places = [[away, 0, "left"], [-away, 0, "right"], [0, away + 7, "center"], [0, -away - 7, "center"], [away, 15, "left"], [away, -15, "left"], [-away, 15, "right"], [-away, -15, "right"],
-    ...(isOnlyOne ? FARTHER.map(([across, down, anchor]) => [across * away, down, anchor]) : [])];
+    ...(isOnlyOne ? FARTHER.map(([across, down, anchor]) => [across * away, down, anchor]) : []),
+    ...(isOnlyOne ? [28, 48, 68].flatMap((down) => [[plane.size[0] - 4 - x, down, "right"], [4 - x, -down, "left"]]) : [])]; // at the edge of a narrow figure
   const cellAt = ([across, down, anchor]) => {
     const left = x + across - (anchor === "right" ? long : anchor === "center" ? long / 2 : 0);
     return [left, y + down - 8, left + long, y + down + 8];
@@ -189,7 +191,7 @@ function aroundMark(label, plane, labels) {
     return plane.lines.every(([px, py]) => px < left || px > right || py < top || py > bottom);
   };
   const free = places.filter(isFree);
-  const place = free.find(isOffLines) || free[0];
+  const place = free.find(isOffLines) || (isOnlyOne ? free[0] : null);
   if (!place) return null;
   plane.taken.push(cellAt(place));
   return () => ({ xanchor: place[2], yanchor: "middle", xshift: place[0], yshift: -place[1], text: label.lines[0], font: { size: 11.5, color: label.color } });

@@ -1,5 +1,5 @@
 // Builds what is live in front of what is still: a part that cannot be built leaves its static figure or table in place.
-const chips = DATA.chips.map((chip) => ({ ...chip, rows: unpacked(chip.cases), samples: (chip.samples.series || []).map((sample) => ({ ...sample, samples_s: floats(sample.samples_s), figure: overlaid(chip.samples.figure, sample.figure) })), pareto: chip.pareto.map((front) => ({ ...front, points: unpacked(front.points) })), selected: null, selectWatchers: [] }));
+const chips = DATA.chips.map((chip) => ({ ...chip, rows: unpacked(chip.cases), samples: (chip.samples.series || []).map((sample) => ({ ...sample, samples_s: floats(sample.samples_s), figure: overlaid(chip.samples.figure, sample.figure) })), pareto: chip.pareto.map((front) => ({ ...front, points: unpacked(front.points), figure: { ...chip.pareto[0].figure, ...front.figure } })), selected: null, selectWatchers: [] }));
 
 function build(place) {
   const kind = place.dataset.live;

@@ -1,7 +1,7 @@
 // The table of all cases: sorted by any column, searched by any word, a page at a time.
 const PAGE_ROWS = 100;
 const TABLE_COLUMNS = DATA.table_columns.map(([key, title, form]) => [key, title, form ? show[form] : null]);
-const ALWAYS = new Set(["name", "measured_s", "total_ratio", "ideal_s", "error_ideal_ratio", "bound"]);
+const ALWAYS = new Set(["name", "measured_s", "total_ratio", "ideal_s", "bound"]);
 const SAID_ONCE = new Set(["regime", "path"]); // where all cases have the same, a sentence says it instead of a column
 
 function caseTable(chip, place, label) {
@@ -75,8 +75,8 @@ function caseTable(chip, place, label) {
     return made;
   }
 
-  const before = button("Previous", () => turn(-1), {});
-  const after = button("Next", () => turn(1), {});
+  const before = button(WORDS.previous, () => turn(-1), {});
+  const after = button(WORDS.next, () => turn(1), {});
   const pager = el("div", { class: "tools pager" }, before, after);
   function turn(by) {
     page += by;

@@ -35,6 +35,8 @@ const WORDS = {
   barPer: "One bar per",
   bars: ["case", "operator, regime and format (sums)"],
   span: "{low} to {high}",
+  previous: "Previous",
+  next: "Next",
   search: "Search cases",
   inPlot: "Show in the plot",
   same: "The same in all cases: {facts}.",

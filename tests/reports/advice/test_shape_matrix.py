@@ -203,7 +203,7 @@ def test_predictions_alone_are_to_be_tried_and_a_single_kernel_is_no_choice(make
     ]
     (action,) = lines_of(report_view(make.run(), tried, make.profiles(make.CPU)))
     assert action.take == "try INT8 (W8A8) · k"
-    assert "nobody measured it here" in action.caveat
+    assert "not measured here" in action.caveat
     alone = lines_of(report_view(make.run(), [make.record(DECODE, "BF16", "BF16", "k", 1e-3)], {}))
     assert alone[0].take.startswith("nothing to choose yet")
     assert report_view(make.run(), [], {}).chips[0].answers == ()

@@ -9,6 +9,9 @@ from importlib import resources
 
 import pytest
 
+from reports.api.http.explorer_files import page_files
+from reports.figures.palette import PAGE_COLOURS, all_colours, theme_css
+
 FOLDER = resources.files("reports").joinpath("explorer")
 SHARED = "../figures/figure.js"
 VIEWS = FOLDER.joinpath("views")
@@ -60,3 +63,16 @@ def test_the_page_loads_its_own_files_only():
     preloaded = {path.removeprefix("explorer/") for path in addresses if path.endswith(".js")}
     assert preloaded == {name for name in MODULES if name != SHARED} | {"figures/figure.js"}
     assert "default-src 'self'" in text_of("index.html")
+
+
+@pytest.mark.parametrize("name", ["explorer/explorer.css", "page/templates/report.css", "page/templates/advice.css"])
+def test_style_sheets_of_page_and_explorer_take_their_colours_from_one_palette(name):
+    text = resources.files("reports").joinpath(name).read_text(encoding="utf-8")
+    on_screen = text.partition("@media print {\n  :root")[0]
+    assert not re.search(r"#[0-9a-fA-F]{3,8}\b(?=[^{}]*[;}])", on_screen)
+    known = {colour.variable for colour in (*PAGE_COLOURS, *all_colours())}
+    assert set(re.findall(r"var\((--[\w-]+)\)", text)) <= known
+
+
+def test_the_explorer_gets_the_colours_of_the_report_in_front_of_its_style_sheet():
+    assert page_files()["explorer/explorer.css"].content.decode().startswith(theme_css(PAGE_COLOURS))

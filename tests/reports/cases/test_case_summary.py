@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from reports.cases.rows import case_rows
-from reports.cases.summary import case_summaries
+from reports.cases.summary import case_summaries, common_remarks
 from results.records.state_records import NoiseFloor
 from results.statistics.replication import total_intervals
 
@@ -69,6 +69,17 @@ def test_a_process_that_failed_is_a_remark_and_no_time(make):
     assert case.process_count == 2
     assert case.measured_s == 1e-3
     assert case.remarks == ("process 2 failed: timeout after 60 s",)
+
+
+def test_a_remark_of_at_least_half_of_the_cases_is_common(make):
+    reasons = ["another chip", "another chip", "another chip", "no kernel", "no kernel", ""]
+    records = [
+        make.record(DECODE, "BF16", "BF16", f"k{number}", status="skipped", reason=reason, number=number)
+        for number, reason in enumerate(reasons)
+    ]
+    cases = case_summaries(case_rows(records), total_intervals(records))
+    assert common_remarks(cases) == {"another chip": 3}
+    assert common_remarks(cases[:2]) == {}  # two lines are no repetition
 
 
 def test_what_was_not_measured_keeps_its_reason_and_has_no_numbers(make):

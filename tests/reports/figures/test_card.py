@@ -55,3 +55,10 @@ def test_poor_runs_give_a_picture_too(make, kind):
     view = report_view(make.run(label=label), records, make.profiles(make.CPU))
     assert card_png(view).startswith(b"\x89PNG")
     assert ("nothing was measured" in card_sheet(view).subtitle) == (kind != "hostile")
+
+
+def test_simulated_times_are_never_called_measured(make):
+    flagged = make.record((1, 4096, 4096), "BF16", "BF16", "k", 1e-3, flags=("simulated",))
+    subtitle = card_sheet(report_view(make.run(), [flagged], make.profiles(make.CPU))).subtitle
+    assert "simulated" in subtitle
+    assert "measured" not in subtitle

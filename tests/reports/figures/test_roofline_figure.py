@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -21,8 +22,9 @@ from reports.figures.matplotlib_drawer import (
 )
 from reports.figures.palette import ACCENT, SURFACE, all_colours, format_colours, operator_shapes
 from reports.figures.plotly_drawer import plotly_json
-from reports.figures.roofline import roofline_figure
+from reports.figures.roofline import MANY_POINTS, roofline_figure
 from reports.figures.spec import Line, Marks
+from reports.view.roofline_view import CacheRoof
 from reports.view.views import report_view
 
 
@@ -383,3 +385,18 @@ def test_colours_are_fixed_per_format_and_distinct():
     assert len({colour.light for colour in all_colours()}) == len(all_colours())
     shapes = operator_shapes(["gemv", "gemm", "mine", "yours"])
     assert shapes["mine"] != shapes["yours"]
+
+
+def test_a_slope_that_the_highest_roof_cuts_off_left_of_the_figure_is_not_drawn(make):
+    view = report_view(make.run(), make.cpu_records(), make.profiles(make.CPU)).chips[0].roofline
+    beyond = replace(view, cache_roofs=(CacheRoof("L1", 1e18),))
+    slopes = [line.name for line in roofline_figure(beyond).series if line.name.startswith("memory ")]
+    assert slopes == ["memory DRAM"]
+    assert not [label for label in roofline_figure(beyond).labels if label.lines[0].startswith("L1")]
+
+
+def test_of_many_cases_no_segments_between_predicted_and_measured_are_drawn(make):
+    view = report_view(make.run(), make.cpu_records(), make.profiles(make.CPU)).chips[0].roofline
+    many = replace(view, points=view.points * (MANY_POINTS // len(view.points) + 1))
+    assert [line for line in roofline_figure(view).series if line.name == "gap"]
+    assert not [line for line in roofline_figure(many).series if line.name == "gap"]

@@ -14,7 +14,6 @@ from reports.figures.gaps import gaps_figure, group_gaps_figure
 from reports.figures.palette import PART_COLOURS
 from reports.figures.plotly_drawer import rows_json
 from reports.page.page_data import page_data, script_json, timeline_data
-from reports.view.run_state import run_timeline
 from reports.view.views import report_view
 from results.records.records import TelemetrySample
 from roofline_model.core.units import format_time
@@ -109,7 +108,7 @@ def timed(make, count):
 
 def test_readings_stand_where_they_were_taken(make):
     view = view_of(make, [timed(make, 100)], started_at="2026-11-21T09:08:11.123456+00:00")
-    data = timeline_data(view, run_timeline(view))
+    data = timeline_data(view, view.timeline)
     (span,) = (dict(zip(data["columns"], cells, strict=True)) for cells in data["spans"])
     assert (span["begin_s"], span["end_s"], span["power_w"], span["ordinal"]) == (29.0, 30.0, 104.0, 1)
     traces = {trace["name"]: trace for trace in data["figure"]["data"]}
@@ -124,7 +123,7 @@ def test_readings_stand_where_they_were_taken(make):
 def test_many_readings_keep_their_extremes_and_the_page_says_so(make, monkeypatch):
     monkeypatch.setattr(timeline_module, "MOST_READINGS", 40)
     view = view_of(make, [timed(make, 500)])
-    data = timeline_data(view, run_timeline(view))
+    data = timeline_data(view, view.timeline)
     (powers_w,) = (trace["y"][:-1] for trace in data["figure"]["data"] if trace["name"] == "readings power_w")
     assert len(powers_w) <= 40
     assert (min(powers_w), max(powers_w)) == (100.0, 106.0)
