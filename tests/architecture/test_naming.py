@@ -122,9 +122,15 @@ def is_value_type(node: ast.ClassDef) -> bool:
     )
 
 
+STATEMENTS = (ast.stmt, ast.excepthandler, ast.match_case)
+"""What may hold a class."""
+
+
 def numeric_fields(tree: ast.AST) -> Iterator[tuple[str, str, int]]:
     """Yield (class, field, line) of the fields that hold one number, or None for a missing one."""
-    for node in ast.walk(tree):
+    nodes = [tree]
+    for node in nodes:
+        nodes += (child for child in ast.iter_child_nodes(node) if isinstance(child, STATEMENTS))
         if not isinstance(node, ast.ClassDef) or not is_value_type(node) or node.name in TYPED_BY_USERS:
             continue
         for statement in node.body:
