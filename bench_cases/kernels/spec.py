@@ -272,10 +272,10 @@ INT32_INDICES = 2**31
 def one_thread_per_output(M: int, N: int, K: int) -> str | None:
     """Keep a kernel of one thread per output and 32-bit indices to shapes that are right and end in time."""
     if M * N * K > ONE_THREAD_MAX_PRODUCTS:
-        return f"serial per output: M·N·K ≤ {ONE_THREAD_MAX_PRODUCTS:,}, here {M * N * K:,}"
+        return f"serial sums: M·N·K ≤ {ONE_THREAD_MAX_PRODUCTS:,}, here {M * N * K:,}"
     largest = max(M * K, N * K, M * N)
     if largest >= INT32_INDICES:
-        return f"32-bit indices: operands < {INT32_INDICES:,} elements, here {largest:,}"
+        return f"32-bit indices: < {INT32_INDICES:,} elements, here {largest:,}"
     return None
 
 
