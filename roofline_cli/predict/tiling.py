@@ -135,7 +135,7 @@ def _show_answer(title: str, tiling: Tiling, arguments: str, *, show_all: bool) 
         [[row[0], *row[2:]] for row in _part_rows(tiling)[:_ANSWER_ROW_COUNT]],
         says_what_is_left_out=False,
     )
-    show_line(f"Tile {tile}: {waves}, {tail}, {_percent(tiling.l2_hit_ratio)} L2 hits.", "dim")
+    show_line(f"Tile {tile}: {waves}, {tail}, {_hits(tiling)} L2 hits.", "dim")
     show_line(f"Next: roofline tiling {arguments} -o tiling.png")
     show_more("shows occupancy, padding, bytes and every part", is_shown=show_all)
 
@@ -152,6 +152,10 @@ def _show_without_time(title: str, tiling: Tiling, waves: str, *, show_all: bool
     for item in tiling.findings:
         show_line(f"{short_text(item)}.", "yellow")
     show_more("shows bytes and every limit", is_shown=show_all)
+
+
+def _hits(tiling: Tiling) -> str:
+    return "–" if tiling.l2_hit_ratio is None else f"{tiling.l2_hit_ratio:.0%}"
 
 
 def _percent(ratio: float | None) -> str:
@@ -199,7 +203,7 @@ def _show(title: str, tiling: Tiling) -> None:
         ],
         [
             "L2 hits",
-            _percent(tiling.l2_hit_ratio),
+            _hits(tiling),
             f"of {decimal_bytes(tiling.requested_bytes)} that the blocks ask for",
         ],
         [
