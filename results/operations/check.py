@@ -113,7 +113,7 @@ def _case_keys(connection: Connection) -> Iterator[Problem]:
 
 def _history_keys(connection: Connection, *, run: RunInfo, records: Sequence[Record]) -> list[Problem]:
     statement = select(RECORD.c.record_id, RECORD.c.history_key).where(RECORD.c.run_id == run.run_id)
-    stored = dict(connection.execute(statement).tuples().all())
+    stored = dict(connection.execute(statement).all())
     class_hash = run.environment.class_hash
     return [
         Problem("key", f"run {run.run_id[:8]}", f"{record.record_id[:12]}: history_key is not that of its values")
