@@ -70,8 +70,8 @@ def test_style_sheets_of_page_and_explorer_take_their_colours_from_one_palette(n
     text = resources.files("reports").joinpath(name).read_text(encoding="utf-8")
     on_screen = text.partition("@media print {\n  :root")[0]
     assert not re.search(r"#[0-9a-fA-F]{3,8}\b(?=[^{}]*[;}])", on_screen)
-    known = {colour.variable for colour in (*PAGE_COLOURS, *all_colours())}
-    assert set(re.findall(r"var\((--[\w-]+)\)", text)) <= known
+    variables = {colour.variable for colour in (*PAGE_COLOURS, *all_colours())}
+    assert set(re.findall(r"var\((--[\w-]+)\)", text)) <= variables
 
 
 def test_the_explorer_gets_the_colours_of_the_report_in_front_of_its_style_sheet():
