@@ -17,6 +17,7 @@ from bench_cases.quantization.survey import find_non_finite, survey_linears
 from roofline_model.chips.free_memory import free_device_bytes, free_system_bytes
 from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import UnsupportedError
+from roofline_model.core.finding import reason_text
 from roofline_model.formats.catalog import get_format
 from roofline_model.models.hf.parameters import parameter_counts
 from roofline_model.models.model_pass import HostTime, ModelPass
@@ -39,7 +40,7 @@ class OpenedModel:
         vocabulary_size(loaded.model)
         if all(site.obstacle for site in sites):
             raise UnsupportedError(
-                f"{loaded.name}: no Linear can be quantised ({sites[0].obstacle}); give the 16-bit model"
+                f"{loaded.name}: no Linear can be quantised ({reason_text(sites[0].obstacle)}); give the 16-bit model"
             )
         return ModelFacts(
             find_model(self._text).name,

@@ -135,8 +135,8 @@ def _engines(result: PipelineResult) -> Iterator[str]:
     yield ""
     yield "| engine | loads the saved model | why |"
     yield "|---|---|---|"
-    for engine, answer, why in result.saved.engines:
-        yield _row([engine, answer, why])
+    for engine, answer, reason in result.saved.engines:
+        yield _row([engine, answer, short_text(reason)])
 
 
 def _gigabytes(option: Option) -> str:

@@ -68,7 +68,9 @@ def save_winner(case: ModelCase, measured: MeasuredCase, folder: Path, device: s
         is_equal_after_reload=is_equal,
         is_as_measured=_is_as_measured(measured, held_model, step.check(logits)),
         summary=held_model.result.summary(),
-        engines=tuple((support.engine, support.answer, support.why) for support in serving_engines(held_model.result)),
+        engines=tuple(
+            (support.engine, support.answer, support.reason) for support in serving_engines(held_model.result)
+        ),
     )
 
 

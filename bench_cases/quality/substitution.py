@@ -17,6 +17,7 @@ from bench_cases.quality.layer_formats import LayerFormats, layer_formats
 from bench_cases.quantization.plans.plans import ALL_OTHERS, resolve_with
 from bench_cases.quantization.survey import LinearSite, find_non_finite, survey_linears
 from roofline_model.core.errors import InvalidValueError, nearest_names
+from roofline_model.core.finding import reason_text
 from roofline_model.formats.codecs import CodecOptions, dequantize, quantize
 from roofline_model.formats.codecs.layout import DEFAULTS
 
@@ -38,7 +39,9 @@ def quantizable_sites(model: nn.Module, names: tuple[str, ...] | None = None) ->
     readable = tuple(site for site in chosen_sites if not site.obstacle)
     if not readable:
         first = chosen_sites[0] if chosen_sites else sites[0]
-        raise InvalidValueError(f"no weight can be read, {first.name}: {first.obstacle}; give the 16-bit model")
+        raise InvalidValueError(
+            f"no weight can be read, {first.name}: {reason_text(first.obstacle)}; give the 16-bit model"
+        )
     return readable
 
 

@@ -23,6 +23,7 @@ from bench_cases.quality.model_outputs import CacheMaker
 from bench_cases.quality.substitution import narrowed, quantizable_sites
 from bench_cases.quantization.survey import survey_linears
 from roofline_model.core.errors import InvalidValueError, UnsupportedError
+from roofline_model.core.finding import reason_text
 from roofline_model.formats.catalog import get_format
 from roofline_model.formats.codecs import round_trip
 from roofline_model.models.format_plan import FormatPlan
@@ -149,7 +150,9 @@ def _linear_names(model: nn.Module, layer_count: int) -> list[str]:
     names = []
     for site in survey_linears(model):
         if site.obstacle:
-            raise UnsupportedError(f"{site.name}: {site.obstacle}; a strategy is measured on the 16-bit model")
+            raise UnsupportedError(
+                f"{site.name}: {reason_text(site.obstacle)}; a strategy is measured on the 16-bit model"
+            )
         operators, layer = operators_of_module(site.name)
         seen.update((operator, layer) for operator in operators)
         names.append(site.name)

@@ -96,8 +96,10 @@ OF_ERRORS: dict[str, int] = {
     "bench_cases/quantization/saved/weights.py": 1,
     "bench_cases/selection.py": 1,
 }
-"""Module → how many of its texts become part of an error that is raised elsewhere, or of what pytest is told: reasons
-that a row, a file or a field is refused, that a case is skipped, that a layer stays as it is (`strict` raises them).
+"""Module → how many of its texts end in the message of an error that is raised, or in what pytest is told: why a row, a
+file or a field is refused (`load`, `check_…`), why a case of a kernel is skipped (`guards`, `rules`, `spec`: a text
+that becomes `pytest.skip` and the record's `reason`), what ended a worker. What a layer of a model is not, a row of an
+answer lacks or a run is left out for is no text: these are findings.
 """
 
 OF_SOURCES: dict[str, int] = {
@@ -124,7 +126,7 @@ OF_SOURCES: dict[str, int] = {
     "bench_cases/quality/sensitivity/prior.py": 1,
     "bench_cases/quality/texts/estimates.py": 2,
     "bench_cases/quantization/plans/recipes.py": 25,
-    "bench_cases/quantization/saved/serving.py": 10,
+    "bench_cases/quantization/saved/serving.py": 2,
     "bench_cases/shapes/attention.py": 3,
 }
 """Module → how many of its texts say where a number of its table comes from, or describe a row of a catalog."""

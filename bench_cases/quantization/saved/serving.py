@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bench_cases.quantization.plans.layer_report import QuantizationResult
+from roofline_model.core.finding import Finding
 
 Answer = Literal["yes", "no", "unverified"]
 
@@ -21,7 +22,7 @@ class EngineSupport:
 
     engine: str
     answer: Answer
-    why: str
+    reason: Finding
     source: str
 
 
@@ -38,7 +39,7 @@ def serving_engines(result: QuantizationResult) -> tuple[EngineSupport, ...]:
 
 
 def _here() -> EngineSupport:
-    return EngineSupport("roofline-bench (load_quantized)", "yes", "equal logits after reload", "tests of this project")
+    return EngineSupport("roofline-bench (load_quantized)", "yes", Finding("loads-own-saves"), "tests of this project")
 
 
 def _transformers(tensors: set[str]) -> EngineSupport:
@@ -46,25 +47,24 @@ def _transformers(tensors: set[str]) -> EngineSupport:
         return EngineSupport(
             "transformers",
             "no",
-            "save_pretrained writes torchao weights as safetensors, and packed CPU INT4 has no safetensors form",
+            Finding("packed-without-safetensors"),
             _AO_3800,
         )
     return EngineSupport(
         "transformers",
         "yes",
-        "export_transformers writes what from_pretrained reads: equal logits",
+        Finding("loads-transformers-export"),
         "tests of this project",
     )
 
 
 def _vllm(tensors: set[str]) -> EngineSupport:
     if _PACKED in tensors:
-        return EngineSupport("vLLM", "no", "its loader cuts weights, and packed CPU INT4 cannot be cut", _AO_3499)
+        return EngineSupport("vLLM", "no", Finding("packed-not-cut"), _AO_3499)
     return EngineSupport(
         "vLLM",
         "unverified",
-        "loads torchao checkpoints that transformers wrote, which export_transformers does; not run here; query, key "
-        "and value must share one precision, because it fuses them",
+        Finding("loads-fused-transformers-export"),
         _VLLM_DOCS,
     )
 
@@ -73,8 +73,7 @@ def _sglang() -> EngineSupport:
     return EngineSupport(
         "SGLang",
         "unverified",
-        "documents quantising the 16-bit checkpoint itself at start (--torchao-config int8wo, int4wo-128, fp8wo, …): "
-        "give it the original",
+        Finding("quantises-at-start"),
         "docs.sglang.io, advanced_features/quantization",
     )
 
@@ -84,13 +83,13 @@ def _other_containers() -> tuple[EngineSupport, ...]:
         EngineSupport(
             "TensorRT-LLM",
             "no",
-            "loads checkpoints of its own and of Model Optimizer; torchao is not among the sources it lists",
+            Finding("loads-other-checkpoints"),
             "nvidia.github.io/TensorRT-LLM, architecture/checkpoint",
         ),
         EngineSupport(
             "llama.cpp",
             "no",
-            "loads GGUF, whose block formats differ in codes and scales",
+            Finding("loads-gguf"),
             "github.com/ggml-org/llama.cpp README",
         ),
     )

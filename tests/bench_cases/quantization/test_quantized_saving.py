@@ -21,6 +21,7 @@ pytest.importorskip("torchao")
 from bench_cases.quantization import apply_plan, apply_quantization, load_quantized, save_quantized, serving_engines
 from bench_cases.quantization.saved.save_load import REPORT_FILE, WEIGHTS_FILE, read_report
 from roofline_model.core.errors import DefinitionError, InvalidValueError, UnsupportedError
+from roofline_model.core.finding import catalog
 
 
 @pytest.mark.parametrize(
@@ -181,7 +182,7 @@ def test_which_engines_read_it(small_llama):
     assert int4["vLLM"].answer == "no"
     assert "3499" in int4["vLLM"].source
     assert int4["transformers"].answer == "no"
-    assert all(engine.source and engine.why for engine in int4.values())
+    assert all(engine.source and engine.reason.code in catalog() for engine in int4.values())
 
 
 def test_engines_that_read_plain_torchao_tensors(small_llama):
