@@ -42,6 +42,16 @@ _TESTS_OWN = {
     "sm_count",
     "active_sm_count",
     "capability",
+    "name",
+    "is_integrated",
+    "free_bytes",
+    "total_bytes",
+    "is_used",
+    "is_blocked",
+    "on_launch",
+    "ends_s",
+    "busy_s",
+    "busy_until_s",
 }
 
 
