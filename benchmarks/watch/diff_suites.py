@@ -105,10 +105,10 @@ class Nights:
     """(nights, cases, processes)"""
     is_flagged: npt.NDArray[np.bool_]
 
-    def with_step(self, night: int, cases: npt.NDArray[np.intp], ratio: float) -> Nights:
+    def with_step(self, run_index: int, cases: npt.NDArray[np.intp], ratio: float) -> Nights:
         """Return the same history in which some cases are slower from a night on."""
         logs = self.logs.copy()
-        logs[night:, cases] += math.log1p(ratio)
+        logs[run_index:, cases] += math.log1p(ratio)
         return Nights(logs, self.is_flagged)
 
 
@@ -131,9 +131,9 @@ def machine_nights(
     wave = np.sin(2 * np.pi * (np.arange(night_count)[:, None, None] / WAVE_NIGHTS + phase))
     logs += machine.wander * wave
     is_flagged = np.zeros(shape, dtype=bool)
-    for night, process in np.argwhere(rng.random((night_count, process_count)) < machine.stolen_ratio):
+    for run_index, process in np.argwhere(rng.random((night_count, process_count)) < machine.stolen_ratio):
         length = rng.integers(case_count // 10, max(2, case_count // 3))
         start = rng.integers(0, case_count - length + 1)
-        logs[night, start : start + length, process] += math.log1p(rng.uniform(0.05, 0.3))
-        is_flagged[night, start : start + length, process] = rng.random() < NOTICED_RATIO
+        logs[run_index, start : start + length, process] += math.log1p(rng.uniform(0.05, 0.3))
+        is_flagged[run_index, start : start + length, process] = rng.random() < NOTICED_RATIO
     return Nights(logs + WITHIN_SD * _MEDIAN_ERROR * rng.standard_normal(shape), is_flagged)

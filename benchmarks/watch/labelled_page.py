@@ -22,10 +22,10 @@ from benchmarks.watch.labelled_truth import (
     SHARES,
     STEPS,
     Alarms,
-    Found,
+    Detection,
     Power,
+    detection,
     false_alarms,
-    found,
     power_of,
 )
 
@@ -65,9 +65,9 @@ def render(*, quick: bool) -> str:
         for machine in machines
     )
     alarms = [false_alarms(machine, series) for machine in machines]
-    steps = [found(machine, step, share, rounds) for machine in machines for step in STEPS for share in SHARES]
+    steps = [detection(machine, step, share, rounds) for machine in machines for step in STEPS for share in SHARES]
     powers = [power_of(noise, step, power_rounds) for noise in NOISES for step in (0.0, *STEPS)]
-    return INTRODUCTION + kinds + alarm_text(alarms) + found_text(steps) + power_text(powers)
+    return INTRODUCTION + kinds + alarm_text(alarms) + detection_text(steps) + power_text(powers)
 
 
 def percent(ratio: float, digits: int) -> str:
@@ -107,7 +107,7 @@ def alarm_text(machines: Sequence[Alarms]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def found_text(steps: Sequence[Found]) -> str:
+def detection_text(steps: Sequence[Detection]) -> str:
     """Return the section on injected steps."""
     names = (*GATES, *LEVELS)
     lines = [

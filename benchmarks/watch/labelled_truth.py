@@ -57,7 +57,7 @@ class Alarms:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Detection:
     """Shares of the injected cases: found on the night of the step by gates, within five nights by histories."""
 
     machine: str
@@ -89,14 +89,14 @@ def false_alarms(machine: Machine, series_count: int, *, cases: int = CASES, nig
     for seed in range(series_count):
         history = machine_nights(np.random.default_rng([20261126, seed]), machine, nights, cases, PROCESSES)
         sides = sides_of(history, range(nights))
-        for night in range(ROLLING_COUNT, nights):
+        for run_index in range(ROLLING_COUNT, nights):
             alarms.night_count += 1
-            diff = judged_night(sides, night)
+            diff = judged_night(sides, run_index)
             for name in OURS:
                 alarms.nights[name] += is_red(diff, name)
             ambiguous, judged = ambiguous + len(diff.of("AMBIGUOUS")), judged + len(diff.cases)
             for name in GATES[2:]:
-                alarms.nights[name] += bool(rival_gate(name, history, night).any())
+                alarms.nights[name] += bool(rival_gate(name, history, run_index).any())
         alarms.history_count += cases
         for name in LEVELS:
             alarms.histories[name] += sum(
@@ -106,7 +106,7 @@ def false_alarms(machine: Machine, series_count: int, *, cases: int = CASES, nig
     return alarms
 
 
-def found(machine: Machine, step: float, share: float, rounds: int, *, cases: int = CASES) -> Found:
+def detection(machine: Machine, step: float, share: float, rounds: int, *, cases: int = CASES) -> Detection:
     """Return how often a lasting step of a share of the cases is found."""
     hits = dict.fromkeys((*OURS, *GATES[2:], *LEVELS), 0.0)
     ambiguous = same = 0.0
@@ -129,12 +129,15 @@ def found(machine: Machine, step: float, share: float, rounds: int, *, cases: in
         values = case_values(history)
         for name in LEVELS:
             hits[name] += sum(
-                any(night >= STEP_NIGHT and abs(start - STEP_NIGHT) <= 2 for night, start in raised(name, values[case]))
+                any(
+                    run_index >= STEP_NIGHT and abs(start - STEP_NIGHT) <= 2
+                    for run_index, start in raised(name, values[case])
+                )
                 for case in slow
             )
     total = rounds * count
     rates = {name: value / total for name, value in hits.items()}
-    return Found(machine.name, step, share, rates, ambiguous / total, same / total)
+    return Detection(machine.name, step, share, rates, ambiguous / total, same / total)
 
 
 def power_of(noise: float, step: float, rounds: int, *, cases: int = CASES) -> Power:
@@ -158,13 +161,13 @@ def power_of(noise: float, step: float, rounds: int, *, cases: int = CASES) -> P
 def sides_of(history: Nights, nights: Sequence[int] | range) -> list[SuiteSide]:
     """Return nights as sides of a diff."""
     series = NightSeries(0, history.logs.shape[1])
-    return [series.side_of(history.logs[night], history.is_flagged[night]) for night in nights]
+    return [series.side_of(history.logs[run_index], history.is_flagged[run_index]) for run_index in nights]
 
 
-def judged_night(sides: Sequence[SuiteSide], night: int) -> SuiteDiff:
+def judged_night(sides: Sequence[SuiteSide], run_index: int) -> SuiteDiff:
     """Return the diff of a night against the rolling baseline before it."""
-    after = sides[night]
-    before = settled(pool(list(sides[night - ROLLING_COUNT : night])), after, {}, DiffRules())
+    after = sides[run_index]
+    before = settled(pool(list(sides[run_index - ROLLING_COUNT : run_index])), after, {}, DiffRules())
     return compare_suites(before, after, {}, DiffRules())
 
 
@@ -178,15 +181,15 @@ def is_red(diff: SuiteDiff, contestant: str) -> bool:
     return gate_of(diff, contestant).exit_code == EXIT_REGRESSION
 
 
-def rival_gate(name: str, history: Nights, night: int) -> np.ndarray:
+def rival_gate(name: str, history: Nights, run_index: int) -> np.ndarray:
     """Return which cases a rival fails against the night before.
 
     asv also asks the Mann–Whitney test of the pooled samples for p < 0.002; with hundreds of samples a side a step of
     10 % always passes it, so that only its factor is left.
     """
     if name.startswith("pytest-benchmark"):
-        return gate_fails(history.logs[night - 1, :, 0], history.logs[night, :, 0])
-    return gate_fails(*np.median(history.logs[night - 1 : night + 1], axis=2), ASV_FACTOR)
+        return gate_fails(history.logs[run_index - 1, :, 0], history.logs[run_index, :, 0])
+    return gate_fails(*np.median(history.logs[run_index - 1 : run_index + 1], axis=2), ASV_FACTOR)
 
 
 def case_values(history: Nights) -> Floats:
@@ -229,19 +232,19 @@ def measure(folder: Path, *, quick: bool) -> list[Figure]:
                 f"{alarms.nights[OURS[1]]}",
             )
         )
-        one = found(machine, 0.05, 0.03, rounds, cases=cases)
+        detected = detection(machine, 0.05, 0.03, rounds, cases=cases)
         aim = 0.95 if machine is QUIET else None
         figures.append(
             Figure(
                 f"+5 % of 3 % of the cases found the same night, {machine.name} machine",
-                one.rates[OURS[0]],
+                detected.rates[OURS[0]],
                 rounds,
                 "share",
                 aim,
                 None,
                 GATES[2],
-                one.rates[GATES[2]],
-                f"same: {one.same_ratio:.1%}, ambiguous: {one.ambiguous_ratio:.1%}",
+                detected.rates[GATES[2]],
+                f"same: {detected.same_ratio:.1%}, ambiguous: {detected.ambiguous_ratio:.1%}",
             )
         )
     unchanged = power_of(0.0125, 0.0, power_rounds)

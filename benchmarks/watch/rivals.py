@@ -170,10 +170,10 @@ def _chance(left: Floats, right: Floats) -> float:
 def raised_nights(steps: Callable[[Floats], list[int]], series: Floats, first_night: int) -> list[Alarm]:
     """Return the alarms of a rule that is asked anew every night; `steps`: series → first nights of slower levels."""
     alarms: list[Alarm] = []
-    for night in range(first_night, len(series)):
-        for start in steps(series[: night + 1]):
+    for run_index in range(first_night, len(series)):
+        for start in steps(series[: run_index + 1]):
             if not any(abs(start - earlier) <= SAME_STEP_NIGHTS for _, earlier in alarms):
-                alarms.append((night, start))
+                alarms.append((run_index, start))
     return alarms
 
 

@@ -23,9 +23,9 @@ def test_unchanged_nights_fail_fewer_than_one_gate_in_twenty():
 
 
 def test_five_per_cent_are_found_on_a_quiet_machine_and_never_called_the_same_on_a_busy_one():
-    quiet = labelled_truth.found(QUIET, 0.05, 0.1, 2, cases=40)
+    quiet = labelled_truth.detection(QUIET, 0.05, 0.1, 2, cases=40)
     assert quiet.rates[OURS[0]] >= 0.85  # of 8; fewer are found once in a thousand runs at 95 %
-    busy = labelled_truth.found(BUSY, 0.05, 0.1, 3, cases=40)
+    busy = labelled_truth.detection(BUSY, 0.05, 0.1, 3, cases=40)
     assert busy.same_ratio <= 2 / 12
     assert busy.rates[OURS[0]] + busy.ambiguous_ratio >= 10 / 12
 
@@ -62,12 +62,12 @@ def test_the_page_names_every_contestant_and_table(monkeypatch):
     monkeypatch.setattr(labelled_page, "alarm_text", lambda alarms: f"{len(alarms)} machines\n")
     monkeypatch.setattr(
         labelled_page,
-        "found",
-        lambda machine, step, share, rounds: labelled_truth.Found(
+        "detection",
+        lambda machine, step, share, rounds: labelled_truth.Detection(
             machine.name, step, share, dict.fromkeys((*GATES, *LEVELS), 0.5), 0.25, 0.25
         ),
     )
     page = labelled_page.render(quick=True)
     assert all(name in page for name in (*GATES, *LEVELS))
     assert page.count("| quiet, +") == page.count("| busy, +") == 9
-    assert page.count("| 1.00% |") == 1
+    assert page.count("| 1.00 % |") == 1
