@@ -182,8 +182,9 @@ def test_the_surer_one_comes_first_and_the_faster_one_is_named():
 def test_the_choice_keeps_the_limit_of_loss_and_a_faster_format_keeps_its_place():
     ranking = expected("gb10", *DECODE)
     assert ranking.precision == "FP8_E4M3"
-    assert [option.key for option in ranking.options][:2] == ["NVFP4", "INT4"]
-    assert [(each.role, each.option.key) for each in ranking.alternatives] == [("riskier", "NVFP4"), ("safest", "FP16")]
+    # No chip of GB10's family but its lender was measured in either: both intervals are wide, and INT4's ends first.
+    assert [option.key for option in ranking.options][:2] == ["INT4", "NVFP4"]
+    assert [(each.role, each.option.key) for each in ranking.alternatives] == [("riskier", "INT4"), ("safest", "FP16")]
     allowed = expected("gb10", *DECODE, max_loss_pct=20)
     assert [(each.role, each.option.key) for each in allowed.alternatives] == [
         ("lower-loss", "FP8_E4M3"),
@@ -202,8 +203,8 @@ def test_a_launch_is_no_reason_to_quantise():
 
 def test_the_answer_for_a_shape_is_that_for_a_model_and_unknown_losses_are_last_of_level_ones():
     ranking = expected("gb10", *DECODE, max_loss_pct=20)
-    assert ranking.precision == "NVFP4"
-    assert reason(ranking.choice, "faster-less-certain")["time_s"] == by_key(ranking)["INT4"].estimate.time_s
+    assert ranking.precision == "INT4"
+    assert by_key(ranking)["INT4"].estimate.high_s < by_key(ranking)["NVFP4"].estimate.high_s
     places = [option.key for option in ranking.options]
     assert places.index("INT8") < places.index("MXFP8_E4M3")
 
