@@ -171,6 +171,35 @@ def _bytes(size_bytes: float | None) -> str:
 
 
 def _show(title: str, tiling: Tiling) -> None:
+    show_table(
+        (Column("What"), Column("Value", "right"), Column("Meaning", is_prose=True, least=20)),
+        _facts(tiling),
+        title=title,
+    )
+    if tiling.expected_s is None:
+        return
+    show_line()
+    show_table(
+        (
+            Column("Part"),
+            Column("Alone", "right"),
+            Column("Adds", "right"),
+            Column("Share", "right"),
+            Column("What it is", is_prose=True, least=20),
+        ),
+        _part_rows(tiling),
+        title="Where the expected time goes",
+    )
+    show_line(
+        "Alone: what each part would take by itself. tensor, DRAM, L2, SM and latency run at the same time: what each "
+        "adds "
+        "is its share of their joint time, not a time of its own. The shares add up to the expected time.",
+        "dim",
+    )
+
+
+def _facts(tiling: Tiling) -> list[list[Any]]:
+    """Return name, value and meaning of all that is known of a tile; without a time, of what needs none."""
     used = tiling.occupancy
     per_sm = f"{used.block_count} block{'s' if used.block_count > 1 else ''} per SM"
     split = f", k in {tiling.split_count} slices" if tiling.split_count > 1 else ""
@@ -220,31 +249,7 @@ def _show(title: str, tiling: Tiling) -> None:
         ["of peak", _percent(tiling.efficiency_ratio), f"of {tiling.peak_flops_per_s / 1e12:.4g} TFLOP/s dense"],
         ["bound", tiling.bound, _MEANINGS.get(tiling.bound, "")],
     ]
-    if tiling.expected_s is None:
-        rows = rows[:-3]
-    show_table(
-        (Column("What"), Column("Value", "right"), Column("Meaning", is_prose=True, least=20)), rows, title=title
-    )
-    if tiling.expected_s is None:
-        return
-    show_line()
-    show_table(
-        (
-            Column("Part"),
-            Column("Alone", "right"),
-            Column("Adds", "right"),
-            Column("Share", "right"),
-            Column("What it is", is_prose=True, least=20),
-        ),
-        _part_rows(tiling),
-        title="Where the expected time goes",
-    )
-    show_line(
-        "Alone: what each part would take by itself. tensor, DRAM, L2, SM and latency run at the same time: what each "
-        "adds "
-        "is its share of their joint time, not a time of its own. The shares add up to the expected time.",
-        "dim",
-    )
+    return rows if tiling.expected_s is not None else rows[:-3]
 
 
 def _waves_meaning(tiling: Tiling) -> str:

@@ -29,7 +29,7 @@ from roofline_model.tiling.resources import Occupancy, occupancy
 from roofline_model.tiling.unpriced import Unpriced, unpriced
 
 if TYPE_CHECKING:
-    from roofline_model.expected.prediction import ExpectedBatch
+    from roofline_model.expected.prediction import ExpectedBatch, ExpectedPrediction
     from roofline_model.expected.products.parameters import GemmFormats
 
 GEMV_LABEL = "gemv"
@@ -195,13 +195,7 @@ def gemm_tiling(
     output = M * N * formats.output_bytes_per_element
     operands = M * K * a_bytes + N * K * b_bytes
     missed, dram = _dram_bytes(question, M, N, K, cache)
-    expected = None
-    if question.unpriced is None:
-        expected = predict_expected(work, device, cache=cache, dynamic_activation_quantization=quantizes_activations)
-        if expected is None:
-            why_not = why_no_expected(work, device, cache=cache)
-            assert why_not is not None  # the same question has no answer
-            raise unsupported(why_not)
+    expected = _expected(work, device, cache, quantizes_activations) if question.unpriced is None else None
     return Tiling(
         hardware=device.key,
         M=M,
@@ -243,6 +237,16 @@ def gemm_tiling(
         provenance="" if expected is None else expected.provenance,
         findings=() if question.unpriced is None else question.unpriced.findings,
     )
+
+
+def _expected(work: Operator, device: Device, cache: str, quantizes: bool) -> ExpectedPrediction:
+    """Return the expected time of a product; raises `UnsupportedError` where it has none."""
+    expected = predict_expected(work, device, cache=cache, dynamic_activation_quantization=quantizes)
+    if expected is None:
+        why_not = why_no_expected(work, device, cache=cache)
+        assert why_not is not None  # the same question has no answer
+        raise unsupported(why_not)
+    return expected
 
 
 def _widest_bits(*formats: str) -> int:

@@ -130,12 +130,7 @@ def _one_phase(
     kernel = cache_kernel(chip, phase, activation, kv, fitted.widths)
     is_8bit, cache_bytes = kernel.is_8bit, kernel.cache_bytes
     width = "8bit" if is_8bit else "16bit"
-    if width not in fitted.widths:
-        raise UnsupportedError(
-            f"no expected {phase} attention with {activation.key} maths and a {kv.key} cache on {chip.key}: "
-            f"only {' and '.join(fitted.widths)} kernels were measured ({fitted.evidence.source}). Use a 16-bit cache, "
-            "or fit."
-        )
+    _check_width(fitted, width, activation, kv, chip)
     is_cold = cache == "cold"
     work: PrefillWork | DecodeWork
     if phase == "prefill":
@@ -184,6 +179,17 @@ def _one_phase(
         return batch
     quick = _one_phase(chip, device, shapes, phase, activation, kv, cache, cache_read_ratio, fitted.faster)
     return _reaching_to(quick, batch)
+
+
+def _check_width(
+    fitted: FittedAttention, width: str, activation: NumberFormat, kv: NumberFormat, chip: AttentionChip
+) -> None:
+    if width not in fitted.widths:
+        raise UnsupportedError(
+            f"no expected {fitted.phase} attention with {activation.key} maths and a {kv.key} cache on {chip.key}: "
+            f"only {' and '.join(fitted.widths)} kernels were measured ({fitted.evidence.source}). Use a 16-bit cache, "
+            "or fit."
+        )
 
 
 def _reaching_to(quick: ExpectedBatch, slow: ExpectedBatch) -> ExpectedBatch:
