@@ -96,9 +96,9 @@ def _none_text(phase: PhaseRanking) -> str:
 
 
 def _stay_text(phase: PhaseRanking) -> str:
-    """Return that nothing within the limit is faster, on which evidence."""
+    """Return why to stay: nothing within the limit is faster, and on which evidence."""
     source = "measured" if phase.choice is not None and phase.choice.is_measured else "predicted"
-    return f"nothing within a loss of {MAX_LOSS_PCT:g} % is clearly faster {_where(phase)} ({source})"
+    return f"because nothing within a loss of {MAX_LOSS_PCT:g} % is clearly faster {_where(phase)} ({source})"
 
 
 def _gain_text(phase: PhaseRanking, choice: Option) -> str:
