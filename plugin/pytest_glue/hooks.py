@@ -296,6 +296,8 @@ class RooflineHooks:
             raise self.usage_error(str(error)) from None
         finally:
             self._signals.restore()
+        if any("visited again" in str(record.extra.get("test_failure", "")) for record in self._session.records):
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
         if self._baseline is not None and self._baseline.finish(self._session.records) and not exitstatus:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         if hasattr(self.config, "workeroutput"):

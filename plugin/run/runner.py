@@ -39,13 +39,21 @@ def run_case(
 
 
 def run_interleaved(
-    contestants: Mapping[str, Contestant], plan: MeasurePlan, sensors: Sensors | None = None
+    contestants: Mapping[str, Contestant],
+    plan: MeasurePlan,
+    sensors: Sensors | None = None,
+    opened: dict[str, Series] | None = None,
 ) -> dict[str, CaseTiming]:
-    """Measure several kernels side by side, one sample of each in turn, so that a drifting machine is fair to all."""
+    """Measure several kernels side by side, one sample of each in turn, so that a drifting machine is fair to all.
+
+    `opened` is given their series, which may be sampled on.
+    """
     __tracebackhide__ = True
     series = {}
     for name, (call, timer, rule) in contestants.items():  # a comprehension would show up in tracebacks
         series[name] = _prepare(call, timer, rule, plan, sensors)
+    if opened is not None:
+        opened.update(series)
     was_enabled = gc.isenabled()
     gc.disable()
     try:
