@@ -74,8 +74,8 @@ def observe(
 ) -> dict[str, Observed]:
     """Measure the kernels side by side, again while the clock is held down, and say what the machine did.
 
-    `name` is the range that profilers show. `share` of the sampling budget is spent; `opened` is given the series, to be
-    sampled on later. Raises what the runner raises.
+    `name` is the range that profilers show. `share` of the sampling budget is spent; `opened` is given the series, to
+    be sampled on later. Raises what the runner raises.
     """
     __tracebackhide__ = True
     retries = RetrySchedule()

@@ -137,7 +137,7 @@ class VisitPool:
             and self._session.target.device == "cpu"
             and plan.mode == "eager"
             and not options.power
-            and options.attribution is None
+            and options.attribution == "none"
         )
 
     def keep(self, case: OpenCase) -> Observed:

@@ -41,7 +41,9 @@ class Agreement:
 
     visits: tuple[Visit, ...]
     used: tuple[Visit, ...]
-    """Those whose samples count, in order: the ones that agree where they are the most, else all undisturbed ones."""
+    """Those whose samples count, in order: the ones that agree where they are most of the undisturbed ones, else all
+    undisturbed ones; where there are none, those like the fastest.
+    """
     agreed_count: int
     contended_count: int
     is_settled: bool
@@ -76,22 +78,19 @@ def agreement(visits: Sequence[Visit], target_ratio: float) -> Agreement:
     """Return what one or more visits say together.
 
     Contended visits are left out as soon as there is an undisturbed one. The largest group that lies within twice ±
-    `AGREE_MULTIPLE` × the target agrees; of equal groups the fastest, because a machine only ever adds time.
+    `AGREE_MULTIPLE` × the target agrees; of equal groups the fastest. Where all are contended, those that agree with
+    the fastest count: other processes only ever add time.
     """
     contended = [visit for visit in visits if visit.is_contended]
-    clean = [visit for visit in visits if not visit.is_contended] or list(visits)
+    clean = [visit for visit in visits if not visit.is_contended]
+    ordered = sorted(clean or visits, key=lambda visit: visit.median_s)
     width = 2 * math.log1p(AGREE_MULTIPLE * target_ratio)
-    ordered = sorted(clean, key=lambda visit: visit.median_s)
-    best: list[Visit] = []
-    for start, first in enumerate(ordered):
-        group = [visit for visit in ordered[start:] if math.log(visit.median_s / first.median_s) <= width]
-        if len(group) > len(best):
-            best = group
-    agrees = len(best) > 1 and 2 * len(best) > len(clean)
-    used = [visit for visit in clean if not agrees or any(visit is member for member in best)]
-    is_settled = (
-        len(best) >= LEAST_AGREEING
-        and len(best) >= OF_CLEAN * len(clean)
-        and not any(visit.is_contended for visit in used)
-    )
-    return Agreement(tuple(visits), tuple(used), len(best), len(contended), is_settled)
+    groups = [
+        [visit for visit in ordered[start:] if math.log(visit.median_s / first.median_s) <= width]
+        for start, first in enumerate(ordered)
+    ]
+    best = max(groups, key=len) if clean else groups[0]
+    counts = best if not clean or 2 * len(best) > len(clean) else clean
+    used = tuple(visit for visit in visits if any(visit is member for member in counts))
+    is_settled = bool(clean) and len(best) >= max(LEAST_AGREEING, OF_CLEAN * len(clean))
+    return Agreement(tuple(visits), used, len(best), len(contended), is_settled)
