@@ -38,7 +38,7 @@ KERNELS = (
     "add 65536",
     "GEMM 256x256x256",
     "softmax 64x4096",
-    "GEMV 1x2048x2048",
+    "GEMV 1x512x2048",
     "exp 100000",
     "GEMM 16x1024x1024",
     "layer norm 32x4096",

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from plugin.run.session import BenchSession
     from results.records.records import Record
 
-VISITS = 7
+VISITS = 12
 """Stays that the budget of a case is divided into."""
 MOST_VISITS = 2 * VISITS
 """Contended ones included."""
@@ -39,8 +39,8 @@ MOST_BYTES_RATIO = 0.1
 """Of the free memory, that the operands of open cases may hold."""
 CLOSING_S = 8.0
 """Longest time that the last cases are visited for when the run ends."""
-WAKE_SAMPLES = 2
-"""Untimed samples at the start of a visit: other kernels ran meanwhile."""
+WAKE_S = 0.005
+"""A visit begins with so many seconds untimed, and one sample at least: other kernels had the caches meanwhile."""
 LEAST_SAMPLES = 3
 _DISTURBED = ("contended", "stolen")
 _OF_SAMPLES = ("few-samples", "noisy", "drift", "bimodal", "outliers", "autocorrelated")
@@ -86,7 +86,8 @@ class OpenCase:
         load = LoadWatch()
         try:
             with self.settings(), load:
-                for _ in range(WAKE_SAMPLES):
+                self.series.step()
+                while time.perf_counter() - began < WAKE_S:
                     self.series.step()
                 del self.series.samples[first:], self.series.clocks[first:]
                 while len(self.series.samples) - first < LEAST_SAMPLES or time.perf_counter() - began < seconds:
