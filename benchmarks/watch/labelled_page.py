@@ -54,20 +54,25 @@ def render(*, quick: bool) -> str:
     )
     machines = (QUIET, BUSY)
     kinds = "".join(
-        f"| {machine.name} | {machine.between_sd:.1%}{'' if machine.tail_df > 99 else f', t with {machine.tail_df:g} df'} "
-        f"| {machine.night_sd:.2%} | +{machine.state_step:.0%} in {machine.two_state_ratio:.0%} of the cases "
-        f"| up to {machine.drift_high:.1%} in {machine.drifting_ratio:.0%} | ±{machine.wander:.1%} "
-        f"| {machine.stolen_ratio:.0%} of the processes by 5 to 30 %; one in five unnoticed |\n"
+        f"| {machine.name} | {percent(machine.between_sd, 1)}{'' if machine.tail_df > 99 else f', t with {machine.tail_df:g} df'} "
+        f"| {percent(machine.night_sd, 2)} | +{percent(machine.state_step, 0)} in {percent(machine.two_state_ratio, 0)} of the cases "
+        f"| up to {percent(machine.drift_high, 1)} in {percent(machine.drifting_ratio, 0)} | ±{percent(machine.wander, 1)} "
+        f"| {percent(machine.stolen_ratio, 0)} of the processes by 5 to 30 %; one in five unnoticed |\n"
         if machine.stolen_ratio
-        else f"| {machine.name} | {machine.between_sd:.1%} | {machine.night_sd:.2%} | +{machine.state_step:.0%} in "
-        f"{machine.two_state_ratio:.0%} of the cases | up to {machine.drift_high:.1%} in {machine.drifting_ratio:.0%} "
-        f"| ±{machine.wander:.1%} | none |\n"
+        else f"| {machine.name} | {percent(machine.between_sd, 1)} | {percent(machine.night_sd, 2)} | +{percent(machine.state_step, 0)} in "
+        f"{percent(machine.two_state_ratio, 0)} of the cases | up to {percent(machine.drift_high, 1)} in {percent(machine.drifting_ratio, 0)} "
+        f"| ±{percent(machine.wander, 1)} | none |\n"
         for machine in machines
     )
     alarms = [false_alarms(machine, series) for machine in machines]
     steps = [found(machine, step, share, rounds) for machine in machines for step in STEPS for share in SHARES]
     powers = [power_of(noise, step, power_rounds) for noise in NOISES for step in (0.0, *STEPS)]
     return INTRODUCTION + kinds + alarm_text(alarms) + found_text(steps) + power_text(powers)
+
+
+def percent(ratio: float, digits: int) -> str:
+    """Return a share as the pages write it: `2.5 %`."""
+    return f"{100 * ratio:.{digits}f} %"
 
 
 def alarm_text(machines: Sequence[Alarms]) -> str:
@@ -89,7 +94,7 @@ def alarm_text(machines: Sequence[Alarms]) -> str:
     lines += [
         f"\n{machines[0].night_count} nights each; of the cases "
         + ", ".join(
-            f"{alarms.ambiguous_ratio:.0%} are AMBIGUOUS on the {alarms.machine} machine" for alarms in machines
+            f"{percent(alarms.ambiguous_ratio, 0)} are AMBIGUOUS on the {alarms.machine} machine" for alarms in machines
         )
         + ".\n",
         f"Rises that a search for change points raises in 100 series of {NIGHTS} nights, asked anew every night.\n",
@@ -115,10 +120,10 @@ def found_text(steps: Sequence[Found]) -> str:
         f"|---|{'---|' * (len(names) + 2)}",
     ]
     for step in steps:
-        cells = " | ".join(f"{step.rates[name]:.0%}" for name in names)
+        cells = " | ".join(f"{percent(step.rates[name], 0)}" for name in names)
         lines.append(
-            f"| {step.machine}, +{step.step:.0%}, {step.share:.0%} | {cells} | {step.ambiguous_ratio:.0%} "
-            f"| {step.same_ratio:.0%} |"
+            f"| {step.machine}, +{percent(step.step, 0)}, {percent(step.share, 0)} | {cells} | {percent(step.ambiguous_ratio, 0)} "
+            f"| {percent(step.same_ratio, 0)} |"
         )
     lines.append("\n`slower:5%` asks for what is surely beyond 5 %: a step of 5 % is not.\n")
     return "\n".join(lines)
@@ -138,8 +143,8 @@ def power_text(powers: Sequence[Power]) -> str:
     for noise in dict.fromkeys(power.noise for power in powers):
         unchanged, three, five, ten = (power for power in powers if power.noise == noise)
         lines.append(
-            f"| {noise:.2%} | {unchanged.half_width_ratio:.1%} | {unchanged.ambiguous:.1%} | {three.slower:.0%} "
-            f"| {five.slower:.0%} | {five.ambiguous:.1%} | {five.same:.1%} | {ten.slower:.0%} |"
+            f"| {percent(noise, 2)} | {percent(unchanged.half_width_ratio, 1)} | {percent(unchanged.ambiguous, 1)} | {percent(three.slower, 0)} "
+            f"| {percent(five.slower, 0)} | {percent(five.ambiguous, 1)} | {percent(five.same, 1)} | {percent(ten.slower, 0)} |"
         )
     return "\n".join(lines) + "\n"
 

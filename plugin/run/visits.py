@@ -148,6 +148,7 @@ class VisitPool:
         One whose operands alone take too much memory gets its visits now, one after the other.
         """
         case.visits.append(_visit(case.series, 0, bool(set(_DISTURBED).intersection(case.observed.flags))))
+        case.pending.extra["visits"] = case.agreement.facts()
         if case.is_done:
             return case.observed
         free = self._session.instruments.free_bytes()

@@ -1,0 +1,57 @@
+"""Which visits to a case count, and when they agree."""
+
+from __future__ import annotations
+
+import pytest
+
+from plugin.samples.agreement import Visit, agreement
+
+
+def visits(*medians, contended=()):
+    return [Visit((value, value * 1.001), (None, None), index in contended) for index, value in enumerate(medians)]
+
+
+def medians(found):
+    return [round(visit.median_s, 2) for visit in found.used]
+
+
+def test_three_undisturbed_visits_that_agree_settle_a_case():
+    found = agreement(visits(1.0, 1.01, 1.02), 0.01)
+    assert (found.is_settled, found.agreed_count, found.contended_count) == (True, 3, 0)
+    assert len(found.samples_s) == 6
+    assert not agreement(visits(1.0, 1.01), 0.01).is_settled
+    assert not agreement(visits(1.0, 1.01, 1.5), 0.01).is_settled
+
+
+def test_a_slow_state_of_a_few_visits_does_not_count():
+    found = agreement(visits(1.0, 1.6, 1.01, 1.02, 1.0), 0.01)
+    assert medians(found) == [1.0, 1.01, 1.02, 1.0]
+    assert found.is_settled
+    assert found.facts()["agreed"] == 4
+    assert len(found.facts()["medians_s"]) == 5
+
+
+def test_where_no_group_is_most_of_them_all_count():
+    assert medians(agreement(visits(1.0, 1.2, 1.4, 1.6), 0.01)) == [1.0, 1.2, 1.4, 1.6]
+
+
+def test_contended_visits_are_left_out_as_soon_as_three_are_not():
+    found = agreement(visits(1.5, 1.0, 0.9, 1.01, 1.0, contended=(0, 2)), 0.01)
+    assert medians(found) == [1.0, 1.01, 1.0]
+    assert (found.contended_count, found.is_disturbed, found.is_settled) == (2, False, True)
+    found = agreement(visits(1.5, 1.0, 0.9, contended=(0, 2)), 0.01)
+    assert medians(found) == [0.9]  # one that seems undisturbed may be so by chance
+    assert found.is_disturbed
+
+
+def test_of_contended_visits_those_like_the_fastest_count_and_never_settle():
+    found = agreement(visits(3.0, 1.0, 1.01, 2.0, contended=range(4)), 0.01)
+    assert medians(found) == [1.0, 1.01]
+    assert (found.is_disturbed, found.is_settled) == (True, False)
+
+
+@pytest.mark.parametrize("target", [0.001, 0.01, 0.1])
+def test_the_target_says_how_near_agreeing_is(target):
+    apart = 1 + 2 * target
+    assert agreement(visits(1.0, apart, apart**2 * 0.9999), target).agreed_count == 3
+    assert agreement(visits(1.0, apart, apart**2 * 1.01), target).agreed_count == 2
