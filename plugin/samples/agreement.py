@@ -78,9 +78,9 @@ def agreement(visits: Sequence[Visit], target_ratio: float) -> Agreement:
     """Return what one or more visits say together.
 
     Contended visits are left out as soon as `LEAST_AGREEING` are not: the counters of a short stay are coarse, and one
-    alone may have been found undisturbed by chance. The largest group that lies within twice ±
-    `AGREE_MULTIPLE` × the target agrees; of equal groups the fastest. With fewer undisturbed ones, those that agree with
-    the fastest of all count: other processes only ever add time.
+    alone may have been found undisturbed by chance. The largest group that lies within twice ± `AGREE_MULTIPLE` × the
+    target agrees; of equal groups the fastest. With fewer undisturbed ones, those that agree with the fastest of all
+    count: other processes only ever add time.
     """
     contended = [visit for visit in visits if visit.is_contended]
     clean = [visit for visit in visits if not visit.is_contended]
