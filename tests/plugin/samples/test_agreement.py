@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from plugin.samples.agreement import Visit, agreement
+from roofline_cli.runs.sample_text import visits_text
 
 
 def visits(*medians, contended=()):
@@ -55,3 +56,17 @@ def test_the_target_says_how_near_agreeing_is(target):
     apart = 1 + 2 * target
     assert agreement(visits(1.0, apart, apart**2 * 0.9999), target).agreed_count == 3
     assert agreement(visits(1.0, apart, apart**2 * 1.01), target).agreed_count == 2
+
+
+@pytest.mark.parametrize(
+    ("extra", "text"),
+    [
+        ({"visits": {"count": 7, "agreed": 5, "contended": 2, "medians_s": []}}, "5 of 7 visits agree, 2 contended"),
+        ({"visits": {"count": 3, "agreed": 3, "contended": 0}}, "3 of 3 visits agree"),
+        ({"visits": "many"}, ""),
+        ({"visits": {"count": None}}, ""),
+        ({}, ""),
+    ],
+)
+def test_a_record_says_how_many_agreed_and_junk_says_nothing(extra, text):
+    assert visits_text(extra) == text
