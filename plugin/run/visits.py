@@ -22,6 +22,7 @@ from plugin.samples.agreement import Agreement, Visit, agreement
 from plugin.samples.correctness import WrongResultError
 from plugin.samples.plan import MeasurePlan
 from plugin.samples.series import CaseTiming, Series
+from plugin.samples.stats import estimate_median
 from plugin.timers.timers import Timer
 
 if TYPE_CHECKING:
@@ -61,10 +62,16 @@ class OpenCase:
     settings: Settings
     budget_s: float
     target_ratio: float
-    spent_s: float
+    first_s: float
+    """Seconds that the first visit sampled."""
+    spent_s: float = field(init=False)
+    """Seconds that all visits took."""
     visits: list[Visit] = field(default_factory=list)
     record: Record | None = None
     """As it is stored; None until its test is over."""
+
+    def __post_init__(self) -> None:
+        self.spent_s = self.first_s
 
     @property
     def agreement(self) -> Agreement:
@@ -74,8 +81,13 @@ class OpenCase:
     @property
     def is_done(self) -> bool:
         """Whether no further visit is due."""
-        is_spent = self.spent_s >= self.budget_s or len(self.visits) >= MOST_VISITS
-        return is_spent or self.agreement.is_settled
+        if self.spent_s >= self.budget_s or len(self.visits) >= MOST_VISITS:
+            return True
+        together = self.agreement
+        if not together.is_settled:
+            return False
+        width = estimate_median(together.samples_s).half_width_ratio
+        return width is not None and width <= self.target_ratio
 
     def visit(self) -> None:
         """Stay for a share of the budget."""
@@ -110,6 +122,8 @@ class OpenCase:
         series.stop_reason = "agreed" if together.is_settled else "budget"
         with self.settings():
             timing: CaseTiming = series.finish()
+        own_s = self.observed.timing.wall_s + self.spent_s - self.first_s
+        timing = replace(timing, wall_s=own_s)  # what other cases took in between is theirs
         flags = [flag for flag in self.observed.flags if flag not in (*_DISTURBED, *_OF_SAMPLES)]
         if together.is_disturbed:
             flags += [flag for flag in _DISTURBED if flag in self.observed.flags] or ["contended"]
