@@ -1080,7 +1080,7 @@ def diff(
     from results.diff.stored_sides import baseline_side, named_side, side_of
     from results.diff.suites import compare_suites
 
-    opened, rules = _store(store), DiffRules(min_effect_ratio)
+    opened, rules = _store(store), DiffRules(min_effect_ratio, false_discovery_ratio=0.05)  # the default then
     later = side_of(opened, [opened.resolve_run(name) for name in after])
     noise = opened.noise_floors(later.runs[0].environment.class_hash)
     if against is None:
