@@ -70,4 +70,4 @@ def test_the_page_names_every_contestant_and_table(monkeypatch):
     page = labelled_page.render(quick=True)
     assert all(name in page for name in (*GATES, *LEVELS))
     assert page.count("| quiet, +") == page.count("| busy, +") == 9
-    assert page.count("| 1.00% |") == 1
+    assert page.count("| 1.00 % |") == 1
