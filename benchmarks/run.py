@@ -53,6 +53,7 @@ ON_REQUEST = {
     "rolling_baseline": "watch",
     "serving": "surfaces",
     "store_scale": "store",
+    "time_to_precision": "measuring",
 }
 """Only when named: they measure kernels for many minutes, drive a browser or a server, or simulate for a minute or two;
 store_scale fills half a gigabyte of disk.

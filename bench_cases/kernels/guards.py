@@ -157,6 +157,8 @@ def measure_case(roofline: Any, spec: CaseSpec) -> None:
         pytest.skip(str(error))
     proof = KernelProof(spec.kernel.name, spec.kernel.proof, lambda: kernel.fn(*kernel.make_args(0)))
     with kernel.settings():
-        roofline.measure(kernel.fn, make_args=kernel.make_args, check=proof.checked(kernel.check))
+        roofline.measure(
+            kernel.fn, make_args=kernel.make_args, check=proof.checked(kernel.check), again=kernel.settings
+        )
     if proof.facts:
         roofline.keep(ran=proof.facts)

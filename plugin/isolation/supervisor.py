@@ -185,6 +185,7 @@ class Supervisor:
                         "kind": "start",
                         "process": to_plain(self._process),
                         "pass": self._pass,
+                        "visits": self.isolation.kind != "case",
                         "run": to_plain(self.session.run),
                         "hardware": pack(self.session.target.hardware),
                         "preload": ["torch"] if self._uses_torch or self.session.instruments.runs_on_gpu else [],
@@ -258,6 +259,8 @@ class Supervisor:
         kind = message["kind"]
         if kind == "canary":
             self.session.add_canary(from_plain(CanaryReading, message["reading"], "reading"))
+        elif kind == "completed":
+            self.session.complete(from_plain(Record, message["record"], "record"))
         elif kind == "canary-times":
             worker.send({"kind": "times", "times": self.session.earlier_canary_times(message["kernel"])})
         elif kind == "flag":

@@ -46,6 +46,7 @@ class WorkerSession(BenchSession):
             self.run = from_plain(RunInfo, self._link.start["run"], "run")
             self.process = from_plain(ProcessInfo, self._link.start["process"], "process")
             self.instruments.pass_number = self._link.start["pass"]
+            self.visits.is_on = self._link.start.get("visits", True)
             self._profile_hash = self.target.hardware.content_hash
         return self.run
 
@@ -53,6 +54,12 @@ class WorkerSession(BenchSession):
         """Send a record to the parent, which commits it."""
         self._link.send({"kind": "record", "record": to_plain(record)})
         self.records.append(record)
+        self.visits.stored(record)
+
+    def complete(self, record: Record) -> None:
+        """Send a record with more samples to the parent, which replaces the stored one."""
+        self._link.send({"kind": "completed", "record": to_plain(record)})
+        self.records = [record if stored.record_id == record.record_id else stored for stored in self.records]
 
     def declared(self, pending: Any) -> None:
         """Announce the case to the parent, which stores it with its prediction if it kills this process.
@@ -80,7 +87,8 @@ class WorkerSession(BenchSession):
         """A worker has no workers."""
 
     def close(self, exit_code: int, is_partial: bool = False) -> None:
-        """Bracket the last case; the parent ends the run."""
+        """Visit the last cases and bracket them; the parent ends the run."""
+        self.visits.close()
         self.repeat_canary()
 
 

@@ -19,9 +19,11 @@ from plugin.run.instruments import Instruments
 from plugin.run.observe import Observed, observe, with_attribution, with_energy
 from plugin.run.pending import Pending
 from plugin.run.session import BenchSession
+from plugin.run.visits import VISITS, OpenCase, Settings
 from plugin.samples.correctness import Check
 from plugin.samples.kernel_call import KernelCall, make_kernel_call
 from plugin.samples.plan import MeasurePlan
+from plugin.samples.series import Series
 from plugin.timers.profiler import is_profiled, profile_one_call
 from plugin.timers.timers import Timer
 from results.records.flags import DOUBTFUL_FLAGS
@@ -143,6 +145,7 @@ class RooflineFixture:
         mutates: Sequence[int] = (),
         setup: Callable[[], Any] | None = None,
         name: str | None = None,
+        again: Settings | None = None,
     ) -> Outcome:
         """Check `fn`, time it, and store the result beside its prediction.
 
@@ -154,6 +157,10 @@ class RooflineFixture:
           returns the relative error instead.
         - `tolerance`: relative error (ratio) that all numbers together may have, and a single one a few times
           (`plugin.samples. correctness`). Default: what rounding explains.
+        - `again`: says that the kernel may be called after the test, and gives the context to enter for it
+          (`contextlib.nullcontext`). A part of the samples is then taken later, between those of other cases, and the
+          stored record completed. `Outcome` and pytest-benchmark have the first visit. Without it all samples lie in
+          the test.
         - `mutates`: positions of arguments that `fn` overwrites; when it returns nothing, they are checked.
 
         Times are seconds per call. The first call is timed apart (`first_call_s`), so compilation and autotuning never
@@ -179,12 +186,18 @@ class RooflineFixture:
             call.run_setup()
             profile_one_call(lambda: call.kernel(*arguments), timer.synchronize)
             pytest.skip("run under a profiler: one call was made for it, nothing is timed")
+        pool, opened = self._session.visits, None
+        if again is not None and setup is None and not mutates and pool.may_keep(timer, plan):
+            pending.visit_count, opened = VISITS, dict[str, Series]()
+        pool.pay()
         with _skipping(pending):
-            observed = self._observe([pending], {"": (call, timer)}, plan)[""]
+            observed = self._observe([pending], {"": (call, timer)}, plan, opened)[""]
             if self._session.options.power:
                 observed = with_energy(observed, call, timer, plan, self._instruments)
             if self._session.options.attribution == "cupti" and timer.runs_kernel:
                 observed = with_attribution(observed, call, timer, plan)
+        if opened is not None and again is not None:
+            observed = self._keep_open(pending, observed, opened[""], timer, plan, again)
         measurement = pending.measured(self._session, observed, timer, plan)
         self._session.declared(pending)  # measured: a crash later in this test does not cost it
         benchmark_bridge.feed(self._benchmark, self._request.node, observed.timing.samples_s)
@@ -259,8 +272,29 @@ class RooflineFixture:
             plan = self._instruments.plan(members[0].case, can_rotate)
         return plan if plan.free_bytes is None else replace(plan, free_bytes=plan.free_bytes / share)
 
+    def _keep_open(
+        self,
+        pending: Pending,
+        observed: Observed,
+        series: Series,
+        timer: Timer,
+        plan: MeasurePlan,
+        settings: Settings,
+    ) -> Observed:
+        """Let a case be visited again, and pay a second visit to the others."""
+        options, pool = self._session.options, self._session.visits
+        budget_s, target = options.max_seconds, options.target_ci_ratio
+        case = OpenCase(pending, observed, series, timer, plan, settings, budget_s, target, series.elapsed_s)
+        observed = pool.keep(case)
+        pool.pay()
+        return observed
+
     def _observe(
-        self, members: Sequence[Pending], kernels: Mapping[str, tuple[KernelCall, Timer]], plan: MeasurePlan
+        self,
+        members: Sequence[Pending],
+        kernels: Mapping[str, tuple[KernelCall, Timer]],
+        plan: MeasurePlan,
+        opened: dict[str, Series] | None = None,
     ) -> dict[str, Observed]:
         """Look at the canary when it is due, then measure."""
         __tracebackhide__ = True
@@ -270,7 +304,8 @@ class RooflineFixture:
             self._session.canary.before_case()
         if self._session.options.power:
             _ = self._instruments.idle_power_w  # read while the device has not worked yet
-        return observe(members[0].case.id, kernels, plan, self._instruments)
+        share = 1.0 if opened is None else 1 / VISITS
+        return observe(members[0].case.id, kernels, plan, self._instruments, share=share, opened=opened)
 
     def _current(
         self, work: Operator | OpCost | None, name: str | None, can_rotate: bool, last: bool = True

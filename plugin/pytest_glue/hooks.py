@@ -36,6 +36,7 @@ from plugin.run.options import BenchOptions
 from plugin.run.pending import clean, failure
 from plugin.run.session import BenchSession
 from plugin.run.target import Target
+from plugin.run.visits import FAILED_VISIT
 from plugin.sensors.nvml import number_like_nvml
 from plugin.terminal import summary as terminal
 from plugin.terminal.progress import Progress
@@ -296,6 +297,8 @@ class RooflineHooks:
             raise self.usage_error(str(error)) from None
         finally:
             self._signals.restore()
+        if any(record.extra.get(FAILED_VISIT) for record in self._session.records):
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
         if self._baseline is not None and self._baseline.finish(self._session.records) and not exitstatus:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         if hasattr(self.config, "workeroutput"):

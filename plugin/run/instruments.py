@@ -145,9 +145,9 @@ class Instruments:
             raise UnsupportedError("graph mode replays a CUDA graph and needs a GPU; leave --roofline-mode graph out")
         return MonotonicTimer()
 
-    def make_rule(self, mode: str = "eager") -> MedianInterval:
-        """Return a fresh stopping rule with the user's target and budget."""
-        factor = BURST_BUDGET_FACTOR if mode == "burst" else 1
+    def make_rule(self, mode: str = "eager", share: float = 1.0) -> MedianInterval:
+        """Return a fresh stopping rule with the user's target and a share of the budget."""
+        factor = BURST_BUDGET_FACTOR if mode == "burst" else share
         return MedianInterval(
             target_ratio=self._options.target_ci_ratio, max_seconds=factor * self._options.max_seconds
         )
@@ -167,8 +167,8 @@ class Instruments:
             flush=self._flusher() if case.cache == "flushed" else None,
         )
 
-    def method(self, timer: Timer, plan: MeasurePlan) -> Method:
-        """Return how a case is measured; equal methods may be compared."""
+    def method(self, timer: Timer, plan: MeasurePlan, visit_count: int = 1) -> Method:
+        """Return how a case is measured; equal methods may be compared. `visit_count`: most stays, 1 for one alone."""
         rule = self.make_rule(plan.mode)
         settings = {
             "target_ci_ratio": rule.target_ratio,
@@ -183,6 +183,7 @@ class Instruments:
             "mode": plan.mode,
             # What is replayed is the method; what a simulated device is like is not: it is what one wants to find out.
             "timer": timer.name if self._replay is None else self._options.timer,
+            **({"visits": visit_count} if visit_count > 1 else {}),
         }
         return Method(timer.name, plugin.METHOD_VERSION, settings)
 

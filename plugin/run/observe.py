@@ -26,7 +26,7 @@ from plugin.run.instruments import Instruments
 from plugin.run.runner import run_interleaved
 from plugin.samples.kernel_call import KernelCall
 from plugin.samples.plan import MeasurePlan
-from plugin.samples.series import CaseTiming
+from plugin.samples.series import CaseTiming, Series
 from plugin.samples.stats import quantile
 from plugin.sensors.bounded_sensors import bounded, unbounded
 from plugin.sensors.energy import disagrees, measure_energy, measure_idle_power
@@ -64,11 +64,18 @@ class Observed:
 
 
 def observe(
-    name: str, kernels: Mapping[str, tuple[KernelCall, Timer]], plan: MeasurePlan, instruments: Instruments
+    name: str,
+    kernels: Mapping[str, tuple[KernelCall, Timer]],
+    plan: MeasurePlan,
+    instruments: Instruments,
+    *,
+    share: float = 1.0,
+    opened: dict[str, Series] | None = None,
 ) -> dict[str, Observed]:
     """Measure the kernels side by side, again while the clock is held down, and say what the machine did.
 
-    `name` is the range that profilers show. Raises what the runner raises.
+    `name` is the range that profilers show. `share` of the sampling budget is spent; `opened` is given the series, to
+    be sampled on later. Raises what the runner raises.
     """
     __tracebackhide__ = True
     retries = RetrySchedule()
@@ -77,14 +84,14 @@ def observe(
     sensors = sensors_of(timer, instruments)
     while True:
         contestants = {
-            label: (call, timer, instruments.make_rule(plan.mode)) for label, (call, timer) in kernels.items()
+            label: (call, timer, instruments.make_rule(plan.mode, share)) for label, (call, timer) in kernels.items()
         }
         with (
             Telemetry(sensors, now=None if timer.runs_kernel else timer.now) as telemetry,
             case_range(name),
             StateWatch(sensors, instruments.watched_device(timer), timer.idle) as watch,
         ):
-            timings = run_interleaved(contestants, plan, sensors, telemetry.tick)
+            timings = run_interleaved(contestants, plan, sensors, after_round=telemetry.tick, opened=opened)
         for label, timing in timings.items():
             first_calls_s.setdefault(label, timing.first_call_s)
         clock_hz = _clock(timings, telemetry)

@@ -41,6 +41,9 @@ class Pending:
     measurement: Measurement | None = None
     method: Method | None = None
     telemetry: tuple[TelemetrySample, ...] = ()
+    record_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    visit_count: int = 1
+    """Stays that the case may get; 1: all samples lie in its test."""
     extra: dict[str, Any] = field(default_factory=dict)
 
     def measured(self, session: BenchSession, observed: Observed, timer: Timer, plan: MeasurePlan) -> Measurement:
@@ -51,7 +54,7 @@ class Pending:
         flags += ("above-roof",) if self._is_impossible(observed.timing.stats.median_s, flags) else ()
         self.measurement = _measurement(observed, flags)
         self.telemetry = observed.telemetry
-        self.method = session.instruments.method(timer, plan)
+        self.method = session.instruments.method(timer, plan, self.visit_count)
         self.status = "measured"
         return self.measurement
 
@@ -78,7 +81,7 @@ class Pending:
         if self.expected is not None and self.prediction is not None:
             predictions.append(expected_record(self.expected, self.prediction, session.profile_hash, measured_s))
         return Record(
-            record_id=uuid.uuid4().hex,
+            record_id=self.record_id,
             run_id=session.run.run_id,
             case=self.case,
             status=status,  # type: ignore[arg-type]

@@ -42,16 +42,21 @@ def run_interleaved(
     contestants: Mapping[str, Contestant],
     plan: MeasurePlan,
     sensors: Sensors | None = None,
+    *,
     after_round: Callable[[], None] = lambda: None,
+    opened: dict[str, Series] | None = None,
 ) -> dict[str, CaseTiming]:
     """Measure several kernels side by side, one sample of each in turn, so that a drifting machine is fair to all.
 
-    `after_round` is called when each has given one, outside every timed region.
+    `after_round` is called when each has given one, outside every timed region. `opened` is given their series, which
+    may be sampled on.
     """
     __tracebackhide__ = True
     series = {}
     for name, (call, timer, rule) in contestants.items():  # a comprehension would show up in tracebacks
         series[name] = _prepare(call, timer, rule, plan, sensors)
+    if opened is not None:
+        opened.update(series)
     was_enabled = gc.isenabled()
     gc.disable()
     try:

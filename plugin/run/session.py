@@ -23,6 +23,7 @@ from plugin.run.instruments import Instruments
 from plugin.run.options import BenchOptions
 from plugin.run.rescue import rescue, write_json
 from plugin.run.target import Target, resolve_target
+from plugin.run.visits import VisitPool
 from results.exchange.exported.export import export_documents, export_run_json
 from results.records.records import EnvironmentInfo, HardwareProfile, ProcessInfo, Record, RunInfo, RunStatus
 from results.records.state_records import CanaryReading, NoiseFloor
@@ -58,6 +59,7 @@ class BenchSession:
         """Workers that did not end by themselves, with how they ended."""
         self.target: Target = resolve_target(options, lambda: cpu_device(find_machine(), report))
         self.instruments = Instruments(options, folder, self.target)
+        self.visits = VisitPool(self)
 
     @property
     def is_open(self) -> bool:
@@ -153,6 +155,17 @@ class BenchSession:
         self.records.append(record)
         if record.measurement is not None:
             self.flag_records(self._ledger.add_record(record.record_id), "quarantined")
+        self.visits.stored(record)
+
+    def complete(self, record: Record) -> None:
+        """Replace a stored record by the same one with more samples; flags that it got meanwhile stay. Raises
+        `StoreError`.
+        """
+        index = next(i for i, stored in enumerate(self.records) if stored.record_id == record.record_id)
+        record = with_flags_of(record, self.records[index])
+        with self._noting():
+            self._store.complete_record(record)
+        self.records[index] = record
 
     @cached_property
     def canary(self) -> CanaryKeeper | None:
@@ -223,6 +236,7 @@ class BenchSession:
             if self._failure is None:
                 with contextlib.suppress(StoreError), self._noting():  # told below, with the rescue
                     self._store_interrupted_run()
+                    self.visits.close(may_visit=not is_partial and exit_code in (0, 1))
                     self.repeat_canary()
             interrupted = is_partial or exit_code in (2, 3) or exit_code > 128 or self._failure is not None
             status: RunStatus = "interrupted" if interrupted else "complete"
@@ -298,6 +312,14 @@ class BenchSession:
             folder=self.folder,
             stored_count=stored_count,
         )
+
+
+def with_flags_of(record: Record, stored: Record) -> Record:
+    """Return the record with the flags in hindsight (`quarantined`) that its stored form was given."""
+    if record.measurement is None or stored.measurement is None or "quarantined" not in stored.measurement.flags:
+        return record
+    flags = tuple(dict.fromkeys([*record.measurement.flags, "quarantined"]))
+    return replace(record, measurement=replace(record.measurement, flags=flags))
 
 
 def new_run_id() -> str:

@@ -193,7 +193,7 @@ class Measurement:
     """`interval_within`: lower end of the 95 % interval of the median inside this process."""
     ci_high_s: Duration | None
     stop_reason: str
-    """converged, noise-stable, budget, max-samples, replay-end"""
+    """converged, noise-stable, budget, max-samples, replay-end; agreed: several visits do"""
     first_call_s: Duration | None = None
     """The very first call: compilation, autotuning and lazy loading are in here, never in the samples."""
     warmup_calls: Count = 0

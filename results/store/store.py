@@ -22,6 +22,7 @@ from results.store.delivery.outbox import Outbox, Undelivered
 from results.store.delivery.spool import (
     AddedFlag,
     Change,
+    CompletedRecord,
     Content,
     NewFloors,
     RunEnd,
@@ -147,6 +148,13 @@ class ResultStore:
             # Either the record is there already, or rows that this store remembers were deleted meanwhile.
             self._known_ids.forget()
             self._store("storing the record", record.run_id, record, insert_again)
+
+    def complete_record(self, record: Record) -> None:
+        """Replace a stored record's measurement, predictions and facts by those of the same record with more samples.
+
+        Flags that it was given meanwhile stay. Raises `StoreError` for a record that is not there.
+        """
+        self._store("completing the record", record.run_id, CompletedRecord(record))
 
     def add_run(
         self,

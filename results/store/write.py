@@ -143,6 +143,24 @@ def _child_values(record: Record, record_pk: int) -> Iterator[tuple[Table, list[
         yield TELEMETRY, rows.telemetry_values(record.telemetry, record_pk)
 
 
+def replace_record(connection: Connection, record: Record) -> None:
+    """Replace what belongs to a stored record; flags that it has stay. Raises `StoreError` for one not there."""
+    statement = select(RECORD.c.id, MEASUREMENT.c.flags).join_from(RECORD, MEASUREMENT, isouter=True)
+    row = connection.execute(statement.where(RECORD.c.record_id == record.record_id)).one_or_none()
+    if row is None:
+        raise StoreError(f"record {record.record_id[:40]!r} is not in the database: only stored records are completed")
+    for table in (ENERGY, STATE, ATTRIBUTION, PREDICTION, TELEMETRY, MEASUREMENT):
+        connection.execute(table.delete().where(table.c.record_pk == row.id))
+    values = rows.record_values(record, "")
+    facts = {"extra": values["extra"], "status": values["status"], "reason": values["reason"]}
+    connection.execute(update(RECORD).where(RECORD.c.id == row.id), facts)
+    for table, children in _child_values(record, row.id):
+        connection.execute(table.insert(), children)
+    for flag in row.flags or ():
+        if flag == "quarantined":
+            add_flag(connection, [record.record_id], flag)
+
+
 def insert_run(connection: Connection, run: RunInfo) -> None:
     """Insert a run; the database refuses a run id it already has."""
     connection.execute(RUN.insert(), rows.run_values(run, _environment_id(connection, run.environment)))

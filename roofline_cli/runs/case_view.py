@@ -255,7 +255,7 @@ def _print_processes(case: CaseSummary) -> None:
 
 
 def _print_samples(row: CaseRow, case: CaseSummary) -> None:
-    from roofline_cli.runs.sample_text import histogram_lines, order_line
+    from roofline_cli.runs.sample_text import histogram_lines, order_line, visits_text
 
     measurement = row.record.measurement
     assert measurement is not None  # a measured row has its measurement
@@ -270,6 +270,7 @@ def _print_samples(row: CaseRow, case: CaseSummary) -> None:
             f"stopped by {measurement.stop_reason}"
         )
     ]
+    parts += [text] if (text := visits_text(row.record.extra)) else []
     parts.append(
         f"min {format_time(measurement.min_s)}, quartiles {format_time(measurement.q1_s)} to "
         f"{format_time(measurement.q3_s)}, max {format_time(measurement.max_s)}"

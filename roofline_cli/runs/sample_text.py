@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from statistics import median, quantiles
+from typing import Any
 
 from roofline_model.core.units import DECIMAL_PREFIXES
 
@@ -97,3 +98,13 @@ def _decimals(step: float) -> int:
     while decimals < 6 and step * 10**decimals < 1:
         decimals += 1
     return min(decimals + 1, 6) if step > 0 else 3
+
+
+def visits_text(extra: Mapping[str, Any]) -> str:
+    """Return how many visits to the case agreed: `5 of 7 visits agree, 2 contended`; empty where it had none."""
+    visits = extra.get("visits")
+    counts = [visits.get(name) for name in ("count", "agreed", "contended")] if isinstance(visits, dict) else [None]
+    if not all(isinstance(count, int) for count in counts):
+        return ""
+    count, agreed, contended = counts
+    return f"{agreed} of {count} visits agree" + (f", {contended} contended" if contended else "")

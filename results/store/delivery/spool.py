@@ -249,8 +249,24 @@ class NewFloors:
     floors: tuple[NoiseFloor, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class CompletedRecord:
+    """A record that is there already, with more samples."""
+
+    record: Record
+
+
 Content = (
-    RunInfo | RunEnd | HardwareProfile | Record | CanaryReading | SlowCanaries | AddedFlag | ProcessInfo | NewFloors
+    RunInfo
+    | RunEnd
+    | HardwareProfile
+    | Record
+    | CompletedRecord
+    | CanaryReading
+    | SlowCanaries
+    | AddedFlag
+    | ProcessInfo
+    | NewFloors
 )
 
 
@@ -268,6 +284,7 @@ KINDS: dict[str, type[Any]] = {
     "run-end": RunEnd,
     "profile": HardwareProfile,
     "record": Record,
+    "completed-record": CompletedRecord,
     "canary": CanaryReading,
     "slow-canaries": SlowCanaries,
     "flag": AddedFlag,
@@ -325,6 +342,11 @@ def _record(connection: Connection, known_ids: write.KnownIds, run_id: str, reco
     return 0
 
 
+def _completed(connection: Connection, known_ids: write.KnownIds, run_id: str, completed: CompletedRecord) -> int:
+    write.replace_record(connection, completed.record)
+    return 0
+
+
 def _canary(connection: Connection, known_ids: write.KnownIds, run_id: str, reading: CanaryReading) -> int:
     write.insert_canaries(connection, run_id, [reading])
     return 0
@@ -355,6 +377,7 @@ _MAKERS: dict[str, Callable[[Connection, write.KnownIds, str, Any], int]] = {
     "run-end": _finish,
     "profile": _profile,
     "record": _record,
+    "completed-record": _completed,
     "canary": _canary,
     "slow-canaries": _slow,
     "flag": _flag,

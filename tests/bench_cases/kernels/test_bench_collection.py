@@ -136,7 +136,7 @@ class RecordingFixture:
         if not self.may_measure:
             pytest.skip("this machine is another chip")
 
-    def measure(self, fn, *, make_args, check):
+    def measure(self, fn, *, make_args, check, again):
         assert self.declared, "a case is declared before it is measured"
         self.errors = [check(fn(*make_args(index))) for index in (0, 1)]
         assert all(deviation.is_right for deviation in self.errors)

@@ -1,0 +1,142 @@
+"""Visits over a whole run: one record per test, completed later; nothing lost, nothing hidden."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from results import open_store
+from results.operations.check import check_store
+
+COMMON = ("--hw", "b10", "--roofline-no-canary", "--roofline-db", "r.db", "-p", "no:cacheprovider")
+REAL = (*COMMON, "--roofline-force-measure", "--roofline-max-seconds", "0.6")
+
+SUITE = """
+    from contextlib import nullcontext
+    import pytest
+    from roofline_model import OpCost
+
+    def kernel():
+        return sum(range(300))
+
+    @pytest.mark.parametrize("name", ["a", "b", "c"])
+    def test_case(roofline, name):
+        roofline.measure(kernel, work=OpCost(read_bytes=1e6), reference=44850, name=name, again=nullcontext)
+
+    def test_alone(roofline):
+        roofline.measure(kernel, work=OpCost(read_bytes=1e6), name="alone")
+"""
+
+
+def stored(pytester):
+    with open_store(pytester.path / "r.db", read_only=True) as store:
+        run = store.runs()[0]
+        return run, {record.case.kernel: record for record in store.records(run.run_id)}
+
+
+def run_suite(pytester, isolate, *options):
+    """A worker needs a pytest of its own: inside this process there is none."""
+    run = pytester.runpytest_inprocess if isolate == "none" else pytester.runpytest_subprocess
+    return run(*REAL, "--roofline-isolate", isolate, *options)
+
+
+@pytest.mark.parametrize("isolate", ["none", "auto"])
+def test_a_case_is_one_record_with_the_samples_of_all_visits_that_count(pytester, isolate):
+    pytester.makepyfile(SUITE)
+    assert run_suite(pytester, isolate).ret == 0
+    run, records = stored(pytester)
+    assert run.status == "complete"
+    assert sorted(records) == ["a", "alone", "b", "c"]
+    for name in "abc":
+        record = records[name]
+        visits = record.extra["visits"]
+        assert visits["count"] == len(visits["medians_s"])
+        assert 1 <= visits["agreed"] <= visits["count"]
+        assert record.measurement.sample_count == len(record.measurement.samples_s)
+        assert record.measurement.stop_reason in ("agreed", "budget")
+        assert record.method.settings["visits"] > 1
+    assert max(records[name].extra["visits"]["count"] for name in "abc") > 1
+    assert "visits" not in records["alone"].extra  # synchronous: all samples lie in the test
+    assert "visits" not in records["alone"].method.settings
+    with open_store(pytester.path / "r.db", read_only=True) as store:
+        assert check_store(store) == []
+
+
+def test_fresh_processes_and_a_worker_for_each_case_have_their_own(pytester):
+    pytester.makepyfile(SUITE)
+    assert run_suite(pytester, "case", "-k", "test_case").ret == 0
+    _, records = stored(pytester)
+    assert all("visits" not in record.extra for record in records.values())
+
+
+def test_killed_while_cases_are_open_keeps_their_records(pytester):
+    pytester.makepyfile(
+        SUITE
+        + """
+    def test_hangs(roofline):
+        import time
+        from pathlib import Path
+        Path("reached").write_text("")
+        time.sleep(60)
+    """
+    )
+    command = [sys.executable, "-m", "pytest", "-q", *REAL, "--roofline-max-seconds", "5", "--roofline-isolate", "none"]
+    process = subprocess.Popen(command, cwd=pytester.path, stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while not (pytester.path / "reached").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    _, records = stored(pytester)
+    assert sorted(records) == ["a", "alone", "b", "c"]
+    assert all(record.measurement.sample_count >= 1 for record in records.values())
+
+
+@pytest.mark.parametrize("isolate", ["none", "auto"])
+def test_a_kernel_that_fails_when_it_is_visited_again_fails_the_run_and_keeps_its_record(pytester, isolate):
+    pytester.makepyfile(
+        """
+        from contextlib import nullcontext
+        from roofline_model import OpCost
+
+        over = []
+
+        def test_breaks(roofline):
+            def kernel():
+                if over:
+                    raise RuntimeError("the stream is closed")
+                return sum(range(300))
+
+            roofline.measure(kernel, work=OpCost(read_bytes=1e6), reference=44850, again=nullcontext)
+            over.append(1)
+
+        def test_next(roofline):
+            roofline.measure(lambda: sum(range(300)), work=OpCost(read_bytes=1e6), again=nullcontext)
+        """
+    )
+    result = run_suite(pytester, isolate)
+    assert result.ret == 1
+    _, records = stored(pytester)
+    assert "the stream is closed" in records["test_breaks"].extra["test_failure"]
+    assert records["test_breaks"].status == "measured"
+    assert "visits" in records["test_next"].extra
+
+
+def test_a_test_that_fails_after_measuring_is_not_visited_again(pytester):
+    pytester.makepyfile(
+        """
+        from contextlib import nullcontext
+        from roofline_model import OpCost
+
+        def test_fails(roofline):
+            roofline.measure(lambda: sum(range(300)), work=OpCost(read_bytes=1e6), again=nullcontext)
+            assert False
+        """
+    )
+    assert pytester.runpytest_inprocess(*REAL, "--roofline-isolate", "none").ret == 1
+    _, records = stored(pytester)
+    assert records["test_fails"].extra["visits"]["count"] == 1

@@ -1,0 +1,72 @@
+"""Which visits to a case count, and when they agree."""
+
+from __future__ import annotations
+
+import pytest
+
+from plugin.samples.agreement import Visit, agreement
+from roofline_cli.runs.sample_text import visits_text
+
+
+def visits(*medians, contended=()):
+    return [Visit((value, value * 1.001), (None, None), index in contended) for index, value in enumerate(medians)]
+
+
+def medians(together):
+    return [round(visit.median_s, 2) for visit in together.used]
+
+
+def test_three_undisturbed_visits_that_agree_settle_a_case():
+    together = agreement(visits(1.0, 1.01, 1.02), 0.01)
+    assert (together.is_settled, together.agreed_count, together.contended_count) == (True, 3, 0)
+    assert len(together.samples_s) == 6
+    assert not agreement(visits(1.0, 1.01), 0.01).is_settled
+    assert not agreement(visits(1.0, 1.01, 1.5), 0.01).is_settled
+
+
+def test_a_slow_state_of_a_few_visits_does_not_count():
+    together = agreement(visits(1.0, 1.6, 1.01, 1.02, 1.0), 0.01)
+    assert medians(together) == [1.0, 1.01, 1.02, 1.0]
+    assert together.is_settled
+    assert together.facts()["agreed"] == 4
+    assert len(together.facts()["medians_s"]) == 5
+
+
+def test_where_no_group_is_most_of_them_all_count():
+    assert medians(agreement(visits(1.0, 1.2, 1.4, 1.6), 0.01)) == [1.0, 1.2, 1.4, 1.6]
+
+
+def test_contended_visits_are_left_out_as_soon_as_three_are_not():
+    together = agreement(visits(1.5, 1.0, 0.9, 1.01, 1.0, contended=(0, 2)), 0.01)
+    assert medians(together) == [1.0, 1.01, 1.0]
+    assert (together.contended_count, together.is_disturbed, together.is_settled) == (2, False, True)
+    together = agreement(visits(1.5, 1.0, 0.9, contended=(0, 2)), 0.01)
+    assert medians(together) == [0.9]  # one that seems undisturbed may be so by chance
+    assert together.is_disturbed
+
+
+def test_of_contended_visits_those_like_the_fastest_count_and_never_settle():
+    together = agreement(visits(3.0, 1.0, 1.01, 2.0, contended=range(4)), 0.01)
+    assert medians(together) == [1.0, 1.01]
+    assert (together.is_disturbed, together.is_settled) == (True, False)
+
+
+@pytest.mark.parametrize("target", [0.001, 0.01, 0.1])
+def test_the_target_says_how_near_agreeing_is(target):
+    apart = 1 + 2 * target
+    assert agreement(visits(1.0, apart, apart**2 * 0.9999), target).agreed_count == 3
+    assert agreement(visits(1.0, apart, apart**2 * 1.01), target).agreed_count == 2
+
+
+@pytest.mark.parametrize(
+    ("extra", "text"),
+    [
+        ({"visits": {"count": 7, "agreed": 5, "contended": 2, "medians_s": []}}, "5 of 7 visits agree, 2 contended"),
+        ({"visits": {"count": 3, "agreed": 3, "contended": 0}}, "3 of 3 visits agree"),
+        ({"visits": "many"}, ""),
+        ({"visits": {"count": None}}, ""),
+        ({}, ""),
+    ],
+)
+def test_a_record_says_how_many_agreed_and_junk_says_nothing(extra, text):
+    assert visits_text(extra) == text
