@@ -254,7 +254,7 @@ def _leaders(options: Sequence[Option], result: ShapeResult) -> tuple[set[int], 
     """
     key = None if result.best is None else result.best.key
     best = next((at for at, option in enumerate(options) if option.key == key), None)
-    if best is None:
+    if best is None or not result.has_headline:
         return set(), False
     first = options[best]
     rivals = [(at, option) for at, option in enumerate(options) if at != best and _is_rival(option, first)]
@@ -313,7 +313,7 @@ def _cell(each: Option, result: ShapeResult) -> MatrixCell:
         time_s=time_s,
         speedup={"measured": measured_ratio, "expected": expected_ratio, "ideal": ideal_ratio}[state],
         is_best=result.is_win and result.is_clear and each is result.best,
-        is_level=not result.is_clear and any(each is leader for leader in result.leaders),
+        is_level=result.has_headline and not result.is_clear and any(each is leader for leader in result.leaders),
         is_baseline=each is result.baseline,
         is_doubtful=bool(each.trust.doubts),
         is_over_doubt=measured_ratio is not None and each is not result.baseline and result.is_baseline_doubtful,

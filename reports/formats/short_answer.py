@@ -478,7 +478,10 @@ def _next_step(ranking: ModelRanking) -> tuple[str, str]:
     published = checkpoints_of(ranking.question.name, label)
     if published:
         cache = " --kv-cache-dtype fp8" if formats.get("cache", "").startswith("FP8") else ""
-        return f"vllm serve {published[0].repository}{cache}", ""
+        # Without a limit an engine reserves the cache of the longest context that the model allows.
+        context = dict(ranking.question.sizes).get("context")
+        length = f" --max-model-len {context}" if context else ""
+        return f"vllm serve {published[0].repository}{cache}{length}", ""
     if choice is ranking.baseline or choice.kind == "published":
         return "", ""
     return "roofline pipeline --model FOLDER -o OUT", "makes and measures it"

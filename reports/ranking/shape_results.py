@@ -128,7 +128,12 @@ class ShapeResult:
     @property
     def is_win(self) -> bool:
         """True when `best` beats the baseline and every other 16-bit option by more than the intervals."""
-        return self.judged.is_win
+        return self.judged.is_win and self.has_headline
+
+    @property
+    def has_headline(self) -> bool:
+        """Whether the times may name a fastest option: not where the machine was busy, nor where they cannot be."""
+        return self.judged.gap is None
 
     @property
     def standing(self) -> str:
@@ -194,8 +199,11 @@ def best_overall(results: Iterable[ShapeResult]) -> ShapeResult | None:
 
 
 def fastest_by_case(results: Iterable[ShapeResult]) -> dict[str, ShapeResult]:
-    """Return the shapes that something competes at by the case key of their fastest configuration."""
-    return {result.best.key: result for result in results if result.best is not None and result.is_contest}
+    """Return the shapes that something competes at by the case key of their fastest configuration; without those whose
+    times make no headline.
+    """
+    contests = (result for result in results if result.is_contest and result.has_headline)
+    return {result.best.key: result for result in contests if result.best is not None}
 
 
 def first_regime(results: Iterable[ShapeResult]) -> list[ShapeResult]:

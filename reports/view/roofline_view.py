@@ -272,7 +272,7 @@ def _expected_flops_per_s(row: CaseRow) -> float | None:
 
 
 def _highlight(result: ShapeResult | None) -> Highlight | None:
-    if result is None or result.best is None:
+    if result is None or result.best is None or not result.has_headline:
         return None
     best, times = result.best, result.best.times
     rows = case_rows(result.judged.timed[best.key])

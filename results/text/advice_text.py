@@ -97,14 +97,20 @@ def _none_text(phase: PhaseRanking) -> str:
 
 def _stay_text(phase: PhaseRanking) -> str:
     """Return why to stay: nothing within the limit is faster, and on which evidence."""
-    source = "measured" if phase.choice is not None and phase.choice.is_measured else "predicted"
+    choice = phase.choice
+    source = _source(choice) if choice is not None and choice.is_measured else "predicted"
     return f"because nothing within a loss of {MAX_LOSS_PCT:g} % is clearly faster {_where(phase)} ({source})"
+
+
+def _source(choice: Option) -> str:
+    """Return where the time of a choice comes from: a simulated one was measured by no clock."""
+    return "simulated" if "simulated" in choice.flags else choice.estimate.source
 
 
 def _gain_text(phase: PhaseRanking, choice: Option) -> str:
     """Return the speed-up of the choice: `measured 1.6× BF16 over 2 shapes`."""
     baseline = phase.ranking.baseline
-    source = choice.estimate.source
+    source = _source(choice)
     if baseline is None:
         return f"{source}, no 16-bit or FP32 time to compare with, {_where(phase)}"
     return f"{source} {gain_text(choice, baseline)} {baseline.precision} {_where(phase)}"

@@ -136,8 +136,8 @@ def headline_gap(winner: Option | None, baseline: Option | None) -> Finding | No
     sides = [winner, *([] if baseline is None or baseline.key == winner.key else [baseline])]
     disturbed = [option for option in sides if option.is_measured and is_disturbed(option)]
     if disturbed:
-        flags = sorted(set().union(*(option.flags for option in disturbed)).intersection(DISTURBING_FLAGS))
-        return finding("disturbed-result", winner.label, flags=tuple(flags))
+        flags = sorted(disturbed[0].flags.intersection(DISTURBING_FLAGS))
+        return finding("disturbed-result", disturbed[0].label, flags=tuple(flags))
     if baseline is None or len(sides) == 1 or "forced" in winner.flags | baseline.flags:
         return None
     gain, most = measured_gain(winner, baseline), largest_gain(winner, baseline)

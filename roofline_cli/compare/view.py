@@ -203,7 +203,7 @@ def _answer_rows(comparison: Comparison, ranking: ShapeRanking) -> list[list[Cel
 def _roles(ranking: ShapeRanking) -> dict[str, str]:
     """Return the name of what to take within the limit of the loss, and of what is faster beyond it, by key."""
     best, within = ranking.first, ranking.first_within_loss_limit
-    if best is None or within is None:
+    if best is None or within is None or ranking.gap is not None:
         return {}
     take = {within.key: ROLES["take"]}
     return take if within is best else {**take, best.key: ROLES["riskier"]}

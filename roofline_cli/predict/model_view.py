@@ -312,7 +312,7 @@ _COLUMNS = (
     Column("Calls", "right"),
     Column("Ideal", "right"),
     Column("Expected", "right", hide_empty=True),
-    Column("Share", "right", drop=5),
+    Column("Ideal share", "right", drop=5),
     Column("FLOP", "right", drop=6),
     Column("Bytes", "right", drop=1),
     Column("AI", "right", drop=4),

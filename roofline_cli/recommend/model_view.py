@@ -19,6 +19,7 @@ from roofline_cli.screen.tables import (
     Column,
     Styled,
     decimal_bytes,
+    show_command,
     show_line,
     show_more,
     show_notes,
@@ -88,7 +89,7 @@ def print_short_answer(answer: ShortAnswer, more: str, *, show_all: bool) -> Non
             show_line(answer.borrowed, "dim")
     show_notes(answer.notes)
     if answer.next_command:
-        show_line(f"Next: {answer.next_command} {answer.next_effect}".rstrip())
+        show_command("Next", answer.next_command, answer.next_effect)
     show_more(more, is_shown=show_all)
 
 

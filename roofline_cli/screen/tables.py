@@ -83,6 +83,18 @@ def show_line(text: str = "", style: str = "") -> None:
         console.print(Text(line, style=style), soft_wrap=True)
 
 
+def show_command(label: str, command: str, effect: str = "") -> None:
+    """Print what to type next; a command too long for the screen is continued so that a shell takes it as copied."""
+    width = screen_width()
+    line = f"{label}: {command} {effect}".rstrip()
+    if width is not None and len(line) > width and " --" in command and not effect:
+        first, _, option = command.rpartition(" --")
+        show_line(f"{label}: {first} \\")
+        show_line(f"  --{option}")
+    else:
+        show_line(line)
+
+
 NOTE_LENGTH = 140
 """Characters of a note in an answer: two lines at 80 columns. `--all` prints it whole."""
 

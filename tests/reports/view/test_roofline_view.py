@@ -140,12 +140,12 @@ def test_the_callout_claims_no_figure_that_a_doubtful_baseline_does_not_bear(mak
             "BF16",
             "BF16",
             "matmul",
-            8.3e-3,
+            4.15e-3,
             flags=flags,
-            ci_low_s=8.3e-3 * (1 - width),
-            ci_high_s=8.3e-3 * (1 + width),
+            ci_low_s=4.15e-3 * (1 - width),
+            ci_high_s=4.15e-3 * (1 + width),
         )
-        return [base, make.record((1, size, size), "INT8", "BF16", "int8pack", 1e-3)]
+        return [base, make.record((1, size, size), "INT8", "BF16", "int8pack", 0.5e-3)]
 
     doubtful = shape_of(4096, "noisy", width=0.41)
     assert view_of(doubtful).highlight.lines[2:] == (
@@ -160,3 +160,14 @@ def test_the_callout_claims_no_figure_that_a_doubtful_baseline_does_not_bear(mak
         make.record((1, 2048, 2048), "INT8", "BF16", "int8pack", 1e-3),
     ]
     assert view_of([*doubtful, *sure]).highlight.lines[1:] == ("1x2048x2048: 1 ms measured", "2.0× BF16, measured")
+
+
+@pytest.mark.parametrize("flag", ["contended", "quarantined", "stolen"])
+def test_no_medal_rests_on_a_busy_machine(make, flag):
+    busy = [
+        make.record((1, 2048, 2048), "BF16", "BF16", "matmul", 8e-3, flags=(flag,)),
+        make.record((1, 2048, 2048), "INT8", "BF16", "int8pack", 0.1e-3),
+    ]
+    view = view_of(busy)
+    assert view.highlight is None
+    assert not any(point.is_best or point.standing for point in view.points)

@@ -172,7 +172,9 @@ def test_the_end_that_ranks_is_shown_on_a_narrow_screen() -> None:
 @pytest.mark.parametrize("chip", ["gb10", "h100", "orin"])
 def test_the_answer_and_what_to_type_next_are_in_the_first_twelve_lines(chip: str) -> None:
     lines = run("--model", "llama-3.1-70b", "--hw", chip, columns=80).stdout.splitlines()
-    assert len(lines) <= 12
+    *answer, more = lines
+    assert len(answer) <= 12
+    assert more.startswith("More: ")
     assert max(map(len, lines)) <= 80
     assert lines[0].startswith("Nothing fits within a loss of 3 %" if chip == "orin" else "Take FP8 (W8A8): expected ")
     assert any(line.startswith("Next: vllm serve ") for line in lines) is (chip != "orin")
