@@ -46,7 +46,7 @@ def test_energy_is_compared_as_a_family_of_its_own():
 
 
 def test_energy_needs_as_many_processes_as_the_time():
-    """Five processes against one: the tails of the noise called an unchanged energy WORSE in 8 % of suites."""
+    """Five processes against one: the tails of the noise called an unchanged energy WORSE in ten of 60 suites."""
     before, after = pair({}, processes=5, sd=0.001)
     alone = replace(after, records=tuple(record for record in after.records if record.process.ordinal == 0))
     keys = range(12)
