@@ -23,6 +23,8 @@ DEVICE_CHOICES = ("cpu", "cuda")
 LEAST_TIMEOUT_S = 0.1
 """A watchdog that barks before a kernel could be loaded would fail every case."""
 MAX_LABEL_CHARS = 200
+_LISTS = "docs/reference/diff.md#quarantine"
+"""Where the lists of a comparison are explained."""
 MAX_SHAPES_CHARS = 1_000_000
 """Of a list MxNxK,…; a longer one belongs into a file."""
 
@@ -209,7 +211,7 @@ def _of_baseline(option: str, value: str | None, parsed: Any, invocation: Path) 
     """Return the path of a list of the comparison; refuses one without a comparison."""
     if value is not None and parsed.roofline_baseline is None:
         raise InvalidValueError(f"{option} needs --roofline-baseline: what should this run be compared with?")
-    return _input(option, value, invocation, "give a TOML file as docs/reference/diff.md shows it")
+    return _input(option, value, invocation, f"see {_LISTS}")
 
 
 def _choice(option: str, value: str | None, choices: tuple[str, ...]) -> str | None:
