@@ -73,6 +73,8 @@ OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
         "Exit 1 when the comparison with --roofline-baseline finds one of these: slower, gone, energy, memory, "
         "quality, error; with a size: slower:5%%."
     )}),
+    ("--roofline-quarantine", {"metavar": "FILE.toml", "help": "Cases that the comparison with --roofline-baseline shows and that fail nothing."}),
+    ("--roofline-annotations", {"metavar": "FILE.toml", "help": "Expected changes, which fail nothing in the comparison with --roofline-baseline."}),
     ("--roofline-require-measured", {"metavar": "N", "nargs": "?", "const": "1", "help": "Exit 1 when fewer than N cases (default 1) were measured; write it last or as =N."}),
     ("--roofline-force-measure", {"action": "store_true", "default": None, "help": "Measure although this machine is not the chip of --hw; the run is marked forced for ever."}),
 )  # fmt: skip

@@ -4,6 +4,7 @@ it.
 
 from __future__ import annotations
 
+import datetime
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -19,11 +20,8 @@ if TYPE_CHECKING:
     from results.diff.case_diff import SuiteDiff
     from results.diff.gate import GateResult
     from results.records.records import Record, RunInfo
-
-_FAILING = (1, 4, 5)
-"""Exit codes of `roofline diff` that fail a session with --roofline-fail-on: a gate that could not judge is not
-green.
-"""
+    from results.watch.annotations import Annotation
+    from results.watch.quarantine import Quarantine
 
 
 @dataclass(slots=True)
@@ -35,6 +33,8 @@ class BaselineCheck:
 
     options: BenchOptions
     run: RunInfo
+    quarantine: Quarantine | None = None
+    annotations: Sequence[Annotation] = ()
     lines: list[Line] = field(default_factory=list)
     """What the summary shows; empty before `finish`."""
 
@@ -42,18 +42,24 @@ class BaselineCheck:
     def begin(cls, options: BenchOptions, run: RunInfo, report: Callable[[str], None]) -> BaselineCheck | None:
         """Return the check of a run against `options.baseline`; None where it is not there yet, which is said.
 
-        Raises `RooflineError` for a baseline nobody knows or that is incomplete.
+        Raises `RooflineError` for a baseline nobody knows or that is incomplete, and for a list that cannot be read.
         """
         assert options.baseline is not None
         from results.diff.baseline import find_baseline
         from results.store.store import open_store
+        from results.watch.annotations import load_annotations
+        from results.watch.quarantine import load_quarantine
 
+        listed, expected = options.quarantine_path, options.annotations_path
+        today = datetime.datetime.now(datetime.UTC).date()
+        quarantine = None if listed is None else load_quarantine(listed, today)
+        annotations = () if expected is None else load_annotations(expected)
         with open_store(options.db, create=False, read_only=True) as store:
             baseline = find_baseline(options.baseline, (run,), store.runs, store.resolve_run)
         if not baseline.chosen:
             report(short_text(finding("no-baseline", baseline=options.baseline)))
             return None
-        return cls(options, run)
+        return cls(options, run, quarantine, annotations)
 
     def finish(self, records: Sequence[Record]) -> bool:
         """Compare the finished run, keep the lines for the summary, and return whether `--roofline-fail-on` fails
@@ -65,6 +71,7 @@ class BaselineCheck:
             self.lines = [Line(short_text(finding("comparison-failed", error=str(error))), "yellow")]
             return bool(self.options.fail_on)
         from plugin.terminal.comparison import comparison_lines
+        from results.diff.gate import EXIT_SAME
 
         width = min(max(shutil.get_terminal_size((80, 24)).columns, 80), MOST_WIDTH)
         self.lines = [
@@ -74,7 +81,7 @@ class BaselineCheck:
                 f"{'  ' * line.text.startswith('  ')}{clean(line.text)}", line.colour, width, indent="    "
             )
         ]
-        return bool(self.options.fail_on) and result.exit_code in _FAILING
+        return bool(self.options.fail_on) and result.exit_code != EXIT_SAME
 
     def _compared(self, records: Sequence[Record]) -> tuple[SuiteDiff, GateResult]:
         from results.diff.gate import gate, parse_fail_on, rules_for
@@ -89,8 +96,8 @@ class BaselineCheck:
             newer = SuiteSide((run,), tuple(records))
             fails = parse_fail_on(self.options.fail_on) if self.options.fail_on else ()
             rules = rules_for(fails, DiffRules())
-            older = baseline_side(store, self.options.baseline or "latest", newer, noise, rules)
+            older = baseline_side(store, self.options.baseline or "latest", newer, noise, rules, self.annotations)
         if older is None:
             raise StoreError(f"the runs of --roofline-baseline {self.options.baseline} are no longer there")
-        diff = compare_suites(older, newer, noise, rules)
+        diff = compare_suites(older, newer, noise, rules, quarantine=self.quarantine, annotations=self.annotations)
         return diff, gate(diff, fails)

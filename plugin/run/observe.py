@@ -16,7 +16,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from itertools import chain
 from statistics import median
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -58,7 +57,7 @@ class Observed:
     flags: tuple[str, ...]
     """Of the samples and of the machine."""
     clock_hz: float | None = None
-    """Median SM clock: of the samples where they know it, else of the sensor."""
+    """Median SM clock: of the kernel's own samples where they know it, else of the sensor."""
     energy: EnergyReading | None = None
     attribution: KernelAttribution | None = None
 
@@ -94,25 +93,32 @@ def observe(
             timings = run_interleaved(contestants, plan, sensors, after_round=telemetry.tick, opened=opened)
         for label, timing in timings.items():
             first_calls_s.setdefault(label, timing.first_call_s)
-        clock_hz = _clock(timings, telemetry)
-        state = _with_active_reasons(watch.state, watch.active_reasons, clock_hz)
-        capped = plan.mode != "sustained" and is_capped(
-            state.throttled_s, clock_hz, state.rated_clock_hz, watch.active_reasons
-        )
-        rest_s = retries.next_rest_s() if capped else None
+        clocks_hz = {label: _clock(timing, telemetry) for label, timing in timings.items()}
+        states = {
+            label: _with_active_reasons(watch.state, watch.active_reasons, clock_hz)
+            for label, clock_hz in clocks_hz.items()
+        }
+        capped_labels = {
+            label
+            for label, state in states.items()
+            if plan.mode != "sustained"
+            and is_capped(state.throttled_s, clocks_hz[label], state.rated_clock_hz, watch.active_reasons)
+        }
+        rest_s = retries.next_rest_s() if capped_labels else None
         if rest_s is None:
             break
         timings.clear()  # the operands of this try, before the next one makes its own
         timer.idle(rest_s)
-    state = replace(state, retry_count=retries.count)
-    extra = (*watch.flags(), *(["capped"] if capped else []))
+    machine_flags = watch.flags()
     return {
         label: Observed(
             timing=replace(timing, first_call_s=first_calls_s[label]),
             telemetry=telemetry.samples,
-            state=state,
-            flags=tuple(dict.fromkeys([*timing.flags, *extra])),
-            clock_hz=clock_hz,
+            state=replace(states[label], retry_count=retries.count),
+            flags=tuple(
+                dict.fromkeys([*timing.flags, *machine_flags, *(["capped"] if label in capped_labels else [])])
+            ),
+            clock_hz=clocks_hz[label],
         )
         for label, timing in timings.items()
     }
@@ -183,10 +189,9 @@ def _with_active_reasons(state: MachineState, active: Sequence[str], clock_hz: f
     return replace(state, throttled_s=dict.fromkeys(active, 0.0) | dict(state.throttled_s or {}))
 
 
-def _clock(timings: Mapping[str, CaseTiming], telemetry: Telemetry) -> float | None:
-    """Return the median SM clock of the samples, else of the sensor, else None."""
-    clocks = list(chain.from_iterable(timing.clocks_hz for timing in timings.values()))
-    return median(clocks) if clocks else median_of(telemetry.samples, "sm_clock_hz")
+def _clock(timing: CaseTiming, telemetry: Telemetry) -> float | None:
+    """Return the median SM clock of a kernel's own samples, else of the sensor beside all kernels, else None."""
+    return median(timing.clocks_hz) if timing.clocks_hz else median_of(telemetry.samples, "sm_clock_hz")
 
 
 PERIOD_S = 0.010

@@ -6,7 +6,7 @@ import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from roofline_model.core.definition_text import shortened, user_path
 from roofline_model.core.errors import InvalidValueError
@@ -23,6 +23,8 @@ DEVICE_CHOICES = ("cpu", "cuda")
 LEAST_TIMEOUT_S = 0.1
 """A watchdog that barks before a kernel could be loaded would fail every case."""
 MAX_LABEL_CHARS = 200
+_LISTS = "docs/reference/diff.md#quarantine"
+"""Where the lists of a comparison are explained."""
 MAX_SHAPES_CHARS = 1_000_000
 """Of a list MxNxK,…; a longer one belongs into a file."""
 
@@ -76,6 +78,9 @@ class BenchOptions:
     """What this run is compared with when it ends."""
     fail_on: tuple[str, ...] = ()
     """Conditions of that comparison that fail the session, as `results.diff.gate` reads them."""
+    quarantine_path: Path | None = None
+    annotations_path: Path | None = None
+    """Lists of that comparison: cases that fail nothing, and expected changes."""
     require_measured: int | None = None
     force_measure: bool = False
 
@@ -126,6 +131,8 @@ class BenchOptions:
             json_path=_output("--roofline-json", parsed.roofline_json, invocation),
             baseline=_name("--roofline-baseline", parsed.roofline_baseline),
             fail_on=_fail_on(parsed.roofline_fail_on, parsed.roofline_baseline),
+            quarantine_path=_of_baseline("--roofline-quarantine", parsed.roofline_quarantine, parsed, invocation),
+            annotations_path=_of_baseline("--roofline-annotations", parsed.roofline_annotations, parsed, invocation),
             require_measured=_count("--roofline-require-measured", parsed.roofline_require_measured, "cases"),
             force_measure=bool(parsed.roofline_force_measure),
         )
@@ -198,6 +205,13 @@ def _fail_on(value: str | None, baseline: str | None) -> tuple[str, ...]:
         return tuple(rule.text for rule in parse_fail_on([value]))
     except InvalidValueError as error:
         raise InvalidValueError(str(error).replace("--fail-on", "--roofline-fail-on")) from None
+
+
+def _of_baseline(option: str, value: str | None, parsed: Any, invocation: Path) -> Path | None:
+    """Return the path of a list of the comparison; refuses one without a comparison."""
+    if value is not None and parsed.roofline_baseline is None:
+        raise InvalidValueError(f"{option} needs --roofline-baseline: what should this run be compared with?")
+    return _input(option, value, invocation, f"see {_LISTS}")
 
 
 def _choice(option: str, value: str | None, choices: tuple[str, ...]) -> str | None:

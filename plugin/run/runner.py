@@ -1,4 +1,4 @@
-"""Run one case: first call, check, warm-up, samples until the rule says stop, check again. Works on any `Timer`.
+"""Run cases: first call, check, warm-up, samples until the rule says stop, check again. Works on any `Timer`.
 
 Order matters and is the contract: nothing is timed before it was found correct; the first call (compilation,
 autotuning, lazy loading) and the warm-up are never among the samples; set-up is outside every timed region.
@@ -30,14 +30,6 @@ BURST_S = 5e-3
 Contestant = tuple[KernelCall, Timer, StoppingRule]
 
 
-def run_case(
-    call: KernelCall, timer: Timer, rule: StoppingRule, plan: MeasurePlan, sensors: Sensors | None = None
-) -> CaseTiming:
-    """Measure one kernel; raises `WrongResultError` for a wrong result and whatever the kernel itself raises."""
-    __tracebackhide__ = True
-    return run_interleaved({"": (call, timer, rule)}, plan, sensors)[""]
-
-
 def run_interleaved(
     contestants: Mapping[str, Contestant],
     plan: MeasurePlan,
@@ -46,10 +38,10 @@ def run_interleaved(
     after_round: Callable[[], None] = lambda: None,
     opened: dict[str, Series] | None = None,
 ) -> dict[str, CaseTiming]:
-    """Measure several kernels side by side, one sample of each in turn, so that a drifting machine is fair to all.
+    """Measure one kernel, or several side by side, one sample of each in turn: a drifting machine is fair to all.
 
     `after_round` is called when each has given one, outside every timed region. `opened` is given their series, which
-    may be sampled on.
+    may be sampled on. Raises `WrongResultError` for a wrong result and whatever a kernel itself raises.
     """
     __tracebackhide__ = True
     series = {}

@@ -16,7 +16,7 @@ from results.text.diff_text import (
     runs_text,
     sensitivity_text,
 )
-from roofline_model.core.finding import code_text, short_text
+from roofline_model.core.finding import code_text, short_text, subject_text
 
 MOST_LINES = 20
 """Cases listed; `roofline diff` lists all."""
@@ -30,8 +30,11 @@ def comparison_lines(diff: SuiteDiff, result: GateResult) -> Sequence[Line]:
     lines = [Line(f"against {runs_text(diff.before)}: {listed_headline(diff, result)}", colour)]
     cases = [case for verdict in _LISTED for case in diff.of(verdict)]
     for case in cases[:MOST_LINES]:
-        remarks = "; ".join([case.reason, *([case.detail] if case.detail else []), *map(short_text, case.set_aside)])
-        lines.append(Line(f"  {case.verdict} {case_sentence(case)}: {remarks}", _COLOURS.get(case.verdict, "yellow")))
+        remarks = [case.reason, *([case.detail] if case.detail else []), *map(short_text, case.set_aside)]
+        remarks += [f"on the quarantine list: {case.quarantine_reason}"] if case.quarantine_reason else []
+        remarks += [f"expected: {case.expected_reason}"] if case.expected_reason else []
+        text = f"  {case.verdict} {case_sentence(case)}: {'; '.join(remarks)}"
+        lines.append(Line(text, _COLOURS.get(case.verdict, "yellow")))
     codes = dict.fromkeys(case.reason for case in cases[:MOST_LINES] if case.reason in REASONS)
     lines += [Line(f"  {code}: {code_text(code)}", "light") for code in codes]
     if len(cases) > MOST_LINES:
@@ -40,4 +43,5 @@ def comparison_lines(diff: SuiteDiff, result: GateResult) -> Sequence[Line]:
         )
     lines += [Line(text) for text in (counts_text(diff), sensitivity_text(diff)) if text and diff.cases]
     lines += [Line(f"differs, not comparable: {text}") for text in incomparable_texts(diff)]
+    lines += [Line(subject_text(item), "yellow") for item in diff.unused_quarantine]
     return [*lines, *(Line(f"differs: {difference.text}") for difference in diff.permitted)]

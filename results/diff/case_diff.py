@@ -57,9 +57,9 @@ class CaseDiff:
     smallest_step_ratio: float | None = None
     """The slow-down of this case alone that would be found with 80 %, as a share."""
     clock_before_hz: float | None = None
-    """Clock of the SMs on the earlier side, Hz."""
+    """Clock of the SMs, or of the CPUs where no SM clock is known, on the earlier side, Hz."""
     clock_after_hz: float | None = None
-    """Clock of the SMs on the later side, Hz."""
+    """The same on the later side, Hz."""
     cycles_change_ratio: float | None = None
     """Change of time × clock, as a share; None where a clock is not known."""
     threshold_ratio: float | None = None

@@ -22,6 +22,8 @@ EXIT_MACHINE: ExitCode = 5
 """2 is a mistake of the user, as of every command."""
 
 KINDS = ("slower", "gone", "energy", "memory", "quality", "error")
+MOST_DECIMALS = 6
+"""Of a size in percent."""
 MOST_INVALID_RATIO = 0.5
 """With more of the cases invalid by the machine's state, the machine is what is wrong."""
 
@@ -35,8 +37,9 @@ class FailRule:
 
     @property
     def text(self) -> str:
-        """As it is typed: `slower:5%`."""
-        return f"{self.kind}:{self.least_ratio * 100:g}%" if self.least_ratio else self.kind
+        """As it is typed: `slower:5%`; `parse_fail_on` reads it back as the same rule."""
+        percent = f"{self.least_ratio * 100:.{MOST_DECIMALS}f}".rstrip("0").rstrip(".")
+        return f"{self.kind}:{percent}%" if self.least_ratio else self.kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,7 @@ def parse_fail_on(texts: Sequence[str]) -> tuple[FailRule, ...]:
     rules = []
     for part in (part.strip().lower() for text in texts for part in text.split(",")):
         kind, colon, size = part.partition(":")
-        number = re.fullmatch(r"([0-9]{1,3}(?:\.[0-9]{1,6})?)\s*%", size.strip())
+        number = re.fullmatch(rf"([0-9]{{1,3}}(?:\.[0-9]{{1,{MOST_DECIMALS}}})?)\s*%", size.strip())
         if kind not in KINDS or (colon and (number is None or kind == "gone")):
             raise InvalidValueError(
                 f"--fail-on takes {', '.join(KINDS)}, all but gone with a size such as slower:5%, got {part[:40]!r}"

@@ -151,6 +151,7 @@ def _join(level: _Level, entry: _RunOfCase, verdict: Verdict, expected: str) -> 
     elif verdict == "FASTER" and waiting is not None:
         _restart(level, [waiting, entry], "night-slower-than-since")
     elif verdict == "SLOWER" and expected:
+        level.nights += [] if waiting is None else [waiting]  # one of the nights before the change
         _restart(level, [entry], "night-before-expected", expected)
     else:
         level.nights += [] if waiting is None else [waiting]  # it was luck

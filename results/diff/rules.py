@@ -66,9 +66,10 @@ class DiffRules:
         for name, value in (
             ("min_effect", self.min_effect_ratio),
             ("fdr", self.false_discovery_ratio),
-            ("limit", self.limit_ratio),
         ):
             if not 0 < value < 1:
                 raise InvalidValueError(f"{name} must be above 0 and below 1 (100 %), got {value:g}")
+        if not 0 < self.limit_ratio < 10:
+            raise InvalidValueError(f"limit must be above 0 and below 10 (1,000 %), got {self.limit_ratio:g}")
         if not 0 <= self.asked_ratio < 10:
             raise InvalidValueError(f"asked must be from 0 to below 10 (1,000 %), got {self.asked_ratio:g}")

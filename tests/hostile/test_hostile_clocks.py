@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from plugin.run.runner import run_case, run_interleaved
+from plugin.run.runner import run_interleaved
 from plugin.samples import warmup
 from plugin.samples.kernel_call import KernelCall
 from plugin.samples.plan import MeasurePlan
@@ -30,9 +30,14 @@ def simulated(text, case="case"):
     return timer
 
 
+def timed(timer, mode="eager", sensors=None, **rule):
+    contestants = {"": (call_of(), timer, MedianInterval(**rule))}
+    return run_interleaved(contestants, MeasurePlan(mode=mode), sensors)[""]
+
+
 def measure(text, mode="eager"):
     timer = simulated(text)
-    return run_case(call_of(), timer, MedianInterval(), MeasurePlan(mode=mode), timer.sensors)
+    return timed(timer, mode, timer.sensors)
 
 
 @dataclass
@@ -108,26 +113,26 @@ def test_a_clock_that_jumps_makes_outliers_that_are_kept():
 def test_real_kernels_under_a_lying_clock_end_in_one_line(answers, mode):
     timer = LyingTimer(answers)
     with pytest.raises(UnsupportedError, match="0 of 21"):
-        run_case(call_of(), timer, MedianInterval(), MeasurePlan(mode=mode))
+        timed(timer, mode)
     assert max(timer.schedules) <= 100_000
 
 
 @pytest.mark.parametrize("tick_s", [-0.5, 0.0], ids=["backwards", "still"])
 def test_budget_clock_that_does_not_advance_ends_with_the_samples(tick_s):
     answers = [1.0 + n * 7919 % 1000 / 1000 for n in range(1000)]
-    timing = run_case(call_of(), LyingTimer(answers, tick_s), MedianInterval(max_samples=200), MeasurePlan())
+    timing = timed(LyingTimer(answers, tick_s), max_samples=200)
     assert timing.stop_reason == "max-samples"
 
 
 def test_waiting_for_a_steady_machine_ends_although_its_clock_stands_still(monkeypatch):
     monkeypatch.setattr(warmup, "STEADY_LIMIT_S", 0.05)
-    timing = run_case(call_of(), LyingTimer([1.0], 0.0), MedianInterval(max_samples=20), MeasurePlan(mode="sustained"))
+    timing = timed(LyingTimer([1.0], 0.0), "sustained", max_samples=20)
     assert "not-steady" in timing.flags
 
 
 def test_a_kernel_shorter_than_the_clock_can_tell_gets_many_calls_but_not_endless_ones():
     timer = LyingTimer([1e-12])
-    timing = run_case(call_of(), timer, MedianInterval(), MeasurePlan())
+    timing = timed(timer)
     assert timing.calls_per_sample == 100_000
     assert timing.stats.median_s == 1e-12
 

@@ -5,9 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+import numpy as np
+
 from results.diff.case_sides import CaseSide
 from results.diff.rules import DiffRules, Verdict
-from results.diff.significance.evidence import Samples, evidence, pooled_spread, rank_p_value, ratio_of
+from results.diff.significance.evidence import (
+    Samples,
+    evidence,
+    is_replicated,
+    pooled_spread,
+    rank_p_value,
+    ratio_of,
+)
 from results.diff.significance.judgement import judge
 from results.diff.significance.metrics import MetricChange, MetricVerdict
 
@@ -37,7 +46,12 @@ def energy_changes(pairs: Mapping[str, tuple[CaseSide, CaseSide]], rules: DiffRu
         return rank_p_value(before, after) if is_higher else rank_p_value(after, before)
 
     verdicts = judge(
-        tests, false_discovery_ratio=rules.false_discovery_ratio, limit_ratio=rules.limit_ratio, ranks=ranks
+        tests,
+        false_discovery_ratio=rules.false_discovery_ratio,
+        limit_ratio=rules.limit_ratio,
+        ranks=ranks,
+        # No floors of energy are stored, which would stand in for processes.
+        is_replicated=np.array([is_replicated(len(before), len(after)) for before, after in sides]),
     )
     changes = {}
     for index, (key, (old_logs, new_logs)) in enumerate(logs.items()):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+
 import pytest
 
 from plugin.pytest_glue.fixtures import threshold_facts
@@ -66,6 +68,31 @@ def test_a_run_is_compared_with_its_baseline_and_fails_by_what_was_asked(pyteste
     with open_store(pytester.path / "r.db", read_only=True) as store:
         records = store.records(store.runs()[1].run_id)
     assert {record.case.kernel: record.extra.get("threshold_ratio") for record in records} == {"a": None, "b": 0.2}
+
+
+def test_the_lists_of_the_diff_hold_for_the_gate_of_a_run_too(pytester):
+    assert run(pytester).ret == 0
+    gate = ("--roofline-baseline", "latest~2", "--roofline-fail-on", "slower")
+    assert run(pytester, "--roofline-baseline", "latest", "--roofline-fail-on", "slower", a=1.2).ret == 1
+
+    pytester.makefile(".toml", quarantine='[[case]]\nmatch = "custom a*"\nreason = "two code paths"')
+    listed = run(pytester, *gate, "--roofline-quarantine", "quarantine.toml", a=1.2)
+    assert listed.ret == 0
+    listed.stdout.fnmatch_lines(["  SLOWER custom a-warm*", "*two code paths*"])
+
+    today = datetime.datetime.now(datetime.UTC).date()
+    pytester.makefile(".toml", notes=f'[[annotation]]\nmatch = "custom a*"\non = {today}\nreason = "more work"')
+    expected = run(
+        pytester, "--roofline-baseline", "latest~3", *gate[2:], "--roofline-annotations", "notes.toml", a=1.2
+    )
+    assert expected.ret == 0
+    expected.stdout.fnmatch_lines(["  SLOWER custom a-warm*", "*more work*"])
+
+    pytester.makefile(".toml", wrong="[[case]]\nmatch = 1")
+    wrong = run(pytester, *gate, "--roofline-quarantine", "wrong.toml")
+    assert wrong.ret == 2
+    wrong.assert_outcomes()  # nothing was measured
+    wrong.stderr.fnmatch_lines(["ERROR: *wrong.toml*"])
 
 
 def test_an_unknown_baseline_is_said_before_anything_is_measured(pytester):

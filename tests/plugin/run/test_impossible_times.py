@@ -9,7 +9,7 @@ import pytest
 
 from plugin.run.observe import Observed
 from plugin.run.pending import Pending
-from plugin.run.runner import run_case
+from plugin.run.runner import run_interleaved
 from plugin.samples.kernel_call import KernelCall
 from plugin.samples.plan import MeasurePlan
 from plugin.samples.series import MedianInterval
@@ -25,8 +25,8 @@ def flags_of(fake_timer):
     """Return the flags of a case of 1/64 s whose roof is `ratio` times as long."""
     call = KernelCall(lambda: fake_timer.spend(TIME_S), lambda i: (), False)
     plan = MeasurePlan()
-    timing = run_case(call, fake_timer, MedianInterval(max_seconds=1.0), plan)
-    method = SimpleNamespace(method=lambda timer, plan: None)
+    timing = run_interleaved({"": (call, fake_timer, MedianInterval(max_seconds=1.0))}, plan)[""]
+    method = SimpleNamespace(method=lambda *settings: None)
 
     def flags(ratio, provenance="measured-here", *, cache="cold", is_forced=False, is_own=True, seen=()):
         work = gemm(1, 4096, 4096, a="BF16")

@@ -6,6 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from plugin.run.options import BenchOptions
+from results.diff.gate import parse_fail_on, rules_for
+from results.diff.rules import DiffRules
 from roofline_model.core.errors import RooflineError
 
 NAMES = [
@@ -42,6 +44,8 @@ NAMES = [
     "compile",
     "baseline",
     "fail_on",
+    "quarantine",
+    "annotations",
 ]
 
 
@@ -94,9 +98,19 @@ def test_a_baseline_and_what_fails(tmp_path):
         {"baseline": " "},
         {"baseline": "latest", "fail_on": ""},
         {"baseline": "latest", "fail_on": "slower:5"},
+        {"quarantine": "list.toml"},
+        {"annotations": "list.toml"},
+        {"baseline": "latest", "quarantine": "no.toml"},
     ):
         with pytest.raises(RooflineError, match="--roofline-"):
             parse(tmp_path, **option)
+
+
+@pytest.mark.parametrize("text", ["slower:0.00001%", "slower:12.345678%", "slower:100%"])
+def test_a_condition_means_the_same_at_the_end_of_the_run(tmp_path, text):
+    options = parse(tmp_path, baseline="latest", fail_on=text)
+    assert parse_fail_on(options.fail_on) == parse_fail_on([text])
+    assert rules_for(parse_fail_on(options.fail_on), DiffRules()).limit_ratio == parse_fail_on([text])[0].least_ratio
 
 
 def test_options_of_whole_models(tmp_path):

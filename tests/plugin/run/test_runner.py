@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from plugin.run.runner import run_case, run_interleaved
+from plugin.run.runner import run_interleaved
 from plugin.samples.correctness import WrongResultError
 from plugin.samples.kernel_call import KernelCall
 from plugin.samples.plan import MeasurePlan
@@ -18,7 +18,7 @@ def call(kernel, make_args=lambda i: (), can_rotate=False, **more):
 
 def run(kernel_call, timer, plan=None, sensors=None, **rule):
     rule = MedianInterval(**{"max_seconds": 5.0, **rule})
-    return run_case(kernel_call, timer, rule, plan or MeasurePlan(), sensors)
+    return run_interleaved({"": (kernel_call, timer, rule)}, plan or MeasurePlan(), sensors)[""]
 
 
 def cold(cache_bytes, **more):

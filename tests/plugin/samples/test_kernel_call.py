@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from plugin.run.runner import run_case, run_interleaved
+from plugin.run.runner import run_interleaved
 from plugin.samples.correctness import WrongResultError
 from plugin.samples.kernel_call import make_kernel_call
 from plugin.samples.plan import MeasurePlan
@@ -46,7 +46,7 @@ def test_something_not_callable_is_no_kernel():
 def measured(timer, fn, **given):
     call = make_kernel_call(fn, **{"args": None, "make_args": None, **given})
     rule = MedianInterval(max_samples=4, min_samples=2)
-    return run_case(call, timer, rule, MeasurePlan())
+    return run_interleaved({"": (call, timer, rule)}, MeasurePlan())[""]
 
 
 def incrementing(timer, returns):

@@ -9,7 +9,7 @@ import math
 import numpy as np
 import pytest
 
-from plugin.run.runner import BURST_S, run_case
+from plugin.run.runner import BURST_S, run_interleaved
 from plugin.samples.correctness import WrongResultError
 from plugin.samples.kernel_call import KernelCall
 from plugin.samples.plan import MeasurePlan
@@ -47,7 +47,7 @@ class GraphTimer:
 
 def measured(timer, kernel, plan, make_args=lambda i: (), can_rotate=False, **more):
     call = KernelCall(kernel, make_args, can_rotate, **more)
-    return run_case(call, timer, MedianInterval(max_seconds=30.0), plan)
+    return run_interleaved({"": (call, timer, MedianInterval(max_seconds=30.0))}, plan)[""]
 
 
 def doubling(fake_timer, seconds=0.5):

@@ -10,7 +10,7 @@ import fake_cuda
 import numpy as np
 import pytest
 
-from plugin.run.runner import run_case
+from plugin.run.runner import run_interleaved
 from plugin.samples.correctness import WrongResultError
 from plugin.samples.kernel_call import make_kernel_call
 from plugin.samples.plan import MeasurePlan
@@ -50,7 +50,7 @@ def measured(kind, *, mode="eager", cache="cold", is_lost=False, flush_s=None):
     flush = None if flush_s is None else lambda: cuda.launch(flush_s, "flush")
     plan = MeasurePlan(cache=cache, mode=mode, cache_bytes=CACHE_BYTES, free_bytes=1e12, flush=flush)
     rule = MedianInterval(max_seconds=0.02)
-    return run_case(call, timer, rule, plan), timer, cuda
+    return run_interleaved({"": (call, timer, rule)}, plan)[""], timer, cuda
 
 
 def test_eager_and_cold():

@@ -212,6 +212,22 @@ def test_fail_on_reads_back():
     assert [rule.text for rule in rules] == ["slower:5%", "gone", "energy:2.5%"]
 
 
+@pytest.mark.parametrize("size", ["0.00001", "0.000001", "12.345678", "100", "999.999999"])
+def test_the_text_of_a_condition_is_read_back_as_the_same_condition(size):
+    (rule,) = parse_fail_on([f"slower:{size}%"])
+    assert rule.text == f"slower:{size}%"
+    assert parse_fail_on([rule.text]) == (rule,)
+
+
+def test_a_size_of_a_whole_time_and_more_is_judged():
+    fails = parse_fail_on(["slower:100%"])
+    for step, exit_code in ((0.8, 0), (1.5, 1)):
+        before, after = runs.pair({1: math.log1p(step)})
+        suite_diff = compare_suites(before, after, {}, rules_for(fails, DiffRules()))
+        assert gate(suite_diff, fails).exit_code == exit_code
+    assert rules_for(parse_fail_on(["slower:999.999999%"]), DiffRules()).limit_ratio == pytest.approx(9.99999999)
+
+
 def test_what_is_said_first():
     suite_diff = diff({1: 0.1, 2: -0.1})
     text = headline(suite_diff, gate(suite_diff, SLOWER))

@@ -45,6 +45,28 @@ def test_energy_is_compared_as_a_family_of_its_own():
     assert of(suite_diff, 1).verdict == "SAME"  # the time did not change
 
 
+def test_energy_needs_as_many_processes_as_the_time():
+    """Five processes against one: the tails of the noise called an unchanged energy WORSE in ten of 60 suites."""
+    before, after = pair({}, processes=5, sd=0.001)
+    alone = replace(after, records=tuple(record for record in after.records if record.process.ordinal == 0))
+    keys = range(12)
+    jitter = {id(record): 1 + 0.001 * (record.process.ordinal % 3) for record in (*before.records, *after.records)}
+
+    def with_energy(side, factor):
+        return changed(
+            side,
+            keys,
+            energy_j=lambda record: 0.5 * factor * jitter[id(record)],
+            energy=lambda record: energy(0.5)["energy"],
+        )
+
+    first = with_energy(before, 1.0)
+    (few,) = of(compared(first, with_energy(alone, 1.5)), 0).metrics
+    assert (few.verdict, few.reason) == ("AMBIGUOUS", "few-processes")
+    (enough,) = of(compared(first, with_energy(after, 1.5)), 0).metrics
+    assert enough.verdict == "WORSE"
+
+
 def test_energy_of_different_sensors_is_not_compared():
     before, after = pair({})
     chip_energy = changed(before, [0], **energy(0.5))

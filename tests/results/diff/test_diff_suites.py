@@ -403,8 +403,11 @@ def test_exact_times_of_a_simulated_device_are_certain():
     assert [of(suite_diff, number).verdict for number in range(4)] == ["SAME", "SAME", "SLOWER", "SAME"]
 
 
-@pytest.mark.parametrize("field", ["min_effect_ratio", "false_discovery_ratio", "limit_ratio"])
-@pytest.mark.parametrize("value", [0.0, 1.0, -0.1, math.nan])
-def test_rules_out_of_range_are_refused(field, value):
-    with pytest.raises(InvalidValueError, match="above 0 and below 1"):
-        DiffRules(**{field: value})
+@pytest.mark.parametrize(
+    ("field", "end"), [("min_effect_ratio", 1.0), ("false_discovery_ratio", 1.0), ("limit_ratio", 10.0)]
+)
+def test_rules_out_of_range_are_refused(field, end):
+    for value in (0.0, end, -0.1, math.nan):
+        with pytest.raises(InvalidValueError, match=f"above 0 and below {end:g} "):
+            DiffRules(**{field: value})
+    assert getattr(DiffRules(**{field: end - 0.01}), field) == end - 0.01

@@ -171,6 +171,14 @@ def test_an_annotated_slow_down_fails_nothing_and_becomes_the_level():
         assert judged(nights(*steps), notes).verdict == "SLOWER"
 
 
+def test_a_fast_night_before_an_annotated_slow_down_is_told_among_the_nights_before_it():
+    case_diff = judged(nights(0.0, 0.0, FAST, SLOW, SLOW), expected(on=4))
+    assert (case_diff.verdict, case_diff.before_process_count) == ("SAME", 3)
+    assert [(item.code, item.value("night").split(" ")[1]) for item in case_diff.set_aside] == [
+        ("night-before-expected", f"night-{number}") for number in (1, 2, 3)
+    ]
+
+
 def test_an_annotation_of_the_day_a_case_was_removed_excuses_its_loss():
     sides = nights(0.0, 0.0, 0.0, 0.0)
     sides[2:] = [
