@@ -11,7 +11,7 @@ import pytest
 from reports.cases.rows import case_rows
 from reports.cases.summary import case_summaries
 from reports.figures.timeline import run_stack
-from reports.view.run_state import run_state, run_timeline
+from reports.view.run_state import run_state
 from reports.view.views import report_view
 from results import open_store
 from results.exchange.exported.load import read_export
@@ -69,7 +69,7 @@ def test_the_readings_of_a_simulated_device_are_stored_and_drawn(measured, pytes
     assert max(sample.power_w for sample in record.telemetry) == pytest.approx(300, rel=0.05)
     assert all(sample.sm_clock_hz for sample in record.telemetry)
     assert record.measurement.temperature_c is not None
-    timeline = run_timeline(view)
+    timeline = view.timeline
     assert sum(len(span.readings) for span in timeline.spans) == len(record.telemetry)
     assert len(run_stack(view, timeline).panels) >= 3  # power, clock, temperature
 
