@@ -72,7 +72,7 @@ def family_of_architecture(architecture: str) -> str:
     family = _FAMILY_OF.get(match.group(1)) if match else None
     if family is None:
         raise UnsupportedError(
-            f"no expected-time constants for {architecture[:60]!r}; known families: {', '.join(FAMILIES)}; "
+            f"no expected-time constants for architecture {architecture[:60]!r}; known families: {', '.join(FAMILIES)}; "
             "`roofline fit` makes some from measurements"
         )
     return family

@@ -24,7 +24,7 @@ from roofline_model.expected.attention.fitted.constants import (
     surface_sizes,
     surface_trust,
 )
-from roofline_model.expected.attention.fitted.library import find_attention
+from roofline_model.expected.attention.fitted.library import attention_with_measured_bandwidth, find_attention
 from roofline_model.expected.attention.prefill import PrefillWork, peak_us, prefill_terms, prefill_work
 from roofline_model.expected.attention.published_kernel import VERSION, attention_constants_here
 from roofline_model.expected.attention.shape import LARGEST_HEAD, AttentionShapes
@@ -258,7 +258,11 @@ def _constants(
             raise InvalidValueError(f"constants are for {constants.phase}, the rows are {phase}")
         return constants
     fitted = find_attention(chip, phase, None if constants is None else tuple(constants))
-    return fitted if device is None else attention_constants_here(fitted, device)
+    if device is None:
+        return fitted
+    # Constants that were given are asked for themselves, not for a faster kernel in their place.
+    at_hand = attention_constants_here if constants is None else attention_with_measured_bandwidth
+    return at_hand(fitted, device)
 
 
 LENT_CODES = {

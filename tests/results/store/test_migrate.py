@@ -207,7 +207,7 @@ def test_a_newer_schema_is_refused_and_left_alone(
     upgrade(target, target_version=NEXT, folders=scripts(REBUILD_RUN))
     for options in ({}, {"read_only": True}):
         with pytest.raises(
-            StoreError, match=rf"newer roofline-bench \(schema {NEXT}, this one knows {SCHEMA_VERSION}\): pip"
+            StoreError, match=rf"newer roofline-bench \(schema {NEXT}, this one knows {SCHEMA_VERSION}\): update"
         ):
             open_store(target.path or target.url, **options)
     with pytest.raises(StoreError, match="newer"):

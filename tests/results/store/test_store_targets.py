@@ -362,7 +362,7 @@ def test_a_missing_postgres_database_names_the_fix(postgres_server: Callable[[],
 
 def test_a_missing_driver_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    refused("postgresql://bob@host/bench", r"needs psycopg: pip install 'roofline-bench\[postgres\]'")
+    refused("postgresql://bob@host/bench", r"needs psycopg: pip install -e '\.\[postgres\]'")
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from roofline_model.expected.attention.chip import AttentionChip, fitted_numbers
 from roofline_model.expected.attention.decode import DecodeWork, decode_terms, decode_work
 from roofline_model.expected.attention.fitted.constants import WIDTHS, FittedAttention, surface_sizes, surface_trust
 from roofline_model.expected.attention.fitted.library import (
+    attention_with_measured_bandwidth,
     find_attention,
     shipped_attention,
 )
@@ -123,7 +124,10 @@ class AttentionRows:
 
         if self.chip is None:
             raise UnsupportedError(self.problem)
-        return attention_constants_here(find_attention(self.chip, self.phase, library), self.device)
+        fitted = find_attention(self.chip, self.phase, library)
+        # Constants that were given are asked for themselves, not for a faster kernel in their place.
+        at_hand = attention_constants_here if library is None else attention_with_measured_bandwidth
+        return at_hand(fitted, self.device)
 
 
 def attention_row_groups(
