@@ -339,7 +339,7 @@ def under_roofs(
     missing_s = min(roofs[side], time_s) - parts[side]
     if missing_s > 0:
         parts[side] += missing_s
-        overlapped = [name for name in parts if name in NORM_PARTS and name not in (side, "dequantize")]
+        overlapped = [name for name in parts if name in NORM_PARTS and name != side]
         for names in (overlapped, [name for name in parts if name != side]):
             missing_s -= _taken(parts, names, missing_s)
     present = tuple((name, value) for name, value in parts.items() if value > 0)
