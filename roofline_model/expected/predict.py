@@ -304,9 +304,9 @@ def _from_kernel(timed: KernelTime, ceilings: CalibratedPrediction) -> ExpectedP
 
 
 def at_least_ideal(prediction: ExpectedPrediction, ideal: Prediction, beaten_ratio: float = 1.0) -> ExpectedPrediction:
-    """Return the prediction with time and interval raised to the ideal one, and no part past the roof that binds.
+    """Return the prediction with its time and interval at least the ideal time, its parts as `under_roofs` has them.
 
-    A raised time keeps its upper factor.
+    Where the time is raised, the upper end of the interval keeps its ratio to the time.
     `beaten_ratio`: a published rate over the peak, where a chip was faster than its rated one (`published_over_peak`).
     """
     memory_s, compute_s = ideal.memory_time_s, ideal.compute_time_s / beaten_ratio
@@ -321,10 +321,10 @@ def at_least_ideal(prediction: ExpectedPrediction, ideal: Prediction, beaten_rat
 def under_roofs(
     prediction: ExpectedPrediction, memory_s: float, compute_s: float, time_s: float | None = None
 ) -> ExpectedPrediction:
-    """Return the prediction of `time_s` with terms and parts that no unit's roof contradicts.
+    """Return the prediction with the time `time_s`, and terms and parts that agree with the ideal roofs.
 
-    Terms, each as if alone, are at least their roof. Of the parts, which share the time, it is the longer roof's: what
-    overlaps it is hidden behind it and counts only what it adds, so that those give way first.
+    A term, the time of one unit alone, is at least that unit's roof. The parts share the time: the part of the longer
+    roof gets at least that roof, taken first from the parts that overlap it, then from the others.
     """
     time_s = prediction.time_s if time_s is None else time_s
     parts, terms = dict(prediction.parts), dict(prediction.terms)

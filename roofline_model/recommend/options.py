@@ -3,7 +3,8 @@
 A format that the chip computes natively gets both operands in that format (W8A8, W4A4); any other is weight-only: the
 weight is stored in the format, the activation stays in 16 bit and so does the arithmetic (W8A16, W4A16).
 Where both operands are integers they carry no group scales (the convention of the original documents). Weight-only INT4
-carries those that its kernels read (`weight_storage.py`), so that it is weighed against MXFP4 and NVFP4 with theirs.
+carries those that its kernels read (`with_group_scales` in `operators/product.py`), so that it is weighed against MXFP4
+and NVFP4 with theirs.
 """
 
 from __future__ import annotations

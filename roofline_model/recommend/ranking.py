@@ -1,14 +1,15 @@
 """Which option comes first, and which one to take: the one policy of every answer.
 
-**Order.** 1. What no kernel is known to run stands last; before it predictions of emulated kernels, which leave out
-what emulating costs; before these, of a model's plans, those whose loss nobody knows. 2. Evidence: what was measured,
-then predictions that can be held against the baseline's time, then the others (an ideal time is always shorter than a
-real one).
+**Order.** 1. Options that can be run and whose loss is known go first. Then come a model's plans of unknown loss, then
+predictions of emulated kernels, which leave out what emulating costs, and last what no kernel is known to run.
+2. Evidence: what was measured, then predictions that can be compared with the baseline's time, then the others (an
+ideal time is always shorter than a real one).
 3. Inside one kind of evidence time, and where times cannot be told apart the smaller loss, then the smaller memory:
 
-- *Predictions* are held to the upper end of their 80 % interval, which nine of ten stay below: it is late where a
-  kernel was never timed on such a chip, and such a one has to promise more than one that was. Those whose end is within
-  `LEVEL_RATIO` of the earliest go by time; those whose time is within it of the fastest of these are tied.
+- *Predictions* are compared by the upper end of their 80 % interval; nine in ten kernels are faster than that. The
+  interval is wide where a kernel was never timed on such a chip, so an uncertain prediction must be faster to come
+  first. Those whose upper ends lie within `LEVEL_RATIO` of the lowest go by time; of these, the ones within it of the
+  fastest are tied.
 - *Measured* options go by time; level are those whose 95 % intervals overlap, at most `LEVEL_LIMIT_RATIO` apart.
 - What loses something waits for what loses nothing: a prediction that is not expected to be faster, a measurement that
   is not surely faster.
@@ -172,7 +173,7 @@ class Standing(NamedTuple):
 def order_predictions(items: Iterable[Item], of: Callable[[Item], Standing]) -> list[Item]:
     """Return predictions of one kind of evidence, best first; equal ones stay in the order they come in.
 
-    No option stands behind one that is no better than it in time, certainty, loss and memory.
+    An option never comes after one that is no better in time, upper end, loss and memory.
     """
     left = sorted([_entry(of(item), place, item) for place, item in enumerate(items)])
     ordered: list[Item] = []

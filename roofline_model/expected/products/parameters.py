@@ -227,7 +227,7 @@ SMALLEST_TILE_ELEMS, LARGEST_TILE_ELEMS = 1024, 32768
 SMALLEST_WEIGHT_ONLY_COLUMNS = 64
 """Kernels that widen their weights have no narrower tile."""
 LARGEST_HALF_TILE = 128
-"""Products of more rows (columns) use every tile alike: none is more than twice as long."""
+"""From this many rows (columns) on, every tile may be used: no tile has more than twice as many rows (columns)."""
 SMALLEST_SLICE = 128
 """A slice of split-K is at least this many k."""
 K_STEP = 64
