@@ -31,7 +31,7 @@ from roofline_model.core.units import (
 )
 from roofline_model.formats.catalog import attention_name
 from roofline_model.kernels.checkpoints import checkpoints_of
-from roofline_model.operators.product import GEMV_MAX_ROWS
+from roofline_model.operators.product import product_op
 from roofline_model.recommend.options import product_name
 from roofline_model.recommend.plan_formats import plan_name
 
@@ -277,7 +277,7 @@ def borrowed_sentence(options: Iterable[Option]) -> str:
 
 def _operator(ranking: Ranking) -> str:
     """Return the operator that a product is measured as: gemv up to M = 16, else gemm."""
-    return "gemv" if dict(ranking.question.sizes).get("M", 1) <= GEMV_MAX_ROWS else "gemm"
+    return product_op(dict(ranking.question.sizes).get("M", 1))
 
 
 def _product_basis(ranking: Ranking) -> str:

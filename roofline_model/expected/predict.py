@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from roofline_model.chips.hardware import Device, get_hardware
 from roofline_model.core.answer import Estimate
 from roofline_model.core.cost import OpCost
+from roofline_model.core.elementwise import Numbers, larger
 from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import Finding, finding, finding_of, unsupported
 from roofline_model.core.memo import Memo
@@ -372,13 +373,17 @@ def cold_limits(work: Operator, device: Device) -> tuple[float, float]:
 
 
 def raised_to_ideal(
-    time_s: float, low_s: float, high_s: float, memory_s: float, compute_s: float
-) -> tuple[float, float, float]:
-    """Return the time and both ends of its interval, raised in the same way, where nothing else is asked for."""
-    limit_s = max(memory_s, compute_s)
-    if limit_s - time_s <= 0:
-        return time_s, max(low_s, limit_s), high_s
-    return limit_s, limit_s, limit_s * high_s / time_s
+    time_s: Numbers, low_s: Numbers, high_s: Numbers, memory_s: Numbers, compute_s: Numbers
+) -> tuple[Numbers, Numbers, Numbers]:
+    """Return times and the ends of their intervals, at least the ideal time; the upper end keeps its ratio to the time.
+
+    Numbers or arrays.
+    """
+    limit_s = larger(memory_s, compute_s)
+    if isinstance(time_s, float) and time_s >= limit_s:
+        return time_s, larger(low_s, limit_s), high_s
+    raised_s = larger(time_s, limit_s)
+    return raised_s, larger(low_s, limit_s), high_s * (raised_s / time_s)
 
 
 def arrays_raised_to_ideal(
@@ -390,8 +395,7 @@ def arrays_raised_to_ideal(
     is_low = expected_s < ideal_s
     sides = np.where(memory_s >= ideal_s, "dram", "tensor")
     named = [str(side) if low else name for name, low, side in zip(binding, is_low, sides, strict=True)]
-    raised = np.where(is_low, ideal_s / expected_s, 1.0)
-    return np.maximum(expected_s, ideal_s), np.maximum(low_s, ideal_s), high_s * raised, named
+    return *raised_to_ideal(expected_s, low_s, high_s, memory_s, ideal_s), named
 
 
 LARGEST_FITTED_FLOPS = 1.879e13

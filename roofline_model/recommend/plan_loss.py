@@ -12,6 +12,7 @@ from dataclasses import replace
 from roofline_model.core.answer import Loss, LossSource
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import Finding, finding
+from roofline_model.formats.catalog import SIXTEEN_BIT
 from roofline_model.models.format_plan import parts_of
 from roofline_model.models.model_memory import layer_matrices
 from roofline_model.models.model_shapes import ModelShape
@@ -19,7 +20,7 @@ from roofline_model.models.strategies.config import StrategyClaims
 from roofline_model.models.strategies.strategies import DOCUMENT_SOURCE
 from roofline_model.recommend.claimed_losses import ClaimedLoss, claimed_cache_loss, claimed_loss_of, loss_beside
 from roofline_model.recommend.loss import UNKNOWN, claimed
-from roofline_model.recommend.plan_formats import CACHE, SIXTEEN_BIT, PlanFormats
+from roofline_model.recommend.plan_formats import CACHE, PlanFormats
 from roofline_model.recommend.plans import CandidatePlan
 from roofline_model.recommend.search.losses import LossTable, names_a_part, parse_formats
 from roofline_model.recommend.search.losses_file import MeasuredLosses, loss_pct

@@ -43,7 +43,6 @@ from roofline_model.core.answer import (
     BOUNDS,
     Alternative,
     AlternativeRole,
-    Estimate,
     Exclusion,
     Option,
     Question,
@@ -51,6 +50,7 @@ from roofline_model.core.answer import (
     Source,
     is_comparable,
 )
+from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import Finding, finding, has_code
 
 Item = TypeVar("Item")
@@ -136,6 +136,18 @@ class Limits:
 
 
 NO_LIMITS = Limits()
+
+
+def is_positive(value: object, below: float = 1e30) -> bool:
+    """Return whether a value is a number above 0 and below a bound; truth values are none."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < below
+
+
+def positive_limit(name: str, value: float, below: float = 1e30) -> float:
+    """Return a limit as a float; raises `InvalidValueError` unless it is a number above 0."""
+    if not is_positive(value, below):
+        raise InvalidValueError(f"{name} must be a positive number, got {str(value)[:40]!r}")
+    return float(value)
 
 
 class Standing(NamedTuple):
@@ -331,11 +343,7 @@ def rank(
 
 def standing(option: Option, policy: Policy) -> Standing:
     """Return what an option is ordered by."""
-    return _standing(option, option.estimate, policy)
-
-
-def _standing(option: Option, estimate: Estimate, policy: Policy) -> Standing:
-    memory = option.memory
+    estimate, memory = option.estimate, option.memory
     has_interval = policy.is_interval_counted or estimate.source == "measured"
     return Standing(
         estimate.time_s,
@@ -362,8 +370,7 @@ def _tie_loss(option: Option, policy: Policy) -> float | None:
 
 def _placed(option: Option, policy: Policy) -> _Placed:
     has_gap = has_code(option.findings, "kernel-gap")
-    estimate = option.estimate
-    return _Placed(option, _standing(option, estimate, policy), estimate.source, has_gap)
+    return _Placed(option, standing(option, policy), option.estimate.source, has_gap)
 
 
 def limit_misses(option: Option, limits: Limits) -> list[Finding]:
