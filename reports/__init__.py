@@ -1,3 +1,3 @@
-"""MEANING: what stored runs say. Records in, frozen views out, drawn as plots and pages; nothing here measures."""
+"""Answers for readers: records and rankings in, frozen views out, as words, plots, pages and JSON. Nothing measures."""
 
 __roofline_bench__ = True  # tells our package from another one of this common name

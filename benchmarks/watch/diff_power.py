@@ -26,8 +26,8 @@ from benchmarks.watch.diff_suites import (
     true_logs,
 )
 from results.diff.rules import DiffRules
-from results.diff.significance.evidence import Evidence, Samples, evidence, pooled_spread, rank_p_value
 from results.diff.significance.judgement import judge
+from results.diff.significance.t_test import Evidence, Samples, evidence, pooled_spread, rank_p_value
 
 PAIR_COUNT, QUICK_PAIR_COUNT = 200, 4
 POOLED_PAIR_COUNT = 50

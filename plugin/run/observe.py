@@ -1,7 +1,7 @@
-"""One measurement with everything that was seen beside it: sensors, machine state, retries, energy, kernel attribution.
+"""One measurement with what was recorded beside it: sensors, machine state, retries, energy, kernel attribution.
 
-The runner times; this watches. A case whose clock was held down is measured again after a rest, at most a few times;
-what is still held down is kept and flagged, never dropped.
+The runner times the kernel; this module reads the sensors. When the clock was throttled during a case, the case is
+measured again after a rest, a few times at most. A case that stays throttled is kept and flagged.
 
 A background thread reads the sensors while a case runs. Reading more often than a sensor updates costs the host and
 tells nothing: the thread begins at 10 ms and slows to the period it finds (`energy_math.infer_period_s`), never slower

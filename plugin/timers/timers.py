@@ -1,8 +1,8 @@
 """Timers: how one sample is taken. Real clocks, the simulated device and a replay behave alike to the runner.
 
 A timer is handed the schedule of argument tuples of one sample and returns the seconds per call. The loop over the
-schedule is the only Python inside the timed region. The others: `cuda.py`, `cuda_graph.py`, `simulated.py`,
-`replay.py`.
+schedule is the only Python inside the timed region. The others: `cuda.py`, `cuda_graph.py`, `replay.py` and
+`simulate/simulated_timer.py`.
 """
 
 from __future__ import annotations

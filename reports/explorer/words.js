@@ -91,6 +91,7 @@ export const PARTS = {
   latency: "steps that wait for each other",
   waves: "prologue and epilogue of further waves",
   dequantize: "widening the weights",
+  widen_kv: "widening the cache",
   split: "split work: partial results written, read and added",
   cast: "quantising the activations",
   serial: "serial part of the GEMV kernel",

@@ -23,7 +23,14 @@ LIMITS = {"misses-memory-limit": "memory", "misses-time-limit": "latency", "miss
 """Code of a missed limit → its name in JSON."""
 
 LOSS_CODES = frozenset(
-    {"loss-unpublished", "loss-in-other-metric", "loss-score", "losses-incomplete", "claim-without-source"}
+    {
+        "loss-unpublished",
+        "loss-in-other-metric",
+        "loss-adds-metrics",
+        "loss-score",
+        "losses-incomplete",
+        "claim-without-source",
+    }
 )
 """Findings of an option that are about its loss."""
 

@@ -31,7 +31,7 @@ from roofline_model.core.units import (
 )
 from roofline_model.formats.catalog import attention_name
 from roofline_model.kernels.checkpoints import checkpoints_of
-from roofline_model.operators.product import GEMV_MAX_ROWS
+from roofline_model.operators.product import product_op
 from roofline_model.recommend.options import product_name
 from roofline_model.recommend.plan_formats import plan_name
 
@@ -138,10 +138,16 @@ def model_answer(ranking: ModelRanking, chip: Device) -> ShortAnswer:
         rows=rows,
         basis=source_sentence(ranking),
         borrowed=borrowed_sentence(option for _, option in named),
-        notes=_notes(caveats(ranking)),
+        notes=_notes(by_severity((*caveats(ranking), *_summed_losses(named)))),
         next_command=command,
         next_effect=effect,
     )
+
+
+def _summed_losses(named: Iterable[tuple[str, Option]]) -> list[Finding]:
+    """Return that a loss is a sum over two metrics, of the first shown plan of which it is: one note is enough."""
+    summed = (first_with(option.findings, "loss-adds-metrics") for _, option in named)
+    return [item for item in summed if item is not None][:1]
 
 
 def _named_plans(ranking: Ranking) -> list[tuple[str, Option]]:
@@ -271,7 +277,7 @@ def borrowed_sentence(options: Iterable[Option]) -> str:
 
 def _operator(ranking: Ranking) -> str:
     """Return the operator that a product is measured as: gemv up to M = 16, else gemm."""
-    return "gemv" if dict(ranking.question.sizes).get("M", 1) <= GEMV_MAX_ROWS else "gemm"
+    return product_op(dict(ranking.question.sizes).get("M", 1))
 
 
 def _product_basis(ranking: Ranking) -> str:
@@ -364,8 +370,12 @@ def loss_texts(option: Option) -> tuple[str, ...]:
     other = first_with(option.findings, "loss-in-other-metric")
     if other is not None:
         values = dict(other.values)
+        added = first_with(option.findings, "loss-adds-metrics")
+        high_pct = float(str(values["high_pct"]))
+        if added is not None and added.value("cache_metric") == values["metric"]:
+            high_pct += float(str(added.value("cache_pct")))
         if values["metric"] in metrics:
-            texts[metrics.index(str(values["metric"]))] = f"≤ {values['high_pct']:.3g} %"
+            texts[metrics.index(str(values["metric"]))] = f"≤ {high_pct:.3g} %"
     return tuple(texts)
 
 
@@ -500,5 +510,13 @@ def _loss_clause(option: Option) -> str:
         return "its loss is unknown"
     of_whom = "published" if loss.is_of_model else "published for other models"
     kind = of_whom if loss.source == "claimed" else loss.source
-    moves = "falls" if "accuracy" in loss.metric else "rises"
-    return f"{loss.metric or 'perplexity'} {moves} by at most {loss.pct:.3g} % ({kind})"
+    parts = [(loss.metric or "perplexity", loss.pct)]
+    added = first_with(option.findings, "loss-adds-metrics")
+    if added is not None:
+        values = dict(added.values)
+        parts = [
+            (str(values["metric"]), float(str(values["formats_pct"]))),
+            (str(values["cache_metric"]), float(str(values["cache_pct"]))),
+        ]
+    moves = [f"{name} {'falls' if 'accuracy' in name else 'rises'} by at most {pct:.3g} %" for name, pct in parts]
+    return f"{', '.join(moves)} ({kind})"

@@ -24,7 +24,7 @@ PROVENANCES = {
 KINDS = {
     "bytes": ("dram", "l2", "sm"),
     "arithmetic": ("tensor",),
-    "conversion": ("dequantize", "cast"),
+    "conversion": ("dequantize", "widen_kv", "cast"),
     "overhead": ("launch", "latency", "serial", "waves", "split", "append"),
 }
 """Kind of work → the parts of an expected time that are of it."""

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field, replace
 from results.diff.case_sides import CaseSide, case_sides, joined
 from results.diff.expected_changes import reason_of_change
 from results.diff.rules import DiffRules, Verdict
-from results.diff.significance.evidence import ratio_of
 from results.diff.significance.pair_tests import SidePair, judge_times
+from results.diff.significance.t_test import ratio_of
 from results.diff.suites import SuiteSide
 from results.records.records import Record, RunInfo
 from results.records.state_records import NoiseFloor

@@ -83,7 +83,9 @@ class Method:
     version: str
     """Version of the measuring method itself."""
     settings: Mapping[str, Any]
-    """Target interval, budgets, warm-up, rotation, fill and seed … (JSON values)."""
+    """When sampling stops (target interval, budget, counts of samples and looks), shortest sample, cache treatment,
+    mode, timer, visits (JSON values).
+    """
 
     @property
     def method_hash(self) -> str:

@@ -30,7 +30,7 @@ from roofline_cli.shared.options import (
 )
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.formats.catalog import format_pair
-from roofline_model.operators.product import GEMV_MAX_ROWS
+from roofline_model.operators.product import GEMV_MAX_ROWS, product_op
 
 if TYPE_CHECKING:
     from roofline_cli.compare.view import Comparison
@@ -72,7 +72,7 @@ class CompareRequest:
     def op(self) -> str:
         """gemv up to M = 16, else gemm, whatever was typed."""
 
-        return "gemv" if self.shape[0] <= GEMV_MAX_ROWS else "gemm"
+        return product_op(self.shape[0])
 
 
 @app.command("gemv")

@@ -1,7 +1,7 @@
 """A dual roofline drawn in characters: log-log axes with ticks and units, roofs, ridge points, points as letters.
 
 Pure: a `RooflinePlot` and a width in, lines out. Curves are braille dots (two by four to a character) where the
-encoding has them, else ASCII. Nothing here knows where the numbers come from: see `text_plot_sources.py`.
+encoding has them, else ASCII. Nothing here knows where the numbers come from: see `sources.py`.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from roofline_cli.screen.tables import (
     show_notes,
     show_table,
 )
-from roofline_model.core.finding import by_severity, finding, findings_text, short_text
+from roofline_model.core.finding import by_severity, finding, findings_text, has_code, short_text
 from roofline_model.core.units import in_prefix, sentence, shared_prefix
 from roofline_model.recommend.plan_formats import plan_name
 
@@ -241,12 +241,15 @@ def _made_of(option: PlanOption) -> str:
 
 
 def _loss_lines(ranking: ModelRanking) -> list[str]:
-    """Return where the choice's claim is from and what is known beside it, and why the loss of others is unknown."""
+    """Return where the choice's claim is from and what is known beside it, and of others why their loss is unknown or
+    that it adds two metrics.
+    """
     from reports.formats.model_advice import quality_note
 
     lines = []
     for option in ranking.options:
         is_claimed_choice = option is ranking.choice and option.loss.source == "claimed"
-        if (is_claimed_choice or option.loss.source == "unknown") and (note := quality_note(option)):
+        is_sum = has_code(option.findings, "loss-adds-metrics")
+        if (is_claimed_choice or is_sum or option.loss.source == "unknown") and (note := quality_note(option)):
             lines.append(f"loss of {plan_name(option)}: {note}")
     return lines

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from roofline_model.chips.hardware import Device, get_hardware
 from roofline_model.core.answer import Estimate
 from roofline_model.core.cost import OpCost
+from roofline_model.core.elementwise import Numbers, larger
 from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import Finding, finding, finding_of, unsupported
 from roofline_model.core.memo import Memo
@@ -304,9 +305,9 @@ def _from_kernel(timed: KernelTime, ceilings: CalibratedPrediction) -> ExpectedP
 
 
 def at_least_ideal(prediction: ExpectedPrediction, ideal: Prediction, beaten_ratio: float = 1.0) -> ExpectedPrediction:
-    """Return the prediction with time and interval raised to the ideal one, and no part past the roof that binds.
+    """Return the prediction with its time and interval at least the ideal time, its parts as `under_roofs` has them.
 
-    A raised time keeps its upper factor.
+    Where the time is raised, the upper end of the interval keeps its ratio to the time.
     `beaten_ratio`: a published rate over the peak, where a chip was faster than its rated one (`published_over_peak`).
     """
     memory_s, compute_s = ideal.memory_time_s, ideal.compute_time_s / beaten_ratio
@@ -321,10 +322,10 @@ def at_least_ideal(prediction: ExpectedPrediction, ideal: Prediction, beaten_rat
 def under_roofs(
     prediction: ExpectedPrediction, memory_s: float, compute_s: float, time_s: float | None = None
 ) -> ExpectedPrediction:
-    """Return the prediction of `time_s` with terms and parts that no unit's roof contradicts.
+    """Return the prediction with the time `time_s`, and terms and parts that agree with the ideal roofs.
 
-    Terms, each as if alone, are at least their roof. Of the parts, which share the time, it is the longer roof's: what
-    overlaps it is hidden behind it and counts only what it adds, so that those give way first.
+    A term, the time of one unit alone, is at least that unit's roof. The parts share the time: the part of the longer
+    roof gets at least that roof, taken first from the parts that overlap it, then from the others.
     """
     time_s = prediction.time_s if time_s is None else time_s
     parts, terms = dict(prediction.parts), dict(prediction.terms)
@@ -339,7 +340,7 @@ def under_roofs(
     missing_s = min(roofs[side], time_s) - parts[side]
     if missing_s > 0:
         parts[side] += missing_s
-        overlapped = [name for name in parts if name in NORM_PARTS and name not in (side, "dequantize")]
+        overlapped = [name for name in parts if name in NORM_PARTS and name != side]
         for names in (overlapped, [name for name in parts if name != side]):
             missing_s -= _taken(parts, names, missing_s)
     present = tuple((name, value) for name, value in parts.items() if value > 0)
@@ -372,13 +373,17 @@ def cold_limits(work: Operator, device: Device) -> tuple[float, float]:
 
 
 def raised_to_ideal(
-    time_s: float, low_s: float, high_s: float, memory_s: float, compute_s: float
-) -> tuple[float, float, float]:
-    """Return the time and both ends of its interval, raised in the same way, where nothing else is asked for."""
-    limit_s = max(memory_s, compute_s)
-    if limit_s - time_s <= 0:
-        return time_s, max(low_s, limit_s), high_s
-    return limit_s, limit_s, limit_s * high_s / time_s
+    time_s: Numbers, low_s: Numbers, high_s: Numbers, memory_s: Numbers, compute_s: Numbers
+) -> tuple[Numbers, Numbers, Numbers]:
+    """Return times and the ends of their intervals, at least the ideal time; the upper end keeps its ratio to the time.
+
+    Numbers or arrays.
+    """
+    limit_s = larger(memory_s, compute_s)
+    if isinstance(time_s, float) and time_s >= limit_s:
+        return time_s, larger(low_s, limit_s), high_s
+    raised_s = larger(time_s, limit_s)
+    return raised_s, larger(low_s, limit_s), high_s * (raised_s / time_s)
 
 
 def arrays_raised_to_ideal(
@@ -390,8 +395,7 @@ def arrays_raised_to_ideal(
     is_low = expected_s < ideal_s
     sides = np.where(memory_s >= ideal_s, "dram", "tensor")
     named = [str(side) if low else name for name, low, side in zip(binding, is_low, sides, strict=True)]
-    raised = np.where(is_low, ideal_s / expected_s, 1.0)
-    return np.maximum(expected_s, ideal_s), np.maximum(low_s, ideal_s), high_s * raised, named
+    return *raised_to_ideal(expected_s, low_s, high_s, memory_s, ideal_s), named
 
 
 LARGEST_FITTED_FLOPS = 1.879e13

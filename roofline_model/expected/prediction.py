@@ -11,10 +11,8 @@ from roofline_model.core.elementwise import Numbers, choose, larger, smaller
 from roofline_model.core.finding import Finding
 from roofline_model.core.units import format_time
 
-NORM_PARTS = ("tensor", "dram", "l2", "sm", "latency", "exp", "dequantize")
-"""Terms that run at the same time: the model joins them by a p-norm, so each alone says how long it would take
-alone.
-"""
+NORM_PARTS = ("tensor", "dram", "l2", "sm", "latency", "exp", "widen_kv")
+"""Terms that overlap: the model joins them by a p-norm. The seconds of each are what it would take by itself."""
 UNMEASURED_CODES = ("unmeasured-cache", "unmeasured-queries")
 """Findings that name a cache or a query that no measured attention had."""
 
@@ -34,7 +32,9 @@ class ExpectedBatch:
 
     launch: floor; tensor: tensor pipe; dram; l2: operand refetch and output; sm: load path of one SM; latency: serial
     k loop; waves: cost of further waves; split: fixed cost and traffic of split-K; serial: the loop of a GEMV kernel;
-    cast: quantising the activations; library: what this chip's library takes beyond the formulas (`with_library`).
+    cast: quantising the activations; dequantize: a kernel that decodes the weight before the product; exp: softmax of
+    attention; widen_kv: widening a narrow cache inside attention; library: what this chip's library takes beyond the
+    formulas (`with_library`).
     """
     binding: list[str]
     """What takes longest: `launch` where the floor is at least half of the time, else the longest term."""

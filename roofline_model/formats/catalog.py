@@ -296,6 +296,8 @@ _CATALOG = (
     NumberFormat("INT2", "int", 2, "int2", None, None, 1.0, description="packed integers; research only"),
 )
 
+SIXTEEN_BIT = ("FP16", "BF16")
+"""Formats that a 16-bit baseline may have; FP16 goes first between equals."""
 FORMATS: dict[str, NumberFormat] = {fmt.key: fmt for fmt in _CATALOG}
 """The built-in catalog by key. Use `get_format` to look a name up: it knows aliases and any case."""
 

@@ -1,7 +1,7 @@
 """The shape of a decoder model: layers, heads, widths, experts and windows, exactly as its checkpoint declares them.
 
 A `ModelShape` is what config.json says, in our words; `model_registry.py` reads the ones we ship (models/*.toml),
-`hf_config.py` any other from its config.json, `model_parameters.py` counts weights and KV cache, `llm.py` predicts.
+`hf/config.py` any other from its config.json, `hf/parameters.py` counts parameters, `llm.py` predicts.
 """
 
 from __future__ import annotations

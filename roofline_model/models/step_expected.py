@@ -53,7 +53,7 @@ StandIns = tuple[tuple[Operator, float], ...]
 """Operators and the factor on the time of each; they are added."""
 
 FUSED_PRODUCTS = ("gate_up_silu_mul", "up_gelu")
-"""Products of a feed-forward block with its activation function inside (`ops.layer_ops.ffn_parts`)."""
+"""Products of a feed-forward block with its activation function inside (`ffn_parts` in `operators/layers.py`)."""
 PRODUCTS = ("gemv", "gemm", "attention", "grouped_gemm", "batched_gemm", *FUSED_PRODUCTS)
 LATENT_INTERVAL = (0.8, 2.0)
 """Factors of MLA decode, which no table we fit to holds. A judgement: FlashMLA's published best is near both roofs."""

@@ -61,8 +61,12 @@ def gemm(
         read_bytes={"A": M * K * fa.traffic_bytes_per_element, "B": K * N * fb.traffic_bytes_per_element},
         write_bytes={"C": M * N * fc.traffic_bytes_per_element},
     )
-    name = "gemv" if M <= GEMV_MAX_ROWS else "gemm"
-    return Operator(name, (("M", M), ("N", N), ("K", K)), (("a", fa.key), ("b", fb.key), ("c", fc.key)), cost)
+    return Operator(product_op(M), (("M", M), ("N", N), ("K", K)), (("a", fa.key), ("b", fb.key), ("c", fc.key)), cost)
+
+
+def product_op(M: int) -> str:
+    """Return what a product of M rows is called: `gemv` up to `GEMV_MAX_ROWS`, else `gemm`."""
+    return "gemv" if M <= GEMV_MAX_ROWS else "gemm"
 
 
 def gemv(

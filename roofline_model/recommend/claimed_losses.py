@@ -344,9 +344,8 @@ CACHE_LOSSES: tuple[ClaimedLoss, ...] = (
         0,
         1.0,
         TASKS,
-        "no more than an NVFP4 cache of half its bits (NVIDIA developer blog, 2025-12-08); its scales must be "
-        "calibrated: without, some "
-        "models fail (verl-project/verl 4435)",
+        "inferred, not published: no more than an NVFP4 cache of half its bits (NVIDIA developer blog, 2025-12-08). Its "
+        "scales must be calibrated: without, some models fail (verl-project/verl 4435)",
     ),
     ClaimedLoss(
         "INT8", False, CACHE_METHOD, 0.2, 0.2, TASKS, "vllm-project/vllm 1507: MMLU 0.4657 to 0.4648, read 2026-11-22"

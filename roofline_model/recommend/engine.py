@@ -40,7 +40,7 @@ from roofline_model.recommend.options import speedups
 from roofline_model.recommend.plan_formats import formats_by_part, plan_formats
 from roofline_model.recommend.plan_loss import claimed_pct
 from roofline_model.recommend.plan_options import execution_path, plan_methods
-from roofline_model.recommend.ranking import Limits, rank
+from roofline_model.recommend.ranking import Limits, positive_limit, rank
 
 MAX_QUALITY_LOSS_PCT = 1.0
 """Default limit: what document 004 calls `<1%` passes, its `1-2%` and `2-5%` do not."""
@@ -227,13 +227,7 @@ class IntegratedQuantizationEngine:
     def _limit_bytes(self, memory_limit_gb: float | None) -> float | None:
         if memory_limit_gb is None:
             return None if self.hardware.capacity is None else self.hardware.capacity.value
-        if (
-            isinstance(memory_limit_gb, bool)
-            or not isinstance(memory_limit_gb, int | float)
-            or not 0 < memory_limit_gb < 1e9
-        ):
-            raise InvalidValueError(f"memory_limit_gb must be a positive number, got {str(memory_limit_gb)[:40]!r}")
-        return memory_limit_gb * 1e9
+        return positive_limit("memory_limit_gb", memory_limit_gb, below=1e9) * 1e9
 
     def _usable(
         self,

@@ -30,7 +30,7 @@ from roofline_model.recommend.plans import (
     uniform_plan,
     wide_format,
 )
-from roofline_model.recommend.ranking import MAX_LOSS_PCT, Limits, rank
+from roofline_model.recommend.ranking import MAX_LOSS_PCT, Limits, is_positive, positive_limit, rank
 from roofline_model.recommend.search.front import FormatAssignment
 from roofline_model.recommend.search.losses_file import MeasuredLosses
 from roofline_model.recommend.search.model_problem import TrafficShare, traffic_share
@@ -182,11 +182,11 @@ def model_limits(
     limit.
     """
     for name, value in (("memory_limit_bytes", memory_limit_bytes), ("max_latency_s", max_latency_s)):
-        if value is not None and not _is_number(value, 1e30):
-            raise InvalidValueError(f"{name} must be a positive number, got {str(value)[:40]!r}")
-    if max_loss_pct is not None and max_loss_pct != 0 and not _is_number(max_loss_pct, 1e6):
+        if value is not None:
+            positive_limit(name, value)
+    if max_loss_pct is not None and max_loss_pct != 0 and not is_positive(max_loss_pct, 1e6):
         raise InvalidValueError(f"max_loss_pct must be a percentage from 0, got {str(max_loss_pct)[:40]!r}")
-    if headroom_ratio != 0 and not _is_number(headroom_ratio, 1):
+    if headroom_ratio != 0 and not is_positive(headroom_ratio, 1):
         raise InvalidValueError(f"memory_headroom_ratio must be a share from 0 to below 1, got {headroom_ratio!r}")
     limit_bytes = memory_limit_bytes
     if limit_bytes is None and device.capacity is not None:
@@ -199,10 +199,6 @@ def model_limits(
         loss_pct=MAX_LOSS_PCT if max_loss_pct is None else float(max_loss_pct),
         is_loss_given=max_loss_pct is not None,
     )
-
-
-def _is_number(value: object, below: float) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < below
 
 
 def _traffic(

@@ -3,12 +3,13 @@
 A format that the chip computes natively gets both operands in that format (W8A8, W4A4); any other is weight-only: the
 weight is stored in the format, the activation stays in 16 bit and so does the arithmetic (W8A16, W4A16).
 Where both operands are integers they carry no group scales (the convention of the original documents). Weight-only INT4
-carries those that its kernels read (`weight_storage.py`), so that it is weighed against MXFP4 and NVFP4 with theirs.
+carries those that its kernels read (`with_group_scales` in `operators/product.py`), so that it is weighed against MXFP4
+and NVFP4 with theirs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -22,20 +23,18 @@ from roofline_model.core.answer import (
     Times,
     is_comparable,
 )
-from roofline_model.core.errors import UnsupportedError
+from roofline_model.core.errors import InvalidValueError, UnsupportedError
 from roofline_model.core.finding import Finding, finding
 from roofline_model.core.memo import Memo
 from roofline_model.core.ranking_display import OPTION_NAMES
 from roofline_model.expected.products.parameters import reference_kernel
-from roofline_model.formats.catalog import NumberFormat, format_name, get_format, method_of
+from roofline_model.formats.catalog import SIXTEEN_BIT, NumberFormat, format_name, get_format, method_of
 from roofline_model.ideal.roofline import ProductRoof, RoofTimes
 from roofline_model.kernels.checkpoints import PUBLISHED_FORMATS
 from roofline_model.kernels.known_kernels import engine_gap, kernel_gap
 from roofline_model.operators.case import Case
-from roofline_model.operators.product import GEMV_MAX_ROWS, WEIGHT_GROUP_ELEMS, gemm, stored_weight
+from roofline_model.operators.product import WEIGHT_GROUP_ELEMS, gemm, product_op, stored_weight
 from roofline_model.recommend.loss import REFERENCE, product_loss
-
-SIXTEEN_BIT = ("FP16", "BF16")
 
 DEFAULT_FORMATS = ("FP8_E4M3", "MXFP8_E4M3", "INT8", "NVFP4", "MXFP4", "INT4")
 """Formats weighed against the 16-bit baseline unless the caller names others; those the chip declares take part."""
@@ -207,6 +206,22 @@ def _product_formats(
     return ProductFormats(tuple(taking_part), tuple(excluded))
 
 
+def no_sixteen_bit(device: Device) -> UnsupportedError:
+    """Return the error of a chip that has no 16-bit baseline."""
+    return UnsupportedError(
+        f"{device.key} declares no 16-bit rate to compare with. Declared: {', '.join(sorted(device.paths))}. Add FP16 "
+        "or BF16 to its description"
+    )
+
+
+def named_formats(formats: Iterable[str]) -> list[str]:
+    """Return the names that a caller gives, one or several; raises `InvalidValueError` for none."""
+    names = [formats] if isinstance(formats, str) else list(formats)
+    if not names:
+        raise InvalidValueError("formats is empty; name at least one format, or leave it out for the default ones")
+    return names
+
+
 def _fastest_unit(device: Device, wanted: Sequence[NumberFormat]) -> NumberFormat:
     """Return the 16-bit format of the comparison: one the caller names, else the faster native one, FP16 at a tie.
 
@@ -215,10 +230,7 @@ def _fastest_unit(device: Device, wanted: Sequence[NumberFormat]) -> NumberForma
     named = [fmt.key for fmt in wanted if fmt.key in SIXTEEN_BIT]
     order = [key for key in (*named, *SIXTEEN_BIT) if device.declares(key)]
     if not order:
-        raise UnsupportedError(
-            f"{device.key} declares no 16-bit rate to compare with. Declared: {', '.join(sorted(device.paths))}. Add "
-            "FP16 or BF16 to its description."
-        )
+        raise no_sixteen_bit(device)
     native = [key for key in order if device.path(key).kind == "native"]
     fastest = max(native or order, key=device.peak_flops_per_s)  # max keeps the first of equals: FP16
     return get_format(named[0] if named and named[0] in order else fastest)
@@ -274,9 +286,8 @@ def _estimates(
 ) -> Sequence[Estimate | None]:
     if times is None:
         return [None] * len(formats)
-    op = "gemv" if shape[0] <= GEMV_MAX_ROWS else "gemm"
     sizes = tuple(zip(("M", "N", "K"), shape, strict=True))
-    cases = [Case(op, sizes, each.formats, "*", cache="cold") for each in formats]
+    cases = [Case(product_op(shape[0]), sizes, each.formats, "*", cache="cold") for each in formats]
     many = getattr(times, "many", None)
     if many is None:
         return [times(case) for case in cases]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from roofline_model.core.answer import Option
 from roofline_model.core.ranking_display import OPTION_NAMES
-from roofline_model.formats.catalog import format_name, short_name
+from roofline_model.formats.catalog import SIXTEEN_BIT, format_name, short_name
 from roofline_model.models.format_plan import GROUPS, FormatPlan, PartFormats
 from roofline_model.models.model_memory import layer_matrices
 from roofline_model.models.model_shapes import ModelShape
@@ -15,7 +15,6 @@ from roofline_model.models.model_shapes import ModelShape
 CACHE = "kv"
 ALL_LAYERS = "layers"
 """What all matrices of all layers are called together."""
-SIXTEEN_BIT = ("FP16", "BF16")
 _KEPT_WIDE = ("router",)
 """Parts that every plan here keeps in 16 bit; they are not told."""
 _SHORT_GROUPS = ("attention", "mlp", "qkv_proj", "gate_up_proj", "ffn", "experts", "shared_experts")

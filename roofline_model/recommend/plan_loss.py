@@ -12,6 +12,7 @@ from dataclasses import replace
 from roofline_model.core.answer import Loss, LossSource
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import Finding, finding
+from roofline_model.formats.catalog import SIXTEEN_BIT
 from roofline_model.models.format_plan import parts_of
 from roofline_model.models.model_memory import layer_matrices
 from roofline_model.models.model_shapes import ModelShape
@@ -19,7 +20,7 @@ from roofline_model.models.strategies.config import StrategyClaims
 from roofline_model.models.strategies.strategies import DOCUMENT_SOURCE
 from roofline_model.recommend.claimed_losses import ClaimedLoss, claimed_cache_loss, claimed_loss_of, loss_beside
 from roofline_model.recommend.loss import UNKNOWN, claimed
-from roofline_model.recommend.plan_formats import CACHE, SIXTEEN_BIT, PlanFormats
+from roofline_model.recommend.plan_formats import CACHE, PlanFormats
 from roofline_model.recommend.plans import CandidatePlan
 from roofline_model.recommend.search.losses import LossTable, names_a_part, parse_formats
 from roofline_model.recommend.search.losses_file import MeasuredLosses, loss_pct
@@ -161,13 +162,18 @@ def published_loss(
         findings = () if beside is None else (_other_metric(beside),)
     for label, cache in cache_claims.items():
         if cache is not None:
+            if loss.metric and loss.metric != cache.metric:
+                findings = (*findings, _added_metrics(loss, cache))
             loss = _with_cache(loss, label, cache)
     is_of_model = not cache_claims and all(claim.models for claim in published.values())
     return replace(loss, is_of_model=is_of_model), findings
 
 
 def _with_cache(loss: Loss, label: str, cache: ClaimedLoss) -> Loss:
-    """Return a loss with what a narrow cache adds: of task accuracy, whatever the loss itself is of."""
+    """Return a loss with what a narrow cache adds: of task accuracy, whatever the loss itself is of.
+
+    The sum keeps the metric of the formats; where that is another, `loss-adds-metrics` names both parts.
+    """
     return replace(
         loss,
         pct=(loss.pct or 0.0) + cache.high_pct,
@@ -176,6 +182,11 @@ def _with_cache(loss: Loss, label: str, cache: ClaimedLoss) -> Loss:
         method=" + ".join(filter(None, (loss.method, f"{label} {cache.method}"))),
         citation="; ".join(filter(None, (loss.citation, cache.source))),
     )
+
+
+def _added_metrics(loss: Loss, cache: ClaimedLoss) -> Finding:
+    metrics = {"metric": loss.metric, "cache_metric": cache.metric}
+    return finding("loss-adds-metrics", formats_pct=loss.pct, cache_pct=cache.high_pct, **metrics)
 
 
 def _other_metric(beside: ClaimedLoss) -> Finding:

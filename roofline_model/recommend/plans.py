@@ -17,7 +17,7 @@ from roofline_model.chips.hardware import Device
 from roofline_model.core.answer import Exclusion, Memory
 from roofline_model.core.errors import InvalidValueError, RooflineError, UnsupportedError
 from roofline_model.core.finding import Finding, finding
-from roofline_model.formats.catalog import FORMATS, get_format
+from roofline_model.formats.catalog import FORMATS, SIXTEEN_BIT, get_format
 from roofline_model.kernels.known_kernels import cache_kernel, product_gap
 from roofline_model.models.format_plan import (
     AS_PUBLISHED,
@@ -31,8 +31,8 @@ from roofline_model.models.model_shapes import ModelShape
 from roofline_model.models.strategies.chip_check import validate_strategy
 from roofline_model.models.strategies.config import MixedPrecisionConfig, StrategyClaims
 from roofline_model.models.strategies.model_plan import strategy_plan
+from roofline_model.recommend.options import named_formats, no_sixteen_bit
 from roofline_model.recommend.plan_formats import (
-    SIXTEEN_BIT,
     PlanFormats,
     plan_formats,
     rewidened,
@@ -91,10 +91,7 @@ def wide_format(shape: ModelShape, device: Device) -> str:
     declared = [key for key in order if device.declares(key)]
     native = [key for key in declared if device.path(key).kind == "native"]
     if not declared:
-        raise UnsupportedError(
-            f"{device.key} declares no 16-bit rate to compare with. Declared: {', '.join(sorted(device.paths))}. Add "
-            "FP16 or BF16 to its description"
-        )
+        raise no_sixteen_bit(device)
     return (native or declared)[0]
 
 
@@ -199,12 +196,7 @@ def _usual_formats(wide: str) -> tuple[str, ...]:
 
 
 def _named(formats: Iterable[str] | None) -> list[str]:
-    if formats is None:
-        return []
-    names = [formats] if isinstance(formats, str) else list(formats)
-    if not names:
-        raise InvalidValueError("formats is empty; name at least one format, or leave it out for the usual ones")
-    return names
+    return [] if formats is None else named_formats(formats)
 
 
 def _missing_unit(formats: PlanFormats, device: Device) -> Finding | None:

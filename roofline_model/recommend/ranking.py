@@ -1,14 +1,15 @@
 """Which option comes first, and which one to take: the one policy of every answer.
 
-**Order.** 1. What no kernel is known to run stands last; before it predictions of emulated kernels, which leave out
-what emulating costs; before these, of a model's plans, those whose loss nobody knows. 2. Evidence: what was measured,
-then predictions that can be held against the baseline's time, then the others (an ideal time is always shorter than a
-real one).
+**Order.** 1. Options that can be run and whose loss is known go first. Then come a model's plans of unknown loss, then
+predictions of emulated kernels, which leave out what emulating costs, and last what no kernel is known to run.
+2. Evidence: what was measured, then predictions that can be compared with the baseline's time, then the others (an
+ideal time is always shorter than a real one).
 3. Inside one kind of evidence time, and where times cannot be told apart the smaller loss, then the smaller memory:
 
-- *Predictions* are held to the upper end of their 80 % interval, which nine of ten stay below: it is late where a
-  kernel was never timed on such a chip, and such a one has to promise more than one that was. Those whose end is within
-  `LEVEL_RATIO` of the earliest go by time; those whose time is within it of the fastest of these are tied.
+- *Predictions* are compared by the upper end of their 80 % interval; nine in ten kernels are faster than that. The
+  interval is wide where a kernel was never timed on such a chip, so an uncertain prediction must be faster to come
+  first. Those whose upper ends lie within `LEVEL_RATIO` of the lowest go by time; of these, the ones within it of the
+  fastest are tied.
 - *Measured* options go by time; level are those whose 95 % intervals overlap, at most `LEVEL_LIMIT_RATIO` apart.
 - What loses something waits for what loses nothing: a prediction that is not expected to be faster, a measurement that
   is not surely faster.
@@ -42,7 +43,6 @@ from roofline_model.core.answer import (
     BOUNDS,
     Alternative,
     AlternativeRole,
-    Estimate,
     Exclusion,
     Option,
     Question,
@@ -50,6 +50,7 @@ from roofline_model.core.answer import (
     Source,
     is_comparable,
 )
+from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import Finding, finding, has_code
 
 Item = TypeVar("Item")
@@ -137,6 +138,18 @@ class Limits:
 NO_LIMITS = Limits()
 
 
+def is_positive(value: object, below: float = 1e30) -> bool:
+    """Return whether a value is a number above 0 and below a bound; truth values are none."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < below
+
+
+def positive_limit(name: str, value: float, below: float = 1e30) -> float:
+    """Return a limit as a float; raises `InvalidValueError` unless it is a number above 0."""
+    if not is_positive(value, below):
+        raise InvalidValueError(f"{name} must be a positive number, got {str(value)[:40]!r}")
+    return float(value)
+
+
 class Standing(NamedTuple):
     """What an item is ordered by."""
 
@@ -172,7 +185,7 @@ class Standing(NamedTuple):
 def order_predictions(items: Iterable[Item], of: Callable[[Item], Standing]) -> list[Item]:
     """Return predictions of one kind of evidence, best first; equal ones stay in the order they come in.
 
-    No option stands behind one that is no better than it in time, certainty, loss and memory.
+    An option never comes after one that is no better in time, upper end, loss and memory.
     """
     left = sorted([_entry(of(item), place, item) for place, item in enumerate(items)])
     ordered: list[Item] = []
@@ -330,11 +343,7 @@ def rank(
 
 def standing(option: Option, policy: Policy) -> Standing:
     """Return what an option is ordered by."""
-    return _standing(option, option.estimate, policy)
-
-
-def _standing(option: Option, estimate: Estimate, policy: Policy) -> Standing:
-    memory = option.memory
+    estimate, memory = option.estimate, option.memory
     has_interval = policy.is_interval_counted or estimate.source == "measured"
     return Standing(
         estimate.time_s,
@@ -361,8 +370,7 @@ def _tie_loss(option: Option, policy: Policy) -> float | None:
 
 def _placed(option: Option, policy: Policy) -> _Placed:
     has_gap = has_code(option.findings, "kernel-gap")
-    estimate = option.estimate
-    return _Placed(option, _standing(option, estimate, policy), estimate.source, has_gap)
+    return _Placed(option, standing(option, policy), option.estimate.source, has_gap)
 
 
 def limit_misses(option: Option, limits: Limits) -> list[Finding]:

@@ -12,10 +12,16 @@ from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import Finding, finding
 from roofline_model.core.ranking_display import PICTURES
 from roofline_model.formats.catalog import NumberFormat, get_format
-from roofline_model.operators.product import GEMV_MAX_ROWS, check_dimension, gemm
-from roofline_model.recommend.options import CaseTimes, fastest_sixteen_bit, product_formats, product_options
+from roofline_model.operators.product import GEMV_MAX_ROWS, check_dimension, gemm, product_op
+from roofline_model.recommend.options import (
+    CaseTimes,
+    fastest_sixteen_bit,
+    named_formats,
+    product_formats,
+    product_options,
+)
 from roofline_model.recommend.picture import product_picture
-from roofline_model.recommend.ranking import MAX_LOSS_PCT, Limits, rank
+from roofline_model.recommend.ranking import MAX_LOSS_PCT, Limits, positive_limit, rank
 
 PHASES = ("decode", "prefill")
 PICTURES["shape"] = product_picture
@@ -51,8 +57,8 @@ def recommend_quantization(
     """
     device = get_hardware(hardware)
     phase = _phase(phase, M)
-    limit_bytes = None if memory_limit_gb is None else _positive("memory_limit_gb", memory_limit_gb) * 1e9
-    parameters = None if model_parameters is None else _positive("model_parameters", model_parameters)
+    limit_bytes = None if memory_limit_gb is None else positive_limit("memory_limit_gb", memory_limit_gb) * 1e9
+    parameters = None if model_parameters is None else positive_limit("model_parameters", model_parameters)
     wanted = None if formats is None else _wanted(formats)
     for name, size in (("M", M), ("N", N), ("K", K)):
         check_dimension(name, size)
@@ -65,7 +71,7 @@ def recommend_quantization(
     question = Question(
         subject="shape",
         hardware=device.key,
-        name=f"{'gemv' if M <= GEMV_MAX_ROWS else 'gemm'} {M}x{N}x{K}",
+        name=f"{product_op(M)} {M}x{N}x{K}",
         sizes=(("M", M), ("N", N), ("K", K)),
         phase=phase,
         policy="ideal" if times is None else "evidence",
@@ -94,17 +100,8 @@ def _phase(phase: str | None, M: int) -> str:
     return phase
 
 
-def _positive(name: str, value: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e30:
-        raise InvalidValueError(f"{name} must be a positive number, got {str(value)[:40]!r}")
-    return float(value)
-
-
 def _wanted(formats: Iterable[str]) -> list[NumberFormat]:
-    names = [formats] if isinstance(formats, str) else list(formats)
-    if not names:
-        raise InvalidValueError("formats is empty; name at least one format, or leave it out for the default list")
-    return list({get_format(name).key: get_format(name) for name in names}.values())
+    return list({get_format(name).key: get_format(name) for name in named_formats(formats)}.values())
 
 
 def _findings(

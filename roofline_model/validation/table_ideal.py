@@ -1,8 +1,8 @@
 """The ideal time of attention over whole tables: the counts and roofs of `roofline.predict` for arrays of shapes.
 
 QKᵀ and PV are counted over the pairs the mask leaves; Q and the visible K and V are read once, O is written once
-(docs/theory/math.md). The counts under a mask are those of `ops/attention_shape.py`, whole numbers like there. Tested
-against the scalar functions on random calls.
+(docs/theory/math.md). The counts under a mask are those of `operators/attention_shape.py`, whole numbers like there.
+Tested against the scalar functions on random calls.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def ideal_attention_s(
 
 
 def visible_pairs(q_len: Floats, kv_len: Floats, seen: Floats, causal: Floats) -> Floats:
-    """Return the (query, key) pairs of one head that no mask hides: `ops.attention_shape.visible_pairs` for arrays.
+    """Return the (query, key) pairs of one head that no mask hides: `operators/attention_shape.py` for arrays.
 
     `seen`: the window, at most `kv_len`; `kv_len` without one.
     """

@@ -14,11 +14,12 @@ import pytest
 from bench_cases.kernels.products.catalog import KERNELS
 from roofline_model import FORMATS, NumberFormat, gemv, get_format, load_formats, predict
 from roofline_model.core.errors import InvalidValueError
-from roofline_model.expected.products.parameters import INTEGER_GROUP_ELEMS, kernel_bytes_per_element
+from roofline_model.expected.products.parameters import kernel_bytes_per_element
 from roofline_model.operators.attention import attention
 from roofline_model.operators.elementwise import softmax
 from roofline_model.operators.kv_cache import kv_write
 from roofline_model.operators.layers import lm_head
+from roofline_model.operators.product import WEIGHT_GROUP_ELEMS
 from roofline_model.operators.quantize import quantize
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "theory" / "formats.md"
@@ -129,7 +130,7 @@ def test_the_widths_of_nvfp4() -> None:
 def test_the_bytes_of_the_expected_model() -> None:
     text = section("Three widths")
     assert f"(NVFP4: {kernel_bytes_per_element(get_format('NVFP4'))} bytes per element)" in text
-    assert f"per {INTEGER_GROUP_ELEMS} elements ({kernel_bytes_per_element(get_format('INT4'))} bytes)" in text
+    assert f"per {WEIGHT_GROUP_ELEMS} elements ({kernel_bytes_per_element(get_format('INT4'))} bytes)" in text
 
 
 def test_which_formats_can_meet() -> None:

@@ -9,16 +9,9 @@ import numpy as np
 
 from results.diff.case_sides import CaseSide
 from results.diff.rules import DiffRules, Verdict
-from results.diff.significance.evidence import (
-    Samples,
-    evidence,
-    is_replicated,
-    pooled_spread,
-    rank_p_value,
-    ratio_of,
-)
 from results.diff.significance.judgement import judge
 from results.diff.significance.metrics import MetricChange, MetricVerdict
+from results.diff.significance.t_test import Samples, evidence, is_replicated, pooled_spread, rank_p_value, ratio_of
 
 _WORDS: dict[Verdict, MetricVerdict] = {"SLOWER": "WORSE", "FASTER": "BETTER", "SAME": "SAME"}
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from results.diff.rules import Verdict
-from results.diff.significance.evidence import RANK_LEVEL, Evidence, Flags, Floats
+from results.diff.significance.t_test import RANK_LEVEL, Evidence, Flags, Floats
 
 Ranks = Callable[[int, bool], float | None]
 """(index of the case, is it slower) → one-sided p of the rank test, or None where so few processes cannot tell."""

@@ -16,7 +16,9 @@ from results.diff.case_sides import WILD, CaseSide
 from results.diff.rules import DiffRules, Verdict
 from results.diff.run_movement import change_variance, run_movement_variance
 from results.diff.significance.energy_tests import energy_changes
-from results.diff.significance.evidence import (
+from results.diff.significance.judgement import judge
+from results.diff.significance.metrics import other_changes
+from results.diff.significance.t_test import (
     Evidence,
     Floats,
     Samples,
@@ -28,8 +30,6 @@ from results.diff.significance.evidence import (
     ratio_of,
     shared_ratio,
 )
-from results.diff.significance.judgement import judge
-from results.diff.significance.metrics import other_changes
 from results.records.state_records import NoiseFloor
 from results.statistics.replication import FloorKey
 from roofline_model.core.finding import Finding, finding

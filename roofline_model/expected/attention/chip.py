@@ -38,7 +38,6 @@ class FamilyRules:
     """Exponent of the fall from hit to miss around that size when a decode reads a cache again: one L2 falls off a
     cliff.
     """
-    threads_per_sm_count: int
     tile_rows_count: int
     """Query rows of one prefill CTA."""
     tile_columns_count: int
@@ -61,28 +60,28 @@ def _usable(nominal: float) -> float:
     return nominal * 1e6 / 2**20
 
 
-def _sync(key: str, usable: float, threads: int, **more: int) -> FamilyRules:
+def _sync(key: str, usable: float, **more: int) -> FamilyRules:
     edge = 30.0 if usable > 1 else 10.0
-    return FamilyRules(key, True, _usable(usable), edge, threads, 64, 32, "activation", **more)
+    return FamilyRules(key, True, _usable(usable), edge, 64, 32, "activation", **more)
 
 
 def _asynchronous(key: str, **more: int) -> FamilyRules:
-    return FamilyRules(key, False, _usable(0.80), 10.0, 2048, 64, 256, "cache", **more)
+    return FamilyRules(key, False, _usable(0.80), 10.0, 64, 256, "cache", **more)
 
 
 # sm80's L2 has two partitions that mirror each other's reads, as those of Hopper and B200; that of Ada and RTX
 # Blackwell is one.
 _RULES = (
-    _sync("sm80", 0.80, 2048),
-    _sync("sm86", 0.80, 1536),
-    _sync("sm87", 0.80, 1536),
-    _sync("sm89", 1.15, 1536, head_blocks_8bit_count=3),
+    _sync("sm80", 0.80),
+    _sync("sm86", 0.80),
+    _sync("sm87", 0.80),
+    _sync("sm89", 1.15, head_blocks_8bit_count=3),
     _asynchronous("sm90"),
     _asynchronous("sm100", head_blocks_16bit_count=3),
     _asynchronous("sm103", head_blocks_16bit_count=3),
     _asynchronous("sm110", head_blocks_16bit_count=3),
-    _sync("sm120", 1.15, 1536, head_blocks_16bit_count=3),
-    _sync("sm121", 1.15, 1536, head_blocks_16bit_count=3),
+    _sync("sm120", 1.15, head_blocks_16bit_count=3),
+    _sync("sm121", 1.15, head_blocks_16bit_count=3),
 )
 FAMILIES: Mapping[str, FamilyRules] = MappingProxyType({rules.key: rules for rules in _RULES})
 """Family key → rules. Tile sizes and FP8 rule: attention study of 2026-11-21, section 1.0; its usable L2 of two

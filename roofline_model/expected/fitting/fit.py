@@ -1,8 +1,8 @@
 """Constants from a table of measured kernels: every chip × kernel family in it, with errors under cross-validation.
 
 A set with many rows is fitted with weak priors; with few rows the constants stay near those they start from (the chip's
-own shipped ones, a sibling's, or a relative's: `gemm/library.py`). What is written says how many rows, from which file,
-and how well rows are predicted that were not fitted.
+own shipped ones, a sibling's, or a relative's: `products/fitted/library.py`). What is written says how many rows, from
+which file, and how well rows are predicted that were not fitted.
 """
 
 from __future__ import annotations

@@ -30,7 +30,8 @@ from roofline_model.core.finding import Finding, finding
 from roofline_model.expected.chip import ChipSpec, family_rules, fitted_numbers
 from roofline_model.expected.intervals import IntervalTable, across_families
 from roofline_model.expected.products.fitted.constants import KNOT_COUNT, WEIGHT_ONLY, FittedGemm, GemmConstants
-from roofline_model.formats.catalog import NumberFormat, get_format
+from roofline_model.formats.catalog import SIXTEEN_BIT, NumberFormat, get_format
+from roofline_model.operators.product import WEIGHT_GROUP_ELEMS, WEIGHT_SCALE_BITS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,9 +40,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Bools = NDArray[np.bool_]
     Positions = NDArray[np.intp]
-
-INTEGER_GROUP_ELEMS = 128
-"""Weight-only kernels keep one 16-bit scale per this many narrow integers; plain INT4 of the catalog counts none."""
 
 CAST_READ_BYTES = {"FP8": 4.0, "NVFP4": 2.0}
 """Bytes of a 16-bit activation read per element by the quantising kernels: FP8 reads twice (amax, then convert)."""
@@ -110,7 +108,7 @@ def kernel_bytes_per_element(fmt: NumberFormat) -> float:
     bits = float(fmt.container_bits or fmt.element_bits)
     bits += sum(level.bits / level.block_elems for level in fmt.scales if level.block_elems)
     if fmt.kind == "int" and fmt.element_bits < 8 and not fmt.scales:
-        bits += 16 / INTEGER_GROUP_ELEMS
+        bits += WEIGHT_SCALE_BITS / WEIGHT_GROUP_ELEMS
     return bits / 8
 
 
@@ -227,7 +225,7 @@ SMALLEST_TILE_ELEMS, LARGEST_TILE_ELEMS = 1024, 32768
 SMALLEST_WEIGHT_ONLY_COLUMNS = 64
 """Kernels that widen their weights have no narrower tile."""
 LARGEST_HALF_TILE = 128
-"""Products of more rows (columns) use every tile alike: none is more than twice as long."""
+"""From this many rows (columns) on, every tile may be used: no tile has more than twice as many rows (columns)."""
 SMALLEST_SLICE = 128
 """A slice of split-K is at least this many k."""
 K_STEP = 64
@@ -355,7 +353,6 @@ def prediction_interval(fitted: FittedGemm | None, formats: GemmFormats) -> tupl
 
 GEMV_FAMILIES = ("BF16", "INT8", "INT4")
 """Kernel families whose libraries may have a kernel for few rows."""
-SIXTEEN_BIT = ("BF16", "FP16")
 UNPADDED = ("FP32", "FP64")
 """Formats of the CUDA cores on most chips: a product of few rows does not fill a matrix instruction's tile."""
 UNPADDED_SLICE = 8

@@ -201,7 +201,8 @@ class ProductModel:
         if computes_wide or (formats.is_weight_only and fitted.provenance != "fitted"):
             key = formats.compute_format
             wide = cls.of(device, weight=key, activation=key, output=output)
-            # The limit is one of arithmetic: the loops that the 16-bit library leaves serial are no other kernel's.
+            # The limit is one of arithmetic. The serial loops are a trait of the 16-bit library; other kernels do not
+            # have them.
             wide = replace(wide, parameters=replace(wide.parameters, is_sixteen_bit=False))
             narrow = replace(
                 wide.parameters,

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from results.diff.significance.evidence import (
+from results.diff.significance.judgement import judge
+from results.diff.significance.t_test import (
     Evidence,
     Samples,
     adjusted,
@@ -20,7 +21,6 @@ from results.diff.significance.evidence import (
     rank_p_value,
     shared_ratio,
 )
-from results.diff.significance.judgement import judge
 
 
 def samples_of(before: np.ndarray, after: np.ndarray) -> Samples:

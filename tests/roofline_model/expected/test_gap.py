@@ -8,7 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import roofline_model as rm
 from roofline_model.expected.gap import PARTS, explain_gap
+from roofline_model.expected.predict import predict_expected
+from roofline_model.expected.prediction import NORM_PARTS
 
 TIMES = st.floats(1e-9, 1e3)
 
@@ -139,3 +142,29 @@ def test_parts_always_add_up_to_what_was_measured(measured, memory, compute, exp
     scale = max(measured, memory, compute, expected or 0, *terms.values(), 0)
     assert math.fsum(value for _, value in gap.parts) == pytest.approx(measured, abs=1e-12 * 20 * scale)
     assert [name for name, _ in gap.parts] == [name for name in PARTS if name in dict(gap.parts)]
+
+
+@pytest.mark.parametrize("Sq", [1, 512])
+@pytest.mark.parametrize("kv", ["BF16", "FP8_E4M3"])
+@pytest.mark.parametrize("hardware", ["gb10", "a100-sxm-80gb"])
+def test_widening_a_cache_overlaps_and_makes_no_part_negative(hardware, kv, Sq):
+    """The cache is widened inside the kernel's loop; decoding a weight first is a pass of its own."""
+    for B, Skv in ((1, 4096), (16, 32768), (64, 2048)):
+        work = rm.attention(B, 32, 8, Sq, Skv, 128, kv=kv)
+        ideal, expected = rm.predict_operator(work, hardware), predict_expected(work, hardware, attention_kernel="fa2")
+        terms = dict(expected.terms)
+        assert "dequantize" not in terms
+        assert ("widen_kv" in terms) == (kv == "FP8_E4M3")
+        gap = explain_gap(
+            measured_s=1.2 * expected.time_s,
+            ideal_memory_s=ideal.memory_time_s,
+            ideal_compute_s=ideal.compute_time_s,
+            expected_s=expected.time_s,
+            terms_s=terms,
+        )
+        assert min(seconds for _, seconds in gap.parts) > -1e-12 * expected.time_s
+        assert math.fsum(seconds for _, seconds in expected.parts) == pytest.approx(expected.time_s)
+
+
+def test_a_part_of_a_time_overlaps_or_adds():
+    assert not set(NORM_PARTS) & {"cast", "split", "waves", "dequantize", "launch", "serial", "library", "append"}

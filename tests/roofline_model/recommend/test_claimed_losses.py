@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from reports.formats.short_answer import loss_texts, model_answer
 from results.verdicts.losses import product_loss
-from roofline_model.core.finding import has_code
+from roofline_model.chips.hardware import get_hardware
+from roofline_model.core.finding import first_with, has_code, short_text
 from roofline_model.formats.catalog import FORMATS
 from roofline_model.recommend.claimed_losses import (
     CACHE_LOSSES,
@@ -90,6 +92,23 @@ def test_the_notes_say_of_which_model_the_claims_are():
     ranking = recommend_model("h100", "llama-3.1-8b", max_loss_pct=16.0)
     assert ranking.option("INT8.INT8").loss.is_of_model
     assert not ranking.option("fp8_balanced").loss.is_of_model  # the claim of its cache is of other models
+
+
+def test_a_sum_over_two_metrics_says_so():
+    ranking = recommend_model("gb10", "llama-3.1-8b", batch=16, context=32768)
+    option = ranking.option("fp8_balanced")
+    added = dict(first_with(option.findings, "loss-adds-metrics").values)
+    assert (added["metric"], added["cache_metric"]) == (PERPLEXITY, TASKS)
+    assert option.loss.pct == added["formats_pct"] + added["cache_pct"]
+    # Formats and cache of one metric, or no narrow cache: nothing to say.
+    assert not has_code(ranking.option("MXFP8_E4M3").findings, "loss-adds-metrics")
+    cache_alone = recommend_model("gb10", "llama-3.1-8b", formats=["BF16.BF16.FP8_E4M3"], strategies=[])
+    assert not has_code(cache_alone.option("BF16.BF16.FP8_E4M3").findings, "loss-adds-metrics")
+    answer = model_answer(ranking, get_hardware("gb10"))
+    assert any(short_text(item) in answer.notes for item in option.findings if item.code == "loss-adds-metrics")
+    beside = dict(first_with(option.findings, "loss-in-other-metric").values)
+    assert beside["metric"] == TASKS
+    assert loss_texts(option)[1] == f"≤ {beside['high_pct'] + added['cache_pct']:.3g} %"
 
 
 def test_methods_schemes_and_models_are_told_apart():

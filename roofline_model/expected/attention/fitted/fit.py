@@ -199,7 +199,7 @@ def attention_fit_set(
 
 
 class LibrarySurface:
-    """What the formulas leave over on a chip (`correction.py`): a surface per width, as far as each row trusts it."""
+    """What the formulas leave over on a chip (`AttentionCorrection`): a surface per width, by the rows' trust in it."""
 
     def __init__(self, joined: JoinedRows, learnt_on: AttentionChip) -> None:
         self._phase = joined.phase

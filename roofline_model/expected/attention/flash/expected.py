@@ -117,16 +117,22 @@ def _question(
 
 
 def _terms(answer: FlashAttentionPrediction) -> dict[str, float]:
-    """Return the seconds of each unit as if alone, by the names that expected times have for them."""
+    """Return the seconds of each unit as if alone, by the names that expected times have for them.
+
+    The tail is one of the SMs: where memory binds, traffic hides it, and it counts as far as the time has room for it.
+    """
     parts = {name: seconds or 0.0 for name, seconds in answer.parts}
+    softmax_s = parts["exp"] + parts["vector"] + parts["dequantize"]
+    longest_s = max(parts["memory"], parts["tensor"], parts["shared"], softmax_s)
+    room_s = max(0.0, (answer.time_s or 0.0) - parts["launch"] - parts["combine"] - longest_s)
     return {
         "launch": parts["launch"],
         "dram": parts["memory"],
         "tensor": parts["tensor"],
         "sm": parts["shared"],
         "exp": parts["exp"] + parts["vector"],
-        "dequantize": parts["dequantize"],
-        "waves": parts["tail"],
+        "widen_kv": parts["dequantize"],
+        "waves": min(parts["tail"], room_s),
         "split": parts["combine"],
     }
 

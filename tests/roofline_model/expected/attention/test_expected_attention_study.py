@@ -127,7 +127,9 @@ def study_decode_us(key: str, row: tuple) -> float:
         splits = np.clip(np.ceil(chip.sm_count / (batch * heads)), 1, np.ceil(keys / 128))
         per_sm = batch * heads * splits / chip.sm_count
         span_s = (head_cta + head_token * 1e-3 * keys / splits * dim / 128) * stretch
-        step = 1 + np.clip(30 * (per_sm / (chip.rules.threads_per_sm_count // 1024) - 1), 0, 1)
+        # CTAs of 1024 threads that an SM holds: two of 2048 threads, one of 1536.
+        resident = 1 if chip.rules.key in ("sm89", "sm120", "sm121") else 2
+        step = 1 + np.clip(30 * (per_sm / resident - 1), 0, 1)
         crowding = (step**3 + (per_sm / 2.0) ** 3) ** (1 / 3)
         return float((head_launch + smooth_max(memory, span_s * crowding) + 2.0 * (splits > 1))[0])
     splits = work.splits[0]
