@@ -385,7 +385,7 @@ def _interval_lines(rows: Sequence[_CaseRow], left_out: frozenset[str], width: i
     if within:
         mark = "±* is" if total else "* ± is"
         lines += wrapped(
-            f"{mark} interval_within: one process; `roofline doctor --noise` measures this machine's floor",
+            f"{mark} of one process: another may differ by more; `roofline doctor --noise` says how much",
             "light",
             width,
         )

@@ -368,7 +368,7 @@ def print_interval_meaning(cases: Iterable[CaseSummary]) -> None:
     if any(case.total_ratio is not None for case in cases):
         show_line("± is interval_total: it knows how far fresh processes differ", "dim")
     if any(case.total_ratio is None and case.within_ratio is not None for case in cases):
-        show_line("* ± is interval_within: one process; `roofline doctor --noise` measures this machine's floor", "dim")
+        show_line("* ± is of one process: another may differ by more; `roofline doctor --noise` says how much", "dim")
 
 
 def print_flag_meanings(cases: Iterable[CaseSummary]) -> None:

@@ -265,7 +265,7 @@ def test_one_process_says_so_once_and_a_stored_floor_widens_it():
     single = dataclasses.replace(record(median_s=70e-6, half_width_s=0.7e-6), method=Method("monotonic", "1", {}))
     alone = summary_lines([single], width=100)
     assert "1.0 %*" in alone[2].text
-    sentence = "* ± is interval_within: one process; `roofline doctor --noise` measures this machine's floor"
+    sentence = "* ± is of one process: another may differ by more; `roofline doctor --noise` says how much"
     assert text(alone).count(sentence) == 1
     key = single.case.case_key, single.method.method_hash
     floor = NoiseFloor("class", *key, between_sd_ratio=0.05, within_sd_ratio=0.01, process_count=12, created_at="")
