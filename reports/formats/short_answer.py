@@ -320,8 +320,11 @@ def good_kernels_sentence(*provenances: str) -> str:
     """Return whose kernels expected times are of, and what they leave out; `provenances`: where their constants come
     from.
     """
-    is_lent = any(map(is_carried_over, provenances))
-    return sentence(short_text(finding("good-kernels-elsewhere" if is_lent else "good-kernels")))
+    lent_count = sum(map(is_carried_over, provenances))
+    if not lent_count:
+        return sentence(short_text(finding("good-kernels")))
+    is_lent = lent_count == len(provenances)
+    return sentence(short_text(finding("good-kernels-elsewhere" if is_lent else "good-kernels-in-part")))
 
 
 def caveats(ranking: Ranking) -> list[Finding]:
