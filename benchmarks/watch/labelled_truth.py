@@ -99,9 +99,7 @@ def false_alarms(machine: Machine, series_count: int, *, cases: int = CASES, nig
                 alarms.nights[name] += bool(rival_gate(name, history, run_index).any())
         alarms.history_count += cases
         for name in LEVELS:
-            alarms.histories[name] += sum(
-                len(raised(name, values)) for values in case_values(history)
-            )  # fmt: skip
+            alarms.histories[name] += sum(len(raised(name, values)) for values in case_values(history))
     alarms.ambiguous_ratio = ambiguous / max(judged, 1)
     return alarms
 

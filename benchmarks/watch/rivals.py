@@ -122,9 +122,10 @@ def _otava_steps(series: Floats) -> list[int]:
         worst = int(np.argmax(chances))
         if chances[worst] <= OTAVA_CHANCE:
             return [
-                offset + point for point, (left, right) in zip(points, pairwise(parts), strict=True)
+                offset + point
+                for point, (left, right) in zip(points, pairwise(parts), strict=True)
                 if right.mean() > left.mean()
-            ]  # fmt: skip
+            ]
         del points[worst]
     return []
 
