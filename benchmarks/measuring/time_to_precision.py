@@ -4,6 +4,9 @@ Eight real kernels, measured by each contestant once a round: ours in visits, ou
 `measure`), pytest-benchmark and torch's timers with their defaults. Beside them runs a load that uses all CPUs for
 stretches of seconds. True is what the kernel takes alone: the tenth percentile of medians of short reference windows,
 which lie between the contestants over all rounds.
+
+Kernels have one thread. With more, threads that wait for each other under load take a hundred times as long, and the
+contest is one of who meets no load at all.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from benchmarks.timing.rows import Figure, Row
 from plugin.machine.load import LoadWatch
 from plugin.run.observe import Observed
 from plugin.run.runner import run_interleaved
-from plugin.run.visits import VISITS, OpenCase, VisitPool
+from plugin.run.visits import VISIT_RATIO, OpenCase, VisitPool
 from plugin.samples.kernel_call import KernelCall
 from plugin.samples.plan import MeasurePlan
 from plugin.samples.series import MedianInterval, Series
@@ -104,6 +107,9 @@ def kernel(name: str) -> tuple[Callable[..., Any], tuple[Any, ...]]:
 
 def measure(folder: Path, *, quick: bool) -> list[Row | Figure]:
     """Take the rounds; the aim is that ours has the lowest p90 error, in no more than pytest-benchmark's time."""
+    import torch
+
+    torch.set_num_threads(1)
     rounds, kernels = (QUICK_ROUNDS, KERNELS[:3]) if quick else (ROUNDS, KERNELS)
     seconds: dict[str, list[float]] = {name: [] for name in CONTESTANTS}
     medians: dict[str, dict[str, list[float]]] = {name: {each: [] for each in kernels} for name in CONTESTANTS}
@@ -193,12 +199,12 @@ class MedianPool(VisitPool):
 
 
 def visited(kernels: tuple[str, ...]) -> dict[str, float]:
-    """Measure as a run of our own cases does: a first visit each, visits to the others before and after."""
+    """Measure as a run of our own cases does: a first visit each, visits to the others before it."""
     pool, timer, plan = MedianPool(), MonotonicTimer(), MeasurePlan()
     for each in kernels:
         pool.pay()
         opened: dict[str, Series] = {}
-        rule = MedianInterval(target_ratio=TARGET_RATIO, max_seconds=BUDGET_S / VISITS)
+        rule = MedianInterval(target_ratio=TARGET_RATIO, max_seconds=BUDGET_S * VISIT_RATIO)
         load = LoadWatch()
         with load:
             timing = run_interleaved({"": (call_of(each), timer, rule)}, plan, opened=opened)[""]
@@ -210,7 +216,6 @@ def visited(kernels: tuple[str, ...]) -> dict[str, float]:
         case.record = case  # type: ignore[assignment]
         first_visit = pool.keep(case)
         pool.medians.setdefault(each, first_visit.timing.stats.median_s)
-        pool.pay()
     pool.close()
     return pool.medians
 
@@ -262,12 +267,11 @@ def by_pytest_benchmark(name: str) -> float:
 
 
 def by_torch(name: str, method: str) -> float:
-    """Run `torch.utils.benchmark.Timer` with the method's defaults, on as many threads as the others use."""
-    import torch
+    """Run `torch.utils.benchmark.Timer` with the method's defaults."""
     from torch.utils.benchmark import Timer
 
     function, operands = kernel(name)
     names = ", ".join(f"x{index}" for index in range(len(operands)))
     scope = {"kernel": function, **{f"x{index}": value for index, value in enumerate(operands)}}
-    timer = Timer(f"kernel({names})", globals=scope, num_threads=torch.get_num_threads())
+    timer = Timer(f"kernel({names})", globals=scope)
     return float(getattr(timer, method)().median)

@@ -14,7 +14,7 @@ from pathlib import Path
 CONTENDED_RATIO = 0.10
 """Share of this process's CPUs that others may use before a case is flagged."""
 STOLEN_RATIO = 0.02
-_MIN_WINDOW_S = 0.05
+SHORTEST_WINDOW_S = 0.05
 """The counters step in hundredths of a second; a shorter window tells nothing."""
 
 _STAT = Path("/proc/stat")
@@ -78,7 +78,7 @@ class LoadWatch:
     @property
     def _window(self) -> CpuTimes | None:
         before, after = self._before, self._after
-        if before is None or after is None or not self._cpus or after.wall_s - before.wall_s < _MIN_WINDOW_S:
+        if before is None or after is None or not self._cpus or after.wall_s - before.wall_s < SHORTEST_WINDOW_S:
             return None
         return CpuTimes(
             after.wall_s - before.wall_s,

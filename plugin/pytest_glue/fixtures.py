@@ -19,7 +19,7 @@ from plugin.run.instruments import Instruments
 from plugin.run.observe import Observed, observe, with_attribution, with_energy
 from plugin.run.pending import Pending
 from plugin.run.session import BenchSession
-from plugin.run.visits import VISITS, OpenCase, Settings
+from plugin.run.visits import VISIT_RATIO, VISITS, OpenCase, Settings
 from plugin.samples.correctness import Check
 from plugin.samples.kernel_call import KernelCall, make_kernel_call
 from plugin.samples.plan import MeasurePlan
@@ -281,13 +281,11 @@ class RooflineFixture:
         plan: MeasurePlan,
         settings: Settings,
     ) -> Observed:
-        """Let a case be visited again, and pay a second visit to the others."""
-        options, pool = self._session.options, self._session.visits
+        """Let a case be visited again."""
+        options = self._session.options
         budget_s, target = options.max_seconds, options.target_ci_ratio
         case = OpenCase(pending, observed, series, timer, plan, settings, budget_s, target, series.elapsed_s)
-        observed = pool.keep(case)
-        pool.pay()
-        return observed
+        return self._session.visits.keep(case)
 
     def _observe(
         self,
@@ -304,7 +302,7 @@ class RooflineFixture:
             self._session.canary.before_case()
         if self._session.options.power:
             _ = self._instruments.idle_power_w  # read while the device has not worked yet
-        share = 1.0 if opened is None else 1 / VISITS
+        share = 1.0 if opened is None else VISIT_RATIO
         return observe(members[0].case.id, kernels, plan, self._instruments, share=share, opened=opened)
 
     def _current(

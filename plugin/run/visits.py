@@ -1,8 +1,8 @@
 """Visits: a case is sampled in several short stays over the run, between those of other cases.
 
-The only place that knows about them. `VisitPool` keeps cases open after their test: kernel and operands stay, a later
-test pays each a visit before and after its own sampling, and a case whose visits agree, whose budget is spent or whose
-place is needed is completed. What its test stored is replaced then: the same record with all samples that count. A
+The only place that knows about them. `VisitPool` keeps cases open after their test: kernel and operands stay, each
+later test pays each a visit before its own sampling, and a case whose visits agree or whose budget is spent is
+completed; so is the oldest where memory runs short. What its test stored is replaced then: the same record with all samples that count. A
 killed process loses the later visits, never the record.
 """
 
@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from plugin.machine.load import LoadWatch
+from plugin.machine.load import SHORTEST_WINDOW_S, LoadWatch
 from plugin.run.observe import Observed
 from plugin.samples.agreement import Agreement, Visit, agreement
 from plugin.samples.correctness import WrongResultError
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from plugin.run.session import BenchSession
     from results.records.records import Record
 
-VISITS = 12
-"""Stays that the budget of a case is divided into."""
-MOST_VISITS = 2 * VISITS
-"""Contended ones included."""
-MOST_CASES = 6
-"""Cases that stay open at once."""
+VISITS = 9
+"""Stays at a case, at most; no more cases are open at once."""
+VISIT_RATIO = 0.07
+"""Share of the budget that one takes; the shortest one that tells whether others used the CPUs takes more of a small
+budget.
+"""
 MOST_BYTES_RATIO = 0.1
 """Of the free memory, that the operands of open cases may hold."""
 CLOSING_S = 8.0
@@ -83,7 +83,7 @@ class OpenCase:
     @property
     def is_done(self) -> bool:
         """Whether no further visit is due."""
-        if self.spent_s >= self.budget_s or len(self.visits) >= MOST_VISITS:
+        if self.spent_s >= self.budget_s or len(self.visits) >= VISITS:
             return True
         together = self.agreement
         if not together.is_settled:
@@ -93,13 +93,14 @@ class OpenCase:
 
     def visit(self) -> None:
         """Stay for a share of the budget."""
-        seconds = self.budget_s / VISITS
-        began, first = time.perf_counter(), len(self.series.samples)
+        seconds = max(VISIT_RATIO * self.budget_s, SHORTEST_WINDOW_S)
+        first = len(self.series.samples)
         was_enabled = gc.isenabled()
         gc.disable()
         load = LoadWatch()
         try:
             with self.settings(), load:
+                began = time.perf_counter()
                 self.series.step()
                 while time.perf_counter() - began < WAKE_S:
                     self.series.step()
@@ -176,7 +177,7 @@ class VisitPool:
             case.pending.extra["visits"] = case.agreement.facts()
             return case.completed()
         held = [each.series.rotation.working_set_bytes for each in self._cases]
-        while self._cases and (len(self._cases) >= MOST_CASES or sum(held) + own_bytes > most_bytes):
+        while self._cases and sum(held) + own_bytes > most_bytes:
             self._leave(self._cases[0])
             held.pop(0)
         self._cases.append(case)

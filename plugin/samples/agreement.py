@@ -13,11 +13,13 @@ from statistics import median
 from typing import Any
 
 LEAST_AGREEING = 3
-"""Visits that have to agree before a case is left alone."""
+"""Undisturbed visits that have to agree before a case is left alone."""
+LEAST_CONTENDED = 6
+"""Contended ones that have to, where no others are to be had."""
 AGREE_MULTIPLE = 2.0
 """Medians agree within this many times the target of the precision …"""
-OF_CLEAN = 2 / 3
-"""… and this share of the undisturbed visits has to."""
+AGREEING_RATIO = 2 / 3
+"""… and this share of the undisturbed visits has to, of the contended ones where none is undisturbed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,7 @@ def agreement(visits: Sequence[Visit], target_ratio: float) -> Agreement:
     Contended visits are left out as soon as `LEAST_AGREEING` are not: the counters of a short stay are coarse, and one
     alone may have been found undisturbed by chance. The largest group that lies within twice ± `AGREE_MULTIPLE` × the
     target agrees; of equal groups the fastest. With fewer undisturbed ones, those that agree with the fastest of all
-    count: other processes only ever add time.
+    count: other processes only ever add time. They settle a case too, if they are `LEAST_CONTENDED`.
     """
     contended = [visit for visit in visits if visit.is_contended]
     clean = [visit for visit in visits if not visit.is_contended]
@@ -95,5 +97,6 @@ def agreement(visits: Sequence[Visit], target_ratio: float) -> Agreement:
     best = max(groups, key=len) if clean else groups[0]
     counts = best if not clean or 2 * len(best) > len(clean) else clean
     used = tuple(visit for visit in visits if any(visit is member for member in counts))
-    is_settled = bool(clean) and len(best) >= max(LEAST_AGREEING, OF_CLEAN * len(clean))
+    least_count = LEAST_AGREEING if clean else LEAST_CONTENDED
+    is_settled = len(best) >= max(least_count, AGREEING_RATIO * len(ordered))
     return Agreement(tuple(visits), used, len(best), len(contended), is_settled)

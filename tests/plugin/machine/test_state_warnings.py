@@ -344,7 +344,7 @@ def test_warnings_of_a_whole_machine(monkeypatch):
 def test_without_a_window_the_cpus_are_watched_for_a_moment(monkeypatch):
     naps = []
     monkeypatch.setattr(machine_state.time, "sleep", naps.append)
-    monkeypatch.setattr(load, "_MIN_WINDOW_S", 0.0)
+    monkeypatch.setattr(load, "SHORTEST_WINDOW_S", 0.0)
     machine = SimpleNamespace(facts=None, thread_count=1, cpu_count=1)
     assert isinstance(warnings(None, machine, "cpu"), list)
     assert naps == [machine_state.LOOK_S]
