@@ -53,7 +53,7 @@ class DiffRules:
     """Share: smaller changes are never called; a case's own `threshold` takes its place, twice its noise floor raises
     it.
     """
-    false_discovery_ratio: float = 0.02
+    false_discovery_ratio: float = 0.01
     """Of the cases called SLOWER, the share that may be wrong; of those called FASTER too (Benjamini–Hochberg, each
     side).
     """
