@@ -272,10 +272,13 @@ INT32_INDICES = 2**31
 def one_thread_per_output(M: int, N: int, K: int) -> str | None:
     """Keep a kernel of one thread per output and 32-bit indices to shapes that are right and end in time."""
     if M * N * K > ONE_THREAD_MAX_PRODUCTS:
-        return f"serial sums: M·N·K ≤ {ONE_THREAD_MAX_PRODUCTS:,}, here {M * N * K:,}"
+        return (
+            f"one thread adds up each output, which is too slow beyond M·N·K = {ONE_THREAD_MAX_PRODUCTS:,}; here it is "
+            f"{M * N * K:,}"
+        )
     largest = max(M * K, N * K, M * N)
     if largest >= INT32_INDICES:
-        return f"32-bit indices: < {INT32_INDICES:,} elements, here {largest:,}"
+        return f"its indices have 32 bits: a matrix needs fewer than {INT32_INDICES:,} elements, here {largest:,}"
     return None
 
 

@@ -59,7 +59,7 @@ def diff_runs(
     ] = "1",
     fdr: Annotated[
         str, typer.Option("--fdr", metavar="SHARE", help="Share of the cases called SLOWER that may be wrong.")
-    ] = "0.02",
+    ] = "0.01",
     max_ambiguous: Annotated[
         int | None, typer.Option("--max-ambiguous", metavar="N", min=0, help="Exit 3 with more ambiguous cases.")
     ] = None,

@@ -66,7 +66,26 @@ def test_a_case_is_one_record_with_the_samples_of_all_visits_that_count(pytester
         assert check_store(store) == []
 
 
-def test_fresh_processes_and_a_worker_for_each_case_have_their_own(pytester):
+def test_each_of_several_processes_visits_its_own_cases(pytester):
+    pytester.makepyfile(SUITE)
+    assert run_suite(pytester, "auto", "--roofline-processes", "2", "-k", "test_case").ret == 0
+    with open_store(pytester.path / "r.db", read_only=True) as store:
+        [run] = store.runs()
+        records = store.records(run.run_id)
+        assert check_store(store) == []
+    assert run.status == "complete"
+    assert sorted((record.case.kernel, record.process.ordinal) for record in records) == [
+        (name, ordinal) for name in "abc" for ordinal in (1, 2)
+    ]
+    for record in records:
+        assert record.extra["visits"]["count"] == len(record.extra["visits"]["medians_s"])
+        assert record.measurement.sample_count == len(record.measurement.samples_s)
+    for ordinal in (1, 2):
+        counts = [record.extra["visits"]["count"] for record in records if record.process.ordinal == ordinal]
+        assert max(counts) > 1  # each process completes its records before it ends
+
+
+def test_a_worker_for_each_case_has_nothing_to_visit_in_between(pytester):
     pytester.makepyfile(SUITE)
     assert run_suite(pytester, "case", "-k", "test_case").ret == 0
     _, records = stored(pytester)
@@ -96,8 +115,10 @@ def test_killed_while_cases_are_open_keeps_their_records(pytester):
     assert all(record.measurement.sample_count >= 1 for record in records.values())
 
 
-@pytest.mark.parametrize("isolate", ["none", "auto"])
-def test_a_kernel_that_fails_when_it_is_visited_again_fails_the_run_and_keeps_its_record(pytester, isolate):
+@pytest.mark.parametrize(
+    ("isolate", "options"), [("none", ()), ("auto", ()), ("auto", ("--roofline-processes", "2"))]
+)
+def test_a_kernel_that_fails_when_it_is_visited_again_fails_the_run_and_keeps_its_record(pytester, isolate, options):
     pytester.makepyfile(
         """
         from contextlib import nullcontext
@@ -118,7 +139,7 @@ def test_a_kernel_that_fails_when_it_is_visited_again_fails_the_run_and_keeps_it
             roofline.measure(lambda: sum(range(300)), work=OpCost(read_bytes=1e6), again=nullcontext)
         """
     )
-    result = run_suite(pytester, isolate)
+    result = run_suite(pytester, isolate, *options)
     assert result.ret == 1
     _, records = stored(pytester)
     assert "the stream is closed" in records["test_breaks"].extra["test_failure"]

@@ -45,10 +45,15 @@ def test_contended_visits_are_left_out_as_soon_as_three_are_not():
     assert together.is_disturbed
 
 
-def test_of_contended_visits_those_like_the_fastest_count_and_never_settle():
+def test_of_contended_visits_those_like_the_fastest_count_and_twice_as_many_have_to_agree():
     together = agreement(visits(3.0, 1.0, 1.01, 2.0, contended=range(4)), 0.01)
     assert medians(together) == [1.0, 1.01]
     assert (together.is_disturbed, together.is_settled) == (True, False)
+    assert not agreement(visits(*[1.0] * 5, contended=range(5)), 0.01).is_settled
+    together = agreement(visits(*[1.0] * 6, contended=range(6)), 0.01)
+    assert (together.is_disturbed, together.is_settled) == (True, True)
+    assert not agreement(visits(*[1.0] * 6, *[1.5] * 4, contended=range(10)), 0.01).is_settled
+    assert not agreement(visits(0.9, *[1.0] * 8, contended=range(9)), 0.01).is_settled  # one was faster
 
 
 @pytest.mark.parametrize("target", [0.001, 0.01, 0.1])
