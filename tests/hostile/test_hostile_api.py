@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import http.client
 import itertools
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -50,6 +52,12 @@ def database(tmp_path_factory):
 
 @pytest.fixture
 def server(database):
+    with serving(database) as served:
+        yield served
+
+
+@contextlib.contextmanager
+def serving(database):
     """A process of `roofline serve` and its address."""
     command = [sys.executable, "-m", "roofline_cli", "serve", "--port", "0", "--json", "--db", str(database)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "ROOFLINE_TOKEN": ""}
@@ -122,7 +130,20 @@ def test_no_answer_is_a_fault_whoever_else_asks(server, most):
     assert statuses[200] > most / 2
 
 
-def test_sigterm_ends_it_with_open_streams_and_a_sweep(server):
+def end_s(process):
+    """Return how many seconds a server takes to end by SIGTERM."""
+    asked_at_s = time.monotonic()
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(50) == 0
+    return time.monotonic() - asked_at_s
+
+
+def test_sigterm_ends_it_with_open_streams_and_a_sweep(server, database):
+    """Streams that write once a minute would hold it up for a minute. A busy machine stretches the idle server's end
+    too, and may leave no time to hand back semaphores: Python's tracker does, and says so.
+    """
+    with serving(database) as (idle, _):
+        idle_s = end_s(idle)
     process, address = server
     open_ones = [http.client.HTTPConnection(address, timeout=60) for _ in range(12)]
     for number, connection in enumerate(open_ones):
@@ -132,8 +153,6 @@ def test_sigterm_ends_it_with_open_streams_and_a_sweep(server):
             body = json.dumps({**SWEEP, "M": list(range(1, 2_001))})
             connection.request("POST", "/api/sweep", body, {"Content-Type": "application/json"})
     assert open_ones[0].getresponse().status == 200
-    asked_at_s = time.monotonic()
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(20) == 0
-    assert time.monotonic() - asked_at_s < ENDED_WITHIN_S
-    assert process.stderr.read() == ""
+    assert end_s(process) < max(ENDED_WITHIN_S, 5 * idle_s)
+    said = [line for line in process.stderr.read().splitlines() if not re.search(r"resource_tracker|^  warnings", line)]
+    assert said == []
