@@ -1,9 +1,9 @@
 """Visits: a case is sampled in several short stays over the run, between those of other cases.
 
-The only place that knows about them. `VisitPool` keeps cases open after their test: kernel and operands stay, each
-later test pays each a visit before its own sampling, and a case whose visits agree or whose budget is spent is
-completed; so is the oldest where memory runs short. What its test stored is replaced then: the same record with all samples that count. A
-killed process loses the later visits, never the record.
+The only place that knows about them. `VisitPool` keeps cases open after their test: kernel and operands stay, and each
+later test pays each a visit before its own sampling. A case is completed when its visits agree or its budget is spent;
+where memory runs short the oldest is. What its test stored is replaced then: the same record with all samples that
+count. A killed process loses the later visits, never the record.
 """
 
 from __future__ import annotations
