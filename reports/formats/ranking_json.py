@@ -25,7 +25,7 @@ from roofline_model.core.answer import Confidence, Evidence, Loss, Source
 from roofline_model.core.finding import Finding, first_with, short_text
 
 if TYPE_CHECKING:
-    from reports.ranking.case_ranking import CaseRanking, ShapeRanking
+    from reports.ranking.case_ranking import CaseRanking
     from reports.stored.answer import RankChange, StoredRanking, StoredRecommendations
     from roofline_model.core.answer import Option
 
@@ -244,7 +244,7 @@ class StoredAnswers:
     """The rankings that were asked for."""
 
 
-def run_ranking(ranking: ShapeRanking) -> RunRanking:
+def run_ranking(ranking: CaseRanking) -> RunRanking:
     """Return the ranking of one shape in one run as an answer."""
     return RunRanking(
         op=ranking.op,

@@ -21,13 +21,13 @@ from reports.cases.rows import (
     regime_rank,
     weight_saved_ratio,
 )
-from reports.ranking.case_ranking import ShapeRanking
+from reports.ranking.case_ranking import CaseRanking
 from reports.ranking.ordering import rank_stored
 from reports.text.display_text import shown
 from results.records.case_names import Sizes, is_model_case
 from results.records.records import Record
 from results.statistics.replication import total_intervals
-from results.verdicts.gain import first_gap, measured_gain
+from results.verdicts.gain import first_gap
 from results.verdicts.losses import product_loss
 from results.verdicts.shape_verdict import (
     SIXTEEN_BIT_FORMATS,
@@ -40,7 +40,6 @@ from results.verdicts.shape_verdict import (
     speedups,
     timed_records,
 )
-from results.verdicts.shape_verdict import standing as pooled_standing
 from roofline_model.chips.hardware import Device
 from roofline_model.core.answer import (
     Estimate,
@@ -55,7 +54,7 @@ from roofline_model.core.errors import RooflineError
 from roofline_model.core.finding import Finding, finding
 from roofline_model.operators.case import Case
 from roofline_model.operators.product import GEMV_MAX_ROWS
-from roofline_model.recommend.ranking import MAX_LOSS_PCT, Limits, maybe_faster
+from roofline_model.recommend.ranking import MAX_LOSS_PCT, Limits
 
 if TYPE_CHECKING:
     from roofline_model.expected.predict import ExpectedTimes
@@ -72,7 +71,7 @@ def recommend_from_run(
     *,
     totals: Totals | None = None,
     is_gap_ignored: bool = False,
-) -> list[ShapeRanking]:
+) -> list[CaseRanking]:
     """Return one ranking per chip, operator, shape and mode, in the order they were run.
 
     Each ranks one cache state, never two: cold where it was measured, else flushed, else the next of `regime_rank`.
@@ -108,7 +107,7 @@ def rank_shape(
     totals: Totals,
     *,
     is_gap_ignored: bool = False,
-) -> ShapeRanking:
+) -> CaseRanking:
     """Return the ranking of the rows of one operator, shape and mode on one chip; there must be at least one.
 
     `device`: the chip, whose model adds the formats that were not run; None: only what is stored is ranked. `totals`:
@@ -130,7 +129,6 @@ def rank_shape(
     refused = {_pair(row.weight_format, row.activation_format) for row in rows if row.status in ("failed", "skipped")}
     predicted = _predicted_options(ranked, leads, baseline, advice, tried, refused, device)
     base = _baseline_option([*measured, *predicted], baseline, advice)
-    rival = maybe_faster(timed, pooled_standing)
     if advice:
         excluded += tuple(Exclusion(each.key, (each.finding,)) for each in advice.excluded)
     title, phase = f"{first.op} {first.shape_label}", phase_of(case.op, case.shape)
@@ -141,7 +139,7 @@ def rank_shape(
     choice = None if ranking.choice is None else by_key[ranking.choice.key]
     taken = next((each for each in timed if choice is not None and each.key == choice.key), None)
     gap = None if is_gap_ignored else first_gap((taken, *timed[:1]), baseline)
-    return ShapeRanking(
+    return CaseRanking(
         question=question,
         options=options,
         baseline=base,
@@ -155,9 +153,6 @@ def rank_shape(
         mode=first.mode,
         baseline_label=_baseline_label(baseline, advice, measured),
         baseline_precision=option_precision(baseline) if baseline else "",
-        gain=measured_gain(taken, baseline) if taken is not baseline else None,
-        rival=None if rival is None else by_key[rival.key],
-        rival_gain=None if rival is None else measured_gain(rival, baseline),
     )
 
 

@@ -4,8 +4,8 @@ ranked.
 
 from __future__ import annotations
 
-from reports.ranking.case_ranking import CaseRanking, ShapeRanking, doubts_to_mend
-from reports.ranking.ordering import level_with
+from reports.ranking.case_ranking import CaseRanking, doubts_to_mend
+from reports.ranking.ordering import level_with, maybe_faster_option
 from reports.text.display_text import counted, shown
 from results.text.verdict_text import doubt_text, maybe_faster_text, possible_loss_text, within_limit_text
 from results.verdicts.gain import roughly, times_faster
@@ -97,7 +97,7 @@ def _speedup_words(option: Option, ranking: CaseRanking) -> str:
     return f"expected {times_faster(expected)} {name} (ideal {times_faster(ideal)}), not measured"
 
 
-def shape_summary(ranking: ShapeRanking) -> str:
+def shape_summary(ranking: CaseRanking) -> str:
     """Return what to take, how much it gains, what it is tied with, which time is in doubt, and what is riskier."""
     best = ranking.first
     if best is None:
@@ -109,16 +109,20 @@ def shape_summary(ranking: ShapeRanking) -> str:
     choice = ranking.choice
     if choice is None:
         return nothing_to_take(ranking)
-    gain, name = ranking.gain, ranking.baseline_precision or "16 bit"
+    gain, name = ranking.gain_of(choice), ranking.baseline_precision or "16 bit"
     gain_text = f", {gain.over(name)}" if gain else ""
     if gain is None and choice.speedup_ratio is not None and not ranking.is_baseline(choice):
         gain_text = f", {times_faster(choice.speedup_ratio)} {name}"
     text = f"{verb(choice, ranking)} {choice.label}: {evidence_text(choice)}{gain_text}"
     text += f"{tied_text(choice, ranking)}{worth_trying(ranking)}"
-    if ranking.rival is not None:
-        text += maybe_faster_text(ranking.rival.label, ranking.rival_gain, name)
+    doubts = doubts_to_mend(choice.trust.doubts)
+    rival = maybe_faster_option(ranking.options)
+    if rival is not None:
+        text += maybe_faster_text(rival.label, ranking.gain_of(rival), name)
     elif gain is not None and gain.is_doubtful:
         text += f"; {doubt_text(gain)}"
+    elif choice.is_measured and doubts:
+        text += f"; its time is doubtful ({', '.join(doubts)}): measure it again"
     return text + riskier_text(ranking)
 
 

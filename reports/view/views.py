@@ -25,7 +25,7 @@ from reports.cases.errors import (
 )
 from reports.cases.rows import CaseRow, case_rows, regime_rank
 from reports.cases.summary import CaseSummary, SampleSeries, case_summaries, flagged_series
-from reports.ranking.case_ranking import ShapeRanking
+from reports.ranking.case_ranking import CaseRanking
 from reports.ranking.shape_ranking import recommend_from_run
 from reports.ranking.shape_results import ShapeResult, shape_results
 from reports.text.display_text import counted, regime_meanings, regime_title, shown
@@ -74,7 +74,7 @@ class ChipView:
     roofline: RooflineView
     errors: tuple[ErrorSummary, ...]
     overall: ErrorSummary | None
-    recommendations: tuple[ShapeRanking, ...]
+    recommendations: tuple[CaseRanking, ...]
     unranked_count: int
     """Shapes left out of `recommendations`, because `report_view` was asked for no more."""
     series: tuple[SampleSeries, ...]

@@ -47,7 +47,7 @@ def test_measured_rows_come_first_by_time_and_unmeasured_formats_follow(make):
         ranking.first.key: "riskier",
         ranking.baseline.key: "safest",
     }
-    assert ranking.gain.ratio == pytest.approx(4 / 3)
+    assert ranking.gain_of(ranking.choice).ratio == pytest.approx(4 / 3)
     assert shape_reason(ranking.first, ranking).startswith("measured 2.0× BF16 (ideal 4.0×)")
     assert "widened to BF16 first" in shape_reason(ranking.first, ranking)
 
