@@ -107,17 +107,10 @@ def _of_class(cls: type, text: Text | None) -> Plain:
     """Return the function that makes an object of instances of a dataclass."""
     if cls is Finding:
         return finding_json if text is None else lambda item: cleaned(finding_json(item), text)
-    keys = answer_keys(cls)
-    converts = [(key, _of_type(part.hint, text)) for key, part in keys.items()]
-    converted = [(key, convert) for key, convert in converts if convert is not None]
-    paths = [part.path for part in keys.values()]
-    values_of = attrgetter(*paths, *paths[:1])  # of one path alone it would return no tuple
+    parts = [(key, attrgetter(part.path), _of_type(part.hint, text)) for key, part in answer_keys(cls).items()]
 
     def plain(value: Any) -> dict[str, Any]:
-        document = dict(zip(keys, values_of(value), strict=False))
-        for key, convert in converted:
-            document[key] = convert(document[key])
-        return document
+        return {key: get(value) if convert is None else convert(get(value)) for key, get, convert in parts}
 
     return plain
 

@@ -89,7 +89,7 @@ def create_app(
         version=version,
         docs_url=None,
         redoc_url=None,
-        openapi_url="/api/openapi.json",
+        openapi_url=None,  # `describe` serves it
         lifespan=_lifespan,
         redirect_slashes=False,
     )
