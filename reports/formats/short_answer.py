@@ -486,7 +486,7 @@ def _next_step(ranking: ModelRanking) -> tuple[str, str]:
     choice = ranking.choice
     if choice is None:
         return "", ""
-    formats = dict(choice.formats)
+    formats = {part.name: part.format for part in choice.parts}
     label = formats.get("layers") or formats.get("experts", "")
     published = checkpoints_of(ranking.question.name, label)
     if published:
