@@ -467,14 +467,15 @@ def tier_of(option: Option, baseline: Option | None, subject: str, policy: Polic
 
 def _ordered(placed: Sequence[_Placed[Option]]) -> Iterator[_Placed[Option]]:
     """Yield options, best first; see the head of this file."""
+    if len(placed) < 2:
+        yield from placed
+        return
     tiers: dict[Tier, list[_Placed[Option]]] = {}
     for each in placed:
         tiers.setdefault(each.tier, []).append(each)
     order: Iterator[_Placed[Option]] = chain.from_iterable(_in_order(tiers[tier]) for tier in sorted(tiers))
     published = next((each for each in placed if has_code(each.item.findings, "as-published")), None)
-    first = next(order, None)
-    if first is None:
-        return
+    first = next(order)
     if published is not None and _goes_first(published, first):
         yield published
         order = (each for each in order if each is not published)
