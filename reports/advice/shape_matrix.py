@@ -12,7 +12,7 @@ from typing import Literal
 
 from reports.cases.rows import case_precision, option_precision
 from reports.ranking.case_ranking import ShapeRanking
-from reports.ranking.shape_ranking import standing
+from reports.ranking.ordering import stored_standing
 from reports.ranking.shape_results import ShapeResult
 from reports.ranking.words import kernel_gap_text
 from reports.text.display_text import regime_title, shown
@@ -259,7 +259,11 @@ def _leaders(options: Sequence[Option], result: ShapeResult) -> tuple[set[int], 
     first = options[best]
     rivals = [(at, option) for at, option in enumerate(options) if at != best and _is_rival(option, first)]
     near = [(at, option) for at, option in rivals if _reaches(option.estimate, first.estimate)]
-    level = (at for at, option in near if first.is_measured or are_level_predictions(standing(first), standing(option)))
+    level = (
+        at
+        for at, option in near
+        if first.is_measured or are_level_predictions(stored_standing(first), stored_standing(option))
+    )
     return {best, *level}, not near
 
 

@@ -12,7 +12,6 @@ from typing import Literal
 from results.verdicts.gain import Gain
 from roofline_model.core.answer import NO_RESULT, AlternativeRole, Option, Ranking
 from roofline_model.core.finding import Finding, has_code
-from roofline_model.recommend.ranking import MAX_LOSS_PCT
 
 _OF_THE_TIMER = frozenset({"simulated"})
 """Among the doubts of an option, what no second measurement mends."""
@@ -68,15 +67,6 @@ class CaseRanking(Ranking):
         return tuple(option for option in self.options if has_code(option.findings, "kernel-gap"))
 
     @property
-    def first_within_loss_limit(self) -> Option | None:
-        """The first runnable option that is known to lose at most the default limit; None where no option is."""
-        for option in self.runnable:
-            most_pct = max(option.loss.pct or 0.0, option.loss.at_least_pct or 0.0)
-            if option.loss.pct is not None and most_pct <= MAX_LOSS_PCT:
-                return option
-        return None
-
-    @property
     def baseline_doubts(self) -> tuple[str, ...]:
         """What puts the baseline's measured time, and so every measured speed-up, in doubt, and measuring again may
         mend.
@@ -98,11 +88,7 @@ class ShapeRanking(CaseRanking):
     """The ranking of one shape by the records of one run."""
 
     gain: Gain | None = None
-    """Of the first measured option over the measured baseline; None where it is the baseline, or one is not
-    measured.
-    """
-    level_with: Option | None = None
-    """The second measured option where the first is tied with it."""
+    """Of the measured choice over the measured baseline; None where it is the baseline, or one is not measured."""
     rival: Option | None = None
     """What may be faster than the first measured option and waits behind it for its loss (`maybe_faster`)."""
     rival_gain: Gain | None = None

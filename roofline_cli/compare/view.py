@@ -14,7 +14,6 @@ from roofline_model.core.units import (
     format_percent,
     format_speedup,
     in_prefix,
-    own_prefix,
     sentence,
     shared_prefix,
 )
@@ -146,20 +145,7 @@ def print_comparison(comparison: Comparison, *, show_all: bool) -> None:
 
 def answer_sentence(comparison: Comparison, ranking: ShapeRanking) -> str:
     """Return what to take within the limit of the loss and by which time; what is faster and riskier comes after."""
-    text, best, within = best_sentence(comparison, ranking), ranking.first, ranking.first_within_loss_limit
-    if best is None or not text.startswith(best.label):
-        return sentence(text)
-    if within is None:
-        return f"Fastest: {text}."
-    if within is best:
-        return f"{'Stay with' if ranking.is_baseline(best) else 'Take'} {text}."
-    evidence = "measured" if within.is_measured else f"not measured, {within.estimate.source}"
-    base = ranking.baseline_precision or "16 bit"
-    gain = "" if ranking.is_baseline(within) else f", {format_speedup(within.speedup_ratio)} {base}"
-    verb = "Stay with" if ranking.is_baseline(within) else "Take"
-    loses = "its loss is unknown" if best.loss.pct is None else f"may lose {best.loss.pct:.3g} %"
-    time = in_prefix(within.estimate.time_s, own_prefix(within.estimate.time_s))
-    return f"{verb} {within.label}: {evidence} {time}{gain}. Riskier: {best.label}, {format_speedup(best.speedup_ratio)}, {loses}."
+    return sentence(best_sentence(comparison, ranking))
 
 
 def _question(comparison: Comparison) -> str:
@@ -171,7 +157,7 @@ def _question(comparison: Comparison) -> str:
 
 
 def _answer_rows(comparison: Comparison, ranking: ShapeRanking) -> list[list[Cell]]:
-    roles = _roles(ranking)
+    roles = {key: ROLES[role] for key, role in ranking.roles.items()}
     named = [option for option in ranking.options if option.key in roles]
     named.sort(key=lambda option: list(roles).index(option.key))
     others = [option for option in ranking.options if option not in named]
@@ -200,22 +186,11 @@ def _answer_rows(comparison: Comparison, ranking: ShapeRanking) -> list[list[Cel
     ]
 
 
-def _roles(ranking: ShapeRanking) -> dict[str, str]:
-    """Return the name of what to take within the limit of the loss, and of what is faster beyond it, by key."""
-    best, within = ranking.first, ranking.first_within_loss_limit
-    if best is None or within is None or ranking.gap is not None:
-        return {}
-    take = {within.key: ROLES["take"]}
-    return take if within is best else {**take, best.key: ROLES["riskier"]}
-
-
 def _caveats(comparison: Comparison) -> list[str]:
-    """Return what loses too much, what speed-ups lack, what failed, and which flags put times in doubt."""
-    from reports.ranking.words import loss_limit_text
+    """Return what speed-ups lack, what failed, and which flags put times in doubt."""
     from roofline_model.core.finding import code_text
 
-    unlimited = (each for each in comparison.recommendations[:1] if each.first_within_loss_limit is None)
-    notes = [text for ranking in unlimited if (text := loss_limit_text(ranking))]
+    notes = []
     if comparison.baseline_label is None:
         notes.append("no 16-bit kernel ran: speed-ups have nothing to refer to (add BF16 or FP16 to --formats)")
     failed = [row.case for row in comparison.rows if row.case.status == "failed"]
@@ -299,8 +274,8 @@ def doubts_of(case: CaseRow) -> frozenset[str]:
 
 
 def best_doubts(comparison: Comparison, recommendation: ShapeRanking) -> tuple[str, ...]:
-    """Return the flags that put the winner's speed-up in doubt: of the winner or of what it is compared with."""
-    best = recommendation.first
+    """Return the flags that put the speed-up of the choice in doubt: its own or of what it is compared with."""
+    best = recommendation.choice or recommendation.first
     if best is None or not best.is_measured:
         return ()
     sides = {best.label, recommendation.baseline_label}

@@ -353,6 +353,22 @@ def rank(
     )
 
 
+def take_of(
+    ordered: Sequence[Option], baseline: Option | None, limits: Limits, policy: str = "stored"
+) -> tuple[Option | None, Option | None]:
+    """Return the option to take of options that are in order, and the first that is faster and loses more than the
+    limit of the choice; None for either where there is none.
+    """
+    placed = _placed(ordered, baseline, "shape", POLICIES[policy])
+    eligible = [each for each in placed if is_within_choice_limit(each.item, limits)]
+    choice, _ = _choice(eligible, placed, baseline, (), limits)
+    if choice is None:
+        return None, None
+    faster = (each for each in placed if not is_within_choice_limit(each.item, limits) and _is_faster(each, choice))
+    riskier = next(faster, None)
+    return choice.item, None if riskier is None else riskier.item
+
+
 def standing(option: Option, policy: Policy) -> Standing:
     """Return what an option is ordered by."""
     estimate, memory = option.estimate, option.memory
@@ -672,9 +688,15 @@ def _misses_loss_alone(option: Option, missing: Sequence[Exclusion]) -> bool:
 
 
 def _is_faster(each: _Placed[Option], choice: _Placed[Option]) -> bool:
-    """Return whether an option is expected to be faster than the choice by more than what is tied."""
-    is_alike = is_comparable(each.source, choice.source)
-    return is_alike and each.standing.time_s * (1 + LEVEL_RATIO) < choice.standing.time_s
+    """Return whether an option is faster than the choice by more than what is tied; over a measured choice that loses
+    nothing it has to be surely faster, as in the order.
+    """
+    if not is_comparable(each.source, choice.source) or _are_level(each, choice):
+        return False
+    is_pair_measured = each.source == choice.source == "measured"
+    if is_pair_measured and choice.standing.is_lossless and not _goes_before(each.standing, choice.standing):
+        return False
+    return each.standing.time_s * (1 + LEVEL_RATIO) < choice.standing.time_s
 
 
 def _losing_least(ordered: Sequence[_Placed[Option]], choice: _Placed[Option]) -> list[_Placed[Option]]:

@@ -981,19 +981,21 @@ def run_ranking(store: str, run: str, op: str | None = None, sizes: str | None =
                 recommendation.phase,
             ],
             "options": [_ranked_option(option) for option in recommendation.options],
-            "choice": None
-            if recommendation.choice is None
-            else [
-                recommendation.choice.weight_format,
-                recommendation.choice.activation_format,
-                recommendation.choice.kernel,
-            ],
+            "choice": _first_of_run(recommendation),
             "has_baseline": bool(recommendation.baseline_label),
             "baseline_doubts": list(recommendation.baseline_doubts),
             "excluded": sorted([name, _reason_code(reason)] for name, reason in excluded_texts(recommendation)),
         }
         for recommendation in recommend_from_run(records, device)
     ]
+
+
+def _first_of_run(recommendation: Any) -> list[Any] | None:
+    """Return what stands first and a kernel runs: frozen before the choice had a limit."""
+    first = recommendation.first
+    if first is None or recommendation.gap is not None or first not in recommendation.runnable:
+        return None
+    return [first.weight_format, first.activation_format, first.kernel]
 
 
 def _ranked_option(option: Any) -> dict[str, Any]:
