@@ -566,7 +566,12 @@ def format_name(weight: str, activation: str, cache: str = "") -> str:
     >>> format_name("INT4", "FP8_E4M3")
     'INT4×FP8 (W4A8)'
     """
-    name, widths = short_name(weight), operands_label(weight, activation)
+    return _format_name(weight, activation, cache, operands_label(weight, activation))
+
+
+@lru_cache(1_024)
+def _format_name(weight: str, activation: str, cache: str, widths: str) -> str:
+    name = short_name(weight)
     if weight != activation and (is_narrow_format(activation) or widths == "–"):
         name = f"{name}×{short_name(activation)}"
     if widths != "–" and (is_narrow_format(weight) or is_narrow_format(activation)):
