@@ -1,4 +1,4 @@
-"""docs/reference/findings.md is what scripts/make_findings.py writes, and every code has words that a reader can
+"""docs/reference/findings.md is what scripts/docs/make_findings.py writes, and every code has words that a reader can
 use."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pytest
 from roofline_model.core.finding import catalog
 
 ROOT = Path(__file__).parents[2]
-SCRIPT = ROOT / "scripts" / "make_findings.py"
+SCRIPT = ROOT / "scripts" / "docs" / "make_findings.py"
 
 
 @pytest.fixture(scope="module")

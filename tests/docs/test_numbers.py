@@ -1,4 +1,4 @@
-"""docs/reference/numbers.md is what scripts/make_numbers.py writes, and it holds every number of every chip."""
+"""docs/reference/numbers.md is what scripts/docs/make_numbers.py writes, and it holds every number of every chip."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from roofline_model import FORMATS, list_hardware
 from roofline_model.chips.hardware import Quantity
 
 ROOT = Path(__file__).resolve().parents[2]
-SCRIPT = ROOT / "scripts" / "make_numbers.py"
+SCRIPT = ROOT / "scripts" / "docs" / "make_numbers.py"
 TEXT = (ROOT / "docs" / "reference" / "numbers.md").read_text(encoding="utf-8")
 
 

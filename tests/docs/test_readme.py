@@ -42,7 +42,7 @@ def commands(page: Path) -> list[list[str]]:
 
 
 def script(name: str) -> ModuleType:
-    spec = util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
+    spec = util.spec_from_file_location(name, next((ROOT / "scripts").glob(f"*/{name}.py")))
     module = util.module_from_spec(spec)
     path = list(sys.path)
     spec.loader.exec_module(module)

@@ -6,7 +6,7 @@ import importlib.util
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-spec = importlib.util.spec_from_file_location("check_skips", ROOT / "scripts" / "check_skips.py")
+spec = importlib.util.spec_from_file_location("check_skips", ROOT / "scripts" / "checks" / "check_skips.py")
 check_skips = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(check_skips)
 

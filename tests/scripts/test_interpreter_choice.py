@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
+SCRIPTS = Path(__file__).resolve().parents[2] / "scripts" / "install"
 spec = importlib.util.spec_from_file_location("interpreter_choice", SCRIPTS / "interpreter_choice.py")
 choice = importlib.util.module_from_spec(spec)
 sys.modules.setdefault("interpreter_choice", choice)

@@ -1,4 +1,4 @@
-"""scripts/make_validation.py writes every table of docs/theory/validation.md from any kernel table."""
+"""scripts/fit/make_validation.py writes every table of docs/theory/validation.md from any kernel table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def script():
-    spec = importlib.util.spec_from_file_location("make_validation", ROOT / "scripts" / "make_validation.py")
+    spec = importlib.util.spec_from_file_location("make_validation", ROOT / "scripts" / "fit" / "make_validation.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

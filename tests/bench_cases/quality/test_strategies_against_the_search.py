@@ -72,7 +72,9 @@ def test_at_least_four_of_the_six_strategies_are_beaten(checks, problem):
 
 @pytest.mark.full
 def test_the_script_prints_what_was_found(checks, problem):
-    spec = importlib.util.spec_from_file_location("check_strategies", ROOT / "scripts" / "check_strategies.py")
+    spec = importlib.util.spec_from_file_location(
+        "check_strategies", ROOT / "scripts" / "checks" / "check_strategies.py"
+    )
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
     rows = script._table(checks)

@@ -1,8 +1,8 @@
 """Write docs/reference/numbers.md: every number of the chip registry and of the format catalog, with where it comes
 from.
 
-`python scripts/make_numbers.py` writes the file; `--check` writes nothing and exits 1 with one line when the committed
-file is stale. The text depends on the catalog and the chip files only.
+`python scripts/docs/make_numbers.py` writes the file; `--check` writes nothing and exits 1 with one line when the
+committed file is stale. The text depends on the catalog and the chip files only.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 TARGET = ROOT / "docs" / "reference" / "numbers.md"
 CHIP_FILES = ROOT / "roofline_model" / "chips" / "devices"
 

@@ -1,8 +1,8 @@
 """Write docs/reference/findings.md: every code of the catalog of findings, with its severity, its line and its
 explanation.
 
-`python scripts/make_findings.py` writes the file; `--check` writes nothing and exits 1 with one line when the committed
-file is stale. The text depends on `roofline_model/core/findings.toml` only.
+`python scripts/docs/make_findings.py` writes the file; `--check` writes nothing and exits 1 with one line when the
+committed file is stale. The text depends on `roofline_model/core/findings.toml` only.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 TARGET = ROOT / "docs" / "reference" / "findings.md"
 
 sys.path.insert(0, str(ROOT))  # the checkout this script stands in, whatever else is installed
@@ -24,7 +24,7 @@ INTRODUCTION = """\
 
 What there is to know about a prediction, a measurement, a ranking or a comparison is a *finding*: a code with values. The
 command line, reports and the API print its line; `roofline explain CODE` prints what stands here. Written by
-`scripts/make_findings.py` from `roofline_model/core/findings.toml`: change that, then run `make findings`.
+`scripts/docs/make_findings.py` from `roofline_model/core/findings.toml`: change that, then run `make findings`.
 
 In JSON a finding has `code`, `severity`, `subject` (what it is about, where that is not the answer itself), `values` and
 `text`. Codes are stored and exported: read them, not the words. In the lines below a value stands in braces; a part in

@@ -1,8 +1,9 @@
 """Write docs/theory/choices.md: the plan that `roofline recommend --model` takes on each chip, and what stands beside
 it.
 
-`python scripts/make_choices.py` writes the file; `--check` writes nothing and exits 1 with one line when the committed
-file is stale. The text depends on the model's constants only: chips, formats, fitted tables, published losses.
+`python scripts/docs/make_choices.py` writes the file; `--check` writes nothing and exits 1 with one line when the
+committed file is stale. The text depends on the model's constants only: chips, formats, fitted tables, published
+losses.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 TARGET = ROOT / "docs" / "theory" / "choices.md"
 
 sys.path.insert(0, str(ROOT))  # the checkout this script stands in, whatever else is installed
@@ -36,7 +37,7 @@ INTRODUCTION = f"""\
 What `roofline recommend --model MODEL --hw CHIP` takes at a context of 4,096 tokens, with the default limit of the loss
 ({MAX_LOSS_PCT:g} %, measured or published alike; [decision 9](../development/decisions/0009-loss-limit.md)). In brackets what is faster and loses
 more. A dash: nothing within the limits. **Bold**: another plan than the earlier default, which let published losses up to
-{EARLIER_LOSS_PCT:g} % pass. Written by `scripts/make_choices.py` (`make choices`).
+{EARLIER_LOSS_PCT:g} % pass. Written by `scripts/docs/make_choices.py` (`make choices`).
 """
 
 
