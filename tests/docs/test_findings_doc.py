@@ -3,12 +3,11 @@ use."""
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from loaded_scripts import load_script
 
 from roofline_model.core.finding import catalog
 
@@ -18,14 +17,7 @@ SCRIPT = ROOT / "scripts" / "docs" / "make_findings.py"
 
 @pytest.fixture(scope="module")
 def make_findings() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("make_findings", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    before = list(sys.path)
-    spec.loader.exec_module(module)
-    sys.path[:] = before
-    return module
+    return load_script("make_findings")
 
 
 def test_the_committed_file_is_fresh(make_findings: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from pathlib import Path
 
 import pytest
+from loaded_scripts import load_script
 from synthetic_kernels import write_rows
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -14,10 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def script():
-    spec = importlib.util.spec_from_file_location("make_validation", ROOT / "scripts" / "fit" / "make_validation.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script("make_validation")
 
 
 @pytest.mark.full
