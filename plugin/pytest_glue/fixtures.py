@@ -31,6 +31,7 @@ from results.records.records import Measurement, Record
 from roofline_model.chips.hardware import Device
 from roofline_model.core.cost import OpCost
 from roofline_model.core.errors import InvalidValueError, UnsupportedError
+from roofline_model.core.finding import Finding, reason_text
 from roofline_model.expected.predict import predict_expected
 from roofline_model.ideal.roofline import Prediction, predict
 from roofline_model.models.model_pass import ModelPass
@@ -90,7 +91,7 @@ class RooflineFixture:
         case: Case,
         work: Work | None = None,
         *,
-        unavailable: str | None = None,
+        unavailable: Finding | None = None,
         extra: Mapping[str, Any] | None = None,
     ) -> Prediction | None:
         """Name the case and its work before anything is built; returns the prediction.
@@ -104,7 +105,7 @@ class RooflineFixture:
         with _skipping(pending):
             self._predict(pending, work)
             if unavailable is not None:
-                raise UnsupportedError(unavailable)
+                raise UnsupportedError(reason_text(unavailable), unavailable)
         if not self.may_measure:
             pending.status, pending.reason = "predicted", self._why_not
             pytest.skip(f"predicted only: {pending.reason}")

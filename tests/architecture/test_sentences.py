@@ -172,22 +172,69 @@ def name_of(node: ast.AST) -> str:
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
-def _stands_apart(node: ast.AST) -> bool:
+def _stands_apart(node: ast.AST, helpers: frozenset[str]) -> bool:
     """Return whether the texts in a node are an error, a documentation, or what a logger or pytest is told."""
     if isinstance(node, ast.Expr):
         return text_of(node.value) is not None
     if isinstance(node, ast.Call):
         name = name_of(node.func)
-        return name.endswith(("Error", "Problem", "warn")) or name in _TELLING
+        return name.endswith(("Error", "Problem", "warn")) or name in _TELLING | helpers
+    if isinstance(node, ast.FunctionDef):
+        return _gives_an_error(node)
     return isinstance(node, ast.Raise) or (isinstance(node, ast.keyword) and node.arg in _DOCUMENTING)
 
 
-def sentences(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Yield line and text of the sentences of a module."""
+def _gives_an_error(function: ast.FunctionDef) -> bool:
+    """Return whether a function builds the error that its callers raise, by the type it says to return."""
+    types = {name_of(part) for part in ast.walk(function.returns or function) if isinstance(part, ast.Name)}
+    return function.returns is not None and all(name.endswith("Error") for name in types) and bool(types)
+
+
+def _only_refuses(function: ast.FunctionDef) -> bool:
+    """Return whether all that a function does is to raise, always or on a condition."""
+    statements = [part for part in ast.walk(function) if isinstance(part, ast.stmt) and part is not function]
+    allowed = (ast.If, ast.Raise, ast.Assign, ast.Expr, ast.Pass)
+    return any(isinstance(part, ast.Raise) for part in statements) and all(
+        isinstance(part, allowed) for part in statements
+    )
+
+
+def exempt_nodes(tree: ast.Module) -> set[int]:
+    """Return the nodes, by `id`, that belong to an error or a documentation: also what a name holds that is used for
+    nothing else.
+    """
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    helpers = frozenset(function.name for function in functions if _only_refuses(function))
     exempt: set[int] = set()
     for node in ast.walk(tree):
-        if _stands_apart(node):
+        if _stands_apart(node, helpers):
             exempt |= {id(part) for part in ast.walk(node)}
+        if isinstance(node, ast.Assert) and node.msg is not None:
+            exempt |= {id(part) for part in ast.walk(node.msg)}
+    before = -1
+    while len(exempt) != before:  # a text may reach its error through several names
+        before = len(exempt)
+        for scope in (*functions, tree):
+            exempt |= {id(part) for value in _used_up(scope, exempt) for part in ast.walk(value)}
+    return exempt
+
+
+def _used_up(scope: ast.AST, exempt: set[int]) -> Iterator[ast.expr]:
+    """Yield what is assigned to the names of a scope all of whose uses are exempt."""
+    names = [part for part in ast.walk(scope) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load)]
+    used = {part.id for part in names}
+    elsewhere = {part.id for part in names if id(part) not in exempt}
+    own = scope.body if isinstance(scope, ast.Module) else list(ast.walk(scope))
+    for statement in own:
+        if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
+            name = statement.targets[0].id
+            if name in used - elsewhere:
+                yield statement.value
+
+
+def sentences(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield line and text of the sentences of a module."""
+    exempt = exempt_nodes(tree)
     for node in ast.walk(tree):
         text = text_of(node)
         if text is None or id(node) in exempt:

@@ -18,7 +18,6 @@ from bench_cases.kernels.spec import (
     KernelSpec,
     at_least,
     emulated_small,
-    more_rows_than,
     multiple_of,
     one_thread_per_output,
     specs_of,
@@ -141,7 +140,7 @@ _CUDA_PLAIN = (
         ("aten::_int_mm",),
         ops=("gemm",),
         min_capability=TORCH_CAPABILITIES["INT8"][0],
-        shape_rules=(more_rows_than(16), multiple_of("N", 8), multiple_of("K", 8)),
+        shape_rules=(at_least("M", 17), multiple_of("N", 8), multiple_of("K", 8)),
         note="INT32 result, before the scales are applied",
     ),
     KernelSpec(
