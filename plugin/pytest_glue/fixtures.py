@@ -31,7 +31,7 @@ from results.records.records import Measurement, Record
 from roofline_model.chips.hardware import Device
 from roofline_model.core.cost import OpCost
 from roofline_model.core.errors import InvalidValueError, UnsupportedError
-from roofline_model.core.finding import Finding, reason_text
+from roofline_model.core.finding import Finding, advice_text, reason_text
 from roofline_model.expected.predict import predict_expected
 from roofline_model.ideal.roofline import Prediction, predict
 from roofline_model.models.model_pass import ModelPass
@@ -84,7 +84,7 @@ class RooflineFixture:
             return "--roofline-predict-only"
         if options.profiler is not None:
             return f"--roofline-profile {options.profiler} prints commands and measures nothing"
-        return "" if target.can_measure else target.reason
+        return "" if target.why_not is None else advice_text(target.why_not)
 
     def declare(
         self,

@@ -172,8 +172,8 @@ class RooflineHooks:
             self._report(short_text(ceilings_doubt(chip.key, chip.calibration)))
         if self.options.power and (missing := self.session.instruments.no_sensors_reason):
             self._report(f"--roofline-power: power and energy stay empty: {advice_text(missing)}")
-        if not self.target.can_measure:
-            self._report(f"predictions only: {self.target.reason}")
+        if self.target.why_not is not None:
+            self._report(f"predictions only: {advice_text(self.target.why_not)}")
         if self.config.pluginmanager.hasplugin("benchmark") and all(
             is_ours(i) for i in session.items if "benchmark" in getattr(i, "fixturenames", ())
         ):
@@ -356,8 +356,8 @@ class RooflineHooks:
                 f"{self._session.database}"
             )
         ]
-        if self.target.is_shared_cpu:
-            lines.append(f"nothing was measured: {self.target.reason}")
+        if self.target.why_not is not None and self.target.why_not.code == "cpu-shared-by-workers":
+            lines.append(f"nothing was measured: {advice_text(self.target.why_not)}")
         return lines
 
     def _explain_nothing(self, reporter: Any) -> None:
@@ -417,8 +417,7 @@ def _share_machine(config: pytest.Config, options: BenchOptions, target: Target)
         device_share.refuse_too_many(device_share.controller_worker_count(config), devices)
     worker = device_share.xdist_worker(os.environ) if _is_xdist_worker(config) else None
     if worker is not None and worker[1] > 1 and target.device == "cpu":
-        target.can_measure, target.is_shared_cpu = False, True
-        target.reason = advice_text(finding("cpu-shared-by-workers"))
+        target.why_not = finding("cpu-shared-by-workers")
 
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP)

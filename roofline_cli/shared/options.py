@@ -10,6 +10,7 @@ import typer
 from roofline_cli.shared import completions
 from roofline_model.chips.hardware import get_hardware
 from roofline_model.core.errors import InvalidValueError, UnsupportedError
+from roofline_model.core.finding import short_text
 from roofline_model.formats.catalog import load_formats
 from roofline_model.operators.product import MAX_DIMENSION, check_dimension
 
@@ -161,7 +162,7 @@ def this_chip() -> Device:
         chip, why = here.match()
         if chip is None:
             raise UnsupportedError(
-                f"--hw auto: {why}; name a chip with --hw, or describe this one in a TOML file: --hw FILE.toml"
+                f"--hw auto: {short_text(why)}; name a chip with --hw, or describe this one in a TOML file: --hw FILE.toml"
             )
         return calibrated_gpu(here, chip)
     profile = cached_cpu_device(here)
