@@ -26,7 +26,7 @@ from plugin.isolation.isolation import (
     remember_as_tests,
     watchdog_s,
 )
-from plugin.isolation.supervisor import CannotStart, Supervisor
+from plugin.isolation.supervisor import CannotStartError, Supervisor
 from plugin.isolation.worker import PLUGIN_NAME
 from plugin.isolation.worker_session import WorkerSession
 from plugin.pytest_glue.fixtures import RooflineFixture
@@ -187,7 +187,7 @@ class RooflineHooks:
             self._supervisor = Supervisor(self.config, self.session, isolation, self._report)
             try:
                 self._supervisor.start()
-            except CannotStart as error:
+            except CannotStartError as error:
                 raise session.Interrupted(str(error)) from None
             except RooflineError as error:
                 raise self.usage_error(str(error)) from None
@@ -203,7 +203,7 @@ class RooflineHooks:
             return None
         try:
             self._supervisor.run(item, measured(item), self._followers[item], nextitem)
-        except CannotStart as error:
+        except CannotStartError as error:
             item.session.shouldstop = str(error)
         except RooflineError as error:  # the disk is full, the database is gone: measuring on would be for nothing
             raise self.usage_error(str(error)) from None
