@@ -119,8 +119,6 @@ class KernelSpec:
     zero_bits: int = 0
     decoded: str | None = None
     """Format in which the whole weight is written and read again between two steps of the call; None: one step."""
-    note: str = ""
-    """What a reader of the result should know."""
 
     prepared_by: ClassVar[str] = "bench_cases.kernels.products.prepare:prepare_product"
 

@@ -29,7 +29,7 @@ from results.records.records import EnvironmentInfo, HardwareProfile, ProcessInf
 from results.records.state_records import CanaryReading, NoiseFloor
 from results.store.target import SPOOL_FOLDER, parse_target
 from roofline_model.core.errors import StoreError
-from roofline_model.core.finding import Finding, advice_text, finding, short_text, stored_form
+from roofline_model.core.finding import Finding, advice_text, finding, reason_text, short_text, stored_form
 
 if TYPE_CHECKING:
     from results.store.delivery.outbox import Undelivered
@@ -135,7 +135,7 @@ class BenchSession:
                     short_text(finding("delivered", record_count=delivery.added_count, file=delivery.path.name))
                 )
             elif delivery.outcome == "failed":
-                self._report(f"warning: {delivery.reason}")
+                self._report(f"warning: {reason_text(delivery.reason)}")
 
     def _environment(self) -> EnvironmentInfo:
         """Return the facts of this machine, with what should be mended first where cases will be measured on it."""

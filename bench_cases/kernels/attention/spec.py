@@ -58,8 +58,6 @@ class AttentionKernel:
     """Memory for each (query, key) pair of each head that the call takes where the scores are held whole."""
     decoded: str | None = None
     """Format in which the whole cache is written and read again between two steps of the call; None: one step."""
-    note: str = ""
-    """What a reader of the result should know."""
 
     prepared_by: ClassVar[str] = "bench_cases.kernels.attention.prepare:prepare_attention"
 

@@ -48,8 +48,6 @@ class OperatorKernel:
     rules: tuple[OperatorRule, ...] = ()
     scratch_bytes_per_element: int = 16
     """Memory for each element of the input that intermediate results of the call take."""
-    note: str = ""
-    """What a reader of the result should know."""
 
     prepared_by: ClassVar[str] = "bench_cases.kernels.operators.prepare:prepare_operator"
 

@@ -150,7 +150,7 @@ def test_the_rescue_of_a_url_shows_no_password(tmp_path):
         document(1), run_id="0123456789", database="postgresql://me:secret@host/db", folder=tmp_path, stored_count=0
     )
     assert (tmp_path / "01234567.rescued.json").is_file()
-    assert "secret" not in str(line)
+    assert "secret" not in str(item)
 
 
 def test_a_file_that_cannot_be_written_whole_leaves_no_part(tmp_path):
