@@ -24,7 +24,7 @@ from plugin.run.session import BenchSession, utc_now
 from results.records.plain_form import from_plain, to_plain
 from results.records.records import ProcessInfo, Record
 from results.records.state_records import CanaryReading
-from roofline_model.core.finding import Finding, finding, short_text
+from roofline_model.core.finding import Finding, advice_text, finding
 
 STARTUP_LIMIT_S = 300.0
 """For a worker to import, collect and be ready; the per-case watchdog starts after it."""
@@ -299,7 +299,7 @@ class Supervisor:
         item = running.item
         if "missing" in end_message:
             reason = why_not_collected(self.config, end_message["rootdir"], end_message["missing"])
-            self._fail(running, short_text(reason), [], "", time.time())
+            self._fail(running, advice_text(reason), [], "", time.time())
         measured = next((record.measurement for record in running.stored if record.measurement is not None), None)
         passed = any(report.when == "call" and report.passed for report in running.reports)
         if measured is not None and passed:

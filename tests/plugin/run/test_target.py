@@ -9,11 +9,11 @@ from roofline_model import DeviceFacts, create_custom_asic
 from roofline_model.core.errors import UnknownNameError, UnsupportedError
 from roofline_model.core.finding import finding
 
-NO_GPU, FOUND = finding("sensors-missing", error="NVML: not found"), finding("gpu-through-nvml")
+NO_GPU, THROUGH_NVML = finding("sensors-missing", error="NVML: not found"), finding("gpu-through-nvml")
 CPU = Machine("cpu", NO_GPU, "Test CPU", 2, 1 << 25, 1 << 34, torch_version="2.13.0+cpu")
 GB10 = Machine(
     "cuda",
-    FOUND,
+    THROUGH_NVML,
     "Cortex-X925",
     20,
     1 << 24,
@@ -21,7 +21,7 @@ GB10 = Machine(
     DeviceFacts("NVIDIA GB10", "12.1"),
     "2.13.0+cu130",
 )
-UNKNOWN = Machine("cuda", FOUND, "x", 2, None, None, DeviceFacts("NVIDIA Quadro 9999", "3.0"), "2.13.0")
+UNKNOWN = Machine("cuda", THROUGH_NVML, "x", 2, None, None, DeviceFacts("NVIDIA Quadro 9999", "3.0"), "2.13.0")
 OWN_CPU = create_custom_asic("own cpu", 50, {"FP32": 0.2})
 
 
@@ -71,7 +71,7 @@ def test_cuda_asked_for_and_absent():
 
 
 def test_gpu_present_but_torch_cannot_use_it():
-    machine = Machine("cuda", FOUND, "x", 2, None, None, DeviceFacts("NVIDIA H200", "9.0"), "2.13.0+cpu")
+    machine = Machine("cuda", THROUGH_NVML, "x", 2, None, None, DeviceFacts("NVIDIA H200", "9.0"), "2.13.0+cpu")
     with pytest.raises(UnsupportedError, match="has no CUDA"):
         resolve(machine)
 
