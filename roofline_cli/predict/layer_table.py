@@ -1,10 +1,9 @@
-"""What `predict attention` and `predict ffn` share: what was asked beside the shape, and the printed table."""
+"""What `predict` of an operator shares: what was asked beside the shape, and the printed table of a layer."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from roofline_cli.predict.prediction_rows import (
@@ -17,7 +16,8 @@ from roofline_cli.predict.prediction_rows import (
     show_doubts,
 )
 from roofline_cli.screen.tables import Cell, Column, show_line, show_table
-from roofline_cli.shared.options import find_chip, register_formats, split_list
+from roofline_cli.shared.option_blocks import PredictOptions
+from roofline_cli.shared.options import check_plot, find_chip, register_formats, split_list
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import reason_text, short_text
 from roofline_model.formats.catalog import Pair, format_pair, pair_label
@@ -46,10 +46,11 @@ class Request:
     """Formats of --formats-file."""
 
     @classmethod
-    def read(cls, hw: str, formats: list[str] | None, formats_file: Path | None) -> Request:
+    def read(cls, options: PredictOptions) -> Request:
         """Register the user's formats and find the chip. Raises a `RooflineError` naming the option that is wrong."""
-        user_formats = register_formats(formats_file)
-        return cls(find_chip(hw), hw, split_list(formats), tuple(user_formats))
+        check_plot(options.plot, options.as_json)
+        user_formats = register_formats(options.formats_file)
+        return cls(find_chip(options.hw), options.hw, split_list(options.formats), tuple(user_formats))
 
     def pairs(self, stored: str, activation: str) -> list[Pair] | None:
         """Return the pairs of --formats, or None when it was not given.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -93,6 +94,29 @@ def parse_number(name: str, text: str, what: str, *, below: float) -> float:
     value = float_or_nan(text)
     if not 0 <= value < below:
         raise InvalidValueError(f"{name} must be {what} from 0 to below {below:g}, got {text[:40]!r}")
+    return value
+
+
+def checked_phase(phase: str | None) -> str | None:
+    """Return the phase typed for `--phase`; raises `InvalidValueError` for anything but decode and prefill."""
+
+    if phase is not None and phase not in ("decode", "prefill"):
+        raise InvalidValueError(f"--phase must be decode or prefill, got {phase[:40]!r}")
+    return phase
+
+
+def parse_amount(option: str, text: str | None, what: str) -> float | None:
+    """Return a positive number typed as `24` or `8.03e9`, None when it was left out; raises `InvalidValueError`
+    otherwise.
+    """
+    if text is None:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value) or not 0 < value <= 1e15:
+        raise InvalidValueError(f"{option} must be a positive number of {what}, got {text[:40]!r}")
     return value
 
 
