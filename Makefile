@@ -44,7 +44,7 @@ done; echo "error: no Python found; install Python 3.11 or newer, or name one: P
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help venv bench report doctor test test-browser test-full check docs readme format findings wording choices numbers software-bench clean distclean ask-again
+.PHONY: help venv bench report doctor test test-browser test-full check docs readme picture format findings wording choices numbers software-bench clean distclean ask-again
 
 help: ## print this list
 	@echo "roofline-bench: predict a kernel, measure it, say which number format wins. Targets:"
@@ -91,6 +91,9 @@ docs: $(DEV) ## build the documentation as a site in build/docs (warnings are er
 
 readme: $(DEV) ## write the outputs in README and Get started anew, each from the command above it
 	@$(PY) scripts/docs/make_readme.py
+
+picture: $(DEV) ## draw docs/images/report.png anew: the report that README shows (needs a chromium)
+	@$(PY) scripts/docs/make_report_image.py
 
 check: $(DEV) ## lint, formatting, types and import directions
 	@status=0; \

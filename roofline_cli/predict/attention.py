@@ -122,23 +122,10 @@ def predict_attention(
         show_line()
         _print_all(request, question, table, named)
     if options.plot:
-        _plot(table.predictions)
+        from roofline_cli.plot.predicted import plotted_rows
+        from roofline_cli.plot.view import show_predicted
 
-
-def _plot(rows: Sequence[AttentionPrediction]) -> None:
-    """Draw the fused kernels."""
-    from roofline_cli.plot.predicted import PlottedPrediction
-    from roofline_cli.plot.sources import letter_of
-    from roofline_cli.plot.view import show_predicted
-
-    show_predicted(
-        [
-            PlottedPrediction(
-                letter_of(index), row.format, row.format, row, row.expected.time_s if row.expected else None
-            )
-            for index, row in enumerate(rows)
-        ]
-    )
+        show_predicted(plotted_rows(table.predictions))
 
 
 def _shape_words(question: AttentionQuestion) -> str:

@@ -157,19 +157,14 @@ def print_table(table: PredictionTable[ProductPrediction], chip: Device, hardwar
 
 def print_plot(table: PredictionTable[ProductPrediction], chip: Device) -> None:
     """Draw the rows on their roofs, with the expected roof of the fastest row."""
-    from roofline_cli.plot.predicted import PlottedPrediction, expected_roof
-    from roofline_cli.plot.sources import letter_of
+    from roofline_cli.plot.predicted import expected_roof, plotted_rows
     from roofline_cli.plot.view import show_predicted
 
     rows = table.predictions
     best = fastest(rows)
     roof = () if best.expected is None else expected_roof(best.N, best.K, format_pair(best.format), chip)
     swept = "" if best.expected is None else f"{best.format} at this N and K, M from 1 to 16,384"
-    items = [
-        PlottedPrediction(letter_of(index), row.format, row.format, row, row.expected.time_s if row.expected else None)
-        for index, row in enumerate(rows)
-    ]
-    show_predicted(items, roof, swept)
+    show_predicted(plotted_rows(rows), roof, swept)
 
 
 def _expected_sentence(rows: Sequence[ProductPrediction]) -> str:
