@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roofline_cli.predict.layer_table import Request, print_layer_table, row_gains
+from roofline_cli.predict.layer_table import print_layer_table, row_gains
 from roofline_cli.predict.prediction_rows import (
     judged_time,
     own_time_json,
@@ -19,7 +19,7 @@ from roofline_cli.predict.prediction_rows import (
     time_columns,
 )
 from roofline_cli.screen.tables import Column, decimal_bytes, intensity, show_json, show_line
-from roofline_cli.shared.option_blocks import PredictOptions, takes_blocks
+from roofline_cli.shared.option_blocks import PredictOptions, Request, takes_blocks
 from roofline_cli.shared.options import MeasuredTimeOption, parse_size
 from roofline_model.core.units import format_time
 from roofline_model.formats.catalog import attention_name

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roofline_cli.predict.layer_table import Request, print_layer_table, row_gains
+from roofline_cli.predict.layer_table import print_layer_table, row_gains
 from roofline_cli.predict.prediction_rows import print_answer, time_columns
 from roofline_cli.screen.tables import MISSING, Column, intensity, show_json, show_line
-from roofline_cli.shared.option_blocks import PredictOptions, takes_blocks
+from roofline_cli.shared.option_blocks import PredictOptions, Request, takes_blocks
 from roofline_cli.shared.options import parse_size
 from roofline_model.core.units import counted
 from roofline_model.formats.catalog import format_name

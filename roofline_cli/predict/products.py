@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from roofline_cli.predict import prediction_rows
-from roofline_cli.predict.layer_table import Request
 from roofline_cli.screen.tables import Cell, Column, intensity, show_json, show_line, show_table
-from roofline_cli.shared.option_blocks import PredictOptions, takes_blocks
+from roofline_cli.shared.option_blocks import PredictOptions, Request, takes_blocks
 from roofline_cli.shared.options import (
     ColumnsOption,
     GemvRowsOption,

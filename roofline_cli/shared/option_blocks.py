@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from functools import wraps
-from typing import Any, get_type_hints
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from roofline_cli.shared.options import (
     AllOption,
@@ -15,7 +15,17 @@ from roofline_cli.shared.options import (
     HardwareOption,
     JsonOption,
     PlotOption,
+    check_plot,
+    find_chip,
+    register_formats,
+    split_list,
 )
+from roofline_model.core.errors import InvalidValueError
+from roofline_model.formats.catalog import Pair, format_pair, pair_label
+
+if TYPE_CHECKING:
+    from roofline_model.chips.hardware import Device
+    from roofline_model.formats.catalog import NumberFormat
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +38,46 @@ class PredictOptions:
     show_all: AllOption = False
     plot: PlotOption = False
     as_json: JsonOption = False
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What was asked of `predict` beside the shape, read."""
+
+    hardware: Device
+    hardware_name: str
+    """The chip as it was typed: what `roofline hardware show` understands, too."""
+    formats: list[str] | None
+    """Those of --formats; None: the default ones, and the user's own."""
+    user_formats: tuple[NumberFormat, ...]
+    """Formats of --formats-file."""
+
+    @classmethod
+    def read(cls, options: PredictOptions) -> Request:
+        """Register the user's formats and find the chip. Raises a `RooflineError` naming the option that is wrong."""
+        check_plot(options.plot, options.as_json)
+        user_formats = register_formats(options.formats_file)
+        return cls(find_chip(options.hw), options.hw, split_list(options.formats), tuple(user_formats))
+
+    def pairs(self, stored: str, activation: str) -> list[Pair] | None:
+        """Return the pairs of --formats, or None when it was not given.
+
+        Raises `InvalidValueError` where what is `stored` (weight, cache) is wider than the `activation` it meets:
+        kernels widen what is stored narrower and narrow nothing. Most often the two were written in the other order.
+        """
+        if self.formats is None:
+            return None
+        pairs = [format_pair(name) for name in self.formats]
+        for pair in pairs:
+            wide, narrow = pair
+            if wide.element_bits > narrow.element_bits:
+                raise InvalidValueError(
+                    f"--formats {pair_label(pair)}: a {stored} in {wide.key} is wider than its {activation} in "
+                    f"{narrow.key}, which "
+                    f"no kernel computes; write {stored.upper()}.{activation.upper()}, e.g. {narrow.key}.{wide.key}, "
+                    "or one format for both"
+                )
+        return pairs
 
 
 def takes_blocks(command: Callable[..., None]) -> Callable[..., None]:
