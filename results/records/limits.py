@@ -31,7 +31,7 @@ class Limit:
     """
 
     holds: Callable[[Any], bool]
-    words: str
+    description: str
     """What the value should be, for an error."""
 
 
@@ -44,37 +44,39 @@ def _is_date(text: str) -> bool:
 
 
 def _counts(least: int) -> Limit:
-    return Limit(lambda count: least <= count <= MAX_COUNT, f"a whole number from {least} to {MAX_COUNT:,}")
+    return Limit(lambda count: least <= count <= MAX_COUNT, description=f"a whole number from {least} to {MAX_COUNT:,}")
 
 
 def _texts(longest: int) -> Limit:
-    return Limit(lambda text: 1 <= len(text) <= longest, f"text of 1 to {longest:,} characters")
+    return Limit(lambda text: 1 <= len(text) <= longest, description=f"text of 1 to {longest:,} characters")
 
 
 # A NaN is within no range of numbers.
-Duration = Annotated[float, Limit(lambda time_s: 0 <= time_s < MAX_TIME_S, f"a time from 0 to {MAX_TIME_S:g} s")]
-NonNegative = Annotated[float, Limit(lambda value: 0 <= value < math.inf, "a finite number of 0 or more")]
-Positive = Annotated[float, Limit(lambda value: 0 < value < math.inf, "a finite number above 0")]
-Finite = Annotated[float, Limit(math.isfinite, "a finite number")]
+Duration = Annotated[
+    float, Limit(lambda time_s: 0 <= time_s < MAX_TIME_S, description=f"a time from 0 to {MAX_TIME_S:g} s")
+]
+NonNegative = Annotated[float, Limit(lambda value: 0 <= value < math.inf, description="a finite number of 0 or more")]
+Positive = Annotated[float, Limit(lambda value: 0 < value < math.inf, description="a finite number above 0")]
+Finite = Annotated[float, Limit(math.isfinite, description="a finite number")]
 Count = Annotated[int, _counts(0)]
 CountFrom1 = Annotated[int, _counts(1)]
 CountFrom2 = Annotated[int, _counts(2)]
-ExitCode = Annotated[int, Limit(lambda code: abs(code) <= 2**31, "the exit code of a process")]
+ExitCode = Annotated[int, Limit(lambda code: abs(code) <= 2**31, description="the exit code of a process")]
 Name = Annotated[str, _texts(1_000)]
-Reason = Annotated[str, Limit(lambda text: len(text) <= 10_000, "text of 10,000 characters or fewer")]
+Reason = Annotated[str, Limit(lambda text: len(text) <= 10_000, description="text of 10,000 characters or fewer")]
 IndexedName = Annotated[str, _texts(200)]
 """Stands in an index: PostgreSQL refuses a row of more than 2,704 bytes there, SQLite none."""
 Hash = Annotated[str, _texts(64)]
 KernelName = Annotated[str, _texts(100_000)]
 """The mangled names of C++ templates fill pages."""
-Date = Annotated[str, Limit(_is_date, "a date and time in ISO 8601")]
-OptionalDate = Annotated[str, Limit(lambda text: not text or _is_date(text), "a date and time in ISO 8601")]
+Date = Annotated[str, Limit(_is_date, description="a date and time in ISO 8601")]
+OptionalDate = Annotated[str, Limit(lambda text: not text or _is_date(text), description="a date and time in ISO 8601")]
 """Empty where its maker gave none."""
 
 
 def at_most(longest: int) -> Limit:
     """Return the limit on how many items a list or a table may hold."""
-    return Limit(lambda items: len(items) <= longest, f"{longest:,} items or fewer")
+    return Limit(lambda items: len(items) <= longest, description=f"{longest:,} items or fewer")
 
 
 def check_limits(value: Any, where: str) -> None:
@@ -121,7 +123,7 @@ def _check_of(hint: Any) -> Check | None:
 def _check_limits(limits: tuple[Limit, ...], check: Check | None, value: Any, where: str) -> None:
     for limit in limits:
         if not limit.holds(value):
-            raise FormError(f"{where} is {_shown(value)}, not {limit.words}")
+            raise FormError(f"{where} is {_shown(value)}, not {limit.description}")
     if check is not None:
         check(value, where)
 

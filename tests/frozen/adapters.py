@@ -8,7 +8,7 @@ and slug are the answer. Reasons that the code of 01d84d4 knows only as sentence
 this file; once the code gives findings, map their codes to those there and delete the patterns. Where a new code is
 finer than an old one, map it to the old one here. Rows that the store's rankings exclude are named as 01d84d4 shows
 them (`FP8 (W8A16) · dequantize`: the case's precision label and kernel; of a model its label), flags and doubts by
-their stored keys. Then `python scripts/freeze_answers.py compare FAMILY` says what differs.
+their stored keys. Then `python scripts/checks/freeze_answers.py compare FAMILY` says what differs.
 """
 
 from __future__ import annotations
