@@ -179,7 +179,7 @@ def _bytes(option: Option) -> float:
 
 
 def _rows(ranking: ModelRanking) -> list[list[Cell]]:
-    from reports.formats.model_advice import LOSS_CODES
+    from reports.formats.model_advice import LOSS_CODES, execution_text
     from roofline_model.recommend.loss import loss_text
 
     options = ranking.options
@@ -207,7 +207,7 @@ def _rows(ranking: ModelRanking) -> list[list[Cell]]:
                 _left(ranking, option),
                 quality,
                 option.method,
-                option.path,
+                execution_text(option.execution),
                 option.kernel or MISSING,
                 option.estimate.provenance or MISSING,
                 findings_text(item for item in option.findings if item.code not in LOSS_CODES),
@@ -231,13 +231,13 @@ def _left(ranking: ModelRanking, option: Option) -> str:
 
 def _made_of(option: PlanOption) -> str:
     """Return what a plan is made of where its name does not say it, and its other names."""
-    from roofline_model.recommend.plan_formats import formats_text
+    from reports.formats.model_advice import plan_text
 
     also = f" (also {', '.join(option.aliases)})" if option.aliases else ""
     if option.kind in ("baseline", "uniform"):
         return f"{plan_name(option)}{also}" if also else ""
     name = plan_name(option)
-    return f"{name if name == option.key else f'{name}, {option.key}'}{also}: {formats_text(option.formats)}"
+    return f"{name if name == option.key else f'{name}, {option.key}'}{also}: {plan_text(option.parts)}"
 
 
 def _loss_lines(ranking: ModelRanking) -> list[str]:
