@@ -116,9 +116,7 @@ def test_killed_while_cases_are_open_keeps_their_records(pytester):
     assert all(record.measurement.sample_count >= 1 for record in records.values())
 
 
-@pytest.mark.parametrize(
-    ("isolate", "options"), [("none", ()), ("auto", ()), ("auto", ("--roofline-processes", "2"))]
-)
+@pytest.mark.parametrize(("isolate", "options"), [("none", ()), ("auto", ()), ("auto", ("--roofline-processes", "2"))])
 def test_a_kernel_that_fails_when_it_is_visited_again_fails_the_run_and_keeps_its_record(pytester, isolate, options):
     pytester.makepyfile(
         """
