@@ -71,7 +71,8 @@ def measure(folder: Path, *, quick: bool) -> list[Figure]:
             false += not is_slow and case.verdict == "SLOWER"
             invalid += case.verdict == "INVALID"
             if is_slow:
-                notes.append(case.verdict if case.change_ratio is None else f"{case.verdict} {case.change_ratio:+.1%}")
+                change = "" if case.change_ratio is None else f" {case.change_ratio:+.1%}"
+                notes.append(f"{case.verdict} ({case.reason}){change}")
         firsts = [
             {
                 record.case.kernel: record.measurement.median_s
