@@ -12,10 +12,11 @@ from reports.cases.rows import option_label, option_precision
 from reports.ranking.shape_results import ShapeResult, first_regime
 from reports.text.display_text import counted, regime_title
 from results.records.flags import DOUBTFUL_FLAGS
-from results.verdicts.gain import gap_of_all, roughly, times_faster
+from results.verdicts.gain import gap_of_all, roughly
 from results.verdicts.shape_verdict import are_level, expected_speedup, is_sixteen_bit, speedups
 from roofline_model.core.answer import Option
 from roofline_model.core.finding import short_text
+from roofline_model.core.units import format_speedup
 
 _FAMILIES = {"gemv": "Decode (gemv)", "gemm": "Prefill (gemm)"}
 """The operators a reader looks for first, in the words of who serves a model."""
@@ -134,7 +135,7 @@ def gains(places: Sequence[LedShape], base: str) -> str:
     return f"measured {gained} {base}" + (f" (ideal {_span(predicted)})" if predicted else "")
 
 
-def _span(ratios: list[float], text: Callable[[float], str] = times_faster) -> str:
+def _span(ratios: list[float], text: Callable[[float], str] = format_speedup) -> str:
     low, high = text(min(ratios)), text(max(ratios))
     return low if low == high else f"{low} to {high}"
 

@@ -48,9 +48,9 @@ from reports.stored.words import (
 )
 from reports.text.display_text import counted, regime_words, shown
 from results.statistics.replication import width_text
-from results.verdicts.gain import times_faster
 from roofline_model.core.answer import Loss, Option, Trust
 from roofline_model.core.finding import finding, short_text
+from roofline_model.core.units import format_speedup
 from roofline_model.recommend.loss import loss_text
 
 MOST_MOVES = 8
@@ -241,7 +241,7 @@ def _ranking_blocks(part: ChipPart, ranking: ShapeRanking, label: str) -> Iterat
     def speedup(row: Option) -> Cell:
         doubt = " !" if row.trust.is_over_doubt else ""
         ratio = row.speedup_ratio
-        return Cell("–" if ratio is None else f"{times_faster(ratio)}{doubt}", ratio)
+        return Cell("–" if ratio is None else f"{format_speedup(ratio)}{doubt}", ratio)
 
     def method(row: Option) -> Rich:
         return (f"{row.method or '–'}, ", Span(loss_text(row.loss), "quiet"))

@@ -9,12 +9,11 @@ from results.records.model_figures import Interval, ModelFigures
 from results.statistics.replication import width_text
 from results.text.advice_text import action_of, gain_text, loss_figure, role_text
 from results.text.verdict_text import verdict_text
-from results.verdicts.gain import times_faster
 from results.verdicts.model_results import ModelResult, PassResult, PhaseResult
 from results.verdicts.phase_ranking import model_ranking
 from roofline_model.core.answer import Option, Times
 from roofline_model.core.finding import finding, findings_text, short_text
-from roofline_model.core.units import format_memory, format_percent, format_time
+from roofline_model.core.units import format_memory, format_percent, format_speedup, format_time
 
 EMULATED_MARK = "~"
 NOT_LANGUAGE = "random tokens: they tell formats apart and say nothing about language"
@@ -126,7 +125,7 @@ def tokens_text(rate: float | None) -> str:
 
 def speedup_text(ratio: float | None) -> str:
     """Print a speed-up; missing → `–`."""
-    return "–" if ratio is None else times_faster(ratio)
+    return format_speedup(ratio)
 
 
 def energy_text(energy_j_per_token: float | None) -> str:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from roofline_model.core.answer import Option
 from roofline_model.core.finding import Finding, finding
+from roofline_model.core.units import format_speedup
 
 WIDE_GAIN_RATIO = 0.10
 """Half an interval from which a speed-up is told with its ends: `1.7×` says no more than that anyway."""
@@ -106,10 +107,8 @@ def measured_gain(option: Option | None, baseline: Option | None) -> Gain | None
 
 
 def times_faster(ratio: float) -> str:
-    """Print a speed-up as people say it: `4.0×`, `0.97×`, `0.08×`, `120×`; a slowdown of half a percent is never
-    `1.0×`.
-    """
-    return f"{ratio:.0f}×" if ratio >= 99.5 else f"{ratio:.1f}×" if ratio >= 0.995 else f"{ratio:.2g}×"
+    """Print a speed-up: `format_speedup` of a known one."""
+    return format_speedup(ratio)
 
 
 def roughly(ratio: float) -> str:
@@ -145,7 +144,7 @@ def headline_gap(winner: Option | None, baseline: Option | None) -> Finding | No
         return None
     low = gain.ratio if gain.low_ratio is None else gain.low_ratio
     if low > most:
-        return finding("implausible-gain", winner.label, speedup_ratio=gain.ratio, most_ratio=most)
+        return finding("implausible-gain", winner.label, speedup_ratio=gain.ratio, most_speedup_ratio=most)
     if baseline.trust.doubts and (slow := _slowness(baseline)) is not None and slow > 1:
         return finding("implausible-baseline", baseline.label, flags=tuple(baseline.trust.doubts))
     return None

@@ -120,17 +120,17 @@ def test_predicted_and_measured_stand_side_by_side(fake_pytest):
         "µs",
         "-47.5",
         "%",
-        "2.5x",
+        "2.5×",
         "≤",
         "6.5",
         "%",
     ]
     assert rows["take"][:2] == ["take", "FP16"]
-    assert rows["take"][-2:] == ["1.0x", "0"]
+    assert rows["take"][-2:] == ["1.0×", "0"]
     lines = result.stdout.splitlines()
     assert len(lines) <= 12
     assert lines[0].startswith(
-        "Stay with FP16 · matmul: measured 40.00 µs. Riskier: INT4 (W4A16) · tinygemm, 2.5x, may "
+        "Stay with FP16 · matmul: measured 40.00 µs. Riskier: INT4 (W4A16) · tinygemm, 2.5×, may "
     )
     assert "· scaled_mm_block: wrong result: 0.5 > 0.1" in result.stdout
     assert lines[-2] == "Next: roofline report --run abababab"
@@ -140,7 +140,7 @@ def test_all_adds_intervals_rates_and_the_ranking(fake_pytest):
     result = runner.invoke(app, ["compare", "gemv", "-N", "4096", "-K", "4096", "--hw", "b10", "--all"])
     row = next(line.split() for line in result.stdout.splitlines() if line.startswith("INT4"))
     # ±1 % of one process; 8.4048 MB in 16 µs; 33.57 / 8.4048; 40 / 16
-    assert row[7:] == ["±1.0", "%*", "-47.5", "%", "memory", "525.3", "GB/s", "4.0x", "2.5x"]
+    assert row[7:] == ["±1.0", "%*", "-47.5", "%", "memory", "525.3", "GB/s", "4.0×", "2.5×"]
     assert "  failed: NVFP4" in result.stdout
     assert "Ranking, decode 1x4096x4096" in result.stdout
 
