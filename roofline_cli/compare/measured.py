@@ -89,7 +89,10 @@ def compare_gemv(
     show_all: AllOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare formats for a decode step, M from 1 to 16."""
+    """Compare formats for a decode step, M from 1 to 16.
+
+    Exits 1 when a kernel computed a wrong result. Times of a busy machine give no result and exit 0.
+    """
 
     rows = parse_size("M", M)
     if rows > GEMV_MAX_ROWS:
@@ -115,7 +118,8 @@ def compare_gemm(
 ) -> None:
     """Compare formats for a matrix product of any M.
 
-    Up to M = 16 it is measured as gemv.
+    Up to M = 16 it is measured as gemv. Exits 1 when a kernel computed a wrong result. Times of a busy machine give no
+    result and exit 0.
     """
     _compare((parse_size("M", M), N, K), hw, no_measure, formats, formats_file, cache, db, show_all, as_json)
 

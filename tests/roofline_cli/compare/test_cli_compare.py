@@ -153,6 +153,8 @@ def test_doubtful_measurements_are_marked_on_either_side(fake_pytest, kernel):
     marked = [line for line in lines if "!" in line.split() and "µs" in line]
     assert [kernel in line for line in marked] == [True]
     assert lines[0].startswith("No result: the machine was busy (contended")
+    assert "doubtful" not in lines[0]  # said once
+    assert not any("×" in line or "Gain" in line for line in lines)  # no figure of times that compare with nothing
     fake_pytest.flags.clear()
 
 
