@@ -103,7 +103,7 @@ def test_a_time_of_ones_own_is_judged_first(ask) -> None:
     question = "Is my kernel slow?"
     verdict = document(ask, question)["own_time"]
     assert verdict["code"] == "own-time-slower"
-    assert f"{verdict['values']['speedup_ratio']:.1f}x" in first_lines(ask(QUESTIONS[question]))[0]
+    assert f"{verdict['values']['speedup_ratio']:.1f}×" in first_lines(ask(QUESTIONS[question]))[0]
 
 
 @pytest.mark.parametrize("question", ["How fast is my attention at 32k tokens?"])

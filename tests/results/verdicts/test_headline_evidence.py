@@ -78,11 +78,13 @@ def test_a_speed_up_above_what_predictions_allow_is_no_result() -> None:
     bound_s = PLAUSIBLE_GAIN_RATIO * 4e-4
     assert code(quick, option("BF16", 0.98 * bound_s, 4e-4)) is None
     assert code(quick, option("BF16", 1.1 * bound_s, 4e-4)) == "implausible-gain"
-    slow_kernel = option("BF16", 1e-3, 4e-4, 9e-4)  # expected to take more than twice its ideal time
-    assert largest_gain(quick, slow_kernel) == pytest.approx(1.25 * 9e-4 / 1e-4)
+    slow_kernel = option("BF16", 1.5e-3, 4e-4, 1.4e-3)  # expected to take more than three times its ideal time
+    assert largest_gain(quick, slow_kernel) == pytest.approx(1.25 * 1.4e-3 / 1e-4)
     assert code(quick, slow_kernel) is None
-    assert code(quick, option("BF16", 1.2e-3, 4e-4, 9e-4)) == "implausible-gain"
+    assert code(quick, option("BF16", 1.9e-3, 4e-4, 1.4e-3)) == "implausible-gain"
     assert largest_gain(quick, option("BF16", 6e-4, 4e-4, 5e-4)) == pytest.approx(bound_s / 1e-4)
+    wide = option("FP32", 4e-4, 4e-4)  # moves twice the bytes and may still beat a slow kernel
+    assert largest_gain(wide, option("BF16", 9e-4, 2e-4)) == PLAUSIBLE_GAIN_RATIO
     forced = option("INT4", 1e-4, 1e-4, None, "forced")
     assert code(forced, option("BF16", 1.0, 4e-4, None, "forced")) is None
 
