@@ -289,4 +289,5 @@ def _loss_text(point: PlottedOption) -> str:
         return "not known"
     ends = (point.loss_low_pct, point.loss_high_pct)
     span = "" if None in ends else f" [{point.loss_low_pct:.3g}, {point.loss_high_pct:.3g}]"
-    return f"{point.loss_pct:.3g} %{span}, {point.loss_source}"
+    source = "published" if point.loss_source == "claimed" else point.loss_source
+    return f"{point.loss_pct:.3g} %{span}, {source}"

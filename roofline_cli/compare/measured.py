@@ -176,7 +176,7 @@ def _show_predicted(request: CompareRequest, user_formats: list[NumberFormat]) -
         recommendation = answer_json(shape_advice(advice))
         show_json({**predicted, "is_measured": False, "run_id": None, "recommendation": recommendation})
         return
-    print_short_answer(product_answer(advice), added_by_all(advice, "formats"), show_all=request.show_all)
+    print_short_answer(product_answer(advice), added_by_all(advice, "format"), show_all=request.show_all)
     show_line()
     print_products(table, chip, request.hw, are_named=bool(request.formats), show_all=request.show_all)
 
