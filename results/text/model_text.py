@@ -38,8 +38,10 @@ def model_tables(model: ModelResult) -> list[TextTable]:
 
 def verdict_lines(model: ModelResult) -> list[str]:
     """Return a line per phase: what to take by the ranking that reports show, what it rests on, and the other options
-    by role.
+    by role; of an untrained model one line for all.
     """
+    if model.is_untrained:
+        return [f"{model.name.model_name}: {short_text(finding('untrained'))}"]
     return [f"{phase.phase}: {phase_verdict(model, phase)}" for phase in model.phases]
 
 
@@ -121,11 +123,6 @@ def mark(model_pass: PassResult) -> str:
 def tokens_text(rate: float | None) -> str:
     """Print tokens per second with three digits: `77.5`, `1,940`; missing → `–`."""
     return "–" if rate is None else _three_digits(rate)
-
-
-def speedup_text(ratio: float | None) -> str:
-    """Print a speed-up; missing → `–`."""
-    return format_speedup(ratio)
 
 
 def energy_text(energy_j_per_token: float | None) -> str:
@@ -268,9 +265,9 @@ def _times(phase: PhaseResult) -> TextTable:
             _plus_minus(model_pass),
             tokens_text(model_pass.tokens_per_s or model_pass.expected_tokens_per_s),
             *_predicted(phase, model_pass),
-            speedup_text(model_pass.measured_speedup),
-            speedup_text(model_pass.expected_speedup),
-            speedup_text(model_pass.ideal_speedup),
+            format_speedup(model_pass.measured_speedup),
+            format_speedup(model_pass.expected_speedup),
+            format_speedup(model_pass.ideal_speedup),
             energy_text(model_pass.figures.energy_j_per_token),
         )
         for model_pass in phase.passes

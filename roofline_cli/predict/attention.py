@@ -29,7 +29,7 @@ from roofline_cli.shared.options import (
     parse_size,
 )
 from roofline_model.core.units import format_time
-from roofline_model.formats.catalog import attention_name
+from roofline_model.formats.catalog import attention_name, short_name
 
 if TYPE_CHECKING:
     from roofline_model.kernels.attention_kernels import AttentionKernel
@@ -138,7 +138,11 @@ def _plot(rows: Sequence[AttentionPrediction]) -> None:
     show_predicted(
         [
             PlottedPrediction(
-                letter_of(index), row.format, row.format, row, row.expected.time_s if row.expected else None
+                letter_of(index),
+                attention_name(row.kv_format, row.activation_format),
+                short_name(row.compute_format),
+                row,
+                row.expected.time_s if row.expected else None,
             )
             for index, row in enumerate(rows)
         ]

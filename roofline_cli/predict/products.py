@@ -28,7 +28,7 @@ from roofline_cli.shared.options import (
 )
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import Finding, reason_text
-from roofline_model.formats.catalog import format_name, format_pair
+from roofline_model.formats.catalog import format_name, format_pair, short_name
 from roofline_model.operators.product import GEMV_MAX_ROWS
 from roofline_model.predictions.kernel import fastest
 
@@ -194,9 +194,15 @@ def print_plot(table: PredictionTable[ProductPrediction], chip: Device) -> None:
     rows = table.predictions
     best = fastest(rows)
     roof = () if best.expected is None else expected_roof(best.N, best.K, format_pair(best.format), chip)
-    swept = "" if best.expected is None else f"{best.format} at this N and K, M from 1 to 16,384"
+    swept = "" if best.expected is None else f"{_name(best)} at this N and K, M from 1 to 16,384"
     items = [
-        PlottedPrediction(letter_of(index), row.format, row.format, row, row.expected.time_s if row.expected else None)
+        PlottedPrediction(
+            letter_of(index),
+            _name(row),
+            short_name(row.compute_format),
+            row,
+            row.expected.time_s if row.expected else None,
+        )
         for index, row in enumerate(rows)
     ]
     show_predicted(items, roof, swept)

@@ -138,8 +138,6 @@ def show_run(
     _print_legend(summaries, info)
 
 
-ANSWER_ROW_COUNT = 5
-"""Rows of the answer's table: the operators with most cases."""
 _ANSWER_COLUMNS = (
     Column("Operator"),
     Column("Cases", "right"),
@@ -161,6 +159,7 @@ def _print_answer(
 ) -> None:
     """Print how good the predictions were, or what the run decided of a model, and what to type next: a dozen lines."""
     from reports.cases.errors import overall_error
+    from roofline_cli.runs.model_view import ANSWER_ROW_COUNT, print_model_answer
 
     pooled = [case.pooled for case in summaries if not is_of_model(case)]
     timed = [row.record for row in pooled if row.record.measurement is not None]
@@ -184,6 +183,9 @@ def _print_answer(
         show_table(_ANSWER_COLUMNS, rows[:ANSWER_ROW_COUNT], says_what_is_left_out=False)
         inside = " In 80 %: within the expected interval." if overall.expected_count else ""
         show_line(f"Error: median of the absolute errors.{inside}", "dim")
+    elif models:
+        show_line(f"{models[0].title}. Gain: over 16 bit. !: doubtful.", "dim")
+        print_model_answer(models[0])
     failed = [row for row in pooled if row.status == "failed"]
     notes = ["Times are simulated: no kernel ran."] if is_simulated else []
     notes += [f"forced: measured on a machine that is not {chip}"] if run.is_forced else []
