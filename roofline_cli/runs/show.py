@@ -183,7 +183,7 @@ def _print_answer(
         show_table(_ANSWER_COLUMNS, rows[:ANSWER_ROW_COUNT], says_what_is_left_out=False)
         inside = " In 80 %: within the expected interval." if overall.expected_count else ""
         show_line(f"Error: median of the absolute errors.{inside}", "dim")
-    elif models:
+    elif models and not show_all:
         show_line(f"{models[0].title}. Gain: over 16 bit. !: doubtful.", "dim")
         print_model_answer(models[0])
     failed = [row for row in pooled if row.status == "failed"]

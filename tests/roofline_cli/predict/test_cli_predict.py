@@ -359,7 +359,7 @@ def test_recommend_shows_the_ideal_gain_beside_the_expected_one_and_says_which_r
     header = next(line for line in lines if "Ideal gain" in line)
     assert {"Ideal", "Ideal gain", "Expected", "Gain"} <= {name.strip() for name in header.split("  ")}
     assert "3.9×" in next(line for line in lines[lines.index(header) :] if " INT4 " in line)
-    assert "Ranked by the end of the 80 % interval" in "\n".join(lines)
+    assert "Ranked by the slow end of the 80 % interval" in "\n".join(lines)
     assert "Expected" not in invoke("recommend", *shape, "--hw", "b10")
 
 

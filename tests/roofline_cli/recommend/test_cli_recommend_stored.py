@@ -67,7 +67,7 @@ def test_one_ranking_shows_its_evidence(columns: int, database: str) -> None:
         "riskier INT4 (W4A16) · int4pack",
     ):
         assert words in text
-    assert ("26e23293" in text) == (columns >= 120)
+    assert ("26e23293" in text) == (columns >= 100)
 
 
 def test_json_has_the_same_and_the_records(database: str) -> None:
