@@ -328,7 +328,7 @@ def stored_section(report: Report, stored: StoredRecommendations) -> Section:
     """Return what all stored runs recommend: an answer per question, what moved, what is missing, and each ranking."""
     basis = f"From {stored.basis_words}, the newest comparable runs of each case"
     intro = (
-        f"{basis}: {stored.looked_at_words} were read, those of this run among them. ± is the ± total where that is "
+        f"{basis}; {stored.looked_at_words} were read, this run's among them. ± is the ± total where that is "
         "known. High confidence needs three processes, an interval of at most ±5 %, no doubt and no change since; a "
         "measured speed-up needs this of both times. A ! at a speed-up marks a baseline in doubt. `roofline recommend "
         "--stored` gives the same, with limits on memory and loss."
