@@ -14,6 +14,7 @@ from results.verdicts.phase_ranking import model_ranking
 from roofline_model.core.answer import Option, Times
 from roofline_model.core.finding import finding, findings_text, short_text
 from roofline_model.core.units import format_memory, format_percent, format_speedup, format_time
+from roofline_model.formats.catalog import format_name, short_name
 
 EMULATED_MARK = "~"
 NOT_LANGUAGE = "random tokens: they tell formats apart and say nothing about language"
@@ -96,7 +97,7 @@ def model_notes(models: Iterable[ModelResult]) -> list[str]:
                 for model_pass in passes
                 if model_pass.label == label and model_pass.figures.fallbacks == fallbacks
             )
-            became = ", ".join(f"{count} {name}" for name, count in figures.layer_counts)
+            became = ", ".join(f"{count} {layer_name(name)}" for name, count in figures.layer_counts)
             notes.append(f"{label}: not every layer took it ({became}): {findings_text(fallbacks[:3])}")
     unknown: dict[str, dict[str, None]] = {}
     for model_pass in passes:
@@ -118,6 +119,12 @@ def model_notes(models: Iterable[ModelResult]) -> list[str]:
 def mark(model_pass: PassResult) -> str:
     """Return the label, marked where every call decodes the weights in a step of its own."""
     return f"{model_pass.label} {EMULATED_MARK}" if model_pass.figures.is_emulated else model_pass.label
+
+
+def layer_name(key: str) -> str:
+    """Return the name of what layers became: `INT8 (W8A8)` of `INT8.INT8`; weights alone by their format."""
+    weights, _, activations = key.partition(".")
+    return format_name(weights, activations) if activations else short_name(weights)
 
 
 def tokens_text(rate: float | None) -> str:

@@ -108,6 +108,7 @@ def print_model_facts(record: Record, fact: Callable[[str, str], None]) -> None:
         embedding_text,
         energy_text,
         kl_text,
+        layer_name,
         parts_text,
         perplexity_text,
         text_source,
@@ -152,7 +153,7 @@ def print_model_facts(record: Record, fact: Callable[[str, str], None]) -> None:
         fact("quality", f"none: {figures.quality_reason or 'no reason was stored'}")
     if figures.kernels:
         emulated = " (emulated: a decode pass in every call)" if figures.is_emulated else ""
-        became = ", ".join(f"{count} {name}" for name, count in figures.layer_counts)
+        became = ", ".join(f"{count} {layer_name(name)}" for name, count in figures.layer_counts)
         fact("layers", f"{became}; {'; '.join(figures.kernels)}{emulated}")
     for fallback in figures.fallbacks:
         fact("fell back", short_text(fallback))
