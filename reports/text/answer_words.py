@@ -154,7 +154,7 @@ def _roof(answer: AnswerFacts) -> str:
     ridge = answer.ridge_flop_per_byte
     even = "" if ridge is None else f"; the chip breaks even at {_plain(ridge)}"
     intensity = _plain(answer.intensity_flop_per_byte)
-    return f"By the roofline {answer.bound}-bound: it does {intensity} FLOP for each byte it moves{even}."
+    return f"By the roofline it is {answer.bound}-bound: it does {intensity} FLOP for each byte it moves{even}."
 
 
 def _binding(answer: AnswerFacts) -> str:

@@ -459,7 +459,11 @@ def run_warnings(
     wide = [ratio for ratio in plus_minus_ratios if ratio > WIDE_RATIO]
     if wide:
         count = sum(case.measured_s is not None for case in cases)
-        which = "The measured case has" if count == 1 else f"{len(wide)} of {count} measured cases have"
+        which = (
+            "The measured case has"
+            if count == 1
+            else f"{len(wide)} of {count} measured cases {'has' if len(wide) == 1 else 'have'}"
+        )
         which = f"All {count} measured cases have" if len(wide) == count > 1 else which
         none = f", {count - len(plus_minus_ratios)} no interval at all" if count > len(plus_minus_ratios) else ""
         warnings.append(
