@@ -1,7 +1,7 @@
 # roofline-bench. `make` alone prints the targets. `make bench` and `make test` each work as the very first command
 # on a machine with Python 3.11 or newer: they build the virtual environment, install, and go.
 #
-#   TORCH=auto|system|cpu|cuda   which torch (see scripts/make_venv.py); remembered until it is given again
+#   TORCH=auto|system|cpu|cuda   which torch (see scripts/install/make_venv.py); remembered until it is given again
 #   PYTHON=/path/to/python       the interpreter to build on
 #   VENV=folder                  another place than .venv
 #   BENCH_ARGS='…' TEST_ARGS='…' more arguments for pytest, e.g. BENCH_ARGS='--roofline-shapes standard', TEST_ARGS='-n 8'
@@ -28,7 +28,7 @@ export PYTHONDONTWRITEBYTECODE :=
 PLACE := $(shell pwd | cksum | cut -d' ' -f1)
 MEASURE := $(VENV)/.installed-measure-$(PLACE)
 DEV := $(VENV)/.installed-dev-$(PLACE)
-INSTALL_DEPENDS := pyproject.toml constraints.txt scripts/make_venv.py scripts/interpreter_choice.py
+INSTALL_DEPENDS := pyproject.toml constraints.txt scripts/install/make_venv.py scripts/install/interpreter_choice.py
 # A choice given on the command line or in the environment is looked at each time; it costs 0.1 s.
 ifneq ($(strip $(TORCH)$(PYTHON)),)
 INSTALL_DEPENDS += ask-again
@@ -38,13 +38,13 @@ endif
 define install
 @set -e; for python in "$(PYTHON)" python3 python3.13 python3.12 python3.11 python; do \
 	if "$$python" -c "" >/dev/null 2>&1; then \
-		exec env PYTHON="$(PYTHON)" "$$python" scripts/make_venv.py --venv "$(VENV)" --extra $(1) --torch "$(TORCH)"; \
+		exec env PYTHON="$(PYTHON)" "$$python" scripts/install/make_venv.py --venv "$(VENV)" --extra $(1) --torch "$(TORCH)"; \
 	fi; \
 done; echo "error: no Python found; install Python 3.11 or newer, or name one: PYTHON=/path/to/python" >&2; exit 2
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help venv bench report doctor test test-browser test-full check docs readme format findings wording choices numbers software-bench clean distclean ask-again
+.PHONY: help venv bench report doctor test test-browser test-full check docs readme picture format findings wording choices numbers software-bench clean distclean ask-again
 
 help: ## print this list
 	@echo "roofline-bench: predict a kernel, measure it, say which number format wins. Targets:"
@@ -75,22 +75,25 @@ test-full: $(DEV) ## run all tests, with the full counts (slow)
 	@ROOFLINE_FULL=1 $(PYTEST_TESTS) --timeout 3000 -m "" $(TEST_ARGS)
 
 findings: $(DEV) ## write docs/reference/findings.md anew from the catalog of findings
-	@$(PY) scripts/make_findings.py
+	@$(PY) scripts/docs/make_findings.py
 
 wording: $(DEV) ## write the texts of tests/wording anew: what the surfaces say, to be read in the diff
 	@$(PY) -m pytest tests/wording -q --snapshot-update
 
 choices: $(DEV) ## write docs/theory/choices.md anew: the default plan of every chip and model
-	@$(PY) scripts/make_choices.py
+	@$(PY) scripts/docs/make_choices.py
 
 numbers: $(DEV) ## write docs/reference/numbers.md anew from the chip files and the format catalog
-	@$(PY) scripts/make_numbers.py
+	@$(PY) scripts/docs/make_numbers.py
 
 docs: $(DEV) ## build the documentation as a site in build/docs (warnings are errors)
 	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build && echo "$(CURDIR)/build/docs/index.html"
 
 readme: $(DEV) ## write the outputs in README and Get started anew, each from the command above it
-	@$(PY) scripts/make_readme.py
+	@$(PY) scripts/docs/make_readme.py
+
+picture: $(DEV) ## draw docs/images/report.png anew: the report that README shows (needs a chromium)
+	@$(PY) scripts/docs/make_report_image.py
 
 check: $(DEV) ## lint, formatting, types and import directions
 	@status=0; \

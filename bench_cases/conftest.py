@@ -13,6 +13,7 @@ from bench_cases.models.model_cases import ModelCase, model_cases
 from bench_cases.models.reference import find_model
 from bench_cases.selection import Family, family_cases, family_of, products_only
 from roofline_model.core.errors import RooflineError
+from roofline_model.core.finding import optional_text
 
 _MODEL_CASES: pytest.StashKey[list[ModelCase]] = pytest.StashKey()
 _CASES: pytest.StashKey[dict[Family, Sequence[CaseSpec]]] = pytest.StashKey()
@@ -60,7 +61,7 @@ def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Ite
     plugin = config.pluginmanager.get_plugin("roofline_pytest")
     if plugin is None or (config.option.keyword and items):
         return []
-    return products_only(plugin.options(config).shapes) or []
+    return optional_text(products_only(plugin.options(config).shapes)) or []
 
 
 @pytest.fixture(autouse=True)

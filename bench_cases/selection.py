@@ -12,6 +12,7 @@ from bench_cases.kernels.spec import CaseSpec
 from bench_cases.shapes.attention import attention_shapes
 from bench_cases.shapes.operators import operator_shapes
 from bench_cases.shapes.products import Device, is_product_list, resolve_shapes
+from roofline_model.core.finding import Finding, finding
 
 Family = Literal["products", "attention", "operators"]
 FAMILIES: tuple[Family, ...] = ("products", "attention", "operators")
@@ -45,12 +46,9 @@ def selected_cases(
     return [spec for family in FAMILIES for spec in family_cases(family, shapes, device, formats, cache, modes)]
 
 
-def products_only(shapes: str) -> str | None:
+def products_only(shapes: str) -> Finding | None:
     """Return the note on `--roofline-shapes TEXT` when it selects products only; None for a set of models."""
     if not is_product_list(shapes):
         return None
     shown = shapes if len(shapes) <= 60 else f"{shapes[:60]}…"
-    return (
-        f"--roofline-shapes {shown}: sizes M×N×K are those of products; attention and operators come with quick, "
-        "standard, full, llm:NAME"
-    )
+    return finding("shapes-of-products", shapes=shown)

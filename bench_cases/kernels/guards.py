@@ -19,7 +19,7 @@ from bench_cases.kernels.spec import FILL, CaseSpec, Kernel, capability_gap
 from roofline_model.chips.free_memory import free_device_bytes, free_system_bytes
 from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import UnsupportedError
-from roofline_model.core.units import format_memory
+from roofline_model.core.finding import Finding, finding, reason_text
 
 MEMORY_SHARE = 0.8
 """Share of the free memory that a case may plan to use."""
@@ -38,10 +38,10 @@ class MachineFacts:
     free_bytes: int | None = None
 
 
-def skip_reason(spec: CaseSpec, facts: MachineFacts) -> str | None:
+def skip_reason(spec: CaseSpec, facts: MachineFacts) -> Finding | None:
     """Return why the case cannot run here, or None."""
     if spec.kernel.device != facts.device:  # a simulated or replayed timer on a machine without the device
-        return f"{spec.kernel.name} runs on {spec.kernel.device}, and this machine has {facts.device} only"
+        return finding("kernel-of-other-device", spec.kernel.name, device=spec.kernel.device, own_device=facts.device)
     return (
         spec.kernel.reason_against(spec.case)
         or capability_reason(spec.kernel, facts.capability)
@@ -50,16 +50,18 @@ def skip_reason(spec: CaseSpec, facts: MachineFacts) -> str | None:
     )
 
 
-def capability_reason(kernel: Kernel, capability: tuple[int, int] | None, who: str = "this device") -> str | None:
-    """Return why a compute capability rules the kernel out, or None; `who` has it."""
+def capability_reason(
+    kernel: Kernel, capability: tuple[int, int] | None, hardware: str | None = None
+) -> Finding | None:
+    """Return why a compute capability, of a chip or else of this device, rules the kernel out, or None."""
     if capability is None:
         return None
     is_too_new = kernel.max_capability is not None and capability > kernel.max_capability
     name = f"{kernel.name} with {kernel.chosen_format}" if is_too_new else kernel.name
-    return capability_gap(name, (kernel.min_capability or (0, 0), kernel.max_capability), capability, who)
+    return capability_gap(name, (kernel.min_capability or (0, 0), kernel.max_capability), capability, hardware)
 
 
-def chip_reason(kernel: Kernel, chip: Device) -> str | None:
+def chip_reason(kernel: Kernel, chip: Device) -> Finding | None:
     """Return why a chip that is only predicted has no such kernel, or None: nobody may be promised what cannot run
     there.
     """
@@ -69,18 +71,19 @@ def chip_reason(kernel: Kernel, chip: Device) -> str | None:
     return capability_reason(kernel, capability, chip.key)
 
 
-def torch_reason(kernel: Kernel, facts: MachineFacts) -> str | None:
+def torch_reason(kernel: Kernel, facts: MachineFacts) -> Finding | None:
     """Return which function the installed torch lacks, or which package is not installed, or None."""
     for need in kernel.needs:
         if any(facts.has(name) for name in need.split("|")):
             continue
         if not need.startswith("torch."):
-            return f"{kernel.name} needs the package {need}, which is not installed"
-        return f"{kernel.name} needs {need.replace('|', ' or ')}, which torch {facts.torch_version} does not have"
+            return finding("package-missing", kernel.name, package=need)
+        functions = tuple(need.split("|"))
+        return finding("torch-function-missing", kernel.name, functions=functions, torch_version=facts.torch_version)
     return None
 
 
-def memory_reason(spec: CaseSpec, facts: MachineFacts) -> str | None:
+def memory_reason(spec: CaseSpec, facts: MachineFacts) -> Finding | None:
     """Return the arithmetic when preparing the case and holding two operand sets cannot fit, or None.
 
     How many more sets a cold case rotates through depends on the cache, and is checked where they are made.
@@ -92,10 +95,13 @@ def memory_reason(spec: CaseSpec, facts: MachineFacts) -> str | None:
     needed = preparing + operands
     if needed <= MEMORY_SHARE * facts.free_bytes:
         return None
-    return (
-        f"needs about {format_memory(needed)} ({format_memory(preparing)} to prepare, {format_memory(operands)} for "
-        "two operand sets), "
-        f"{format_memory(MEMORY_SHARE * facts.free_bytes)} of {format_memory(facts.free_bytes)} free memory may be used"
+    return finding(
+        "operands-exceed-memory",
+        needed_bytes=needed,
+        preparing_bytes=preparing,
+        operand_bytes=operands,
+        usable_bytes=MEMORY_SHARE * facts.free_bytes,
+        free_bytes=facts.free_bytes,
     )
 
 
@@ -150,7 +156,7 @@ def measure_case(roofline: Any, spec: CaseSpec) -> None:
 
     reason = skip_reason(spec, read_machine_facts(roofline.torch_device))
     if reason is not None:
-        pytest.skip(reason)
+        pytest.skip(reason_text(reason))
     try:
         kernel = prepare(spec, roofline.torch_device)
     except UnsupportedError as error:  # torch refuses this kernel for these very operands

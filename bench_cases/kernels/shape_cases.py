@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol, TypeVar
 
 from bench_cases.kernels.products.catalog import chosen_kernels
 from bench_cases.kernels.spec import CaseSpec, Kernel, specs_of
-from roofline_model.operators.case import Case
 from roofline_model.operators.product import Operator
 
 
@@ -53,12 +52,3 @@ def shape_cases(
         if kernel.takes(shape)
         for spec in specs_of(kernel.work(shape), kernel, shape.origin, cache, modes)
     ]
-
-
-def rule_reason(name: str, rules: Iterable[Callable[[Mapping[str, int]], str | None]], case: Case) -> str | None:
-    """Return why the first rule that refuses the case's sizes does so, behind the kernel's name; None where none
-    does.
-    """
-    sizes = dict(case.shape)
-    reason = next((refusal for rule in rules if (refusal := rule(sizes)) is not None), None)
-    return None if reason is None else f"{name}: {reason}"

@@ -8,12 +8,13 @@ seen with torch 2.13). So a rule is evaluated before any tensor exists.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, Protocol
 
 from roofline_model.core.cost import OpCost
 from roofline_model.core.errors import InvalidValueError
+from roofline_model.core.finding import Finding, finding
 from roofline_model.formats.catalog import NumberFormat, get_format
 from roofline_model.kernels.known_kernels import CapabilityRange, capabilities_text, capability_text, is_within
 from roofline_model.operators.case import Case
@@ -82,7 +83,7 @@ class Kernel(Protocol):
         (`proof.KernelProof`).
         """
 
-    def reason_against(self, case: Case) -> str | None:
+    def reason_against(self, case: Case) -> Finding | None:
         """Return why the kernel cannot run the case's shape, or None."""
 
     def preparing_bytes(self, case: Case) -> float:
@@ -118,8 +119,6 @@ class KernelSpec:
     zero_bits: int = 0
     decoded: str | None = None
     """Format in which the whole weight is written and read again between two steps of the call; None: one step."""
-    note: str = ""
-    """What a reader of the result should know."""
 
     prepared_by: ClassVar[str] = "bench_cases.kernels.products.prepare:prepare_product"
 
@@ -158,12 +157,11 @@ class KernelSpec:
         between = {"B decoded": N * K * get_format(self.decoded).traffic_bytes_per_element}
         return replace(product, cost=product.cost + OpCost(read_bytes=between, write_bytes=between))
 
-    def shape_reason(self, M: int, N: int, K: int) -> str | None:
+    def shape_reason(self, M: int, N: int, K: int) -> Finding | None:
         """Return why the kernel cannot run this shape, or None."""
-        reason = first_reason(self.shape_rules, M, N, K)
-        return None if reason is None else f"{self.name}: {reason}"
+        return first_refusal(self.name, (rule(M, N, K) for rule in self.shape_rules))
 
-    def reason_against(self, case: Case) -> str | None:
+    def reason_against(self, case: Case) -> Finding | None:
         """Return why the kernel cannot run the case's shape, or None."""
         return self.shape_reason(*product_size(case))
 
@@ -203,24 +201,25 @@ def specs_of(work: Operator, kernel: Kernel, origin: str, cache: str, modes: Seq
             yield CaseSpec(work.case(kernel.name, cache=state, mode=mode), work, kernel, origin)
 
 
-def capability_gap(name: str, needed: CapabilityRange, here: tuple[int, int], who: str) -> str | None:
-    """Return why a compute capability is outside a range, or None; `who` has it.
+def capability_gap(
+    name: str, needed: CapabilityRange, here: tuple[int, int], hardware: str | None = None
+) -> Finding | None:
+    """Return why a compute capability, of a chip or else of this device, is outside a range; None where it is not.
 
-    >>> capability_gap("fa3_fp8", ((9, 0), (9, 9)), (12, 1), "gb10")
-    'fa3_fp8 exists for compute capability 9.x only, gb10 has 12.1'
+    >>> capability_gap("fa3_fp8", ((9, 0), (9, 9)), (12, 1), "gb10").code
+    'capability-outside'
     """
     if is_within(here, needed):
         return None
     lowest, highest = needed
+    own = {"device_capability" if hardware is None else "hardware_capability": capability_text(here)}
     if here < lowest:
-        return f"{name} needs compute capability ≥ {capability_text(lowest)}, {who} has {capability_text(here)}"
-    return (
-        f"{name} exists for compute capability {capabilities_text(lowest, highest)} only, {who} has "
-        f"{capability_text(here)}"
-    )
+        return finding("capability-too-low", name, capability=capability_text(lowest), hardware=hardware, **own)
+    capabilities = capabilities_text(lowest, highest)
+    return finding("capability-outside", name, capabilities=capabilities, hardware=hardware, **own)
 
 
-ShapeRule = Callable[[int, int, int], str | None]
+ShapeRule = Callable[[int, int, int], Finding | None]
 
 EMULATED_MAX_WEIGHTS = 2048 * 2048
 EMULATED_MAX_ROWS = 256
@@ -229,34 +228,36 @@ EMULATED_MAX_ROWS = 256
 def multiple_of(letter: str, divisor: int) -> ShapeRule:
     """Return the rule that dimension `letter` (M, N or K) is a multiple of `divisor`."""
     index = "MNK".index(letter)
-
-    def rule(M: int, N: int, K: int) -> str | None:
-        size = (M, N, K)[index]
-        return None if size % divisor == 0 else f"needs {letter} to be a multiple of {divisor}, here {letter} = {size}"
-
-    return rule
+    return lambda M, N, K: not_multiple(letter, (M, N, K)[index], divisor)
 
 
 def at_least(letter: str, least: int) -> ShapeRule:
     """Return the rule that dimension `letter` (M, N or K) is `least` or more."""
     index = "MNK".index(letter)
-    return lambda M, N, K: (
-        None if (M, N, K)[index] >= least else f"needs {letter} ≥ {least}, here {letter} = {(M, N, K)[index]}"
-    )
+
+    def rule(M: int, N: int, K: int) -> Finding | None:
+        size = (M, N, K)[index]
+        return None if size >= least else finding("size-below", dimension=letter, least_count=least, size_count=size)
+
+    return rule
 
 
-def more_rows_than(least: int) -> ShapeRule:
-    """Return the rule that M is above `least`."""
-    return lambda M, N, K: f"needs M above {least}, here M = {M}" if least >= M else None
+def not_multiple(dimension: str, size: int, divisor: int) -> Finding | None:
+    """Return that a size is no multiple of `divisor`; None where it is."""
+    if size % divisor == 0:
+        return None
+    return finding("size-not-multiple", dimension=dimension, multiple_count=divisor, size_count=size)
 
 
-def emulated_small(M: int, N: int, K: int) -> str | None:
+def above(code: str, dimension: str, size: int, most: int) -> Finding | None:
+    """Return that a size is above a limit, as a finding of `code`; None where it is not."""
+    return None if size <= most else finding(code, dimension=dimension, most_count=most, size_count=size)
+
+
+def emulated_small(M: int, N: int, K: int) -> Finding | None:
     """Keep an emulated kernel (about 100 times slower than BF16) to shapes that end in reasonable time."""
-    if N * K > EMULATED_MAX_WEIGHTS:
-        return f"emulated, small shapes only: N·K ≤ {EMULATED_MAX_WEIGHTS:,}, here {N * K:,}"
-    if M > EMULATED_MAX_ROWS:
-        return f"emulated, small shapes only: M ≤ {EMULATED_MAX_ROWS}, here {M}"
-    return None
+    code = "emulated-size-above"
+    return above(code, "N·K", N * K, EMULATED_MAX_WEIGHTS) or above(code, "M", M, EMULATED_MAX_ROWS)
 
 
 ONE_THREAD_MAX_PRODUCTS = 2**36
@@ -269,16 +270,17 @@ INT32_INDICES = 2**31
 """A kernel that computes its indices in 32 bits reads elsewhere beyond so many elements."""
 
 
-def one_thread_per_output(M: int, N: int, K: int) -> str | None:
+def one_thread_per_output(M: int, N: int, K: int) -> Finding | None:
     """Keep a kernel of one thread per output and 32-bit indices to shapes that are right and end in time."""
-    if M * N * K > ONE_THREAD_MAX_PRODUCTS:
-        return f"serial sums: M·N·K ≤ {ONE_THREAD_MAX_PRODUCTS:,}, here {M * N * K:,}"
+    if (refusal := above("serial-size-above", "M·N·K", M * N * K, ONE_THREAD_MAX_PRODUCTS)) is not None:
+        return refusal
     largest = max(M * K, N * K, M * N)
-    if largest >= INT32_INDICES:
-        return f"32-bit indices: < {INT32_INDICES:,} elements, here {largest:,}"
-    return None
+    if largest < INT32_INDICES:
+        return None
+    return finding("indices-overflow", limit_count=INT32_INDICES, size_count=largest)
 
 
-def first_reason(rules: tuple[ShapeRule, ...], M: int, N: int, K: int) -> str | None:
-    """Return the first reason against the shape, or None when all rules accept it."""
-    return next((reason for rule in rules if (reason := rule(M, N, K)) is not None), None)
+def first_refusal(kernel: str, refusals: Iterable[Finding | None]) -> Finding | None:
+    """Return the first refusal of a kernel's rules, with the kernel as its subject; None when all rules accept."""
+    refusal = next((refusal for refusal in refusals if refusal is not None), None)
+    return None if refusal is None else replace(refusal, subject=kernel)

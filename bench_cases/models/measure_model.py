@@ -20,7 +20,7 @@ from bench_cases.quantization.plans.recipes import recipes_of
 from bench_cases.quantization.target import Target, target_of_chip
 from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import MissingDependencyError, RooflineError, UnsupportedError
-from roofline_model.core.finding import finding, findings_text, short_text, stored_form
+from roofline_model.core.finding import Finding, finding, stored_form
 from roofline_model.formats.catalog import get_format
 from roofline_model.models.decoder_step import check_context, step_kernels
 from roofline_model.models.format_plan import FormatPlan, PartFormats
@@ -192,20 +192,18 @@ def _quality(case: ModelCase, reference: HeldModel | None, held_model: HeldModel
     return held_model.quality
 
 
-def _chip_reason(case: ModelCase, chip: Device) -> str | None:
+def _chip_reason(case: ModelCase, chip: Device) -> Finding | None:
     """Return why the chip of --hw does not run the precision as it is; a fallback is a case of its own."""
     if case.is_plain or case.plan:
         return None
     name, target = parse_precision(case.precision).name, _target(chip)
     if target is None:
-        return f"{chip.key} declares no CUDA compute capability: torchao recipes are known for cpu and cuda"
+        return finding("recipes-without-capability", hardware=chip.key)
     recipes = recipes_of(name, target.device)
     reasons = [recipe.against_target(target) for recipe in recipes]
     if recipes and (None in reasons or any(recipe.needs for recipe in recipes)):
         return None  # what must be installed is asked when the model is there
-    return findings_text(reason for reason in reasons if reason) or short_text(
-        finding("torchao-kernel-missing", name, device=target.device)
-    )
+    return next(filter(None, reasons), finding("torchao-kernel-missing", name, device=target.device))
 
 
 def _is_emulated(case: ModelCase, target: Target | None) -> bool:
@@ -230,17 +228,17 @@ def _target(chip: Device) -> Target | None:
         return None
 
 
-def _shape_reason(case: ModelCase) -> str | None:
+def _shape_reason(case: ModelCase) -> Finding | None:
     """Return why this model has no such pass, from its shape and the mode alone."""
     if case.mode == "graph":
-        return "a cache that grows cannot be captured in a CUDA graph: model cases run without --roofline-mode graph"
+        return finding("graph-of-growing-cache")
     if case.model.shape is None:
         return None
     try:
         check_context(case.model.shape, case.workload)
         step_kernels(case.model.shape, case.workload, _wide_plan(case))  # a batch × context beyond every kernel's sizes
     except RooflineError as error:
-        return str(error)
+        return finding("unsupported", reason=str(error))
     return None
 
 

@@ -14,6 +14,7 @@ from bench_cases.quantization.plans.precisions import PRECISIONS, parse_precisio
 from bench_cases.quantization.plans.recipes import Recipe, recipes_of
 from bench_cases.quantization.target import Target
 from roofline_model.core.errors import InvalidValueError, RooflineError
+from roofline_model.core.finding import finding
 from roofline_model.formats.catalog import known_format
 from roofline_model.models.decoder_step import Workload
 from roofline_model.models.format_plan import FormatException, FormatPlan, PartFormats
@@ -224,8 +225,8 @@ def _path(recipe: Recipe, weight: str, activation: str, wide: str, target: Targe
         extra = recipe.widened_bytes_per_element
         return LinearPath(weight, activation, widened_bytes_per_element=extra, source=source) if extra else None
     if activation != wide or recipe.scale_shape == "format":
-        why = f"{recipe.config_name} on {target} is emulated in many steps, whose time nobody models: {recipe.kernel}"
-        return LinearPath(weight, activation, unmodelled=why)
+        why_not = finding("path-unmodelled", config=recipe.config_name, device=str(target), kernel=recipe.kernel)
+        return LinearPath(weight, activation, unmodelled=why_not)
     return LinearPath(weight, activation, wide, not recipe.is_scaled_apart, source=source)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from bench_cases.models.reference import SEEDED_LLAMAS, ModelReference
 from bench_cases.quantization.plans.precisions import parse_precision
 from roofline_model.core.definition_text import parse_json_definition, read_definition_text, shown
-from roofline_model.core.errors import DefinitionError, RooflineError
+from roofline_model.core.errors import DefinitionError, InvalidValueError, RooflineError
 from roofline_model.models.model_shapes import ModelShape
 from roofline_model.models.strategies.module_names import ROLES, layer_group, layer_role, operators_of_module
 
@@ -36,7 +36,7 @@ def read_plan(path: Path, model: ModelReference) -> tuple[tuple[str, str], ...]:
     when they are there.
     """
     where = f"--roofline-plan {path.name}"
-    text = read_definition_text(path, where, f"give a JSON file such as {_PLAN}")
+    text = read_definition_text(path, where, fix=f"give a JSON file such as {_PLAN}")
     try:
         data = parse_json_definition(text, "a plan")
     except ValueError as error:
@@ -49,13 +49,13 @@ def read_plan(path: Path, model: ModelReference) -> tuple[tuple[str, str], ...]:
             parse_precision(precision)
         except RooflineError as error:
             raise DefinitionError(f"{where}, {shown(key)}: {error}") from None
-        reason = _why_unmatched(key, model)
-        if reason:
+        try:
+            _check_key(key, model)
+        except InvalidValueError as error:
             raise DefinitionError(
-                f"{where}: {shown(key)} matches no layer of {model.name}: {reason}. Keys are full names, groups "
-                "(layers.3.qkv_proj), "
-                f"re:PATTERN, {', '.join(ROLES)} or *"
-            )
+                f"{where}: {shown(key)} matches no layer of {model.name}: {error}. Keys are full names, groups "
+                f"(layers.3.qkv_proj), re:PATTERN, {', '.join(ROLES)} or *"
+            ) from None
     return tuple(plan.items())
 
 
@@ -64,30 +64,34 @@ def plan_name(path: Path) -> str:
     return "".join(ch if ch.isalnum() and ch.isascii() else "_" for ch in path.stem)[:40] or "plan"
 
 
-def _why_unmatched(key: str, model: ModelReference) -> str:
-    """Return why no Linear of the model can match a key; empty where one may."""
+def _check_key(key: str, model: ModelReference) -> None:
+    """Raise `InvalidValueError` where no Linear of the model can match a key."""
     shape = model.shape
     if key.startswith(REGEX_PREFIX):
         try:
             pattern = re.compile(key[len(REGEX_PREFIX) :])
         except (re.error, RecursionError, OverflowError) as error:
-            return f"not a regular expression ({error})"
+            raise InvalidValueError(f"not a regular expression ({error})") from None
         if model.text in SEEDED_LLAMAS and shape is not None and not any(map(pattern.fullmatch, _llama_names(shape))):
-            return "the pattern must match a whole name, such as model.layers.0.mlp.up_proj"
-        return ""
+            raise InvalidValueError("the pattern must match a whole name, such as model.layers.0.mlp.up_proj")
+        return
     if shape is None or key == "*":
-        return ""
+        return
     if model.text in SEEDED_LLAMAS:
         names = _llama_names(shape)
-        accepted = {*names, *(layer_role(name) for name in names), *(layer_group(name) for name in names)}
-        return "" if key in accepted else "it has no such name, group or role"
-    if key in ROLES:
-        return "it has no router" if key == "router" and shape.experts is None else ""
-    operators, layer = operators_of_module(key)
-    if layer is not None and layer >= shape.layer_count:
-        return f"it has layers 0 to {shape.layer_count - 1}"
-    # A name without a dot that is no role is hardly a module of a decoder; others may be called as nobody here knows.
-    return "" if operators or "." in key else "it has no such name, group or role"
+        is_accepted = key in {*names, *(layer_role(name) for name in names), *(layer_group(name) for name in names)}
+    elif key in ROLES:
+        if key == "router" and shape.experts is None:
+            raise InvalidValueError("it has no router")
+        return
+    else:
+        operators, layer = operators_of_module(key)
+        if layer is not None and layer >= shape.layer_count:
+            raise InvalidValueError(f"it has layers 0 to {shape.layer_count - 1}")
+        # A name without a dot that is no role is hardly a decoder's module; others may be called as nobody here knows.
+        is_accepted = bool(operators) or "." in key
+    if not is_accepted:
+        raise InvalidValueError("it has no such name, group or role")
 
 
 def _llama_names(shape: ModelShape) -> list[str]:

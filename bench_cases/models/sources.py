@@ -110,7 +110,7 @@ def load_model(
     except RooflineError:
         raise
     except Exception as error:  # damaged files raise whatever their readers and config classes stumble over
-        raise UnsupportedError(_unloadable(name, is_local, error)) from None
+        raise _unloadable(name, is_local, error) from None
     return LoadedModel(
         name,
         "folder" if is_local else "hub",
@@ -178,7 +178,7 @@ def _tokenizer(transformers: Any, source: str, local_only: bool) -> Any | None:
         return None
 
 
-def _unloadable(name: str, is_local: bool, error: Exception) -> str:
+def _unloadable(name: str, is_local: bool, error: Exception) -> UnsupportedError:
     message = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
     if not isinstance(error, OSError | ValueError | ImportError):  # the text alone ('zzz', 'by zero') says little
         message = f"{type(error).__name__}: {message}".removesuffix(": ")
@@ -186,7 +186,7 @@ def _unloadable(name: str, is_local: bool, error: Exception) -> str:
     near = nearest_names(name, SEEDED_LLAMAS)
     hint = f"Did you mean {near[0]}? " if near else ""
     where = "folder" if is_local else "hub id (neither in the local cache nor reachable)"
-    return (
+    return UnsupportedError(
         f"cannot load model {name!r} as a {where}: {message[:200].rstrip('.')}. {hint}Without a network: a local "
         f"folder, or {_seeded_names()}"
     )

@@ -205,13 +205,13 @@ def _outcome(decision: LayerDecision, before: _OriginalWeight, method: str) -> L
         held_bytes=held_bytes([site.weight]),
         format_bytes=recipe.stored_format(K, decision.group_size, before.dtype).storage_bytes((N, K)),
         findings=decision.findings,
-        padding="; ".join(text for text in (recipe.padding, _input_scales(site)) if text),
+        padding=tuple(item for item in (recipe.padding, _input_scales(site)) if item is not None),
         notes=(*decision.notes, *_reduced_range(site)),
     )
 
 
-def _input_scales(site: LinearSite) -> str:
-    return "one input scale per K (AWQ)" if getattr(site.weight.data, "act_pre_scale", None) is not None else ""
+def _input_scales(site: LinearSite) -> Finding | None:
+    return Finding("holds-input-scales") if getattr(site.weight.data, "act_pre_scale", None) is not None else None
 
 
 def _reduced_range(site: LinearSite) -> tuple[Finding, ...]:

@@ -261,7 +261,7 @@ def build_device(machine: Machine, calibration: Calibration) -> Device:
     )
 
     def measured(value: float, unit: str, note: str = "") -> Quantity:
-        return Quantity(value, unit, "measured-here", source, note=note)
+        return Quantity(value, unit, "measured-here", source=source, note=note)
 
     best = calibration.best_bandwidth()
     assert best is not None  # a calibration without bandwidth is refused where it is read

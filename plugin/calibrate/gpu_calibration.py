@@ -93,7 +93,7 @@ def with_calibration(chip: Device, calibration: Calibration) -> Device:
     when = f"roofline calibrate on {calibration.date}, torch {calibration.conditions.get('torch', '?')}"
 
     def measured(constant: Constant) -> Quantity:
-        return Quantity(constant.best_value, constant.unit, "measured-here", when, note=constant.kernel)
+        return Quantity(constant.best_value, constant.unit, "measured-here", source=when, note=constant.kernel)
 
     best = calibration.best_bandwidth()
     # What a chip file would refuse as a slip of unit is not put into one (see device_check).

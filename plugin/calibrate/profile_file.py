@@ -12,6 +12,7 @@ from roofline_model.chips.device_text import device_text
 from roofline_model.chips.hardware import Device, Quantity, read_device_file
 from roofline_model.chips.machine_constants import Calibration
 from roofline_model.core.errors import UnsupportedError
+from roofline_model.core.finding import Finding, finding
 
 DeviceKind = Literal["cpu", "cuda"]
 
@@ -47,19 +48,26 @@ def read_profile(path: Path) -> tuple[Device, Calibration]:
     return chip, chip.calibration
 
 
-def mismatch(path: Path, calibration: Calibration, machine: Machine, device: DeviceKind) -> str | None:
+def mismatch(path: Path, calibration: Calibration, machine: Machine, device: DeviceKind) -> Finding | None:
     """Return why these constants are not of this machine's CPU or GPU, naming both, or None when they are."""
     machine_name = machine.facts.name if device == "cuda" and machine.facts else machine.cpu_name
     if calibration.kind != device or calibration.subject != machine_name:
-        return (
-            f"{path} was measured on {calibration.subject} ({calibration.kind}), but kernels run on {machine_name} "
-            f"({device}) here: run `roofline calibrate`"
+        return finding(
+            "profile-of-other-chip",
+            file=str(path),
+            subject=calibration.subject,
+            kind=calibration.kind,
+            own_subject=machine_name,
+            own_kind=device,
         )
     threads = calibration.conditions.get("threads")
     if device == "cpu" and threads is not None and threads != machine.thread_count:
-        return (
-            f"{path} was measured with {calibration.threads_text}, but kernels run with {machine.thread_count} here: "
-            f"set OMP_NUM_THREADS={threads}, or run `roofline calibrate`"
+        return finding(
+            "profile-of-other-threads",
+            file=str(path),
+            threads=calibration.threads_text,
+            thread_count=threads,
+            own_thread_count=machine.thread_count,
         )
     return None
 

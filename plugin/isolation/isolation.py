@@ -33,8 +33,6 @@ class Isolation:
 
     kind: Literal["none", "auto", "case"]
     """none: this process; auto: one worker, replaced when it dies; case: a fresh worker for each case."""
-    reason: str
-    """Why it is none; empty otherwise."""
     process_count: int | None = None
     """Fresh processes that measure every case, or None: not replicated."""
 
@@ -47,9 +45,8 @@ def decide(options: BenchOptions, target: Target, config: pytest.Config) -> Isol
     simulated) or take something away (a debugger, coverage, the display of fixtures). An explicit `--roofline-isolate
     case` or `--roofline-processes` decides against simulation and coverage, but a debugger needs this process.
     """
-    idle = _nothing_to_measure(options, target)
-    if idle:
-        return Isolation("none", idle)
+    if options.predict_only or options.profiler is not None or not target.can_measure:
+        return Isolation("none")
     needs_this_process = _needs_this_process(config)
     count = options.process_count
     if count is not None:
@@ -61,18 +58,13 @@ def decide(options: BenchOptions, target: Target, config: pytest.Config) -> Isol
             raise InvalidValueError(
                 f"--roofline-processes measures in worker processes, which {needs_this_process} rules out"
             )
-        return Isolation("case" if options.isolate == "case" else "auto", "", count)
-    if options.isolate == "none":
-        return Isolation("none", "--roofline-isolate none")
-    if needs_this_process:
-        return Isolation("none", needs_this_process)
+        return Isolation("case" if options.isolate == "case" else "auto", count)
+    if options.isolate == "none" or needs_this_process:
+        return Isolation("none")
     if options.isolate == "case":
-        return Isolation("case", "")
-    if options.timer.partition(":")[0] in ("simulated", "replay"):
-        return Isolation("none", "no kernel is timed")
-    if _coverage_is_active(config):
-        return Isolation("none", "coverage is measured")
-    return Isolation("auto", "")
+        return Isolation("case")
+    gains_nothing = options.timer.partition(":")[0] in ("simulated", "replay") or _coverage_is_active(config)
+    return Isolation("none" if gains_nothing else "auto")
 
 
 def watchdog_s(options: BenchOptions) -> float:
@@ -83,12 +75,6 @@ def watchdog_s(options: BenchOptions) -> float:
     if options.timeout_s != _DEFAULT_TIMEOUT_S:
         return options.timeout_s
     return max(_DEFAULT_TIMEOUT_S, 30 + 10 * options.max_seconds)
-
-
-def _nothing_to_measure(options: BenchOptions, target: Target) -> str:
-    if options.predict_only or options.profiler is not None:
-        return "nothing is measured"
-    return "" if target.can_measure else target.reason
 
 
 def _needs_this_process(config: pytest.Config) -> str:
@@ -108,7 +94,7 @@ def _needs_this_process(config: pytest.Config) -> str:
     if any(name in sys.modules for name in _DEBUGGERS):
         return "a debugger"
     if any(not isinstance(plugin, str) for plugin in config.invocation_params.plugins or ()):
-        return "a plugin object handed to pytest.main"
+        return "a plugin object"
     return ""
 
 

@@ -17,13 +17,14 @@ import pytest
 
 from plugin.isolation.isolation import Isolation, pass_of, watchdog_s
 from plugin.isolation.replay_item import finish_here, replay_benchmark
-from plugin.isolation.worker_process import WorkerDied, WorkerProcess
+from plugin.isolation.worker_process import WorkerDiedError, WorkerProcess
 from plugin.isolation.worker_protocol import Message, report_from, warning_from
 from plugin.isolation.worker_session import pack
 from plugin.run.session import BenchSession, utc_now
 from results.records.plain_form import from_plain, to_plain
 from results.records.records import ProcessInfo, Record
 from results.records.state_records import CanaryReading
+from roofline_model.core.finding import Finding, advice_text, finding
 
 STARTUP_LIMIT_S = 300.0
 """For a worker to import, collect and be ready; the per-case watchdog starts after it."""
@@ -31,13 +32,13 @@ IMPORT_LIMIT_S = 120.0
 """A fresh worker's first case may spend this long in imports (torch, Triton) on top of the watchdog's limit."""
 END_LIMIT_S = 20.0
 """For a worker's fixtures to end; it is killed then."""
-_STOPPED_EARLY = "stopped before it was ready"
+_STOPPED_EARLY = "stopped before ready"
 MAX_FAILED_STARTS = 3
 _ABOUT_A_TEST = ("report", "record", "declared", "done")
 _STACK_LINES = 20
 
 
-class CannotStart(Exception):
+class CannotStartError(Exception):
     """Workers die before they are ready; the text is one line."""
 
 
@@ -84,7 +85,7 @@ class Supervisor:
         """Run a test in the worker and log it as `item`.
 
         `measured` is the collected test, which differs from `item` for a further pass; `following` is what this worker
-        will be asked for next, None for nothing; `nextitem` is pytest's own next test. Raises `CannotStart`.
+        will be asked for next, None for nothing; `nextitem` is pytest's own next test. Raises `CannotStartError`.
         """
         item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
         running = _Running(item, measured.nodeid)
@@ -96,7 +97,7 @@ class Supervisor:
                 following = None
             worker.send({"kind": "run", "test": running.worker_nodeid, "next": following.nodeid if following else None})
             self._listen(worker, running)
-        except WorkerDied as death:
+        except WorkerDiedError as death:
             self._bury(running, death, began_s)
         except pytest.fail.Exception as error:  # a watchdog of somebody else's, such as pytest-timeout's
             self._bury(running, self._stopped_by(error), began_s)
@@ -110,7 +111,7 @@ class Supervisor:
 
     def start(self) -> None:
         """Start the first worker before the first test, so that no test's own time limit pays for it. Raises
-        `CannotStart`.
+        `CannotStartError`.
         """
         self._ready_worker()
 
@@ -127,7 +128,7 @@ class Supervisor:
             worker.send({"kind": "stop"})
             while (message := worker.wait(until_s)) is not None:
                 self._serve(worker, message)
-        except WorkerDied:
+        except WorkerDiedError:
             pass  # as it should
         finally:
             worker.kill()
@@ -151,12 +152,12 @@ class Supervisor:
                 self._introduce(worker)
                 self._worker = worker
                 self._interrupted_starts = 0
-            except WorkerDied as death:
+            except WorkerDiedError as death:
                 worker.kill()
                 failed.append(str(death))
                 self._note_end(death.end)
                 if len(failed) == MAX_FAILED_STARTS:
-                    raise CannotStart(_start_failure(failed, worker.output_tail())) from None
+                    raise _start_error(failed, worker.output_tail()) from None
             except BaseException:
                 worker.kill()
                 raise
@@ -195,12 +196,12 @@ class Supervisor:
                 return
             else:
                 self._serve(worker, message)
-        raise WorkerDied.was(f"not ready after {STARTUP_LIMIT_S:g} s{_at(worker.stack())}")
+        raise WorkerDiedError.was(f"not ready after {STARTUP_LIMIT_S:g} s{_at(worker.stack())}")
 
     # A test's messages ---------------------------------------------------------------------------------------
 
     def _listen(self, worker: WorkerProcess, running: _Running) -> None:
-        """Take messages until the test is done. Raises `WorkerDied`."""
+        """Take messages until the test is done. Raises `WorkerDiedError`."""
         began_s = time.monotonic()
         until_s = began_s + self.limit_s
         while running.done is None:
@@ -216,28 +217,28 @@ class Supervisor:
                 until_s = time.monotonic() + min(self.limit_s, 5.0)
                 continue
             end = f"timeout after {self.limit_s:g} s"
-            raise WorkerDied(end, f"{end}: raise it with --roofline-timeout SECONDS{_at(stack)}")
+            raise WorkerDiedError(end, f"{end}: raise it with --roofline-timeout SECONDS{_at(stack)}")
 
-    def _stopped_by(self, error: BaseException) -> WorkerDied:
-        """Return the death of a worker that somebody else's time limit stopped. Raises `CannotStart` for the third
+    def _stopped_by(self, error: BaseException) -> WorkerDiedError:
+        """Return the death of a worker that somebody else's time limit stopped. Raises `CannotStartError` for the third
         start.
         """
         if self._worker is not None:
-            return WorkerDied.was(f"stopped: {error}")
+            return WorkerDiedError.was(f"stopped: {error}")
         self._interrupted_starts += 1
         if self._interrupted_starts == MAX_FAILED_STARTS:
             self._note_end(_STOPPED_EARLY)
-            raise CannotStart(
+            raise CannotStartError(
                 f"roofline: {MAX_FAILED_STARTS} workers in a row were stopped before they were ready ({error}): raise "
                 "that "
                 "limit, or measure in pytest's own process with --roofline-isolate none"
             ) from None
-        return WorkerDied.was(f"{_STOPPED_EARLY}: {error}")
+        return WorkerDiedError.was(f"{_STOPPED_EARLY}: {error}")
 
     def _take(self, worker: WorkerProcess, running: _Running, message: Message) -> None:
         kind = message["kind"]
         if kind in _ABOUT_A_TEST and message.get("test") != running.worker_nodeid:
-            raise WorkerDied("mixed up its messages")
+            raise WorkerDiedError("mixed up its messages")
         if kind == "report":
             self._log(running, report_from(self.config, message["report"]))
         elif kind == "record":
@@ -255,7 +256,7 @@ class Supervisor:
             self._serve(worker, message)
 
     def _serve(self, worker: WorkerProcess, message: Message) -> None:
-        """Do what a worker asks of the run, whichever test it runs. Raises `WorkerDied`."""
+        """Do what a worker asks of the run, whichever test it runs. Raises `WorkerDiedError`."""
         kind = message["kind"]
         if kind == "canary":
             self.session.add_canary(from_plain(CanaryReading, message["reading"], "reading"))
@@ -268,7 +269,7 @@ class Supervisor:
         elif kind == "note":
             self.report(message["text"])
         elif kind == "internal-error":
-            raise WorkerDied(f"broke down: {message['text']}")
+            raise WorkerDiedError(f"broke down: {message['text']}")
 
     def _log(self, running: _Running, report: Any) -> None:
         report.nodeid = running.item.nodeid
@@ -297,8 +298,8 @@ class Supervisor:
         self._cases_of_worker += 1
         item = running.item
         if "missing" in end_message:
-            why = "; ".join(end_message["missing"]) or why_not_collected(self.config, end_message["rootdir"])
-            self._fail(running, f"the worker did not collect this test, though pytest did: {why}", [], "", time.time())
+            reason = why_not_collected(self.config, end_message["rootdir"], end_message["missing"])
+            self._fail(running, advice_text(reason), [], "", time.time())
         measured = next((record.measurement for record in running.stored if record.measurement is not None), None)
         passed = any(report.when == "call" and report.passed for report in running.reports)
         if measured is not None and passed:
@@ -317,7 +318,7 @@ class Supervisor:
             self.kill()
             raise KeyboardInterrupt(end_message["interrupt"])
 
-    def _bury(self, running: _Running, death: WorkerDied, began_s: float) -> None:
+    def _bury(self, running: _Running, death: WorkerDiedError, began_s: float) -> None:
         """Store and log what a dead worker leaves behind: its case failed, what it had measured before stays."""
         worker = self._worker
         self.kill()
@@ -341,7 +342,7 @@ class Supervisor:
         phases = {report.when for report in running.reports}
         phase = "teardown" if "call" in phases else "call"
         end_time = time.time()
-        text = "\n".join([reason, *(["", "It was here, innermost first:", *_own_frames(stack)] if stack else [])])
+        text = "\n".join([reason, *(["", "Innermost frame first:", *_own_frames(stack)] if stack else [])])
         item = running.item
 
         def log(when: str, outcome: str, longrepr: str | None, started: float) -> None:
@@ -352,7 +353,7 @@ class Supervisor:
                 outcome=outcome,  # type: ignore[arg-type]
                 longrepr=longrepr,
                 when=when,  # type: ignore[arg-type]
-                sections=[("Captured output of the worker", output)] if output and longrepr else [],
+                sections=[("Worker output", output)] if output and longrepr else [],
                 duration=max(0.0, end_time - started),
                 start=started,
                 stop=end_time,
@@ -378,10 +379,10 @@ def _at(stack: Sequence[str]) -> str:
     return f", at {stack[0]}" if stack else ""
 
 
-def _start_failure(reasons: Sequence[str], output: str) -> str:
+def _start_error(reasons: Sequence[str], output: str) -> CannotStartError:
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     last = f" ({lines[-1][:200]})" if lines else ""
-    return (
+    return CannotStartError(
         f"roofline: {len(reasons)} workers in a row died before they were ready; the last: {reasons[-1]}{last}; "
         "--roofline-isolate none measures in pytest's own process"
     )
@@ -400,12 +401,10 @@ def worker_arguments(config: pytest.Config) -> list[str]:
     return [f"--rootdir={config.rootpath}", *ini, *map(str, invocation.args), *plugins]
 
 
-def why_not_collected(config: pytest.Config, worker_rootdir: str) -> str:
-    """Return why a worker may know a test by another name, or not at all, although its files could be collected."""
+def why_not_collected(config: pytest.Config, worker_rootdir: str, errors: Sequence[str]) -> Finding:
+    """Return why a worker knows a test by another name, or not at all; `errors` of collecting its files, if any."""
+    if errors:
+        return finding("not-collected-by-worker", error="; ".join(errors))
     if worker_rootdir == str(config.rootpath):
-        return "it depends on something that differs between the two"
-    return (
-        f"its names begin at another folder, rootdir {worker_rootdir} instead of {config.rootpath}: put a pytest.ini "
-        "beside "
-        "the tests, or measure in pytest's own process with --roofline-isolate none"
-    )
+        return finding("collected-otherwise-by-worker")
+    return finding("rootdir-of-worker-differs", worker_folder=worker_rootdir, folder=str(config.rootpath))

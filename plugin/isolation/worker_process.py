@@ -36,7 +36,7 @@ sys.exit(pytest.main(given["arguments"]))
 """
 
 
-class WorkerDied(Exception):
+class WorkerDiedError(Exception):
     """The worker is gone, or no longer makes sense; its text is what the running test fails with."""
 
     def __init__(self, end: str, message: str = "") -> None:
@@ -45,7 +45,7 @@ class WorkerDied(Exception):
         self.end = end
 
     @classmethod
-    def was(cls, end: str) -> WorkerDied:
+    def was(cls, end: str) -> WorkerDiedError:
         """Return the death of a worker to which something was done: `killed by SIGABRT`, `stopped: …`."""
         return cls(end, f"the worker was {end}")
 
@@ -105,14 +105,14 @@ class WorkerProcess:
         return worker
 
     def send(self, message: Message) -> None:
-        """Give the worker a command. Raises `WorkerDied` when it no longer listens."""
+        """Give the worker a command. Raises `WorkerDiedError` when it no longer listens."""
         try:
             send(self._commands, message)
         except OSError:
             raise self._death() from None
 
     def wait(self, until_s: float) -> Message | None:
-        """Return the next message, or None when there is none before `until_s`. Raises `WorkerDied`.
+        """Return the next message, or None when there is none before `until_s`. Raises `WorkerDiedError`.
 
         A child that the test forked may hold the pipe open after the worker's death, so the process itself is watched.
         """
@@ -124,7 +124,7 @@ class WorkerProcess:
             try:
                 is_closed = self._read()
             except ProtocolError as error:
-                raise WorkerDied.was(f"stopped: {error}") from None
+                raise WorkerDiedError.was(f"stopped: {error}") from None
             if not self._messages and (has_ended or is_closed):
                 raise self._death()
         return self._messages.popleft()
@@ -193,21 +193,22 @@ class WorkerProcess:
                 if descriptor is not None:
                     os.close(descriptor)
 
-    def _death(self) -> WorkerDied:
+    def _death(self) -> WorkerDiedError:
         try:
             code = self.process.wait(timeout=_DUMP_WAIT_S)
         except subprocess.TimeoutExpired:
-            return WorkerDied("closed its pipe to pytest and lived on")
+            return WorkerDiedError("closed its pipe to pytest and lived on")
         if code >= 0:
-            return WorkerDied(f"ended itself (exit code {code})")
+            return WorkerDiedError(f"ended itself (exit code {code})")
         name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
-        return WorkerDied.was(f"killed by {name}{self._memory_note() if name == 'SIGKILL' else ''}")
-
-    def _memory_note(self) -> str:
+        if name != "SIGKILL":
+            return WorkerDiedError.was(f"killed by {name}")
         kill_count = oom_kill_count()
         if kill_count is None or self._oom_kill_count is None:
-            return ": out of memory?"
-        return ": out of memory" if kill_count > self._oom_kill_count else " from outside (memory did not run out)"
+            return WorkerDiedError.was("killed by SIGKILL: out of memory?")
+        if kill_count > self._oom_kill_count:
+            return WorkerDiedError.was("killed by SIGKILL: out of memory")
+        return WorkerDiedError.was("killed by SIGKILL from outside (memory did not run out)")
 
     def _crash_size(self) -> int:
         return os.fstat(self._crash.fileno()).st_size

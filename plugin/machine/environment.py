@@ -416,10 +416,10 @@ def _loaded_blas() -> str | None:
     except Exception:  # a torch that is half loaded, or somebody's replacement of it
         return None
     patterns = {
-        "MKL": r"Math Kernel Library Version (\S+)",
-        "oneDNN": r"MKL-DNN v(\S+)",
-        "OpenBLAS": r"OpenBLAS (\d\S*)",
+        "MKL": re.compile(r"Math Kernel Library Version (\S+)"),
+        "oneDNN": re.compile(r"MKL-DNN v(\S+)"),
+        "OpenBLAS": re.compile(r"OpenBLAS (\d\S*)"),
     }
-    loaded_blas = [f"{name} {match[1]}" for name, pattern in patterns.items() if (match := re.search(pattern, text))]
+    loaded_blas = [f"{name} {match[1]}" for name, pattern in patterns.items() if (match := pattern.search(text))]
     blas_match = re.search(r"BLAS_INFO=(\w+)", text)
     return ", ".join([*([f"BLAS {blas_match[1]}"] if blas_match else []), *loaded_blas]) or None

@@ -14,7 +14,7 @@ from typing import Literal
 
 from plugin.sensors.nvml import open_nvml_device
 from roofline_model.chips.hardware import Device, DeviceFacts, match_device
-from roofline_model.core.finding import finding, optional_text
+from roofline_model.core.finding import Finding, finding
 
 _PROC_GPUS = Path("/proc/driver/nvidia/gpus")
 _DEVICE_TREE_MODEL = Path("/proc/device-tree/model")
@@ -26,7 +26,8 @@ class Machine:
     """The device kernels would run on here, and how it was found."""
 
     kind: Literal["cpu", "cuda"]
-    reason: str
+    reason: Finding
+    """How the GPU was found, or why there is none."""
     cpu_name: str
     cpu_count: int
     """Logical CPUs this process may use."""
@@ -46,10 +47,10 @@ class Machine:
         threads_text = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
         return int(threads_text) if threads_text.isdecimal() and int(threads_text) > 0 else self.cpu_count
 
-    def match(self) -> tuple[Device | None, str]:
+    def match(self) -> tuple[Device | None, Finding]:
         """Return the registry chip this machine's GPU is, and why (or why none)."""
         if self.facts is None:
-            return None, f"no NVIDIA device: {self.reason}"
+            return None, self.reason
         return match_device(self.facts)
 
 
@@ -78,23 +79,23 @@ def installed_version(package: str) -> str | None:
         return None
 
 
-def _find_gpu() -> tuple[DeviceFacts | None, str]:
+def _find_gpu() -> tuple[DeviceFacts | None, Finding]:
     device, why_not = open_nvml_device()
     if device is not None:
         name = device.name()
         if name:
-            return DeviceFacts(
-                name, device.compute_capability(), None, device.memory_total_bytes()
-            ), "found through NVML"
-        why_not = finding("sensors-missing", error="NVML gives no device name")
+            facts = DeviceFacts(name, device.compute_capability(), None, device.memory_total_bytes())
+            return facts, finding("gpu-through-nvml")
+    why_not = why_not or finding("sensors-missing", error="no device name")
     for information in sorted(_PROC_GPUS.glob("*/information")):
         match = re.search(r"^Model:\s*(.+)$", information.read_text(errors="replace"), re.MULTILINE)
         if match:
-            return DeviceFacts(match.group(1).strip()), f"found in the driver's files ({optional_text(why_not)})"
+            error = why_not.value("error")
+            return DeviceFacts(match.group(1).strip()), finding("gpu-through-driver-files", error=error)
     model = _read(_DEVICE_TREE_MODEL)
     if model and "jetson" in model.lower():
-        return DeviceFacts(model, memory_bytes=_memory_bytes()), "found in the device tree"
-    return None, optional_text(why_not) or ""
+        return DeviceFacts(model, memory_bytes=_memory_bytes()), finding("gpu-through-device-tree")
+    return None, why_not
 
 
 def cpu_name() -> str:

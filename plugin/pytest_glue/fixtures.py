@@ -31,6 +31,7 @@ from results.records.records import Measurement, Record
 from roofline_model.chips.hardware import Device
 from roofline_model.core.cost import OpCost
 from roofline_model.core.errors import InvalidValueError, UnsupportedError
+from roofline_model.core.finding import Finding, advice_text, reason_text
 from roofline_model.expected.predict import predict_expected
 from roofline_model.ideal.roofline import Prediction, predict
 from roofline_model.models.model_pass import ModelPass
@@ -83,14 +84,14 @@ class RooflineFixture:
             return "--roofline-predict-only"
         if options.profiler is not None:
             return f"--roofline-profile {options.profiler} prints commands and measures nothing"
-        return "" if target.can_measure else target.reason
+        return "" if target.why_not is None else advice_text(target.why_not)
 
     def declare(
         self,
         case: Case,
         work: Work | None = None,
         *,
-        unavailable: str | None = None,
+        unavailable: Finding | None = None,
         extra: Mapping[str, Any] | None = None,
     ) -> Prediction | None:
         """Name the case and its work before anything is built; returns the prediction.
@@ -104,7 +105,7 @@ class RooflineFixture:
         with _skipping(pending):
             self._predict(pending, work)
             if unavailable is not None:
-                raise UnsupportedError(unavailable)
+                raise UnsupportedError(reason_text(unavailable), unavailable)
         if not self.may_measure:
             pending.status, pending.reason = "predicted", self._why_not
             pytest.skip(f"predicted only: {pending.reason}")

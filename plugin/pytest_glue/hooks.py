@@ -26,7 +26,7 @@ from plugin.isolation.isolation import (
     remember_as_tests,
     watchdog_s,
 )
-from plugin.isolation.supervisor import CannotStart, Supervisor
+from plugin.isolation.supervisor import CannotStartError, Supervisor
 from plugin.isolation.worker import PLUGIN_NAME
 from plugin.isolation.worker_session import WorkerSession
 from plugin.pytest_glue.fixtures import RooflineFixture
@@ -172,8 +172,8 @@ class RooflineHooks:
             self._report(short_text(ceilings_doubt(chip.key, chip.calibration)))
         if self.options.power and (missing := self.session.instruments.no_sensors_reason):
             self._report(f"--roofline-power: power and energy stay empty: {advice_text(missing)}")
-        if not self.target.can_measure:
-            self._report(f"predictions only: {self.target.reason}")
+        if self.target.why_not is not None:
+            self._report(f"predictions only: {advice_text(self.target.why_not)}")
         if self.config.pluginmanager.hasplugin("benchmark") and all(
             is_ours(i) for i in session.items if "benchmark" in getattr(i, "fixturenames", ())
         ):
@@ -187,7 +187,7 @@ class RooflineHooks:
             self._supervisor = Supervisor(self.config, self.session, isolation, self._report)
             try:
                 self._supervisor.start()
-            except CannotStart as error:
+            except CannotStartError as error:
                 raise session.Interrupted(str(error)) from None
             except RooflineError as error:
                 raise self.usage_error(str(error)) from None
@@ -203,7 +203,7 @@ class RooflineHooks:
             return None
         try:
             self._supervisor.run(item, measured(item), self._followers[item], nextitem)
-        except CannotStart as error:
+        except CannotStartError as error:
             item.session.shouldstop = str(error)
         except RooflineError as error:  # the disk is full, the database is gone: measuring on would be for nothing
             raise self.usage_error(str(error)) from None
@@ -356,8 +356,8 @@ class RooflineHooks:
                 f"{self._session.database}"
             )
         ]
-        if self.target.is_shared_cpu:
-            lines.append(f"nothing was measured: {self.target.reason}")
+        if self.target.why_not is not None and self.target.why_not.code == "cpu-shared-by-workers":
+            lines.append(f"nothing was measured: {advice_text(self.target.why_not)}")
         return lines
 
     def _explain_nothing(self, reporter: Any) -> None:
@@ -417,8 +417,7 @@ def _share_machine(config: pytest.Config, options: BenchOptions, target: Target)
         device_share.refuse_too_many(device_share.controller_worker_count(config), devices)
     worker = device_share.xdist_worker(os.environ) if _is_xdist_worker(config) else None
     if worker is not None and worker[1] > 1 and target.device == "cpu":
-        target.can_measure, target.is_shared_cpu = False, True
-        target.reason = advice_text(finding("cpu-shared-by-workers"))
+        target.why_not = finding("cpu-shared-by-workers")
 
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP)

@@ -112,7 +112,7 @@ class BenchOptions:
             plan_paths=_inputs("--roofline-plan", parsed.roofline_plan, invocation),
             method=_name("--roofline-method", parsed.roofline_method),
             compile=bool(parsed.roofline_compile),
-            text_path=_input("--roofline-text", parsed.roofline_text, invocation, "give a UTF-8 text file"),
+            text_path=_input("--roofline-text", parsed.roofline_text, invocation, fix="give a UTF-8 text file"),
             cache=_choice("--roofline-cache", parsed.roofline_cache, CACHE_CHOICES) or "cold",
             modes=_modes(parsed.roofline_mode),
             target_ci_ratio=_positive("--roofline-target-ci", parsed.roofline_target_ci, 1.0, "percent", 100) / 100,
@@ -266,13 +266,13 @@ def _modes(value: str | None) -> tuple[str, ...]:
 
 
 def _input(
-    option: str, value: str | None, invocation: Path, hint: str = "`roofline calibrate -o FILE` writes one"
+    option: str, value: str | None, invocation: Path, fix: str = "`roofline calibrate -o FILE` writes one"
 ) -> Path | None:
     if value is None:
         return None
     path = invocation / _path(option, value)
     if not value.strip() or not os.path.isfile(path):
-        raise InvalidValueError(f"{option} {_shown(value)} is not a file; {hint}")
+        raise InvalidValueError(f"{option} {_shown(value)} is not a file; {fix}")
     return path
 
 
@@ -281,7 +281,7 @@ def _inputs(option: str, value: str | None, invocation: Path) -> tuple[Path, ...
     if value is None:
         return ()
     names = [part for part in value.split(",") if part.strip()] or [""]
-    paths = [_input(option, name, invocation, 'give JSON files such as {"ffn": "INT4"}') for name in names]
+    paths = [_input(option, name, invocation, fix='give JSON files such as {"ffn": "INT4"}') for name in names]
     return tuple(path for path in paths if path is not None)
 
 

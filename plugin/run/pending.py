@@ -148,7 +148,7 @@ def failure(report: Any, call: pytest.CallInfo[None]) -> tuple[str, str] | None:
     try:
         text = str(call.excinfo.value).strip()
     except Exception:  # an exception that cannot even say what it is
-        text = "(its message cannot be printed)"
+        text = "(unprintable message)"
     if isinstance(call.excinfo.value, MemoryError) or error_type == "OutOfMemoryError":
         return "failed", clean(f"out of memory: {text}")
     return "failed", clean(text if error_type == "WrongResultError" else f"{error_type}: {text}")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from roofline_model.core.errors import StoreError
-from roofline_model.core.units import counted
+from roofline_model.core.finding import Finding, finding
 from roofline_model.core.whole_file import write_whole
 
 SHOWN_DIGITS = 8
@@ -20,26 +20,24 @@ MAX_NAME_BYTES = 255
 """Of a file's name, on Linux and most other systems."""
 
 
-def rescue(document: dict[str, Any], *, run_id: str, database: str, folder: Path, stored_count: int | None) -> str:
+def rescue(document: dict[str, Any], *, run_id: str, database: str, folder: Path, stored_count: int | None) -> Finding:
     """Write an exported run where there is room: beside the database, else in `folder`, else where temporary files go.
 
-    `stored_count` is how many of its records the database holds, None where it cannot be read. Returns, as a
-    sentence in brackets, what is not in the database and where the file is.
+    `stored_count` is how many of its records the database holds, None where it cannot be read. Returns what is in the
+    database, and where the file is or why there is none.
     """
-    count = len(document["records"])
-    missing = count - (stored_count or 0)
-    first_error: StoreError | None = None
+    count, first_error = len(document["records"]), ""
     for path in _places(run_id, database, folder):
         try:
             write_json(path, document, is_private=True)  # the folder of temporary files is everybody's
         except StoreError as error:
-            first_error = first_error or error
+            first_error = first_error or str(error)
             continue
-        return f"({_where(count, missing)} {path}; `roofline import` reads it)"
-    if missing == 0:
-        return f"({_all_of(count)} in the database; how the run ended is not)"
-    stored_text = f"; the other {count - missing} are in the database" if missing < count else ""
-    return f"({_records(missing)} could not be rescued either: {first_error}{stored_text})"
+        return finding("results-rescued", file=str(path), record_count=count, stored_count=stored_count or None)
+    if stored_count == count:
+        return finding("run-end-lost", record_count=count)
+    lost_count = count - (stored_count or 0)
+    return finding("results-lost", lost_count=lost_count, stored_count=stored_count or None, error=first_error)
 
 
 def write_json(path: Path, document: dict[str, Any], *, is_private: bool = False) -> None:
@@ -60,19 +58,3 @@ def _places(run_id: str, database: str, folder: Path) -> Iterator[Path]:
     folders = [Path(database).parent] if is_file else []
     for target_folder in dict.fromkeys([*folders, folder, Path(tempfile.gettempdir())]):
         yield target_folder / name
-
-
-def _where(count: int, missing: int) -> str:
-    if missing == 0:
-        return f"{_all_of(count)} in the database, how the run ended is in"
-    if missing == count:
-        return f"{_records(count)} {'is' if count == 1 else 'are'} in"
-    return f"{missing} of {_records(count)} {'is' if missing == 1 else 'are'} not in the database; all are in"
-
-
-def _all_of(count: int) -> str:
-    return "the one record is" if count == 1 else f"all {count} records are"
-
-
-def _records(count: int) -> str:
-    return counted(count, "record")

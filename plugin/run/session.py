@@ -29,7 +29,7 @@ from results.records.records import EnvironmentInfo, HardwareProfile, ProcessInf
 from results.records.state_records import CanaryReading, NoiseFloor
 from results.store.target import SPOOL_FOLDER, parse_target
 from roofline_model.core.errors import StoreError
-from roofline_model.core.finding import advice_text, finding, short_text, stored_form
+from roofline_model.core.finding import Finding, advice_text, finding, reason_text, short_text, stored_form
 
 if TYPE_CHECKING:
     from results.store.delivery.outbox import Undelivered
@@ -135,7 +135,7 @@ class BenchSession:
                     short_text(finding("delivered", record_count=delivery.added_count, file=delivery.path.name))
                 )
             elif delivery.outcome == "failed":
-                self._report(f"warning: {delivery.reason}")
+                self._report(f"warning: {reason_text(delivery.reason)}")
 
     def _environment(self) -> EnvironmentInfo:
         """Return the facts of this machine, with what should be mended first where cases will be measured on it."""
@@ -246,7 +246,7 @@ class BenchSession:
                     self._store.finish_run(self.run.run_id, status=status, exit_code=exit_code, finished_at=utc_now())
                     delivery = self._deliver()
             if self._failure is not None:
-                raise StoreError(f"{self._failure} {self._rescue(status, exit_code)}") from None
+                raise StoreError(f"{self._failure} ({short_text(self._rescue(status, exit_code))})") from None
             if self.options.json_path is not None:
                 document = (
                     export_run_json(self._store, self.run.run_id)
@@ -295,8 +295,8 @@ class BenchSession:
         profile = HardwareProfile(hardware.key, hardware.name, self._profile_hash, hardware.to_dict())
         return export_documents(run, [profile], records, canaries=self.canaries)
 
-    def _rescue(self, status: RunStatus, exit_code: int) -> str:
-        """Write what this process still knows of the run as a file; return where, as a sentence."""
+    def _rescue(self, status: RunStatus, exit_code: int) -> Finding:
+        """Write what this process still knows of the run as a file; return where it is."""
         assert self.run is not None
         document = self._end_document(status, exit_code)
         try:

@@ -13,6 +13,7 @@ from plugin.run.options import BenchOptions
 from roofline_model.chips.hardware import Device, get_hardware
 from roofline_model.chips.machine_constants import Calibration
 from roofline_model.core.errors import UnsupportedError
+from roofline_model.core.finding import Finding, finding, short_text
 
 
 @dataclass(slots=True)
@@ -21,14 +22,16 @@ class Target:
 
     device: DeviceKind
     """The kind of kernels to collect."""
-    can_measure: bool
-    reason: str
-    """Why this machine may measure for that chip, or why not."""
-    is_forced: bool
     load_hardware: Callable[[], Device]
-    is_shared_cpu: bool = False
-    """Whether several xdist workers share this CPU, so that they predict only."""
+    why_not: Finding | None = None
+    """Why this machine may not measure for that chip; None where it may."""
+    is_forced: bool = False
     _hardware: Device | None = field(default=None)
+
+    @property
+    def can_measure(self) -> bool:
+        """Whether this machine measures for that chip, be it forced to."""
+        return self.why_not is None
 
     @property
     def hardware(self) -> Device:
@@ -56,7 +59,7 @@ def resolve_target(
         and options.hw == "auto"
     ):
         raise UnsupportedError(
-            f"--roofline-device cuda: this machine has no NVIDIA device ({this_machine.reason}); use --roofline-device "
+            f"--roofline-device cuda: this machine has no NVIDIA device ({short_text(this_machine.reason)}); use --roofline-device "
             "cpu"
         )
     if options.hw == "auto":
@@ -66,16 +69,16 @@ def resolve_target(
     if options.profile_file is not None:
         chip = _same_chip(options.profile_file, chip)
     if simulates:
-        return Target(device, True, f"{options.timer.partition(':')[0]} timer", False, lambda: chip)
+        return Target(device, lambda: chip)
     if chip.calibration is not None and chip.kind == "cpu":
         return _own_cpu_file(options, this_machine, chip, chip.calibration)
-    matched, why = this_machine.match()
+    matched, _ = this_machine.match()
     if matched is not None and matched.key == chip.key:
-        return Target(device, True, why, False, _gpu_profile(options, this_machine, chip))
+        return Target(device, _gpu_profile(options, this_machine, chip))
     if options.force_measure:
         own_kind: DeviceKind = this_machine.kind if options.device is None else device
-        return Target(own_kind, True, f"forced: {_no_match(chip, matched, this_machine)}", True, lambda: chip)
-    return Target(device, False, _no_match(chip, matched, this_machine), False, lambda: chip)
+        return Target(own_kind, lambda: chip, is_forced=True)
+    return Target(device, lambda: chip, _no_match(chip, matched, this_machine))
 
 
 def _this_machine(options: BenchOptions, machine: Machine, calibrate_cpu: Callable[[], Device]) -> Target:
@@ -83,7 +86,7 @@ def _this_machine(options: BenchOptions, machine: Machine, calibrate_cpu: Callab
         if options.device == "cuda":
             raise UnsupportedError("--roofline-device cuda needs --hw NAME on a machine without an NVIDIA device")
         profile = _from_file(options, machine, "cpu")
-        return profile or Target("cpu", True, f"this machine's CPU, {machine.cpu_name}", False, calibrate_cpu)
+        return profile or Target("cpu", calibrate_cpu)
     assert machine.facts is not None
     if machine.torch_version is not None and machine.torch_version.endswith("+cpu"):
         raise UnsupportedError(
@@ -97,10 +100,10 @@ def _this_machine(options: BenchOptions, machine: Machine, calibrate_cpu: Callab
     chip, why = machine.match()
     if chip is None:
         raise UnsupportedError(
-            f"--hw auto: {why}; describe this chip in a TOML file and pass it with --hw FILE.toml "
+            f"--hw auto: {short_text(why)}; describe this chip in a TOML file and pass it with --hw FILE.toml "
             "--roofline-force-measure"
         )
-    return Target("cuda", True, why, False, _gpu_profile(options, machine, chip))
+    return Target("cuda", _gpu_profile(options, machine, chip))
 
 
 def _from_file(options: BenchOptions, machine: Machine, device: DeviceKind) -> Target | None:
@@ -115,11 +118,10 @@ def _from_file(options: BenchOptions, machine: Machine, device: DeviceKind) -> T
     wrong = mismatch(path, calibration, machine, device)
     if wrong is not None and not options.force_measure:
         raise UnsupportedError(
-            f"--roofline-profile-file: {wrong}, or use it all the same with --roofline-force-measure"
+            f"--roofline-profile-file: {short_text(wrong)}, or use it all the same with --roofline-force-measure"
         )
     calibrated = use_here(chip, calibration, machine, device)
-    reason = f"profile {path.name}, measured {calibration.date}" if wrong is None else f"forced: {wrong}"
-    return Target(device, True, reason, wrong is not None, lambda: calibrated)
+    return Target(device, lambda: calibrated, is_forced=wrong is not None)
 
 
 def _same_chip(path: Path, chip: Device) -> Device:
@@ -137,9 +139,10 @@ def _own_cpu_file(options: BenchOptions, machine: Machine, chip: Device, calibra
     wrong = mismatch(Path(options.hw), calibration, machine, "cpu")
     if wrong is None:
         calibrated = use_here(chip, calibration, machine, "cpu")
-        return Target("cpu", True, f"this machine's CPU, measured {calibration.date}", False, lambda: calibrated)
-    reason = f"forced: {wrong}" if options.force_measure else wrong
-    return Target("cpu", options.force_measure, reason, options.force_measure, lambda: chip)
+        return Target("cpu", lambda: calibrated)
+    if options.force_measure:
+        return Target("cpu", lambda: chip, is_forced=True)
+    return Target("cpu", lambda: chip, wrong)
 
 
 def _gpu_profile(options: BenchOptions, machine: Machine, chip: Device) -> Callable[[], Device]:
@@ -150,6 +153,8 @@ def _gpu_profile(options: BenchOptions, machine: Machine, chip: Device) -> Calla
     return (lambda: calibrated_gpu(machine, chip)) if profile is None else profile.load_hardware
 
 
-def _no_match(chip: Device, matched: Device | None, machine: Machine) -> str:
-    own_name = matched.key if matched else (machine.facts.name if machine.facts else f"a CPU ({machine.cpu_name})")
-    return f"this machine is {own_name}, not {chip.key}"
+def _no_match(chip: Device, matched: Device | None, machine: Machine) -> Finding:
+    if machine.facts is None:
+        return finding("other-machine", cpu=machine.cpu_name, hardware=chip.key)
+    own_hardware = matched.key if matched is not None else machine.facts.name
+    return finding("other-machine", own_hardware=own_hardware, hardware=chip.key)

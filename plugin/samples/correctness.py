@@ -63,9 +63,9 @@ class Verifier:
         """Return the tolerance of that error (ratio)."""
         return self.default if self.worst_deviation is None else self.worst_deviation.tolerance
 
-    def verify(self, output: Any, when: str) -> None:
+    def verify(self, output: Any, when: str, fix: str = "") -> None:
         """Raise `WrongResultError` unless the output is within the tolerance, `InvalidValueError` for no error at
-        all.
+        all. `fix` says what may have gone wrong.
         """
         __tracebackhide__ = True
         checked = self.check(output)
@@ -75,8 +75,10 @@ class Verifier:
             raise WrongResultError(f"{when}: the output holds NaN or Inf, or cannot be compared")
         self.worst_deviation = deviation if self.worst_deviation is None else worst([deviation, self.worst_deviation])
         if not deviation.is_right:
-            place = f" ({where})" if where else ""
-            raise WrongResultError(f"{when}: relative error {error:.3g} exceeds the tolerance {tolerance:.3g}{place}")
+            place, advice = f" ({where})" if where else "", f"; {fix}" if fix else ""
+            raise WrongResultError(
+                f"{when}: relative error {error:.3g} exceeds the tolerance {tolerance:.3g}{place}{advice}"
+            )
 
 
 def make_verifier(

@@ -144,8 +144,11 @@ class Series:
         call.run_setup()
         output = call.result(arguments, call.kernel(*arguments))
         self.timer.synchronize()
-        hint = "" if call.mutates else " (does the kernel write to its arguments? name them in mutates=)"
-        verifier.verify(output, call.labelled(f"after timing{hint}"))
+        verifier.verify(
+            output,
+            call.labelled("after timing"),
+            fix="" if call.mutates else "does the kernel write to its arguments? name them in mutates=",
+        )
         call.restore(arguments, self.saved)
 
     def _check_graph(self, verifier: Verifier, schedule: Schedule) -> None:
@@ -167,10 +170,10 @@ class Series:
         turns = range(0, len(schedule), turn)
         for index in turns[:: max(1, len(turns) // CHECKED_REPLAYS)]:
             output = call.result(schedule[index], self.graph_outputs[index])
-            verifier.verify(output, call.labelled(f"after a replay of the graph, call {index}"))
+            verifier.verify(output, call.labelled(f"in graph replay {index}"))
         for index, output in enumerate(self.graph_outputs):
             if index % turn and holds_poison(output):
-                raise WrongResultError(call.labelled(f"after a replay of the graph, call {index} has written nothing"))
+                raise WrongResultError(call.labelled(f"graph replay {index} has written nothing"))
 
     def _flags(self, stats: SampleStats) -> tuple[str, ...]:
         flags = []

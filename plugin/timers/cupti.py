@@ -155,7 +155,7 @@ class _Collector:
         try:
             subscriber = self.cupti.subscribe(_ignore, None)
         except Exception as error:
-            raise UnsupportedError(_start_message(self.cupti, error)) from None
+            raise _start_error(self.cupti, error) from None
         try:
             yield
         finally:
@@ -221,7 +221,7 @@ class _Collector:
                     enabled.append(kind)
                 self._record_launches_only()
             except Exception as error:
-                raise UnsupportedError(_start_message(cupti, error)) from None
+                raise _start_error(cupti, error) from None
             yield
         finally:
             for kind in reversed(enabled):
@@ -289,22 +289,24 @@ def _collector() -> _Collector:
     return _collectors.setdefault(id(cupti), _Collector(cupti))
 
 
-def _start_message(cupti: Any, error: Exception) -> str:
-    """Return the reason why CUPTI cannot be used, from its result code where it gives one."""
+def _start_error(cupti: Any, error: Exception) -> UnsupportedError:
+    """Return why CUPTI cannot be used, from its result code where it gives one."""
     status = getattr(error, "status", None)
     code = None if status is None else int(status)
     if code == int(cupti.Result.ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED):
-        return (
+        return UnsupportedError(
             "CUPTI is held by another profiler (torch.profiler, Nsight Systems or Compute): run without it, or without "
             "--roofline-attribution"
         )
     if code == int(cupti.Result.ERROR_INSUFFICIENT_PRIVILEGES):
-        return (
+        return UnsupportedError(
             "CUPTI needs more rights (ERR_NVGPUCTRPERM): allow profiling for all users in the NVIDIA driver, or leave "
             "--roofline-attribution out"
         )
     detail = (str(error).strip().splitlines() or [type(error).__name__])[0]
-    return f"CUPTI cannot start ({detail}): driver and cupti-python must fit together; leave --roofline-attribution out"
+    return UnsupportedError(
+        f"CUPTI cannot start ({detail}): driver and cupti-python must fit together; leave --roofline-attribution out"
+    )
 
 
 def _start(kernel: KernelInterval) -> int:

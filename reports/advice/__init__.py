@@ -1,1 +1,1 @@
-"""What to do: headlines, trade-offs, the matrix of shapes and configurations."""
+"""What to do: rankings of phases, trade-offs, the matrix of shapes and configurations."""

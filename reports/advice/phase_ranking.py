@@ -7,10 +7,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from reports.advice.headlines import judged_results
 from reports.cases.rows import option_label, option_precision, weight_saved_ratio
 from reports.ranking.shape_ranking import phase_of
-from reports.ranking.shape_results import ShapeResult
+from reports.ranking.shape_results import ShapeResult, judged_results
 from reports.text.display_text import shown
 from results.verdicts.gain import gap_of_all
 from results.verdicts.losses import is_wide, product_loss

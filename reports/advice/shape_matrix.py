@@ -11,8 +11,8 @@ from statistics import fmean
 from typing import Literal
 
 from reports.cases.rows import case_precision, option_precision
-from reports.ranking.case_ranking import ShapeRanking
-from reports.ranking.shape_ranking import standing
+from reports.ranking.case_ranking import CaseRanking
+from reports.ranking.ordering import stored_standing
 from reports.ranking.shape_results import ShapeResult
 from reports.ranking.words import kernel_gap_text
 from reports.text.display_text import regime_title, shown
@@ -111,7 +111,7 @@ class ShapeEntry:
     anchor: str
     """`1`, `2`, … in the order they ran: names the place on the page."""
     result: ShapeResult
-    ranking: ShapeRanking | None
+    ranking: CaseRanking | None
 
     @property
     def title(self) -> str:
@@ -148,7 +148,7 @@ class ShapeMatrix:
     """Formats that no kernel is known to run here, and why: they have no column."""
 
 
-def shape_entries(results: Iterable[ShapeResult], recommendations: Iterable[ShapeRanking]) -> tuple[ShapeEntry, ...]:
+def shape_entries(results: Iterable[ShapeResult], recommendations: Iterable[CaseRanking]) -> tuple[ShapeEntry, ...]:
     """Return the shapes of a chip, models left out, each with the ranking of its own cache state."""
     rankings = {
         (recommendation.op, recommendation.shape_label, recommendation.mode, recommendation.cache): recommendation
@@ -173,7 +173,7 @@ def shape_matrices(entries: Iterable[ShapeEntry]) -> tuple[ShapeMatrix, ...]:
 
 
 def entries_and_matrices(
-    results: Iterable[ShapeResult], recommendations: Iterable[ShapeRanking]
+    results: Iterable[ShapeResult], recommendations: Iterable[CaseRanking]
 ) -> tuple[tuple[ShapeEntry, ...], tuple[ShapeMatrix, ...]]:
     """Return a chip's shapes and their matrices; see `shape_entries` and `shape_matrices`."""
     entries = shape_entries(results, recommendations)
@@ -258,7 +258,11 @@ def _leaders(options: Sequence[Option], result: ShapeResult) -> tuple[set[int], 
     first = options[best]
     rivals = [(at, option) for at, option in enumerate(options) if at != best and _is_rival(option, first)]
     near = [(at, option) for at, option in rivals if _reaches(option.estimate, first.estimate)]
-    level = (at for at, option in near if first.is_measured or are_level_predictions(standing(first), standing(option)))
+    level = (
+        at
+        for at, option in near
+        if first.is_measured or are_level_predictions(stored_standing(first), stored_standing(option))
+    )
     return {best, *level}, not near
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from reports.cases.state import case_energy
 from reports.cases.summary import CaseSummary
-from reports.ranking.case_ranking import CaseRanking, ShapeRanking
+from reports.ranking.case_ranking import CaseRanking
 from reports.ranking.model_results import model_title
 from reports.ranking.words import speedup_basis_text
 from reports.stored.answer import StoredRanking, StoredRecommendations
@@ -164,7 +164,7 @@ class TradeGroup:
 def trade_groups(
     run: RunInfo,
     models: Iterable[ModelResult],
-    recommendations: Iterable[ShapeRanking],
+    recommendations: Iterable[CaseRanking],
     cases: Iterable[CaseSummary],
     stored: StoredRecommendations | None = None,
     hardware_key: str = "",
@@ -284,7 +284,7 @@ def _pass_option(result: PassResult, pooled: Option, losses: StoredLosses) -> Op
     )
 
 
-def _of_shape(ranking: ShapeRanking, energies: Mapping[str, float]) -> TradeGroup:
+def _of_shape(ranking: CaseRanking, energies: Mapping[str, float]) -> TradeGroup:
     regime = regime_title(ranking.cache, ranking.mode)
     title = f"{ranking.op} {ranking.shape_label}" + (f", {regime}" if regime else "")
     title += f": {ranking.phase}" if ranking.phase else ""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import ast
 import inspect
+import linecache
+import re
 import sys
 import threading
 from collections.abc import Mapping
@@ -63,7 +65,7 @@ def _field_words(cls: type) -> dict[str, str]:
     """Return what the docstrings under the fields and derived properties of a dataclass say, its bases' included."""
     words: dict[str, str] = {}
     for base in reversed(cls.__mro__[:-1]):
-        body = _classes(base.__module__)[base.__name__].body
+        body = _class_body(base)
         for statement, after in zip(body, [*body[1:], None], strict=True):
             if isinstance(statement, ast.FunctionDef):
                 words[statement.name] = _one_line(ast.get_docstring(statement) or "")
@@ -78,19 +80,32 @@ PARSE_ATTEMPTS = 5
 """Others in the process parse without our lock: an import hook that rewrites what it imports."""
 
 
+_TOP_LEVEL = re.compile(r"^(?=[\w@#])", re.MULTILINE)
+_CLASS = re.compile(r"class (\w+)")
+
+
 @cache
-def _classes(module: str) -> dict[str, ast.ClassDef]:
-    """Return the classes at the top of a module, by name, as syntax trees."""
-    source = inspect.getsource(sys.modules[module])
+def _class_sources(module: str) -> dict[str, str]:
+    """Return the lines of the classes at the top of a module, by name."""
+    file = sys.modules[module].__file__
+    source = "".join(linecache.getlines(str(file), vars(sys.modules[module])))
+    return {match[1]: match.string for match in map(_CLASS.match, _TOP_LEVEL.split(source)) if match is not None}
+
+
+@cache
+def _class_body(cls: type) -> list[ast.stmt]:
+    """Return the statements of a class at the top of its module; no other lines are parsed."""
+    source = _class_sources(cls.__module__)[cls.__name__]
     for attempt in range(PARSE_ATTEMPTS):
         try:
             with _PARSING:
-                tree = ast.parse(source)
+                definition = ast.parse(source).body[0]
             break
         except SystemError:
             if attempt == PARSE_ATTEMPTS - 1:
                 raise
-    return {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+    assert isinstance(definition, ast.ClassDef)
+    return definition.body
 
 
 def _docstring(statement: ast.stmt | None) -> str:

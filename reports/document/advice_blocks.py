@@ -34,7 +34,7 @@ from reports.document.blocks import (
     time_cell,
 )
 from reports.document.report import ChipPart, Report, meanings
-from reports.ranking.case_ranking import ShapeRanking
+from reports.ranking.case_ranking import CaseRanking
 from reports.ranking.words import excluded_texts, kernel_gap_text, shape_reason, shape_summary, stale_text
 from reports.stored.answer import StoredRanking, StoredRecommendations
 from reports.stored.words import (
@@ -233,7 +233,7 @@ def _ranking(part: ChipPart, entry: ShapeEntry, *, is_open: bool) -> Folded:
     )
 
 
-def _ranking_blocks(part: ChipPart, ranking: ShapeRanking, label: str) -> Iterator[Block]:
+def _ranking_blocks(part: ChipPart, ranking: CaseRanking, label: str) -> Iterator[Block]:
     runnable = ranking.runnable
     reasons = {option.key: shape_reason(option, ranking) for option in runnable}
     spans = dict(zip(reasons, reason_spans(list(reasons.values())), strict=True))

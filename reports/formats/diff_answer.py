@@ -10,7 +10,7 @@ from results.diff.environments import Difference
 from results.diff.gate import FailRule, GateResult
 from results.diff.rules import VERDICTS, DiffRules
 from results.records.records import RunInfo
-from results.text.diff_text import listed_headline
+from results.text.diff_text import failure_text, listed_headline
 from roofline_model.core.finding import Finding
 
 
@@ -96,7 +96,7 @@ def diff_answer(diff: SuiteDiff, result: GateResult, fail_on: Sequence[FailRule]
         largest_smallest_step_ratio=diff.largest_smallest_step_ratio,
         unused_quarantine=diff.unused_quarantine,
         failures=tuple(
-            DiffFailure(failure.case.case_key, failure.case.name, failure.rule.text, failure.why)
+            DiffFailure(failure.case.case_key, failure.case.name, failure.rule.text, failure_text(failure))
             for failure in result.failures
         ),
         cases=diff.cases,

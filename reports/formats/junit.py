@@ -7,7 +7,14 @@ from xml.etree import ElementTree as xml
 from reports.text.display_text import shown
 from results.diff.case_diff import CaseDiff, SuiteDiff
 from results.diff.gate import EXIT_SAME, GateResult
-from results.text.diff_text import case_sentence, changed_metric_texts, incomparable_texts, listed_headline, run_text
+from results.text.diff_text import (
+    case_sentence,
+    changed_metric_texts,
+    failure_text,
+    incomparable_texts,
+    listed_headline,
+    run_text,
+)
 from roofline_model.core.finding import code_text, findings_text, short_text
 
 SUITE = "roofline diff"
@@ -23,7 +30,7 @@ def diff_junit(diff: SuiteDiff, result: GateResult) -> str:
     suite = xml.Element("testsuite", name=SUITE)
     whys: dict[str, list[str]] = {}
     for failure in result.failures:
-        whys.setdefault(failure.case.case_key, []).append(f"{failure.rule.text}: {failure.why}")
+        whys.setdefault(failure.case.case_key, []).append(f"{failure.rule.text}: {failure_text(failure)}")
     differing = "; ".join((*incomparable_texts(diff), *(difference.text for difference in diff.permitted))) or "nothing"
     for case in diff.cases:
         _add(suite, case, whys.get(case.case_key, []), differing)

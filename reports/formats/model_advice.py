@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from reports.formats.short_answer import ShortAnswer, model_answer, with_names
@@ -13,8 +14,8 @@ from roofline_model.models.model_shapes import ModelShape
 from roofline_model.predictions.model import PassPrediction, pass_prediction
 from roofline_model.recommend.loss import loss_text
 from roofline_model.recommend.model import ModelRanking
-from roofline_model.recommend.plan_formats import formats_text, plan_name
-from roofline_model.recommend.plan_options import PlanOption
+from roofline_model.recommend.plan_formats import ALL_LAYERS, PlanPart, plan_name
+from roofline_model.recommend.plan_options import Execution, PlanOption
 from roofline_model.recommend.ranking import alternative_finding, excess_ratio
 from roofline_model.recommend.search.plan_search import FormatSearch
 from roofline_model.recommend.search.search import GroupReason
@@ -367,6 +368,30 @@ def is_speedup_ideal(option: Option, ranking: ModelRanking) -> bool:
     return baseline is not None and not is_comparable(option.estimate.source, baseline.estimate.source)
 
 
+_RUNS_AS = {"native": "native {}", "emulated": "emulated in {}", "dequantize": "decoded to {}"}
+
+
+def execution_text(execution: Execution) -> str:
+    """Return how a plan runs in a line: `native FP8_E4M3 + decoded to BF16, cache decoded`."""
+    products = " + ".join(_RUNS_AS[path].format(compute_format) for path, compute_format in execution.products)
+    return f"{products}, cache decoded" if execution.is_cache_decoded else products
+
+
+def plan_text(parts: Iterable[PlanPart]) -> str:
+    """Return a plan in a line: `ffn INT4.BF16 in 60 of 80 layers, FP8_E4M3 in 8; cache NVFP4`."""
+    return "; ".join(
+        _part_text(part) if part.name == ALL_LAYERS else f"{part.name} {_part_text(part)}" for part in parts
+    )
+
+
+def _part_text(part: PlanPart) -> str:
+    if part.format:
+        return part.format
+    (label, count), *rest = part.layer_counts
+    first = f"{label} in {count} of {part.layer_count} layers"
+    return ", ".join([first, *(f"{label} in {count}" for label, count in rest)])
+
+
 def _first_pass(choice: PlanOption, ranking: ModelRanking, chip: Device, shape: ModelShape) -> PassPrediction:
     """Return the first pass with the plan to take: no question about a prediction could name a mixed plan."""
     work = ranking.traffic[0].workload
@@ -398,9 +423,9 @@ def _plan(option: PlanOption, ranking: ModelRanking) -> ModelPlan:
         name=plan_name(option),
         kind=option.kind,
         aliases=option.aliases,
-        formats=formats_text(option.formats),
+        formats=plan_text(option.parts),
         method=option.method,
-        path=option.path,
+        path=execution_text(option.execution),
         kernels=option.kernel,
         kernel_gap=first_with(option.findings, "kernel-gap"),
         ideal_s=ideal.time_s,

@@ -25,7 +25,7 @@ from roofline_model.core.answer import Confidence, Evidence, Loss, Source
 from roofline_model.core.finding import Finding, first_with, short_text
 
 if TYPE_CHECKING:
-    from reports.ranking.case_ranking import CaseRanking, ShapeRanking
+    from reports.ranking.case_ranking import CaseRanking
     from reports.stored.answer import RankChange, StoredRanking, StoredRecommendations
     from roofline_model.core.answer import Option
 
@@ -38,6 +38,8 @@ class RankedConfiguration:
     """Place, from 1, count."""
     label: str
     """The configuration: formats and kernel."""
+    role: Literal["take", "riskier", "lower-loss", "safest"] | None
+    """What it is named for: the choice, or an alternative beside it; null for the others."""
     weight_format: str | None
     """Format key of the weight; null where not known."""
     activation_format: str | None
@@ -126,8 +128,6 @@ class RunRanking:
 class StoredConfiguration(RankedConfiguration):
     """One configuration with its time, its loss, its confidence and its evidence."""
 
-    role: Literal["take", "riskier", "lower-loss", "safest"] | None
-    """What it is named for: the choice, or an alternative beside it; null for the others."""
     is_baseline: bool
     """Whether speed-ups are counted against it."""
     speedup_low_ratio: float | None
@@ -244,7 +244,7 @@ class StoredAnswers:
     """The rankings that were asked for."""
 
 
-def run_ranking(ranking: ShapeRanking) -> RunRanking:
+def run_ranking(ranking: CaseRanking) -> RunRanking:
     """Return the ranking of one shape in one run as an answer."""
     return RunRanking(
         op=ranking.op,
@@ -325,7 +325,6 @@ def _stored_configuration(option: Option, ranking: StoredRanking) -> StoredConfi
         **_figures(option, ranking),
         memory_saved_ratio=None if memory is None else memory.saved_ratio,
         reason=reason_text(option, ranking),
-        role=ranking.roles.get(option.key),
         is_baseline=ranking.is_baseline(option),
         speedup_low_ratio=trust.speedup_low_ratio,
         speedup_high_ratio=trust.speedup_high_ratio,
@@ -346,6 +345,7 @@ def _figures(option: Option, ranking: CaseRanking) -> dict[str, Any]:
     return {
         "rank": ranking.rank_of(option),
         "label": option.label,
+        "role": ranking.roles.get(option.key),
         "weight_format": option.weight_format or None,
         "activation_format": option.activation_format or None,
         "kernel": option.kernel,

@@ -148,6 +148,8 @@ def _shape(result: ShapeResult) -> dict[str, Any]:
         "verdict": result.verdict,
         "is_win": result.is_win,
         "best": _configuration(result.best),
+        "choice": _configuration(result.judged.choice),
+        "riskier": _configuration(result.judged.riskier),
         "baseline": _configuration(result.baseline),
         "level_with": _configuration(result.level_with),
         "measured_speedup_ratio": result.measured_speedup,

@@ -6,7 +6,7 @@ The command line prints them, the API serves them, the explorer shows them: text
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -108,12 +108,16 @@ def product_answer(ranking: Ranking) -> ShortAnswer:
     subject = f"{question.phase} {sizes} on {question.hardware}."
     if ranking.choice is None:
         return _nothing(_nothing_sentence(ranking, product_name), subject, ranking)
+    roles = _product_roles(ranking)
+    options = _product_options(ranking, roles)
+    prefix = _prefix(options)
     columns, rows = _filled(
-        ("Format", "Expected", "Ideal", "Gain", "W saved", *LOSS_METRICS.values()), _product_rows(ranking)
+        ("Format", "Expected", "Ideal", "Gain", "W saved", *LOSS_METRICS.values()),
+        [_product_row(option, roles, prefix, ranking) for option in options],
     )
     better = [item for item in ranking.choice.findings if item.code in BETTER_CODES]
     return ShortAnswer(
-        sentence=product_sentence(ranking),
+        sentence=_product_sentence(ranking, prefix),
         subject=subject,
         columns=columns,
         rows=rows,
@@ -207,14 +211,14 @@ def cache_answer(ranking: Ranking, query: str, subject: str) -> ShortAnswer:
     return ShortAnswer(text, subject, columns, filled, _product_basis(ranking), "", (), "", "")
 
 
-def product_sentence(ranking: Ranking) -> str:
+def _product_sentence(ranking: Ranking, prefix: str | None) -> str:
     """Return what to take for a product in one sentence."""
     choice, baseline = ranking.choice, ranking.baseline
     assert choice is not None
     if choice is baseline:
         return f"Stay with {product_name(choice)}: {ranking.reason}."
     time, method = choice.estimate, "" if choice.method in UNNAMED_METHODS else f", {choice.method}"
-    took = f"{SOURCES[time.source]} {_time_and_interval(time, _prefix(_product_options(ranking)))}"
+    took = f"{SOURCES[time.source]} {_time_and_interval(time, prefix)}"
     gain = "" if baseline is None else f", {gain_text(choice, baseline)} {baseline.key}"
     saved = f"; saves {ranking.memory_savings_pct:.0f} % of the weight bytes"
     return f"Take {product_name(choice)}{method}: {took}{gain}{saved}."
@@ -454,32 +458,26 @@ def _product_roles(ranking: Ranking) -> dict[str, str]:
     return {ranking.choice.key: ROLES["take"], **{each.option.key: ROLES[each.role] for each in ranking.alternatives}}
 
 
-def _product_options(ranking: Ranking) -> list[Option]:
+def _product_options(ranking: Ranking, roles: Mapping[str, str]) -> list[Option]:
     """Return the choice, the alternatives, then the first of the other options."""
-    roles = _product_roles(ranking)
     by_key = {option.key: option for option in ranking.options}
     others = [option for option in ranking.options if option.key not in roles]
     return [*(by_key[key] for key in roles), *others[: ROW_COUNT - len(roles)]]
 
 
-def _product_rows(ranking: Ranking) -> list[ShortRow]:
-    roles, options = _product_roles(ranking), _product_options(ranking)
-    prefix = _prefix(options)
-    return [
-        ShortRow(
-            role=roles.get(option.key, ""),
-            key=option.key,
-            cells=(
-                product_name(option),
-                *_better_and_ideal(option, prefix),
-                gain_text(option, ranking.baseline),
-                saved_text(option),
-                *loss_texts(option),
-            ),
-            is_loss_known=is_loss_known(option),
-        )
-        for option in options
-    ]
+def _product_row(option: Option, roles: Mapping[str, str], prefix: str | None, ranking: Ranking) -> ShortRow:
+    return ShortRow(
+        role=roles.get(option.key, ""),
+        key=option.key,
+        cells=(
+            product_name(option),
+            *_better_and_ideal(option, prefix),
+            gain_text(option, ranking.baseline),
+            saved_text(option),
+            *loss_texts(option),
+        ),
+        is_loss_known=is_loss_known(option),
+    )
 
 
 def _model_rows(named: Sequence[tuple[str, Option]], ranking: ModelRanking) -> list[ShortRow]:
@@ -548,7 +546,7 @@ def _next_step(ranking: ModelRanking) -> tuple[str, str]:
     choice = ranking.choice
     if choice is None:
         return "", ""
-    formats = dict(choice.formats)
+    formats = {part.name: part.format for part in choice.parts}
     label = formats.get("layers") or formats.get("experts", "")
     published = checkpoints_of(ranking.question.name, label)
     if published:

@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from results.verdicts.gain import Gain
+from results.verdicts.gain import Gain, measured_gain
 from roofline_model.core.answer import NO_RESULT, AlternativeRole, Option, Ranking
 from roofline_model.core.finding import Finding, has_code
-from roofline_model.recommend.ranking import MAX_LOSS_PCT
 
 _OF_THE_TIMER = frozenset({"simulated"})
 """Among the doubts of an option, what no second measurement mends."""
@@ -68,21 +67,26 @@ class CaseRanking(Ranking):
         return tuple(option for option in self.options if has_code(option.findings, "kernel-gap"))
 
     @property
-    def first_within_loss_limit(self) -> Option | None:
-        """The first runnable option that is known to lose at most the default limit; None where no option is."""
-        for option in self.runnable:
-            most_pct = max(option.loss.pct or 0.0, option.loss.at_least_pct or 0.0)
-            if option.loss.pct is not None and most_pct <= MAX_LOSS_PCT:
-                return option
-        return None
-
-    @property
     def baseline_doubts(self) -> tuple[str, ...]:
         """What puts the baseline's measured time, and so every measured speed-up, in doubt, and measuring again may
         mend.
         """
         baseline = self.baseline
         return () if baseline is None or not baseline.is_measured else doubts_to_mend(baseline.trust.doubts)
+
+    @property
+    def choice_doubts(self) -> tuple[str, ...]:
+        """The flags that put the measured time of the choice, or of what it is compared with, in doubt."""
+        choice = self.choice or self.first
+        if choice is None or not choice.is_measured:
+            return ()
+        return tuple(sorted({*choice.trust.doubts, *(() if self.baseline is None else self.baseline.trust.doubts)}))
+
+    def gain_of(self, option: Option) -> Gain | None:
+        """Return the measured speed-up of an option over the baseline; None of the baseline, and where one of the two
+        was not measured.
+        """
+        return None if self.is_baseline(option) else measured_gain(option, self.baseline)
 
     def rank_of(self, option: Option) -> int:
         """Return the place of an option, from 1."""
@@ -91,22 +95,6 @@ class CaseRanking(Ranking):
     def is_baseline(self, option: Option) -> bool:
         """Return whether speed-ups are counted against an option."""
         return self.baseline is not None and self.baseline.key == option.key
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShapeRanking(CaseRanking):
-    """The ranking of one shape by the records of one run."""
-
-    gain: Gain | None = None
-    """Of the first measured option over the measured baseline; None where it is the baseline, or one is not
-    measured.
-    """
-    level_with: Option | None = None
-    """The second measured option where the first is tied with it."""
-    rival: Option | None = None
-    """What may be faster than the first measured option and waits behind it for its loss (`maybe_faster`)."""
-    rival_gain: Gain | None = None
-    """Of the rival over the measured baseline."""
 
 
 def doubts_to_mend(doubts: Sequence[str]) -> tuple[str, ...]:

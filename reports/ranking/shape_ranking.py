@@ -21,17 +21,17 @@ from reports.cases.rows import (
     regime_rank,
     weight_saved_ratio,
 )
-from reports.ranking.case_ranking import ShapeRanking
+from reports.ranking.case_ranking import CaseRanking
+from reports.ranking.ordering import rank_stored
 from reports.text.display_text import shown
 from results.records.case_names import Sizes, is_model_case
 from results.records.records import Record
 from results.statistics.replication import total_intervals
-from results.verdicts.gain import headline_gap, measured_gain
+from results.verdicts.gain import first_gap
 from results.verdicts.losses import product_loss
 from results.verdicts.shape_verdict import (
     SIXTEEN_BIT_FORMATS,
     Totals,
-    are_level,
     baseline_of,
     expected_speedup,
     is_emulation,
@@ -40,7 +40,6 @@ from results.verdicts.shape_verdict import (
     speedups,
     timed_records,
 )
-from results.verdicts.shape_verdict import standing as pooled_standing
 from roofline_model.chips.hardware import Device
 from roofline_model.core.answer import (
     Estimate,
@@ -52,11 +51,10 @@ from roofline_model.core.answer import (
     Times,
 )
 from roofline_model.core.errors import RooflineError
-from roofline_model.core.finding import Finding, finding, has_code
+from roofline_model.core.finding import Finding, finding
 from roofline_model.operators.case import Case
 from roofline_model.operators.product import GEMV_MAX_ROWS
-from roofline_model.recommend.claimed_losses import product_loss_pct
-from roofline_model.recommend.ranking import Standing, maybe_faster, order_predictions
+from roofline_model.recommend.ranking import MAX_LOSS_PCT, Limits
 
 if TYPE_CHECKING:
     from roofline_model.expected.predict import ExpectedTimes
@@ -73,7 +71,7 @@ def recommend_from_run(
     *,
     totals: Totals | None = None,
     is_gap_ignored: bool = False,
-) -> list[ShapeRanking]:
+) -> list[CaseRanking]:
     """Return one ranking per chip, operator, shape and mode, in the order they were run.
 
     Each ranks one cache state, never two: cold where it was measured, else flushed, else the next of `regime_rank`.
@@ -109,7 +107,7 @@ def rank_shape(
     totals: Totals,
     *,
     is_gap_ignored: bool = False,
-) -> ShapeRanking:
+) -> CaseRanking:
     """Return the ranking of the rows of one operator, shape and mode on one chip; there must be at least one.
 
     `device`: the chip, whose model adds the formats that were not run; None: only what is stored is ranked. `totals`:
@@ -130,21 +128,23 @@ def rank_shape(
     excluded = _excluded(rows, {_formats(option) for option in ranked})
     refused = {_pair(row.weight_format, row.activation_format) for row in rows if row.status in ("failed", "skipped")}
     predicted = _predicted_options(ranked, leads, baseline, advice, tried, refused, device)
-    # What no kernel is known to run here comes last; before it an emulated kernel, whose ideal time leaves out what it
-    # costs.
-    options = (*measured, *_ordered(predicted))
-    base = _baseline_option(options, baseline, advice)
-    rival = maybe_faster(timed, pooled_standing)
-    is_level = len(timed) > 1 and are_level(timed[0], timed[1])
+    base = _baseline_option([*measured, *predicted], baseline, advice)
     if advice:
         excluded += tuple(Exclusion(each.key, (each.finding,)) for each in advice.excluded)
-    phase = phase_of(case.op, case.shape)
-    gap = headline_gap(timed[0], baseline) if timed and not is_gap_ignored else None
-    return ShapeRanking(
-        question=Question("shape", shown(hardware_key, 60), f"{first.op} {first.shape_label}", case.shape, phase),
+    title, phase = f"{first.op} {first.shape_label}", phase_of(case.op, case.shape)
+    question = Question("shape", shown(hardware_key, 60), title, case.shape, phase, "stored")
+    ranking = rank_stored(question, (*measured, *predicted), base, Limits(choice_loss_pct=MAX_LOSS_PCT))
+    by_key = {option.key: option for option in (*measured, *predicted)}
+    options = tuple(by_key[option.key] for option in ranking.options)  # without what explains the choice
+    choice = None if ranking.choice is None else by_key[ranking.choice.key]
+    taken = next((each for each in timed if choice is not None and each.key == choice.key), None)
+    gap = None if is_gap_ignored else first_gap((taken, *timed[:1]), baseline)
+    return CaseRanking(
+        question=question,
         options=options,
         baseline=base,
-        choice=None if gap or not options or has_code(options[0].findings, "kernel-gap") else options[0],
+        choice=choice if gap is None else None,
+        alternatives=ranking.alternatives if gap is None else (),
         findings=() if gap is None else (gap,),
         excluded=excluded,
         op=first.op,
@@ -153,10 +153,6 @@ def rank_shape(
         mode=first.mode,
         baseline_label=_baseline_label(baseline, advice, measured),
         baseline_precision=option_precision(baseline) if baseline else "",
-        gain=measured_gain(timed[0], baseline) if timed and timed[0] is not baseline else None,
-        level_with=measured[1] if is_level else None,
-        rival=None if rival is None else measured[timed.index(rival)],
-        rival_gain=None if rival is None else measured_gain(rival, baseline),
     )
 
 
@@ -175,27 +171,6 @@ def _baseline_option(options: Sequence[Option], baseline: Option | None, advice:
         return None
     key = advice.baseline.key
     return next((option for option in options if option.kernel is None and option.weight_format == key), None)
-
-
-def _ordered(predicted: Sequence[Option]) -> list[Option]:
-    """Return predicted options in order: of each kind of evidence by the rule of every recommendation."""
-    tiers: dict[tuple[bool, bool, bool], list[Option]] = {}
-    for option in predicted:
-        is_barred, is_emulated = (has_code(option.findings, code) for code in ("kernel-gap", "emulated"))
-        tiers.setdefault((is_barred, is_emulated, option.estimate.source == "ideal"), []).append(option)
-    return [option for tier in sorted(tiers) for option in order_predictions(tiers[tier], standing)]
-
-
-def standing(option: Option) -> Standing:
-    """Return what a predicted option is ordered by."""
-    estimate, memory = option.estimate, option.memory
-    return Standing(
-        estimate.time_s,
-        estimate.low_s,
-        estimate.high_s,
-        product_loss_pct(option.weight_format, option.activation_format),
-        None if memory is None else memory.total_bytes,
-    )
 
 
 def _advice(case: Case, ranked: tuple[Option, ...], device: Device | None) -> Ranking | None:

@@ -216,6 +216,19 @@ def first_regime(results: Iterable[ShapeResult]) -> list[ShapeResult]:
     return [result for result in results if regime_rank(result.cache, result.mode) == min(ranks)]
 
 
+def judged_results(results: list[ShapeResult]) -> list[ShapeResult]:
+    """Narrow results with a best configuration to the best evidence there is, never to nothing: contests, measured,
+    undisturbed, one regime.
+    """
+    for keep in (
+        lambda candidate: candidate.is_contest and candidate.baseline is not None,
+        lambda candidate: candidate.best.is_measured,
+        lambda candidate: candidate.judged.gap is None,
+    ):
+        results = [result for result in results if keep(result)] or results
+    return first_regime(results)
+
+
 def _shape_result(key: GroupKey, rows: list[CaseRow], totals: Totals, is_gap_ignored: bool) -> ShapeResult:
     judged = judge((row.record for row in rows), totals, is_gap_ignored=is_gap_ignored)
     best, rivals = judged.best, _rivals(judged)

@@ -4,15 +4,18 @@ ranked.
 
 from __future__ import annotations
 
-from reports.ranking.case_ranking import CaseRanking, ShapeRanking
+from reports.ranking.case_ranking import CaseRanking, doubts_to_mend
+from reports.ranking.ordering import level_with, maybe_faster_option
 from reports.text.display_text import counted, shown
-from results.text.verdict_text import doubt_text, maybe_faster_text
-from results.verdicts.gain import times_faster
+from results.text.verdict_text import doubt_text, maybe_faster_text, possible_loss_text, within_limit_text
+from results.verdicts.gain import roughly, times_faster
 from roofline_model.core.answer import Exclusion, Option, Trust
 from roofline_model.core.finding import findings_text, first_with, has_code, optional_text, short_text
 from roofline_model.core.units import format_percent, format_time
-from roofline_model.recommend.ranking import MAX_LOSS_PCT
+from roofline_model.recommend.ranking import MAX_LOSS_PCT, Limits, is_within_choice_limit
 
+_NAMED_LEVEL = 2
+"""Options by name that the choice is tied with."""
 ACROSS_RUNS = "across runs"
 """The basis of a speed-up that no night measured: the ratio of two levels of different nights."""
 
@@ -32,17 +35,6 @@ def speedup_basis_text(trust: Trust) -> str:
 def stale_text(trust: Trust) -> str:
     """Return why a measurement may no longer hold; empty where it does."""
     return shown(findings_text(trust.stale))
-
-
-def loss_limit_text(ranking: CaseRanking) -> str:
-    """Return which option stays within the default limit of the loss, where the first one does not; else empty."""
-    best, within = ranking.first, ranking.first_within_loss_limit
-    if best is None or within is best:
-        return ""
-    loss = "its loss is unknown" if best.loss.pct is None else f"it may lose {best.loss.pct:.3g} %"
-    if within is None:
-        return f"{best.label}: {loss}, and no option is known to stay within {MAX_LOSS_PCT:g} %"
-    return f"{best.label}: {loss}. First within {MAX_LOSS_PCT:g} %: {within.label}"
 
 
 def kernel_gap_text(option: Option) -> str:
@@ -105,8 +97,8 @@ def _speedup_words(option: Option, ranking: CaseRanking) -> str:
     return f"expected {times_faster(expected)} {name} (ideal {times_faster(ideal)}), not measured"
 
 
-def shape_summary(ranking: ShapeRanking) -> str:
-    """Return what is first, how much it gains, what it is tied with, and which time is in doubt."""
+def shape_summary(ranking: CaseRanking) -> str:
+    """Return what to take, how much it gains, what it is tied with, which time is in doubt, and what is riskier."""
     best = ranking.first
     if best is None:
         return "nothing could be ranked: no case was measured or predicted"
@@ -114,31 +106,75 @@ def shape_summary(ranking: ShapeRanking) -> str:
         return f"no result: {short_text(ranking.gap)}"
     if has_code(best.findings, "emulated"):
         return f"only emulated kernels were predicted ({best.label}), without what emulating costs"
-    gain, name = ranking.gain, ranking.baseline_precision or "16 bit"
+    choice = ranking.choice
+    if choice is None:
+        return nothing_to_take(ranking)
+    gain, name = ranking.gain_of(choice), ranking.baseline_precision or "16 bit"
     gain_text = f", {gain.over(name)}" if gain else ""
-    if gain is None and best.speedup_ratio is not None:
-        gain_text = f", {times_faster(best.speedup_ratio)} {name}"
-    source = best.estimate.source
-    evidence = source if best.is_measured else f"not measured, {source}"
+    if gain is None and choice.speedup_ratio is not None and not ranking.is_baseline(choice):
+        gain_text = f", {times_faster(choice.speedup_ratio)} {name}"
+    text = f"{verb(choice, ranking)} {choice.label}: {evidence_text(choice)}{gain_text}"
+    text += f"{tied_text(choice, ranking)}{worth_trying(ranking)}"
+    doubts = doubts_to_mend(choice.trust.doubts)
+    rival = maybe_faster_option(ranking.options)
+    if rival is not None:
+        text += maybe_faster_text(rival.label, ranking.gain_of(rival), name)
+    elif gain is not None and gain.is_doubtful:
+        text += f"; {doubt_text(gain)}"
+    elif choice.is_measured and doubts:
+        text += f"; its time is doubtful ({', '.join(doubts)}): measure it again"
+    return text + riskier_text(ranking)
+
+
+def nothing_to_take(ranking: CaseRanking) -> str:
+    """Return why there is nothing to take of options in order: no kernel runs the first, or its loss is too large."""
+    best = ranking.options[0]
     gap = kernel_gap_text(best)
-    level = "" if ranking.rival or not ranking.level_with else _level_words(ranking.level_with)
-    level += f"; {gap}" if gap else ""
-    text = f"{best.label}: {evidence} {format_time(best.estimate.time_s)}{gain_text}{level}{worth_trying(ranking)}"
-    if ranking.rival is not None:
-        return f"{text}{maybe_faster_text(ranking.rival.label, ranking.rival_gain, name)}"
-    return f"{text}; {doubt_text(gain)}" if gain and gain.is_doubtful else text
+    if gap:
+        return f"no kernel is known to run any configuration here; first by its prediction: {best.label} ({gap})"
+    return f"nothing to take: {best.label} {possible_loss_text(best.loss)}, and {within_limit_text(None)}"
 
 
-def _level_words(other: Option) -> str:
-    return f"; tied with {other.label} within the intervals"
+def verb(choice: Option, ranking: CaseRanking) -> str:
+    """Return what to do with the choice."""
+    return "stay with" if ranking.is_baseline(choice) else "take" if choice.is_measured else "try"
+
+
+def evidence_text(option: Option) -> str:
+    """Return `measured 432 µs`, `not measured, expected 432 µs`."""
+    estimate = option.estimate
+    return f"{'' if option.is_measured else 'not measured, '}{estimate.source} {format_time(estimate.time_s)}"
+
+
+def tied_text(choice: Option, ranking: CaseRanking) -> str:
+    """Return `; tied with INT8 (W8A8) · int_mm and 2 more`; empty where the choice is tied with nothing."""
+    level = level_with(choice, ranking.options)
+    more = f" and {len(level) - _NAMED_LEVEL} more" if len(level) > _NAMED_LEVEL else ""
+    return f"; tied with {', '.join(each.label for each in level[:_NAMED_LEVEL])}{more}" if level else ""
+
+
+def riskier_text(ranking: CaseRanking) -> str:
+    """Return `. Faster, riskier: INT4 (W4A16), 1.8×, may lose 6.5 %`; empty where nothing is."""
+    riskier = next((each.option for each in ranking.alternatives if each.role == "riskier"), None)
+    if riskier is None:
+        return ""
+    ratio, trust = riskier.speedup_ratio, riskier.trust
+    is_doubtful = riskier.is_measured and (trust.is_over_doubt or bool(doubts_to_mend(trust.doubts)))
+    gain = "" if ratio is None else f", about {roughly(ratio)}" if is_doubtful else f", {times_faster(ratio)}"
+    return f". Faster, riskier: {riskier.label}{gain}, {possible_loss_text(riskier.loss)}"
 
 
 def worth_trying(ranking: CaseRanking) -> str:
-    """Return the first prediction that promises more than the measured best gained; empty where none does."""
-    best = ranking.first
+    """Return the first prediction within the limit of the loss that promises more than the measured choice gained;
+    empty where none does.
+    """
+    best = ranking.choice
     if best is None or not best.is_measured:
         return ""
-    candidates = (option for option in ranking.runnable if not option.is_measured)
+    limits = Limits(choice_loss_pct=MAX_LOSS_PCT)
+    candidates = (
+        option for option in ranking.runnable if not option.is_measured and is_within_choice_limit(option, limits)
+    )
     promise = next((option for option in candidates if not has_code(option.findings, "emulated")), None)
     if promise is None or promise.speedup_ratio is None or promise.speedup_ratio <= max(best.speedup_ratio or 1.0, 1.0):
         return ""

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from reports.cases.rows import case_rows
+from reports.ranking.ordering import rank_stored
 from reports.ranking.shape_ranking import NO_REASON, rank_shape
 from reports.ranking.words import stale_text
 from reports.stored.answer import StoredRanking
 from reports.stored.evidence import GroupKey, StoredEvidence
-from reports.stored.ordering import rank_stored
 from reports.stored.question import StoredQuestion
 from reports.stored.rows.baseline_trust import with_baseline_trust
 from reports.stored.rows.levels import CaseLevel, case_level, newest_measuring_run
@@ -24,7 +24,7 @@ from reports.text.display_text import regime_title, shown
 from results.records.case_names import case_title, is_model_case
 from results.records.records import Record, RunInfo
 from results.statistics.replication import TotalInterval, total_intervals
-from results.verdicts.gain import headline_gap
+from results.verdicts.gain import first_gap
 from results.verdicts.losses import StoredLosses
 from results.verdicts.model_results import ModelResult, PhaseResult, model_results
 from roofline_model.chips.hardware import doubt_of_times
@@ -242,7 +242,9 @@ def _finished(
     options = with_baseline_trust([option for option in made.options if option.key not in failed], baseline)
     ranking = rank_stored(bare.question, options, baseline, _limits(question))
     ranked = {option.key: option for option in options}
-    gap = headline_gap(ranked[ranking.choice.key], baseline) if ranking.choice is not None else None
+    choice = None if ranking.choice is None else ranked[ranking.choice.key]
+    first = ranked[ranking.options[0].key] if ranking.options else None
+    gap = None if choice is None else first_gap((choice, first), baseline)
     is_result = gap is None or question.is_forced
     done = replace(
         bare,
@@ -251,7 +253,7 @@ def _finished(
         ),  # their own findings: the summary says the rest
         excluded=(*ranking.excluded, *lost),
         baseline=baseline,
-        choice=ranked[ranking.choice.key] if ranking.choice is not None and is_result else None,
+        choice=choice if is_result else None,
         alternatives=ranking.alternatives if is_result else (),
         findings=() if gap is None else (gap,),
     )

@@ -6,22 +6,29 @@ from collections.abc import Iterable, Sequence
 
 from reports.cases.errors import for_the_next
 from reports.ranking.case_ranking import doubts_to_mend
-from reports.ranking.words import ACROSS_RUNS, loss_limit_text, shape_reason, speedup_basis_text, worth_trying
+from reports.ranking.ordering import maybe_faster_option
+from reports.ranking.words import (
+    ACROSS_RUNS,
+    evidence_text,
+    nothing_to_take,
+    riskier_text,
+    shape_reason,
+    speedup_basis_text,
+    tied_text,
+    verb,
+    worth_trying,
+)
 from reports.stored.answer import RankChange, StoredRanking
-from reports.stored.ordering import level_with, maybe_faster_option
-from reports.stored.rows.baseline_trust import told_gain
+from reports.stored.rows.baseline_trust import stored_gain
 from reports.text.display_text import change_words, shown
 from results.diff.environments import Difference
 from results.records.records import RunInfo
 from results.text.verdict_text import doubtful_side, maybe_faster_text
 from results.verdicts.gain import times_faster
 from roofline_model.core.answer import Option, Trust
-from roofline_model.core.finding import Finding, findings_text, first_with, has_code, short_text
-from roofline_model.core.units import format_time
+from roofline_model.core.finding import Finding, findings_text, has_code, short_text
 from roofline_model.recommend.loss import loss_doubt, loss_text
 
-_EVIDENCE = {"measured": "measured", "expected": "not measured, expected", "ideal": "not measured, ideal only"}
-_SHOWN_LEVEL = 2
 _OF_THE_ROW = frozenset(
     {"measurement-gone", "measured-time-rose", "measured-time-fell", "loss-changed", "prediction-changed"}
 )
@@ -41,33 +48,21 @@ def summary_of(ranking: StoredRanking) -> str:
         return f"no result: {short_text(ranking.gap)}"
     if has_code(best.findings, "emulated"):
         return f"only emulated kernels were predicted ({best.label}), without what emulating costs"
-    if ranking.choice is not None:
-        best = ranking.choice
-    elif best in ranking.runnable:
-        return f"nothing to take: {loss_limit_text(ranking)}"
-    faster = [row for row in level_with(best, ranking.options) if ranking.rank_of(row) > 1]
-    tied_text = ", ".join(row.label for row in faster[:_SHOWN_LEVEL])
-    more = f" and {len(faster) - _SHOWN_LEVEL} more" if len(faster) > _SHOWN_LEVEL else ""
-    level = f"; tied with it: {tied_text}{more}" if faster else ""
-    gain = _gain_words(ranking, best)
-    gap = first_with(best.findings, "kernel-gap")
-    if gap is not None:
-        return (
-            f"no kernel is known to run any configuration here; first by its prediction: {best.label} "
-            f"({shown(short_text(gap))})"
-        )
-    verb = "stay with" if ranking.is_baseline(best) else "take" if best.is_measured else "try"
-    loss = "" if best.loss.source in ("reference", "unknown") else f", {loss_text(best.loss)}"
-    doubt = loss_doubt(best.loss)
+    choice = ranking.choice
+    if choice is None:
+        return nothing_to_take(ranking)
+    loss = "" if choice.loss.source in ("reference", "unknown") else f", {loss_text(choice.loss)}"
+    doubt = loss_doubt(choice.loss)
     loss += "" if doubt is None else f"; {short_text(doubt)}"
-    unknown = ", its loss is unknown" if best.loss.source == "unknown" else ""
+    unknown = ", its loss is unknown" if choice.loss.source == "unknown" else ""
     if ranking.gap is not None:
         loss += f"; {short_text(ranking.gap)}"
     return (
-        f"{verb} {best.label}: {_EVIDENCE[best.estimate.source]} "
-        f"{format_time(best.estimate.time_s)}{gain}{loss}{unknown}{level}"
-        f"{worth_trying(ranking)} (confidence {best.trust.confidence}: "
-        f"{confidence_words(best.trust)}){rival_words(ranking) or _again_words(ranking, best)}"
+        f"{verb(choice, ranking)} {choice.label}: {evidence_text(choice)}{_gain_words(ranking, choice)}"
+        f"{loss}{unknown}{tied_text(choice, ranking)}"
+        f"{worth_trying(ranking)} (confidence {choice.trust.confidence}: "
+        f"{confidence_words(choice.trust)}){rival_words(ranking) or _again_words(ranking, choice)}"
+        f"{riskier_text(ranking)}"
     )
 
 
@@ -171,7 +166,7 @@ def _gain_words(ranking: StoredRanking, best: Option) -> str:
     """Return what the best gains over the baseline, no finer than both times bear; empty for the baseline itself."""
     if best.speedup_ratio is None or ranking.is_baseline(best) or not ranking.baseline_label:
         return ""
-    gain = told_gain(best, ranking)
+    gain = stored_gain(best, ranking)
     name, basis_text = ranking.baseline_label, speedup_basis_text(best.trust)
     basis = f" ({basis_text})" if basis_text else ""
     gain_text = f"{times_faster(best.speedup_ratio)} {name}" if gain is None else gain.over(name)
@@ -183,12 +178,12 @@ def rival_words(ranking: StoredRanking) -> str:
     rival = maybe_faster_option(ranking.options)
     if rival is None:
         return ""
-    return maybe_faster_text(rival.label, told_gain(rival, ranking), ranking.baseline_label)
+    return maybe_faster_text(rival.label, stored_gain(rival, ranking), ranking.baseline_label)
 
 
 def _again_words(ranking: StoredRanking, best: Option) -> str:
     """Return which of the times behind the decision is to be measured again; empty where none is in doubt."""
-    gain = told_gain(best, ranking)
+    gain = stored_gain(best, ranking)
     if gain is None:
         return "; measure it again" if best.is_measured and doubts_to_mend(best.trust.doubts) else ""
     return f"; measure {doubtful_side(gain)} again" if gain.is_doubtful else ""

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-from reports.advice.headlines import operator_headlines
 from reports.advice.phase_ranking import phase_rankings
 from reports.cases.errors import (
     ErrorSummary,
@@ -26,7 +25,7 @@ from reports.cases.errors import (
 )
 from reports.cases.rows import CaseRow, case_rows, regime_rank
 from reports.cases.summary import CaseSummary, SampleSeries, case_summaries, flagged_series
-from reports.ranking.case_ranking import ShapeRanking
+from reports.ranking.case_ranking import CaseRanking
 from reports.ranking.shape_ranking import recommend_from_run
 from reports.ranking.shape_results import ShapeResult, shape_results
 from reports.text.display_text import counted, regime_meanings, regime_title, shown
@@ -38,6 +37,7 @@ from results.records.flags import DOUBTFUL_FLAGS, FLAGS
 from results.records.records import HardwareProfile, Record, RunInfo
 from results.records.state_records import CanaryReading, NoiseFloor
 from results.statistics.replication import total_intervals
+from results.text.advice_text import actions
 from results.verdicts.model_results import ModelResult, model_results
 from results.verdicts.phase_ranking import PhaseRanking
 from roofline_model.chips.hardware import Device, device_from_profile
@@ -74,7 +74,7 @@ class ChipView:
     roofline: RooflineView
     errors: tuple[ErrorSummary, ...]
     overall: ErrorSummary | None
-    recommendations: tuple[ShapeRanking, ...]
+    recommendations: tuple[CaseRanking, ...]
     unranked_count: int
     """Shapes left out of `recommendations`, because `report_view` was asked for no more."""
     series: tuple[SampleSeries, ...]
@@ -98,7 +98,7 @@ class ReportView:
     date: str
     machine: str
     headlines: tuple[str, ...]
-    """What was found, one sentence per chip and operator."""
+    """What to do, one sentence per chip and phase."""
     findings: tuple[str, ...]
     """What a reader must know, most important first."""
     warnings: tuple[str, ...]
@@ -328,8 +328,12 @@ def _headlines(chips: tuple[ChipView, ...], counts: Mapping[str, int]) -> tuple[
     for chip in chips:
         where = f"{chip.hardware_name}: " if len(chips) > 1 else ""
         untrained = {model.name.model_name: model for model in chip.models if model.is_untrained}
-        shapes = [shape for shape in chip.shapes if shape.model_name not in untrained]
-        headlines += [f"{where}{line}" for line in operator_headlines(shapes)]
+        timed = [shape for shape in chip.shapes if shape.best is not None and shape.model_name not in untrained]
+        lines = [action.sentence for action in actions(chip.answers)]
+        if timed and not lines:
+            lone = f"{len(timed)} shapes with one kernel each: nothing to compare with"
+            lines = [f"{timed[0].verdict if len(timed) == 1 else lone}."]
+        headlines += [f"{where}{line}" for line in lines]
         headlines += [f"{where}{shown(name, 80)}: {short_text(finding('untrained'))}." for name in untrained]
     return tuple(headlines) or ("No case was measured or predicted: see what failed or was skipped, and why, below.",)
 

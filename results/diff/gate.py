@@ -48,7 +48,8 @@ class Failure:
 
     case: CaseDiff
     rule: FailRule
-    why: str
+    worse: tuple[MetricChange, ...] = ()
+    """The figures beyond the rule's size; empty for one on the time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,20 +121,18 @@ def _failure(diff: SuiteDiff, case: CaseDiff, rule: FailRule) -> Failure | None:
         is_codes = case.verdict == "SLOWER" and case.reason != "clock-lower" and not case.expected_reason
         least = rule.least_ratio if case.threshold_ratio is None else case.threshold_ratio
         if is_codes and _surely_ratio(case) >= least:
-            return Failure(case, rule, f"{(case.change_ratio or 0.0) * 100:+.1f} % slower")
+            return Failure(case, rule)
         return None
     if rule.kind == "gone":
         is_whole = all(run.status == "complete" for run in diff.after)
-        return (
-            Failure(case, rule, f"{case.reason}{f' ({case.detail[:200]})' if case.detail else ''}")
-            if case.verdict == "GONE" and is_whole and not case.expected_reason
-            else None
-        )
-    worse = [metric for metric in case.metrics if metric.group == rule.kind and metric.verdict == "WORSE"]
-    worse = [change for change in worse if _loss_ratio(change) >= rule.least_ratio]
-    if not worse:
-        return None
-    return Failure(case, rule, "; ".join(f"{change.name} {_loss_ratio(change) * 100:+.1f} %" for change in worse))
+        is_gone = case.verdict == "GONE" and is_whole and not case.expected_reason
+        return Failure(case, rule) if is_gone else None
+    worse = tuple(
+        change
+        for change in case.metrics
+        if change.group == rule.kind and change.verdict == "WORSE" and loss_ratio(change) >= rule.least_ratio
+    )
+    return Failure(case, rule, worse) if worse else None
 
 
 def _surely_ratio(case: CaseDiff) -> float:
@@ -142,7 +141,7 @@ def _surely_ratio(case: CaseDiff) -> float:
     return surely_ratio or 0.0
 
 
-def _loss_ratio(change: MetricChange) -> float:
+def loss_ratio(change: MetricChange) -> float:
     """Return how much worse a figure became, at least, where it has an interval; of an error, how much farther from
     0.
     """

@@ -20,7 +20,7 @@ from results.records.plain_form import FormError
 from results.records.records import PredictionRecord
 from roofline_model.chips.hardware import Device, get_hardware
 from roofline_model.core.errors import RooflineError
-from roofline_model.core.finding import Finding, finding
+from roofline_model.core.finding import Finding, finding, reason_text
 from roofline_model.expected.fitting.table import KernelTable, phase_of, read_kernel_table
 from roofline_model.expected.prediction import EXPECTED_VERSION
 from roofline_model.expected.products.fitted.rows import default_activation
@@ -47,7 +47,7 @@ def read_kernel_rows(path: Path, advance: Advance | None = None) -> ForeignFile:
     for i in range(len(table)):
         problem = table.reasons[i] or table.time_problems[i]
         if problem:
-            raise FormError(problem)
+            raise FormError(f"row {table.line_numbers[i]}: {reason_text(problem)}")
         if math.isnan(table.numbers["time_s"][i]):
             raise FormError(f"row {table.line_numbers[i]}: time_s is empty: nothing was measured")
     prediction = predict_table(table, progress=None if advance is None else lambda done: advance(done, len(table)))
@@ -81,8 +81,7 @@ def _row(prediction: TablePrediction, i: int, chip: _Chip | None) -> ForeignRow:
     where = f"row {table.line_numbers[i]}"
     measured_s = float(table.numbers["time_s"][i])
     ask: ModelAsk | None = None
-    bare_reason = prediction.bare_reason(i)
-    reason = finding("unsupported", reason=bare_reason) if bare_reason else None
+    reason = prediction.reasons[i]
     predictions: tuple[PredictionRecord, ...] = ()
     tokens: int | None = None
     try:

@@ -35,12 +35,12 @@ def model_predictions(
         prediction = _predicted(ask, run, device)
         priced.append((run, prediction, priced_pass(prediction, device, ask.weight_bytes)))
     ideal = _ideal(priced, device, measured_s)
-    problems = dict.fromkeys(prediction.problem for _, _, prediction in priced if prediction.expected_s is None)
+    problem = next((prediction.problem for _, _, prediction in priced if prediction.expected_s is None), None)
     expected_s = math.fsum(
         run.times_count * prediction.expected_s for run, _, prediction in priced if prediction.expected_s is not None
     )
-    if problems:
-        return (ideal,), finding("unsupported", reason="; ".join(problems))
+    if problem is not None:
+        return (ideal,), problem
     least_s = math.fsum(run.times_count * priced_run.least_s for run, _, priced_run in priced)
     low, high = INTERVAL
     expected = ideal.expected(

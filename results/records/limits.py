@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, is_dataclass
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
@@ -31,7 +31,7 @@ class Limit:
     """
 
     holds: Callable[[Any], bool]
-    words: str
+    description: str
     """What the value should be, for an error."""
 
 
@@ -44,77 +44,102 @@ def _is_date(text: str) -> bool:
 
 
 def _counts(least: int) -> Limit:
-    return Limit(lambda count: least <= count <= MAX_COUNT, f"a whole number from {least} to {MAX_COUNT:,}")
+    return Limit(lambda count: least <= count <= MAX_COUNT, description=f"a whole number from {least} to {MAX_COUNT:,}")
 
 
 def _texts(longest: int) -> Limit:
-    return Limit(lambda text: 1 <= len(text) <= longest, f"text of 1 to {longest:,} characters")
+    return Limit(lambda text: 1 <= len(text) <= longest, description=f"text of 1 to {longest:,} characters")
 
 
 # A NaN is within no range of numbers.
-Duration = Annotated[float, Limit(lambda time_s: 0 <= time_s < MAX_TIME_S, f"a time from 0 to {MAX_TIME_S:g} s")]
-NonNegative = Annotated[float, Limit(lambda value: 0 <= value < math.inf, "a finite number of 0 or more")]
-Positive = Annotated[float, Limit(lambda value: 0 < value < math.inf, "a finite number above 0")]
-Finite = Annotated[float, Limit(math.isfinite, "a finite number")]
+Duration = Annotated[
+    float, Limit(lambda time_s: 0 <= time_s < MAX_TIME_S, description=f"a time from 0 to {MAX_TIME_S:g} s")
+]
+NonNegative = Annotated[float, Limit(lambda value: 0 <= value < math.inf, description="a finite number of 0 or more")]
+Positive = Annotated[float, Limit(lambda value: 0 < value < math.inf, description="a finite number above 0")]
+Finite = Annotated[float, Limit(math.isfinite, description="a finite number")]
 Count = Annotated[int, _counts(0)]
 CountFrom1 = Annotated[int, _counts(1)]
 CountFrom2 = Annotated[int, _counts(2)]
-ExitCode = Annotated[int, Limit(lambda code: abs(code) <= 2**31, "the exit code of a process")]
+ExitCode = Annotated[int, Limit(lambda code: abs(code) <= 2**31, description="the exit code of a process")]
 Name = Annotated[str, _texts(1_000)]
-Reason = Annotated[str, Limit(lambda text: len(text) <= 10_000, "text of 10,000 characters or fewer")]
+Reason = Annotated[str, Limit(lambda text: len(text) <= 10_000, description="text of 10,000 characters or fewer")]
 IndexedName = Annotated[str, _texts(200)]
 """Stands in an index: PostgreSQL refuses a row of more than 2,704 bytes there, SQLite none."""
 Hash = Annotated[str, _texts(64)]
 KernelName = Annotated[str, _texts(100_000)]
 """The mangled names of C++ templates fill pages."""
-Date = Annotated[str, Limit(_is_date, "a date and time in ISO 8601")]
-OptionalDate = Annotated[str, Limit(lambda text: not text or _is_date(text), "a date and time in ISO 8601")]
+Date = Annotated[str, Limit(_is_date, description="a date and time in ISO 8601")]
+OptionalDate = Annotated[str, Limit(lambda text: not text or _is_date(text), description="a date and time in ISO 8601")]
 """Empty where its maker gave none."""
 
 
 def at_most(longest: int) -> Limit:
     """Return the limit on how many items a list or a table may hold."""
-    return Limit(lambda items: len(items) <= longest, f"{longest:,} items or fewer")
+    return Limit(lambda items: len(items) <= longest, description=f"{longest:,} items or fewer")
 
 
 def check_limits(value: Any, where: str) -> None:
     """Raise `FormError` naming the first field of a record type, or of a part of it, that is outside its limits."""
-    _check(type(value), value, where)
+    _check_fields(type(value), value, where)
 
 
-def _check(hint: Any, value: Any, where: str) -> None:
-    origin, arguments = get_origin(hint), get_args(hint)
-    if value is None:
-        return
-    if is_dataclass(hint):
-        for name, field_hint in _limited_fields(hint):  # type: ignore[arg-type]
-            _check(field_hint, getattr(value, name), f"{where}.{name}")
-    elif origin is Annotated:
-        for limit in hint.__metadata__:
-            if not limit.holds(value):
-                raise FormError(f"{where} is {_shown(value)}, not {limit.words}")
-        _check(arguments[0], value, where)
-    elif origin in (Union, UnionType):  # of a type and None
-        _check(arguments[0], value, where)
-    elif origin is tuple:
-        for number, item in enumerate(value):
-            _check(arguments[0], item, f"{where}[{number}]")
-    elif isinstance(origin, type) and issubclass(origin, Mapping):
-        for key, item in value.items():
-            _check(arguments[0], key, f"a key of {where}")
-            _check(arguments[1], item, f"{where}.{key[:40]}")
+Check = Callable[[Any, str], None]
+"""Raises `FormError` for a value, not None, that is outside its limits; it is told where that stands."""
+
+
+def _check_fields(kind: type[Any], record: Any, where: str) -> None:
+    for name, check in _field_checks(kind):  # type: ignore[arg-type]
+        value = getattr(record, name)
+        if value is not None:
+            check(value, f"{where}.{name}")
 
 
 @cache
-def _limited_fields(kind: type[Any]) -> tuple[tuple[str, Any], ...]:
-    hints = get_type_hints(kind, include_extras=True)
-    return tuple((name, hint) for name, hint in hints.items() if _has_limits(hint))
+def _field_checks(kind: type[Any]) -> tuple[tuple[str, Check], ...]:
+    """Return the checks of the fields of a record type that have limits."""
+    checks = [(name, _check_of(hint)) for name, hint in get_type_hints(kind, include_extras=True).items()]
+    return tuple([(name, check) for name, check in checks if check is not None])
 
 
-def _has_limits(hint: Any) -> bool:
+def _check_of(hint: Any) -> Check | None:
+    """Return the check of a type; None where neither it nor a part of it has limits."""
+    origin, arguments = get_origin(hint), get_args(hint)
     if is_dataclass(hint):
-        return bool(_limited_fields(hint))  # type: ignore[arg-type]
-    return get_origin(hint) is Annotated or any(map(_has_limits, get_args(hint)))
+        return partial(_check_fields, hint) if _field_checks(hint) else None  # type: ignore[arg-type]
+    if origin is Annotated:
+        return partial(_check_limits, hint.__metadata__, _check_of(arguments[0]))
+    if origin in (Union, UnionType):  # of a type and None
+        return _check_of(arguments[0])
+    if origin is tuple:
+        check_item = _check_of(arguments[0])
+        return None if check_item is None else partial(_check_items, check_item)
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        checks = _check_of(arguments[0]), _check_of(arguments[1])
+        return None if checks == (None, None) else partial(_check_entries, *checks)
+    return None
+
+
+def _check_limits(limits: tuple[Limit, ...], check: Check | None, value: Any, where: str) -> None:
+    for limit in limits:
+        if not limit.holds(value):
+            raise FormError(f"{where} is {_shown(value)}, not {limit.description}")
+    if check is not None:
+        check(value, where)
+
+
+def _check_items(check: Check, items: tuple[Any, ...], where: str) -> None:
+    for number, item in enumerate(items):
+        if item is not None:
+            check(item, f"{where}[{number}]")
+
+
+def _check_entries(check_key: Check | None, check: Check | None, entries: Mapping[str, Any], where: str) -> None:
+    for key, item in entries.items():
+        if check_key is not None:
+            check_key(key, f"a key of {where}")
+        if check is not None and item is not None:
+            check(item, f"{where}.{key[:40]}")
 
 
 def _shown(value: Any) -> str:

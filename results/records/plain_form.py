@@ -11,9 +11,9 @@ from __future__ import annotations
 import json
 import math
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from results.records.stored_findings import read_findings
@@ -119,64 +119,83 @@ def from_plain(kind: type[T], data: Any, where: str) -> T:
         return _case(data, where)  # type: ignore[return-value]
     if not isinstance(data, dict):
         raise FormError(f"{where} is {_kind_name(data)}, not an object")
-    hints = _hints(kind)  # type: ignore[arg-type]
-    unknown = data.keys() - hints.keys()
+    readers = _field_readers(kind)  # type: ignore[arg-type]
+    unknown = data.keys() - readers.keys()
     if unknown:
         raise FormError(f"{where} has an unknown field {sorted(unknown)[0][:40]!r}")
     values = {}
-    for field in fields(kind):  # type: ignore[arg-type]
-        if field.name in data:
-            values[field.name] = _value(hints[field.name], data[field.name], f"{where}.{field.name}")
-        elif field.default is MISSING and field.default_factory is MISSING:
-            raise FormError(f"{where}.{field.name} is missing")
+    for name, (read, is_required) in readers.items():
+        if name in data:
+            values[name] = read(data[name], f"{where}.{name}")
+        elif is_required:
+            raise FormError(f"{where}.{name} is missing")
     try:
         return kind(**values)
     except RooflineError as error:
         raise FormError(f"{where}: {error}") from None
 
 
+Reader = Callable[[Any, str], Any]
+"""Returns the value of JSON data; raises `FormError` that begins with where it stands, which it is told."""
+
+
 @cache
-def _hints(kind: type[Any]) -> dict[str, Any]:
-    return get_type_hints(kind)
+def _field_readers(kind: type[Any]) -> dict[str, tuple[Reader, bool]]:
+    """Return the reader of each field of a record type, and whether data must have the field."""
+    hints = get_type_hints(kind)
+    return {
+        field.name: (_reader(hints[field.name]), field.default is MISSING and field.default_factory is MISSING)
+        for field in fields(kind)
+    }
 
 
-def _value(hint: Any, data: Any, where: str) -> Any:
+def _reader(hint: Any) -> Reader:
+    """Return the reader of a type."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
-        if data is None:
-            return None
-        return _value(next(argument for argument in arguments if argument is not type(None)), data, where)
+        read = _reader(next(argument for argument in arguments if argument is not type(None)))
+        return lambda data, where: None if data is None else read(data, where)
     if origin is Literal:
-        if data not in arguments:
-            raise FormError(f"{where} is {str(data)[:40]!r}, not one of {', '.join(map(str, arguments))}")
-        return data
+        return partial(_choice, arguments)
     if hint == tuple[Finding, ...]:
-        try:
-            return read_findings(data)
-        except ValueError as error:
-            raise FormError(f"{where} is {error}") from None
+        return _findings
     if origin is tuple:
-        return _tuple(arguments[0], data, where)
+        return partial(_tuple, arguments[0], _reader(arguments[0]))
     if isinstance(origin, type) and issubclass(origin, Mapping):
-        if not isinstance(data, dict):
-            raise FormError(f"{where} is {_kind_name(data)}, not an object")
-        mapping = untag(data)
-        if not isinstance(mapping, dict):
-            raise FormError(f"{where} is a number, not an object")
-        if arguments[1] is Any:
-            return mapping
-        return {key: _value(arguments[1], item, f"{where}.{key[:40]}") for key, item in mapping.items()}
-    if is_dataclass(hint):
-        return from_plain(hint, data, where)  # type: ignore[arg-type]
-    return _scalar(hint, data, where)
+        return partial(_mapping, None if arguments[1] is Any else _reader(arguments[1]))
+    return partial(from_plain if is_dataclass(hint) else _scalar, hint)
 
 
-def _tuple(hint: Any, data: Any, where: str) -> tuple[Any, ...]:
+def _choice(choices: tuple[Any, ...], data: Any, where: str) -> Any:
+    if data not in choices:
+        raise FormError(f"{where} is {str(data)[:40]!r}, not one of {', '.join(map(str, choices))}")
+    return data
+
+
+def _findings(data: Any, where: str) -> tuple[Finding, ...]:
+    try:
+        return read_findings(data)
+    except ValueError as error:
+        raise FormError(f"{where} is {error}") from None
+
+
+def _mapping(read: Reader | None, data: Any, where: str) -> dict[str, Any]:
+    if not isinstance(data, dict):
+        raise FormError(f"{where} is {_kind_name(data)}, not an object")
+    mapping = untag(data)
+    if not isinstance(mapping, dict):
+        raise FormError(f"{where} is a number, not an object")
+    if read is None:
+        return mapping
+    return {key: read(item, f"{where}.{key[:40]}") for key, item in mapping.items()}
+
+
+def _tuple(hint: Any, read: Reader, data: Any, where: str) -> tuple[Any, ...]:
     if not isinstance(data, list):
         raise FormError(f"{where} is {_kind_name(data)}, not a list")
     if hint is float and all(type(item) is float for item in data):
         return tuple(data)  # samples: thousands of them, nearly always plain
-    return tuple(_value(hint, item, f"{where}[{number}]") for number, item in enumerate(data))
+    return tuple([read(item, f"{where}[{number}]") for number, item in enumerate(data)])
 
 
 def _scalar(hint: Any, data: Any, where: str) -> Any:

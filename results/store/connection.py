@@ -200,14 +200,13 @@ def translated(
     except (SQLAlchemyError, sqlite3.Error) as error:
         if reading and isinstance(_cause(error), _UNREADABLE):
             raise damaged(target, _cause(error)) from None
-        kind = DatabaseAwayError if is_passing(error) else StoreError
-        raise kind(target.redact(_explain(target, doing, error))) from None
+        raise _store_error(target, doing, error) from None
     except _UNREADABLE as error:
         if reading or isinstance(error, UnicodeDecodeError | json.JSONDecodeError):  # only what was stored is decoded
             raise damaged(target, error) from error
         if isinstance(error, LookupError | AttributeError):
             raise  # a fault of ours
-        raise StoreError(_not_storable(doing, error)) from error
+        raise _not_storable(doing, error) from error
 
 
 _UNREADABLE = (TypeError, ValueError, ArithmeticError, LookupError, AttributeError, struct.error, RecursionError)
@@ -226,18 +225,20 @@ def _cause(error: Exception) -> BaseException:
     return error.orig if isinstance(error, StatementError) and error.orig is not None else error
 
 
-def _explain(target: StoreTarget, doing: str, error: Exception) -> str:
+def _store_error(target: StoreTarget, doing: str, error: Exception) -> StoreError:
+    """Return what the database's own error means, and what to do."""
     cause = _cause(error)
-    lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
-    detail = (lines[0] if lines else type(cause).__name__)[:300]
     if isinstance(cause, TypeError | ValueError | AttributeError | OverflowError):
         return _not_storable(doing, cause)
-    for sign, meaning in _SQLITE_MEANINGS if target.path is not None else _POSTGRES_MEANINGS:
-        if re.search(sign, detail):
-            if sign == _FULL and target.path is not None and (table := _spent_sequence(target.path)):
-                return f"{target.name} is damaged (no row id is left for table {table}): {REPLACE_IT}"
-            return f"{target.name} {meaning}"
-    return f"{doing} in {target.name} failed: {detail}"
+    lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
+    detail = (lines[0] if lines else type(cause).__name__)[:300]
+    meanings = _SQLITE_MEANINGS if target.path is not None else _POSTGRES_MEANINGS
+    sign, meaning = next((entry for entry in meanings if re.search(entry[0], detail)), ("", ""))
+    message = f"{target.name} {meaning}" if meaning else f"{doing} in {target.name} failed: {detail}"
+    if sign == _FULL and target.path is not None and (table := _spent_sequence(target.path)):
+        message = f"{target.name} is damaged (no row id is left for table {table}): {REPLACE_IT}"
+    kind = DatabaseAwayError if is_passing(error) else StoreError
+    return kind(target.redact(message))
 
 
 def _spent_sequence(path: Path) -> str | None:
@@ -253,8 +254,8 @@ def _spent_sequence(path: Path) -> str | None:
     return None if spent is None else str(spent[0])[:60]
 
 
-def _not_storable(doing: str, error: BaseException) -> str:
-    return f"{doing}: {str(error)[:300]} (a record holds text, 64-bit numbers and JSON values only)"
+def _not_storable(doing: str, error: BaseException) -> StoreError:
+    return StoreError(f"{doing}: {str(error)[:300]} (a record holds text, 64-bit numbers and JSON values only)")
 
 
 _FULL = "disk is full"

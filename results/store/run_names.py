@@ -41,15 +41,16 @@ def check_label(label: str) -> None:
         raise StoreError(
             f"{shown} cannot label a run, it already means the newest runs, or those of a branch: choose another label"
         )
-    problem = ""
     if len(label) > LONGEST_LABEL:
-        problem = f"is {len(label):,} characters long, not {LONGEST_LABEL} or fewer"
-    elif "," in label:
-        problem = "holds a comma, which joins the names of several runs"
-    elif label and not label.strip():
-        problem = "is blank"
-    if problem:
-        raise StoreError(f"the label {shown} of a run {problem}: choose another label")
+        raise _unusable_label(shown, f"is {len(label):,} characters long, not {LONGEST_LABEL} or fewer")
+    if "," in label:
+        raise _unusable_label(shown, "holds a comma, which joins the names of several runs")
+    if label and not label.strip():
+        raise _unusable_label(shown, "is blank")
+
+
+def _unusable_label(shown: str, problem: str) -> StoreError:
+    return StoreError(f"the label {shown} of a run {problem}: choose another label")
 
 
 def resolve(connection: Connection, name: str, place: str, host: str | None = None) -> RunInfo:

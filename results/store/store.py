@@ -126,7 +126,7 @@ class ResultStore:
 
     def add_profile(self, profile: HardwareProfile) -> None:
         """Store the chip description that predictions use; one that is already there is left alone."""
-        self._store("storing the hardware profile", "", profile)
+        self._store("storing the profile", "", profile)
 
     def add_record(self, record: Record) -> None:
         """Store one record in a transaction of its own, or keep it: once this returns, a killed process does not lose
@@ -208,7 +208,7 @@ class ResultStore:
 
         Raises `StoreError` for a run that was not begun.
         """
-        self._store("storing the end of a process", run_id, replace(process, end_reason=end_reason))
+        self._store("ending a process", run_id, replace(process, end_reason=end_reason))
 
     def add_canary(self, run_id: str, reading: CanaryReading) -> None:
         """Store one canary reading of a run; one that is there already is left alone.
@@ -224,11 +224,11 @@ class ResultStore:
         """
         slow = tuple(reading for reading in readings if reading.is_slow)
         if slow:
-            self._store("judging the canary again", run_id, SlowCanaries(slow))
+            self._store("judging the canary", run_id, SlowCanaries(slow))
 
     def add_noise_floors(self, floors: Iterable[NoiseFloor]) -> None:
         """Store noise floors, all or none; older ones of the same case and method stay, the newest counts."""
-        self._store("storing the noise floors", "", NewFloors(tuple(floors)))
+        self._store("storing noise floors", "", NewFloors(tuple(floors)))
 
     def flag_records(self, record_ids: Iterable[str], flag: str) -> int:
         """Add a flag to stored measurements, all or none, and return how many did not carry it yet.

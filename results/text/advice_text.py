@@ -77,16 +77,16 @@ def action_of(phase: PhaseRanking) -> Action:
 
 
 def _where(phase: PhaseRanking) -> str:
-    """Return `at 1x4096x4096`, `over 4 shapes`, `over 2 of 4 shapes`; nothing of a whole model."""
+    """Return `at 1x4096x4096`, `in the sum of 4 shapes`, `in the sum of 2 of 4 shapes`; nothing of a whole model."""
     if phase.ranking.question.subject == "model":
         return "with this model"
     if phase.shape_count == 1:
         return f"at {phase.places[0]}"
     count = len(phase.places)
     return (
-        f"over {counted(count, 'shape')}"
+        f"in the sum of {counted(count, 'shape')}"
         if count == phase.shape_count
-        else f"over {count} of {phase.shape_count} shapes"
+        else f"in the sum of {count} of {phase.shape_count} shapes"
     )
 
 
@@ -108,7 +108,7 @@ def _source(choice: Option) -> str:
 
 
 def _gain_text(phase: PhaseRanking, choice: Option) -> str:
-    """Return the speed-up of the choice: `measured 1.6× BF16 over 2 shapes`."""
+    """Return the speed-up of the choice: `measured 1.6× BF16 in the sum of 2 shapes`."""
     baseline = phase.ranking.baseline
     source = _source(choice)
     if baseline is None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from results.diff.case_diff import CaseDiff, SuiteDiff
-from results.diff.gate import EXIT_NOT_COMPARABLE, EXIT_SAME, GateResult
+from results.diff.gate import EXIT_NOT_COMPARABLE, EXIT_SAME, Failure, GateResult, loss_ratio
 from results.diff.rules import VERDICTS, Verdict
 from results.diff.significance.metrics import TIME_MOVED, MetricChange
 from results.records.case_names import case_title
@@ -124,6 +124,16 @@ def case_sentence(case: CaseDiff) -> str:
     return f"{short(name)} {change_text(case)}" + (
         f" (95 %: {interval_text(case)})" if case.low_ratio is not None else ""
     )
+
+
+def failure_text(failure: Failure) -> str:
+    """Return why a case fails the gate: `+12.3 % slower`, `failed (out of memory)`, `energy +8.0 %`."""
+    case = failure.case
+    if failure.worse:
+        return "; ".join(f"{change.name} {loss_ratio(change) * 100:+.1f} %" for change in failure.worse)
+    if failure.rule.kind == "gone":
+        return f"{case.reason} ({case.detail[:200]})" if case.detail else case.reason
+    return f"{(case.change_ratio or 0.0) * 100:+.1f} % slower"
 
 
 def case_words(case: Case) -> str:

@@ -16,16 +16,17 @@ from results.verdicts.shape_verdict import (
     speedups,
     time_text,
 )
-from roofline_model.core.answer import Option
+from roofline_model.core.answer import Loss, Option
 from roofline_model.core.finding import Finding, code_text, short_text
 from roofline_model.core.units import counted
+from roofline_model.recommend.ranking import MAX_LOSS_PCT
 
 _ORIGIN_FLAGS = ("forced", "simulated")
 """Flags that say where a time comes from."""
 
 
 def verdict_text(judged: ShapeVerdict) -> str:
-    """Return one plain line, e.g. `INT4 (W4A16) · tinygemm ideal 4.0× BF16, measured 2.3×`, and what weakens it."""
+    """Return one plain line, e.g. `take INT8 (W8A8) · int_mm: ideal 2.0× BF16, measured 1.9×`, and what weakens it."""
     if judged.gap is not None:
         return f"no result: {short_text(judged.gap)}"
     remarks = [f"doubtful: {', '.join(judged.doubts)}"] if judged.doubts else []
@@ -42,22 +43,58 @@ def _judgement(judged: ShapeVerdict) -> str:
         return f"nothing measured or predicted ({counted(len(judged.lost), 'case')}: {'; '.join(reasons[:2])})"
     if len(judged.ranked) == 1:
         return f"{best.label} {time_text(best)}; nothing else ran on this shape"
-    if baseline is None:
-        return f"{_fastest(judged, best)}; no 16-bit or FP32 kernel to compare with"
-    rival, pair = judged.rival, judged.level_pair
+    if judged.is_untrained:
+        return f"{_fastest(judged, best)}; untrained weights: no advice"
+    choice, riskier, rival = judged.choice, judged.riskier, judged.rival
     if best is baseline and rival is None:
         evidence = "measured" if best.is_measured else "predicted"
         return f"{_fastest(judged, best)}; no narrower format was {evidence}"
-    if pair is not None and (pair[0] in (best, rival)):
-        return f"{pair[0].label} is tied with {pair[1].label}: {level_text(*pair)}"
-    shared = f"tied with {_and_more(judged.equals)}" if judged.equals else ""
-    if best is not baseline or rival is None:
-        return f"{best.label} {comparison(best, baseline)}" + (f"; {shared}" if shared else "")
+    if baseline is None or choice is None:
+        within = "" if choice is best else f"; {within_limit_text(choice)}"
+        return f"{_fastest(judged, best)}; no 16-bit or FP32 kernel to compare with{within}"
+    risk = "" if riskier is None else f". Faster, riskier: {_beyond_limit(riskier, baseline)}"
+    if choice is baseline:
+        return f"{_staying(judged, baseline)}{risk}"
+    pair = judged.level_pair
+    if choice is best and pair is not None and pair[0] is best:
+        return f"{best.label} is tied with {pair[1].label}: {level_text(*pair)}"
+    shared = f"; tied with {_and_more(judged.equals)}" if judged.equals and choice is best else ""
+    return f"{'take' if choice.is_measured else 'try'} {choice.label}: {comparison(choice, baseline)}{shared}{risk}"
+
+
+def _staying(judged: ShapeVerdict, baseline: Option) -> str:
+    """Return why to stay with the baseline: what is tied with it, or how far the best narrow format is behind."""
+    stay, rival, pair = f"stay with {baseline.label}", judged.rival, judged.level_pair
+    if rival is None:
+        return f"{stay}: nothing within a loss of {MAX_LOSS_PCT:g} % is clearly faster"
+    if pair is not None and pair[0] is rival:
+        return f"{stay}: {rival.label} is tied with it, {level_text(*pair)}"
     if is_emulation(rival) and not rival.is_measured:
-        other = f"{rival.label} is emulated, and its prediction leaves out what that costs"
-    else:
-        other = f"{rival.label} {comparison(rival, baseline)}"
-    return f"{best.label} stays fastest, {time_text(best)}{f', {shared}' if shared else ''}; {other}"
+        return f"{stay}: {rival.label} is emulated, and its prediction leaves out what that costs"
+    return f"{stay}, {time_text(baseline)}: {rival.label} {comparison(rival, baseline)}"
+
+
+def _beyond_limit(option: Option, baseline: Option) -> str:
+    """Return an option beyond the limit of the loss: its speed-up by the best evidence, and what it may lose."""
+    gain, expected = measured_gain(option, baseline), expected_speedup(option, baseline)
+    ideal, _ = speedups(option, baseline)
+    ratio, source = (ideal, "ideal") if expected is None else (expected, "expected")
+    figure = "" if ratio is None else f", {source} {times_faster(ratio)}"
+    if gain is not None:
+        figure = f", measured {gain.figure}"
+    return f"{option.label}{figure}, {possible_loss_text(option.loss)}"
+
+
+def within_limit_text(option: Option | None) -> str:
+    """Return which option stays within the default limit of the loss."""
+    if option is None:
+        return f"no option is known to lose at most {MAX_LOSS_PCT:g} %"
+    return f"first within a loss of {MAX_LOSS_PCT:g} %: {option.label}"
+
+
+def possible_loss_text(loss: Loss) -> str:
+    """Return `may lose 6.5 %`, or that nobody knows."""
+    return "its loss is unknown" if loss.pct is None else f"may lose {loss.pct:.3g} %"
 
 
 def _fastest(judged: ShapeVerdict, best: Option) -> str:

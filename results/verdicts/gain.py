@@ -9,7 +9,7 @@ slowed it.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from roofline_model.core.answer import Option
@@ -152,6 +152,12 @@ def headline_gap(winner: Option | None, baseline: Option | None) -> Finding | No
     if baseline.trust.doubts and (slow := _slowness(baseline)) is not None and slow > 1:
         return finding("implausible-baseline", baseline.label, flags=tuple(baseline.trust.doubts))
     return None
+
+
+def first_gap(winners: Iterable[Option | None], baseline: Option | None) -> Finding | None:
+    """Return why no headline may name all of some winners, the choice and what is fastest; None where one may."""
+    gaps = (headline_gap(winner, baseline) for winner in winners)
+    return next((gap for gap in gaps if gap is not None), None)
 
 
 def gap_of_all(gaps: Sequence[Finding | None]) -> Finding | None:

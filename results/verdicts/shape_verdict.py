@@ -16,7 +16,7 @@ from results.records.flags import DOUBTFUL_FLAGS, FLAGS
 from results.records.model_figures import ModelFigures, model_figures
 from results.records.records import Record
 from results.statistics.replication import TotalInterval, total_intervals
-from results.verdicts.gain import headline_gap
+from results.verdicts.gain import first_gap
 from roofline_model.core.answer import NOT_STORED, Estimate, Evidence, Loss, Memory, Option, Times
 from roofline_model.core.finding import Finding
 from roofline_model.core.units import format_time
@@ -24,11 +24,14 @@ from roofline_model.formats.catalog import is_narrow_format
 from roofline_model.operators.case import Case
 from roofline_model.recommend.claimed_losses import product_loss_pct
 from roofline_model.recommend.ranking import (
+    MAX_LOSS_PCT,
     UNKNOWN_LEVEL_RATIO,
+    Limits,
     Standing,
     are_level_predictions,
     order_measured,
     order_predictions,
+    take_of,
 )
 
 SIXTEEN_BIT_FORMATS = frozenset({"BF16", "FP16"})
@@ -289,6 +292,12 @@ class ShapeVerdict:
     """See `baseline_of`."""
     best: Option | None
     """The first of `ranked`; None when there is none, or when only emulated kernels were predicted."""
+    choice: Option | None
+    """What to take: the first that is known to lose at most `MAX_LOSS_PCT`; None where nothing is, and of an untrained
+    model, whose losses mean nothing.
+    """
+    riskier: Option | None
+    """The first that is faster than `choice` and may lose more; None where nothing is."""
     predicted_speedup: float | None
     """Ideal time of the baseline over ideal time of `best`; None for forced runs, whose prediction is another
     chip's.
@@ -304,6 +313,7 @@ class ShapeVerdict:
     """The others, without the baseline, that are tied with the best."""
     level_pair: tuple[Option, Option] | None
     """Two options too close to name a winner, the faster or narrower first; None if the shape has a winner."""
+    is_untrained: bool = False
     is_gap_ignored: bool = False
     """Whether the numbers are wanted although times were disturbed or cannot be (`--force`)."""
 
@@ -314,8 +324,8 @@ class ShapeVerdict:
 
     @property
     def gap(self) -> Finding | None:
-        """Why no headline may rest on the measured best; None where one may."""
-        return None if self.is_gap_ignored else headline_gap(self.best, self.baseline)
+        """Why no headline may rest on the measured choice and the measured best; None where one may."""
+        return None if self.is_gap_ignored else first_gap((self.choice, self.best), self.baseline)
 
     @property
     def op(self) -> str:
@@ -363,9 +373,10 @@ class ShapeVerdict:
 
     @property
     def flags(self) -> frozenset[str]:
-        """The flags of the compared options: best, baseline, and the runner-up tied the options level with them."""
+        """The flags of the compared options: choice, best, baseline, the runner-up, and what is tied with them."""
         is_of_formats = self.rival is not None or (self.baseline is not None and self.best is not self.baseline)
-        subjects = (self.baseline, self.best, self.rival if is_of_formats else self.runner_up, *(self.level_pair or ()))
+        second = self.rival if is_of_formats else self.runner_up
+        subjects = (self.choice, self.baseline, self.best, second, *(self.level_pair or ()))
         return frozenset().union(*(subject.flags for subject in subjects if subject is not None))
 
 
@@ -405,12 +416,18 @@ def judge(records: Iterable[Record], totals: Totals | None = None, *, is_gap_ign
     untimed = tuple(record for record in records if id(record) not in timed_ids)
     key = group_key(records[0])
     rival, equals = _rival(ranked, best, baseline), _equals(ranked, best, baseline)
+    real = [option for option in ranked if option.is_measured or not is_emulation(option)]
+    figures = model_figures(records[0])
+    is_untrained = figures is not None and figures.is_untrained
+    choice, riskier = (None, None) if is_untrained else take_of(real, baseline, Limits(choice_loss_pct=MAX_LOSS_PCT))
     return ShapeVerdict(
         key,
         records[0].case.shape_label,
         ranked,
         baseline,
         best,
+        choice,
+        riskier,
         predicted,
         measured,
         untimed,
@@ -418,6 +435,7 @@ def judge(records: Iterable[Record], totals: Totals | None = None, *, is_gap_ign
         rival,
         equals,
         _level_pair(ranked, best, baseline, rival, equals),
+        is_untrained=is_untrained,
         is_gap_ignored=is_gap_ignored,
     )
 

@@ -57,7 +57,7 @@ class Annotation:
 
 def load_annotations(path: str | Path) -> tuple[Annotation, ...]:
     """Read the list. Raises `DefinitionError` naming the file, the entry and what is wrong with it."""
-    tables = read_tables(path, "annotation", _FIELDS, "a list of annotations", SEE)
+    tables = read_tables(path, "annotation", _FIELDS, "an annotation list", SEE)
     return tuple(_annotation(table, f"{path}: annotation {number}") for number, table in enumerate(tables, 1))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,6 +10,7 @@ import typer
 from roofline_cli.screen.tables import show_json, show_line
 from roofline_cli.shared.database import reading, writing
 from roofline_cli.shared.measuring import MeasuringPlan, check_can_measure, measure
+from roofline_cli.shared.option_blocks import takes_blocks
 from roofline_cli.shared.options import (
     AllOption,
     ColumnsOption,
@@ -75,20 +75,23 @@ class CompareRequest:
         return product_op(self.shape[0])
 
 
+@dataclass(frozen=True, slots=True)
+class CompareOptions:
+    """What every `compare` is told beside the shape."""
+
+    hw: HardwareOption = "auto"
+    no_measure: NoMeasureOption = False
+    formats: FormatsOption = None
+    formats_file: FormatsFileOption = None
+    cache: CacheOption = "cold"
+    db: DatabaseOption = None
+    show_all: AllOption = False
+    as_json: JsonOption = False
+
+
 @app.command("gemv")
-def compare_gemv(
-    N: ColumnsOption,
-    K: InnerOption,
-    M: GemvRowsOption = "1",
-    hw: HardwareOption = "auto",
-    no_measure: NoMeasureOption = False,
-    formats: FormatsOption = None,
-    formats_file: FormatsFileOption = None,
-    cache: CacheOption = "cold",
-    db: DatabaseOption = None,
-    show_all: AllOption = False,
-    as_json: JsonOption = False,
-) -> None:
+@takes_blocks
+def compare_gemv(N: ColumnsOption, K: InnerOption, M: GemvRowsOption = "1", *, options: CompareOptions) -> None:
     """Compare formats for a decode step, M from 1 to 16.
 
     Exits 1 when a kernel computed a wrong result. Times of a busy machine give no result and exit 0.
@@ -99,55 +102,42 @@ def compare_gemv(
         raise InvalidValueError(
             f"compare gemv takes M from 1 to {GEMV_MAX_ROWS}, got {rows}; use `roofline compare gemm`"
         )
-    _compare((rows, N, K), hw, no_measure, formats, formats_file, cache, db, show_all, as_json)
+    _compare((rows, N, K), options)
 
 
 @app.command("gemm")
-def compare_gemm(
-    M: RowsOption,
-    N: ColumnsOption,
-    K: InnerOption,
-    hw: HardwareOption = "auto",
-    no_measure: NoMeasureOption = False,
-    formats: FormatsOption = None,
-    formats_file: FormatsFileOption = None,
-    cache: CacheOption = "cold",
-    db: DatabaseOption = None,
-    show_all: AllOption = False,
-    as_json: JsonOption = False,
-) -> None:
+@takes_blocks
+def compare_gemm(M: RowsOption, N: ColumnsOption, K: InnerOption, *, options: CompareOptions) -> None:
     """Compare formats for a matrix product of any M.
 
     Up to M = 16 it is measured as gemv. Exits 1 when a kernel computed a wrong result. Times of a busy machine give no
     result and exit 0.
     """
-    _compare((parse_size("M", M), N, K), hw, no_measure, formats, formats_file, cache, db, show_all, as_json)
+    _compare((parse_size("M", M), N, K), options)
 
 
-def _compare(
-    typed: tuple[int, str, str],
-    hw: str,
-    no_measure: bool,
-    formats: list[str] | None,
-    formats_file: Path | None,
-    cache: str,
-    db: str | None,
-    show_all: bool,
-    as_json: bool,
-) -> None:
-    if cache not in ("cold", "flushed", "warm"):
-        raise InvalidValueError(f"--cache must be cold, flushed or warm, got {cache[:40]!r}")
-    user_formats = register_formats(formats_file)
+def _compare(typed: tuple[int, str, str], options: CompareOptions) -> None:
+    if options.cache not in ("cold", "flushed", "warm"):
+        raise InvalidValueError(f"--cache must be cold, flushed or warm, got {options.cache[:40]!r}")
+    user_formats = register_formats(options.formats_file)
     shape = (typed[0], parse_size("N", typed[1]), parse_size("K", typed[2]))
-    request = CompareRequest(shape, hw, split_list(formats), db, cache, show_all, as_json)
+    request = CompareRequest(
+        shape,
+        options.hw,
+        split_list(options.formats),
+        options.db,
+        options.cache,
+        options.show_all,
+        options.as_json,
+    )
     for name in request.formats or ():
         format_pair(name)
-    if user_formats and not no_measure:
+    if user_formats and not options.no_measure:
         raise InvalidValueError(
             "formats of your own have no kernel to measure: add --no-measure, or measure yours with the roofline "
             "fixture"
         )
-    if no_measure:
+    if options.no_measure:
         _show_predicted(request, user_formats)
         return
     comparison, all_correct = _measured(request)

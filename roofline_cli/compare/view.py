@@ -24,7 +24,6 @@ from roofline_model.core.units import (
     format_percent,
     format_speedup,
     in_prefix,
-    own_prefix,
     sentence,
     shared_prefix,
 )
@@ -32,7 +31,7 @@ from roofline_model.core.units import (
 if TYPE_CHECKING:
     from reports.cases.rows import CaseRow
     from reports.cases.summary import CaseSummary
-    from reports.ranking.case_ranking import ShapeRanking
+    from reports.ranking.case_ranking import CaseRanking
     from results.records.records import RunInfo
     from results.store.store import ResultStore
 
@@ -64,7 +63,7 @@ class Comparison:
     rows: tuple[ComparedRow, ...]
     """Fastest measured first, then predicted, then skipped and failed."""
     verdicts: tuple[str, ...]
-    recommendations: tuple[ShapeRanking, ...]
+    recommendations: tuple[CaseRanking, ...]
 
     @property
     def is_measured(self) -> bool:
@@ -132,15 +131,17 @@ _ANSWER_COLUMNS = (
 
 
 def print_comparison(comparison: Comparison, *, show_all: bool) -> None:
-    """Print what is fastest, a row for each of the first options, up to two caveats, and what to type next: a dozen
+    """Print what to take, a row for each of the first options, up to two caveats, and what to type next: a dozen
     lines.
     """
+    from reports.ranking.words import shape_summary
+
     run = comparison.run.run_id[:8]
     ranking = comparison.recommendations[0] if comparison.recommendations else None
     if ranking is None or ranking.first is None:
         show_line("Nothing was measured or predicted.", "bold red")
     else:
-        show_line(answer_sentence(comparison, ranking), "bold")
+        show_line(sentence(shape_summary(ranking)), "bold")
         show_line(f"{_question(comparison)} on {comparison.hardware_name}.", "dim")
         show_table(_ANSWER_COLUMNS, _answer_rows(comparison, ranking), says_what_is_left_out=False)
         has_gain = comparison.baseline_label and ranking.gap is None
@@ -155,24 +156,6 @@ def print_comparison(comparison: Comparison, *, show_all: bool) -> None:
     show_more(f"adds every kernel and why; so does `roofline show {run}`", is_shown=show_all)
 
 
-def answer_sentence(comparison: Comparison, ranking: ShapeRanking) -> str:
-    """Return what to take within the limit of the loss and by which time; what is faster and riskier comes after."""
-    text, best, within = best_sentence(comparison, ranking), ranking.first, ranking.first_within_loss_limit
-    if best is None or not text.startswith(best.label):
-        return sentence(text)
-    if within is None:
-        return f"Fastest: {text}."
-    if within is best:
-        return f"{'Stay with' if ranking.is_baseline(best) else 'Take'} {text}."
-    evidence = "measured" if within.is_measured else f"not measured, {within.estimate.source}"
-    base = ranking.baseline_precision or "16 bit"
-    gain = "" if ranking.is_baseline(within) else f", {format_speedup(within.speedup_ratio)} {base}"
-    verb = "Stay with" if ranking.is_baseline(within) else "Take"
-    loses = "its loss is unknown" if best.loss.pct is None else f"may lose {best.loss.pct:.3g} %"
-    time = in_prefix(within.estimate.time_s, own_prefix(within.estimate.time_s))
-    return f"{verb} {within.label}: {evidence} {time}{gain}. Riskier: {best.label}, {format_speedup(best.speedup_ratio)}, {loses}."
-
-
 def _question(comparison: Comparison) -> str:
     """Return the shape and its cache state in a line."""
     if not comparison.rows:
@@ -181,8 +164,8 @@ def _question(comparison: Comparison) -> str:
     return f"{row.case.op} {row.case.shape_label}, {row.summary.regime}"
 
 
-def _answer_rows(comparison: Comparison, ranking: ShapeRanking) -> list[list[Cell]]:
-    roles = _roles(ranking)
+def _answer_rows(comparison: Comparison, ranking: CaseRanking) -> list[list[Cell]]:
+    roles = {key: ROLES[role] for key, role in ranking.roles.items()}
     named = [option for option in ranking.options if option.key in roles]
     named.sort(key=lambda option: list(roles).index(option.key))
     others = [option for option in ranking.options if option not in named]
@@ -211,22 +194,11 @@ def _answer_rows(comparison: Comparison, ranking: ShapeRanking) -> list[list[Cel
     ]
 
 
-def _roles(ranking: ShapeRanking) -> dict[str, str]:
-    """Return the name of what to take within the limit of the loss, and of what is faster beyond it, by key."""
-    best, within = ranking.first, ranking.first_within_loss_limit
-    if best is None or within is None or ranking.gap is not None:
-        return {}
-    take = {within.key: ROLES["take"]}
-    return take if within is best else {**take, best.key: ROLES["riskier"]}
-
-
 def _caveats(comparison: Comparison) -> list[str]:
-    """Return what loses too much, what speed-ups lack, what failed, and which flags put times in doubt."""
-    from reports.ranking.words import loss_limit_text
+    """Return what speed-ups lack, what failed, and which flags put times in doubt."""
     from roofline_model.core.finding import code_text
 
-    unlimited = (each for each in comparison.recommendations[:1] if each.first_within_loss_limit is None)
-    notes = [text for ranking in unlimited if (text := loss_limit_text(ranking))]
+    notes = []
     if comparison.baseline_label is None:
         notes.append("no 16-bit kernel ran: speed-ups have nothing to refer to (add BF16 or FP16 to --formats)")
     failed = [row.case for row in comparison.rows if row.case.status == "failed"]
@@ -309,35 +281,12 @@ def doubts_of(case: CaseRow) -> frozenset[str]:
     return DOUBTFUL_FLAGS & frozenset(case.flags) if case.measured_s is not None else frozenset()
 
 
-def best_doubts(comparison: Comparison, recommendation: ShapeRanking) -> tuple[str, ...]:
-    """Return the flags that put the winner's speed-up in doubt: of the winner or of what it is compared with."""
-    best = recommendation.first
-    if best is None or not best.is_measured:
-        return ()
-    sides = {best.label, recommendation.baseline_label}
-    records = {
-        record_id for option in recommendation.options if option.label in sides for record_id in option.record_ids
-    }
-    doubts = [doubts_of(row.case) for row in comparison.rows if row.case.record_id in records]
-    return tuple(sorted(frozenset().union(*doubts)))
-
-
-def best_sentence(comparison: Comparison, recommendation: ShapeRanking) -> str:
-    """Return the conclusion, `… (doubtful: contended)` where a measurement behind it is in doubt."""
-    from reports.ranking.words import shape_summary
-
-    doubts, gain = best_doubts(comparison, recommendation), recommendation.gain
-    summary = shape_summary(recommendation)
-    is_said = recommendation.gap is not None or (recommendation.rival is None and gain is not None and gain.is_doubtful)
-    return summary if is_said or not doubts else f"{summary} (doubtful: {', '.join(doubts)})"
-
-
 def _mark(is_doubtful: bool, doubtful: set[str]) -> str:
     """Return `!` for a doubtful row; `–` everywhere when no row is, so that the column is left out."""
     return "!" if is_doubtful else "" if doubtful else "–"
 
 
-def _print_ranking(recommendation: ShapeRanking) -> None:
+def _print_ranking(recommendation: CaseRanking) -> None:
     from reports.cases.rows import saved_ratio
     from reports.ranking.words import shape_reason
 
@@ -391,13 +340,11 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
             for row in comparison.rows
         ],
         "verdicts": list(comparison.verdicts),
-        "recommendation": None
-        if first is None
-        else {**_ranking_json(first), "doubts": list(best_doubts(comparison, first))},
+        "recommendation": None if first is None else {**_ranking_json(first), "doubts": list(first.choice_doubts)},
     }
 
 
-def _ranking_json(recommendation: ShapeRanking) -> dict[str, Any]:
+def _ranking_json(recommendation: CaseRanking) -> dict[str, Any]:
     from reports.formats.answer_json import answer_json
     from reports.formats.ranking_json import run_ranking
 

@@ -13,7 +13,7 @@ from roofline_cli.shared.database import reading, schema_version, shown_target, 
 from roofline_cli.shared.group import EXIT_FOUND
 from roofline_cli.shared.options import DatabaseOption, JsonOption
 from roofline_model.core.errors import StoreError
-from roofline_model.core.finding import advice_text
+from roofline_model.core.finding import advice_text, reason_text
 from roofline_model.core.units import counted
 
 
@@ -118,7 +118,7 @@ def deliver_results(
                 "outcome": delivery.outcome,
                 "record_count": delivery.record_count,
                 "added_count": delivery.added_count,
-                "reason": delivery.reason,
+                "reason": reason_text(delivery.reason),
                 "torn_bytes": delivery.torn_bytes,
             }
             for delivery in deliveries
@@ -135,7 +135,7 @@ def deliver_results(
                 )
             else:
                 show_line(
-                    f"{delivery.path}: left alone, {delivery.reason}",
+                    f"{delivery.path}: left alone, {reason_text(delivery.reason)}",
                     "red" if delivery.outcome == "failed" else "yellow",
                 )
         if not deliveries:

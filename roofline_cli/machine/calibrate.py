@@ -11,6 +11,7 @@ from roofline_cli.screen.output_file import check_output, write_text
 from roofline_cli.screen.tables import Cell, Column, show_json, show_line, show_table
 from roofline_cli.shared.options import JsonOption
 from roofline_model.core.errors import InvalidValueError, MissingDependencyError, UnsupportedError
+from roofline_model.core.finding import short_text
 from roofline_model.core.units import (
     counted,
     format_bandwidth,
@@ -110,7 +111,9 @@ def _kind(requested: str | None, machine: Machine) -> str:
     if requested not in (None, "cpu", "cuda"):
         raise InvalidValueError(f"--device must be cpu or cuda, got {requested!r}")
     if requested == "cuda" and machine.kind != "cuda":
-        raise UnsupportedError(f"--device cuda: this machine has no NVIDIA device ({machine.reason}); use --device cpu")
+        raise UnsupportedError(
+            f"--device cuda: this machine has no NVIDIA device ({short_text(machine.reason)}); use --device cpu"
+        )
     return requested or machine.kind
 
 
@@ -144,7 +147,7 @@ def _measure(machine: Machine, kind: str, forget: bool, seconds: float) -> Devic
     chip, why = machine.match()
     if chip is None:
         raise UnsupportedError(
-            f"{why}; constants need a datasheet: describe this chip in a TOML file first "
+            f"{short_text(why)}; constants need a datasheet: describe this chip in a TOML file first "
             "(start: `roofline hardware show gb10 --toml`)"
         )
     return gpu_device(machine, chip, _report, forget=forget, budget_s=seconds)

@@ -15,6 +15,7 @@ from roofline_cli.machine.packages import EXTRAS, PURPOSES, install_command, ins
 from roofline_cli.screen.tables import decimal_bytes
 from roofline_cli.shared.database import reading, shown_target
 from roofline_model.core.errors import OldSchemaError, RooflineError, StoreError
+from roofline_model.core.finding import short_text
 from roofline_model.core.units import counted, format_bandwidth, format_bytes, format_memory
 
 if TYPE_CHECKING:
@@ -112,16 +113,16 @@ def _device(machine: Machine) -> Check:
         parts = [facts.name]
         parts += [f"compute capability {facts.compute_capability}"] if facts.compute_capability else []
         parts += [decimal_bytes(facts.memory_bytes)] if facts.memory_bytes else []
-        return Check("nvidia device", "ok", f"{', '.join(parts)}; {machine.reason}")
+        return Check("nvidia device", "ok", f"{', '.join(parts)}; {short_text(machine.reason)}")
     nodes = sorted(str(node) for node in Path("/dev").glob("nvidia*"))
     if nodes:
         return Check(
             "nvidia device",
             "warn",
-            f"device files exist ({', '.join(nodes[:3])}), but no GPU answers: {machine.reason}",
+            f"device files exist ({', '.join(nodes[:3])}), but no GPU answers: {short_text(machine.reason)}",
             "check the driver with nvidia-smi; the NVML binding is in nvidia-ml-py: " + install_command("measure"),
         )
-    return Check("nvidia device", "info", f"none ({machine.reason}); kernels run on the CPU")
+    return Check("nvidia device", "info", f"none ({short_text(machine.reason)}); kernels run on the CPU")
 
 
 def _torch(machine: Machine, timeout_s: float) -> Check:
@@ -173,10 +174,10 @@ def _chip(machine: Machine) -> Check:
             return Check(
                 "chip",
                 "warn",
-                why,
+                short_text(why),
                 "describe it in a TOML file (start: `roofline hardware show gb10 --toml`) and pass --hw FILE.toml",
             )
-        return Check("chip", "ok", f"{chip.key}: {why}")
+        return Check("chip", "ok", f"{chip.key}: {short_text(why)}")
     from plugin.calibrate.cpu_calibration import cached_cpu_device
 
     profile = cached_cpu_device(machine)

@@ -14,6 +14,7 @@ from roofline_cli.screen.progress_bar import progress_bar
 from roofline_cli.screen.tables import Cell, Column, Styled, show_json, show_line, show_more, show_notes, show_table
 from roofline_cli.shared.options import AllOption, JsonOption
 from roofline_model.core.errors import InvalidValueError
+from roofline_model.core.finding import Finding, subject_text
 from roofline_model.core.units import counted
 
 if TYPE_CHECKING:
@@ -134,11 +135,16 @@ def predictions_text(prediction: TablePrediction) -> str:
         prediction.high_s.tolist(),
         strict=True,
     )
-    for cells, seconds, origin, reason in zip(
-        table.cells, times, prediction.provenance, prediction.reasons, strict=True
-    ):
+    reasons = [row_reason_text(prediction, i) for i in range(len(table))]
+    for cells, seconds, origin, reason in zip(table.cells, times, prediction.provenance, reasons, strict=True):
         writer.writerow([*(cells[i] for i in positions), *(_number(value) for value in seconds), origin, reason])
     return out.getvalue()
+
+
+def row_reason_text(prediction: TablePrediction, row: int) -> str:
+    """Return why a row has no expected time, or is not scored, behind its line number; empty where neither holds."""
+    reason = prediction.reasons[row]
+    return "" if reason is None else f"row {prediction.table.line_numbers[row]}: {subject_text(reason)}"
 
 
 def _number(value: float) -> str:
@@ -262,12 +268,11 @@ def _show_reasons(prediction: TablePrediction) -> None:
 
 def _reasons(prediction: TablePrediction) -> list[tuple[str, int]]:
     """Return (first reason, rows) of rows that differ in their line number only, most rows first."""
-    kinds: dict[str, tuple[str, int]] = {}
+    kinds: dict[Finding, tuple[str, int]] = {}
     for row, reason in enumerate(prediction.reasons):
-        if reason:
-            kind = prediction.bare_reason(row)
-            first, count = kinds.get(kind, (reason, 0))
-            kinds[kind] = first, count + 1
+        if reason is not None:
+            first, count = kinds.get(reason, (row_reason_text(prediction, row), 0))
+            kinds[reason] = first, count + 1
     return sorted(kinds.values(), key=lambda row: -row[1])
 
 

@@ -7,15 +7,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from roofline_cli.plot.drawing import PlotPoint, PlotRoof, PlotSlope, RooflinePlot
-from roofline_cli.plot.sources import highest_first
+from roofline_cli.plot.sources import highest_first, letter_of
 from roofline_model.core.errors import RooflineError
 from roofline_model.core.units import format_bandwidth
+from roofline_model.formats.catalog import short_name
 from roofline_model.operators.product import product_of_pair
 
 if TYPE_CHECKING:
     from roofline_model.chips.hardware import Device
     from roofline_model.formats.catalog import NumberFormat
     from roofline_model.ideal.roofline import Prediction
+    from roofline_model.predictions.attention import AttentionPrediction
+    from roofline_model.predictions.product import ProductPrediction
 
 _SWEPT_ROWS = tuple(2**power for power in range(15))
 
@@ -31,6 +34,22 @@ class PlottedPrediction:
     """What its roof is called."""
     prediction: Prediction
     expected_s: float | None
+
+
+def plotted_rows(
+    rows: Sequence[ProductPrediction | AttentionPrediction], names: Sequence[str]
+) -> list[PlottedPrediction]:
+    """Return the kernel of each row of a table, under the row's letter and name."""
+    return [
+        PlottedPrediction(
+            letter_of(index),
+            name,
+            short_name(row.compute_format),
+            row,
+            row.expected.time_s if row.expected else None,
+        )
+        for index, (row, name) in enumerate(zip(rows, names, strict=True))
+    ]
 
 
 def predicted_plot(

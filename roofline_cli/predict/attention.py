@@ -5,11 +5,12 @@ kernels.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roofline_cli.predict.layer_table import Request, print_layer_table, row_gains
+from roofline_cli.predict.layer_table import print_layer_table, row_gains
 from roofline_cli.predict.prediction_rows import (
     judged_time,
     own_time_json,
@@ -18,18 +19,10 @@ from roofline_cli.predict.prediction_rows import (
     time_columns,
 )
 from roofline_cli.screen.tables import Column, decimal_bytes, intensity, show_json, show_line
-from roofline_cli.shared.options import (
-    AllOption,
-    FormatsFileOption,
-    HardwareOption,
-    JsonOption,
-    MeasuredTimeOption,
-    PlotOption,
-    check_plot,
-    parse_size,
-)
+from roofline_cli.shared.option_blocks import PredictOptions, Request, takes_blocks
+from roofline_cli.shared.options import MeasuredTimeOption, parse_size
 from roofline_model.core.units import format_time
-from roofline_model.formats.catalog import attention_name, short_name
+from roofline_model.formats.catalog import attention_name
 
 if TYPE_CHECKING:
     from roofline_model.kernels.attention_kernels import AttentionKernel
@@ -41,6 +34,19 @@ COMMANDS = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class AttentionOptions(PredictOptions):
+    """The same, with formats of the cache and the query."""
+
+    formats: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--formats", metavar="LIST", help="Comma-separated; CACHE.QUERY for mixed ones, e.g. BF16,FP8,NVFP4.BF16."
+        ),
+    ] = None
+
+
+@takes_blocks
 def predict_attention(
     heads: Annotated[str, typer.Option("--heads", metavar="INT", help="Query heads (Hq).")],
     head_dim: Annotated[str, typer.Option("--head-dim", metavar="INT", help="Elements of one head (D).")],
@@ -73,18 +79,9 @@ def predict_attention(
             ),
         ),
     ] = None,
-    hw: HardwareOption = "auto",
-    formats: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--formats", metavar="LIST", help="Comma-separated; CACHE.QUERY for mixed ones, e.g. BF16,FP8,NVFP4.BF16."
-        ),
-    ] = None,
-    formats_file: FormatsFileOption = None,
-    show_all: AllOption = False,
     measured_us: MeasuredTimeOption = None,
-    plot: PlotOption = False,
-    as_json: JsonOption = False,
+    *,
+    options: AttentionOptions,
 ) -> None:
     """Predict fused attention, per format of the cache.
 
@@ -106,9 +103,8 @@ def predict_attention(
         window=None if window is None else parse_size("--window", window),
         page_tokens=None if page_tokens is None else parse_size("--page-tokens", page_tokens),
     )
-    check_plot(plot, as_json)
     named = None if kernel is None else find_attention_kernel(kernel)
-    request = Request.read(hw, formats, formats_file)
+    request = Request.read(options)
     table = predict_attentions(
         request.hardware,
         question,
@@ -117,36 +113,23 @@ def predict_attention(
         kernel=None if named is None else named.key,
     )
     own_time = judged_time(table.predictions, measured_us)
-    if as_json:
+    if options.as_json:
         show_json({**command_json(table), **own_time_json(own_time)})
         return
     print_own_time(own_time)
-    _print_answer(request, question, table, named, show_all=show_all)
-    if show_all:
+    _print_answer(request, question, table, named, show_all=options.show_all)
+    if options.show_all:
         show_line()
         _print_all(request, question, table, named)
-    if plot:
-        _plot(table.predictions)
+    if options.plot:
+        from roofline_cli.plot.predicted import plotted_rows
+        from roofline_cli.plot.view import show_predicted
 
-
-def _plot(rows: Sequence[AttentionPrediction]) -> None:
-    """Draw the fused kernels."""
-    from roofline_cli.plot.predicted import PlottedPrediction
-    from roofline_cli.plot.sources import letter_of
-    from roofline_cli.plot.view import show_predicted
-
-    show_predicted(
-        [
-            PlottedPrediction(
-                letter_of(index),
-                attention_name(row.kv_format, row.activation_format),
-                short_name(row.compute_format),
-                row,
-                row.expected.time_s if row.expected else None,
+        show_predicted(
+            plotted_rows(
+                table.predictions, [attention_name(row.kv_format, row.activation_format) for row in table.predictions]
             )
-            for index, row in enumerate(rows)
-        ]
-    )
+        )
 
 
 def _shape_words(question: AttentionQuestion) -> str:

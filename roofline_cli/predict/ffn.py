@@ -7,19 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roofline_cli.predict.layer_table import Request, print_layer_table, row_gains
+from roofline_cli.predict.layer_table import print_layer_table, row_gains
 from roofline_cli.predict.prediction_rows import print_answer, time_columns
 from roofline_cli.screen.tables import MISSING, Column, intensity, show_json, show_line
-from roofline_cli.shared.options import (
-    AllOption,
-    FormatsFileOption,
-    FormatsOption,
-    HardwareOption,
-    JsonOption,
-    PlotOption,
-    check_plot,
-    parse_size,
-)
+from roofline_cli.shared.option_blocks import PredictOptions, Request, takes_blocks
+from roofline_cli.shared.options import parse_size
 from roofline_model.core.units import counted
 from roofline_model.formats.catalog import format_name, short_name
 
@@ -32,6 +24,7 @@ COMMANDS = {
 }
 
 
+@takes_blocks
 def predict_ffn(
     hidden: Annotated[str, typer.Option("--hidden", metavar="INT", help="Size of the residual stream.")],
     ffn_dim: Annotated[str, typer.Option("--ffn-dim", metavar="INT", help="Size of the layer in between.")],
@@ -48,12 +41,8 @@ def predict_ffn(
             "--dynamic-activation-quantization", help="Count the kernels that cast activations narrower than 16 bits."
         ),
     ] = False,
-    hw: HardwareOption = "auto",
-    formats: FormatsOption = None,
-    formats_file: FormatsFileOption = None,
-    show_all: AllOption = False,
-    plot: PlotOption = False,
-    as_json: JsonOption = False,
+    *,
+    options: PredictOptions,
 ) -> None:
     """Predict a feed-forward block, kernel by kernel."""
     from reports.formats.answer_json import command_json
@@ -67,17 +56,16 @@ def predict_ffn(
         fused,
         dynamic,
     )
-    check_plot(plot, as_json)
-    request = Request.read(hw, formats, formats_file)
+    request = Request.read(options)
     table = predict_ffns(request.hardware, question, request.pairs("weight", "activation"), request.user_formats)
-    if as_json:
+    if options.as_json:
         show_json(command_json(table))
         return
-    _print_answer(request, question, table, show_all=show_all)
-    if show_all:
+    _print_answer(request, question, table, show_all=options.show_all)
+    if options.show_all:
         show_line()
         _print_all(request, table)
-    if plot:
+    if options.plot:
         _plot(table.predictions)
 
 

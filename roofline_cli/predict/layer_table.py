@@ -1,10 +1,8 @@
-"""What `predict attention` and `predict ffn` share: what was asked beside the shape, and the printed table."""
+"""The table that `predict attention` and `predict ffn` print."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from roofline_cli.predict.prediction_rows import (
@@ -17,59 +15,16 @@ from roofline_cli.predict.prediction_rows import (
     show_doubts,
 )
 from roofline_cli.screen.tables import Cell, Column, show_line, show_table
-from roofline_cli.shared.options import find_chip, register_formats, split_list
-from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import reason_text, short_text
-from roofline_model.formats.catalog import Pair, format_pair, pair_label
 
 if TYPE_CHECKING:
-    from roofline_model.chips.hardware import Device
-    from roofline_model.formats.catalog import NumberFormat
+    from roofline_cli.shared.option_blocks import Request
     from roofline_model.predictions.attention import AttentionPrediction
     from roofline_model.predictions.ffn import FfnPrediction
     from roofline_model.predictions.kernel import PredictionTable
 
     Row = AttentionPrediction | FfnPrediction
     Table = PredictionTable[AttentionPrediction] | PredictionTable[FfnPrediction]
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What was asked beside the shape."""
-
-    hardware: Device
-    hardware_name: str
-    """The chip as it was typed: what `roofline hardware show` understands, too."""
-    formats: list[str] | None
-    """Those of --formats; None: the default ones, and the user's own."""
-    user_formats: tuple[NumberFormat, ...]
-    """Formats of --formats-file."""
-
-    @classmethod
-    def read(cls, hw: str, formats: list[str] | None, formats_file: Path | None) -> Request:
-        """Register the user's formats and find the chip. Raises a `RooflineError` naming the option that is wrong."""
-        user_formats = register_formats(formats_file)
-        return cls(find_chip(hw), hw, split_list(formats), tuple(user_formats))
-
-    def pairs(self, stored: str, activation: str) -> list[Pair] | None:
-        """Return the pairs of --formats, or None when it was not given.
-
-        Raises `InvalidValueError` where what is `stored` (weight, cache) is wider than the `activation` it meets:
-        kernels widen what is stored narrower and narrow nothing. Most often the two were written in the other order.
-        """
-        if self.formats is None:
-            return None
-        pairs = [format_pair(name) for name in self.formats]
-        for pair in pairs:
-            wide, narrow = pair
-            if wide.element_bits > narrow.element_bits:
-                raise InvalidValueError(
-                    f"--formats {pair_label(pair)}: a {stored} in {wide.key} is wider than its {activation} in "
-                    f"{narrow.key}, which "
-                    f"no kernel computes; write {stored.upper()}.{activation.upper()}, e.g. {narrow.key}.{wide.key}, "
-                    "or one format for both"
-                )
-        return pairs
 
 
 def row_gains(rows: Sequence[Row]) -> Gains:

@@ -15,6 +15,7 @@ from roofline_cli.shared.options import (
     JsonOption,
     PlotOption,
     check_plot,
+    checked_phase,
     find_chip,
     find_model_shape,
     float_or_nan,
@@ -180,8 +181,7 @@ def predict_model_command(
     register_formats(formats_file)
     _check_one_chip(hw)
     chip, shape = find_chip(hw), find_model_shape(model)
-    if phase not in ("decode", "prefill"):
-        raise InvalidValueError(f"--phase must be decode or prefill, got {phase[:40]!r}")
+    checked_phase(phase)
     parallel = _parallel(tensor_parallel, link_gb_s, all_reduce_us)
     strategies = strategy_plans(strategy, shape, chip)
     if strategies and (kv is not None or exceptions):

@@ -3,32 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from roofline_cli.predict import prediction_rows
 from roofline_cli.screen.tables import Cell, Column, intensity, show_json, show_line, show_table
+from roofline_cli.shared.option_blocks import PredictOptions, Request, takes_blocks
 from roofline_cli.shared.options import (
-    AllOption,
     ColumnsOption,
-    FormatsFileOption,
-    FormatsOption,
     GemvRowsOption,
-    HardwareOption,
     InnerOption,
-    JsonOption,
     MeasuredTimeOption,
-    PlotOption,
     RowsOption,
-    check_plot,
-    find_chip,
     parse_size,
-    register_formats,
-    split_list,
 )
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import Finding, reason_text
-from roofline_model.formats.catalog import format_name, format_pair, short_name
+from roofline_model.formats.catalog import format_name, format_pair
 from roofline_model.operators.product import GEMV_MAX_ROWS
 from roofline_model.predictions.kernel import fastest
 
@@ -43,17 +33,14 @@ COMMANDS = {
 }
 
 
+@takes_blocks
 def predict_gemv(
     N: ColumnsOption,
     K: InnerOption,
     M: GemvRowsOption = "1",
-    hw: HardwareOption = "auto",
-    formats: FormatsOption = None,
-    formats_file: FormatsFileOption = None,
-    show_all: AllOption = False,
     measured_us: MeasuredTimeOption = None,
-    plot: PlotOption = False,
-    as_json: JsonOption = False,
+    *,
+    options: PredictOptions,
 ) -> None:
     """Predict y = x·W of a decode step (M from 1 to 16)."""
 
@@ -62,54 +49,36 @@ def predict_gemv(
         raise InvalidValueError(
             f"predict gemv takes M from 1 to {GEMV_MAX_ROWS}, got {rows}; use `roofline predict gemm`"
         )
-    _predict((rows, N, K), hw, formats, formats_file, show_all, measured_us, plot, as_json)
+    _predict((rows, N, K), measured_us, options)
 
 
+@takes_blocks
 def predict_gemm(
-    M: RowsOption,
-    N: ColumnsOption,
-    K: InnerOption,
-    hw: HardwareOption = "auto",
-    formats: FormatsOption = None,
-    formats_file: FormatsFileOption = None,
-    show_all: AllOption = False,
-    measured_us: MeasuredTimeOption = None,
-    plot: PlotOption = False,
-    as_json: JsonOption = False,
+    M: RowsOption, N: ColumnsOption, K: InnerOption, measured_us: MeasuredTimeOption = None, *, options: PredictOptions
 ) -> None:
     """Predict C(M×N) = A(M×K)·B(K×N)."""
-    _predict((parse_size("M", M), N, K), hw, formats, formats_file, show_all, measured_us, plot, as_json)
+    _predict((parse_size("M", M), N, K), measured_us, options)
 
 
-def _predict(
-    sizes: tuple[int, str, str],
-    hw: str,
-    formats: list[str] | None,
-    formats_file: Path | None,
-    show_all: bool,
-    measured_us: str | None,
-    plot: bool,
-    as_json: bool,
-) -> None:
+def _predict(sizes: tuple[int, str, str], measured_us: str | None, options: PredictOptions) -> None:
     from reports.formats.answer_json import command_json
     from roofline_model.predictions.product import predict_products
 
     rows, N, K = sizes
     shape = (rows, parse_size("N", N), parse_size("K", K))
-    check_plot(plot, as_json)
-    user_formats = register_formats(formats_file)
-    chip = find_chip(hw)
-    table = predict_products(chip, shape, split_list(formats), user_formats)
+    request = Request.read(options)
+    chip, hw = request.hardware, request.hardware_name
+    table = predict_products(chip, shape, request.formats, request.user_formats)
     own_time = prediction_rows.judged_time(table.predictions, measured_us)
-    if as_json:
+    if options.as_json:
         show_json({**command_json(table), **prediction_rows.own_time_json(own_time)})
         return
     prediction_rows.print_own_time(own_time)
-    print_products(table, chip, hw, are_named=bool(formats), show_all=show_all)
-    if show_all:
+    print_products(table, chip, hw, are_named=request.formats is not None, show_all=options.show_all)
+    if options.show_all:
         show_line()
         print_table(table, chip, hw)
-    if plot:
+    if options.plot:
         print_plot(table, chip)
 
 
@@ -187,25 +156,14 @@ def print_table(table: PredictionTable[ProductPrediction], chip: Device, hardwar
 
 def print_plot(table: PredictionTable[ProductPrediction], chip: Device) -> None:
     """Draw the rows on their roofs, with the expected roof of the fastest row."""
-    from roofline_cli.plot.predicted import PlottedPrediction, expected_roof
-    from roofline_cli.plot.sources import letter_of
+    from roofline_cli.plot.predicted import expected_roof, plotted_rows
     from roofline_cli.plot.view import show_predicted
 
     rows = table.predictions
     best = fastest(rows)
     roof = () if best.expected is None else expected_roof(best.N, best.K, format_pair(best.format), chip)
     swept = "" if best.expected is None else f"{_name(best)} at this N and K, M from 1 to 16,384"
-    items = [
-        PlottedPrediction(
-            letter_of(index),
-            _name(row),
-            short_name(row.compute_format),
-            row,
-            row.expected.time_s if row.expected else None,
-        )
-        for index, row in enumerate(rows)
-    ]
-    show_predicted(items, roof, swept)
+    show_predicted(plotted_rows(rows, list(map(_name, rows))), roof, swept)
 
 
 def _expected_sentence(rows: Sequence[ProductPrediction]) -> str:

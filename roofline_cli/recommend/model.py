@@ -15,6 +15,7 @@ from roofline_cli.shared import completions
 from roofline_cli.shared.options import (
     find_chip,
     find_model_shape,
+    parse_amount,
     parse_loss_limit,
     parse_number,
     parse_size,
@@ -128,25 +129,32 @@ PlanOutputOption = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
+class ModelOptions:
+    """Options about a whole model alone."""
+
+    batch: BatchOption = None
+    context: ContextOption = None
+    max_context: MaxContextOption = None
+    memory_headroom: HeadroomOption = None
+    max_latency_ms: LatencyOption = None
+    losses: LossesOption = None
+    traffic: TrafficOption = None
+    formats: UniformOption = None
+    strategy: StrategyOption = None
+    layers: LayersOption = False
+    output: PlanOutputOption = None
+
+
+@dataclass(frozen=True, slots=True)
 class ModelQuestion:
     """What was typed for a whole model, not yet checked; None: left out."""
 
     model: str
     phase: str | None
-    batch: str | None
-    context: str | None
-    max_context: str | None
     memory_limit_gb: float | None
-    memory_headroom: str | None
-    max_latency_s: float | None
     max_quality_loss: str | None
-    losses: Path | None
-    traffic: list[str] | None
-    formats: list[str] | None
-    strategy: list[str] | None
     formats_file: Path | None
-    has_layers: bool
-    output: Path | None
+    options: ModelOptions
 
 
 def recommend_for_model(question: ModelQuestion, hw: str, *, as_json: bool, show_all: bool = False) -> None:
@@ -157,10 +165,10 @@ def recommend_for_model(question: ModelQuestion, hw: str, *, as_json: bool, show
     from roofline_cli.recommend.model_layers import print_layers
     from roofline_cli.recommend.model_view import added_by_all, print_model_details, print_short_answer
 
-    if question.has_layers and question.losses is None:
+    if question.options.layers and question.options.losses is None:
         raise InvalidValueError("--layers shows what the search chose, which needs --losses FILE.json")
-    if question.output is not None:
-        check_output(question.output, None)
+    if question.options.output is not None:
+        check_output(question.options.output, None)
     names = chip_names(hw)
     if len(names) > 1:
         _recommend_on_chips(question, names, as_json=as_json)
@@ -174,7 +182,7 @@ def recommend_for_model(question: ModelQuestion, hw: str, *, as_json: bool, show
         print_short_answer(model_answer(ranking, chip), added_by_all(ranking, "plan"), show_all=show_all)
         if show_all:
             print_model_details(ranking)
-        if question.has_layers:
+        if question.options.layers:
             print_layers(ranking)
         if written:
             show_line(written)
@@ -189,7 +197,7 @@ def _recommend_on_chips(question: ModelQuestion, names: Sequence[str], *, as_jso
     from reports.formats.short_answer import workload
     from roofline_model.recommend.plan_formats import plan_name
 
-    if question.output is not None or question.has_layers:
+    if question.options.output is not None or question.options.layers:
         raise InvalidValueError("-o and --layers are about one chip: name one with --hw")
     chips = {chip.key: chip for chip in map(find_chip, names)}
     rankings = {key: answer(question, chip) for key, chip in chips.items()}
@@ -209,14 +217,14 @@ def _written(question: ModelQuestion, ranking: ModelRanking) -> str:
     """
     from roofline_model.recommend.search.plan_file import write_plan
 
-    if question.output is None or ranking.choice is None:
+    if question.options.output is None or ranking.choice is None:
         return ""
     plan = ranking.choice.plan
-    write_plan(plan, find_model_shape(question.model), question.output)
+    write_plan(plan, find_model_shape(question.model), question.options.output)
     cache = f"; its {plan.kv} cache is not part of it (--roofline-kv, make_kv_cache)" if plan.kv != plan.wide else ""
     return (
-        f"plan written to {question.output}{cache}; next: pytest bench_cases -k model_quant --roofline-plan "
-        f"{question.output}"
+        f"plan written to {question.options.output}{cache}; next: pytest bench_cases -k model_quant --roofline-plan "
+        f"{question.options.output}"
     )
 
 
@@ -227,48 +235,53 @@ def answer(question: ModelQuestion, chip: Device) -> ModelRanking:
 
     user_formats = register_formats(question.formats_file)
     shape = _shape(question)
-    headroom = question.memory_headroom
+    headroom = question.options.memory_headroom
+    latency_ms = parse_amount("--max-latency-ms", question.options.max_latency_ms, "milliseconds such as 30")
     return recommend_model(
         chip,
         shape,
         phase=question.phase or "decode",
-        batch=1 if question.batch is None else parse_size("--batch", question.batch),
-        context=None if question.context is None else parse_size("--context", question.context),
+        batch=1 if question.options.batch is None else parse_size("--batch", question.options.batch),
+        context=None if question.options.context is None else parse_size("--context", question.options.context),
         traffic=_traffic(question),
         memory_limit_bytes=None if question.memory_limit_gb is None else question.memory_limit_gb * 1e9,
         memory_headroom_ratio=0.0
         if headroom is None
         else parse_number("--memory-headroom", headroom, "a share", below=1),
-        max_latency_s=question.max_latency_s,
+        max_latency_s=None if latency_ms is None else latency_ms * 1e-3,
         max_loss_pct=parse_loss_limit(question.max_quality_loss),
-        losses=None if question.losses is None else read_losses(question.losses),
-        formats=split_list(question.formats),
+        losses=None if question.options.losses is None else read_losses(question.options.losses),
+        formats=split_list(question.options.formats),
         extra_formats=[f"{fmt.key}.{shape.wide_format}" for fmt in user_formats],
-        strategies=_strategies(question.strategy, shape.layer_count),
+        strategies=_strategies(question.options.strategy, shape.layer_count),
     )
 
 
 def _shape(question: ModelQuestion) -> ModelShape:
     """Return the model that was asked for, with the longest context that was allowed."""
     shape = find_model_shape(question.model)
-    if question.max_context is None:
+    if question.options.max_context is None:
         return shape
-    return replace(shape, max_context_size=parse_size("--max-context", question.max_context))
+    return replace(shape, max_context_size=parse_size("--max-context", question.options.max_context))
 
 
 def _traffic(question: ModelQuestion) -> list[TrafficShare] | None:
     """Return the passes of `--traffic`, None without; raises where another option says the same."""
     from roofline_model.recommend.search.traffic_file import traffic_from_text
 
-    if question.traffic is None:
+    if question.options.traffic is None:
         return None
-    for option, given in (("--phase", question.phase), ("--batch", question.batch), ("--context", question.context)):
+    for option, given in (
+        ("--phase", question.phase),
+        ("--batch", question.options.batch),
+        ("--context", question.options.context),
+    ):
         if given is not None:
             raise InvalidValueError(
                 f"{option} says what --traffic says: PHASE:batch=…,context=…,share=… for each pass; leave one of the "
                 "two out"
             )
-    return [share for text in question.traffic for share in traffic_from_text(text)]
+    return [share for text in question.options.traffic for share in traffic_from_text(text)]
 
 
 def _strategies(names: list[str] | None, layer_count: int) -> list[MixedPrecisionConfig] | None:

@@ -181,7 +181,7 @@ def _bytes(option: Option) -> float:
 
 
 def _rows(ranking: ModelRanking) -> list[list[Cell]]:
-    from reports.formats.model_advice import LOSS_CODES
+    from reports.formats.model_advice import LOSS_CODES, execution_text
 
     options = ranking.options
     ideals_s = [None if option.times.ideal is None else option.times.ideal.time_s for option in options]
@@ -205,7 +205,7 @@ def _rows(ranking: ModelRanking) -> list[list[Cell]]:
                 _left(ranking, option),
                 *loss_cells(option),
                 option.method,
-                option.path,
+                execution_text(option.execution),
                 option.kernel or MISSING,
                 option.estimate.provenance or MISSING,
                 findings_text(with_names(item) for item in option.findings if item.code not in LOSS_CODES),
@@ -229,13 +229,13 @@ def _left(ranking: ModelRanking, option: Option) -> str:
 
 def _made_of(option: PlanOption) -> str:
     """Return what a plan is made of where its name does not say it, and its other names."""
-    from roofline_model.recommend.plan_formats import formats_text
+    from reports.formats.model_advice import plan_text
 
     also = f" (also {', '.join(option.aliases)})" if option.aliases else ""
     if option.kind in ("baseline", "uniform"):
         return f"{plan_name(option)}{also}" if also else ""
     name = plan_name(option)
-    return f"{name if name == option.key else f'{name}, {option.key}'}{also}: {formats_text(option.formats)}"
+    return f"{name if name == option.key else f'{name}, {option.key}'}{also}: {plan_text(option.parts)}"
 
 
 def _loss_lines(ranking: ModelRanking) -> list[str]:

@@ -12,7 +12,16 @@ from roofline_cli.screen.tables import show_json
 from roofline_cli.shared import completions
 from roofline_cli.shared.database import reading
 from roofline_cli.shared.measuring import check_can_measure
-from roofline_cli.shared.options import DatabaseOption, HardwareOption, JsonOption, parse_number, parse_size, split_list
+from roofline_cli.shared.options import (
+    DatabaseOption,
+    HardwareOption,
+    JsonOption,
+    checked_phase,
+    parse_amount,
+    parse_number,
+    parse_size,
+    split_list,
+)
 from roofline_model.core.errors import InvalidValueError, RooflineError
 
 if TYPE_CHECKING:
@@ -112,7 +121,6 @@ def pipeline(
     """
     from roofline_cli.recommend.pipeline_progress import shown_progress
     from roofline_cli.recommend.pipeline_view import print_pipeline
-    from roofline_cli.recommend.shape import checked_phase, parse_amount
 
     wanted = {
         "hw": hw,

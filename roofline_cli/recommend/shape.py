@@ -11,23 +11,7 @@ import typer
 from reports.formats.short_answer import gain_text, product_answer, saved_text
 from roofline_cli.predict.prediction_rows import print_gaps, standing_sentence
 from roofline_cli.recommend.chips import chip_names, print_chips
-from roofline_cli.recommend.model import (
-    BatchOption,
-    ContextOption,
-    HeadroomOption,
-    LatencyOption,
-    LayersOption,
-    LossesOption,
-    LossOption,
-    MaxContextOption,
-    ModelOption,
-    ModelQuestion,
-    PlanOutputOption,
-    StrategyOption,
-    TrafficOption,
-    UniformOption,
-    recommend_for_model,
-)
+from roofline_cli.recommend.model import LossOption, ModelOption, ModelOptions, ModelQuestion, recommend_for_model
 from roofline_cli.recommend.model_view import added_by_all, print_short_answer
 from roofline_cli.recommend.stored import (
     ForceOption,
@@ -46,10 +30,13 @@ from roofline_cli.screen.tables import (
     show_table,
 )
 from roofline_cli.shared import completions
+from roofline_cli.shared.option_blocks import given_options, takes_blocks
 from roofline_cli.shared.options import (
     FormatsFileOption,
     JsonOption,
+    checked_phase,
     find_chip,
+    parse_amount,
     parse_loss_limit,
     parse_size,
     register_formats,
@@ -104,6 +91,7 @@ _ParametersOption = Annotated[
 ]
 
 
+@takes_blocks
 def recommend(
     M: _RowsOption = None,
     N: _ColumnsOption = None,
@@ -113,18 +101,9 @@ def recommend(
     phase: _PhaseOption = None,
     memory_limit_gb: _LimitOption = None,
     model_parameters: _ParametersOption = None,
-    batch: BatchOption = None,
-    context: ContextOption = None,
-    max_context: MaxContextOption = None,
-    memory_headroom: HeadroomOption = None,
-    max_latency_ms: LatencyOption = None,
     max_quality_loss: LossOption = None,
-    losses: LossesOption = None,
-    traffic: TrafficOption = None,
-    formats: UniformOption = None,
-    strategy: StrategyOption = None,
-    layers: LayersOption = False,
-    output: PlanOutputOption = None,
+    *,
+    of_model: ModelOptions,
     formats_file: FormatsFileOption = None,
     stored: StoredOption = False,
     op: OperatorOption = None,
@@ -140,19 +119,6 @@ def recommend(
     it. Exits 1 when nothing keeps the limits.
     """
     shape = {"-M": M, "-N": N, "-K": K}
-    of_model = {
-        "--batch": batch,
-        "--context": context,
-        "--max-context": max_context,
-        "--memory-headroom": memory_headroom,
-        "--max-latency-ms": max_latency_ms,
-        "--losses": losses,
-        "--traffic": traffic,
-        "--formats": formats,
-        "--strategy": strategy,
-        "--layers": layers or None,
-        "-o": output,
-    }
     phase = checked_phase(phase)
     limit_gb = parse_amount("--memory-limit-gb", memory_limit_gb, "gigabytes such as 24")
     if stored:
@@ -160,38 +126,19 @@ def recommend(
             "--model-parameters": model_parameters,
             "--formats-file": formats_file,
         }
-        check_stored_form({**of_model, **of_prediction})
-        request = StoredRequest((M, N, K), model, hw, phase, op, limit_gb, max_quality_loss, losses, db, force)
+        check_stored_form({**given_options(of_model), **of_prediction})
+        request = StoredRequest((M, N, K), model, hw, phase, op, limit_gb, max_quality_loss, of_model.losses, db, force)
         recommend_from_database(request, as_json=as_json, show_all=show_all)
         return
     check_form(
         {**shape, "--model-parameters": model_parameters},
         model,
-        of_model,
+        given_options(of_model),
         {"--op": op, "--db": db, "--force": force or None},
     )
     hw = hw or "auto"
     if model is not None:
-        latency_ms = parse_amount("--max-latency-ms", max_latency_ms, "milliseconds such as 30")
-        latency_s = None if latency_ms is None else latency_ms * 1e-3
-        question = ModelQuestion(
-            model,
-            phase,
-            batch,
-            context,
-            max_context,
-            limit_gb,
-            memory_headroom,
-            latency_s,
-            max_quality_loss,
-            losses,
-            traffic,
-            formats,
-            strategy,
-            formats_file,
-            layers,
-            output,
-        )
+        question = ModelQuestion(model, phase, limit_gb, max_quality_loss, formats_file, of_model)
         recommend_for_model(question, hw, as_json=as_json, show_all=show_all)
         return
     sizes = parse_size("M", M or ""), parse_size("N", N or ""), parse_size("K", K or "")
@@ -313,31 +260,6 @@ def exclusion_text(exclusion: Exclusion) -> str:
     """Return what is not ranked and why, in a line."""
 
     return f"{exclusion.key}: {findings_text(exclusion.findings)}"
-
-
-def checked_phase(phase: str | None) -> str | None:
-    """Return the phase typed for `--phase`; raises `InvalidValueError` for anything but decode and prefill."""
-
-    if phase is not None and phase not in ("decode", "prefill"):
-        raise InvalidValueError(f"--phase must be decode or prefill, got {phase[:40]!r}")
-    return phase
-
-
-def parse_amount(option: str, text: str | None, what: str) -> float | None:
-    """Return a positive number typed as `24` or `8.03e9`, None when it was left out; raises `InvalidValueError`
-    otherwise.
-    """
-    import math
-
-    if text is None:
-        return None
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value) or not 0 < value <= 1e15:
-        raise InvalidValueError(f"{option} must be a positive number of {what}, got {text[:40]!r}")
-    return value
 
 
 def print_details(ranking: Ranking) -> None:

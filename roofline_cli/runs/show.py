@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from reports.cases.errors import ErrorSummary
     from reports.cases.rows import CaseRow
     from reports.cases.summary import CaseSummary
+    from reports.view.run_state import RunState
     from results.records.records import RunInfo
+    from results.records.state_records import CanaryReading
     from results.verdicts.model_results import ModelResult
 
 COMMANDS = {
@@ -65,7 +67,6 @@ def show_run(
     from reports.cases.errors import profile_doubts
     from reports.cases.summary import run_summaries
     from reports.view.run_state import run_state
-    from results.records.case_names import is_model_case
     from results.statistics.replication import total_intervals
     from roofline_cli.database.transfer_view import show_unpredicted
     from roofline_cli.plot.view import plotted_chips, show_run_plots, stored_profiles
@@ -90,52 +91,59 @@ def show_run(
     models = models_of(records, total_intervals(records, floors))
     doubts = profile_doubts(profiles.values(), (row for case in summaries for row in case.rows))
     if as_json:
-        from reports.formats.answer_json import answer_json, command_json
-        from reports.formats.run_answer import run_detail, stored_case
-        from reports.ranking.model_results import model_json
-
-        show_json(
-            {
-                **command_json(run_detail(info, summaries, state.canary_sentence if canaries else "")),
-                "cases": [answer_json(stored_case(case)) for case in summaries],
-                "models": [model_json(model) for model in models],
-                "canaries": [asdict(canary) for canary in canaries],
-                "worker_ends": list(state.restarts),
-                "calibration_doubts": doubts,
-            }
-        )
+        show_json(_run_json(info, summaries, models, canaries, state, doubts))
         return
-    _print_answer(
-        info,
-        summaries,
-        models,
-        [*state.restarts, *doubts],
-        state.canary_sentence if state.slow else "",
-        show_all=show_all,
-    )
+    remarks = [*state.restarts, *doubts]
+    slow = state.canary_sentence if state.slow else ""
+    _print_answer(info, summaries, models, remarks, slow, show_all=show_all)
     if plot:
         show_run_plots(plotted_chips(info, records, profiles, floors))
-    if not show_all:
-        show_unpredicted(records)
-        return
-    show_line()
-    _print_run(info, _held(summaries))
-    if canaries:
-        show_line(state.canary_sentence, "yellow" if state.slow else "")
-    for line in (*state.restarts, *doubts):
-        show_line(line, "yellow")
+    if show_all:
+        show_line()
+        _print_run(info, _held(summaries))
+        if canaries:
+            show_line(state.canary_sentence, "yellow" if state.slow else "")
+        for line in remarks:
+            show_line(line, "yellow")
+        _print_shapes(summaries)
+        print_models(models)
+    show_unpredicted(records)
+    if show_all:
+        _print_legend(summaries, info)
+
+
+def _run_json(
+    run: RunInfo,
+    summaries: tuple[CaseSummary, ...],
+    models: Sequence[ModelResult],
+    canaries: Sequence[CanaryReading],
+    state: RunState,
+    doubts: Sequence[str],
+) -> dict[str, Any]:
+    from reports.formats.answer_json import answer_json, command_json
+    from reports.formats.run_answer import run_detail, stored_case
+    from reports.ranking.model_results import model_json
+
+    return {
+        **command_json(run_detail(run, summaries, state.canary_sentence if canaries else "")),
+        "cases": [answer_json(stored_case(case)) for case in summaries],
+        "models": [model_json(model) for model in models],
+        "canaries": [asdict(canary) for canary in canaries],
+        "worker_ends": list(state.restarts),
+        "calibration_doubts": doubts,
+    }
+
+
+def _print_shapes(summaries: Iterable[CaseSummary]) -> None:
+    """Print a table for each operator, shape, cache state and mode; whole models have tables of their own."""
     groups: dict[tuple[str, str, str, str], list[CaseSummary]] = {}
     for case in summaries:
         lead = case.lead
-        if is_model_case(lead.record.case):
-            continue
-        groups.setdefault((lead.op, lead.shape_label, lead.cache, lead.mode), []).append(case)
+        if not is_of_model(case):
+            groups.setdefault((lead.op, lead.shape_label, lead.cache, lead.mode), []).append(case)
     for (op, shape, _, _), members in groups.items():
         show_line()
         print_cases(f"{op} {shape}".rstrip() + f", {members[0].regime}", members)
-    print_models(models)
-    show_unpredicted(records)
-    _print_legend(summaries, info)
 
 
 _ANSWER_COLUMNS = (

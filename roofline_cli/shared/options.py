@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +11,7 @@ import typer
 from roofline_cli.shared import completions
 from roofline_model.chips.hardware import get_hardware
 from roofline_model.core.errors import InvalidValueError, UnsupportedError
+from roofline_model.core.finding import short_text
 from roofline_model.formats.catalog import load_formats
 from roofline_model.operators.product import MAX_DIMENSION, check_dimension
 
@@ -95,6 +97,29 @@ def parse_number(name: str, text: str, what: str, *, below: float) -> float:
     return value
 
 
+def checked_phase(phase: str | None) -> str | None:
+    """Return the phase typed for `--phase`; raises `InvalidValueError` for anything but decode and prefill."""
+
+    if phase is not None and phase not in ("decode", "prefill"):
+        raise InvalidValueError(f"--phase must be decode or prefill, got {phase[:40]!r}")
+    return phase
+
+
+def parse_amount(option: str, text: str | None, what: str) -> float | None:
+    """Return a positive number typed as `24` or `8.03e9`, None when it was left out; raises `InvalidValueError`
+    otherwise.
+    """
+    if text is None:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value) or not 0 < value <= 1e15:
+        raise InvalidValueError(f"{option} must be a positive number of {what}, got {text[:40]!r}")
+    return value
+
+
 def parse_loss_limit(text: str | None) -> float | None:
     """Return the limit of `--max-quality-loss` in percent; None for the default."""
     return None if text is None else parse_number("--max-quality-loss", text, "a percentage", below=1e6)
@@ -161,7 +186,7 @@ def this_chip() -> Device:
         chip, why = here.match()
         if chip is None:
             raise UnsupportedError(
-                f"--hw auto: {why}; name a chip with --hw, or describe this one in a TOML file: --hw FILE.toml"
+                f"--hw auto: {short_text(why)}; name a chip with --hw, or describe this one in a TOML file: --hw FILE.toml"
             )
         return calibrated_gpu(here, chip)
     profile = cached_cpu_device(here)

@@ -58,7 +58,7 @@ def _match(rule: MatchRule) -> list[str]:
 def _level(device: Device, level: MemoryLevel) -> list[str]:
     here = device.calibration is not None and device.calibration.kind == "cpu"
     source = "the kernel's files of this machine" if here else f"the chip file of {device.key}"
-    capacity = Quantity(level.capacity_bytes, "B", "measured-here" if here else "secondary", source)
+    capacity = Quantity(level.capacity_bytes, "B", "measured-here" if here else "secondary", source=source)
     lines = ["", "[[level]]", f"name = {_value(level.name)}", f"capacity = {_quantity(capacity)}"]
     return lines + ([] if level.bandwidth is None else [f"bandwidth = {_quantity(level.bandwidth)}"])
 

@@ -349,7 +349,7 @@ def _squeezed(name: str) -> str:
     return re.sub(r"[-_\s]", "", name.lower())
 
 
-def match_device(facts: DeviceFacts, candidates: Iterable[Device] | None = None) -> tuple[Device | None, str]:
+def match_device(facts: DeviceFacts, candidates: Iterable[Device] | None = None) -> tuple[Device | None, Finding]:
     """Return the registry chip that a machine's device is, and why (or why none).
 
     Among chips that match, the one with the most agreeing facts wins; a tie is no match, and the reason names both.
@@ -360,30 +360,29 @@ def match_device(facts: DeviceFacts, candidates: Iterable[Device] | None = None)
         if score:
             scored.append((score, device))
     if not scored:
-        return (
-            None,
-            (
-                f"no chip of the registry matches {facts.name!r} (compute capability "
-                f"{facts.compute_capability or 'unknown'}){_why_another(facts.name)}"
-            ),
+        return None, finding(
+            "chip-not-in-registry",
+            device_name=facts.name,
+            capability=facts.compute_capability or "unknown",
+            **_relative(facts.name),
         )
     best = max(score for score, _ in scored)
     winners = [device for score, device in scored if score == best]
     if len(winners) > 1:
-        return None, f"{facts.name!r} matches {' and '.join(d.key for d in winners)}; name one with --hw"
-    return winners[0], f"device name {facts.name!r} matches {winners[0].key}" + (
-        f", compute capability {facts.compute_capability}" if facts.compute_capability else ""
+        return None, finding("chips-alike", device_name=facts.name, chips=tuple(device.key for device in winners))
+    return winners[0], finding(
+        "chip-matched", device_name=facts.name, hardware=winners[0].key, capability=facts.compute_capability
     )
 
 
-def _why_another(name: str) -> str:
-    """Return why a relative of a chip is not that chip (`relatives.toml`), as the end of a reason; empty for others."""
+def _relative(name: str) -> dict[str, str]:
+    """Return why a relative of a chip is not that chip (`relatives.toml`), as values of a finding; empty for others."""
     text = resources.files("roofline_model.chips").joinpath("relatives.toml").read_text(encoding="utf-8")
     for relative in tomllib.loads(text)["relative"]:
         if re.search(relative["name"], name, re.IGNORECASE):
             chip = relative.get("chip")
-            return f"; not {chip}: {relative['why']}" if chip else f"; {relative['why']}"
-    return ""
+            return {"hardware": chip, "difference": relative["why"]} if chip else {"relative": relative["why"]}
+    return {}
 
 
 def _match_score(rule: MatchRule, facts: DeviceFacts) -> int:
@@ -519,8 +518,7 @@ _CHIP_UNITS: dict[str, str] = {
 
 def read_device_file(path: Path) -> Device:
     """Read a custom chip from a TOML file; raises `DefinitionError` naming file, field and fix."""
-    hint = "`roofline hardware show gb10 --toml` prints one to start from"
-    text = read_definition_text(path, "chip file", hint)
+    text = read_definition_text(path, "chip file", fix="`roofline hardware show gb10 --toml` prints one to start from")
     return read_device_text(text, str(path))
 
 

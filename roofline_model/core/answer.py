@@ -236,11 +236,13 @@ class Option:
     key: str
     """Names it within its ranking and in every surface's input: `INT4`, `INT4.BF16`, `pareto-fastest`, a case key."""
     formats: tuple[tuple[str, str], ...]
-    """Operand → format key (a, b, c; q, kv), or part → pair of a model's plan."""
+    """Operand → format key (a, b, c; q, kv), or part → pair of a model's plan, one for each that the part has."""
     method: str
     """none, weight_only, AWQ, PTQ, native_fp8, …; several joined by `+`."""
     path: str
-    """native, emulated, dequantize, …: how the chip computes it."""
+    """native, emulated or dequantize: how the chip computes it, of a plan the products that take longest; empty where
+    nobody knows.
+    """
     bound: str
     """What takes the time: memory, compute, launch."""
     times: Times

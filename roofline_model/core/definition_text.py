@@ -24,10 +24,10 @@ MAX_FILE_BYTES = 1024**2
 """Longest definition file that is read. The longest of the registry is a hundred times shorter."""
 
 
-def read_definition_text(path: Path, what: str, hint: str, *, most_bytes: int = MAX_FILE_BYTES) -> str:
+def read_definition_text(path: Path, what: str, fix: str, *, most_bytes: int = MAX_FILE_BYTES) -> str:
     """Return the text of a UTF-8 file, with or without a byte-order mark.
 
-    `what` (chip file, format file) and `hint` (what to give instead) go into the message. Raises
+    `what` (chip file, format file) and `fix` (what to give instead) go into the message. Raises
     `DefinitionError` when `path` is absent, no regular file, longer than `most_bytes` or not UTF-8.
     """
     shown = shortened(str(path))
@@ -36,7 +36,7 @@ def read_definition_text(path: Path, what: str, hint: str, *, most_bytes: int = 
         mode = path.stat().st_mode
         if not stat.S_ISREG(mode):
             kind = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
-            raise DefinitionError(f"{what} {shown} is {kind}: it cannot be read; {hint}")
+            raise DefinitionError(f"{what} {shown} is {kind}: it cannot be read; {fix}")
         with path.open("rb") as stream:
             content = stream.read(most_bytes + 1)
         if len(content) > most_bytes:
@@ -45,7 +45,7 @@ def read_definition_text(path: Path, what: str, hint: str, *, most_bytes: int = 
     except DefinitionError:  # a ValueError too, and not to be wrapped again
         raise
     except FileNotFoundError:
-        raise DefinitionError(f"{what} {shown} does not exist; {hint}") from None
+        raise DefinitionError(f"{what} {shown} does not exist; {fix}") from None
     except (OSError, ValueError) as error:  # ValueError: not UTF-8, or a NUL in the path
         reason = getattr(error, "strerror", None) or error
         raise DefinitionError(f"{what} {shown} cannot be read: {reason}") from None
@@ -120,9 +120,9 @@ def shown(value: object) -> str:
     try:
         text = repr(value)
     except ValueError:  # an int beyond the digit limit of str()
-        text = "a number of thousands of digits"
+        text = "a huge number"
     except RecursionError:  # dotted keys nest without limit
-        text = "a deeply nested table"
+        text = "a nested table"
     return text if len(text) <= 60 else f"{text[:57]}…"
 
 

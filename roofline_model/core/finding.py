@@ -13,7 +13,7 @@ from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any, Literal
 
-from roofline_model.core.errors import UnsupportedError
+from roofline_model.core.errors import RooflineError, UnsupportedError
 from roofline_model.core.units import (
     format_bandwidth,
     format_clock,
@@ -75,9 +75,10 @@ def unsupported(item: Finding) -> UnsupportedError:
     return UnsupportedError(short_text(item), item)
 
 
-def finding_of(error: UnsupportedError) -> Finding:
+def finding_of(error: RooflineError) -> Finding:
     """Return why something is not possible, as the error has it."""
-    return error.finding if isinstance(error.finding, Finding) else finding("unsupported", reason=str(error))
+    item = getattr(error, "finding", None)
+    return item if isinstance(item, Finding) else finding("unsupported", reason=str(error))
 
 
 def by_severity(findings: Iterable[Finding]) -> list[Finding]:

@@ -7,13 +7,14 @@ rows nearby it is 0, and one row moves little. A grid value is a mean over many 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, reduce
 from operator import add
 from typing import TYPE_CHECKING, Any
 
-from roofline_model.core.elementwise import Numbers
+from roofline_model.core.elementwise import Numbers, log2
 from roofline_model.core.errors import InvalidValueError
 
 if TYPE_CHECKING:
@@ -96,17 +97,9 @@ class Grid:
         """Return the (grid index, weight) of the 2^axes knots around each row, each an array; numbers of a single
         row.
         """
-        import numpy as np
-
         corners: list[tuple[Any, Numbers]] = [(0, 1.0)]
-        for size, (knots, places) in zip(sizes, _knots(self.axes), strict=True):
-            place = np.interp(np.log2(size), knots, places)
-            if isinstance(size, float):
-                place = float(place)
-                below: Any = min(int(place), len(knots) - 2)
-            else:
-                below = np.minimum(place.astype(np.intp), len(knots) - 2)
-            share = place - below
+        for size, knots in zip(sizes, self.axes, strict=True):
+            below, share = _place_of(size, knots) if isinstance(size, float) else _places_of(size, knots)
             # The lower knots of this axis first, as `_penalty` and the files count them.
             corners = [
                 (index * len(knots) + below + step, weight * (share if step else 1.0 - share))
@@ -148,8 +141,25 @@ def _looked_up(log_ratio: Any, index: Any) -> Numbers:
 
 
 @cache
-def _knots(axes: tuple[tuple[float, ...], ...]) -> tuple[tuple[Floats, Floats], ...]:
-    """Return the knots of each axis and their places as arrays."""
+def _knots(knots: tuple[float, ...]) -> tuple[Floats, Floats]:
+    """Return the knots of an axis and their places as arrays."""
     import numpy as np
 
-    return tuple((np.array(knots), np.arange(len(knots), dtype=np.float64)) for knots in axes)
+    return np.array(knots), np.arange(len(knots), dtype=np.float64)
+
+
+def _places_of(sizes: Floats, knots: tuple[float, ...]) -> tuple[NDArray[np.intp], Floats]:
+    """Return the knot below each size, and the share of the way from there to the next."""
+    import numpy as np
+
+    place = np.interp(np.log2(sizes), *_knots(knots))
+    below = np.minimum(place.astype(np.intp), len(knots) - 2)
+    return below, place - below
+
+
+def _place_of(size: float, knots: tuple[float, ...]) -> tuple[int, float]:
+    """Return the same of one size, operation by operation: numpy takes ten times as long for it."""
+    log = min(max(log2(size), knots[0]), knots[-1])
+    below = min(bisect_right(knots, log), len(knots) - 1) - 1
+    place = 1.0 / (knots[below + 1] - knots[below]) * (log - knots[below]) + below
+    return below, place - below

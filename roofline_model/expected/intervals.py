@@ -94,7 +94,7 @@ def interval_bounds(
 
 
 LENT_FILE = "lent_intervals.toml"
-"""Half-widths of lent constants, beside this module; written by `scripts/make_lent_intervals.py`."""
+"""Half-widths of lent constants, beside this module; written by `scripts/fit/make_lent_intervals.py`."""
 LENT_SCHEMA = 1
 
 

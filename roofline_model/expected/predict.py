@@ -458,7 +458,9 @@ class ExpectedTimes:
         if not cases:
             return []
         first = cases[0]
-        is_one_shape = all(_is_product(case) and case.cache == "cold" and case.shape == first.shape for case in cases)
+        is_one_shape = _is_product(first) and all(
+            case.op in PRODUCTS and case.cache == "cold" and case.shape == first.shape for case in cases
+        )
         if not is_one_shape or not has_gpu_model(self.device):
             return [self(case) for case in cases]
         for name, size in first.shape:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from pathlib import Path
@@ -331,16 +331,7 @@ def get_format(name: str | NumberFormat) -> NumberFormat:
     fmt = known_format(name)
     if fmt is None:
         formats = {**FORMATS, **_USER_FORMATS}
-        raise UnknownNameError(
-            "format",
-            str(name),
-            formats,
-            aliases=(alias for number_format in formats.values() for alias in number_format.aliases),
-            fix=(
-                f"{_widths_hint(str(name))}`roofline formats` lists them with their aliases; --formats-file FILE.toml "
-                "adds yours."
-            ),
-        )
+        raise _unknown_format(str(name), formats)
     return fmt
 
 
@@ -360,12 +351,14 @@ _PAIRS_OF_WIDTHS = {"W4A16": "INT4.BF16", "W8A16": "INT8.BF16", "W8A8": "INT8.IN
 """Widths of weights and activations as tables print them → formats that have them, WEIGHT.ACTIVATION."""
 
 
-def _widths_hint(name: str) -> str:
-    """Return which formats to name in place of widths alone (`W4A16`); empty for another name."""
-    widths = name.strip().upper()
-    if widths not in _PAIRS_OF_WIDTHS:
-        return ""
-    return f"{widths} says widths, not formats; write WEIGHT.ACTIVATION: {_PAIRS_OF_WIDTHS[widths]}. "
+def _unknown_format(name: str, formats: Mapping[str, NumberFormat]) -> UnknownNameError:
+    """Return the error of an unknown name; widths alone (`W4A16`) are told which formats have them."""
+    widths, hint = name.strip().upper(), ""
+    if widths in _PAIRS_OF_WIDTHS:
+        hint = f"{widths} says widths, not formats; write WEIGHT.ACTIVATION: {_PAIRS_OF_WIDTHS[widths]}. "
+    aliases = (alias for number_format in formats.values() for alias in number_format.aliases)
+    fix = f"{hint}`roofline formats` lists them with their aliases; --formats-file FILE.toml adds yours."
+    return UnknownNameError("format", name, formats, aliases=aliases, fix=fix)
 
 
 def bytes_per_element(name: str | NumberFormat) -> float:
@@ -415,7 +408,7 @@ def load_formats(path: str | Path) -> list[NumberFormat]:
         scales = [{bits = 12, block_elems = 32}, {bits = 32, block_elems = 256}]
     """
     file = Path(path)
-    text = read_definition_text(file, "format file", "give the path of a TOML file with one table per format")
+    text = read_definition_text(file, "format file", fix="give the path of a TOML file with one table per format")
     try:
         tables = parse_definition(text)
     except ValueError as error:  # not TOML, nested too deeply, or a number beyond the digit limit
@@ -566,7 +559,12 @@ def format_name(weight: str, activation: str, cache: str = "") -> str:
     >>> format_name("INT4", "FP8_E4M3")
     'INT4×FP8 (W4A8)'
     """
-    name, widths = short_name(weight), operands_label(weight, activation)
+    return _format_name(weight, activation, cache, operands_label(weight, activation))
+
+
+@lru_cache(1_024)
+def _format_name(weight: str, activation: str, cache: str, widths: str) -> str:
+    name = short_name(weight)
     if weight != activation and (is_narrow_format(activation) or widths == "–"):
         name = f"{name}×{short_name(activation)}"
     if widths != "–" and (is_narrow_format(weight) or is_narrow_format(activation)):

@@ -199,7 +199,7 @@ def predict(work: Operator | OpCost, hardware: Device | str, *, cache: str = "co
     device = get_hardware(hardware)
     cost = work.cost if isinstance(work, Operator) else work
     paths = _paths(cost, device)
-    compute_time_s = math.fsum(count / path.dense.value for count, path in paths)
+    compute_time_s = math.fsum([count / path.dense.value for count, path in paths])
     flops, total_bytes = cost.total_flops, cost.total_bytes
     bandwidth, level, findings = _memory(total_bytes, device, cache)
     times = RoofTimes(flops, total_bytes, total_bytes / bandwidth.value, compute_time_s)
@@ -207,10 +207,10 @@ def predict(work: Operator | OpCost, hardware: Device | str, *, cache: str = "co
     if time_s <= 0:
         raise InvalidValueError("the work has neither FLOPs nor bytes: there is nothing to predict")
     widened = _widened(work)
-    findings += filter(None, (_path_finding(device, path) for _, path in paths))
+    findings += [_path_finding(device, path) for _, path in paths]
     if widened is not None:
         findings.append(finding("operands-widened", **widened))
-    findings += filter(None, (peak_exceeded(device, path.format) for _, path in paths))
+    findings += [peak_exceeded(device, path.format) for _, path in paths]
     return Prediction(
         hardware=device.key,
         time_s=time_s,
@@ -222,11 +222,11 @@ def predict(work: Operator | OpCost, hardware: Device | str, *, cache: str = "co
         write_bytes=cost.total_write_bytes,
         bandwidth_bytes_per_s=bandwidth.value,
         peak_flops_per_s=flops / compute_time_s if compute_time_s else _default_peak(device),
-        compute_format="+".join(dict.fromkeys(path.compute_format for _, path in paths)),
-        path=path_kind((path.kind for _, path in paths), widens_operand=widened is not None),
+        compute_format="+".join(dict.fromkeys([path.compute_format for _, path in paths])),
+        path=path_kind([path.kind for _, path in paths], widens_operand=widened is not None),
         memory_level=level,
         provenance=weakest_provenance([bandwidth.status, *(path.dense.status for _, path in paths)]),
-        findings=tuple(dict.fromkeys(findings)),
+        findings=tuple(dict.fromkeys(filter(None, findings))),
     )
 
 
@@ -288,7 +288,7 @@ def path_kind(kinds: Iterable[str], *, widens_operand: bool) -> str:
     return "emulated" if "emulated" in taken else "dequantize" if "dequantize" in taken else "native"
 
 
-def _memory(total_bytes: float, device: Device, cache: str) -> tuple[Quantity, str, list[Finding]]:
+def _memory(total_bytes: float, device: Device, cache: str) -> tuple[Quantity, str, list[Finding | None]]:
     last = device.last_level_cache
     if cache != "warm" or last is None:
         return device.bandwidth, "DRAM", []

@@ -87,7 +87,7 @@ _CATALOG = (
         "TensorRT-LLM",
         "1.0.0 (A100) and 1.3.0rc20",
         (ChipRange((8, 0), None, FITTED_MODEL),),
-        "8,900 measured calls of its attention module (aiconfigurator tables, Apache-2.0)",
+        source="8,900 measured calls of its attention module (aiconfigurator tables, Apache-2.0)",
         aliases=("tensorrt-llm",),
     ),
     AttentionKernel(
@@ -143,9 +143,10 @@ _CATALOG = (
             ChipRange(*_DATA_CENTRE_BLACKWELL, FITTED_MODEL),
             ChipRange((12, 0), None, "fa2"),
         ),
-        "flashinfer-python 0.6, backends FlashAttention-2/3, cuDNN, CUTLASS and TensorRT-LLM; vLLM 0.24 on B200 calls "
-        "its "
-        "TensorRT-LLM kernels",
+        source=(
+            "flashinfer-python 0.6, backends FlashAttention-2/3, cuDNN, CUTLASS and TensorRT-LLM; vLLM 0.24 on B200 "
+            "calls its TensorRT-LLM kernels"
+        ),
     ),
 )
 

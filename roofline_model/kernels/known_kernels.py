@@ -183,7 +183,7 @@ _HOPPER_LAST, _DATA_CENTRE_BLACKWELL = (9, 9), ((10, 0), (10, 9))
 WEIGHT_ONLY: dict[str, ServingKernel] = {
     "INT4": ServingKernel(
         "Marlin W4A16 (AWQ, GPTQ)",
-        f"{_VLLM_TABLE}: from Ampere on; AMD: awq, gptq in vllm/platforms/rocm.py",
+        source=f"{_VLLM_TABLE}: from Ampere on; AMD: awq, gptq in vllm/platforms/rocm.py",
         amd_name="AWQ and GPTQ kernels of vLLM for ROCm",
     ),
     "INT8": ServingKernel("Marlin W8A16 (GPTQ 8 bit)", f"{_VLLM_TABLE}: from Ampere on"),
@@ -217,7 +217,9 @@ BOTH_OPERANDS: dict[str, ServingKernel] = {
         (10, 0),
     ),
     "NVFP4": ServingKernel(
-        "NVFP4 block-scaled matmul (CUTLASS, FlashInfer)", "docs of TensorRT-LLM and vLLM: Blackwell", (10, 0)
+        "NVFP4 block-scaled matmul (CUTLASS, FlashInfer)",
+        source="docs of TensorRT-LLM and vLLM: Blackwell",
+        lowest=(10, 0),
     ),
     "MXFP4": ServingKernel(
         "MXFP4 block-scaled matmul (cuBLASLt, CUTLASS)", "torch 2.13, scaled_mm", *_DATA_CENTRE_BLACKWELL

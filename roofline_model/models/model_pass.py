@@ -68,8 +68,8 @@ class LinearPath:
     """Whether that step multiplies by the scales; False: it is a cast, and the product is scaled afterwards."""
     widened_bytes_per_element: float = 0.0
     """Bytes per weight that a pass beside the product writes and reads again (sums of a widened copy, …)."""
-    unmodelled: str = ""
-    """Why there is no expected time for it (an emulation in many steps); empty: there is one."""
+    unmodelled: Finding | None = None
+    """Why there is no expected time for it (an emulation in many steps); None: there is one."""
     source: str = ""
     """Where this is known from."""
 
@@ -169,7 +169,7 @@ class ModelPass:
         (`why_no_expected`).
         """
         device = get_hardware(hardware)
-        if self._unmodelled or why_no_time_here(device):
+        if self._unmodelled is not None or why_no_time_here(device):
             return None
         kernels = self.executed_kernels()
         try:
@@ -181,15 +181,15 @@ class ModelPass:
     def why_no_expected(self, hardware: Device | str) -> Finding | None:
         """Return why a kernel has no expected time; None when all have."""
         device = get_hardware(hardware)
-        if self._unmodelled:
-            return finding("path-unmodelled", reason=self._unmodelled)
-        return why_no_time_here(device) or why_no_kernels(
-            self.executed_kernels(), device, estimate=call_within_ceilings
+        return (
+            self._unmodelled
+            or why_no_time_here(device)
+            or why_no_kernels(self.executed_kernels(), device, estimate=call_within_ceilings)
         )
 
     @property
-    def _unmodelled(self) -> str:
-        return next((path.unmodelled for path in self.paths if path.unmodelled and self._uses(path)), "")
+    def _unmodelled(self) -> Finding | None:
+        return next((path.unmodelled for path in self.paths if path.unmodelled and self._uses(path)), None)
 
     def _with_host(self, whole: ExpectedSequence, device: Device) -> ExpectedPrediction:
         """Add what the host takes: beside the kernels on a CPU; on a GPU the host runs ahead, and the slower of both

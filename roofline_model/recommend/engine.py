@@ -37,9 +37,9 @@ from roofline_model.operators.product import Operator
 from roofline_model.recommend.claimed_losses import PERPLEXITY
 from roofline_model.recommend.loss import REFERENCE, UNKNOWN
 from roofline_model.recommend.options import speedups
-from roofline_model.recommend.plan_formats import formats_by_part, plan_formats
+from roofline_model.recommend.plan_formats import formats_of, plan_formats, plan_parts
 from roofline_model.recommend.plan_loss import claimed_pct
-from roofline_model.recommend.plan_options import execution_path, plan_methods
+from roofline_model.recommend.plan_options import execution_of, plan_methods
 from roofline_model.recommend.ranking import Limits, positive_limit, rank
 
 MAX_QUALITY_LOSS_PCT = 1.0
@@ -324,9 +324,9 @@ def _options(usable: Sequence[_Strategy], shape: ModelShape, measured: Mapping[s
         options.append(
             Option(
                 key=each.config.name,
-                formats=formats_by_part(formats),
+                formats=formats_of(plan_parts(formats), formats.wide),
                 method="+".join(plan_methods(formats)) or "none",
-                path=execution_path([prediction]),
+                path=execution_of([prediction]).path,
                 bound=prediction.bound,
                 times=times,
                 memory=Memory(

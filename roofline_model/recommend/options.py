@@ -321,12 +321,12 @@ def _shape_findings(
     baseline_rate: float,
 ) -> tuple[Finding, ...]:
     """Return what limits an option at this shape, then what holds of its format."""
-    findings = [_bound_finding(each, roof, estimate, baseline, baseline_roof, baseline_rate), *each.findings]
+    bound = _bound_finding(each, roof, estimate, baseline, baseline_roof, baseline_rate)
     if estimate is not None and estimate.source == "expected" and not each.is_both:
         kernel = reference_kernel(each.fmt.key, each.formats[0][1], estimate.provenance)
         if kernel:
-            findings.append(finding("reference-kernel", each.fmt.key, kernel=kernel))
-    return tuple(findings)
+            return (bound, *each.findings, finding("reference-kernel", each.fmt.key, kernel=kernel))
+    return (bound, *each.findings)
 
 
 def _bound_finding(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from roofline_model.core.answer import Option
@@ -54,35 +54,53 @@ def plan_formats(plan: FormatPlan, shape: ModelShape) -> PlanFormats:
     return PlanFormats(tuple(layers), head, embedding, plan.wide)
 
 
-def formats_by_part(formats: PlanFormats) -> tuple[tuple[str, str], ...]:
-    """Return part → formats: `ffn` → `INT4.BF16 in 60 of 80 layers, FP8_E4M3 in 8`, `cache` → `NVFP4`.
+@dataclass(frozen=True, slots=True)
+class PlanPart:
+    """What a plan gives a part of a model, or parts that agree in every layer."""
 
-    What stays in 16 bit is left out, and so is `in 80 of 80 layers`. Parts that agree in every layer share a group's
-    name; `layers`: all of them agree; `everything`: nothing is narrow.
+    name: str
+    """ffn, o_proj, cache, head, …; `layers`: all matrices of the layers; `everything`: nothing is narrow."""
+    layer_counts: tuple[tuple[str, int], ...]
+    """Formats → count of the layers that have them, most frequent first; 16 bit only where nothing is narrow."""
+    layer_count: int
+    """Count of the layers that have the part; 1 outside the layers."""
+
+    @property
+    def format(self) -> str:
+        """Its formats where every layer has the same; empty where not."""
+        (label, count), *_ = self.layer_counts
+        return label if count == self.layer_count else ""
+
+
+def plan_parts(formats: PlanFormats) -> tuple[PlanPart, ...]:
+    """Return the narrow parts of a plan, those of the layers first; `everything` of a plan without any.
+
+    Parts that agree in every layer share a group's name; `layers`: all of them agree.
     """
     by_part: dict[str, list[str | None]] = {}
     for at, layer in enumerate(formats.layers):
         for part, label in layer:
             by_part.setdefault(part, [None] * len(formats.layers))[at] = label
-    cache = by_part.pop(CACHE)
+    cache = tuple(by_part.pop(CACHE))
     rows = {part: _filled(labels) for part, labels in by_part.items() if part not in _KEPT_WIDE}
-    counted = {name: _counted(labels, formats.wide) for name, labels in _grouped(rows).items()}
-    pairs = {name: text for name, text in counted.items() if text}
-    distinct = set(rows.values())
-    if pairs and len(distinct) == 1:
-        pairs = {ALL_LAYERS: _counted(next(iter(distinct)), formats.wide)}
-    if text := _counted(tuple(cache), formats.wide):
-        pairs["cache"] = text
-    if formats.head != formats.wide:
-        pairs["head"] = formats.head
-    if formats.embedding not in (formats.wide, formats.head):
-        pairs["embedding"] = formats.embedding
-    return tuple(pairs.items()) or (("everything", formats.wide),)
+    grouped = {ALL_LAYERS: next(iter(rows.values()))} if len(set(rows.values())) == 1 else _grouped(rows)
+    grouped["cache"] = cache
+    grouped["head"] = (formats.head,)
+    if formats.embedding != formats.head:
+        grouped["embedding"] = (formats.embedding,)
+    parts = [_part(name, labels, formats.wide) for name, labels in grouped.items()]
+    narrow = tuple(part for part in parts if part.layer_counts)
+    return narrow or (PlanPart("everything", ((formats.wide, len(formats.layers)),), len(formats.layers)),)
 
 
-def formats_text(by_part: Iterable[tuple[str, str]]) -> str:
-    """Return a plan in a line: `ffn INT4.BF16 in 60 of 80 layers, FP8_E4M3 in 8; cache NVFP4`."""
-    return "; ".join(text if part == ALL_LAYERS else f"{part} {text}" for part, text in by_part)
+def formats_of(parts: Iterable[PlanPart], wide: str) -> tuple[tuple[str, str], ...]:
+    """Return part → formats of a plan: a part that differs between layers stands once with each of its formats."""
+    pairs = []
+    for part in parts:
+        pairs += [(part.name, label) for label, _ in part.layer_counts]
+        if sum([count for _, count in part.layer_counts]) < part.layer_count:
+            pairs.append((part.name, wide))
+    return tuple(pairs)
 
 
 def rewidened(plan: FormatPlan, wide: str) -> FormatPlan:
@@ -132,17 +150,10 @@ def _members(name: str, rows: Iterable[str]) -> list[str]:
     return [part for part in (*GROUPS.get(name, ()), name) if part in parts]
 
 
-def _counted(labels: tuple[str | None, ...], wide: str) -> str:
-    """Return `INT4.BF16 in 60 of 80 layers, FP8_E4M3 in 8`, most frequent first; empty where all are wide."""
+def _part(name: str, labels: Sequence[str | None], wide: str) -> PlanPart:
     present = [label for label in labels if label is not None]
     counts = {label: present.count(label) for label in dict.fromkeys(present) if label != wide}
-    if not counts:
-        return ""
-    ordered = sorted(counts.items(), key=lambda pair: -pair[1])
-    if len(ordered) == 1 and ordered[0][1] == len(present):
-        return ordered[0][0]
-    first, *rest = ordered
-    return ", ".join([f"{first[0]} in {first[1]} of {len(present)} layers", *(f"{label} in {n}" for label, n in rest)])
+    return PlanPart(name, tuple(sorted(counts.items(), key=lambda pair: -pair[1])), len(present))
 
 
 def plan_name(option: Option) -> str:
@@ -150,8 +161,9 @@ def plan_name(option: Option) -> str:
     key.
     """
     formats = dict(option.formats)
+    is_mixed = len(formats) < len(option.formats)
     cache = formats.pop("cache", "")
-    if len(formats) != 1 or any(" " in label for label in (cache, *formats.values())):
+    if is_mixed or len(formats) != 1:
         return option.key
     ((part, label),) = formats.items()
     weights, _, activations = label.partition(".")

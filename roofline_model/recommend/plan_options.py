@@ -27,7 +27,7 @@ from roofline_model.models.step_expected import why_no_step
 from roofline_model.operators.product import WEIGHT_GROUP_ELEMS, Operator
 from roofline_model.recommend.expected_passes import ExpectedPasses
 from roofline_model.recommend.options import speedups
-from roofline_model.recommend.plan_formats import CACHE, PlanFormats, formats_by_part
+from roofline_model.recommend.plan_formats import CACHE, PlanFormats, PlanPart, formats_of, plan_parts
 from roofline_model.recommend.plan_loss import LossBook, plan_loss
 from roofline_model.recommend.plans import CandidatePlan, published_candidate
 from roofline_model.recommend.ranking import LEVEL_RATIO
@@ -62,11 +62,30 @@ class PassEstimate(Protocol):
 PassTimes = Callable[[ModelPrediction], PassEstimate | None]
 
 
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """How the chip runs a plan."""
+
+    products: tuple[tuple[str, str], ...]
+    """(path, compute format) of the products with narrow operands, those that take longest first; without any of them
+    native in 16 bit.
+    """
+    is_cache_decoded: bool
+    """Whether a narrow cache is widened before the product."""
+
+    @property
+    def path(self) -> str:
+        """Path of the products that take longest."""
+        return self.products[0][0]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanOption(Option):
     """One plan of a model: an option whose times are of one pass, over a traffic mix the mean by share."""
 
     plan: FormatPlan
+    parts: tuple[PlanPart, ...]
+    execution: Execution
     kind: str
     """baseline, published, uniform, strategy or search."""
 
@@ -146,11 +165,12 @@ class PlanPricer:
         largest = max((prediction.memory for prediction in passes), key=lambda memory: memory.total_bytes)
         loss, findings = plan_loss(candidate, book, self.shape.name, self._original(candidate.formats.wide))
         speedup_ratio, ideal_speedup_ratio = speedups(times, self.baseline)
+        parts, execution = plan_parts(candidate.formats), execution_of(passes)
         option = PlanOption(
             key=candidate.label,
-            formats=formats_by_part(candidate.formats),
+            formats=formats_of(parts, candidate.formats.wide),
             method="+".join(methods) or "none",
-            path=execution_path(passes),
+            path=execution.path,
             bound=plan_bound(passes, self._shares),
             times=times,
             memory=self._memory(largest),
@@ -167,6 +187,8 @@ class PlanPricer:
                 *_capacity_findings(candidate, largest),
             ),
             plan=candidate.plan,
+            parts=parts,
+            execution=execution,
             kind=candidate.kind,
         )
         if self.baseline is None:
@@ -326,9 +348,6 @@ def _plan_reference_kernel(formats: PlanFormats, provenance: str) -> str:
     return next(filter(None, (reference_kernel(pair.weights, pair.activations, provenance) for pair in pairs)), "")
 
 
-_RUNS_AS = {"native": "native {}", "emulated": "emulated in {}", "dequantize": "decoded to {}"}
-
-
 def plan_methods(formats: PlanFormats) -> tuple[str, ...]:
     """Return the methods that a plan's weights need, each once: weight_only, AWQ, PTQ, native_fp8, …; empty: none."""
     labels = {label for layer in formats.layers for part, label in layer if part != CACHE} | {formats.head}
@@ -339,26 +358,20 @@ def plan_methods(formats: PlanFormats) -> tuple[str, ...]:
     return tuple(dict.fromkeys(methods))
 
 
-def execution_path(passes: Sequence[ModelPrediction]) -> str:
-    """Return how the products with narrow operands run, longest first: `native FP8_E4M3`, `decoded to BF16`, …
-
-    A plan without any runs natively in 16 bit. A narrow cache that is widened before the product is told behind it.
-    """
-    times: dict[str, float] = {}
+def execution_of(passes: Sequence[ModelPrediction]) -> Execution:
+    """Return how the products with narrow operands run, and whether a narrow cache is widened."""
+    times: dict[tuple[str, str], float] = {}
     is_cache_decoded = False
     for timed in passes:
         for kernel in timed.kernels:
-            formats = dict(kernel.kernel.work.formats)
+            formats, path = dict(kernel.kernel.work.formats), kernel.prediction.path
             if "b" in formats and _is_product(kernel) and _is_narrow(formats, timed.plan.wide):
-                text = _RUNS_AS.get(kernel.prediction.path, kernel.prediction.path).format(
-                    kernel.prediction.compute_format
-                )
-                times[text] = times.get(text, 0.0) + kernel.time_s
-            if kernel.kernel.work.op == "attention" and kernel.prediction.path == "dequantize":
+                product = path, kernel.prediction.compute_format
+                times[product] = times.get(product, 0.0) + kernel.time_s
+            if kernel.kernel.work.op == "attention" and path == "dequantize":
                 is_cache_decoded = True
-    wide = passes[0].plan.wide
-    parts = sorted(times, key=lambda text: -times[text]) or [f"native {wide}"]
-    return " + ".join(parts) + (", cache decoded" if is_cache_decoded else "")
+    products = sorted(times, key=lambda product: -times[product]) or [("native", passes[0].plan.wide)]
+    return Execution(tuple(products), is_cache_decoded)
 
 
 def _bound_finding(

@@ -34,10 +34,11 @@ its model, so of level ones the wider counts as losing less. docs/theory/ranking
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import takewhile
-from typing import Any, NamedTuple, TypeVar
+from itertools import chain, takewhile
+from operator import attrgetter
+from typing import Generic, NamedTuple, TypeVar
 
 from roofline_model.core.answer import (
     BOUNDS,
@@ -176,10 +177,32 @@ class Standing(NamedTuple):
         return self.loss_pct is not None and self.loss_pct <= 0
 
     @property
-    def tie_key(self) -> tuple[float, float]:
-        """Loss, then memory; what nobody knows counts as the largest."""
-        loss_pct, memory_bytes = self.loss_pct, self.memory_bytes
-        return math.inf if loss_pct is None else loss_pct, math.inf if memory_bytes is None else memory_bytes
+    def place_key(self) -> tuple[float, float, float, float]:
+        """Loss, memory, upper end, time; what nobody knows counts as the largest."""
+        time_s, _, high_s, loss_pct, memory_bytes, *_ = self
+        return (
+            math.inf if loss_pct is None else loss_pct,
+            math.inf if memory_bytes is None else memory_bytes,
+            time_s if high_s is None else high_s,
+            time_s,
+        )
+
+
+class _Placed(NamedTuple, Generic[Item]):
+    """An item with what decides about its place, sorted by the first five fields; no two have one place."""
+
+    loss_pct: float
+    """Infinite where nobody knows it; the memory likewise."""
+    memory_bytes: float
+    end_s: float
+    time_s: float
+    place: int
+    item: Item
+    standing: Standing
+    source: Source = "expected"
+    tier: Tier = (False, False, False, 0)
+    has_gap: bool = False
+    """Whether no kernel is known to run it."""
 
 
 def order_predictions(items: Iterable[Item], of: Callable[[Item], Standing]) -> list[Item]:
@@ -187,53 +210,52 @@ def order_predictions(items: Iterable[Item], of: Callable[[Item], Standing]) -> 
 
     An option never comes after one that is no better in time, upper end, loss and memory.
     """
-    left = sorted([_entry(of(item), place, item) for place, item in enumerate(items)])
-    ordered: list[Item] = []
+    standings = ((of(item), item) for item in items)
+    placed = [_Placed(*standing.place_key, place, item, standing) for place, (standing, item) in enumerate(standings)]
+    return [each.item for each in _order_placed(placed)]
+
+
+def _order_placed(placed: Iterable[_Placed[Item]]) -> Iterator[_Placed[Item]]:
+    left = sorted(placed)
     while len(left) > 1:
-        gaining = left
-        if left[0].loss_pct <= 0:  # they are sorted by loss
-            lossless_s = min([entry.time_s for entry in left if entry.loss_pct <= 0])
-            gaining = [entry for entry in left if entry.loss_pct <= 0 or entry.time_s < lossless_s]
-        last_end_s = min([entry.end_s for entry in gaining]) * (1 + LEVEL_RATIO)
-        sure = [entry for entry in gaining if entry.end_s <= last_end_s]
-        last_s = min([entry.time_s for entry in sure]) * (1 + LEVEL_RATIO)
-        level = [entry for entry in sure if entry.time_s <= last_s]
-        ordered += [entry.item for entry in _published_of_equal(level)]
-        places = {entry.place for entry in level}
-        left = [entry for entry in left if entry.place not in places]
-    return [*ordered, *(entry.item for entry in left)]
+        level = _first_level(left)
+        yield from level
+        for each in level:
+            left.remove(each)
+    yield from left
 
 
-def _published_of_equal(level: list[_Entry]) -> list[_Entry]:
+def _first_level(left: list[_Placed[Item]]) -> list[_Placed[Item]]:
+    """Return the tied predictions that go before all others, in order; `left` is sorted."""
+    gaining, lossless_s = [], math.inf
+    for each in left:  # what loses nothing comes first
+        if each.loss_pct <= 0:
+            lossless_s = min(lossless_s, each.time_s)
+        if each.loss_pct <= 0 or each.time_s < lossless_s:
+            gaining.append(each)
+    last_end_s = min(map(_end_s, gaining)) * (1 + LEVEL_RATIO)
+    sure = [each for each in gaining if each.end_s <= last_end_s]
+    last_s = min(map(_time_s, sure)) * (1 + LEVEL_RATIO)
+    return _published_of_equal([each for each in sure if each.time_s <= last_s])
+
+
+_end_s, _time_s = attrgetter("end_s"), attrgetter("time_s")
+
+
+def _published_of_equal(level: list[_Placed[Item]]) -> list[_Placed[Item]]:
     """Return level predictions, sorted by loss: of equal ones, published formats go before what is no faster than
     they.
     """
-    if len({entry.is_published for entry in level}) < 2:
+    if len(level) < 2 or len({each.standing.is_published for each in level}) == 1:
         return level
-    ordered: list[_Entry] = []
+    ordered: list[_Placed[Item]] = []
     while len(ordered) < len(level):
         least_pct = level[len(ordered)].loss_pct
         most_pct = least_pct + EQUAL_LOSS_PCT if least_pct > 0 else least_pct
-        equal = [entry for entry in level[len(ordered) :] if entry.loss_pct <= most_pct]
-        unpublished_s = min([entry.time_s for entry in equal if not entry.is_published], default=0.0)
-        ordered += sorted(equal, key=lambda entry: not (entry.is_published and entry.time_s <= unpublished_s))
+        equal = [each for each in level[len(ordered) :] if each.loss_pct <= most_pct]
+        unpublished_s = min([each.time_s for each in equal if not each.standing.is_published], default=0.0)
+        ordered += sorted(equal, key=lambda each: not (each.standing.is_published and each.time_s <= unpublished_s))
     return ordered
-
-
-class _Entry(NamedTuple):
-    """A prediction with what it is sorted by, first things first; no two have one place."""
-
-    loss_pct: float
-    memory_bytes: float
-    end_s: float
-    time_s: float
-    place: int
-    item: Any
-    is_published: bool
-
-
-def _entry(standing: Standing, place: int, item: object) -> _Entry:
-    return _Entry(*standing.tie_key, standing.prudent_s, standing.time_s, place, item, standing.is_published)
 
 
 def order_measured(items: Iterable[Item], of: Callable[[Item], Standing]) -> list[Item]:
@@ -289,16 +311,6 @@ def maybe_faster(ordered: Sequence[Item], of: Callable[[Item], Standing]) -> Ite
     return min(faster, key=lambda pair: pair[0].time_s)[1] if faster else None
 
 
-class _Placed(NamedTuple):
-    """An option with what decides about its place."""
-
-    option: Option
-    standing: Standing
-    source: Source
-    has_gap: bool
-    """Whether no kernel is known to run it."""
-
-
 def rank(
     question: Question,
     options: Sequence[Option],
@@ -314,22 +326,22 @@ def rank(
     to know about the answer as a whole.
     """
     policy = POLICIES[question.policy]
-    placed = [_placed(option, policy) for option in options]
+    placed = _placed(options, baseline, question.subject, policy)
     within, missing = _split(placed, limits, policy)
-    ordered = _ordered(within, baseline, question.subject, policy)
+    ordered = list(_ordered(within))
     excluded = (*missing, *excluded)
-    eligible = [each for each in ordered if is_within_choice_limit(each.option, limits)]
+    eligible = [each for each in ordered if is_within_choice_limit(each.item, limits)]
     choice, refusal = _choice(eligible, ordered, baseline, excluded, limits)
-    ranked = [each.option for each in ordered]
-    of_loss_alone = [each for each in placed if _misses_loss_alone(each.option, missing)] if missing else []
-    of_loss_alone += [each for each in ordered if not is_within_choice_limit(each.option, limits)]
-    alternatives = _alternatives(choice, eligible, of_loss_alone, baseline, limits, question)
+    ranked = [each.item for each in ordered]
+    of_loss_alone = [each for each in placed if _misses_loss_alone(each.item, missing)] if missing else []
+    of_loss_alone += [each for each in ordered if not is_within_choice_limit(each.item, limits)]
+    alternatives = _alternatives(choice, eligible, of_loss_alone)
     taken: Option | None = None
     if choice is not None:
         reasons = _reasons(choice, eligible, baseline, missing)
-        taken = replace(choice.option, findings=(*choice.option.findings, *reasons))
-        ranked = [taken if each is choice else each.option for each in ordered]
-        baseline = taken if choice.option is baseline else baseline
+        taken = replace(choice.item, findings=(*choice.item.findings, *reasons))
+        ranked = [taken if each is choice else each.item for each in ordered]
+        baseline = taken if choice.item is baseline else baseline
     return Ranking(
         question=question,
         options=tuple(ranked),
@@ -339,6 +351,22 @@ def rank(
         excluded=excluded,
         findings=(*findings, *refusal),
     )
+
+
+def take_of(
+    ordered: Sequence[Option], baseline: Option | None, limits: Limits, policy: str = "stored"
+) -> tuple[Option | None, Option | None]:
+    """Return the option to take of options that are in order, and the first that is faster and loses more than the
+    limit of the choice; None for either where there is none.
+    """
+    placed = _placed(ordered, baseline, "shape", POLICIES[policy])
+    eligible = [each for each in placed if is_within_choice_limit(each.item, limits)]
+    choice, _ = _choice(eligible, placed, baseline, (), limits)
+    if choice is None:
+        return None, None
+    faster = (each for each in placed if not is_within_choice_limit(each.item, limits) and _is_faster(each, choice))
+    riskier = next(faster, None)
+    return choice.item, None if riskier is None else riskier.item
 
 
 def standing(option: Option, policy: Policy) -> Standing:
@@ -368,9 +396,12 @@ def _tie_loss(option: Option, policy: Policy) -> float | None:
     return loss.value  # a score without data, which a model ranks apart
 
 
-def _placed(option: Option, policy: Policy) -> _Placed:
-    has_gap = has_code(option.findings, "kernel-gap")
-    return _Placed(option, standing(option, policy), option.estimate.source, has_gap)
+def _placed(options: Iterable[Option], baseline: Option | None, subject: str, policy: Policy) -> list[_Placed[Option]]:
+    placed = []
+    for place, option in enumerate(options):
+        at, tier = standing(option, policy), tier_of(option, baseline, subject, policy)
+        placed.append(_Placed(*at.place_key, place, option, at, option.estimate.source, tier, tier[0]))
+    return placed
 
 
 def limit_misses(option: Option, limits: Limits) -> list[Finding]:
@@ -412,21 +443,23 @@ def _miss(limit: str, key: str, unit: str, value: float, limit_value: float) -> 
     return finding(f"misses-{limit}-limit", key, **values)
 
 
-def _split(placed: Sequence[_Placed], limits: Limits, policy: Policy) -> tuple[list[_Placed], list[Exclusion]]:
+def _split(
+    placed: Sequence[_Placed[Option]], limits: Limits, policy: Policy
+) -> tuple[list[_Placed[Option]], list[Exclusion]]:
     """Return the options within the limits, and the others: the nearest to the limits first, those without a kernel
     last.
     """
     within, missing = [], []
     for each in placed:
-        misses = limit_misses(each.option, limits)
+        misses = limit_misses(each.item, limits)
         is_loss_limited = policy.is_limit_strict and limits.loss_pct is not None
-        if (policy.is_loss_required or is_loss_limited) and each.option.loss.pct is None:
-            misses.append(finding("loss-unknown", each.option.key))
-        if policy.is_limit_strict and limits.memory_bytes is not None and each.option.memory is None:
-            misses.append(finding("memory-unknown", each.option.key))
+        if (policy.is_loss_required or is_loss_limited) and each.item.loss.pct is None:
+            misses.append(finding("loss-unknown", each.item.key))
+        if policy.is_limit_strict and limits.memory_bytes is not None and each.item.memory is None:
+            misses.append(finding("memory-unknown", each.item.key))
         if misses:
             missing.append(
-                (each.has_gap, _excess_ratio(misses[0], limits), Exclusion(each.option.key, tuple(misses), each.option))
+                (each.has_gap, _excess_ratio(misses[0], limits), Exclusion(each.item.key, tuple(misses), each.item))
             )
         else:
             within.append(each)
@@ -448,32 +481,40 @@ def tier_of(option: Option, baseline: Option | None, subject: str, policy: Polic
     return has_code(option.findings, "kernel-gap"), is_emulated, is_unknown, evidence
 
 
-def _ordered(placed: Iterable[_Placed], baseline: Option | None, subject: str, policy: Policy) -> list[_Placed]:
-    """Return options in order, best first; see the head of this file."""
-    tiers: dict[Tier, list[_Placed]] = {}
+def _ordered(placed: Sequence[_Placed[Option]]) -> Iterator[_Placed[Option]]:
+    """Yield options, best first; see the head of this file."""
+    if len(placed) < 2:
+        yield from placed
+        return
+    tiers: dict[Tier, list[_Placed[Option]]] = {}
     for each in placed:
-        tiers.setdefault(tier_of(each.option, baseline, subject, policy), []).append(each)
-    ordered: list[_Placed] = []
-    for tier in sorted(tiers):
-        order = order_measured if tiers[tier][0].source == "measured" else order_predictions
-        ordered += order(tiers[tier], lambda each: each.standing)
-    return _published_first(ordered)
+        tiers.setdefault(each.tier, []).append(each)
+    order: Iterator[_Placed[Option]] = chain.from_iterable(_in_order(tiers[tier]) for tier in sorted(tiers))
+    published = next((each for each in placed if has_code(each.item.findings, "as-published")), None)
+    first = next(order)
+    if published is not None and _goes_first(published, first):
+        yield published
+        order = (each for each in order if each is not published)
+    yield first
+    yield from order
 
 
-def _published_first(ordered: list[_Placed]) -> list[_Placed]:
-    """Put a checkpoint that was published narrow before what is not clearly faster.
+def _in_order(alike: Sequence[_Placed[Option]]) -> Iterable[_Placed[Option]]:
+    """Return options of one tier, best first."""
+    return order_measured(alike, attrgetter("standing")) if alike[0].source == "measured" else _order_placed(alike)
+
+
+def _goes_first(published: _Placed[Option], first: _Placed[Option]) -> bool:
+    """Return whether a checkpoint that was published narrow goes before the first: unless that is clearly faster.
 
     Clearly: more than `LEVEL_RATIO` faster, and its interval ends before that of the checkpoint begins.
     """
-    published = next((each for each in ordered if has_code(each.option.findings, "as-published")), None)
-    if published is None or published.has_gap or published is ordered[0]:
-        return ordered
-    first, ours = ordered[0], published.standing
+    if published.has_gap or published is first or first.item.loss.pct is None:
+        return False
+    ours = published.standing
     begins_s = ours.time_s if ours.low_s is None else ours.low_s
-    is_clearly_slower = ours.time_s > first.standing.time_s * (1 + LEVEL_RATIO) and begins_s > first.standing.prudent_s
-    if first.option.loss.pct is None or is_clearly_slower or not is_comparable(published.source, first.source):
-        return ordered
-    return [published, *(each for each in ordered if each is not published)]
+    is_clearly_slower = ours.time_s > first.time_s * (1 + LEVEL_RATIO) and begins_s > first.end_s
+    return not is_clearly_slower and is_comparable(published.source, first.source)
 
 
 def is_within_choice_limit(option: Option, limits: Limits) -> bool:
@@ -484,12 +525,12 @@ def is_within_choice_limit(option: Option, limits: Limits) -> bool:
 
 
 def _choice(
-    eligible: Sequence[_Placed],
-    ordered: Sequence[_Placed],
+    eligible: Sequence[_Placed[Option]],
+    ordered: Sequence[_Placed[Option]],
     baseline: Option | None,
     excluded: Sequence[Exclusion],
     limits: Limits,
-) -> tuple[_Placed | None, tuple[Finding, ...]]:
+) -> tuple[_Placed[Option] | None, tuple[Finding, ...]]:
     """Return the option to take of the eligible ones, or the findings that say why there is none."""
     if not ordered:
         nearest = next((exclusion for exclusion in excluded if exclusion.option is not None), None)
@@ -498,17 +539,17 @@ def _choice(
         return None, (finding("nothing-fits", nearest.key), *nearest.findings)
     first = ordered[0]
     if first.has_gap:  # such options stand last: all others miss a limit
-        return None, (finding("nothing-has-kernel", first.option.key, time_s=first.standing.time_s),)
-    eligible = [each for each in eligible if limits.loss_pct is None or each.option.loss.pct is not None]
+        return None, (finding("nothing-has-kernel", first.item.key, time_s=first.standing.time_s),)
+    eligible = [each for each in eligible if limits.loss_pct is None or each.item.loss.pct is not None]
     eligible = [each for each in eligible if not each.has_gap]
     if not eligible:
         limit_pct = limits.choice_loss_pct if limits.loss_pct is None else limits.loss_pct
-        return None, (finding("nothing-known-to-fit", first.option.key, limit_pct=limit_pct),)
-    reference = next((each for each in eligible if each.option is baseline), eligible[0])
+        return None, (finding("nothing-known-to-fit", first.item.key, limit_pct=limit_pct),)
+    reference = next((each for each in eligible if each.item is baseline), eligible[0])
     return next(each for each in eligible if each is reference or _stands_against(each, reference)), ()
 
 
-def _stands_against(each: _Placed, baseline: _Placed) -> bool:
+def _stands_against(each: _Placed[Option], baseline: _Placed[Option]) -> bool:
     """Return whether a time can be held against the baseline's, or is surely shorter than what bounds that from
     below.
     """
@@ -517,23 +558,23 @@ def _stands_against(each: _Placed, baseline: _Placed) -> bool:
 
 
 def _reasons(
-    choice: _Placed, ordered: Sequence[_Placed], baseline: Option | None, missing: Sequence[Exclusion]
+    choice: _Placed[Option], ordered: Sequence[_Placed[Option]], baseline: Option | None, missing: Sequence[Exclusion]
 ) -> list[Finding]:
     """Return why the choice is taken and nothing that looks better."""
     others = [each for each in ordered if each is not choice]
-    if choice.option is baseline:
+    if choice.item is baseline:
         return [_why_stay(choice, others)]
     reasons = _why_not_faster(choice, others)
     if baseline is not None and any(exclusion.option is baseline for exclusion in missing):
         reasons.append(finding("baseline-misses-limits", baseline.key))
         reference = baseline.estimate
         if is_comparable(choice.source, reference.source) and choice.standing.time_s > reference.time_s:
-            reasons.append(finding("slower-than-baseline", choice.option.key, baseline=baseline.key))
+            reasons.append(finding("slower-than-baseline", choice.item.key, baseline=baseline.key))
     return reasons
 
 
-def _why_stay(baseline: _Placed, others: Sequence[_Placed]) -> Finding:
-    key = baseline.option.key
+def _why_stay(baseline: _Placed[Option], others: Sequence[_Placed[Option]]) -> Finding:
+    key = baseline.item.key
     if not others:
         return finding("no-other-option", key)
     others = [each for each in others if not each.has_gap]
@@ -542,37 +583,37 @@ def _why_stay(baseline: _Placed, others: Sequence[_Placed]) -> Finding:
     others = [each for each in others if is_comparable(each.source, baseline.source)]
     if not others:
         return finding("no-other-comparable", key, source=baseline.source)
-    nearest = min(others, key=lambda each: (each.option.loss.pct is None, each.standing.prudent_s))
+    nearest = min(others, key=lambda each: (each.item.loss.pct is None, each.standing.prudent_s))
     ratio, high_s = baseline.standing.time_s / nearest.standing.time_s, nearest.standing.high_s
     if ratio <= 1 + LEVEL_RATIO or high_s is None:
-        return finding("no-other-faster", key, nearest=nearest.option.key, speedup_ratio=ratio)
+        return finding("no-other-faster", key, nearest=nearest.item.key, speedup_ratio=ratio)
     return finding(
         "no-other-surely-faster",
         key,
-        nearest=nearest.option.key,
+        nearest=nearest.item.key,
         speedup_ratio=ratio,
         high_s=high_s,
         baseline_high_s=baseline.standing.prudent_s,
     )
 
 
-def _why_not_faster(choice: _Placed, others: Sequence[_Placed]) -> list[Finding]:
+def _why_not_faster(choice: _Placed[Option], others: Sequence[_Placed[Option]]) -> list[Finding]:
     """Return what is tied or faster and stands behind the choice, and why."""
-    key, ours, loss_pct = choice.option.key, choice.standing, choice.option.loss.pct
+    key, ours, loss_pct = choice.item.key, choice.standing, choice.item.loss.pct
     level: list[str] = []
     unknown: list[str] = []
-    faster: list[_Placed] = []
+    faster: list[_Placed[Option]] = []
     for each in others:
         if each.has_gap or not is_comparable(each.source, choice.source):
             continue
-        theirs, their_loss_pct = each.standing, each.option.loss.pct
+        theirs, their_loss_pct = each.standing, each.item.loss.pct
         if _are_level(each, choice):
             if loss_pct is not None and _or_last(their_loss_pct) > loss_pct:
-                level.append(each.option.key)
+                level.append(each.item.key)
         elif theirs.time_s < ours.time_s:
             is_surer = theirs.prudent_s <= ours.prudent_s * (1 + LEVEL_RATIO)
             if is_surer and their_loss_pct is None and loss_pct is not None:
-                unknown.append(each.option.key)
+                unknown.append(each.item.key)
             else:
                 faster.append(each)
     reasons = [finding("level-preferred-for-quality", key, others=tuple(level))] if level else []
@@ -583,16 +624,16 @@ def _why_not_faster(choice: _Placed, others: Sequence[_Placed]) -> list[Finding]
     return reasons
 
 
-def _are_level(each: _Placed, other: _Placed) -> bool:
+def _are_level(each: _Placed[Option], other: _Placed[Option]) -> bool:
     if each.source == other.source == "measured":
         return are_level_measured(*sorted((each.standing, other.standing), key=lambda standing: standing.time_s))
     return are_level_predictions(each.standing, other.standing)
 
 
-def _why_behind(each: _Placed, choice: _Placed) -> Finding:
-    key, theirs, ours = each.option.key, each.standing, choice.standing
-    if has_code(choice.option.findings, "as-published"):
-        return finding("faster-than-published", key, time_s=theirs.time_s, choice=choice.option.key)
+def _why_behind(each: _Placed[Option], choice: _Placed[Option]) -> Finding:
+    key, theirs, ours = each.item.key, each.standing, choice.standing
+    if has_code(choice.item.findings, "as-published"):
+        return finding("faster-than-published", key, time_s=theirs.time_s, choice=choice.item.key)
     is_less_certain = theirs.prudent_s > ours.prudent_s * (1 + LEVEL_RATIO)
     return finding(
         "faster-less-certain" if is_less_certain else "faster-behind-surer",
@@ -604,41 +645,40 @@ def _why_behind(each: _Placed, choice: _Placed) -> Finding:
 
 
 def _alternatives(
-    choice: _Placed | None,
-    ordered: Sequence[_Placed],
-    missing: Sequence[_Placed],
-    baseline: Option | None,
-    limits: Limits,
-    question: Question,
+    choice: _Placed[Option] | None,
+    ordered: Sequence[_Placed[Option]],
+    missing: Sequence[_Placed[Option]],
 ) -> tuple[Alternative, ...]:
     """Return the options worth naming beside the choice.
 
     `missing`: those that miss the limit of the loss and no other.
     """
-
-    def first_of(placed: Iterable[_Placed]) -> _Placed | None:
-        runnable = [each for each in placed if not each.has_gap and each is not choice]
-        if len(runnable) > 1:
-            runnable = _ordered(runnable, baseline, question.subject, POLICIES[question.policy])
-        return runnable[0] if runnable else None
-
-    def named(role: AlternativeRole, each: _Placed | None) -> list[Alternative]:
-        if each is None:
-            return []
-        is_alike = choice is not None and is_comparable(each.source, choice.source)
-        ratio = each.standing.time_s / choice.standing.time_s if choice is not None and is_alike else None
-        return [Alternative(role, each.option, ratio)]
-
     if choice is None:
-        return tuple(named("riskier", first_of(missing)))
-    loss_pct = choice.option.loss.pct
+        return _alternative("riskier", _first_beside(None, missing), None)
+    loss_pct = choice.item.loss.pct
     if loss_pct is not None and loss_pct > MAX_LOSS_PCT:
-        second = named("lower-loss", first_of(each for each in ordered if _most_loss_pct(each.option) <= MAX_LOSS_PCT))
+        within = [each for each in ordered if _most_loss_pct(each.item) <= MAX_LOSS_PCT]
+        second = _alternative("lower-loss", _first_beside(choice, within), choice)
     else:
-        second = named("riskier", first_of(each for each in missing if _is_faster(each, choice)))
-    safest = first_of(_losing_least(ordered, choice))
-    is_named = any(each.option is safest.option for each in second) if safest is not None else True
-    return (*second, *(() if is_named else named("safest", safest)))
+        faster = [each for each in missing if _is_faster(each, choice)]
+        second = _alternative("riskier", _first_beside(choice, faster), choice)
+    safest = _first_beside(choice, _losing_least(ordered, choice))
+    is_named = any(each.option is safest.item for each in second) if safest is not None else True
+    return (*second, *(() if is_named else _alternative("safest", safest, choice)))
+
+
+def _first_beside(choice: _Placed[Option] | None, placed: Iterable[_Placed[Option]]) -> _Placed[Option] | None:
+    """Return the first of the options that a kernel runs, the choice left out; None where there is none."""
+    return next(_ordered([each for each in placed if not each.has_gap and each is not choice]), None)
+
+
+def _alternative(
+    role: AlternativeRole, each: _Placed[Option] | None, choice: _Placed[Option] | None
+) -> tuple[Alternative, ...]:
+    if each is None:
+        return ()
+    is_alike = choice is not None and is_comparable(each.source, choice.source)
+    return (Alternative(role, each.item, each.time_s / choice.time_s if choice is not None and is_alike else None),)
 
 
 def _misses_loss_alone(option: Option, missing: Sequence[Exclusion]) -> bool:
@@ -647,18 +687,24 @@ def _misses_loss_alone(option: Option, missing: Sequence[Exclusion]) -> bool:
     )
 
 
-def _is_faster(each: _Placed, choice: _Placed) -> bool:
-    """Return whether an option is expected to be faster than the choice by more than what is tied."""
-    is_alike = is_comparable(each.source, choice.source)
-    return is_alike and each.standing.time_s * (1 + LEVEL_RATIO) < choice.standing.time_s
+def _is_faster(each: _Placed[Option], choice: _Placed[Option]) -> bool:
+    """Return whether an option is faster than the choice by more than what is tied; over a measured choice that loses
+    nothing it has to be surely faster, as in the order.
+    """
+    if not is_comparable(each.source, choice.source) or _are_level(each, choice):
+        return False
+    is_pair_measured = each.source == choice.source == "measured"
+    if is_pair_measured and choice.standing.is_lossless and not _goes_before(each.standing, choice.standing):
+        return False
+    return each.standing.time_s * (1 + LEVEL_RATIO) < choice.standing.time_s
 
 
-def _losing_least(ordered: Sequence[_Placed], choice: _Placed) -> list[_Placed]:
+def _losing_least(ordered: Sequence[_Placed[Option]], choice: _Placed[Option]) -> list[_Placed[Option]]:
     """Return the options that lose least; none where the choice loses no more than they by more than what is equal."""
-    loss_pct = choice.option.loss.pct
+    loss_pct = choice.item.loss.pct
     if loss_pct is None or loss_pct <= 0:
         return []
-    losses_pct = [_most_loss_pct(each.option) for each in ordered]
+    losses_pct = [_most_loss_pct(each.item) for each in ordered]
     least_pct = min(losses_pct)
     if least_pct > 0 and least_pct >= loss_pct - EQUAL_LOSS_PCT:
         return []
@@ -698,7 +744,8 @@ def _goes_before(item: Standing, lossless: Standing | None) -> bool:
 
 
 def _measured_key(item: Standing) -> tuple[float, float, float, str]:
-    return (*item.tie_key, item.time_s, item.name)
+    loss_pct, memory_bytes, _, time_s = item.place_key
+    return loss_pct, memory_bytes, time_s, item.name
 
 
 def _or_last(value: float | None) -> float:

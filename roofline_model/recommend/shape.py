@@ -65,7 +65,7 @@ def recommend_quantization(
     fastest = None if times is None else fastest_sixteen_bit(device, (M, N, K), times)
     taking_part = product_formats(device, wanted, fastest)
     options = product_options(device, (M, N, K), taking_part.formats, model_parameters=parameters, times=times)
-    if max_loss_pct is None and any(option.estimate.source != "ideal" for option in options):
+    if max_loss_pct is None and times is not None and any(option.estimate.source != "ideal" for option in options):
         max_loss_pct = MAX_LOSS_PCT
     limits = Limits(limit_bytes, limit_bytes, choice_loss_pct=max_loss_pct)
     question = Question(
@@ -109,12 +109,14 @@ def _findings(
 ) -> list[Finding]:
     """Return what to know about the answer as a whole: of the chip, and of the kinds of time that were ranked."""
     findings = [finding("placeholder-chip", device.key)] if device.is_placeholder else []
+    if is_ideal_asked:
+        return [*findings, *doubts_of(device)]
     by_source: dict[str, list[str]] = {}
     for option in options:
         by_source.setdefault(option.estimate.source, []).append(option.key)
     if len(by_source) > 1:
         findings += [finding("mixed-sources", source=source, options=tuple(keys)) for source, keys in by_source.items()]
-    elif not is_ideal_asked and not device.is_placeholder and "ideal" in by_source:
+    elif not device.is_placeholder and "ideal" in by_source:
         from roofline_model.expected.predict import why_no_expected
 
         if (why_not := why_no_expected(gemm(*shape, a=options[0].key), device)) is not None:

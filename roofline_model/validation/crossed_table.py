@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from roofline_model.core.finding import finding
 from roofline_model.expected.attention.fitted.constants import FittedAttention
 from roofline_model.expected.attention.fitted.fit import attention_left_out
 from roofline_model.expected.fitting.accuracy import Accuracy, accuracy
@@ -55,9 +56,7 @@ def cross_validated_table(
         rows = planned.rows.rows
         if not has_folds(planned.rows, plan):
             for i in rows.tolist():
-                reasons[i] = (
-                    f"row {table.line_numbers[i]}: {planned.rows.name} has too few rows or sites to be cross-validated"
-                )
+                reasons[i] = finding("too-few-to-cross", planned.rows.name)
             continue
         crossed = cross_validate(planned.rows, progress=step)
         expected[rows], low[rows], high[rows] = crossed.predicted_s, crossed.low_s, crossed.high_s

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import RooflineError
-from roofline_model.core.finding import finding, subject_text
+from roofline_model.core.finding import Finding, finding, finding_of
 from roofline_model.expected.fitting.table import KernelTable
 from roofline_model.expected.prediction import ExpectedBatch
 from roofline_model.formats.catalog import get_format
@@ -65,7 +65,7 @@ class PricedPass:
     least_s: float
     """No pass can be faster; 0 where the ideal time is no bound."""
     provenance: str
-    problem: str = ""
+    problem: Finding | None = None
     """Why there is no expected time."""
 
 
@@ -88,8 +88,7 @@ def priced_pass(prediction: ModelPrediction, device: Device, weight_bytes: float
     ideal_s = prediction.time_s + more_bytes / device.bandwidth.value
     least_s = ideal_s if prediction.ideal_is_bound else 0.0
     if step is None:
-        why_not = why_no_step(prediction, device)
-        problem = "" if why_not is None else subject_text(why_not)
+        problem = why_no_step(prediction, device)
         return PricedPass(ideal_s, more_bytes, None, least_s, prediction.provenance, problem)
     waiting_s = math.fsum(
         part.kernel.calls_count * part.time_s
@@ -100,17 +99,17 @@ def priced_pass(prediction: ModelPrediction, device: Device, weight_bytes: float
     return PricedPass(ideal_s, more_bytes, expected_s, least_s, step.provenance)
 
 
-def model_row_time(table: KernelTable, i: int, device: Device) -> tuple[float, ExpectedBatch | None, str]:
+def model_row_time(table: KernelTable, i: int, device: Device) -> tuple[float, ExpectedBatch | None, Finding | None]:
     """Return (ideal seconds, expected time or None, why there is none) of one row; ideal is NaN where there is none."""
     try:
         row = read_model_row(table, i)
         priced = priced_pass(_ideal_pass(row, device), device, row.weight_bytes)
     except RooflineError as error:
-        return math.nan, None, str(error)
+        return math.nan, None, finding_of(error)
     ideal_s = row.steps_count * priced.ideal_s
     if priced.expected_s is None:
         return ideal_s, None, priced.problem
-    return ideal_s, _batch(row.steps_count, priced.expected_s, priced.least_s, priced.provenance), ""
+    return ideal_s, _batch(row.steps_count, priced.expected_s, priced.least_s, priced.provenance), None
 
 
 def read_model_row(table: KernelTable, i: int) -> ModelRow:

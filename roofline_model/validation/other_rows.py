@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import RooflineError
-from roofline_model.core.finding import finding
+from roofline_model.core.finding import Finding, finding, finding_of
 from roofline_model.expected.chip import ChipSpec
 from roofline_model.expected.fitting.table import KernelTable
 from roofline_model.expected.prediction import ExpectedBatch
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Positions = NDArray[np.intp]
 
-GroupTimes = tuple["Positions", "Floats", ExpectedBatch | None, str]
+GroupTimes = tuple["Positions", "Floats", ExpectedBatch | None, Finding | None]
 """Rows, ideal seconds, expected times or None, and why there are none."""
 
 COPY_INTERVAL = (0.87, 1.15)
@@ -33,7 +33,7 @@ writes.
 
 
 def copy_row_groups(
-    table: KernelTable, problems: dict[int, str], machines: Mapping[str, Device] | None = None
+    table: KernelTable, problems: dict[int, Finding], machines: Mapping[str, Device] | None = None
 ) -> Iterator[GroupTimes]:
     """Yield the copy rows chip by chip: a launch, then `bytes` (all that is moved, read plus written) at the reached
     rate.
@@ -53,9 +53,9 @@ def copy_row_groups(
         rows = np.array(positions, dtype=np.intp)
         moved = table.numbers["bytes"][rows]
         try:
-            yield rows, moved / device.bandwidth.value, _copy_times(device, moved), ""
+            yield rows, moved / device.bandwidth.value, _copy_times(device, moved), None
         except RooflineError as error:
-            yield rows, moved / device.bandwidth.value, None, str(error)
+            yield rows, moved / device.bandwidth.value, None, finding_of(error)
 
 
 def _copy_times(device: Device, moved: Floats) -> ExpectedBatch:
@@ -84,7 +84,7 @@ def _copy_times(device: Device, moved: Floats) -> ExpectedBatch:
 
 
 def model_row_times(
-    table: KernelTable, problems: dict[int, str], machines: Mapping[str, Device] | None = None
+    table: KernelTable, problems: dict[int, Finding], machines: Mapping[str, Device] | None = None
 ) -> Iterator[GroupTimes]:
     """Yield the rows of whole models one by one (see `model_rows.py`)."""
     import numpy as np

@@ -7,11 +7,12 @@ says why; the others go on. A row with an unusable measured time is predicted al
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from roofline_model.chips.hardware import Device, get_hardware
 from roofline_model.core.errors import RooflineError
+from roofline_model.core.finding import Finding, finding_of
 from roofline_model.expected.attention.fitted.constants import FittedAttention
 from roofline_model.expected.attention.fitted.rows import AttentionRows, attention_row_groups
 from roofline_model.expected.fitting.accuracy import GroupAccuracy, accuracy
@@ -56,12 +57,8 @@ class TablePrediction:
     high_s: Floats
     provenance: list[str]
     binding: list[str]
-    reasons: list[str]
-    """Why there is no expected time, or why the measured one is not scored; "" otherwise."""
-
-    def bare_reason(self, row: int) -> str:
-        """Return the reason of a row without its number: what rows have in common."""
-        return self.reasons[row].removeprefix(f"row {self.table.line_numbers[row]}: ")
+    reasons: list[Finding | None]
+    """Why there is no expected time, or why the measured one is not scored; None otherwise."""
 
     @property
     def measured_s(self) -> Floats:
@@ -88,10 +85,10 @@ class _Columns:
         self.provenance, self.binding = [""] * count, [""] * count
         self.problems = {i: reason for i, reason in enumerate(table.reasons) if reason}
 
-    def refuse(self, rows: Positions, problem: str) -> None:
-        """Give rows a reason, their line first."""
+    def refuse(self, rows: Positions, problem: Finding) -> None:
+        """Give rows a reason, unless they have one."""
         for i in rows.tolist():
-            self.problems.setdefault(i, f"row {self.table.line_numbers[i]}: {problem}")
+            self.problems.setdefault(i, problem)
 
     def expect(self, rows: Positions, batch: ExpectedBatch) -> None:
         """Enter the expected times of a group."""
@@ -102,8 +99,8 @@ class _Columns:
     def finished(self) -> TablePrediction:
         """Return the prediction; a row with an unusable time is told so when nothing else was wrong with it."""
         reasons = [
-            self.problems.get(i) or (f"{late}; predicted, not scored" if (late := self.table.time_problems[i]) else "")
-            for i in range(len(self.table))
+            self.problems.get(i, None if late is None else replace(late, code="row-not-scored"))
+            for i, late in enumerate(self.table.time_problems)
         ]
         return TablePrediction(
             self.table, self.ideal_s, self.expected_s, self.low_s, self.high_s, self.provenance, self.binding, reasons
@@ -131,7 +128,10 @@ def predict_table(
     for other in (copy_row_groups, model_row_times):
         for rows, ideal_s, batch, problem in other(table, columns.problems, constants.machines):
             columns.ideal_s[rows] = ideal_s
-            columns.expect(rows, batch) if batch is not None else columns.refuse(rows, problem)
+            if batch is not None:
+                columns.expect(rows, batch)
+            if problem is not None:
+                columns.refuse(rows, problem)
     if progress is not None:
         progress(len(table))
     return columns.finished()
@@ -147,6 +147,7 @@ def _predict_gemm(columns: _Columns, group: GemmRows, constants: KnownConstants)
         )
         columns.ideal_s[group.rows] = roof.at(group.m, group.n, group.k).time_s
         if group.chip is None:
+            assert group.problem is not None  # it says why there is no chip
             columns.refuse(group.rows, group.problem)
             return
         fitted = find_gemm(group.chip, group.formats.family, constants.gemm)
@@ -156,7 +157,7 @@ def _predict_gemm(columns: _Columns, group: GemmRows, constants: KnownConstants)
             fitted = with_measured_bandwidth(fitted, group.device)
         batch = expected_of_group(group, fitted)
     except RooflineError as error:
-        columns.refuse(group.rows, str(error))
+        columns.refuse(group.rows, finding_of(error))
         return
     columns.expect(group.rows, batch)
 
@@ -179,7 +180,7 @@ def _predict_attention(columns: _Columns, group: AttentionRows, constants: Known
         )
         columns.expect(group.rows, group.expected(constants.attention))
     except RooflineError as error:
-        columns.refuse(group.rows, str(error))
+        columns.refuse(group.rows, finding_of(error))
 
 
 def group_accuracies(prediction: TablePrediction) -> list[GroupAccuracy]:

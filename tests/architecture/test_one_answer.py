@@ -32,9 +32,10 @@ from results.verdicts.model_results import model_results
 from results.verdicts.shape_verdict import groups, judge
 from roofline_cli.main import app
 from roofline_model.chips.hardware import device_from_profile
-from roofline_model.core.answer import Ranking
+from roofline_model.core.answer import Option, Ranking
 from roofline_model.core.finding import has_code
 from roofline_model.expected.predict import expected_times
+from roofline_model.formats.catalog import format_name
 from roofline_model.recommend.cache import rank_caches
 from roofline_model.recommend.ranking import MAX_LOSS_PCT
 
@@ -163,8 +164,10 @@ class ShapeAnswers(NamedTuple):
     rows: dict[str, list[Row]]
     choices: dict[str, str]
     """What stands first."""
-    taken: set[str | None]
-    """Weight formats that surfaces say to take."""
+    taken: dict[str, str | None]
+    """What surfaces say to take, by surface; None where they name nothing."""
+    riskier: dict[str, str | None]
+    """What they call faster and riskier."""
 
 
 def stored_answers(path: str, hardware: str, op: str) -> dict[str, ShapeAnswers]:
@@ -176,11 +179,18 @@ def stored_answers(path: str, hardware: str, op: str) -> dict[str, ShapeAnswers]
         profiles = {each.profile_hash: each for each in map(store.profile, hashes) if each is not None}
         stored = recommend_from_store(store, StoredQuestion(hardware_key=hardware, op=op))
     device = device_from_profile(next(iter(profiles.values())).profile)
-    labels = {each.case.precision_label + f" ({each.case.kernel})" for each in records}
+    labels = {each.case.configuration_label for each in records}
     answers: dict[str, ShapeAnswers] = {}
 
+    def take(surface: str, shape: str, choice: str | None, riskier: str | None) -> None:
+        answers[shape].taken[surface], answers[shape].riskier[surface] = choice, riskier
+
+    def take_of_roles(surface: str, shape: str, roles: dict[str, str | None]) -> None:
+        named = {role: label for label, role in roles.items() if role is not None}
+        take(surface, shape, named.get("take"), named.get("riskier"))
+
     def add(surface: str, shape: str, rows: list[Row], choice: str) -> None:
-        answer = answers.setdefault(shape, ShapeAnswers({}, {}, set()))
+        answer = answers.setdefault(shape, ShapeAnswers({}, {}, {}, {}))
         answer.rows[surface] = [row for row in rows if row.name in labels]
         answer.choices[surface] = choice
 
@@ -189,13 +199,20 @@ def stored_answers(path: str, hardware: str, op: str) -> dict[str, ShapeAnswers]
         assert verdict.best is not None
         rows = [Row(each.label, each.estimate.time_s, None) for each in verdict.ranked]
         add("test run", verdict.shape_label, rows, verdict.best.label)
+        chosen = (verdict.choice, verdict.riskier)
+        take("test run", verdict.shape_label, *(None if each is None else each.label for each in chosen))
     for ranking in recommend_from_run(records, device):
         rows = [Row(each.label, each.estimate.time_s, each.speedup_ratio) for each in ranking.options]
         add("compare", ranking.shape_label, rows, ranking.options[0].label)
+        take_of_roles(
+            "compare", ranking.shape_label, {each.label: ranking.roles.get(each.key) for each in ranking.options}
+        )
     for ranking in stored.rankings:
         rows = [Row(each.label, each.estimate.time_s, each.speedup_ratio) for each in ranking.options]
         add("Python", ranking.shape_label, rows, ranking.options[0].label)
-        answers[ranking.shape_label].taken.add(ranking.choice and ranking.choice.weight_format)
+        take_of_roles(
+            "Python", ranking.shape_label, {each.label: ranking.roles.get(each.key) for each in ranking.options}
+        )
     with TestClient(create_app(Path(path))) as client:
         answered = client.get(f"/api/recommendations?hardware_key={hardware}&op={op}").json()
     printed = command_json("recommend", "--stored", "--db", path, "--hw", hardware, "--op", op)
@@ -203,15 +220,16 @@ def stored_answers(path: str, hardware: str, op: str) -> dict[str, ShapeAnswers]
         for ranking in document["rankings"]:
             rows = [Row(each["label"], each["time_s"], each["speedup_ratio"]) for each in ranking["rows"]]
             add(surface, ranking["shape"], rows, rows[0].name)
-            answers[ranking["shape"]].taken.update(
-                each["weight_format"] for each in ranking["rows"] if each["role"] == "take"
-            )
+            take_of_roles(surface, ranking["shape"], {each["label"]: each["role"] for each in ranking["rows"]})
     (chip,) = report_json(report_view(run, records, profiles))["chips"]
     for ranking in chip["recommendations"]:
         rows = [Row(each["label"], each["time_s"], each["speedup_ratio"]) for each in ranking["ranked"]]
         add("report", ranking["shape"], rows, rows[0].name)
+        take_of_roles("report", ranking["shape"], {each["label"]: each["role"] for each in ranking["ranked"]})
     for shape in chip["shapes"]:
         add("report's shapes", shape["title"], [], shape["best"]["label"])
+        named = (shape["choice"], shape["riskier"])
+        take("report's shapes", shape["title"], *(each and each["label"] for each in named))
     for shape, group in page_points(chip, op).items():
         add("page's points", shape, rows_of_points(group), group["points"][0]["label"])
     return answers
@@ -232,7 +250,9 @@ def assert_one_answer(answers: dict[str, ShapeAnswers]) -> None:
     for shape, answer in answers.items():
         assert len(answer.rows) == 8, (shape, list(answer.rows))
         assert len(set(answer.choices.values())) == 1, (shape, answer.choices)
-        assert len(answer.taken) == 1, (shape, answer.taken)
+        assert len(answer.taken) == 7, (shape, list(answer.taken))
+        assert len(set(answer.taken.values())) == 1, (shape, answer.taken)
+        assert len(set(answer.riskier.values())) == 1, (shape, answer.riskier)
         reference = answer.rows["Python"]
         for surface, rows in answer.rows.items():
             if surface == "report's shapes":
@@ -350,20 +370,26 @@ def test_gemv_on_gb10_is_answered_alike_by_run_report_and_prediction(gb10_run: t
         answer = answers["x".join(map(str, shape))]
         ranking = rm.recommend_quantization(device, *shape, times=expected_times(device))
         assert ranking.choice is not None
-        choice = answer.choices["test run"]
-        assert any(line.startswith(f"→ {choice}") for line in verdicts)
-        assert choice.startswith(ranking.options[0].key)  # the fastest; the choice keeps the limit of loss
-        assert answer.taken == {"FP8_E4M3"}
-        assert ranking.choice.key in answer.taken
-        # Of the kernels that a run lists the first of each weight format: the others are slower ways to the same bytes.
-        first = {row.name.split()[0]: row for row in reversed(answer.rows["report"])}
+        assert answer.choices["test run"].startswith(ranking.options[0].key)  # the fastest, beyond the limit of loss
+        taken = answer.taken["test run"]
+        assert taken is not None
+        assert any(line.startswith(f"→ try {taken}: ") for line in verdicts)
+        assert taken.startswith(f"{name_of(ranking.choice)} · ")
+        # Of the kernels that a run lists the first of each format: the others are slower ways to the same bytes.
+        first = {row.name.partition(" · ")[0]: row for row in reversed(answer.rows["report"])}
         runnable = [option for option in ranking.options if not has_code(option.findings, "kernel-gap")]
-        narrow = [option for option in runnable if option.key in first and option.key != "FP16"]
-        ranked = list(dict.fromkeys(row.name.split()[0] for row in answer.rows["report"]))
-        assert ranked[: len(narrow)] == [option.key for option in narrow]
-        for option in narrow:
+        narrow = {name_of(option): option for option in runnable if name_of(option) in first and option.key != "FP16"}
+        assert len(narrow) > 3
+        ranked = [row.name.partition(" · ")[0] for row in answer.rows["report"]]
+        assert [name for name in dict.fromkeys(ranked) if name in narrow] == list(narrow)
+        for name, option in narrow.items():
             if option.key in SAME_BYTES:
-                assert first[option.key].time_s == pytest.approx(option.estimate.time_s, rel=1e-12)
+                assert first[name].time_s == pytest.approx(option.estimate.time_s, rel=1e-12)
+
+
+def name_of(option: Option) -> str:
+    formats = dict(option.formats)
+    return format_name(formats["b"], formats["a"])
 
 
 def test_the_report_advises_what_its_rankings_put_first_within_the_limit_of_the_loss(gb10_run: tuple[str, str]) -> None:

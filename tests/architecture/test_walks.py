@@ -1,4 +1,4 @@
-"""The way from a question to its answer is short: `scripts/count_walks.py` counts the files that it passes."""
+"""The way from a question to its answer is short: `scripts/checks/count_walks.py` counts the files that it passes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def walked(walk: str) -> subprocess.CompletedProcess[str]:
     # A process of its own: what another test has cached or imported would not be passed.
-    command = [sys.executable, "scripts/count_walks.py", "--list", walk]
+    command = [sys.executable, "scripts/checks/count_walks.py", "--list", walk]
     return subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
 
 

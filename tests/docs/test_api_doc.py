@@ -94,7 +94,7 @@ def test_the_python_of_the_page_runs():
     (block,) = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
     scope: dict[str, object] = {}
     exec(block, scope)
-    assert scope["app"].openapi_url == "/api/openapi.json"
+    assert scope["app"].url_path_for("openapi") == "/api/openapi.json"
 
 
 def test_options_named_in_the_text_exist():

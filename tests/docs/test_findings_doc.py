@@ -1,31 +1,23 @@
-"""docs/reference/findings.md is what scripts/make_findings.py writes, and every code has words that a reader can
+"""docs/reference/findings.md is what scripts/docs/make_findings.py writes, and every code has words that a reader can
 use."""
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from loaded_scripts import load_script
 
 from roofline_model.core.finding import catalog
 
 ROOT = Path(__file__).parents[2]
-SCRIPT = ROOT / "scripts" / "make_findings.py"
+SCRIPT = ROOT / "scripts" / "docs" / "make_findings.py"
 
 
 @pytest.fixture(scope="module")
 def make_findings() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("make_findings", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    before = list(sys.path)
-    spec.loader.exec_module(module)
-    sys.path[:] = before
-    return module
+    return load_script("make_findings")
 
 
 def test_the_committed_file_is_fresh(make_findings: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:

@@ -86,7 +86,10 @@ def test_options_named_in_the_text_exist():
     named = set(re.findall(r"`(--[a-z][a-z-]+)", prose))
     helps = "".join(
         subprocess.run(
-            [sys.executable, str(ROOT / "scripts" / f"{name}.py"), "--help"], capture_output=True, text=True, check=True
+            [sys.executable, str(ROOT / "scripts" / "ci" / f"{name}.py"), "--help"],
+            capture_output=True,
+            text=True,
+            check=True,
         ).stdout
         for name in ("nightly", "pull_request_bench", "nightly_issues")
     )
@@ -97,7 +100,7 @@ def test_options_named_in_the_text_exist():
 
 
 def test_the_steps_are_those_of_the_script():
-    source = (ROOT / "scripts" / "nightly.py").read_text(encoding="utf-8")
+    source = (ROOT / "scripts" / "ci" / "nightly.py").read_text(encoding="utf-8")
     listed = re.findall(r"^([a-z]+) {2,}\w", source.split('"""')[1], flags=re.MULTILINE)
     table = re.findall(r"^\| `(\w+)` \|", TEXT, flags=re.MULTILINE)
     assert table == listed
@@ -150,6 +153,6 @@ def test_links_inside_the_page_lead_somewhere():
     assert not set(re.findall(r"\]\(#([\w-]+)\)", TEXT)) - headings
     for file, heading in re.findall(
         r"docs/how_to/nightly\.md#([\w-]+)()",
-        "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "scripts").glob("*.py")),
+        "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "scripts").glob("*/*.py")),
     ):
         assert file in headings, heading

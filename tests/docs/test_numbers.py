@@ -1,8 +1,7 @@
-"""docs/reference/numbers.md is what scripts/make_numbers.py writes, and it holds every number of every chip."""
+"""docs/reference/numbers.md is what scripts/docs/make_numbers.py writes, and it holds every number of every chip."""
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import subprocess
@@ -12,25 +11,19 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from loaded_scripts import load_script
 
 from roofline_model import FORMATS, list_hardware
 from roofline_model.chips.hardware import Quantity
 
 ROOT = Path(__file__).resolve().parents[2]
-SCRIPT = ROOT / "scripts" / "make_numbers.py"
+SCRIPT = ROOT / "scripts" / "docs" / "make_numbers.py"
 TEXT = (ROOT / "docs" / "reference" / "numbers.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
 def make_numbers() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("make_numbers", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    before = list(sys.path)
-    spec.loader.exec_module(module)
-    sys.path[:] = before
-    return module
+    return load_script("make_numbers")
 
 
 @pytest.mark.parametrize("seed", ["1", "2"])

@@ -49,7 +49,7 @@ def test_pip_accepts_the_pins_as_constraints():
 
 
 def installer_constant(name: str) -> tuple[int, ...]:
-    tree = ast.parse((ROOT / "scripts" / "interpreter_choice.py").read_text(encoding="utf-8"))
+    tree = ast.parse((ROOT / "scripts" / "install" / "interpreter_choice.py").read_text(encoding="utf-8"))
     values = [ast.literal_eval(n.value) for n in tree.body if isinstance(n, ast.Assign) and n.targets[0].id == name]
     assert len(values) == 1
     return values[0]

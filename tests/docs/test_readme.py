@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 import shlex
-import sys
 import tomllib
-from importlib import util
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 import typer.main
 import warm_start
+from loaded_scripts import load_script
 
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
@@ -41,18 +40,9 @@ def commands(page: Path) -> list[list[str]]:
     return [shlex.split(part, comments=True) for line in shown for part in line.split(" && ")]
 
 
-def script(name: str) -> ModuleType:
-    spec = util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
-    module = util.module_from_spec(spec)
-    path = list(sys.path)
-    spec.loader.exec_module(module)
-    sys.path[:] = path
-    return module
-
-
 @pytest.fixture(scope="module")
 def make_readme() -> ModuleType:
-    return script("make_readme")
+    return load_script("make_readme")
 
 
 @pytest.fixture(scope="module")
@@ -162,7 +152,7 @@ def test_the_readme_is_short() -> None:
 
 
 def test_every_page_finding_and_screen_keeps_the_style() -> None:
-    check_words = script("check_words")
+    check_words = load_script("check_words")
     broken = [f"{path.name}: {line}" for path in check_words.files() for line in check_words.problems(path)]
     broken += [f"--help: {line}" for line in check_words.broken_rules(check_words.help_paragraphs())]
     assert broken == []
@@ -181,4 +171,4 @@ def test_every_page_finding_and_screen_keeps_the_style() -> None:
 def test_the_style_is_checked(text: str, count: int, tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(text, encoding="utf-8")
-    assert len(list(script("check_words").problems(page))) == count
+    assert len(list(load_script("check_words").problems(page))) == count

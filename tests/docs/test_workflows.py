@@ -1,4 +1,4 @@
-"""The workflows: valid, pinned, asking for little, and doing what scripts/nightly.py does and nothing else."""
+"""The workflows: valid, pinned, asking for little, and doing what scripts/ci/nightly.py does and nothing else."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_strangers_code_waits_for_a_person():
 
 def test_the_nights_steps_are_the_scripts_steps():
     nightly = load_script("nightly")
-    called = [re.search(r'scripts/nightly\.py" (\w+)', step.get("run", "")) for _, step in steps("nightly")]
+    called = [re.search(r'scripts/ci/nightly\.py" (\w+)', step.get("run", "")) for _, step in steps("nightly")]
     assert [match[1] for match in called if match] == list(nightly.STEPS)
 
 
@@ -149,7 +149,7 @@ def test_a_failed_step_leaves_the_summary_and_the_artifact():
     ],
 )
 def test_every_option_that_a_workflow_gives_exists(name, called, capsys):
-    runs = [step["run"] for _, step in steps(name) if f"scripts/{called}.py" in step.get("run", "")]
+    runs = [step["run"] for _, step in steps(name) if f"/{called}.py" in step.get("run", "")]
     given = {option for run in runs for option in re.findall(r"(?<![\w-])(--[a-z][a-z-]+)", run)}
     assert given
     assert given <= options_of(called, capsys)

@@ -37,7 +37,9 @@ class GpuModel:
         self.resident_bytes = 0
 
     def seconds(self, name, tensors, outputs):
-        """Return the device seconds of an operator: the slower of memory and arithmetic, and a fixed part."""
+        """Return the device seconds of an operator: the slower of memory and arithmetic, and a fixed part. `tensors`:
+        what it reads.
+        """
         memory_s = sum(self._moved_s(tensor) for tensor in (*tensors, *outputs))
         return FIXED_S + max(memory_s, self._compute_s(name, tensors, outputs))
 
@@ -69,4 +71,7 @@ class GpuModel:
         return 2 * multiplications / self._flops_per_s(tensors[0].dtype)
 
     def _flops_per_s(self, dtype):
-        return COMPUTE_SHARE * self.chip.path(FORMATS.get(dtype, "BF16")).dense.value
+        precision = FORMATS.get(dtype, "BF16")
+        if precision == "FP32" and torch.backends.cuda.matmul.allow_tf32:
+            precision = "TF32"
+        return COMPUTE_SHARE * self.chip.path(precision).dense.value

@@ -11,11 +11,11 @@ SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 
 
 def load_script(name: str) -> ModuleType:
-    """Return scripts/NAME.py as a module, the same one every time; what it imports beside it is found as when it is
-    run.
+    """Return the script of a name as a module, the same module every time; what it imports beside it is found as when
+    it is run.
     """
     if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, SCRIPTS / f"{name}.py")
+        spec = importlib.util.spec_from_file_location(name, next(SCRIPTS.glob(f"*/{name}.py")))
         assert spec is not None
         assert spec.loader is not None
         sys.modules[name] = importlib.util.module_from_spec(spec)

@@ -56,6 +56,8 @@ SENSOR_S = 0.1
 SYNCHRONISING = {"item", "tolist", "__bool__", "__int__", "__float__", "__index__", "nonzero", "equal", "allclose"}
 SYNCHRONISING |= {"unique", "masked_select", "is_nonzero", "__repr__", "__format__", "__contains__"}
 TAKES_BOTH_DEVICES = {"copy_", "__getitem__", "__setitem__", "index_put_"}
+OVERWRITES = {"fill_", "zero_", "copy_"}
+"""Of the calls that write in place those that read nothing of what was there."""
 NO_KERNEL = {"empty", "empty_like", "new_empty", "empty_strided"}
 IN_PLACE, NO_KERNEL_RAN = "in place", "no kernel ran"
 
@@ -142,7 +144,8 @@ class OnGpu(TorchFunctionMode):
                 else partial(operator, cuda.capability, *args, **kwargs)
             )
             node = _Node(call, tensors, result, earlier == IN_PLACE) if is_captured else None
-            cuda.launch(self.model.seconds(name, tensors, [result]), name, run=node)
+            reads = _read(name, tensors, kwargs)
+            cuda.launch(self.model.seconds(name, reads, [result]), name, run=node)
             return result
         result = func(*args, **kwargs) if operator is None else operator(cuda.capability, *args, **kwargs)
         outputs = list(_tensors((result,)))
@@ -156,8 +159,14 @@ class OnGpu(TorchFunctionMode):
         outputs = list(_tensors((result,))) or tensors[:1]
         if key is not None and len(outputs) == 1 and isinstance(result, torch.Tensor):
             self.outputs[key] = IN_PLACE if writes else (outputs[0].shape, outputs[0].stride(), outputs[0].dtype)
-        cuda.launch(self.model.seconds(name, tensors, outputs), name)
+        cuda.launch(self.model.seconds(name, _read(name, tensors, kwargs), outputs), name)
         return result
+
+
+def _read(name, tensors, kwargs):
+    """Return the tensors that a call reads: a destination that is overwritten is none of them."""
+    written = list(_tensors((kwargs.get("out"),))) or (tensors[:1] if name in OVERWRITES else [])
+    return [tensor for tensor in tensors if all(tensor is not each for each in written)]
 
 
 class _Node:

@@ -8,7 +8,7 @@ and slug are the answer. Reasons that the code of 01d84d4 knows only as sentence
 this file; once the code gives findings, map their codes to those there and delete the patterns. Where a new code is
 finer than an old one, map it to the old one here. Rows that the store's rankings exclude are named as 01d84d4 shows
 them (`FP8 (W8A16) · dequantize`: the case's precision label and kernel; of a model its label), flags and doubts by
-their stored keys. Then `python scripts/freeze_answers.py compare FAMILY` says what differs.
+their stored keys. Then `python scripts/checks/freeze_answers.py compare FAMILY` says what differs.
 """
 
 from __future__ import annotations
@@ -981,19 +981,21 @@ def run_ranking(store: str, run: str, op: str | None = None, sizes: str | None =
                 recommendation.phase,
             ],
             "options": [_ranked_option(option) for option in recommendation.options],
-            "choice": None
-            if recommendation.choice is None
-            else [
-                recommendation.choice.weight_format,
-                recommendation.choice.activation_format,
-                recommendation.choice.kernel,
-            ],
+            "choice": _first_of_run(recommendation),
             "has_baseline": bool(recommendation.baseline_label),
             "baseline_doubts": list(recommendation.baseline_doubts),
             "excluded": sorted([name, _reason_code(reason)] for name, reason in excluded_texts(recommendation)),
         }
         for recommendation in recommend_from_run(records, device)
     ]
+
+
+def _first_of_run(recommendation: Any) -> list[Any] | None:
+    """Return what stands first and a kernel runs: frozen before the choice had a limit."""
+    first = recommendation.first
+    if first is None or recommendation.gap is not None or first not in recommendation.runnable:
+        return None
+    return [first.weight_format, first.activation_format, first.kernel]
 
 
 def _ranked_option(option: Any) -> dict[str, Any]:

@@ -222,7 +222,7 @@ def test_a_death_costs_its_case_and_keeps_its_prediction(hostile, kernel):
 
 def test_errors_that_kill_nobody_fail_their_test_as_ever(hostile):
     assert hostile.records["leaver"].reason == "SystemExit: 3"
-    assert hostile.records["mute_error"].reason == "Mute: (its message cannot be printed)"
+    assert hostile.records["mute_error"].reason == "Mute: (unprintable message)"
     assert hostile.records["hungry"].reason.startswith("out of memory")
     assert "device-side assert" in hostile.records["lost"].reason
 

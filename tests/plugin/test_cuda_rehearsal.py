@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from dataclasses import dataclass
 
 import pytest
@@ -229,6 +231,31 @@ def test_a_clock_that_is_held_down_is_tried_again_and_kept_with_its_mark(rehears
     assert "capped" in record.measurement.flags
     byte_count = 2 * (256 + 256 * 256 + 256)
     assert record.measurement.median_s == pytest.approx(seconds("gb10", byte_count), rel=0.2)  # flushed: from memory
+
+
+@pytest.mark.full
+def test_calibrated_ceilings_are_the_rates_of_the_device(tmp_path):
+    """Bytes and operations of every ceiling are counted once: read, write, copy and triad reach the same rate."""
+    command = "import simulated_gpu; from roofline_cli.main import app; app()"
+    arguments = ("calibrate", "--device", "cuda", "--seconds", "5", "-o", "mine.toml")
+    paths = (str(warm_start.ROOT), str(warm_start.ROOT / "tests" / "fakes"))
+    environment = {**os.environ, "SIMULATED_GPU": f"h200 {SMALL_L2}", "PYTHONPATH": os.pathsep.join(paths)}
+    done = subprocess.run(
+        [sys.executable, "-c", command, *arguments],
+        cwd=tmp_path,
+        env=environment | {"XDG_DATA_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=900,
+    )
+    assert done.returncode == 0, done.stderr
+    chip, real = get_hardware(str(tmp_path / "mine.toml")), get_hardware("h200-sxm")
+    dram = chip.calibration.dram
+    assert set(dram) == {"read", "write", "copy", "triad"}
+    for name, rate in dram.items():
+        assert rate.best_value == pytest.approx(MEMORY_SHARE * real.bandwidth.value, rel=0.05), name
+    for name in ("FP32", "TF32", "BF16", "FP16", "FP8_E4M3", "INT8"):
+        assert chip.path(name).achieved.value == pytest.approx(0.7 * real.path(name).dense.value, rel=0.01), name
 
 
 @pytest.mark.full

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
+from loaded_scripts import load_script
+
 ROOT = Path(__file__).resolve().parents[2]
-spec = importlib.util.spec_from_file_location("check_skips", ROOT / "scripts" / "check_skips.py")
-check_skips = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(check_skips)
+check_skips = load_script("check_skips")
 
 ALLOWED = "# comment\n\nneeds an NVIDIA GPU\n"
 

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
-
 import pytest
+from loaded_scripts import load_script
 
-SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
-spec = importlib.util.spec_from_file_location("interpreter_choice", SCRIPTS / "interpreter_choice.py")
-choice = importlib.util.module_from_spec(spec)
-sys.modules.setdefault("interpreter_choice", choice)
-spec.loader.exec_module(choice)
+choice = load_script("interpreter_choice")
 
 Probe = choice.Probe
 

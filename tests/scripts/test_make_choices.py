@@ -1,25 +1,21 @@
-"""docs/theory/choices.md is what scripts/make_choices.py writes: some of its lines are made anew here, all by `make
-choices`.
+"""docs/theory/choices.md is what scripts/docs/make_choices.py writes: some of its lines are made anew here, all by
+`make choices`.
 """
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
+from types import ModuleType
 
 import pytest
+from loaded_scripts import load_script
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
-def make_choices():
-    spec = importlib.util.spec_from_file_location("make_choices", ROOT / "scripts" / "make_choices.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def make_choices() -> ModuleType:
+    return load_script("make_choices")
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,12 @@
-"""scripts/make_validation.py writes every table of docs/theory/validation.md from any kernel table."""
+"""scripts/fit/make_validation.py writes every table of docs/theory/validation.md from any kernel table."""
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from pathlib import Path
 
 import pytest
+from loaded_scripts import load_script
 from synthetic_kernels import write_rows
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -14,10 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def script():
-    spec = importlib.util.spec_from_file_location("make_validation", ROOT / "scripts" / "make_validation.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script("make_validation")
 
 
 @pytest.mark.full

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import subprocess
@@ -11,18 +10,14 @@ import sysconfig
 from pathlib import Path
 
 import pytest
+from loaded_scripts import load_script
 
-SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
+SCRIPTS = Path(__file__).resolve().parents[2] / "scripts" / "install"
 
 
 @pytest.fixture(scope="module")
 def make_venv():
-    spec = importlib.util.spec_from_file_location("make_venv", SCRIPTS / "make_venv.py")
-    module = importlib.util.module_from_spec(spec)
-    path_before = list(sys.path)
-    spec.loader.exec_module(module)
-    sys.path[:] = path_before
-    return module
+    return load_script("make_venv")
 
 
 def fake_interpreter(folder: Path, name: str, body: str) -> str:

@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
 
-# Stands for scripts/make_venv.py: makes a `python` that logs its arguments and fails as the test asks.
+# Stands for scripts/install/make_venv.py: makes a `python` that logs its arguments and fails as the test asks.
 INSTALLER = """
 import os, sys
 from pathlib import Path
@@ -31,11 +31,11 @@ AT_A_TIME = "-m pytest -n 3 --dist loadfile --no-loadscope-reorder"
 @pytest.fixture
 def project(tmp_path):
     folder = tmp_path / "a project"  # the space is on purpose
-    (folder / "scripts").mkdir(parents=True)
+    (folder / "scripts" / "install").mkdir(parents=True)
     for name in ("Makefile", "pyproject.toml", "constraints.txt"):
         shutil.copy(ROOT / name, folder / name)
-    (folder / "scripts" / "make_venv.py").write_text(INSTALLER, encoding="utf-8")
-    (folder / "scripts" / "interpreter_choice.py").write_text("", encoding="utf-8")
+    (folder / "scripts" / "install" / "make_venv.py").write_text(INSTALLER, encoding="utf-8")
+    (folder / "scripts" / "install" / "interpreter_choice.py").write_text("", encoding="utf-8")
     return folder
 
 
@@ -148,7 +148,7 @@ def test_check_runs_every_check_although_one_fails(project):
     make(project, "venv")
     python = project / ".venv" / "bin" / "python"
     python.write_text('#!/bin/sh\necho "$@" >> calls.txt\ncase "$*" in *mypy*) exit 1;; esac\n', encoding="utf-8")
-    (project / "scripts" / "make_venv.py").write_text("", encoding="utf-8")  # keeps this python
+    (project / "scripts" / "install" / "make_venv.py").write_text("", encoding="utf-8")  # keeps this python
     calls(project)
     assert make(project, "check").returncode != 0
     checks = calls(project)

@@ -196,7 +196,7 @@ def test_a_plan_needs_nothing_but_python(tmp_path):
         "--pytest-options=-x --roofline-no-canary",
     ]
     done = subprocess.run(
-        [sys.executable, "-I", "-S", str(ROOT / "scripts" / "nightly.py"), *words],
+        [sys.executable, "-I", "-S", str(ROOT / "scripts" / "ci" / "nightly.py"), *words],
         capture_output=True,
         text=True,
         check=False,

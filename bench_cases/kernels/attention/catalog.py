@@ -41,16 +41,6 @@ _PROOF = {
 }
 """What torch dispatches for each backend of SDPA, and for attention without fusion."""
 
-_MATH_NOTE = (
-    "torch's reference path: scores in FP32, several kernels, counted as fused attention like every other backend"
-)
-_UNFUSED_NOTE = "product, softmax, product, with the scores in memory between them: what fusion saves"
-_PADDED_NOTE = (
-    "values are padded to the keys' width inside the timed call and the result is cut: the kernel has one head size"
-)
-_FLEX_NOTE = "compiled by torch.compile in the first call; the block mask is made beforehand"
-_ROWS_NOTE = "all heads' queries are queries of one head; values are the latent rows"
-_WIDENED_NOTE = "the cache is widened to BF16 and then attended to, both inside the timed call"
 MATH_SCORE_BYTES = 16
 """Scores, mask applied, softmax in FP32, and the weights cast back: at most four of them live at once."""
 UNFUSED_SCORE_BYTES = 8
@@ -64,6 +54,7 @@ _FLASH_RULES = (*_PADDED_RULES, equal_values)
 def _widened(device: Literal["cpu", "cuda"], kv: str) -> AttentionKernel:
     is_cuda = device == "cuda"
     blocks = (head_multiple_of(16),) if kv == "NVFP4" else ()
+    # The cache is widened to BF16 and then attended to, both inside the timed call.
     return AttentionKernel(
         "sdpa_flash_widened_emulated",
         device,
@@ -76,15 +67,16 @@ def _widened(device: Literal["cpu", "cuda"], kv: str) -> AttentionKernel:
         min_capability=(8, 0) if is_cuda else None,
         rules=(*(_FLASH_RULES if is_cuda else (equal_values,)), *blocks),
         decoded="BF16",
-        note=_WIDENED_NOTE,
     )
 
 
 def _latent(device: Literal["cpu", "cuda"], name: str, kv: str = "BF16", wide: str = "BF16") -> AttentionKernel:
-    """Return a kernel of absorbed MLA; `latent_flash` is its function `flash` in attention_latent."""
+    """Return a kernel of absorbed MLA; `latent_flash` is its function `flash` in attention_latent.
+
+    All heads' queries are queries of one head, and the values are the latent rows.
+    """
     is_fused, is_widened = name != "unfused", kv != wide
     score_bytes = {"math": MATH_SCORE_BYTES, "unfused": UNFUSED_SCORE_BYTES}.get(name, 0)
-    notes = {"math": _MATH_NOTE, "unfused": _UNFUSED_NOTE, "flash": f"{_ROWS_NOTE} whole, and the result is cut"}
     return AttentionKernel(
         f"latent_{name}{'_widened_emulated' if is_widened else ''}",
         device,
@@ -100,7 +92,6 @@ def _latent(device: Literal["cpu", "cuda"], name: str, kv: str = "BF16", wide: s
         is_fused=is_fused,
         score_bytes_per_pair=score_bytes,
         decoded=wide if is_widened else None,
-        note=_WIDENED_NOTE if is_widened else notes.get(name, _ROWS_NOTE),
     )
 
 
@@ -109,6 +100,8 @@ _CPU = (
         AttentionKernel("sdpa_flash", "cpu", key, key, key, _FLASH, _CHOICE, _PROOF["flash"], rules=(equal_values,))
         for key in ("FP32", "BF16", "FP16")
     ),
+    # Values are padded to the keys' width inside the timed call and the result is cut: the kernel has one
+    # head size.
     AttentionKernel(
         "sdpa_flash_padded",
         "cpu",
@@ -119,8 +112,9 @@ _CPU = (
         _CHOICE,
         _PROOF["flash"],
         values=("narrow",),
-        note=_PADDED_NOTE,
     ),
+    # Torch's reference path: scores in FP32, several kernels, counted as fused attention like every other
+    # backend.
     AttentionKernel(
         "sdpa_math",
         "cpu",
@@ -131,8 +125,8 @@ _CPU = (
         _CHOICE,
         _PROOF["math"],
         score_bytes_per_pair=MATH_SCORE_BYTES,
-        note=_MATH_NOTE,
     ),
+    # Product, softmax, product, with the scores in memory between them: what fusion saves.
     AttentionKernel(
         "unfused",
         "cpu",
@@ -143,7 +137,6 @@ _CPU = (
         proof=_PROOF["unfused"],
         is_fused=False,
         score_bytes_per_pair=UNFUSED_SCORE_BYTES,
-        note=_UNFUSED_NOTE,
     ),
     _widened("cpu", "FP8_E4M3"),
     _widened("cpu", "INT8"),
@@ -214,7 +207,6 @@ _CUDA = (
         _PROOF["math"],
         min_capability=(8, 0),
         score_bytes_per_pair=MATH_SCORE_BYTES,
-        note=_MATH_NOTE,
     ),
     AttentionKernel(
         "sdpa_flash_padded",
@@ -228,8 +220,8 @@ _CUDA = (
         min_capability=(8, 0),
         rules=_PADDED_RULES,
         values=("narrow",),
-        note=_PADDED_NOTE,
     ),
+    # Compiled by torch.compile in the first call; the block mask is made beforehand.
     AttentionKernel(
         "flex",
         "cuda",
@@ -240,8 +232,8 @@ _CUDA = (
         _COMPILED_FLEX,
         COMPILED_PROOF,
         min_capability=(8, 0),
-        note=_FLEX_NOTE,
     ),
+    # The kernel widens an FP8 cache of scale 1 itself.
     AttentionKernel(
         "flex",
         "cuda",
@@ -252,8 +244,8 @@ _CUDA = (
         _COMPILED_FLEX,
         COMPILED_PROOF,
         min_capability=(8, 9),
-        note=f"{_FLEX_NOTE}; the kernel widens an FP8 cache of scale 1 itself",
     ),
+    # FP8 products, one scale per tensor, and an FP8 result in the values' scale.
     AttentionKernel(
         "flex",
         "cuda",
@@ -264,8 +256,8 @@ _CUDA = (
         _COMPILED_FLEX,
         COMPILED_PROOF,
         min_capability=(8, 9),
-        note=f"{_FLEX_NOTE}; FP8 products, one scale per tensor, and an FP8 result in the values' scale",
     ),
+    # FlashAttention-3 through torch, one scale per key/value head.
     AttentionKernel(
         "fa3_fp8",
         "cuda",
@@ -282,7 +274,6 @@ _CUDA = (
         min_capability=(9, 0),
         max_capability=(9, 9),
         rules=_FLASH_RULES,
-        note="FlashAttention-3 through torch, one scale per key/value head",
     ),
     AttentionKernel(
         "unfused",
@@ -295,7 +286,6 @@ _CUDA = (
         min_capability=(8, 0),
         is_fused=False,
         score_bytes_per_pair=UNFUSED_SCORE_BYTES,
-        note=_UNFUSED_NOTE,
     ),
     _widened("cuda", "FP8_E4M3"),
     _widened("cuda", "INT8"),

@@ -20,6 +20,7 @@ from bench_cases.kernels.attention.sdpa import DTYPES, refusal
 from bench_cases.kernels.attention.spec import AttentionKernel, value_size
 from bench_cases.kernels.attention.widened import packed_cache
 from bench_cases.kernels.reference import HeldMatrix
+from roofline_model.core.finding import Finding
 
 
 def unfused(kernel: AttentionKernel, sources: AttentionSources) -> BuiltAttention:
@@ -48,7 +49,7 @@ class LatentSdpa:
         output = torch.nn.functional.scaled_dot_product_attention(q.transpose(1, 2), rows, self._values(rows))
         return output[..., : self._width].transpose(1, 2)
 
-    def refusal(self, q: Tensor, rows: Tensor) -> str | None:
+    def refusal(self, q: Tensor, rows: Tensor) -> Finding | None:
         """Return why the backend that is switched on cannot take these operands, in torch's words, or None."""
         return refusal(q.transpose(1, 2), rows, self._values(rows))
 

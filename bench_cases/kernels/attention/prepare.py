@@ -18,6 +18,7 @@ from bench_cases.kernels.products.prepare import PreparedKernel, Settings, argum
 from bench_cases.kernels.reference import HeldMatrix
 from bench_cases.kernels.spec import CaseSpec
 from roofline_model.core.errors import UnsupportedError
+from roofline_model.core.finding import Finding, short_text
 from roofline_model.formats.rounding import Deviation, worst
 
 
@@ -56,7 +57,7 @@ class BuiltAttention:
     v: HeldMatrix
     settings: Settings = nullcontext
     """Global switches of torch that must hold during the call."""
-    refusal: Callable[[], str | None] = lambda: None
+    refusal: Callable[[], Finding | None] = lambda: None
     """Why torch will not run the kernel on these operands; asked under `settings`. Only cuDNN's makes a call."""
     decoded: Callable[[Tensor], Tensor] = lambda output: output
     """What an output means, as plain numbers; may raise `TypeError` for one in another format."""
@@ -74,7 +75,7 @@ def prepare_attention(spec: CaseSpec, device: str) -> PreparedKernel:
     with built.settings():
         refusal = built.refusal()
     if refusal is not None:
-        raise UnsupportedError(f"{kernel.name}: {refusal}")
+        raise UnsupportedError(f"{kernel.name}: {short_text(refusal)}", refusal)
     reference = attention_reference(kernel, sizes, built)
 
     def check(output: object) -> Deviation:

@@ -16,6 +16,7 @@ from bench_cases.kernels.attention.mask import visible
 from bench_cases.kernels.attention.prepare import AttentionSources, BuiltAttention
 from bench_cases.kernels.attention.spec import AttentionKernel, Sizes, mask_kind, value_size
 from bench_cases.kernels.reference import HeldMatrix
+from roofline_model.core.finding import Finding, finding
 
 _NO_PLAN = re.compile(r"cuDNN Frontend error.*execution plan", re.DOTALL)
 """What cudnn-frontend says of a graph that no engine takes (PyTorch issue 140930, cudnn-frontend issue 75)."""
@@ -95,14 +96,14 @@ class Sdpa:
             q, k, v, attn_mask=self._mask, is_causal=self._causal, enable_gqa=self._grouped
         )
 
-    def refusal(self, q: Tensor, k: Tensor, v: Tensor) -> str | None:
+    def refusal(self, q: Tensor, k: Tensor, v: Tensor) -> Finding | None:
         """Return why the backend that is switched on cannot take these operands, in torch's words, or None."""
         return refusal(q, k, v, self._mask, is_causal=self._causal, enable_gqa=self._grouped)
 
 
 def refusal(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, *, is_causal: bool = False, enable_gqa: bool = False
-) -> str | None:
+) -> Finding | None:
     """Return why no backend that is switched on can take these operands, in torch's words, or None.
 
     Asks torch's own selection, which runs nothing; a torch without that function is asked by the first call.
@@ -119,7 +120,7 @@ def refusal(
     return _refused("no backend", heard) if chosen == SDPBackend.ERROR.value else None
 
 
-def plan_refusal(call: Callable[[], object]) -> str | None:
+def plan_refusal(call: Callable[[], object]) -> Finding | None:
     """Return why cuDNN has no execution plan for a call, in torch's words, or None; makes the call.
 
     torch chooses cuDNN by rules of its own; whether cuDNN has an engine for the graph is known when it builds the plan.
@@ -132,7 +133,8 @@ def plan_refusal(call: Callable[[], object]) -> str | None:
     return None
 
 
-def _refused(error: str, heard: list[warnings.WarningMessage]) -> str:
-    """Return one line with the error and the reasons that torch gives as warnings before it."""
+def _refused(error: str, heard: list[warnings.WarningMessage]) -> Finding:
+    """Return the error, in one line with the reasons that torch gives as warnings before it."""
     messages = [str(warning.message).split(" (Triggered internally")[0] for warning in heard]
-    return " ".join(" ".join((f"torch {torch.__version__} refuses these operands:", error, *messages)).split())
+    words = " ".join(" ".join((error, *messages)).split())
+    return finding("operands-refused", torch_version=torch.__version__, error=words)

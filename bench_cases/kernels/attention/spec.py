@@ -10,10 +10,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
-from bench_cases.kernels.shape_cases import rule_reason
-from bench_cases.kernels.spec import EMULATED_SUFFIX, QUANTIZE_BYTES_PER_ELEMENT, SOURCE_BYTES_PER_ELEMENT
+from bench_cases.kernels.spec import (
+    EMULATED_SUFFIX,
+    QUANTIZE_BYTES_PER_ELEMENT,
+    SOURCE_BYTES_PER_ELEMENT,
+    first_refusal,
+)
 from bench_cases.shapes.attention import AttentionShape, ValueKind
 from roofline_model.core.cost import OpCost
+from roofline_model.core.finding import Finding
 from roofline_model.formats.catalog import get_format
 from roofline_model.operators.attention import attention
 from roofline_model.operators.attention_shape import keys_read
@@ -21,7 +26,7 @@ from roofline_model.operators.case import Case
 from roofline_model.operators.product import Operator
 
 Sizes = Mapping[str, int]
-AttentionRule = Callable[[Sizes], str | None]
+AttentionRule = Callable[[Sizes], Finding | None]
 MaskKind = Literal["none", "causal", "band"]
 
 
@@ -53,8 +58,6 @@ class AttentionKernel:
     """Memory for each (query, key) pair of each head that the call takes where the scores are held whole."""
     decoded: str | None = None
     """Format in which the whole cache is written and read again between two steps of the call; None: one step."""
-    note: str = ""
-    """What a reader of the result should know."""
 
     prepared_by: ClassVar[str] = "bench_cases.kernels.attention.prepare:prepare_attention"
 
@@ -114,9 +117,10 @@ class AttentionKernel:
         between = {"KV decoded": size}
         return replace(counted, cost=counted.cost + OpCost(read_bytes=between, write_bytes=between))
 
-    def reason_against(self, case: Case) -> str | None:
+    def reason_against(self, case: Case) -> Finding | None:
         """Return why the kernel cannot run the case's shape, or None."""
-        return rule_reason(self.name, self.rules, case)
+        sizes = dict(case.shape)
+        return first_refusal(self.name, (rule(sizes) for rule in self.rules))
 
     def preparing_bytes(self, case: Case) -> float:
         """Return the bytes of FP32 sources, of quantising the cache, and of scores that are held whole."""

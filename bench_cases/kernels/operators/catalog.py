@@ -78,7 +78,6 @@ def _compiled(op: str) -> OperatorKernel:
 def _cast(
     op: str, device: Literal["cpu", "cuda"], source: str, target: str, scale: str = "row", *, is_compiled: bool = False
 ) -> OperatorKernel:
-    narrow = target if op == "quantize" else source
     return OperatorKernel(
         f"{'compiled' if is_compiled else 'eager'}_{scale}",
         op,
@@ -91,9 +90,6 @@ def _cast(
         needs=_COMPILER if is_compiled else (),
         proof=COMPILED_PROOF if is_compiled else _OPERATOR_PROOFS[op],
         min_capability=(8, 0) if device == "cuda" else None,
-        note=f"one FP32 scale per {scale}, found in the same call"
-        if op == "quantize"
-        else f"{narrow} with a scale per {scale}",
     )
 
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from bench_cases.kernels.shape_cases import rule_reason
-from bench_cases.kernels.spec import SOURCE_BYTES_PER_ELEMENT
+from bench_cases.kernels.spec import SOURCE_BYTES_PER_ELEMENT, first_refusal, not_multiple
 from bench_cases.shapes.operators import OperatorShape
 from roofline_model.core.cost import total_cost
 from roofline_model.core.errors import InvalidValueError
+from roofline_model.core.finding import Finding
 from roofline_model.operators.case import Case
 from roofline_model.operators.elementwise import residual_add, rmsnorm, rope, silu_mul, softmax
 from roofline_model.operators.layers import ffn_parts
@@ -18,7 +18,7 @@ from roofline_model.operators.product import Operator
 from roofline_model.operators.quantize import dequantize, quantize
 
 Sizes = Mapping[str, int]
-OperatorRule = Callable[[Sizes], str | None]
+OperatorRule = Callable[[Sizes], Finding | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +48,6 @@ class OperatorKernel:
     rules: tuple[OperatorRule, ...] = ()
     scratch_bytes_per_element: int = 16
     """Memory for each element of the input that intermediate results of the call take."""
-    note: str = ""
-    """What a reader of the result should know."""
 
     prepared_by: ClassVar[str] = "bench_cases.kernels.operators.prepare:prepare_operator"
 
@@ -87,9 +85,10 @@ class OperatorKernel:
             )
         return same[self.op](rows, width, a=self.x)
 
-    def reason_against(self, case: Case) -> str | None:
+    def reason_against(self, case: Case) -> Finding | None:
         """Return why the kernel cannot run the case's shape, or None."""
-        return rule_reason(self.name, self.rules, case)
+        sizes = dict(case.shape)
+        return first_refusal(self.name, (rule(sizes) for rule in self.rules))
 
     def preparing_bytes(self, case: Case) -> float:
         """Return the bytes of FP32 sources and of what the call holds between its steps."""
@@ -110,8 +109,4 @@ class OperatorKernel:
 
 def whole_heads(head_size: int) -> OperatorRule:
     """Return the rule that the width is made of heads of `head_size`."""
-    return lambda sizes: (
-        None
-        if sizes["width"] % head_size == 0
-        else f"rotates heads of {head_size}, and width {sizes['width']} is not a multiple of that"
-    )
+    return lambda sizes: not_multiple("width", sizes["width"], head_size)

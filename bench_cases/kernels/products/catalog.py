@@ -18,7 +18,6 @@ from bench_cases.kernels.spec import (
     KernelSpec,
     at_least,
     emulated_small,
-    more_rows_than,
     multiple_of,
     one_thread_per_output,
     specs_of,
@@ -40,8 +39,10 @@ _MM_PROOF = ("aten::mm",)
 _N16_K16 = (multiple_of("N", 16), multiple_of("K", 16))
 
 
-def _fp8(name: str, note: str, *, is_fast: bool = False) -> KernelSpec:
-    """Return an FP8 product of CUDA; fast: with `use_fast_accum`."""
+def _fp8(name: str, *, is_fast: bool = False) -> KernelSpec:
+    """Return an FP8 product of CUDA, one scale per tensor, or rowwise: per row of A and column of B; fast: with
+    `use_fast_accum`.
+    """
     lowest, highest = TORCH_CAPABILITIES["FP8_E4M3 fast sums" if is_fast else "FP8_E4M3"]
     return KernelSpec(
         name,
@@ -55,16 +56,14 @@ def _fp8(name: str, note: str, *, is_fast: bool = False) -> KernelSpec:
         min_capability=lowest,
         max_capability=highest,
         shape_rules=_N16_K16,
-        note=f"{note}, fast sums" if is_fast else note,
     )
 
-
-_PER_TENSOR, _PER_ROW = "one scale per tensor", "one scale per row of A and column of B"
 
 _CPU = (
     KernelSpec("matmul", "cpu", "FP32", "FP32", "FP32", _DENSE, proof=_MM_PROOF),
     KernelSpec("matmul", "cpu", "BF16", "BF16", "BF16", _DENSE, proof=_MM_PROOF),
     KernelSpec("matmul", "cpu", "FP16", "FP16", "FP16", _DENSE, proof=_MM_PROOF),
+    # INT32 result, before the scales are applied; torch 2.13 is wrong at K = 1.
     KernelSpec(
         "int_mm",
         "cpu",
@@ -75,8 +74,8 @@ _CPU = (
         ("torch._int_mm",),
         ("aten::_int_mm",),
         shape_rules=(at_least("K", 2),),
-        note="INT32 result, before the scales are applied; torch 2.13 is wrong at K = 1",
     ),
+    # Weight only, one BF16 scale per output channel.
     KernelSpec(
         "int8pack",
         "cpu",
@@ -87,8 +86,8 @@ _CPU = (
         ("torch._weight_int8pack_mm",),
         ("aten::_weight_int8pack_mm",),
         shape_rules=(multiple_of("K", 16),),
-        note="weight only, one BF16 scale per output channel",
     ),
+    # Weight only, BF16 scale and zero point per 128 weights.
     KernelSpec(
         "int4pack",
         "cpu",
@@ -101,8 +100,8 @@ _CPU = (
         shape_rules=(multiple_of("N", 16), multiple_of("K", 128)),
         group_size=128,
         zero_bits=16,
-        note="weight only, BF16 scale and zero point per 128 weights",
     ),
+    # Decoded in software: a CPU has no FP8 unit.
     KernelSpec(
         "scaled_mm_emulated",
         "cpu",
@@ -113,12 +112,11 @@ _CPU = (
         (_SCALED_MM,),
         _SCALED_PROOF,
         shape_rules=(emulated_small,),
-        note="decoded in software: a CPU has no FP8 unit",
     ),
 )
 
 _CUDA_PLAIN = (
-    KernelSpec("matmul", "cuda", "FP32", "FP32", "FP32", _DENSE, note="TF32 switched off", proof=_MM_PROOF),
+    KernelSpec("matmul", "cuda", "FP32", "FP32", "FP32", _DENSE, proof=_MM_PROOF),
     KernelSpec(
         "matmul", "cuda", "TF32", "TF32", "FP32", _DENSE, min_capability=TORCH_CAPABILITIES["TF32"][0], proof=_MM_PROOF
     ),
@@ -126,10 +124,11 @@ _CUDA_PLAIN = (
     KernelSpec(
         "matmul", "cuda", "BF16", "BF16", "BF16", _DENSE, min_capability=TORCH_CAPABILITIES["BF16"][0], proof=_MM_PROOF
     ),
-    _fp8("scaled_mm", _PER_TENSOR),
-    _fp8("scaled_mm_fast", _PER_TENSOR, is_fast=True),
-    _fp8("scaled_mm_rowwise", _PER_ROW),
-    _fp8("scaled_mm_rowwise_fast", _PER_ROW, is_fast=True),
+    _fp8("scaled_mm"),
+    _fp8("scaled_mm_fast", is_fast=True),
+    _fp8("scaled_mm_rowwise"),
+    _fp8("scaled_mm_rowwise_fast", is_fast=True),
+    # INT32 result, before the scales are applied.
     KernelSpec(
         "int_mm",
         "cuda",
@@ -141,9 +140,9 @@ _CUDA_PLAIN = (
         ("aten::_int_mm",),
         ops=("gemm",),
         min_capability=TORCH_CAPABILITIES["INT8"][0],
-        shape_rules=(more_rows_than(16), multiple_of("N", 8), multiple_of("K", 8)),
-        note="INT32 result, before the scales are applied",
+        shape_rules=(at_least("M", 17), multiple_of("N", 8), multiple_of("K", 8)),
     ),
+    # Torch._int_mm refuses M ≤ 16: A is padded to 32 rows inside the timed call.
     KernelSpec(
         "int_mm_padded",
         "cuda",
@@ -156,8 +155,8 @@ _CUDA_PLAIN = (
         ops=("gemv",),
         min_capability=TORCH_CAPABILITIES["INT8"][0],
         shape_rules=(multiple_of("N", 8), multiple_of("K", 8)),
-        note="torch._int_mm refuses M ≤ 16: A is padded to 32 rows inside the timed call",
     ),
+    # Torch's own weight-only kernel: FP32 arithmetic, one thread per output (torch ≥ 2.9).
     KernelSpec(
         "int8pack",
         "cuda",
@@ -168,8 +167,8 @@ _CUDA_PLAIN = (
         ("torch._weight_int8pack_mm",),
         ("aten::_weight_int8pack_mm",),
         shape_rules=(one_thread_per_output,),
-        note="torch's own weight-only kernel: FP32 arithmetic, one thread per output (torch ≥ 2.9)",
     ),
+    # Weight only, BF16 scale and zero point per 128 weights.
     KernelSpec(
         "tinygemm",
         "cuda",
@@ -183,12 +182,11 @@ _CUDA_PLAIN = (
         shape_rules=(multiple_of("N", 8), multiple_of("K", 128)),
         group_size=128,
         zero_bits=16,
-        note="weight only, BF16 scale and zero point per 128 weights",
     ),
 )
 
 
-def _block_scaled(fmt: str, function: str, needs: tuple[str, ...], note: str = "") -> KernelSpec:
+def _block_scaled(fmt: str, function: str, needs: tuple[str, ...]) -> KernelSpec:
     lowest, highest = TORCH_CAPABILITIES[fmt]
     return KernelSpec(
         "scaled_mm_block",
@@ -202,21 +200,21 @@ def _block_scaled(fmt: str, function: str, needs: tuple[str, ...], note: str = "
         min_capability=lowest,
         max_capability=highest,
         shape_rules=(multiple_of("N", 16), multiple_of("K", 32)),
-        note=note,
     )
 
 
 _CUDA_BLOCK_SCALED = (
     _block_scaled("MXFP8_E4M3", "mxfp8", _BLOCK_SCALED),
-    _block_scaled("MXFP4", "mxfp4", _FP4, "torch has an MXFP4 × MXFP4 kernel for compute capability 10.x only"),
-    _block_scaled("NVFP4", "nvfp4", _FP4, "block scales and one FP32 scale per tensor"),
+    _block_scaled("MXFP4", "mxfp4", _FP4),
+    # Block scales and one FP32 scale per tensor.
+    _block_scaled("NVFP4", "nvfp4", _FP4),
 )
 
 _DEQUANT_NAME = "dequant_emulated"
-_DEQUANT_NOTE = "weights are decoded to BF16 and then multiplied, both inside the timed call"
 
 
 def _dequant(weight: str, block: int, *, group_size: int | None = None, zero_bits: int = 0) -> KernelSpec:
+    """Return the kernel that decodes weights to BF16 and then multiplies, both inside the timed call."""
     return KernelSpec(
         _DEQUANT_NAME,
         "cuda",
@@ -230,7 +228,6 @@ def _dequant(weight: str, block: int, *, group_size: int | None = None, zero_bit
         zero_bits=zero_bits,
         decoded="BF16",
         proof=_MM_PROOF,
-        note=_DEQUANT_NOTE,
     )
 
 

@@ -66,7 +66,6 @@ def fisher_sensitivity(
         "fisher",
         "nats/token",
         windows.scored_count,
-        "second order, diagonal: a poor size, though a good order, where a format changes the layer much (2 bit)",
     )
 
 

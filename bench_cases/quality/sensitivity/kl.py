@@ -54,7 +54,6 @@ def kl_sensitivity(
         "kl",
         "nats/token",
         windows.scored_count,
-        "one layer at a time: losses of several layers may add up or not",
     )
 
 

@@ -50,8 +50,6 @@ class SensitivityTable:
     unit: str
     tokens_count: int
     """Tokens that the scores rest on; 0 without data."""
-    note: str
-    """What the scores leave out."""
 
     @property
     def confidence(self) -> Confidence:

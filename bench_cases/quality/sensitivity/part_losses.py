@@ -55,8 +55,8 @@ def measured_losses(
     scores = score_variants(model, windows, variants)
     return LossTable(
         {key: kl_estimate(kl_sums(window_scores), windows).value for key, window_scores in scores.items()},
-        f"KL of the logits in nats/token, one group at a time, {windows.scored_count:,} predictions",
-        "high",
+        source=f"KL of the logits in nats/token, one group at a time, {windows.scored_count:,} predictions",
+        confidence="high",
     )
 
 

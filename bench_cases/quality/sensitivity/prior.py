@@ -58,7 +58,6 @@ def prior_sensitivity(
         "data-free",
         "relative",
         0,
-        "no data: role weights are assumed; check a choice with `compare_models`",
     )
 
 

@@ -26,6 +26,7 @@ from bench_cases.kernels.products.dense import scaled_product
 from bench_cases.kernels.products.integers import PADDED_ROWS
 from bench_cases.kernels.spec import KernelSpec
 from bench_cases.quantization.dynamic.operand import WIDE_DTYPES, Operand
+from roofline_model.core.finding import Finding, finding
 
 EMULATED = "emulated"
 
@@ -38,8 +39,8 @@ class Product:
     """(M, N) FP32."""
     path: str
     """Name of the kernel (`int_mm`, `scaled_mm_rowwise`, `matmul`, …) or `emulated`."""
-    reason: str = ""
-    """Why it was emulated."""
+    reason: Finding | None = None
+    """Why it was emulated; None for a kernel."""
 
 
 def multiply(a: Operand, w: Operand) -> Product:
@@ -50,14 +51,14 @@ def multiply(a: Operand, w: Operand) -> Product:
     if device in ("cpu", "cuda"):
         kernel, reason = native_kernel(a, w, _facts(device))
     else:
-        kernel, reason = None, f"no kernel is known here for device {device}"
+        kernel, reason = None, _no_kernel(device, a, w)
     if kernel is not None:
         try:
             return Product(_CALLS[kernel.name](a, w), kernel.name)
         except torch.OutOfMemoryError:
             raise
         except RuntimeError as error:  # a build of torch without this kernel for this chip says so only when called
-            reason = f"{kernel.name} refused: {next(iter(str(error).splitlines()), '')[:160]}"
+            reason = finding("kernel-refused", kernel.name, error=next(iter(str(error).splitlines()), "")[:160])
     return Product(a.decoded() @ w.decoded().t(), EMULATED, reason)
 
 
@@ -67,11 +68,11 @@ def _wide(a: Operand, w: Operand) -> Product:
     value = torch.nn.functional.linear(a.codes.to(dtype), w.codes.to(dtype)).float()
     if bool(torch.isfinite(value).all()):
         return Product(value, "matmul")
-    return Product(a.decoded() @ w.decoded().t(), EMULATED, f"the result is beyond the range of {a.format}")
+    return Product(a.decoded() @ w.decoded().t(), EMULATED, finding("result-beyond-range", format=a.format))
 
 
-def native_kernel(a: Operand, w: Operand, facts: MachineFacts) -> tuple[KernelSpec | None, str]:
-    """Return the kernel that multiplies these operands on a machine, or None and why there is none."""
+def native_kernel(a: Operand, w: Operand, facts: MachineFacts) -> tuple[KernelSpec | None, Finding | None]:
+    """Return the kernel that multiplies these operands on a machine, or None and the first reason against one."""
     M, N, K = a.codes.shape[0], w.codes.shape[0], a.codes.shape[1]
     # INT4 and INT2 codes lie in int8, and their product is the same on the INT8 unit.
     formats = ("INT8", "INT8") if a.is_integer and w.is_integer else (a.format, w.format)
@@ -86,10 +87,14 @@ def native_kernel(a: Operand, w: Operand, facts: MachineFacts) -> tuple[KernelSp
             capability_reason(kernel, facts.capability) or torch_reason(kernel, facts) or kernel.shape_reason(M, N, K)
         )
         if reason is None:
-            return kernel, ""
+            return kernel, None
         reasons.append(reason)
-    label = a.format if a.format == w.format else f"{w.format}.{a.format}"
-    return None, "; ".join(reasons) or f"{facts.device} has no kernel here for {label} operands"
+    return None, next(iter(reasons), _no_kernel(facts.device, a, w))
+
+
+def _no_kernel(device: str, a: Operand, w: Operand) -> Finding:
+    formats = a.format if a.format == w.format else f"{w.format}.{a.format}"
+    return finding("no-kernel-for-operands", device=device, formats=formats)
 
 
 @lru_cache(maxsize=4)

@@ -32,6 +32,7 @@ from bench_cases.quantization.dynamic.product import multiply
 from bench_cases.quantization.dynamic.scale import choose_thresholds
 from bench_cases.quantization.dynamic.stats import checked_matrix, stats_of_values
 from roofline_model.core.errors import InvalidValueError
+from roofline_model.core.finding import Finding, finding, reason_text, short_text
 from roofline_model.formats.catalog import get_format
 from roofline_model.models.format_plan import PartFormats
 from roofline_model.models.strategies.activation_stats import ActivationStats
@@ -139,8 +140,8 @@ class DynamicQuantizer:
         for key in (formats.weights, formats.activations):
             check_format(key, values.shape[1])
         fallback = self._severe(stats, formats)
-        if fallback:
-            formats, reason = _wide_pair(stats, weight), fallback
+        if fallback is not None:
+            formats, reason = _wide_pair(stats, weight), short_text(fallback)
         thresholds = self._thresholds(operator_name, values, formats.activations)
         operands, scale, wide_name = self._operands(operator_name, values, weight, formats, thresholds)
         product = multiply(*operands)
@@ -148,7 +149,7 @@ class DynamicQuantizer:
         clipped = 0.0 if thresholds is None else float((values.abs() > thresholds).double().mean())
 
         # Nothing above has changed the quantiser: from here on nothing fails.
-        self._remember(operator_name, formats, product.path, stats, bool(fallback), thresholds)
+        self._remember(operator_name, formats, product.path, stats, fallback is not None, thresholds)
         if wide_name is not None:
             self._weights[operator_name] = wide_name
         if decision is not None and self.selector is not None:
@@ -157,13 +158,13 @@ class DynamicQuantizer:
             "scale": scale,
             "precision": formats.activations,
             "weight_precision": formats.weights,
-            "fallback": bool(fallback),
+            "fallback": fallback is not None,
             "outlier_ratio": stats.outlier_ratio,
             "clipped_ratio": clipped,
             "granularity": self.config.granularity,
             "calibration_mode": self.config.calibration_mode,
             "path": product.path,
-            "path_reason": product.reason,
+            "path_reason": reason_text(product.reason),
             "reason": reason,
             "stats": stats,
         }
@@ -215,17 +216,20 @@ class DynamicQuantizer:
         decision = self.selector.choose(name, stats, context)
         return formats_of(decision.precision), decision, decision.reason
 
-    def _severe(self, stats: ActivationStats, formats: PartFormats) -> str:
-        """Return why the activation does not get the format that was chosen, or an empty text."""
+    def _severe(self, stats: ActivationStats, formats: PartFormats) -> Finding | None:
+        """Return why the activation does not get the format that was chosen; None where it does."""
         if not self.config.fallback_to_fp16:
-            return ""
+            return None
         limit = self.config.outlier_threshold_ratio
         if is_wide_float(get_format(formats.activations)):
-            is_beyond_range = formats.activations == FALLBACK and is_beyond(stats.absmax, FALLBACK)
-            return f"a value of {stats.absmax:.3g} is beyond the range of {FALLBACK}" if is_beyond_range else ""
+            if formats.activations != FALLBACK or not is_beyond(stats.absmax, FALLBACK):
+                return None
+            return finding("value-beyond-range", largest=stats.absmax, format=FALLBACK)
         if stats.outlier_ratio <= limit:
-            return ""
-        return f"outlier ratio {stats.outlier_ratio:.2f} is above {limit:g}: not quantised to {formats.activations}"
+            return None
+        return finding(
+            "outliers-not-quantised", outliers=stats.outlier_ratio, threshold=limit, format=formats.activations
+        )
 
     def _thresholds(self, name: str, values: Tensor, format_key: str) -> Tensor | None:
         """Return the thresholds of this call, smoothed where the config says so; None for a wide activation."""

@@ -18,6 +18,7 @@ from bench_cases.quantization.held_bytes import held_bytes
 from bench_cases.quantization.kv.codecs import KVCodec, Parts, kv_codec
 from bench_cases.quantization.torchao_library import quiet_imports
 from roofline_model.core.errors import MissingDependencyError, UnsupportedError
+from roofline_model.core.finding import Finding, finding
 from roofline_model.formats.catalog import get_format
 
 try:
@@ -43,7 +44,7 @@ class KVCacheReport:
     """The same cache in the model's own dtype."""
     saturated_count: int
     """NVFP4 blocks larger than the tensor scale allows; 0 for other formats, which scale every token."""
-    wide_layers: tuple[str, ...]
+    wide_layers: tuple[Finding, ...]
     """Layers that stay in 16 bit, each with its reason."""
 
 
@@ -153,8 +154,8 @@ class NarrowCache(Cache):
         self.precision = get_format(precision).key
         kv_codec(self.precision, _head_dim(config))  # an unknown format or an impossible head dimension fails here
         layers = list(DynamicCache(config=config).layers)
-        self.wide_layers: tuple[str, ...] = tuple(
-            f"layer {index}: {type(layer).__name__} has a layout of its own"
+        self.wide_layers: tuple[Finding, ...] = tuple(
+            finding("cache-layout-own", f"layer {index}", layout=type(layer).__name__)
             for index, layer in enumerate(layers)
             if type(layer) is not DynamicLayer
         )

@@ -45,7 +45,7 @@ class LayerOutcome:
     """What the format's definition says for this shape (`NumberFormat.storage_bytes`)."""
     findings: tuple[Finding, ...] = ()
     """Why it is not what was asked; empty where it is."""
-    padding: str = ""
+    padding: tuple[Finding, ...] = ()
     """Why `held_bytes` may exceed `format_bytes`, or empty."""
     notes: tuple[Finding, ...] = ()
     """Why a better kernel of the same precision is not used, and what its codes are limited to."""

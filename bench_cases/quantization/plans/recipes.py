@@ -61,8 +61,8 @@ class Recipe:
     """Lowest and highest CUDA compute capability; None: any."""
     needs: tuple[str, ...] = ()
     """Kernel packages (see `Target.packages`)."""
-    padding: str = ""
-    """Why a layer may hold more bytes than the format says, or empty."""
+    padding: Finding | None = None
+    """Why a layer may hold more bytes than the format says."""
 
     def against_target(self, target: Target) -> Finding | None:
         """Return why this device cannot run the recipe, or None."""
@@ -115,7 +115,7 @@ class Recipe:
 _QUANT = "torchao.quantization:"
 _MX = "torchao.prototype.mx_formats:"
 _INT4_CPU = "torchao.prototype.quantization.int4:"
-_SWIZZLE = "block scales are padded to tiles of 128 rows × 4 blocks, the layout that cuBLASLt reads"
+_SWIZZLE = finding("holds-padded-scales")
 
 RECIPES: tuple[Recipe, ...] = (
     # --- CPU
@@ -170,7 +170,7 @@ RECIPES: tuple[Recipe, ...] = (
         group_sizes=(32, 64, 128),
         n_multiple_elems=32,
         needs=(DA8W4_KERNEL,),
-        padding="int32 compensation sums of the packed kernel",
+        padding=finding("holds-compensation-sums"),
     ),
     Recipe(
         "INT4.INT8",
@@ -184,7 +184,7 @@ RECIPES: tuple[Recipe, ...] = (
         zero_bits=8,
         is_emulated=True,
         group_sizes=(32, 64, 128, 256),
-        padding="4-bit codes are held one per byte",
+        padding=finding("holds-codes-per-byte"),
     ),
     Recipe(
         "FP8.BF16",
@@ -278,7 +278,7 @@ RECIPES: tuple[Recipe, ...] = (
         group_sizes=(32, 64, 128, 256),
         weight_dtypes=("bfloat16",),
         capabilities=TORCH_CAPABILITIES["INT4.BF16"],
-        padding="K is padded to a multiple of 1024 and N to one of 8 (tinygemm tiles)",
+        padding=finding("holds-padded-sizes", inputs_multiple=1024, outputs_multiple=8),
     ),
     Recipe(
         "INT4.INT8",
@@ -292,7 +292,7 @@ RECIPES: tuple[Recipe, ...] = (
         zero_bits=8,
         is_emulated=True,
         group_sizes=(32, 64, 128, 256),
-        padding="4-bit codes are held one per byte",
+        padding=finding("holds-codes-per-byte"),
     ),
     Recipe(
         "INT4.FP8",
@@ -309,7 +309,7 @@ RECIPES: tuple[Recipe, ...] = (
         k_multiple_elems=128,
         capabilities=((9, 0), None),
         needs=("mslk",),
-        padding="a second level of row scales",
+        padding=finding("holds-row-scales"),
     ),
     Recipe(
         "FP8.BF16",

@@ -39,7 +39,9 @@ def serving_engines(result: QuantizationResult) -> tuple[EngineSupport, ...]:
 
 
 def _here() -> EngineSupport:
-    return EngineSupport("roofline-bench (load_quantized)", "yes", Finding("loads-own-saves"), "tests of this project")
+    return EngineSupport(
+        "roofline-bench (load_quantized)", "yes", Finding("loads-own-saves"), source="tests of this project"
+    )
 
 
 def _transformers(tensors: set[str]) -> EngineSupport:
@@ -54,7 +56,7 @@ def _transformers(tensors: set[str]) -> EngineSupport:
         "transformers",
         "yes",
         Finding("loads-transformers-export"),
-        "tests of this project",
+        source="tests of this project",
     )
 
 

@@ -62,7 +62,7 @@ def read_weights(
     described: the folder's report; its checksum, where it has one, must be the file's. Raises `DefinitionError` for a
     file that is damaged, holds more than tensors, or tensors without values.
     """
-    load_torchao("loading a quantised model")
+    load_torchao("loading quantised models")
     with quiet_imports():
         for name in _REGISTERING_MODULES:
             importlib.import_module(name)

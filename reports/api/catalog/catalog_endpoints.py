@@ -1,4 +1,8 @@
-"""Chips, formats and models of the catalogs: read once, the same for ever."""
+"""Chips, formats and models of the catalogs: read once, the same for ever.
+
+They are answered in the event loop: a thread would take longer than the answer. The list of the chips alone has one, as
+it waits while the server looks for its own chip.
+"""
 
 from __future__ import annotations
 
@@ -48,25 +52,25 @@ def hardware(request: Request) -> Response:
 
 
 @router.get("/api/hardware/{key}", response_model=HardwareDetail, summary="Show a chip")
-def hardware_detail(request: Request, key: Key) -> Response:
+async def hardware_detail(request: Request, key: Key) -> Response:
     """Every number of a chip with its status and source, and how each format is computed."""
     return tagged(request, _hardware_detail(asked_chip(request, key, "key", "path")))
 
 
 @router.get("/api/formats", response_model=FormatList, summary="List the number formats")
-def formats(request: Request) -> Response:
+async def formats(request: Request) -> Response:
     """Bits, bytes, scales and blocks of every format of the catalog."""
     return tagged(request, answer_bytes(catalog.format_list()))
 
 
 @router.get("/api/findings", response_model=FindingList, summary="Explain the codes of findings")
-def findings(request: Request) -> Response:
+async def findings(request: Request) -> Response:
     """Severity, line and explanation of every code that an answer may carry, as `roofline explain` has them."""
     return tagged(request, answer_bytes(catalog.finding_list()))
 
 
 @router.get("/api/models", response_model=ModelList, summary="List the language models")
-def models(request: Request) -> Response:
+async def models(request: Request) -> Response:
     """The shipped models with their sizes."""
     return tagged(request, _model_list())
 

@@ -89,7 +89,7 @@ def create_app(
         version=version,
         docs_url=None,
         redoc_url=None,
-        openapi_url="/api/openapi.json",
+        openapi_url=None,  # `describe` serves it
         lifespan=_lifespan,
         redirect_slashes=False,
     )
@@ -102,9 +102,10 @@ def create_app(
         this_machine=ThisMachine(this_chip),
     )
     stored = (run_endpoints, stored_advice, comparison_endpoints)
-    modules = (*_endpoints_of(predict), catalog_endpoints, *stored, telemetry_endpoints, explorer_files)
-    routers = [*(module.router for module in modules), health_router]
-    routers.sort(key=lambda router: router.route_class is not FastPathRoute)  # each request goes through them in turn
+    modules = (catalog_endpoints, *_endpoints_of(predict), *stored, telemetry_endpoints, explorer_files)
+    # Each request goes through them in turn: the shortest answers come first.
+    routers = [health_router, *(module.router for module in modules)]
+    routers.sort(key=lambda router: router.route_class is not FastPathRoute)
     for router in routers:
         app.include_router(router)
     app.add_exception_handler(problem.ProblemError, problem.on_problem)

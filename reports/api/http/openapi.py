@@ -5,10 +5,12 @@ from __future__ import annotations
 import pkgutil
 from collections.abc import Iterable
 from dataclasses import is_dataclass
+from functools import cache
 from typing import Any
 
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.openapi.utils import get_openapi
+from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
@@ -31,12 +33,13 @@ model or a grid, and what the results database holds. Read-only. Numbers are SI 
 known is null. docs/reference/api.md explains it with examples."""
 
 
+PATH = "/api/openapi.json"
 _REFERENCE = "#/components/schemas/{model}"
 
 
 def describe(app: FastAPI, routers: Iterable[APIRouter], version: str) -> None:
-    """Make `app.openapi` return our document; made once, when it is first asked for, and the models of the answers with
-    it.
+    """Make `app.openapi` return our document, and serve it at `PATH`; made once, when it is first asked for, and the
+    models of the answers with it.
     """
     routes = [route for router in routers for route in router.routes if isinstance(route, StrictRoute)]
 
@@ -44,7 +47,6 @@ def describe(app: FastAPI, routers: Iterable[APIRouter], version: str) -> None:
         if app.openapi_schema is None:
             openapi = get_openapi(title="roofline-bench", version=version, description=_DESCRIPTION, routes=app.routes)
             _set_answers(openapi, routes)
-            openapi["components"]["schemas"]["Problem"] = _problem_schema(openapi)
             for path in openapi["paths"].values():
                 for method, operation in path.items():
                     _set_problems(operation, has_body=method == "post")
@@ -55,14 +57,23 @@ def describe(app: FastAPI, routers: Iterable[APIRouter], version: str) -> None:
             app.openapi_schema = openapi
         return app.openapi_schema
 
+    @cache
+    def response() -> JSONResponse:
+        return JSONResponse(document())
+
+    async def openapi(_: Request) -> JSONResponse:
+        return response()
+
     app.openapi = document  # type: ignore[method-assign]
+    app.add_route(PATH, openapi, include_in_schema=False)
 
 
 def _set_answers(openapi: dict[str, Any], routes: Iterable[StrictRoute]) -> None:
-    """Describe what each endpoint answers."""
+    """Describe what each endpoint answers, and a problem."""
     models = [(route, _model(route.answer)) for route in routes if route.answer is not None]
+    described: dict[type[BaseModel], None] = dict.fromkeys([*(model for _, model in models), Problem])
     schemas, definitions = models_json_schema(
-        [(model, "serialization") for model in dict.fromkeys(model for _, model in models)], ref_template=_REFERENCE
+        [(model, "serialization") for model in described], ref_template=_REFERENCE
     )
     openapi["components"]["schemas"].update(definitions["$defs"])
     for route, model in models:
@@ -75,12 +86,6 @@ def _model(answer: Any) -> type[BaseModel]:
     """Return the model of a type of answers, or of `module:name`."""
     cls: type = pkgutil.resolve_name(answer) if isinstance(answer, str) else answer
     return answer_model(cls) if is_dataclass(cls) else cls
-
-
-def _problem_schema(document: dict[str, Any]) -> dict[str, Any]:
-    schema = Problem.model_json_schema(ref_template=_REFERENCE)
-    document["components"]["schemas"].update(schema.pop("$defs", {}))
-    return schema
 
 
 def _set_problems(operation: dict[str, Any], *, has_body: bool) -> None:

@@ -39,7 +39,7 @@ def _over(option: Option, baseline: Option) -> Option:
     return replace(option, trust=trust)
 
 
-def told_gain(option: Option, ranking: CaseRanking) -> Gain | None:
+def stored_gain(option: Option, ranking: CaseRanking) -> Gain | None:
     """Return the measured gain of an option that `with_baseline_trust` gave; None of the baseline and of what was not
     measured.
     """

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from reports.ranking.case_ranking import ShapeRanking
+from reports.ranking.case_ranking import CaseRanking
 from reports.stored.rows.levels import CaseLevel
 from reports.stored.rows.rows import StoredOptions, evidence_of, measured_interval, predicted_half_ratio, trust_of
 from reports.stored.rows.run_speedups import RunSpeedups
@@ -18,7 +18,7 @@ from roofline_model.core.answer import Times
 
 
 def shape_options(
-    ranking: ShapeRanking,
+    ranking: CaseRanking,
     levels: Mapping[str, CaseLevel],
     reference: RunInfo | None,
     totals: Totals,

@@ -14,6 +14,7 @@ from typing import Any, get_type_hints
 
 from results.records.records import Measurement, PredictionRecord, Record, TelemetrySample
 from results.records.state_records import EnergyReading, KernelAttribution, MachineState
+from roofline_model.core.finding import finding, short_text
 
 LARGEST = 1e30
 """Of any unit. A year of the largest machine is 1e26 FLOPs."""
@@ -21,7 +22,6 @@ SHORTEST_S = 1e-18
 """Light crosses no atom in it; a time of 0 stays, it is told elsewhere."""
 SLOWEST_PER_S = 1e-6
 """Of a rate above 0 (byte/s, FLOP/s, Hz is none): one a fortnight."""
-DAMAGED = "a stored number of its measurement is impossible"
 
 _Part = Measurement | PredictionRecord | EnergyReading | MachineState | KernelAttribution | TelemetrySample
 _PARTS: dict[str, type[_Part]] = {
@@ -47,7 +47,7 @@ def _possible(record: Record) -> Record:
     if record.measurement is not None:
         lost, optional = _impossible(record.measurement)
         if lost:
-            reason = f"{DAMAGED} ({', '.join(lost)}): `roofline db check` looks at all"
+            reason = short_text(finding("measurement-impossible", fields=tuple(lost)))
             changes |= {"measurement": None, "status": "failed", "reason": reason}
         elif optional:
             changes["measurement"] = _without(record.measurement, optional)

@@ -19,7 +19,7 @@ from results.records.records import Record, RunInfo
 from results.store.connection import RETRY_WAITS_S
 from results.store.delivery.spool import Change, Spool, read_spool, spool_files
 from roofline_model.core.errors import DatabaseAwayError, StoreError
-from roofline_model.core.finding import Finding, finding
+from roofline_model.core.finding import Finding, finding, finding_of
 
 if TYPE_CHECKING:
     from results.store.store import ResultStore
@@ -130,7 +130,8 @@ class Delivery:
     """Records in the file."""
     added_count: int = 0
     """Of these, records that the database did not have yet."""
-    reason: str = ""
+    reason: Finding | None = None
+    """Why it stays."""
     torn_bytes: int = 0
     """Length of a last line that was cut off: the run was killed while writing it."""
 
@@ -155,13 +156,13 @@ def _deliveries(store: ResultStore, paths: Iterable[Path], *, any_place: bool) -
         try:
             with _locked(path) as is_free:
                 if not is_free:
-                    yield Delivery(path, "in-use", reason="a run is still writing it, or somebody delivers it")
+                    yield Delivery(path, "in-use", reason=finding("spool-in-use"))
                     continue
                 yield _deliver(store, path, any_place)
         except DatabaseAwayError:
             raise
         except StoreError as error:
-            yield Delivery(path, "failed", reason=str(error))
+            yield Delivery(path, "failed", reason=finding_of(error))
 
 
 def _deliver(store: ResultStore, path: Path, any_place: bool) -> Delivery:
@@ -171,7 +172,7 @@ def _deliver(store: ResultStore, path: Path, any_place: bool) -> Delivery:
             path,
             "other-database",
             spooled.record_count,
-            reason=f"it is for {spooled.place}",
+            reason=finding("spool-of-other-database", database=spooled.place),
             torn_bytes=spooled.torn_bytes,
         )
     added = store.make_changes(spooled.changes) if spooled.changes else 0

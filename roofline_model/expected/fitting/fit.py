@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from roofline_model.core.errors import InvalidValueError, RooflineError
-from roofline_model.core.finding import Finding, finding, subject_text
+from roofline_model.core.finding import Finding, finding, reason_text, subject_text
 from roofline_model.expected.attention.fitted.constants import FittedAttention
 from roofline_model.expected.attention.fitted.fit import AttentionStart, attention_start, fitted_attention
 from roofline_model.expected.attention.fitted.rows import AttentionRows, attention_row_groups
@@ -188,7 +188,7 @@ def planned_sets(table: KernelTable, plan: FitPlan) -> tuple[list[PlannedSet], l
     for rows in attention_row_groups(table, problems):
         if _is_wanted(rows.device.key, plan):
             usable = rows.measured(table)
-            if problem := rows.problem or rows.fit_problem:
+            if (problem := rows.problem or rows.fit_problem) is not None:
                 left_out.append(_unusable("attention", rows.device.key, len(rows.rows), problem))
             elif usable is not None:
                 attention[rows.device.key, rows.phase].append(usable)
@@ -197,7 +197,15 @@ def planned_sets(table: KernelTable, plan: FitPlan) -> tuple[list[PlannedSet], l
     for parts in attention.values():
         _add(sets, left_out, _attention_set(table, parts, plan))
     if problems:
-        left_out.append(finding("rows-unpredictable", row_count=len(problems), first=problems[min(problems)]))
+        first = min(problems)
+        left_out.append(
+            finding(
+                "rows-unpredictable",
+                row_count=len(problems),
+                first_row=str(table.line_numbers[first]),
+                error=reason_text(problems[first]),
+            )
+        )
     idle = int((table.numbers["weight"] == 0).sum())
     if idle:
         left_out.append(finding("rows-of-no-weight", row_count=idle))
@@ -207,8 +215,8 @@ def planned_sets(table: KernelTable, plan: FitPlan) -> tuple[list[PlannedSet], l
     return sets, left_out
 
 
-def _unusable(op: str, hardware: str, row_count: int, error: str) -> Finding:
-    return finding("rows-unusable", hardware, op=op, row_count=row_count, error=error)
+def _unusable(op: str, hardware: str, row_count: int, reason: Finding | None) -> Finding:
+    return finding("rows-unusable", hardware, op=op, row_count=row_count, error=reason_text(reason))
 
 
 def _add(sets: list[PlannedSet], left_out: list[Finding], planned: PlannedSet) -> None:

@@ -30,7 +30,7 @@ def fitted_paths(path: Path) -> tuple[Path, Path]:
 def is_attention_file(path: Path) -> bool:
     """Return whether a file holds attention constants as `roofline fit` writes them."""
     try:
-        read_attention(read_definition_text(path, "constants file", ""), str(path))
+        read_attention(_text(path), str(path))
     except DefinitionError:
         return False
     return True
@@ -53,14 +53,13 @@ def read_fitted(path: Path) -> tuple[tuple[FittedGemm, ...], tuple[FittedAttenti
 
     Raises `DefinitionError` when neither can be read.
     """
-    advice = "give the file that `roofline fit -o FILE.toml` wrote"
     path, beside = fitted_paths(path)
     gemm: list[FittedGemm] = []
     attention: list[FittedAttention] = []
     if path.exists() or not beside.exists():
-        gemm = read_constants(read_definition_text(path, "constants file", advice), str(path))
+        gemm = read_constants(_text(path), str(path))
     if beside.exists():
-        attention = read_attention(read_definition_text(beside, "constants file", advice), str(beside))
+        attention = read_attention(_text(beside), str(beside))
     fitted_keys = {(fitted.chip.key, fitted.family) for fitted in gemm}
     own_phases = {(fitted.chip.key, fitted.phase) for fitted in attention}
     return (
@@ -70,3 +69,7 @@ def read_fitted(path: Path) -> tuple[tuple[FittedGemm, ...], tuple[FittedAttenti
             *(shipped for shipped in shipped_attention() if (shipped.chip.key, shipped.phase) not in own_phases),
         ),
     )
+
+
+def _text(path: Path) -> str:
+    return read_definition_text(path, "constants file", fix="give the file that `roofline fit -o FILE.toml` wrote")

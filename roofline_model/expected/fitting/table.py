@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from roofline_model.core.errors import InvalidValueError, MissingDependencyError, RooflineError
+from roofline_model.core.finding import Finding, finding
 from roofline_model.formats.catalog import get_format
 from roofline_model.operators.product import GEMV_MAX_ROWS, MAX_DIMENSION
 
@@ -86,10 +87,10 @@ class KernelTable:
     """Sizes, times and flags by column name; NaN where empty or the column is absent."""
     texts: Mapping[str, tuple[str, ...]]
     """Every other column: `device` and `op` in lower case, formats as catalog keys, "" where empty."""
-    reasons: tuple[str, ...]
-    """Why a row cannot be predicted; "" where it can."""
-    time_problems: tuple[str, ...]
-    """Why a row's measured time cannot be compared with; "" where it can, or where there is none."""
+    reasons: tuple[Finding | None, ...]
+    """Why a row cannot be predicted; None where it can."""
+    time_problems: tuple[Finding | None, ...]
+    """Why a row's measured time cannot be compared with; None where it can, or where there is none."""
 
     def __len__(self) -> int:
         return len(self.cells)
@@ -219,21 +220,22 @@ class _Rows:
 
     def __init__(self, header: Sequence[str], rows: Sequence[Sequence[str]], lines: Sequence[int]) -> None:
         self.lines = lines
-        self.reasons = [""] * len(rows)
+        self.reasons: list[Finding | None] = [None] * len(rows)
         width = len(header)
         self.cells: list[tuple[str, ...]] = []
         for i, row in enumerate(rows):
             if len(row) != width:
-                self.refuse(i, f"has {len(row)} cells, the header {width}")
+                self.refuse(i, finding("cells-miscounted", cell_count=len(row), header_count=width))
             self.cells.append(tuple((*row, *[""] * width)[:width]))
         self.column = {name: [row[j].strip() for row in self.cells] for j, name in enumerate(header)}
 
-    def refuse(self, i: int, problem: str) -> None:
+    def refuse(self, i: int, reason: Finding) -> None:
         """Give row `i` a reason, unless it has one."""
-        if not self.reasons[i]:
-            self.reasons[i] = f"row {self.lines[i]}: {problem}"
+        self.reasons[i] = self.reasons[i] or reason
 
-    def parsed(self, name: str, parse: Callable[[str], float | str], on_error: Callable[[int, str], None]) -> list[Any]:
+    def parsed(
+        self, name: str, parse: Callable[[str], float | str], on_error: Callable[[int, Finding], None]
+    ) -> list[Any]:
         """Return a column parsed cell by cell; the few distinct texts of a long column are parsed once."""
         parsed_texts: dict[str, tuple[Any, str]] = {}
         values = []
@@ -246,7 +248,7 @@ class _Rows:
                     value = (math.nan, str(error))
                 parsed_texts[text] = value
             if value[1]:
-                on_error(i, f"{name} {value[1]}")
+                on_error(i, finding("cell-refused", column=name, problem=value[1]))
             values.append(value[0])
         return values
 
@@ -257,10 +259,7 @@ def _typed(
     import numpy as np
 
     rows = _Rows(header, raw, lines)
-    time_problems = [""] * len(raw)
-
-    def bad_time(i: int, problem: str) -> None:
-        time_problems[i] = f"row {lines[i]}: {problem}"
+    time_problems: list[Finding | None] = [None] * len(raw)
 
     numbers: dict[str, NDArray[np.float64]] = {}
     kinds = (
@@ -275,7 +274,7 @@ def _typed(
         for column in columns:
             values: list[Any] = [math.nan] * len(raw)
             if column in rows.column:
-                values = rows.parsed(column, parse, bad_time if column == "time_s" else rows.refuse)
+                values = rows.parsed(column, parse, time_problems.__setitem__ if column == "time_s" else rows.refuse)
             numbers[column] = np.asarray(values, dtype=np.float64)
     texts = {
         column: tuple(_text(rows, column))
@@ -315,15 +314,15 @@ def _check_rows(rows: _Rows, numbers: Mapping[str, Any], texts: Mapping[str, Seq
         if rows.reasons[i]:
             continue
         if not texts["device"][i]:
-            rows.refuse(i, "device is empty; `roofline hardware list` shows the known ones")
+            rows.refuse(i, finding("device-empty"))
         elif op not in _NEEDED:
-            rows.refuse(i, f"op {_quoted(op)} is not one of {', '.join(OPS)}")
+            rows.refuse(i, finding("value-not-listed", column="op", value=_quoted(op), choices=OPS))
         elif phase and phase not in PHASES:
-            rows.refuse(i, f"phase {_quoted(phase)} is neither decode nor prefill")
+            rows.refuse(i, finding("value-not-listed", column="phase", value=_quoted(phase), choices=PHASES))
         else:
-            missing = [name for name in _NEEDED[op] if math.isnan(numbers[name][i])]
+            missing = tuple(name for name in _NEEDED[op] if math.isnan(numbers[name][i]))
             if missing:
-                rows.refuse(i, f"{op} needs {', '.join(missing)}, empty here")
+                rows.refuse(i, finding("sizes-empty", op=op, columns=missing))
             elif op == "attention":
                 _check_attention(rows, numbers, phase, i)
 
@@ -331,13 +330,18 @@ def _check_rows(rows: _Rows, numbers: Mapping[str, Any], texts: Mapping[str, Seq
 def _check_attention(rows: _Rows, numbers: Mapping[str, Any], phase: str, i: int) -> None:
     heads, kv_heads, q_len, kv_len = (int(numbers[name][i]) for name in ("heads", "kv_heads", "q_len", "kv_len"))
     if heads % kv_heads:
-        rows.refuse(i, f"heads {heads} is not a multiple of kv_heads {kv_heads}")
+        rows.refuse(i, finding("heads-not-multiple", query_heads_count=heads, kv_heads_count=kv_heads))
     elif q_len > kv_len and numbers["causal"][i] == 1:
-        rows.refuse(i, f"q_len {q_len} is more than kv_len {kv_len}, which a causal mask does not allow")
+        rows.refuse(i, queries_beyond_keys(q_len, kv_len, "causal mask"))
     elif q_len > kv_len and not math.isnan(numbers["window"][i]):
-        rows.refuse(i, f"q_len {q_len} is more than kv_len {kv_len}, which a window does not allow")
+        rows.refuse(i, queries_beyond_keys(q_len, kv_len, "window"))
     elif phase == "decode" and q_len > 64:
-        rows.refuse(i, f"phase is decode but q_len is {q_len}; decode has q_len 1 (a few for speculation)")
+        rows.refuse(i, finding("decode-of-many", query_count=q_len))
+
+
+def queries_beyond_keys(q_len: int, kv_len: int, mask: str, phase: str | None = None) -> Finding:
+    """Return that a row has more queries than its mask allows; `phase`: it is causal because nothing else is given."""
+    return finding("queries-beyond-keys", query_count=q_len, cached_count=kv_len, mask=mask, phase=phase)
 
 
 def _size(text: str) -> float:

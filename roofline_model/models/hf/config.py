@@ -31,7 +31,7 @@ def read_config(path: str | Path, *, name: str = "") -> ModelShape:
     file = user_path(path)
     if file.is_dir():
         file = file / "config.json"
-    text = read_definition_text(file, "model config", "give the path of a Hugging Face config.json")
+    text = read_definition_text(file, "model config", fix="give the path of a Hugging Face config.json")
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -30,10 +30,10 @@ def create_fp16_baseline() -> MixedPrecisionConfig:
     """Return the reference: everything in FP16."""
     return _strategy(
         "fp16_baseline",
-        "Everything in FP16: the reference for speed, memory and quality.",
         "FP16",
         "FP16",
-        StrategyClaims(1.0, "none", 0.0, "accuracy reference", DOCUMENT_SOURCE),
+        StrategyClaims(1.0, "none", 0.0, "accuracy reference", source=DOCUMENT_SOURCE),
+        description="Everything in FP16: the reference for speed, memory and quality.",
     )
 
 
@@ -44,10 +44,10 @@ def create_fp8_balanced() -> MixedPrecisionConfig:
     """
     return _strategy(
         "fp8_balanced",
-        "FP8 weights, activations and KV cache; runs on FP8 units (Ada, Hopper, Blackwell).",
         "FP8_E4M3.FP8_E4M3",
         "FP8_E4M3",
-        StrategyClaims(2.0, "<1%", 0.50, "Hopper/Blackwell, balanced", DOCUMENT_SOURCE),
+        StrategyClaims(2.0, "<1%", 0.50, "Hopper/Blackwell, balanced", source=DOCUMENT_SOURCE),
+        description="FP8 weights, activations and KV cache; runs on FP8 units (Ada, Hopper, Blackwell).",
     )
 
 
@@ -55,10 +55,10 @@ def create_w4a16_aggressive() -> MixedPrecisionConfig:
     """Return INT4 weights under FP16 activations: weights are widened to 16 bit before every product."""
     return _strategy(
         "w4a16_aggressive",
-        "INT4 weights, FP16 activations: least weight traffic, 16-bit arithmetic.",
         "INT4",
         "FP16",
-        StrategyClaims(4.0, "2-5%", 0.75, "max speed, decode", DOCUMENT_SOURCE),
+        StrategyClaims(4.0, "2-5%", 0.75, "max speed, decode", source=DOCUMENT_SOURCE),
+        description="INT4 weights, FP16 activations: least weight traffic, 16-bit arithmetic.",
     )
 
 
@@ -70,10 +70,10 @@ def create_nvfp4_blackwell() -> MixedPrecisionConfig:
     """
     return _strategy(
         "nvfp4_blackwell",
-        "NVFP4 weights and KV cache, FP16 activations for quality; products run in 16 bit.",
         "NVFP4",
         "NVFP4",
-        StrategyClaims(4.0, "<1%", 0.72, "GB10/B200, best accuracy/speed", DOCUMENT_SOURCE),
+        StrategyClaims(4.0, "<1%", 0.72, "GB10/B200, best accuracy/speed", source=DOCUMENT_SOURCE),
+        description="NVFP4 weights and KV cache, FP16 activations for quality; products run in 16 bit.",
     )
 
 
@@ -88,10 +88,10 @@ def create_hybrid_long_context() -> MixedPrecisionConfig:
     }
     return MixedPrecisionConfig(
         "hybrid_long_context",
-        "FP8 attention weights, NVFP4 FFN weights and KV cache, FP16 activations: for contexts beyond 8K.",
-        {**_wide_operators(), **formats},
+        description="FP8 attention weights, NVFP4 FFN weights and KV cache, FP16 activations: for contexts beyond 8K.",
+        operator_precisions={**_wide_operators(), **formats},
         kv_cache_precision="NVFP4",
-        claims=StrategyClaims(3.0, "1-2%", 0.60, ">8K context, aggressive KV cache", DOCUMENT_SOURCE),
+        claims=StrategyClaims(3.0, "1-2%", 0.60, ">8K context, aggressive KV cache", source=DOCUMENT_SOURCE),
     )
 
 
@@ -109,11 +109,11 @@ def create_layerwise_gradient(
     chosen = [precisions] if isinstance(precisions, str) else list(precisions)
     if not chosen:
         raise InvalidValueError("precisions is empty; name at least one format, first layers first")
-    claims = StrategyClaims(2.5, "0.5-1%", 0.55, "progressive quantization", DOCUMENT_SOURCE)
+    claims = StrategyClaims(2.5, "0.5-1%", 0.55, "progressive quantization", source=DOCUMENT_SOURCE)
     return MixedPrecisionConfig(
         "layerwise_gradient",
-        f"{' → '.join(chosen)} weights from the first to the last of {num_layers} layers, FP16 activations.",
-        {**_wide_operators(), **dict.fromkeys(PROJECTIONS, chosen[0])},
+        description=f"{' → '.join(chosen)} weights from the first to the last of {num_layers} layers, FP16 activations.",
+        operator_precisions={**_wide_operators(), **dict.fromkeys(PROJECTIONS, chosen[0])},
         kv_cache_precision=kv_cache_precision or "FP16",
         layers=tuple(_parts(num_layers, chosen)),
         layer_count=num_layers,
@@ -154,7 +154,7 @@ def list_strategies(*, num_layers: int | None = None) -> list[MixedPrecisionConf
 
 
 def _strategy(
-    name: str, description: str, projections: str, cache: str, claims: StrategyClaims
+    name: str, projections: str, cache: str, claims: StrategyClaims, *, description: str
 ) -> MixedPrecisionConfig:
     return MixedPrecisionConfig(
         name,

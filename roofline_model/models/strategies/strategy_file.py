@@ -75,7 +75,7 @@ def read_strategy(path: str | Path) -> MixedPrecisionConfig:
     file = user_path(path)
     kind = _kind(file)
     text = read_definition_text(
-        file, "strategy file", "`write_strategy(get_strategy('nvfp4_blackwell'), PATH)` writes one to start from"
+        file, "strategy file", fix="`write_strategy(get_strategy('nvfp4_blackwell'), PATH)` writes one to start from"
     )
     return read_strategy_text(text, kind, str(file))
 

@@ -20,6 +20,7 @@ from bench_cases.shapes.operators import OperatorShape, operator_shapes
 from bench_cases.shapes.products import resolve_shapes
 from roofline_model import get_hardware
 from roofline_model.core.errors import InvalidValueError, UnknownNameError
+from roofline_model.core.finding import finding
 from roofline_model.formats.catalog import get_format
 from roofline_model.operators.attention import attention
 from roofline_model.operators.layers import ffn_parts
@@ -157,12 +158,12 @@ def test_each_cache_state_and_mode_is_a_case():
 
 @pytest.mark.parametrize(
     ("name", "kv", "capability", "reason"),
-    [("fa3_fp8", "FP8_E4M3", (8, 9), "fa3_fp8 needs compute capability ≥ 9.0, this device has 8.9"),
-     ("fa3_fp8", "FP8_E4M3", (12, 1), "fa3_fp8 with FP8_E4M3 exists for compute capability 9.x only, this device has 12.1"),
-     ("fa3_fp8", "FP8_E4M3", (9, 0), None), ("flex", "BF16", (7, 5), "flex needs compute capability ≥ 8.0, this device has 7.5"),
-     ("flex", "FP8_E4M3", (8, 6), "flex needs compute capability ≥ 8.9, this device has 8.6"), ("flex", "FP8_E4M3", (8, 9), None),
+    [("fa3_fp8", "FP8_E4M3", (8, 9), finding("capability-too-low", "fa3_fp8", capability="9.0", device_capability="8.9")),
+     ("fa3_fp8", "FP8_E4M3", (12, 1), finding("capability-outside", "fa3_fp8 with FP8_E4M3", capabilities="9.x", device_capability="12.1")),
+     ("fa3_fp8", "FP8_E4M3", (9, 0), None), ("flex", "BF16", (7, 5), finding("capability-too-low", "flex", capability="8.0", device_capability="7.5")),
+     ("flex", "FP8_E4M3", (8, 6), finding("capability-too-low", "flex", capability="8.9", device_capability="8.6")), ("flex", "FP8_E4M3", (8, 9), None),
      ("flex", "FP8_E4M3", (12, 1), None), ("sdpa_flash", "BF16", (12, 1), None), ("sdpa_cudnn", "BF16", (9, 0), None),
-     ("sdpa_efficient", "BF16", (9, 0), "sdpa_efficient: has no grouped heads, here 32 query heads share 8; K and V would have to be repeated")],
+     ("sdpa_efficient", "BF16", (9, 0), finding("heads-not-grouped", "sdpa_efficient", query_heads_count=32, kv_heads_count=8))],
 )  # fmt: skip
 def test_guards_of_attention_on_simulated_devices(name, kv, capability, reason):
     cases = [spec for spec in attention_cases("cuda", [DECODE], [kv]) if spec.kernel.name == name]
@@ -174,13 +175,16 @@ def test_guards_of_attention_on_simulated_devices(name, kv, capability, reason):
     [
         (
             AttentionShape(1, 8, 8, 512, 512, 64, True, 128, ""),
-            "sdpa_flash: takes no mask, and window 128 needs one in prefill",
+            finding("mask-not-taken", "sdpa_flash", window_count=128),
         ),
         (
             AttentionShape(1, 8, 8, 16, 512, 64, True, None, ""),
-            "sdpa_flash: takes no mask, and causal with Sq=16 below Skv=512 needs one in prefill",
+            finding("mask-not-taken", "sdpa_flash", query_count=16, cached_count=512),
         ),
-        (AttentionShape(1, 8, 8, 1, 512, 320, False, None, ""), "sdpa_flash: needs D ≤ 256, here D = 320"),
+        (
+            AttentionShape(1, 8, 8, 1, 512, 320, False, None, ""),
+            finding("size-above", "sdpa_flash", dimension="D", most_count=256, size_count=320),
+        ),
         (AttentionShape(1, 8, 8, 1, 512, 64, True, 128, ""), None),
         (AttentionShape(1, 8, 8, 512, 512, 64, True, 512, ""), None),
     ],
@@ -191,32 +195,36 @@ def test_flash_on_a_gpu_says_which_mask_it_cannot_take(shape, reason):
 
 def test_packages_that_are_not_installed_are_a_reason():
     bare = dataclasses.replace(NEW_GPU, has=lambda name: name.startswith("torch."))
-    assert skip_reason(attention_spec("flex", "cuda"), bare) == "flex needs the package triton, which is not installed"
+    assert skip_reason(attention_spec("flex", "cuda"), bare) == finding("package-missing", "flex", package="triton")
     fa3 = attention_spec("fa3_fp8", "cuda", "FP8_E4M3")
-    assert skip_reason(fa3, bare) == "fa3_fp8 needs the package flash_attn_interface, which is not installed"
+    assert skip_reason(fa3, bare) == finding("package-missing", "fa3_fp8", package="flash_attn_interface")
     assert skip_reason(operator_spec("rmsnorm", "compiled", "cuda"), bare) is not None
     assert skip_reason(operator_spec("rmsnorm", "fused", "cuda"), bare) is None
-    assert "runs on cuda" in (skip_reason(fa3, MachineFacts("cpu", "2.13.0", lambda name: True)) or "")
+    on_cpu = skip_reason(fa3, MachineFacts("cpu", "2.13.0", lambda name: True))
+    assert on_cpu == finding("kernel-of-other-device", "fa3_fp8", device="cuda", own_device="cpu")
 
 
 def test_a_chip_is_promised_only_attention_it_can_run():
     fa3 = attention_spec("fa3_fp8", "cuda", "FP8_E4M3").kernel
     assert chip_reason(fa3, get_hardware("h100")) is None
-    assert "9.x only, gb10 has 12.1" in (chip_reason(fa3, get_hardware("gb10")) or "")
+    reason = chip_reason(fa3, get_hardware("gb10"))
+    assert reason is not None
+    assert (reason.code, reason.value("hardware_capability")) == ("capability-outside", "12.1")
 
 
 def test_scores_that_are_held_whole_need_memory():
     long = AttentionShape(1, 32, 32, 32768, 32768, 128, True, None, "")
     small = dataclasses.replace(NEW_GPU, free_bytes=64 * 10**9)
     assert skip_reason(attention_spec("sdpa_flash", "cuda", shape=long), small) is None
-    assert "two operand sets" in (skip_reason(attention_spec("sdpa_math", "cuda", shape=long), small) or "")
+    reason = skip_reason(attention_spec("sdpa_math", "cuda", shape=long), small)
+    assert reason is not None
+    assert reason.code == "operands-exceed-memory"
 
 
 def test_rope_rotates_whole_heads():
     spec = operator_spec("rope", "eager", sizes=(("rows", 8), ("width", 200)))
-    assert (
-        spec.kernel.reason_against(spec.case) == "eager: rotates heads of 128, and width 200 is not a multiple of that"
-    )
+    reason = finding("size-not-multiple", "eager", dimension="width", multiple_count=128, size_count=200)
+    assert spec.kernel.reason_against(spec.case) == reason
 
 
 def test_selecting_imports_neither_torch_nor_numpy():

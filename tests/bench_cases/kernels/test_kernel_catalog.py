@@ -8,6 +8,7 @@ import pytest
 from bench_cases.kernels.products.catalog import KERNELS, cases_for, kernels_for
 from bench_cases.shapes.products import Shape, resolve_shapes
 from roofline_model.core.errors import InvalidValueError, UnknownNameError
+from roofline_model.core.finding import finding
 from roofline_model.formats.catalog import get_format
 
 DECODE = [Shape(1, 4096, 4096, "test")]
@@ -145,27 +146,31 @@ def test_shape_rules_give_reasons():
         return kernel.shape_reason(M, N, K)
 
     assert reason("INT4", 1, 4096, 4096) is None
-    assert reason("INT4", 1, 4100, 4096) == "int4pack: needs N to be a multiple of 16, here N = 4100"
-    assert reason("INT4", 1, 4096, 4160) == "int4pack: needs K to be a multiple of 128, here K = 4160"
-    assert reason("INT8", 1, 7, 72, activation="BF16") == "int8pack: needs K to be a multiple of 16, here K = 72"
-    assert "small shapes only" in (reason("FP8_E4M3", 1, 4096, 4096) or "")
+    assert reason("INT4", 1, 4100, 4096) == finding(
+        "size-not-multiple", "int4pack", dimension="N", multiple_count=16, size_count=4100
+    )
+    assert reason("INT4", 1, 4096, 4160).value("dimension") == "K"
+    assert reason("INT8", 1, 7, 72, activation="BF16") == finding(
+        "size-not-multiple", "int8pack", dimension="K", multiple_count=16, size_count=72
+    )
+    assert reason("FP8_E4M3", 1, 4096, 4096).code == "emulated-size-above"
     assert reason("FP8_E4M3", 1, 1024, 1024) is None
 
 
 @pytest.mark.parametrize(
-    ("size", "words"),
+    ("size", "code"),
     [
-        ((2048, 28672, 8192), "serial sums"),
+        ((2048, 28672, 8192), "serial-size-above"),
         ((1, 128_256, 16_384), None),  # the largest output heads, decoded
-        ((1, 128_256, 20_000), "32-bit indices"),
+        ((1, 128_256, 20_000), "indices-overflow"),
         ((4096, 4096, 4096), None),
-        ((4096, 4096, 4104), "serial sums"),
+        ((4096, 4096, 4104), "serial-size-above"),
     ],
 )
-def test_int8pack_on_cuda_is_kept_below_the_watchdog_and_its_own_indices(size, words):
+def test_int8pack_on_cuda_is_kept_below_the_watchdog_and_its_own_indices(size, code):
     [kernel] = [kernel for kernel in KERNELS if kernel.device == "cuda" and kernel.name == "int8pack"]
     reason = kernel.shape_reason(*size)
-    assert reason is None if words is None else words in reason
+    assert (reason.code if reason else None) == code
 
 
 def test_selecting_thousands_of_cases_imports_neither_torch_nor_numpy():

@@ -10,6 +10,7 @@ import pytest
 from bench_cases.kernels.guards import MachineFacts, read_machine_facts, skip_reason
 from bench_cases.kernels.products.catalog import KERNELS, cases_for
 from bench_cases.shapes.products import Shape
+from roofline_model.core.finding import finding
 
 NEW_TORCH = MachineFacts("cuda", "2.13.0", lambda name: True, free_bytes=10**12)
 
@@ -61,16 +62,20 @@ def test_what_simulated_devices_run(capability, more, M):
 def test_capability_reasons_name_both_numbers():
     facts = dataclasses.replace(NEW_TORCH, capability=(9, 0))
     [spec] = [spec for spec in cases_for("cuda", [Shape(1, 4096, 4096, "")]) if spec.kernel.activation == "NVFP4"]
-    assert skip_reason(spec, facts) == "scaled_mm_block needs compute capability ≥ 10.0, this device has 9.0"
+    reason = finding("capability-too-low", "scaled_mm_block", capability="10.0", device_capability="9.0")
+    assert skip_reason(spec, facts) == reason
     [spec] = [spec for spec in cases_for("cuda", [Shape(1, 4096, 4096, "")]) if spec.kernel.activation == "MXFP4"]
     reason = skip_reason(spec, dataclasses.replace(NEW_TORCH, capability=(12, 1)))
-    assert reason == "scaled_mm_block with MXFP4 exists for compute capability 10.x only, this device has 12.1"
+    assert reason == finding(
+        "capability-outside", "scaled_mm_block with MXFP4", capabilities="10.x", device_capability="12.1"
+    )
 
 
 def test_an_older_torch_is_a_reason_and_either_name_will_do():
     old = MachineFacts("cpu", "2.4.0", lambda name: name == "torch._scaled_mm")
     cases = {spec.kernel.name: spec for spec in cases_for("cpu", [Shape(1, 1024, 1024, "")])}
-    assert skip_reason(cases["int_mm"], old) == "int_mm needs torch._int_mm, which torch 2.4.0 does not have"
+    reason = finding("torch-function-missing", "int_mm", functions=("torch._int_mm",), torch_version="2.4.0")
+    assert skip_reason(cases["int_mm"], old) == reason
     assert skip_reason(cases["scaled_mm_emulated"], old) is None
     assert skip_reason(cases["matmul"], old) is None
 
@@ -80,8 +85,8 @@ def test_memory_arithmetic_is_a_reason_with_its_numbers():
     small = MachineFacts("cpu", "2.13.0", lambda name: True, free_bytes=8 * 10**9)
     reason = skip_reason(spec, small)
     assert reason is not None
-    assert "GB" in reason
-    assert "two operand sets" in reason
+    assert reason.code == "operands-exceed-memory"
+    assert reason.value("needed_bytes") == reason.value("preparing_bytes") + reason.value("operand_bytes")
     assert skip_reason(spec, dataclasses.replace(small, free_bytes=10**12)) is None
 
 
@@ -203,10 +208,16 @@ def test_a_chip_is_promised_only_kernels_it_can_run():
     assert refused("a100") == {"FP8_E4M3 fast", "FP8_E4M3", "MXFP8_E4M3", "MXFP4", "NVFP4"}
     assert refused(create_custom_asic("mine", 100, {"FP16": 1.0})) == set()  # nothing is known of its kernels
     (mxfp4,) = [k for k in KERNELS if k.weight == "MXFP4" and k.name == "scaled_mm_block"]
-    assert chip_reason(mxfp4, get_hardware("gb10")).endswith("10.x only, gb10 has 12.1")
+    reason = chip_reason(mxfp4, get_hardware("gb10"))
+    assert (reason.code, reason.value("hardware"), reason.value("hardware_capability")) == (
+        "capability-outside",
+        "gb10",
+        "12.1",
+    )
 
 
 def test_int_mm_is_not_asked_for_a_single_column():
     (spec,) = [spec for spec in cases_for("cpu", [Shape(8, 64, 1, "")]) if spec.kernel.name == "int_mm"]
-    assert "needs K ≥ 2, here K = 1" in spec.kernel.shape_reason(8, 64, 1)
+    reason = finding("size-below", "int_mm", dimension="K", least_count=2, size_count=1)
+    assert spec.kernel.shape_reason(8, 64, 1) == reason
     assert spec.kernel.shape_reason(8, 64, 2) is None

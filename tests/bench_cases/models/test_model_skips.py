@@ -12,6 +12,7 @@ from bench_cases.models.model_cases import model_cases
 from bench_cases.models.reference import find_model
 from plugin.samples.correctness import WrongResultError
 from roofline_model.core.errors import DefinitionError, InvalidValueError, UnsupportedError
+from roofline_model.core.finding import reason_text
 
 SMALL = find_model("seeded-llama-1m")
 
@@ -29,7 +30,7 @@ class Roofline:
     def declare(self, case, work, *, unavailable=None, extra=None):
         self.declared = SimpleNamespace(case=case, work=work, unavailable=unavailable)
         if unavailable:
-            pytest.skip(unavailable)
+            pytest.skip(reason_text(unavailable))
 
 
 def cases(batch, context):

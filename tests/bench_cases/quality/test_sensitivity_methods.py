@@ -119,7 +119,6 @@ def test_without_data_the_score_is_error_times_prior(small_llama, untouched):
     error = format_error(small_llama.get_submodule(DOWN1).weight.detach(), "INT4").relative_error
     assert table.scores("int4")[DOWN1, "INT4"] == pytest.approx(error**2 * 2.0 / 2)  # down_proj 2, second block 1/2
     assert (table.confidence, table.tokens_count) == ("low", 0)
-    assert "check a choice" in table.note
     assert table.formats == ("INT8", "INT4")
     with pytest.raises(InvalidValueError, match="must be positive"):
         prior_sensitivity(small_llama, ["INT8"], priors={"q_proj": 0.0})

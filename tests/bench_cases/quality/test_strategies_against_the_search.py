@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from itertools import product
 from pathlib import Path
 
 import pytest
+from loaded_scripts import load_script
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("torchao")
@@ -72,9 +72,7 @@ def test_at_least_four_of_the_six_strategies_are_beaten(checks, problem):
 
 @pytest.mark.full
 def test_the_script_prints_what_was_found(checks, problem):
-    spec = importlib.util.spec_from_file_location("check_strategies", ROOT / "scripts" / "check_strategies.py")
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
+    script = load_script("check_strategies")
     rows = script._table(checks)
     assert len({row.count("|") for row in rows}) == 1
     assert rows[2].startswith(f"| fp16_baseline | {format_time(checks[0].time_s)} | 0 [0, 0] | none |")

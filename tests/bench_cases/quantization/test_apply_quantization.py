@@ -66,7 +66,7 @@ def test_block_scales_are_padded_and_said_to_be(small_llama):
     assert (layer.N, layer.K) == (64, 128)
     assert layer.format_bytes == 64 * 128 // 2 + 64 * 8 + 4
     assert layer.held_bytes == 64 * 128 // 2 + 128 * 8 + 4  # rows padded to 128
-    assert "128 rows" in layer.padding
+    assert [item.code for item in layer.padding] == ["holds-padded-scales"]
 
 
 def test_sixteen_bits_change_nothing(small_llama):

@@ -48,7 +48,7 @@ def test_awq_beats_rounding_where_activations_have_outliers(outlier_activations)
     assert weight.act_pre_scale is not None
     layer = result.layers[0]
     assert layer.held_bytes == layer.format_bytes + K * 2  # the input scales are held, too
-    assert layer.padding == "one input scale per K (AWQ)"
+    assert [item.code for item in layer.padding] == ["holds-input-scales"]
 
 
 def test_hqq_lowers_the_weight_error():

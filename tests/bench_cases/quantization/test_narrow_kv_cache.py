@@ -178,7 +178,7 @@ def test_sliding_layers_keep_their_own_cache():
     )
     report = make_kv_cache(config, "INT8").report()
     assert len(report.wide_layers) == 2
-    assert "SlidingWindow" in report.wide_layers[0]
+    assert "SlidingWindow" in report.wide_layers[0].value("layout")
     assert report.held_bytes == 0
 
 

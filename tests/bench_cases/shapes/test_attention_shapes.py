@@ -18,6 +18,7 @@ from bench_cases.shapes.attention import (
 from bench_cases.shapes.operators import operator_shapes
 from bench_cases.shapes.products import STANDARD_MODELS, models
 from roofline_model.core.errors import UnknownNameError
+from roofline_model.core.finding import finding
 from roofline_model.operators.attention_shape import visible_pairs
 
 
@@ -83,9 +84,7 @@ def test_only_swiglu_models_have_a_swiglu_block():
 def test_sizes_of_products_select_products_and_say_so(text):
     assert attention_shapes(text) == ()
     assert operator_shapes(text) == ()
-    note = products_only(text)
-    assert note is not None
-    assert "those of products" in note
+    assert products_only(text) == finding("shapes-of-products", shapes=text)
 
 
 def test_sets_say_nothing_and_unknown_models_are_refused():

@@ -64,11 +64,11 @@ def test_a_time_limit_before_a_worker_is_ready_says_so_and_three_in_a_row_end_th
     result = pytester.runpytest_subprocess(*COMMON, "--timeout", "2", "--roofline-isolate", "case")
     assert result.ret == 2
     result.assert_outcomes(passed=1, failed=2)
-    result.stdout.fnmatch_lines(["the worker was stopped before it was ready: Timeout*"])
+    result.stdout.fnmatch_lines(["the worker was stopped before ready: Timeout*"])
     result.stdout.fnmatch_lines(
         ["*roofline: 3 workers in a row were stopped before they were ready (Timeout*raise that limit*"]
     )
     run, records, processes = records_of(pytester)
     assert run.status == "interrupted"
     assert [(record.case.kernel, record.status) for record in records] == [("k0", "measured")]
-    assert [process.end_reason.split(":")[0] for process in processes][1:] == ["stopped before it was ready"] * 3
+    assert [process.end_reason.split(":")[0] for process in processes][1:] == ["stopped before ready"] * 3

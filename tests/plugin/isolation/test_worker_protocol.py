@@ -141,7 +141,7 @@ def test_a_kill_for_memory_is_told_from_another_one(monkeypatch, tmp_path, kills
 def test_a_program_that_is_no_worker_is_noticed_and_its_last_words_kept(tmp_path):
     environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     worker = WorkerProcess.start(["--no-such-option"], tmp_path, 1, False, environment)
-    with pytest.raises(worker_process.WorkerDied, match=r"ended itself \(exit code 4\)"):
+    with pytest.raises(worker_process.WorkerDiedError, match=r"ended itself \(exit code 4\)"):
         worker.wait(time.monotonic() + 60)
     assert "--no-such-option" in worker.output_tail()
     worker.kill()

@@ -363,7 +363,7 @@ def test_more_xdist_workers_than_gpus_is_one_line(suite):
         from plugin.run.target import Target
         plugin.isolation.device_share.installed_devices = lambda: 2
         import plugin.run.session
-        plugin.run.session.resolve_target = lambda *a, **k: Target("cuda", True, "fake", False, lambda: None)
+        plugin.run.session.resolve_target = lambda *a, **k: Target("cuda", lambda: None)
         plugin.run.instruments = None
         """
     )

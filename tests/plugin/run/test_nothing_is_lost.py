@@ -13,6 +13,7 @@ import warm_start
 
 from plugin.run.rescue import rescue
 from results import open_store
+from roofline_model.core.finding import finding
 
 OPTIONS = ("--hw", "b10", "--roofline-timer", "simulated", "--roofline-db", "r.db", "-p", "no:cacheprovider")
 
@@ -73,7 +74,7 @@ def test_a_database_lost_in_mid_run_is_rescued_and_said(pytester):
     (line,) = [line for line in result.stderr.lines if line.startswith("ERROR: ")]
     assert "the database file was removed or replaced while the run was writing" in line
     (rescued,) = pytester.path.glob("r.db.????????.rescued.json")
-    assert f"(3 records are in {rescued}; `roofline import` reads it)" in line
+    assert f"(records in {rescued}: 3; `roofline import` reads it)" in line
     with open_store(pytester.path / "new.db") as store:
         from results.exchange.exported.load import import_file
 
@@ -106,7 +107,7 @@ def test_a_database_that_cannot_grow_says_so_and_names_what_it_lacks(pytester):
     (rescued,) = pytester.path.glob("r.db.????????.rescued.json")
     assert line.startswith("ERROR: ")
     assert "(disk I/O error)" in line or "disk is full" in line
-    assert line.endswith(f"(1 of 3 records is not in the database; all are in {rescued}; `roofline import` reads it)")
+    assert line.endswith(f"(records in {rescued}: 3, in the database: 2; `roofline import` reads it)")
     run, records = stored(pytester.path)
     assert (run.status, len(records)) == ("running", 2)
 
@@ -120,35 +121,36 @@ def test_a_rescue_looks_for_a_place_that_takes_it(tmp_path, monkeypatch):
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     given = {"run_id": "0123456789abcdef", "database": str(tmp_path / "file" / "r.db"), "stored_count": None}
-    line = rescue(document(2), folder=tmp_path / "here", **given)
-    assert line == f"(2 records are in {tmp_path / 'here' / 'r.db.01234567.rescued.json'}; `roofline import` reads it)"
-    line = rescue(document(1), folder=tmp_path / "file", **given)
-    assert f"(1 record is in {tmp_path / 'temporary' / 'r.db.01234567.rescued.json'};" in line
+    file = str(tmp_path / "here" / "r.db.01234567.rescued.json")
+    assert rescue(document(2), folder=tmp_path / "here", **given) == finding(
+        "results-rescued", file=file, record_count=2
+    )
+    file = str(tmp_path / "temporary" / "r.db.01234567.rescued.json")
+    assert rescue(document(1), folder=tmp_path / "file", **given).value("file") == file
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "file"))
-    line = rescue(document(3), folder=tmp_path / "file", **given)
-    assert line.startswith("(3 records could not be rescued either: ")
-    line = rescue(document(3), folder=tmp_path / "file", **{**given, "stored_count": 2})
-    assert line.startswith("(1 record could not be rescued either: ")
-    assert line.endswith("; the other 2 are in the database)")
-    line = rescue(document(3), folder=tmp_path / "file", **{**given, "stored_count": 3})
-    assert line == "(all 3 records are in the database; how the run ended is not)"
+    lost = rescue(document(3), folder=tmp_path / "file", **given)
+    assert (lost.code, lost.value("lost_count"), lost.value("stored_count")) == ("results-lost", 3, None)
+    lost = rescue(document(3), folder=tmp_path / "file", **{**given, "stored_count": 2})
+    assert (lost.code, lost.value("lost_count"), lost.value("stored_count")) == ("results-lost", 1, 2)
+    lost = rescue(document(3), folder=tmp_path / "file", **{**given, "stored_count": 3})
+    assert lost == finding("run-end-lost", record_count=3)
 
 
 @pytest.mark.parametrize("name", ["r" * 255, "é" * 127, "数" * 85])
 def test_a_database_whose_name_is_as_long_as_one_can_be_is_rescued(tmp_path, name):
-    line = rescue(document(2), run_id="0123456789", database=str(tmp_path / name), folder=tmp_path, stored_count=None)
+    item = rescue(document(2), run_id="0123456789", database=str(tmp_path / name), folder=tmp_path, stored_count=None)
     (rescued,) = tmp_path.iterdir()
-    assert line.startswith(f"(2 records are in {rescued};")
+    assert item == finding("results-rescued", file=str(rescued), record_count=2)
     assert rescued.name.endswith(".01234567.rescued.json")
     assert rescued.stat().st_mode & 0o777 == 0o600
 
 
 def test_the_rescue_of_a_url_shows_no_password(tmp_path):
-    line = rescue(
+    item = rescue(
         document(1), run_id="0123456789", database="postgresql://me:secret@host/db", folder=tmp_path, stored_count=0
     )
     assert (tmp_path / "01234567.rescued.json").is_file()
-    assert "secret" not in line
+    assert "secret" not in str(item)
 
 
 def test_a_file_that_cannot_be_written_whole_leaves_no_part(tmp_path):
@@ -158,6 +160,7 @@ from pathlib import Path
 
 from plugin.run.rescue import write_json
 from roofline_model.core.errors import StoreError
+from roofline_model.core.finding import finding
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 try:
@@ -197,7 +200,7 @@ def test_what_cannot_be_stored_fails_its_own_test_only(pytester):
     result.stdout.fnmatch_lines(["*declare: extra must hold JSON values only: *"])
     run, records = stored(pytester.path)
     assert run.status == "complete"
-    assert records["test_unprintable"].reason == "Mute: (its message cannot be printed)"
+    assert records["test_unprintable"].reason == "Mute: (unprintable message)"
     assert records["test_next"].status == "measured"
 
 

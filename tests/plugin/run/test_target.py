@@ -7,11 +7,13 @@ from plugin.run.options import BenchOptions
 from plugin.run.target import resolve_target
 from roofline_model import DeviceFacts, create_custom_asic
 from roofline_model.core.errors import UnknownNameError, UnsupportedError
+from roofline_model.core.finding import finding
 
-CPU = Machine("cpu", "NVML: not found", "Test CPU", 2, 1 << 25, 1 << 34, torch_version="2.13.0+cpu")
+NO_GPU, THROUGH_NVML = finding("sensors-missing", error="NVML: not found"), finding("gpu-through-nvml")
+CPU = Machine("cpu", NO_GPU, "Test CPU", 2, 1 << 25, 1 << 34, torch_version="2.13.0+cpu")
 GB10 = Machine(
     "cuda",
-    "found through NVML",
+    THROUGH_NVML,
     "Cortex-X925",
     20,
     1 << 24,
@@ -19,7 +21,7 @@ GB10 = Machine(
     DeviceFacts("NVIDIA GB10", "12.1"),
     "2.13.0+cu130",
 )
-UNKNOWN = Machine("cuda", "found", "x", 2, None, None, DeviceFacts("NVIDIA Quadro 9999", "3.0"), "2.13.0")
+UNKNOWN = Machine("cuda", THROUGH_NVML, "x", 2, None, None, DeviceFacts("NVIDIA Quadro 9999", "3.0"), "2.13.0")
 OWN_CPU = create_custom_asic("own cpu", 50, {"FP32": 0.2})
 
 
@@ -44,8 +46,8 @@ def test_auto_with_device_cpu_measures_the_cpu_beside_a_gpu():
 def test_another_chip_is_only_predicted_and_never_measured():
     target = resolve(CPU, hw="gb10")
     assert (target.device, target.can_measure, target.hardware.key) == ("cuda", False, "gb10")
-    assert target.reason == "this machine is a CPU (Test CPU), not gb10"
-    assert resolve(GB10, hw="h200").reason == "this machine is gb10, not h200-sxm"
+    assert target.why_not == finding("other-machine", cpu="Test CPU", hardware="gb10")
+    assert resolve(GB10, hw="h200").why_not == finding("other-machine", own_hardware="gb10", hardware="h200-sxm")
 
 
 def test_matching_chip_by_name_is_measured():
@@ -69,7 +71,7 @@ def test_cuda_asked_for_and_absent():
 
 
 def test_gpu_present_but_torch_cannot_use_it():
-    machine = Machine("cuda", "found", "x", 2, None, None, DeviceFacts("NVIDIA H200", "9.0"), "2.13.0+cpu")
+    machine = Machine("cuda", THROUGH_NVML, "x", 2, None, None, DeviceFacts("NVIDIA H200", "9.0"), "2.13.0+cpu")
     with pytest.raises(UnsupportedError, match="has no CUDA"):
         resolve(machine)
 

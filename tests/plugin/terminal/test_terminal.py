@@ -84,8 +84,8 @@ def test_compute_bound_rows_show_their_rate():
 
 
 def test_verdict_compares_prediction_with_measurement():
-    records = [record(median_s=70e-6), record(a="BF16", b="INT4", kernel="tinygemm", median_s=35e-6)]
-    assert "→ INT4 (W4A16) · tinygemm ideal 4.0× BF16, measured 2.0×" in text(summary_lines(records))
+    records = [record(median_s=70e-6), record(a="BF16", b="INT8", kernel="int8pack", median_s=35e-6)]
+    assert "→ take INT8 (W8A16) · int8pack: ideal 2.0× BF16, measured 2.0×" in text(summary_lines(records))
 
 
 def test_colour_follows_the_share_of_the_roof():
@@ -157,7 +157,7 @@ def test_a_long_verdict_is_folded_at_the_width():
     assert lines[first + 1].startswith("    ")
     assert lines[first + 2] == ""
     whole = " ".join(line.strip() for line in lines[first : first + 2])
-    assert whole.endswith("; INT4 (W4A16) · tinygemm ideal 4.0× BF16, measured 0.71×")
+    assert whole.endswith(": INT4 (W4A16) · tinygemm ideal 4.0× BF16, measured 0.71×")
 
 
 def test_too_few_samples_for_an_interval_are_said_once():

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from reports.cases.rows import saved_ratio
+from reports.ranking.ordering import level_with
 from reports.ranking.shape_ranking import recommend_from_run
 from reports.ranking.words import excluded_texts, shape_reason, shape_summary
 from results.verdicts.losses import product_loss
@@ -41,7 +42,12 @@ def test_measured_rows_come_first_by_time_and_unmeasured_formats_follow(make):
     assert ranking.first.record_ids == (f"{2:032x}",)
     assert ranking.phase == "decode"
     assert ranking.baseline_label == "BF16 · matmul"
-    assert shape_summary(ranking).startswith("INT4 (W4A16) · tinygemm: measured 1 ms, 2.0× BF16")
+    assert ranking.roles == {
+        ranking.options[1].key: "take",
+        ranking.first.key: "riskier",
+        ranking.baseline.key: "safest",
+    }
+    assert ranking.gain_of(ranking.choice).ratio == pytest.approx(4 / 3)
     assert shape_reason(ranking.first, ranking).startswith("measured 2.0× BF16 (ideal 4.0×)")
     assert "widened to BF16 first" in shape_reason(ranking.first, ranking)
 
@@ -67,7 +73,9 @@ def test_predicted_speedups_are_ideal_against_ideal(make):
     assert int8.record_ids == ()
     assert int8.speedup_ratio == pytest.approx(2.0, rel=0.01)
     assert ranking.first.label == "BF16 · matmul"
-    assert "worth trying: INT4 (W4A16), ideal 3.9× and not measured here" in shape_summary(ranking)
+    # INT4 promises more, beyond the limit of the loss.
+    assert ranking.options[1].weight_format == "INT4"
+    assert "worth trying: INT8 (W8A8)" in shape_summary(ranking)
 
 
 def test_predictions_only_are_ranked_and_marked(make):
@@ -75,7 +83,7 @@ def test_predictions_only_are_ranked_and_marked(make):
     (ranking,) = recommend_from_run(records, make.CPU)
     assert {row.estimate.source for row in ranking.options} == {"ideal"}
     assert ranking.first.weight_format == "INT4"
-    assert shape_summary(ranking).startswith("INT4 (W4A16) · k: not measured, ideal ")
+    assert ranking.choice.weight_format == "INT8"
 
 
 def test_skips_and_failures_are_excluded_with_their_reason_and_not_proposed(make):
@@ -121,12 +129,13 @@ def test_a_lead_inside_the_intervals_is_called_level(make):
     ]
     far = [make.record(DECODE, "BF16", "BF16", "matmul", 1.5e-3), make.record(DECODE, "INT8", "INT8", "int_mm", 1.0e-3)]
     (ranking,) = recommend_from_run(near, None)
-    assert "tied with INT8 (W8A8) · int_mm within the intervals" in shape_summary(ranking)
+    assert level_with(ranking.choice, ranking.options) == ranking.options[1:]
     assert [row.label for row in ranking.options] == [
         "BF16 · matmul",
         "INT8 (W8A8) · int_mm",
     ]  # level: the smaller loss
-    assert "level" not in shape_summary(recommend_from_run(far, None)[0])
+    (apart,) = recommend_from_run(far, None)
+    assert level_with(apart.choice, apart.options) == ()
 
 
 def test_operators_that_are_no_products_are_ranked_from_the_run_alone(make):
@@ -219,4 +228,4 @@ def test_a_stored_prediction_is_ranked_by_its_expected_time(make):
     assert shape_reason(ranking.first, ranking).startswith(
         f"expected {ranking.first.speedup_ratio:.1f}× FP16 (ideal 2.0×), not measured"
     )
-    assert shape_summary(ranking).startswith("FP8 (W8A8) · k: not measured, expected")
+    assert ranking.choice is ranking.first

@@ -97,7 +97,7 @@ def test_nothing_that_cannot_run_is_worth_trying_on_a_cpu(make):
         if barred
         else True
     )
-    assert "worth trying: INT4 (W4A16)" in shape_summary(ranking)
+    assert "worth trying: INT8 (W8A8)" in shape_summary(ranking)
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_a_format_that_ran_at_some_shapes_only_is_compared_at_these(make):
     assert phase.places == ("1x4096x2048", "1x4096x8192")
     assert phase.shape_count == 3
     assert phase.choice.speedup_ratio == pytest.approx(2)
-    assert actions([phase])[0].evidence.endswith("over 2 of 3 shapes")
+    assert actions([phase])[0].evidence.endswith("2 of 3 shapes")
 
 
 def test_predictions_alone_are_to_be_tried_and_a_single_kernel_is_no_choice(make):
@@ -279,8 +279,9 @@ def test_a_shape_where_two_are_level_counts_for_both(make):
         )
     ]
     view = report_view(make.run(), records)
-    (line,) = view.headlines
-    assert "INT4 (W4A16) · k leads 2 of 2 shapes (tied with INT8 (W8A8) · k at 1), measured 3.6× to 4.0× BF16" in line
+    best = [[each.label for each in result.leaders] for result in view.chips[0].shapes]
+    assert best == [["INT4 (W4A16) · k"], ["INT8 (W8A8) · k", "INT4 (W4A16) · k"]]
+    assert [result.judged.choice.precision for result in view.chips[0].shapes] == ["INT8 (W8A8)", "INT8 (W8A8)"]
 
 
 def test_the_plus_minus_of_a_ranking_is_that_over_processes_where_it_is_known(make):

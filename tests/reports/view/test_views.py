@@ -8,20 +8,15 @@ import pytest
 
 from reports.view.views import report_view, utc_minutes
 from results.records.records import EnvironmentInfo
+from results.text.advice_text import actions
 from roofline_model.chips.hardware import device_from_profile, get_hardware
 from roofline_model.core.errors import DefinitionError
-from roofline_model.core.finding import code_text
 
 
 def test_verdict_first(make):
     view = report_view(make.run(), make.cpu_records(), make.profiles(make.CPU))
-    assert view.headlines == (
-        (
-            "Decode (gemv): INT8 (W8A16) · int8pack wins 2 of 3 shapes, measured 2.6× FP16 (ideal 2.0×); "
-            "INT8 (W8A8) · int_mm wins 1, measured 2.3× FP16 (ideal 2.0×)."
-        ),
-        "Prefill (gemm) at 512x4096x4096: INT8 (W8A8) · int_mm ideal 1.9× BF16, measured 1.6×.",
-    )
+    assert view.headlines == tuple(action.sentence for action in actions(view.chips[0].answers))
+    assert [phase.title for phase in view.chips[0].answers] == ["Decode", "Prefill"]
     assert view.findings[0] == "29 cases: 27 measured, 1 skipped, 1 failed."
     assert view.counts == {"measured": 27, "predicted": 0, "skipped": 1, "failed": 1}
     assert [reason.status for reason in view.reasons] == ["failed", "skipped"]
@@ -62,19 +57,6 @@ def test_only_failures(make):
     assert view.headlines[0].startswith("No case was measured or predicted")
     assert view.reasons[0].reason == "CUDA error"
     assert view.chips[0].hardware_key == "this-cpu"
-
-
-def test_no_format_beats_sixteen_bit(make):
-    records = [
-        make.record((512, 64, 64), "BF16", "BF16", "matmul", 1e-3),
-        make.record((512, 64, 64), "INT8", "BF16", "int8pack", 9e-3),
-    ]
-    assert report_view(make.run(), records).headlines == (
-        (
-            "Prefill (gemm) at 512x64x64: BF16 · matmul stays fastest, measured 1 ms; INT8 (W8A16) · int8pack ideal 1.0× "
-            "BF16, measured 0.11×."
-        ),
-    )
 
 
 def test_power_is_reported_when_there_is_some(make):
@@ -172,100 +154,22 @@ def test_dates_are_utc_to_the_minute():
     assert utc_minutes("yesterday <b>") == "yesterday <b>"
 
 
-def headlines(make, *records):
-    return report_view(make.run(), records).headlines
-
-
-def test_headlines_count_wins_per_operator_and_say_what_stays_and_what_is_level(make):
-    def shape(k, narrow_s, **more):
-        return [
-            make.record((1, 4096, k), "BF16", "BF16", "matmul", 2e-3),
-            make.record((1, 4096, k), "INT8", "BF16", "int8pack", narrow_s, **more),
-        ]
-
-    (line,) = headlines(make, *shape(4096, 1e-3), *shape(2048, 0.5e-3), *shape(1024, 1.99e-3), *shape(512, 9e-3))
-    assert line == (
-        "Decode (gemv): INT8 (W8A16) · int8pack wins 2 of 4 shapes, measured 2.0× to 4.0× BF16 (ideal 2.0×); "
-        "BF16 stays fastest at 1; INT8 (W8A16) · int8pack only tied with BF16 at 1."
-    )
-    (line,) = headlines(make, *shape(4096, 9e-3), *shape(2048, 9e-3, flags=("drift",)))
-    assert line == "Decode (gemv): no format beats BF16 at any of 2 shapes (doubtful at 1: drift)."
-    # level behind the baseline is tied, too: the baseline stays fastest at one shape only
-    (line,) = headlines(make, *shape(4096, 1e-3), *shape(2048, 9e-3), *shape(1024, 2.005e-3))
-    assert line.endswith("; BF16 stays fastest at 1; INT8 (W8A16) · int8pack only tied with BF16 at 1.")
-
-
-def test_a_headline_names_no_winner_that_is_level_with_the_best_sixteen_bit_kernel(make):
-    def shape(k, bf16_s, fp16_s, fp32_s):
-        times_s = (("BF16", bf16_s), ("FP16", fp16_s), ("FP32", fp32_s))
-        return [make.record((1, 4096, k), name, name, "matmul", time_s) for name, time_s in times_s]
-
-    (line,) = headlines(make, *shape(4096, 1.8e-3, 1.80e-3, 1e-3), *shape(2048, 2.0e-3, 1.92e-3, 1.91e-3))
-    assert "FP32 · matmul wins 1 of 2 shapes, measured 1.8× BF16" in line
-    assert line.endswith("; FP16 · matmul only tied with FP32 · matmul at 1.")
-    (line,) = headlines(make, *shape(4096, 1.8e-3, 1.80e-3, 1e-3), *shape(2048, 3.6e-3, 1.8e-3, 1e-3))
-    assert "wins 2 of 2 shapes, measured 1.8× the 16-bit baseline (" in line
-    assert "the best 16-bit kernel" not in line
-
-
-def test_headlines_of_predictions_promise_and_of_forced_runs_compare_no_prediction(make):
-    pairs = [
-        make.record((1, 4096, k), b, a, "k", time_s)
-        for k in (4096, 2048)
-        for b, a, time_s in (("BF16", "BF16", 2e-3), ("INT8", "INT8", 1e-3))
-    ]
-    hollow = [replace(pair, status="predicted", measurement=None) for pair in pairs]
-    assert headlines(make, *hollow) == (
-        "Decode (gemv): INT8 (W8A8) · k should win 2 of 2 shapes, ideal 2.0× BF16, not measured.",
-    )
-    forced = report_view(make.run(is_forced=True), pairs)
-    assert forced.headlines == ("Decode (gemv): INT8 (W8A8) · k wins 2 of 2 shapes, measured 2.0× BF16.",)
-    assert forced.chips[0].shapes[0].judgement == f"INT8 (W8A8) · k measured 2.0× BF16 (forced: {code_text('forced')})"
-
-
-def test_headlines_give_the_expected_speedup_before_the_ideal_one_where_every_shape_has_one(make):
-    def with_expected(record, expected_s):
-        expected = replace(record.predictions[0], kind="expected", time_s=expected_s, provenance="fitted")
-        return replace(record, predictions=(*record.predictions, expected))
-
-    pairs = [
-        with_expected(make.record((1, 4096, k), b, b, "k", time_s), expected_s)
-        for k, likely_s in ((4096, 0.8e-3), (2048, 1e-3))
-        for b, time_s, expected_s in (("BF16", 2e-3, 1.2e-3), ("INT8", 1e-3, likely_s))
-    ]
-    assert headlines(make, *pairs) == (
-        "Decode (gemv): INT8 (W8A8) · k wins 2 of 2 shapes, measured 2.0× BF16 (expected 1.2× to 1.5×, ideal 2.0×).",
-    )
-    hollow = [replace(pair, status="predicted", measurement=None) for pair in pairs]
-    assert headlines(make, *hollow) == (
-        (
-            "Decode (gemv): INT8 (W8A8) · k should win 2 of 2 shapes, expected 1.2× to 1.5× BF16 (ideal 2.0×), not "
-            "measured."
-        ),
-    )
-    partly = [*pairs[:3], replace(pairs[3], predictions=pairs[3].predictions[:1])]
-    assert "measured 2.0× BF16 (ideal 2.0×)" in headlines(make, *partly)[0]
-
-
-def test_headlines_name_the_chip_when_there_are_several_and_other_operators_last(make):
-    odd = make.record((1, 64, 64), "BF16", "BF16", "mine", 1e-3)
-    odd = replace(odd, case=replace(odd.case, op="softmax", shape=(("rows", 8),), formats=(("x", "BF16"),)))
-    lines = headlines(make, odd, *make.cpu_records(), *make.gpu_records())
+def test_headlines_name_the_chip_when_there_are_several(make):
+    lines = report_view(make.run(), [*make.cpu_records(), *make.gpu_records()]).headlines
     # without profiles the chips are named by their keys; the one with more measured cases first
-    assert [line.split(":")[0] for line in lines] == ["h200-sxm", "h200-sxm", "this-cpu", "this-cpu", "this-cpu"]
-    assert lines[4] == "this-cpu: softmax 8: BF16 · mine measured 1 ms; nothing else ran on this shape."
+    assert [line.split(":")[0] for line in lines] == ["h200-sxm", "h200-sxm", "this-cpu", "this-cpu"]
 
 
-def test_operators_of_one_kernel_share_a_sentence_and_a_single_one_keeps_its_own(make):
+def test_shapes_of_one_kernel_share_a_sentence_and_a_single_one_keeps_its_own(make):
     def of(op, seconds):
         record = make.record((1, 64, 64), "BF16", "BF16", "fused", seconds)
         return replace(record, case=replace(record.case, op=op))
 
     records = [of("softmax", 1e-3), of("rope", 2e-3), of("rmsnorm", 3e-3)]
-    lines = headlines(make, *records)
-    assert lines == ("softmax, rope and rmsnorm: one kernel each, nothing to compare it with.",)
-    (alone,) = headlines(make, records[0])
-    assert alone.endswith("BF16 · fused measured 1 ms; nothing else ran on this shape.")
+    view = report_view(make.run(), records)
+    assert (len(view.headlines), view.chips[0].answers) == (1, ())
+    alone = report_view(make.run(), records[:1])
+    assert alone.headlines == (f"{alone.chips[0].shapes[0].verdict}.",)
 
 
 def test_the_expected_times_are_scored_beside_the_ideal_ones(make):

@@ -21,6 +21,7 @@ from results.records.records import EnvironmentInfo
 from results.text.diff_text import (
     common_text,
     counts_text,
+    failure_text,
     headline,
     incomparable_texts,
     listed_headline,
@@ -194,7 +195,7 @@ def test_gone_fails_only_where_asked_and_only_for_a_complete_run():
     )
     assert code(lacking) == 0
     result = gate(lacking, parse_fail_on(["slower,gone"]))
-    assert (result.exit_code, result.failures[0].why) == (1, "failed (wrong)")
+    assert (result.exit_code, failure_text(result.failures[0])) == (1, "failed (wrong)")
     cut = replace(lacking, after=tuple(replace(run, status="interrupted") for run in lacking.after))
     assert code(cut, parse_fail_on(["gone"])) == 0
 

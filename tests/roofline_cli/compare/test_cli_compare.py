@@ -129,9 +129,7 @@ def test_predicted_and_measured_stand_side_by_side(fake_pytest):
     assert rows["take"][-2:] == ["1.0×", "0"]
     lines = result.stdout.splitlines()
     assert len(lines) <= 12
-    assert lines[0].startswith(
-        "Stay with FP16 · matmul: measured 40.00 µs. Riskier: INT4 (W4A16) · tinygemm, 2.5×, may "
-    )
+    assert lines[0].startswith("Stay with FP16 · matmul: measured 40 µs; ")
     assert "· scaled_mm_block: wrong result: 0.5 > 0.1" in result.stdout
     assert lines[-2] == "Next: roofline report --run abababab"
 

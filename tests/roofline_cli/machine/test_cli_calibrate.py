@@ -19,6 +19,7 @@ from roofline_model.chips.curve import TimedCall
 from roofline_model.chips.hardware import DeviceFacts, get_hardware
 from roofline_model.chips.machine_constants import Constant
 from roofline_model.core.errors import RooflineError
+from roofline_model.core.finding import finding
 from roofline_model.operators.product import gemm
 
 runner = CliRunner()
@@ -66,9 +67,8 @@ def here(monkeypatch):
         return kernel_calibration.KernelLook(calls_of_a_look, ("gemv broken",))
 
     def become(facts=None, torch="2.13.0+cpu"):
-        found_machine = machine.Machine(
-            "cuda" if facts else "cpu", "simulated", "Test CPU", 2, 2**25, 2**34, facts, torch
-        )
+        how = finding("sensors-missing", error="simulated")
+        found_machine = machine.Machine("cuda" if facts else "cpu", how, "Test CPU", 2, 2**25, 2**34, facts, torch)
         monkeypatch.setattr(machine, "find_machine", lambda: found_machine)
         monkeypatch.setattr(calibration, "measure_cpu_ceilings", fake)
         monkeypatch.setattr(kernel_calibration, "time_kernels", fake_kernels)
@@ -295,7 +295,7 @@ def test_a_busy_machine_is_said(here, monkeypatch):
     ("arguments", "words"),
     [
         (["--device", "tpu"], "--device must be cpu or cuda, got 'tpu'"),
-        (["--device", "cuda"], "no NVIDIA device (simulated)"),
+        (["--device", "cuda"], "no NVIDIA device (no GPU sensors: simulated)"),
         (["-o", "."], "is a folder"),
         (["-o", "absent/mine.toml"], "there is not a folder absent"),
         (["-o", "results.db"], "belongs to a SQLite database"),

@@ -39,7 +39,8 @@ def pretend(monkeypatch):
     """Make this machine another one: `pretend(facts, torch)`; the answer of torch's subprocess is given, too."""
 
     def become(facts=None, torch="2.13.0", answer=None, reason="simulated"):
-        here = machine.Machine("cuda" if facts else "cpu", reason, "Test CPU", 2, 32 * 2**20, 16 * 10**9, facts, torch)
+        how = finding("sensors-missing", error=reason)
+        here = machine.Machine("cuda" if facts else "cpu", how, "Test CPU", 2, 32 * 2**20, 16 * 10**9, facts, torch)
         monkeypatch.setattr(machine, "find_machine", lambda: here)
         versions = {"torch": torch}
         real = packages.installed_version

@@ -20,6 +20,8 @@ from roofline_model.models.step_expected import expected_step
 from roofline_model.models.strategies.config import MixedPrecisionConfig
 from roofline_model.models.strategies.strategies import get_strategy
 from roofline_model.recommend.model import ModelRanking, recommend_model
+from roofline_model.recommend.plan_formats import PlanPart
+from roofline_model.recommend.plan_options import Execution
 from roofline_model.recommend.ranking import LEVEL_RATIO, MAX_LOSS_PCT, excess_ratio
 from roofline_model.recommend.search.losses_file import MeasuredLosses, loss_pct
 from roofline_model.recommend.search.model_problem import traffic_share
@@ -121,7 +123,7 @@ def test_a_format_without_a_unit_is_left_out_unless_it_is_named():
     assert (missing.code, missing.value("instead")) == ("no-unit-weight-only", "NVFP4.BF16")
     named = recommend_model("h100", small_llama(), formats=["NVFP4"], strategies=[], max_loss_pct=16.0)
     assert labels(named) == ["BF16", "NVFP4"]
-    assert named.option("NVFP4").path == "decoded to BF16"
+    assert named.option("NVFP4").execution == Execution((("dequantize", "BF16"),), is_cache_decoded=False)
     extra = recommend_model(
         "h100", small_llama(), extra_formats=["NVFP4", "INT8.BF16.FP8"], strategies=[], max_loss_pct=16.0
     )
@@ -129,9 +131,9 @@ def test_a_format_without_a_unit_is_left_out_unless_it_is_named():
 
 
 def test_paths_and_methods_say_how(on_gb10):
-    assert on_gb10.option("FP8_E4M3").path == "native FP8_E4M3"
-    assert on_gb10.option("fp8_balanced").path == "native FP8_E4M3, cache decoded"
-    assert on_gb10.option("NVFP4.BF16").path == "decoded to BF16"
+    assert on_gb10.option("FP8_E4M3").execution == Execution((("native", "FP8_E4M3"),), is_cache_decoded=False)
+    assert on_gb10.option("fp8_balanced").execution == Execution((("native", "FP8_E4M3"),), is_cache_decoded=True)
+    assert on_gb10.option("NVFP4.BF16").path == "dequantize"
     methods = {label: on_gb10.option(label).method for label in ("BF16", "INT4.BF16", "INT8.BF16", "NVFP4", "FP8_E4M3")}
     assert methods == {
         "BF16": "none",
@@ -356,7 +358,7 @@ def test_caches_are_searched_where_they_have_losses():
     ranking = recommend_model("b10", small_llama(), context=32768, losses=small_losses(FP8_E4M3=1e-6))
     (search,) = ranking.searches
     assert search.choice.choices["layers.0.kv"] == "FP8_E4M3"
-    assert dict(ranking.option("pareto-fastest").formats)["cache"] == "FP8_E4M3 in 1 of 3 layers"
+    assert PlanPart("cache", (("FP8_E4M3", 1),), 3) in ranking.option("pareto-fastest").parts
 
 
 def test_scores_without_data_choose_but_promise_no_percent():

@@ -10,8 +10,8 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from roofline_model.chips.hardware import Device
-from roofline_model.core.errors import RooflineError, UnsupportedError
-from roofline_model.core.finding import optional_text
+from roofline_model.core.errors import RooflineError
+from roofline_model.core.finding import Finding, finding, finding_of, unsupported
 from roofline_model.expected.attention.cache_formats import uses_8bit
 from roofline_model.expected.attention.chip import AttentionChip, fitted_numbers
 from roofline_model.expected.attention.decode import DecodeWork, decode_terms, decode_work
@@ -25,7 +25,7 @@ from roofline_model.expected.attention.model import expected_attention
 from roofline_model.expected.attention.prefill import PrefillWork, prefill_terms, prefill_work
 from roofline_model.expected.attention.published_kernel import attention_constants_here
 from roofline_model.expected.attention.shape import LARGEST_HEAD, AttentionShapes, why_unmeasured
-from roofline_model.expected.fitting.table import KernelTable, phase_of
+from roofline_model.expected.fitting.table import KernelTable, phase_of, queries_beyond_keys
 from roofline_model.expected.prediction import ExpectedBatch
 from roofline_model.expected.products.fitted.rows import find_chip, usable_rows
 from roofline_model.formats.catalog import get_format
@@ -71,7 +71,7 @@ class AttentionRows:
     """Keys a token may see; NaN for all."""
     cache_read: Floats
     """Share of the cache's bytes that the benchmark really reads (`SHARED_PAGES`)."""
-    problem: str = ""
+    problem: Finding | None = None
     """Why no expected time can be had."""
 
     def at(self, index: Positions) -> AttentionRows:
@@ -80,14 +80,14 @@ class AttentionRows:
         return replace(self, **{name: getattr(self, name)[index] for name in names})
 
     @property
-    def fit_problem(self) -> str:
-        """Why the rows teach a fit nothing though they can be predicted; empty where they can.
+    def fit_problem(self) -> Finding | None:
+        """Why the rows teach a fit nothing though they can be predicted; None where they can.
 
         A cache of 8 bit without scales has constants of its own; a narrower one would borrow what it had taught.
         """
         kv = get_format(self.kv_format)
         is_taught = kv.element_bits >= 8 and not kv.scales
-        return "" if is_taught else f"{kv.key} caches borrow the constants of 8-bit ones, which they cannot fit"
+        return None if is_taught else finding("cache-not-fitted", format=kv.key)
 
     def measured(self, table: KernelTable) -> AttentionRows | None:
         """Return the rows that have a measured time and count for something, or None when there is none."""
@@ -102,8 +102,9 @@ class AttentionRows:
         constants.
         """
 
-        if self.chip is None or self.problem:
-            raise UnsupportedError(self.problem)
+        if self.problem is not None:
+            raise unsupported(self.problem)
+        assert self.chip is not None  # a group without one has a problem
         sizes = (whole(getattr(self, name)) for name in _SIZES)
         return expected_attention(
             self.chip,
@@ -123,7 +124,8 @@ class AttentionRows:
         """
 
         if self.chip is None:
-            raise UnsupportedError(self.problem)
+            assert self.problem is not None  # it says why there is no chip
+            raise unsupported(self.problem)
         fitted = find_attention(self.chip, self.phase, library)
         # Constants that were given are asked for themselves, not for a faster kernel in their place.
         at_hand = attention_constants_here if library is None else attention_with_measured_bandwidth
@@ -131,7 +133,7 @@ class AttentionRows:
 
 
 def attention_row_groups(
-    table: KernelTable, problems: dict[int, str], machines: Mapping[str, Device] | None = None
+    table: KernelTable, problems: dict[int, Finding], machines: Mapping[str, Device] | None = None
 ) -> list[AttentionRows]:
     """Return the table's usable attention rows by chip, phase and formats; `problems` gets the other rows' reasons.
 
@@ -144,28 +146,24 @@ def attention_row_groups(
     kv, output = table.text("kv_format"), table.text("output_format")
     shares_pages = np.array([SHARED_PAGES in source for source in table.text("source")])
     # Rows that nobody measured the like of are groups of their own: what holds for one must not stop its neighbours.
-    members: dict[tuple[str, str, str, str, str, str], list[int]] = defaultdict(list)
+    members: dict[tuple[str, str, str, str, str, Finding | None], list[int]] = defaultdict(list)
     sizes_of = zip(*(table.numbers[name].tolist() for name in ("q_len", "kv_len", "head_dim", "causal")), strict=True)
     sizes_by_row = list(sizes_of)
     for i in usable_rows(table, "attention"):
         query, keys, head_dim, given_causal = sizes_by_row[i]
         maths, phase = activation[i] or "BF16", phase_of(table, i)
         if query > keys and given_causal != 0 and phase == "prefill":
-            problems[i] = (
-                f"row {table.line_numbers[i]}: q_len {query:.0f} is more than kv_len {keys:.0f}, which a causal mask "
-                "does not "
-                "allow; prefill is causal where the column is empty"
-            )
+            problems[i] = queries_beyond_keys(int(query), int(keys), "causal mask", phase)
             continue
         is_beyond = query > keys or head_dim > LARGEST_HEAD
-        why_not = optional_text(why_unmeasured(int(query), int(keys), int(head_dim))) if is_beyond else None
+        why_not = why_unmeasured(int(query), int(keys), int(head_dim)) if is_beyond else None
         members[
             device[i],
             phase,
             maths,
             kv[i] or maths,
             output[i] or default_output_format(get_format(maths)).key,
-            why_not or "",
+            why_not,
         ].append(i)
     groups = []
     for (name, phase, *formats, why_not), positions in members.items():
@@ -176,13 +174,12 @@ def attention_row_groups(
         sizes = {name: table.numbers[name][rows] for name in _SIZES}
         given = table.numbers["causal"][rows]
         causal = np.where(np.isnan(given), float(phase == "prefill"), given)
-        spec, problem = None, ""
+        spec, problem = None, why_not
         try:
             spec = spec_of(chip)
             uses_8bit(spec, phase, get_format(formats[0]), get_format(formats[1]))
         except RooflineError as error:
-            problem = str(error)
-        problem = problem or why_not
+            problem = finding_of(error)
         maths_key, kv_key, output_key = formats
         groups.append(
             AttentionRows(

@@ -20,17 +20,19 @@ B200).
 MUFU_SOURCE = "CUDA programming guide, throughput table (8.0), read via a copy; FA4 paper: 16 on H100 and B200"
 
 MUFU_PER_CLOCK = {
-    75: Quantity(16, "", "datasheet", MUFU_SOURCE),
-    80: Quantity(16, "", "datasheet", MUFU_SOURCE),
-    86: Quantity(16, "", "datasheet", MUFU_SOURCE),
-    87: Quantity(16, "", "unconfirmed", "as 8.0 and 8.6; row not read"),
-    89: Quantity(16, "", "unconfirmed", "as 8.6; row not read"),
-    90: Quantity(16, "", "secondary", "FA4 paper, arXiv:2603.05451"),
-    100: Quantity(16, "", "secondary", "FA4 paper, arXiv:2603.05451"),
-    103: Quantity(32, "", "datasheet", "NVIDIA blog, Making Softmax More Efficient with Blackwell Ultra: doubled"),
-    110: Quantity(16, "", "unconfirmed", "assumed as 10.0; no published rate"),
-    120: Quantity(16, "", "unconfirmed", "assumed as 8.9; no published rate"),
-    121: Quantity(16, "", "unconfirmed", "assumed as 8.9; no published rate"),
+    75: Quantity(16, "", "datasheet", source=MUFU_SOURCE),
+    80: Quantity(16, "", "datasheet", source=MUFU_SOURCE),
+    86: Quantity(16, "", "datasheet", source=MUFU_SOURCE),
+    87: Quantity(16, "", "unconfirmed", source="as 8.0 and 8.6; row not read"),
+    89: Quantity(16, "", "unconfirmed", source="as 8.6; row not read"),
+    90: Quantity(16, "", "secondary", source="FA4 paper, arXiv:2603.05451"),
+    100: Quantity(16, "", "secondary", source="FA4 paper, arXiv:2603.05451"),
+    103: Quantity(
+        32, "", "datasheet", source="NVIDIA blog, Making Softmax More Efficient with Blackwell Ultra: doubled"
+    ),
+    110: Quantity(16, "", "unconfirmed", source="assumed as 10.0; no published rate"),
+    120: Quantity(16, "", "unconfirmed", source="assumed as 8.9; no published rate"),
+    121: Quantity(16, "", "unconfirmed", source="assumed as 8.9; no published rate"),
 }
 """ex2 results per clock and SM by compute capability; a chip file's `exp_per_clock_per_sm` comes first."""
 

@@ -47,13 +47,14 @@ class VersionTraits:
 
     Fitted.
     """
-    summary: str
 
 
 TRAITS: Mapping[FlashAttentionVersion, VersionTraits] = MappingProxyType(
     {
         traits.version: traits
         for traits in (
+            # Keys outside, queries inside: no score matrix in memory, but the output passes through it per key
+            # block.
             VersionTraits(
                 FlashAttentionVersion.FA1,
                 "mma.sync",
@@ -66,11 +67,9 @@ TRAITS: Mapping[FlashAttentionVersion, VersionTraits] = MappingProxyType(
                 memory_overlap_factor=2.0,
                 fp8_fill_clocks_per_element=None,
                 vector_ops_per_score=4.8,
-                summary=(
-                    "keys outside, queries inside: no score matrix in memory, but the output passes through it per key "
-                    "block"
-                ),
             ),
+            # Queries outside: one block owns its rows; softmax and products overlap only between warps and
+            # blocks.
             VersionTraits(
                 FlashAttentionVersion.FA2,
                 "mma.sync",
@@ -83,11 +82,8 @@ TRAITS: Mapping[FlashAttentionVersion, VersionTraits] = MappingProxyType(
                 memory_overlap_factor=4.0,
                 fp8_fill_clocks_per_element=None,
                 vector_ops_per_score=4.8,
-                summary=(
-                    "queries outside: one block owns its rows; softmax and products overlap only between warps and "
-                    "blocks"
-                ),
             ),
+            # Hopper: asynchronous wgmma and copies, two warp groups in ping-pong, FP8.
             VersionTraits(
                 FlashAttentionVersion.FA3,
                 "wgmma",
@@ -100,8 +96,9 @@ TRAITS: Mapping[FlashAttentionVersion, VersionTraits] = MappingProxyType(
                 memory_overlap_factor=4.0,
                 fp8_fill_clocks_per_element=0.4,
                 vector_ops_per_score=4.8,
-                summary="Hopper: asynchronous wgmma and copies, two warp groups in ping-pong, FP8",
             ),
+            # Blackwell: tensor memory, two query tiles per block, part of exp on the FMA units, rescaling when
+            # needed.
             VersionTraits(
                 FlashAttentionVersion.FA4,
                 "tcgen05",
@@ -114,10 +111,6 @@ TRAITS: Mapping[FlashAttentionVersion, VersionTraits] = MappingProxyType(
                 memory_overlap_factor=4.0,
                 fp8_fill_clocks_per_element=0.0,
                 vector_ops_per_score=2.4,
-                summary=(
-                    "Blackwell: tensor memory, two query tiles per block, part of exp on the FMA units, rescaling when "
-                    "needed"
-                ),
             ),
         )
     }

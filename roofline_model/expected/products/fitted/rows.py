@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from roofline_model.chips.hardware import Device, get_hardware
 from roofline_model.core.errors import RooflineError
+from roofline_model.core.finding import Finding, finding, finding_of
 from roofline_model.expected.chip import ChipSpec, fitted_numbers
 from roofline_model.expected.fitting.table import KernelTable
 from roofline_model.expected.prediction import ExpectedBatch
@@ -48,12 +49,12 @@ class GemmRows:
     k: Floats
     copies: Floats
     """Weight copies between two uses of the same one, as the benchmark rotates them."""
-    problem: str = ""
+    problem: Finding | None = None
     """Why no expected time can be had; the ideal one can."""
 
 
 def gemm_row_groups(
-    table: KernelTable, problems: dict[int, str], machines: Mapping[str, Device] | None = None
+    table: KernelTable, problems: dict[int, Finding], machines: Mapping[str, Device] | None = None
 ) -> list[GemmRows]:
     """Return the table's usable GEMM rows by chip, formats and cast; `problems` gets a reason for each unusable one.
 
@@ -68,7 +69,7 @@ def gemm_row_groups(
     members: dict[tuple[str, str, str, str, bool], list[int]] = defaultdict(list)
     for i in usable_rows(table, "gemm"):
         if not weight[i]:
-            problems[i] = f"row {table.line_numbers[i]}: weight_format is empty; a product needs one"
+            problems[i] = finding("weight-format-empty")
             continue
         members[device[i], weight[i], activation[i], output[i], bool(quantizes[i])].append(i)
     groups = []
@@ -82,13 +83,17 @@ def gemm_row_groups(
 
 
 def find_chip(
-    table: KernelTable, name: str, rows: Sequence[int], problems: dict[int, str], machines: Mapping[str, Device] | None
+    table: KernelTable,
+    name: str,
+    rows: Sequence[int],
+    problems: dict[int, Finding],
+    machines: Mapping[str, Device] | None,
 ) -> Device | None:
     """Return the chip of a group of rows, or None after giving each row the reason."""
     try:
         chip = get_hardware(name)
     except RooflineError as error:
-        problems.update({i: f"row {table.line_numbers[i]}: {error}" for i in rows})
+        problems.update(dict.fromkeys(rows, finding_of(error)))
         return None
     return (machines or {}).get(chip.key, chip)
 
@@ -111,14 +116,14 @@ def _group(
     weight, activation, output = pair
     m, n, k, given = (table.numbers[name][rows] for name in ("m", "n", "k", "weight_copies"))
     formats = gemm_formats(weight, activation, output)
-    chip, problem, is_wide = None, "", False
+    chip, problem, is_wide = None, None, False
     try:
         is_wide = device.path(formats.compute_format).kind != "native"
         if is_wide:
             formats = gemm_formats(weight, activation, output, computes_wide=True)
         chip = spec_of(device, formats)
     except RooflineError as error:
-        problem = str(error)
+        problem = finding_of(error)
     copies = _copies(chip, formats, n, k, given)
     return GemmRows(
         device, chip, weight, activation, output, formats, is_wide, quantizes, rows, m, n, k, copies, problem

@@ -8,6 +8,7 @@ import math
 import pytest
 
 from roofline_model.core.errors import InvalidValueError
+from roofline_model.core.finding import finding, reason_text
 from roofline_model.expected.fitting.table import formats_label, phase_of, read_kernel_table
 
 HEADER = (
@@ -38,7 +39,7 @@ def read(tmp_path):
 def test_columns_are_typed_and_unknown_ones_kept(read, tmp_path):
     table = read(GEMM, ATTENTION)
     assert len(table) == 2
-    assert table.reasons == ("", "")
+    assert table.reasons == (None, None)
     assert table.texts["device"] == ("h100-sxm", "b200")
     assert table.texts["weight_format"] == ("FP8_E4M3", "")
     assert table.numbers["m"][0] == 512
@@ -55,7 +56,7 @@ def test_columns_are_typed_and_unknown_ones_kept(read, tmp_path):
 
 def test_whole_numbers_as_pandas_writes_them(read):
     table = read(row(m="512.0", n="4096.0"))
-    assert table.reasons == ("",)
+    assert table.reasons == (None,)
     assert table.numbers["m"][0] == 512
 
 
@@ -79,23 +80,22 @@ def test_a_phase_left_empty_follows_from_the_sizes(read):
         ({"m": "", "k": ""}, "gemm needs m, k, empty here"),
         ({"device": ""}, "device is empty"),
         ({"op": "conv"}, "op 'conv' is not one of gemm, attention, model, copy"),
-        ({"phase": "training"}, "phase 'training' is neither decode nor prefill"),
+        ({"phase": "training"}, "phase 'training' is not one of decode, prefill"),
         ({"weight_format": "FP9"}, "unknown format 'FP9'"),
         ({"dynamic_activation_quantization": "perhaps"}, "must be true or false"),
     ],
 )
 def test_a_bad_row_gets_a_reason_and_the_rest_go_on(read, changes, words):
     table = read(GEMM, row(**changes), GEMM)
-    assert table.reasons[0] == table.reasons[2] == ""
-    assert table.reasons[1].startswith("row 3: ")
-    assert words in table.reasons[1]
+    assert table.reasons[0] is table.reasons[2] is None
+    assert words in reason_text(table.reasons[1])
 
 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
         ({"kv_heads": "5"}, "heads 32 is not a multiple of kv_heads 5"),
-        ({"q_len": "5000", "causal": "True", "phase": "prefill"}, "q_len 5000 is more than kv_len 4096"),
+        ({"q_len": "5000", "causal": "True", "phase": "prefill"}, "q_len 5,000 is more than kv_len 4,096"),
         ({"q_len": "100"}, "phase is decode but q_len is 100"),
         ({"window": "0"}, "window must be a whole number from 1"),
         ({"head_dim": ""}, "attention needs head_dim"),
@@ -104,42 +104,43 @@ def test_a_bad_row_gets_a_reason_and_the_rest_go_on(read, changes, words):
 )
 def test_bad_attention_rows(read, changes, words):
     table = read(row(ATTENTION, **changes))
-    assert words in table.reasons[0]
+    assert words in reason_text(table.reasons[0])
 
 
 @pytest.mark.parametrize("time", ["-1e-5", "0", "nan", "inf", "fast"])
 def test_a_bad_time_is_no_reason_against_predicting(read, time):
     table = read(GEMM, row(time_s=time))
-    assert table.reasons == ("", "")
-    assert table.time_problems[0] == ""
-    assert table.time_problems[1].startswith("row 3: time_s must be a positive number")
+    assert table.reasons == (None, None)
+    assert table.time_problems[0] is None
+    assert (table.time_problems[1].code, table.time_problems[1].value("column")) == ("cell-refused", "time_s")
     assert math.isnan(table.numbers["time_s"][1])
 
 
 def test_a_missing_time_is_no_problem_at_all(read):
     table = read(row(time_s=""))
-    assert (table.reasons, table.time_problems) == (("",), ("",))
+    assert (table.reasons, table.time_problems) == ((None,), (None,))
     assert math.isnan(table.numbers["time_s"][0])
 
 
 def test_aside_numbers_never_refuse_a_row(read):
     table = read(GEMM + ",n/a,2", header=HEADER + ",power_w,weight")
-    assert table.reasons == ("",)
+    assert table.reasons == (None,)
     assert math.isnan(table.numbers["power_w"][0])
     assert table.numbers["weight"][0] == 2
 
 
 def test_a_row_of_another_width_gets_a_reason(read):
     table = read(GEMM, GEMM + ",extra", "h100-sxm,gemm")
-    assert table.reasons[0] == ""
-    assert table.reasons[1] == "row 3: has 23 cells, the header 22"
-    assert table.reasons[2] == "row 4: has 2 cells, the header 22"
+    assert table.reasons[0] is None
+    assert table.reasons[1] == finding("cells-miscounted", cell_count=23, header_count=22)
+    assert table.reasons[2] == finding("cells-miscounted", cell_count=2, header_count=22)
 
 
 def test_blank_lines_count_for_line_numbers_only(read):
     table = read(GEMM, "", row(m="x"))
     assert len(table) == 2
-    assert table.reasons[1].startswith("row 4: ")
+    assert table.reasons[1].value("column") == "m"
+    assert table.line_numbers[1] == 4
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 """Measure two checkouts against each other: base and head in turn (ABBA BAAB …), each time in a fresh process, then the
 diff.
 
-    python scripts/pull_request_bench.py --base FOLDER --head FOLDER --out FOLDER [--rounds 8] [--tests …] [-k …]
+    python scripts/ci/pull_request_bench.py --base FOLDER --head FOLDER --out FOLDER [--rounds 8] [--tests …] [-k …]
 
 Interleaving is what makes the answer independent of how the machine moves meanwhile; fresh processes are the unit of
 the diff. Results stay in FOLDER: a pull request never writes into the database of the nights, so it is never a
@@ -126,7 +126,7 @@ class Contest:
         folder = self.folder(side)
         roots = [folder, *([folder / "src"] if (folder / "src").is_dir() else [])]
         if is_tool and not (folder / "roofline_cli").is_dir():
-            roots = [SCRIPTS.parent]
+            roots = [SCRIPTS.parents[1]]
         paths = [*map(str, roots), *filter(None, [public_environment.get("PYTHONPATH")])]
         tools = os.pathsep.join([str(Path(self.python).parent), public_environment.get("PATH", "")])
         return {**public_environment, "PYTHONPATH": os.pathsep.join(paths), "PATH": tools, "PYTHONUNBUFFERED": "1"}

@@ -1,5 +1,5 @@
 """Write roofline_model/expected/lent_intervals.toml from a table of measured kernels: python
-scripts/make_lent_intervals.py KERNELS.csv
+scripts/fit/make_lent_intervals.py KERNELS.csv
 
 How much wider than its lender's the interval of lent constants is: every chip of the table is predicted by the shipped
 constants of the others, as a chip without rows would be (`expected/fitting/transfer_drift.py`). The rows are not in
@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 TARGET = ROOT / "roofline_model" / "expected" / "lent_intervals.toml"
 
 sys.path.insert(0, str(ROOT))  # the checkout this script stands in, whatever else is installed
@@ -26,7 +26,7 @@ from roofline_model.expected.products.fitted.library import shipped_gemm  # noqa
 
 HEAD = """\
 # How much an interval of lent constants is wider than that of its lender: half-widths (logs, 80 %) by step.
-# Written by scripts/make_lent_intervals.py; transfers = 0: no chip of the rows can be left out for this step.
+# Written by scripts/fit/make_lent_intervals.py; transfers = 0: no chip of the rows can be left out for this step.
 """
 PLAN = FitPlan(date="", source="", is_generic=True)
 """Rows grouped by chip and kernel family; nothing is fitted."""
@@ -35,7 +35,7 @@ PLAN = FitPlan(date="", source="", is_generic=True)
 def main(arguments: Sequence[str]) -> int:
     """Write the half-widths; returns the exit code."""
     if len(arguments) != 1:
-        print("usage: python scripts/make_lent_intervals.py KERNELS.csv", file=sys.stderr)
+        print("usage: python scripts/fit/make_lent_intervals.py KERNELS.csv", file=sys.stderr)
         return 2
     table = read_kernel_table(arguments[0])
     lenders = TableFit(shipped_gemm(), shipped_attention(), (), ())

@@ -1,21 +1,24 @@
 """Write docs/theory/choices.md: the plan that `roofline recommend --model` takes on each chip, and what stands beside
 it.
 
-`python scripts/make_choices.py` writes the file; `--check` writes nothing and exits 1 with one line when the committed
-file is stale. The text depends on the model's constants only: chips, formats, fitted tables, published losses.
+`python scripts/docs/make_choices.py` writes the file; `--check` writes nothing and exits 1 with one line when the
+committed file is stale. The text depends on the model's constants only: chips, formats, fitted tables, published
+losses.
 """
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 TARGET = ROOT / "docs" / "theory" / "choices.md"
 
-sys.path.insert(0, str(ROOT))  # the checkout this script stands in, whatever else is installed
+# The checkout this script stands in, whatever else is installed, and what stands beside it.
+sys.path[:0] = [str(ROOT), str(Path(__file__).resolve().parent)]
+
+from written_page import write_or_check  # noqa: E402
 
 from roofline_model.core.answer import Option, Ranking  # noqa: E402
 from roofline_model.recommend.model import recommend_model  # noqa: E402
@@ -36,7 +39,7 @@ INTRODUCTION = f"""\
 What `roofline recommend --model MODEL --hw CHIP` takes at a context of 4,096 tokens, with the default limit of the loss
 ({MAX_LOSS_PCT:g} %, measured or published alike; [decision 9](../development/decisions/0009-loss-limit.md)). In brackets what is faster and loses
 more. A dash: nothing within the limits. **Bold**: another plan than the earlier default, which let published losses up to
-{EARLIER_LOSS_PCT:g} % pass. Written by `scripts/make_choices.py` (`make choices`).
+{EARLIER_LOSS_PCT:g} % pass. Written by `scripts/docs/make_choices.py` (`make choices`).
 """
 
 
@@ -87,18 +90,8 @@ def _riskier(ranking: Ranking) -> str:
 
 
 def main(arguments: Sequence[str] | None = None, target: Path = TARGET) -> int:
-    """Write the document, or with `--check` return 1 and print one line when the file differs from it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when the file is stale")
-    options = parser.parse_args(arguments)
-    text = render()
-    if not options.check:
-        target.write_text(text, encoding="utf-8")
-        return 0
-    if not target.exists() or target.read_text(encoding="utf-8") != text:
-        print(f"{target.name} is stale: run `make choices`", file=sys.stderr)
-        return 1
-    return 0
+    """Write the document, or check it: see `write_or_check`."""
+    return write_or_check(render, target, "make choices", __doc__, arguments)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ import tempfile
 import tomllib
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "scripts" / "front_end"
 SHIPPED, TESTED = ROOT / "reports" / "page" / "vendor", ROOT / "tests" / "vendor"
 RECORD = "VENDORED.toml"
@@ -162,7 +162,7 @@ def _licences(modules: Path, packages: list[str]) -> str:
 
 
 def _write_record(folder: Path, files: list[tuple[str, str, str, str]]) -> None:
-    lines = ["# Written by scripts/vendor_front_end.py: what others made and we keep a copy of."]
+    lines = ["# Written by scripts/front_end/vendor_front_end.py: what others made and we keep a copy of."]
     for path, about, licence, source in files:
         place = folder / path
         lines += [

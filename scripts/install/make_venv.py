@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Build the project's virtual environment; standard library only, because nothing is installed yet.
 
-    python3 scripts/make_venv.py [--venv .venv] [--extra measure] [--torch auto|system|cpu|cuda]
+    python3 scripts/install/make_venv.py [--venv .venv] [--extra measure] [--torch auto|system|cpu|cuda]
 
 auto     no NVIDIA GPU: the torch of constraints.txt. With one: search an interpreter whose torch sees the GPU
          ($PYTHON, the active environment, PATH, the usual vendor places) and use its torch as it is.
@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import interpreter_choice as choice
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 STATE_FILE = "roofline-venv.json"
 
 # Run by each candidate. It must work on any Python 3, and end with one line of JSON whatever torch prints.
@@ -118,7 +118,12 @@ def write_state(venv: Path, state: dict[str, Any]) -> None:
 
 def fingerprint() -> str:
     """Return a hash of everything an installation depends on."""
-    files = ("pyproject.toml", "constraints.txt", "scripts/make_venv.py", "scripts/interpreter_choice.py")
+    files = (
+        "pyproject.toml",
+        "constraints.txt",
+        "scripts/install/make_venv.py",
+        "scripts/install/interpreter_choice.py",
+    )
     return hashlib.sha256(b"\0".join((ROOT / name).read_bytes() for name in files)).hexdigest()[:16]
 
 

@@ -1,5 +1,5 @@
 """Print how the search does against the six named strategies on the trained tiny decoder: python
-scripts/check_strategies.py
+scripts/checks/check_strategies.py
 
 Trains the decoder (a minute), measures what every group of it loses in every format, and looks for plans that are
 faster than each strategy at no more loss, all measured as a whole. Three parts of the unseen text are kept apart: one
@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))  # the checkout this script stands in, whatever else is installed
 
 import torch  # noqa: E402

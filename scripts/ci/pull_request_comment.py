@@ -1,6 +1,6 @@
 """Write the diff of a pull request as its one comment: made the first time, updated in place later.
 
-    python scripts/pull_request_comment.py --pull-request 12 --file diff.md [--head SHA] [--repository OWNER/NAME]
+    python scripts/ci/pull_request_comment.py --pull-request 12 --file diff.md [--head SHA] [--repository OWNER/NAME]
     [--dry-run]
 
 Needs GITHUB_TOKEN with `pull-requests: write`, and nothing else: it runs in a job of its own, never beside the code of

@@ -1,6 +1,6 @@
 """Keep one issue per change point: made when it appears, updated while it is open, closed when it is over.
 
-    python scripts/nightly_issues.py --night FOLDER [--repository OWNER/NAME] [--if-permitted] [--dry-run]
+    python scripts/ci/nightly_issues.py --night FOLDER [--repository OWNER/NAME] [--if-permitted] [--dry-run]
 
 Reads what the step `history` left in the night's folder. A change point has an id that stays the same on every later
 night (`alert_id`), and its issue carries that id as a mark: the same change never gets a second issue, however many

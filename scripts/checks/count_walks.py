@@ -1,6 +1,6 @@
 """Count the project's files that a question passes on its way to the answer: how far a reader has to walk.
 
-    python scripts/count_walks.py [--list] [predict-gemm | case-to-report]
+    python scripts/checks/count_walks.py [--list] [predict-gemm | case-to-report]
 
 A file is passed when one of its functions is called; importing it does not count, nor what runs while a module of the
 project is imported (class bodies, decorators, tables built from functions). `predict-gemm` asks the command line,
@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("roofline_model", "bench_cases", "plugin", "results", "reports", "roofline_cli")
 LIMITS = {"predict-gemm": 35, "case-to-report": 140}
 """Walk → files it may pass."""

@@ -1,13 +1,12 @@
 """Write docs/reference/numbers.md: every number of the chip registry and of the format catalog, with where it comes
 from.
 
-`python scripts/make_numbers.py` writes the file; `--check` writes nothing and exits 1 with one line when the committed
-file is stale. The text depends on the catalog and the chip files only.
+`python scripts/docs/make_numbers.py` writes the file; `--check` writes nothing and exits 1 with one line when the
+committed file is stale. The text depends on the catalog and the chip files only.
 """
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tomllib
 from collections import Counter
@@ -16,11 +15,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 TARGET = ROOT / "docs" / "reference" / "numbers.md"
 CHIP_FILES = ROOT / "roofline_model" / "chips" / "devices"
 
-sys.path.insert(0, str(ROOT))  # the checkout this script stands in, whatever else is installed
+# The checkout this script stands in, whatever else is installed, and what stands beside it.
+sys.path[:0] = [str(ROOT), str(Path(__file__).resolve().parent)]
+
+from written_page import write_or_check  # noqa: E402
 
 from roofline_model.chips.hardware import ComputePath, Device, Quantity, list_hardware  # noqa: E402
 from roofline_model.core.units import GIB, GIGA, KIB, MEGA, TERA, format_bytes  # noqa: E402
@@ -282,24 +284,8 @@ def _raw(chip: Device) -> dict[str, Any]:
 
 
 def main(arguments: Sequence[str] | None = None, target: Path = TARGET) -> int:
-    """Write the document, or with `--check` return 1 and print one line when the file differs from it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when the file is stale")
-    options = parser.parse_args(arguments)
-    text = render()
-    if not options.check:
-        target.write_text(text, encoding="utf-8")
-        return 0
-    if not target.is_file():
-        print(f"docs/reference/{target.name} is missing; run `make numbers`", file=sys.stderr)
-        return 1
-    if target.read_text(encoding="utf-8") != text:
-        print(
-            f"docs/reference/{target.name} is stale: the chip files or the formats changed; run `make numbers`",
-            file=sys.stderr,
-        )
-        return 1
-    return 0
+    """Write the document, or check it: see `write_or_check`."""
+    return write_or_check(render, target, "make numbers", __doc__, arguments)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Count sentences over 30 words, and words that docs/development/style.md replaces, in what a reader sees.
 
-    python scripts/check_words.py            # a line per file
-    python scripts/check_words.py -v FILE…   # every sentence and word
+    python scripts/checks/check_words.py            # a line per file
+    python scripts/checks/check_words.py -v FILE…   # every sentence and word
 
 Reads README, CONTRIBUTING, CHANGELOG, docs, examples, the catalog of findings, the texts of tests/wording and every
 `--help`. Generated pages are left out: they repeat a catalog. Exits 1 when one of them breaks a rule.
@@ -16,7 +16,7 @@ import tomllib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 MOST_WORDS = 30
 GENERATED = ("docs/reference/findings.md", "docs/reference/numbers.md", "docs/theory/labelled_truth.md")
 CATALOG = "roofline_model/core/findings.toml"

@@ -45,13 +45,14 @@ def maybe_faster_option(options: Sequence[Option]) -> Option | None:
     """Return the measured option that stands behind the first for its loss alone and may be faster; see
     `maybe_faster`.
     """
-    return maybe_faster([option for option in options if option.is_measured], _standing)
+    return maybe_faster([option for option in options if option.is_measured], stored_standing)
 
 
 def _is_level(option: Option, other: Option) -> bool:
-    pair = sorted(map(_standing, (option, other)), key=lambda item: item.time_s)
+    pair = sorted(map(stored_standing, (option, other)), key=lambda item: item.time_s)
     return are_level_measured(*pair) if option.is_measured else are_level_predictions(*pair)
 
 
-def _standing(option: Option) -> Standing:
+def stored_standing(option: Option) -> Standing:
+    """Return what an option of a stored run is ordered by."""
     return standing(option, _POLICY)

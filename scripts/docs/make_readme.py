@@ -21,7 +21,7 @@ from pathlib import Path
 from plugin.terminal.summary import summary_lines
 from results.exchange.exported.load import read_export
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 PAGES = (ROOT / "README.md", ROOT / "docs" / "index.md", ROOT / "docs" / "reference" / "measuring.md")
 MEASURED = ROOT / "examples" / "runs" / "cpu-amd-epyc-2t"
 RUNS = (

@@ -1,5 +1,5 @@
 """Write the tables of docs/theory/validation.md anew from a table of measured kernels: python
-scripts/make_validation.py KERNELS.csv
+scripts/fit/make_validation.py KERNELS.csv
 
 The rows are not in this repository, so CI does not run this; what it writes says which file it was (SHA-256) and how
 many rows. Takes about four minutes for 27,000 rows. Text between the markers `<!-- NAME -->` and `<!-- end -->` is
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "theory" / "validation.md"
 FEW = 30
 """Rows of the chip's own, per kernel family (attention: per phase)."""
@@ -47,7 +47,7 @@ PLAN = FitPlan(date="", source="", is_generic=True)
 def main(arguments: Sequence[str]) -> int:
     """Write the page's tables; returns the exit code."""
     if len(arguments) != 1:
-        print("usage: python scripts/make_validation.py KERNELS.csv", file=sys.stderr)
+        print("usage: python scripts/fit/make_validation.py KERNELS.csv", file=sys.stderr)
         return 2
     table = read_kernel_table(arguments[0])
     shipped = predict_table(table)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Run one night of benchmarks, here or in CI: the same steps, the same commands, the same exit codes.
 
-    python scripts/nightly.py [STEP …] [--out FOLDER] [options]
+    python scripts/ci/nightly.py [STEP …] [--out FOLDER] [options]
 
 Without a step: all of them, in this order. With steps: those, on the plan that `plan` (or the whole night) left in
 FOLDER.

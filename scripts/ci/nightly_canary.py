@@ -1,7 +1,7 @@
 """Run the canary kernel alone, before a night begins: exit code 5 when the machine is in a slow state that no sensor
 shows.
 
-    python scripts/nightly_canary.py [--db URL|PATH] [--device cpu|cuda]
+    python scripts/ci/nightly_canary.py [--db URL|PATH] [--device cpu|cuda]
 
 The reading is compared with the healthy ones of earlier runs on this machine and software (see
 docs/reference/measuring.md, "The state of the machine"); with fewer than three of them it is not judged, and exits 0

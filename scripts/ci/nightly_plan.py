@@ -1,9 +1,9 @@
 """What a nightly run measures and what it is compared with: `NightlyPlan`, and the command line of every step. Needs
 nothing but Python.
 
-The workflows and a person at a terminal run the same steps through `scripts/nightly.py`; what a step does stands here
-and nowhere else. A password never gets into a plan: a database on a server is named by ROOFLINE_DB, which every command
-reads.
+The workflows and a person at a terminal run the same steps through `scripts/ci/nightly.py`; what a step does stands
+here and nowhere else. A password never gets into a plan: a database on a server is named by ROOFLINE_DB, which every
+command reads.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class NightlyPlan:
 
     def canary(self) -> list[str]:
         """Run the canary kernel alone; exits 5 when the machine is in a slow state."""
-        return [self.python, "-P", str(ROOT / "scripts" / "nightly_canary.py"), *self._database()]
+        return [self.python, "-P", str(ROOT / "scripts" / "ci" / "nightly_canary.py"), *self._database()]
 
     def bench(self, json_file: Path) -> list[str]:
         """Measure; the finished run is written to `json_file`, too.

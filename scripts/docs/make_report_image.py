@@ -1,6 +1,6 @@
 """Draw docs/images/report.png: the top of the report page of a run under examples/, as a browser shows it.
 
-    python scripts/make_report_image.py
+    python scripts/docs/make_report_image.py
 
 Needs the extra `dev` (playwright) and a chromium (`CHROMIUM=/path/to/chromium`; else the one on the path). No network.
 """
@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 RUN = ROOT / "examples" / "runs" / "cpu-amd-epyc-2t" / "calibrated.json"
 IMAGE = ROOT / "docs" / "images" / "report.png"
 WIDTH, HEIGHT = 1280, 1320

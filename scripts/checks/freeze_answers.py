@@ -1,7 +1,7 @@
 """Record what the code answers, or compare it with what it answered before: the frozen answers of tests/frozen.
 
-    python scripts/freeze_answers.py compare [FAMILY …] [--sample] [--question TEXT] [--limit N]
-    python scripts/freeze_answers.py record FAMILY …
+    python scripts/checks/freeze_answers.py compare [FAMILY …] [--sample] [--question TEXT] [--limit N]
+    python scripts/checks/freeze_answers.py record FAMILY …
 
 `compare` prints every difference by question and exits 1 when one is not allowed
 (docs/development/decisions/0010-frozen-answers.md).
@@ -16,7 +16,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "frozen")]  # the checkout this script stands in
 
 import frozen_asker  # noqa: E402

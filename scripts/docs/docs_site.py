@@ -17,7 +17,7 @@ from mkdocs.structure.files import File
 
 from roofline_pytest_options import OPTIONS
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 ROOT_PAGES = {"CONTRIBUTING.md": "development/contributing.md", "CHANGELOG.md": "development/changelog.md"}
 """Pages of the repository's root, by where the site has them."""
 
