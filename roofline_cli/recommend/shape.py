@@ -232,7 +232,7 @@ def recommend_for_shape(
     if as_json:
         show_json(command_json(shape_advice(ranking)))
     else:
-        print_short_answer(product_answer(ranking), added_by_all(ranking, "formats"), show_all=show_all)
+        print_short_answer(product_answer(ranking), added_by_all(ranking, "format"), show_all=show_all)
         if show_all:
             print_details(ranking)
     if ranking.choice is None:
