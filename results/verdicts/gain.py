@@ -58,7 +58,7 @@ class Gain:
     @property
     def figure(self) -> str:
         """`2.4×`; `about 2.4×`, `about 8×` where a time is in doubt: that says nothing of a second digit."""
-        return f"about {roughly(self.ratio)}" if self.is_doubtful else times_faster(self.ratio)
+        return f"about {roughly(self.ratio)}" if self.is_doubtful else format_speedup(self.ratio)
 
     def over(self, name: str) -> str:
         """Return it over a baseline: `2.4× BF16`, `about 8× FP16 (5.5× to 12×)` where it is in doubt and wide."""
@@ -106,14 +106,9 @@ def measured_gain(option: Option | None, baseline: Option | None) -> Gain | None
     return gain_of(baseline_s / own_s, GainSide.of(option), GainSide.of(baseline))
 
 
-def times_faster(ratio: float) -> str:
-    """Print a speed-up: `format_speedup` of a known one."""
-    return format_speedup(ratio)
-
-
 def roughly(ratio: float) -> str:
     """Print a speed-up of which nobody knows the second digit: `8×`, `2.4×`."""
-    return f"{ratio:.0f}×" if ratio >= 4.95 else times_faster(ratio)
+    return f"{ratio:.0f}×" if ratio >= 4.95 else format_speedup(ratio)
 
 
 DISTURBING_FLAGS = ("quarantined", "contended", "stolen")
