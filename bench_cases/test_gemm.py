@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bench_cases.kernels.guards import measure_case
+from bench_cases.kernels.measured_case import measure_case
 from bench_cases.kernels.spec import CaseSpec
 
 

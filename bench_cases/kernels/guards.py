@@ -1,5 +1,4 @@
-"""The path of one case: predict, look for a reason not to run, prepare, measure. Every "no" is stored with the skipped
-case.
+"""Why a case does not run here; the reason is stored with the skipped case.
 
 Decided in order: shape rule, compute capability, functions of the installed torch, memory.
 """
@@ -11,15 +10,11 @@ import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
 
-import pytest
-
-from bench_cases.kernels.spec import FILL, CaseSpec, Kernel, capability_gap
+from bench_cases.kernels.spec import CaseSpec, Kernel, capability_gap
 from roofline_model.chips.free_memory import free_device_bytes, free_system_bytes
 from roofline_model.chips.hardware import Device
-from roofline_model.core.errors import UnsupportedError
-from roofline_model.core.finding import Finding, finding, reason_text
+from roofline_model.core.finding import Finding, finding
 
 MEMORY_SHARE = 0.8
 """Share of the free memory that a case may plan to use."""
@@ -137,34 +132,3 @@ def _submodule(path: str, parent: object) -> object | None:
         return importlib.import_module(path)
     except ImportError:
         return None
-
-
-def measure_case(roofline: Any, spec: CaseSpec) -> None:
-    """Declare, then skip with a reason or measure a case with the `roofline` fixture.
-
-    torch is imported after `declare`, which skips when this machine must not measure: a prediction needs no torch.
-    """
-    roofline.declare(
-        spec.case,
-        spec.work,
-        unavailable=chip_reason(spec.kernel, roofline.hardware) or spec.kernel.reason_against(spec.case),
-        extra={"fill": FILL, **({"origin": spec.origin} if spec.origin else {})},
-    )
-
-    from bench_cases.kernels.products.prepare import prepare
-    from bench_cases.kernels.proof import KernelProof
-
-    reason = skip_reason(spec, read_machine_facts(roofline.torch_device))
-    if reason is not None:
-        pytest.skip(reason_text(reason))
-    try:
-        kernel = prepare(spec, roofline.torch_device)
-    except UnsupportedError as error:  # torch refuses this kernel for these very operands
-        pytest.skip(str(error))
-    proof = KernelProof(spec.kernel.name, spec.kernel.proof, lambda: kernel.fn(*kernel.make_args(0)))
-    with kernel.settings():
-        roofline.measure(
-            kernel.fn, make_args=kernel.make_args, check=proof.checked(kernel.check), again=kernel.settings
-        )
-    if proof.facts:
-        roofline.keep(ran=proof.facts)

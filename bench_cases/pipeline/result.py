@@ -8,7 +8,7 @@ from typing import Any
 
 from bench_cases.pipeline.recommend import PipelineRecommendation, memory_bytes, time_finding
 from bench_cases.pipeline.records import MeasuredCase, ModelFacts, SavedModel, quality_plain, spread_plain
-from bench_cases.pipeline.settings import PipelineSettings
+from bench_cases.pipeline.settings import PipelineLimits, PipelineSettings
 from bench_cases.pipeline.verdict import MeasuredOption, Verdict
 from bench_cases.pipeline.words import (
     sentences,
@@ -42,7 +42,12 @@ class PipelineResult:
     @property
     def sentence(self) -> str:
         """The recommendation in one sentence."""
-        return verdict_sentence(self.verdict, self.recommendation, self.settings.limits, self.wide)
+        return verdict_sentence(self.verdict, self.recommendation, self.limits, self.wide)
+
+    @property
+    def limits(self) -> PipelineLimits:
+        """The limits that decided."""
+        return self.settings.limits_of(is_seeded=self.facts.is_seeded)
 
     @property
     def is_within_limits(self) -> bool:

@@ -85,10 +85,11 @@ def run_pipeline(
     `output`.
 
     model: a seeded name, a folder as `save_pretrained` writes it, or a hub id. Limits: weights and cache together in
-    decimal gigabytes, the time of one pass, the rise of the perplexity in percent (None: no limit). candidates: how
-    many precisions are measured; formats: which ones may be (None: all that this device really runs). processes: fresh
-    processes per candidate, each measures it beside the 16-bit model. db: results database of the runs. fresh: forget
-    what `output` holds of an earlier pipeline; without it, finished steps of the same settings are used again.
+    decimal gigabytes, the time of one pass, the rise of the perplexity in percent (None: 3 %, and no limit of untrained
+    weights). candidates: how many precisions are measured; formats: which ones may be (None: all that this device
+    really runs). processes: fresh processes per candidate, each measures it beside the 16-bit model. db: results
+    database of the runs. fresh: forget what `output` holds of an earlier pipeline; without it, finished steps of the
+    same settings are used again.
 
     Raises a `RooflineError` in one line: a model that does not load or has nothing to quantise, other settings in the
     folder, a full disk, a machine that is not `hw`. No limit that is missed and no candidate that fails is an error:
@@ -143,7 +144,8 @@ class _Pipeline:
     def run(self) -> PipelineResult:
         context = self._look()
         pairs = [self._measure(context, candidate) for candidate in context.recommendation.candidates]
-        verdict = judge(context.recommendation, pairs, self._settings.limits, context.reference.wide)
+        limits = self._settings.limits_of(is_seeded=context.facts.is_seeded)
+        verdict = judge(context.recommendation, pairs, limits, context.reference.wide)
         saved = self._save(context, verdict)
         result = PipelineResult(
             folder=self._state.folder,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from roofline_model.core.definition_text import user_path
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import short_text
 from roofline_model.models.decoder_step import Workload
+from roofline_model.recommend.ranking import MAX_LOSS_PCT
 
 DEFAULT_CONTEXT_COUNT = {"cpu": 128, "cuda": 512}
 """Tokens of a sequence unless the user says, as in the quick cases of `test_model_quant`."""
@@ -28,7 +29,7 @@ _RELEASES = ("torch", "torchao", "transformers")
 
 @dataclass(frozen=True, slots=True)
 class PipelineLimits:
-    """Limits that the chosen model must meet. None: no limit."""
+    """Limits that the chosen model must meet. None: no limit, but see `PipelineSettings.limits_of`."""
 
     memory_bytes: float | None = None
     """Weights and cache together, at the batch and context that are measured."""
@@ -82,6 +83,14 @@ class PipelineSettings:
     def model_name(self) -> str:
         """Name of the model in results."""
         return find_model(self.model).name
+
+    def limits_of(self, *, is_seeded: bool) -> PipelineLimits:
+        """Return the limits that decide: where none of the loss was given, that of every recommendation; of untrained
+        weights none, for they have no quality.
+        """
+        if self.limits.loss_pct is not None or is_seeded:
+            return self.limits
+        return replace(self.limits, loss_pct=MAX_LOSS_PCT)
 
     def described(self) -> dict[str, Any]:
         """Return plain JSON values that are equal exactly where results may be shared: file contents and releases

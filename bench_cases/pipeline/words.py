@@ -36,7 +36,7 @@ def sentences(result: PipelineResult) -> tuple[str, ...]:
     )
     for option in described:
         lines.append(prediction_sentence(option, result.recommendation.baseline, result.wide))
-        quality = quality_sentence(option.measured, result.settings.limits, is_seeded=result.facts.is_seeded)
+        quality = quality_sentence(option.measured, result.limits, is_seeded=result.facts.is_seeded)
         lines.append(f"quality of {option.name}: {quality}")
         if option.measured.fallbacks:
             lines.append(f"not every layer of {option.name} became it: {findings_text(option.measured.fallbacks[:3])}")

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from plugin.calibrate.cpu_ceilings import CpuReadings, measure_cpu_ceilings
+from plugin.machine.contention import LoadWatch
 from plugin.machine.cpu_state import cpu_facts
 from plugin.machine.facts import Machine
-from plugin.machine.load import LoadWatch
 from roofline_model.chips.curve import TimedCall, kernel_curves
 from roofline_model.chips.free_memory import free_system_bytes
 from roofline_model.chips.hardware import ComputePath, Device, MemoryLevel, Quantity

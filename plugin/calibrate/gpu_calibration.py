@@ -22,8 +22,8 @@ from plugin.calibrate.cpu_calibration import (
     read_cache,
     write_cache,
 )
+from plugin.machine.contention import LoadWatch
 from plugin.machine.facts import Machine
-from plugin.machine.load import LoadWatch
 from plugin.sensors.nvml import NvmlDevice, open_nvml_device
 from roofline_model.chips.hardware import ComputePath, Device, Quantity
 from roofline_model.chips.machine_constants import Calibration, Constant

@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from plugin.machine.contention import CONTENDED_RATIO, STOLEN_RATIO, LoadWatch
 from plugin.machine.cpu_state import allowed_cpus, cpu_facts, mean_clock_hz, throttle_s
 from plugin.machine.facts import Machine
-from plugin.machine.load import CONTENDED_RATIO, STOLEN_RATIO, LoadWatch
 from plugin.sensors.bounded_sensors import bounded
 from plugin.sensors.protocol import Sensors
 from plugin.sensors.throttle import ThrottleWatch, gained_s

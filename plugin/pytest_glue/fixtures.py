@@ -157,7 +157,7 @@ class RooflineFixture:
         - `reference`: the expected output, or a callable that computes it from the same arguments. `check(output)`
           returns the relative error instead.
         - `tolerance`: relative error (ratio) that all numbers together may have, and a single one a few times
-          (`plugin.samples. correctness`). Default: what rounding explains.
+          (`plugin.samples.correctness`). Default: what rounding explains.
         - `again`: says that the kernel may be called after the test, and gives the context to enter for it
           (`contextlib.nullcontext`). A part of the samples is then taken later, between those of other cases, and the
           stored record completed. `Outcome` and pytest-benchmark have the first visit. Without it all samples lie in

@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from plugin.machine.load import SHORTEST_WINDOW_S, LoadWatch
+from plugin.machine.contention import SHORTEST_WINDOW_S, LoadWatch
 from plugin.run.observe import Observed
 from plugin.samples.agreement import Agreement, Visit, agreement
 from plugin.samples.correctness import WrongResultError

@@ -28,11 +28,10 @@ from results.records.records import PredictionRecord, ProcessInfo, Record
 from results.records.state_records import CanaryReading, NoiseFloor
 from results.statistics.replication import TotalInterval, total_intervals, width_text
 from results.text.verdict_text import verdict_text
-from results.verdicts.gain import times_faster
 from results.verdicts.shape_verdict import GroupKey, groups, shape_verdicts
 from roofline_model.chips.hardware import Device
 from roofline_model.core.finding import advice_text, code_text
-from roofline_model.core.units import format_achieved, format_percent, format_time
+from roofline_model.core.units import format_achieved, format_percent, format_speedup, format_time
 from roofline_model.ideal.roofline import error_ratio
 from roofline_model.operators.case import Case
 
@@ -419,7 +418,7 @@ def _quarantine_lines(cases: list[str], measured: int, canaries: Sequence[Canary
     if slow:
         worst = max(slow, key=_slowdown)
         usual = (
-            f", {times_faster(_slowdown(worst))} its usual {format_time(worst.reference_s, 3)}"
+            f", {format_speedup(_slowdown(worst))} its usual {format_time(worst.reference_s, 3)}"
             if worst.reference_s
             else ""
         )

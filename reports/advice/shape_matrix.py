@@ -16,11 +16,10 @@ from reports.ranking.ordering import stored_standing
 from reports.ranking.shape_results import ShapeResult
 from reports.ranking.words import kernel_gap_text
 from reports.text.display_text import regime_title, shown
-from results.verdicts.gain import times_faster
 from results.verdicts.shape_verdict import expected_speedup, speedups
 from roofline_model.core.answer import Estimate, Option
 from roofline_model.core.finding import has_code
-from roofline_model.core.units import format_time
+from roofline_model.core.units import format_speedup, format_time
 from roofline_model.operators.case import Case
 from roofline_model.recommend.ranking import LEVEL_RATIO, UNKNOWN_LEVEL_RATIO, are_level_predictions
 
@@ -68,7 +67,7 @@ class MatrixCell:
             return ""
         if self.state == "missing":
             return self.note.partition(":")[0]
-        return format_time(self.time_s, 3) if self.speedup is None else times_faster(self.speedup)
+        return format_time(self.time_s, 3) if self.speedup is None else format_speedup(self.speedup)
 
     @property
     def tone(self) -> str:

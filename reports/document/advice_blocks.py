@@ -48,9 +48,9 @@ from reports.stored.words import (
 )
 from reports.text.display_text import counted, regime_words, shown
 from results.statistics.replication import width_text
-from results.verdicts.gain import times_faster
 from roofline_model.core.answer import Loss, Option, Trust
 from roofline_model.core.finding import finding, short_text
+from roofline_model.core.units import format_speedup
 from roofline_model.recommend.loss import loss_text
 
 MOST_MOVES = 8
@@ -241,7 +241,7 @@ def _ranking_blocks(part: ChipPart, ranking: CaseRanking, label: str) -> Iterato
     def speedup(row: Option) -> Cell:
         doubt = " !" if row.trust.is_over_doubt else ""
         ratio = row.speedup_ratio
-        return Cell("–" if ratio is None else f"{times_faster(ratio)}{doubt}", ratio)
+        return Cell("–" if ratio is None else f"{format_speedup(ratio)}{doubt}", ratio)
 
     def method(row: Option) -> Rich:
         return (f"{row.method or '–'}, ", Span(loss_text(row.loss), "quiet"))
@@ -328,7 +328,7 @@ def stored_section(report: Report, stored: StoredRecommendations) -> Section:
     """Return what all stored runs recommend: an answer per question, what moved, what is missing, and each ranking."""
     basis = f"From {stored.basis_words}, the newest comparable runs of each case"
     intro = (
-        f"{basis}. Stored on these questions: {stored.looked_at_words}, this run included. ± is the ± total where it is "
+        f"{basis}; {stored.looked_at_words} were read, this run's among them. ± is the ± total where that is "
         "known. High confidence needs three processes, an interval of at most ±5 %, no doubt and no change since; a "
         "measured speed-up needs this of both times. A ! at a speed-up marks a baseline in doubt. `roofline recommend "
         "--stored` gives the same, with limits on memory and loss."

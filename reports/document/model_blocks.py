@@ -40,8 +40,8 @@ from results.text.model_text import (
     tokens_text,
     top1_text,
 )
-from results.verdicts.gain import times_faster
 from results.verdicts.model_results import ModelResult, PassResult, PhaseResult
+from roofline_model.core.units import format_speedup
 
 
 def models_section(part: ChipPart) -> Section:
@@ -143,7 +143,7 @@ def _width(ratio: float | None) -> Cell:
 
 
 def _speedup(ratio: float | None) -> Cell:
-    return Cell("–" if ratio is None else times_faster(ratio), ratio)
+    return Cell(format_speedup(ratio), ratio)
 
 
 def _expected(result: PassResult) -> Cell:

@@ -46,6 +46,9 @@ SIZE_INCHES = (11.6, 7.2)
 PNG_DPI = 170
 
 _SMALL_FONT = 8.5
+_SMALL_TITLE_INCHES = 0.34
+_LETTER_RATIO = 0.66
+"""Width of a bold letter over its size."""
 _ROWS_WIDTH_INCHES = 10.8
 _TWO_STRIPS_SHARE = 1.3
 """What a row with two strips takes, of the height of a row with one."""
@@ -72,13 +75,13 @@ _SHAPES: dict[Shape, str] = {
 }
 
 
-def draw(drawable: Drawable) -> Drawing:
-    """Return a figure of any kind, drawn."""
+def draw(drawable: Drawable, small_title: str = "") -> Drawing:
+    """Return a figure of any kind, drawn; `small_title`: of a small one, which has none among text."""
     match drawable:
         case Stack():
             return draw_stack(drawable)
         case Beside():
-            return draw_beside(drawable)
+            return draw_beside(drawable, small_title)
         case RowFigure():
             return draw_rows(drawable)
         case Figure():
@@ -219,17 +222,23 @@ def draw_stack(stack: Stack) -> Drawing:
     return drawing
 
 
-def draw_beside(beside: Beside) -> Drawing:
-    """Return the drawing of planes side by side, small and without its title: what stands beside it names it."""
+def draw_beside(beside: Beside, title: str = "") -> Drawing:
+    """Return the drawing of planes side by side, small; without a title where what stands beside it names it."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure as Drawing
     from matplotlib.ticker import MaxNLocator
 
-    width, height = beside.size_inches
-    drawing = Drawing(figsize=beside.size_inches, facecolor=SURFACE.light)
+    width, plain_height = beside.size_inches
+    height = plain_height + (_SMALL_TITLE_INCHES if title else 0)
+    drawing = Drawing(figsize=(width, height), facecolor=SURFACE.light)
     FigureCanvasAgg(drawing)
+    legend_top = plain_height / height
+    if title:
+        text = shown(title, 90)
+        points = min(FONT, 72 * 0.96 * width / (_LETTER_RATIO * len(text)))
+        drawing.text(0.02, 1 - 0.24 / height, text, fontsize=points, weight="bold", color=INK.light, **PLAIN_TEXT)
     gap, left, first = 0.25 / width, 0.6 / width, None
-    bottom, top = 0.45 / height, 1 - (0.34 if beside.legend else 0.1) / height
+    bottom, top = 0.45 / height, legend_top - (0.34 if beside.legend else 0.1) / height
     room = 0.98 - left - gap * (len(beside.planes) - 1)
     for plane in beside.planes:
         axes = drawing.add_axes((left, bottom, room * plane.share_ratio, top - bottom), sharey=first)
@@ -252,19 +261,19 @@ def draw_beside(beside: Beside) -> Drawing:
             axes.set_ylabel(beside.y.title, fontsize=_SMALL_FONT, color=INK.light)
             axes.get_yaxis().get_major_formatter().set_useOffset(False)  # type: ignore[attr-defined]  # a ScalarFormatter
         left, first = left + room * plane.share_ratio + gap, first or axes
-    _draw_small_legend(drawing, beside.legend)
+    _draw_small_legend(drawing, beside.legend, legend_top)
     return drawing
 
 
-def _draw_small_legend(drawing: Drawing, entries: Sequence[LegendEntry]) -> None:
-    """Explain looks over the axes, in one row."""
+def _draw_small_legend(drawing: Drawing, entries: Sequence[LegendEntry], top: float) -> None:
+    """Explain looks over the axes, in one row that ends at a share of the height."""
     if not entries:
         return
     legend = drawing.legend(
         [_handle(entry) for entry in entries],
         [entry.text for entry in entries],
         loc="upper left",
-        bbox_to_anchor=(0.06, 1.0),
+        bbox_to_anchor=(0.06, top),
         ncols=len(entries),
         frameon=False,
         fontsize=_SMALL_FONT,

@@ -215,7 +215,7 @@ def roof_entries(view: RooflineView, colours: Mapping[str, Colour]) -> Iterator[
         yield LegendEntry(f"roof of a format, with its peak in {view.unit_label}:", INK, "line", medium="live")
     texts: dict[str, str] = {}
     for roof in view.roofs:
-        rate = f"{roof.peak_flops_per_s / view.unit_flops_per_s:,.3g}"
+        rate = f"{float(f'{roof.peak_flops_per_s / view.unit_flops_per_s:.3g}'):,g}"
         texts.setdefault(roof.precision, f"{shown(roof.precision, 40)} {rate}")
     for precision in dict.fromkeys(point.precision for point in view.points):
         texts.setdefault(precision, shown(precision, 40))

@@ -45,7 +45,8 @@ def trade_off_figure(group: TradeGroup, x: str, y: str, colours: Mapping[str, Co
     places = {at: point for at, point in enumerate(group.points) if getattr(point, x) is not None}
     x_axis, x_scale = _x_axis(group, x)
     ys = [value / _scale(group, y) for point in places.values() if (value := getattr(point, y)) is not None]
-    high = 1.2 * (max(ys, default=1.0) or 1.0)
+    tops = [top for point in places.values() if y == "loss_pct" and (top := point.loss_high_pct) is not None]
+    high = max(1.2 * max(ys, default=1.0), 1.05 * max(tops, default=0.0)) or 1.2
     is_any_apart = len(ys) < len(places)
     y_axis = _y_axis(group, y, high, is_any_apart=is_any_apart)
     spots = {
@@ -289,4 +290,5 @@ def _loss_text(point: PlottedOption) -> str:
         return "not known"
     ends = (point.loss_low_pct, point.loss_high_pct)
     span = "" if None in ends else f" [{point.loss_low_pct:.3g}, {point.loss_high_pct:.3g}]"
-    return f"{point.loss_pct:.3g} %{span}, {point.loss_source}"
+    source = "published" if point.loss_source == "claimed" else point.loss_source
+    return f"{point.loss_pct:.3g} %{span}, {source}"

@@ -164,7 +164,7 @@ def _reason(option: Option) -> str:
     assert option.memory is not None
     bytes_ratio, speedup_ratio = 1 - (option.memory.saved_ratio or 0.0), option.speedup_ratio or 1.0
     widened = findings_text(each for each in option.findings if each.code == "cache-widened")
-    size = f"the cache is {bytes_ratio:.2f}x the bytes{f', {widened}' if widened else ''}"
+    size = f"the cache is {bytes_ratio:.2f}× the bytes{f', {widened}' if widened else ''}"
     if option.bound == "compute":
         return f"compute-bound: {size}, the arithmetic takes as long"
     gain = (

@@ -47,10 +47,12 @@ class ReportFigure:
     is_dense: bool = False
     """Whether a page shows it as a picture, not as shapes: half the size, and no work for the browser."""
 
-    def draw(self) -> Drawing | None:
-        """Return the figure drawn with matplotlib."""
+    def draw(self, *, is_alone: bool = False) -> Drawing | None:
+        """Return the figure drawn with matplotlib; `is_alone`: nothing beside it names a small one, so its title
+        does.
+        """
         spec = self.spec()
-        return None if spec is None else draw(spec)
+        return None if spec is None else draw(spec, self.title if is_alone else "")
 
 
 MOST_SVG_POINTS, MOST_SVG_SPANS = 1_000, 200
@@ -93,7 +95,7 @@ def write_figures(view: ReportView, folder: Path) -> list[Path]:
     """Write every figure that has something to show into an existing folder; return the files, PNG before SVG."""
     written: list[Path] = []
     for report_figure in report_figures(view):
-        figure = report_figure.draw()
+        figure = report_figure.draw(is_alone=True)
         if figure is None:
             continue
         png, svg = folder / f"{report_figure.name}.png", folder / f"{report_figure.name}.svg"
@@ -166,11 +168,12 @@ def _samples(series: SampleSeries) -> Beside:
 
 def _timeline(view: ReportView, timeline: RunTimeline) -> Stack | None:
     stack = run_stack(view, timeline)
-    return None if stack is None else replace(stack, subtitle=f"{_subtitle(view)} · {timeline.sentence}")
+    return None if stack is None else replace(stack, subtitle=_subtitle(view))
 
 
 def _subtitle(view: ReportView) -> str:
-    return " · ".join(part for part in (view.run_name, view.date, view.machine) if part)
+    simulated = "simulated times, no kernel ran" if view.is_simulated else ""
+    return " · ".join(part for part in (view.run_name, view.date, view.machine, simulated) if part)
 
 
 def _slug(text: str) -> str:

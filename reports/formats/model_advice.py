@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from reports.formats.short_answer import ShortAnswer, model_answer
+from reports.formats.short_answer import ShortAnswer, model_answer, with_names
 from roofline_model.chips.hardware import Device
 from roofline_model.core.answer import Alternative, AlternativeRole, Exclusion, Option, Source, is_comparable
 from roofline_model.core.finding import Finding, findings_text, first_with, short_text
@@ -455,7 +455,7 @@ def _plan(option: PlanOption, ranking: ModelRanking) -> ModelPlan:
             at_least_pct=loss.at_least_pct,
             note=quality_note(option) or None,
         ),
-        reason=findings_text(item for item in option.findings if item.code not in LOSS_CODES),
+        reason=findings_text(with_names(item) for item in option.findings if item.code not in LOSS_CODES),
     )
 
 
@@ -475,7 +475,7 @@ def _excluded(exclusion: Exclusion, ranking: ModelRanking) -> ExcludedPlan:
     assert option is None or isinstance(option, PlanOption)  # of a model's ranking
     return ExcludedPlan(
         plan=exclusion.key,
-        reason=findings_text(exclusion.findings),
+        reason=findings_text(map(with_names, exclusion.findings)),
         misses=tuple(_miss(item) for item in exclusion.findings if item.code in LIMITS),
         candidate=None if option is None else _plan(option, ranking),
     )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from roofline_model.core.answer import Estimate, Option, Ranking, is_comparable
 from roofline_model.core.finding import (
     Finding,
+    Value,
     by_severity,
     finding,
     findings_text,
@@ -29,7 +30,7 @@ from roofline_model.core.units import (
     sentence,
     shared_prefix,
 )
-from roofline_model.formats.catalog import attention_name
+from roofline_model.formats.catalog import attention_name, format_name, known_format, short_name
 from roofline_model.kernels.checkpoints import checkpoints_of
 from roofline_model.operators.product import product_op
 from roofline_model.recommend.options import product_name
@@ -51,6 +52,10 @@ LOSS_METRICS = {"perplexity": "PPL", "task accuracy": "Tasks", "": "Loss"}
 """Metric of a loss → its column; the last takes every other one."""
 BORROWED = "*"
 """Mark of a loss that was published of other models."""
+USUAL_FORMATS = "INT4.BF16"
+"""Formats of the layers that many ship, and so look for: their absence is explained."""
+USUAL_GAIN_RATIO = 0.95
+"""Share of the choice's time from which on it is no faster."""
 UNNAMED_METHODS = frozenset({"", "none", "native_fp8", "native_fp4"})
 """Methods that say no more than the format does."""
 BETTER_CODES = frozenset({"faster-less-certain", "faster-behind-surer", "faster-loss-unknown"})
@@ -142,16 +147,34 @@ def model_answer(ranking: ModelRanking, chip: Device) -> ShortAnswer:
         rows=rows,
         basis=source_sentence(ranking),
         borrowed=borrowed_sentence(option for _, option in named),
-        notes=_notes(by_severity((*caveats(ranking), *_summed_losses(named)))),
+        notes=(*_notes(caveats(ranking)), *_usual_plan_note(ranking))[:CAVEAT_COUNT],
         next_command=command,
         next_effect=effect,
     )
 
 
-def _summed_losses(named: Iterable[tuple[str, Option]]) -> list[Finding]:
-    """Return that a loss is a sum over two metrics, of the first shown plan of which it is: one note is enough."""
-    summed = (first_with(option.findings, "loss-adds-metrics") for _, option in named)
-    return [item for item in summed if item is not None][:1]
+def _usual_plan_note(ranking: ModelRanking) -> tuple[str, ...]:
+    """Return why the plan that many ship is not taken, where only its loss excludes it and no row names it; else
+    nothing. Of several caches the fastest.
+    """
+    choice, named = ranking.choice, [option for _, option in _named_plans(ranking)]
+    usual = [
+        each.option
+        for each in ranking.excluded
+        if each.option is not None
+        and dict(each.option.formats).get("layers") == USUAL_FORMATS
+        and {item.code for item in each.findings} == {"misses-loss-limit"}
+    ]
+    if choice is None or not usual or any(dict(each.formats).get("layers") == USUAL_FORMATS for each in named):
+        return ()
+    plan = min(usual, key=lambda option: option.estimate.time_s)
+    time = in_prefix(plan.estimate.time_s, _model_prefix([choice, plan]))
+    metric, pct = next(iter(_pct_by_metric(plan).items()))
+    is_faster = plan.estimate.time_s < choice.estimate.time_s * USUAL_GAIN_RATIO
+    head = LOSS_METRICS.get(metric, metric)
+    loss = f"loses up to {pct:.3g} %{f' ({head})' if head else ''}"
+    limit = f", the limit is {ranking.limits.loss_pct:g} %" if is_faster else ""
+    return (f"{plan_name(plan)}: {time}{',' if is_faster else ', no faster;'} {loss}{limit}",)
 
 
 def _named_plans(ranking: Ranking) -> list[tuple[str, Option]]:
@@ -208,12 +231,13 @@ def model_sentence(ranking: ModelRanking) -> str:
         riskier = next((each.option for each in ranking.alternatives), None)
         limit_pct = ranking.limits.loss_pct
         if riskier is not None and limit_pct is not None:
-            name, most_pct = plan_name(riskier), riskier.loss.pct
-            loses = "its loss is unknown" if most_pct is None else f"it loses up to {most_pct:.3g} %"
-            return f"Nothing fits within a loss of {limit_pct:g} %. {name} fits, but {loses}."
+            return (
+                f"Nothing fits within a loss of {limit_pct:g} %. {plan_name(riskier)} fits, but "
+                f"{_loss_clause(riskier)}."
+            )
         return _nothing_sentence(ranking, plan_name)
     if choice is baseline:
-        return f"Stay with {plan_name(choice)}: {ranking.reason}."
+        return f"Stay with {plan_name(choice)}: {findings_text(map(with_names, choice.findings))}."
     time = choice.estimate
     gain = "" if choice.speedup_ratio is None else f", {gain_text(choice, baseline)} {ranking.wide}"
     if gain and _lacks_memory(ranking, baseline):
@@ -234,7 +258,8 @@ def _nothing_sentence(ranking: Ranking, option_name: Callable[[Option], str]) ->
     """Return that nothing keeps the limits, and what the nearest option misses."""
     nearest = next((each for each in ranking.excluded if each.option is not None), None)
     if nearest is None or nearest.option is None or not has_code(ranking.decision, "nothing-fits"):
-        return sentence(str(ranking))
+        items = map(with_names, ranking.decision) if option_name is plan_name else ranking.decision
+        return sentence(findings_text(items))
     misses = findings_text(nearest.findings)
     return f"Nothing meets the limits. Nearest: {option_name(nearest.option)} {misses}."
 
@@ -249,6 +274,29 @@ def _cache_sentence(choice: Option, baseline: Option, query: str, prefix: str | 
         return f"Stay with {name}: no narrower cache that a kernel is known to read is clearly faster."
     took = f"{SOURCES[time.source]} {_time_and_interval(time, prefix)}, {gain_text(choice, baseline)} {baseline.key}"
     return f"Take {name}: {took}; saves {saved_text(choice)} of the cache. Measure its loss: nobody published it."
+
+
+def with_names(item: Finding) -> Finding:
+    """Return a finding about plans with their names in place of their keys."""
+    values = tuple((name, _shown_value(name, value)) for name, value in item.values)
+    return replace(item, subject=shown_key(item.subject), values=values)
+
+
+def _shown_value(name: str, value: Value) -> Value:
+    if isinstance(value, tuple):
+        return tuple(map(shown_key, value))
+    if isinstance(value, str) and name == "unit":
+        return short_name(value)
+    return shown_key(value) if isinstance(value, str) and name == "instead" else value
+
+
+def shown_key(key: str) -> str:
+    """Return the name of a uniform plan, `INT8 (W8A16)` of `INT8.BF16`; any other key is a name already."""
+    parts = key.split(".")
+    if len(parts) > 3 or any(known_format(part) is None for part in parts):
+        return key
+    weight, activation, cache = [*parts, *[""] * (3 - len(parts))]
+    return format_name(weight, activation or weight, cache)
 
 
 def model_title(ranking: ModelRanking, chip: Device) -> str:
@@ -371,19 +419,33 @@ def loss_texts(option: Option) -> tuple[str, ...]:
     texts = [MISSING] * len(metrics)
     if loss.source == "reference" or loss.pct is None:
         return ("0" if loss.source == "reference" else "unknown", *texts[1:])
-    column = metrics.index(loss.metric) if loss.metric in metrics else len(metrics) - 1
+    pct_by_metric = _pct_by_metric(option)
     mark = BORROWED if dict(option.formats).get("layers") and is_borrowed(option) else ""
-    texts[column] = f"{'≤ ' if loss.source == 'claimed' else ''}{loss.pct:.3g} %{mark}"
-    other = first_with(option.findings, "loss-in-other-metric")
-    if other is not None:
-        values = dict(other.values)
-        added = first_with(option.findings, "loss-adds-metrics")
-        high_pct = float(str(values["high_pct"]))
-        if added is not None and added.value("cache_metric") == values["metric"]:
-            high_pct += float(str(added.value("cache_pct")))
-        if values["metric"] in metrics:
-            texts[metrics.index(str(values["metric"]))] = f"≤ {high_pct:.3g} %"
+    for at, (metric, pct) in enumerate(pct_by_metric.items()):
+        column = metrics.index(metric) if metric in metrics else len(metrics) - 1
+        texts[column] = f"{'≤ ' if loss.source == 'claimed' else ''}{pct:.3g} %{'' if at else mark}"
     return tuple(texts)
+
+
+def _pct_by_metric(option: Option) -> dict[str, float]:
+    """Return metric → loss in percent, that of the formats first; a narrow cache adds to its own metric alone."""
+    loss, findings = option.loss, option.findings
+    assert loss.pct is not None
+    added = first_with(findings, "loss-adds-metrics")
+    pct_by_metric = {loss.metric: loss.pct}
+    if added is not None:
+        pct_by_metric = {str(added.value("metric")): _number(added, "formats_pct")}
+    other = first_with(findings, "loss-in-other-metric")
+    if other is not None:
+        pct_by_metric.setdefault(str(other.value("metric")), _number(other, "high_pct"))
+    if added is not None:
+        cache_metric = str(added.value("cache_metric"))
+        pct_by_metric[cache_metric] = pct_by_metric.get(cache_metric, 0.0) + _number(added, "cache_pct")
+    return pct_by_metric
+
+
+def _number(item: Finding, name: str) -> float:
+    return float(str(item.value(name)))
 
 
 def is_loss_known(option: Option) -> bool:
@@ -511,13 +573,9 @@ def _loss_clause(option: Option) -> str:
         return "its loss is unknown"
     of_whom = "published" if loss.is_of_model else "published for other models"
     kind = of_whom if loss.source == "claimed" else loss.source
-    parts = [(loss.metric or "perplexity", loss.pct)]
-    added = first_with(option.findings, "loss-adds-metrics")
-    if added is not None:
-        values = dict(added.values)
-        parts = [
-            (str(values["metric"]), float(str(values["formats_pct"]))),
-            (str(values["cache_metric"]), float(str(values["cache_pct"]))),
-        ]
-    moves = [f"{name} {'falls' if 'accuracy' in name else 'rises'} by at most {pct:.3g} %" for name, pct in parts]
-    return f"{', '.join(moves)} ({kind})"
+    is_sum = has_code(option.findings, "loss-adds-metrics")
+    parts = _pct_by_metric(option) if is_sum else {loss.metric or "perplexity": loss.pct}
+    moves = [
+        f"{name} {'falls' if 'accuracy' in name else 'rises'} by at most {pct:.3g} %" for name, pct in parts.items()
+    ]
+    return f"{' and '.join(moves)} ({kind})"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import struct
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -264,19 +265,30 @@ class Texts:
 
 
 def packed(rows: Iterable[Mapping[str, Any]], texts: Texts, names: Sequence[str]) -> dict[str, Any]:
-    """Return rows as `{"columns": names, "texts": names of text columns, "rows": cells}`; a text cell is a number of
-    `texts`.
+    """Return rows as `{"columns": names, "texts": names of text columns, "floats": columns of floats, "rows": cells}`;
+    a text cell is a number of `texts`, and the cells of float columns stand in their `packed_floats` alone.
 
-    A column is a text column when its cells are text; missing is null in either kind. A list of texts is a list of
-    numbers.
+    A column is a text column when its cells are text; missing is null in either kind, NaN in a column of floats. A list
+    of texts is a list of numbers.
     """
     rows = list(rows)
     is_text = {name: any(isinstance(row[name], str | tuple) for row in rows) for name in names}
+    floats = {name: cells for name in names if _are_floats(cells := [row[name] for row in rows])}
+    others = [name for name in names if name not in floats]
     return {
         "columns": list(names),
         "texts": [name for name in names if is_text[name]],
-        "rows": [[_text_cell(row[name], texts) if is_text[name] else row[name] for name in names] for row in rows],
+        "floats": {
+            name: packed_floats([math.nan if cell is None else cell for cell in cells])
+            for name, cells in floats.items()
+        },
+        "rows": [[_text_cell(row[name], texts) if is_text[name] else row[name] for name in others] for row in rows],
     }
+
+
+def _are_floats(cells: Sequence[Any]) -> bool:
+    present = [cell for cell in cells if cell is not None]
+    return bool(present) and all(isinstance(cell, float) for cell in present)
 
 
 def packed_floats(values: Sequence[float]) -> str:

@@ -8,10 +8,10 @@ from reports.ranking.case_ranking import CaseRanking, doubts_to_mend
 from reports.ranking.ordering import level_with, maybe_faster_option
 from reports.text.display_text import counted, shown
 from results.text.verdict_text import doubt_text, maybe_faster_text, possible_loss_text, within_limit_text
-from results.verdicts.gain import roughly, times_faster
+from results.verdicts.gain import roughly
 from roofline_model.core.answer import Exclusion, Option, Trust
 from roofline_model.core.finding import findings_text, first_with, has_code, optional_text, short_text
-from roofline_model.core.units import format_percent, format_time
+from roofline_model.core.units import format_percent, format_speedup, format_time
 from roofline_model.recommend.ranking import MAX_LOSS_PCT, Limits, is_within_choice_limit
 
 _NAMED_LEVEL = 2
@@ -85,16 +85,16 @@ def _speedup_words(option: Option, ranking: CaseRanking) -> str:
     if option.is_measured:
         if option.speedup_ratio is None or not name:
             return "measured; no measured 16-bit or FP32 kernel to compare with"
-        promises = [f"expected {times_faster(expected)}"] if expected is not None else []
-        promises += [f"ideal {times_faster(ideal)}"] if ideal is not None else []
+        promises = [f"expected {format_speedup(expected)}"] if expected is not None else []
+        promises += [f"ideal {format_speedup(ideal)}"] if ideal is not None else []
         promised = f" ({', '.join(promises)})" if promises else ""
         kind = ACROSS_RUNS if option.trust.is_across_runs else "measured"
-        return f"{kind} {times_faster(option.speedup_ratio)} {name}{promised}"
+        return f"{kind} {format_speedup(option.speedup_ratio)} {name}{promised}"
     if ideal is None:
         return "predicted, not measured"
     if expected is None:
-        return f"ideal {times_faster(ideal)} {name}, not measured"
-    return f"expected {times_faster(expected)} {name} (ideal {times_faster(ideal)}), not measured"
+        return f"ideal {format_speedup(ideal)} {name}, not measured"
+    return f"expected {format_speedup(expected)} {name} (ideal {format_speedup(ideal)}), not measured"
 
 
 def shape_summary(ranking: CaseRanking) -> str:
@@ -112,7 +112,7 @@ def shape_summary(ranking: CaseRanking) -> str:
     gain, name = ranking.gain_of(choice), ranking.baseline_precision or "16 bit"
     gain_text = f", {gain.over(name)}" if gain else ""
     if gain is None and choice.speedup_ratio is not None and not ranking.is_baseline(choice):
-        gain_text = f", {times_faster(choice.speedup_ratio)} {name}"
+        gain_text = f", {format_speedup(choice.speedup_ratio)} {name}"
     text = f"{verb(choice, ranking)} {choice.label}: {evidence_text(choice)}{gain_text}"
     text += f"{tied_text(choice, ranking)}{worth_trying(ranking)}"
     doubts = doubts_to_mend(choice.trust.doubts)
@@ -160,7 +160,7 @@ def riskier_text(ranking: CaseRanking) -> str:
         return ""
     ratio, trust = riskier.speedup_ratio, riskier.trust
     is_doubtful = riskier.is_measured and (trust.is_over_doubt or bool(doubts_to_mend(trust.doubts)))
-    gain = "" if ratio is None else f", about {roughly(ratio)}" if is_doubtful else f", {times_faster(ratio)}"
+    gain = "" if ratio is None else f", about {roughly(ratio)}" if is_doubtful else f", {format_speedup(ratio)}"
     return f". Faster, riskier: {riskier.label}{gain}, {possible_loss_text(riskier.loss)}"
 
 
@@ -178,5 +178,5 @@ def worth_trying(ranking: CaseRanking) -> str:
     promise = next((option for option in candidates if not has_code(option.findings, "emulated")), None)
     if promise is None or promise.speedup_ratio is None or promise.speedup_ratio <= max(best.speedup_ratio or 1.0, 1.0):
         return ""
-    gain = times_faster(promise.speedup_ratio)
+    gain = format_speedup(promise.speedup_ratio)
     return f"; worth trying: {promise.label}, {promise.estimate.source} {gain} and not measured here"

@@ -24,9 +24,9 @@ from reports.text.display_text import change_words, shown
 from results.diff.environments import Difference
 from results.records.records import RunInfo
 from results.text.verdict_text import doubtful_side, maybe_faster_text
-from results.verdicts.gain import times_faster
 from roofline_model.core.answer import Option, Trust
 from roofline_model.core.finding import Finding, findings_text, has_code, short_text
+from roofline_model.core.units import format_speedup
 from roofline_model.recommend.loss import loss_doubt, loss_text
 
 _OF_THE_ROW = frozenset(
@@ -83,7 +83,7 @@ def _pass_reason(option: Option, ranking: StoredRanking) -> str:
         ("expected", option.expected_speedup_ratio),
         ("ideal", option.ideal_speedup_ratio),
     )
-    gains = [f"{source} {times_faster(ratio)}" for source, ratio in ratios if ratio is not None]
+    gains = [f"{source} {format_speedup(ratio)}" for source, ratio in ratios if ratio is not None]
     if gains:
         words.append(f"{gains[0]}{name}" + (f" ({', '.join(gains[1:])})" if gains[1:] else ""))
     if not option.is_measured:
@@ -169,7 +169,7 @@ def _gain_words(ranking: StoredRanking, best: Option) -> str:
     gain = stored_gain(best, ranking)
     name, basis_text = ranking.baseline_label, speedup_basis_text(best.trust)
     basis = f" ({basis_text})" if basis_text else ""
-    gain_text = f"{times_faster(best.speedup_ratio)} {name}" if gain is None else gain.over(name)
+    gain_text = f"{format_speedup(best.speedup_ratio)} {name}" if gain is None else gain.over(name)
     return f", {gain_text}{basis}{_overlap_words(ranking, best)}"
 
 
@@ -199,7 +199,7 @@ def _overlap_words(ranking: StoredRanking, best: Option) -> str:
 
 def speedup_words(option: Option) -> str:
     """Return `2.2×`, `2.2× !`, `2.2× across runs`, `–` without one."""
-    return "–" if option.speedup_ratio is None else times_faster(option.speedup_ratio) + speedup_marks(option.trust)
+    return "–" if option.speedup_ratio is None else format_speedup(option.speedup_ratio) + speedup_marks(option.trust)
 
 
 def speedup_marks(trust: Trust) -> str:

@@ -10,8 +10,7 @@ from math import log10
 from typing import Literal
 
 from reports.text.display_text import prefixed
-from results.verdicts.gain import times_faster
-from roofline_model.core.units import format_percent, format_time, sentence
+from roofline_model.core.units import format_percent, format_speedup, format_time, sentence
 
 PROVENANCES = {
     "fitted": "constants fitted to measurements of this chip",
@@ -155,7 +154,7 @@ def _roof(answer: AnswerFacts) -> str:
     ridge = answer.ridge_flop_per_byte
     even = "" if ridge is None else f"; the chip breaks even at {_plain(ridge)}"
     intensity = _plain(answer.intensity_flop_per_byte)
-    return f"By the roofline {answer.bound}-bound: it does {intensity} FLOP for each byte it moves{even}."
+    return f"By the roofline it is {answer.bound}-bound: it does {intensity} FLOP for each byte it moves{even}."
 
 
 def _binding(answer: AnswerFacts) -> str:
@@ -347,7 +346,7 @@ def as_fast(ratio: float, other: str) -> str:
     """Return how fast against another: `3.0× as fast as FP16`, `1.02× as fast as FP16`, `as fast as FP16`."""
     if 0.995 <= ratio < 1.005:
         return f"as fast as {other}"
-    return f"{f'{ratio:.2f}×' if 1 < ratio < 1.05 else times_faster(ratio)} as fast as {other}"
+    return f"{f'{ratio:.2f}×' if 1 < ratio < 1.05 else format_speedup(ratio)} as fast as {other}"
 
 
 def rough_share(ratio: float) -> str:

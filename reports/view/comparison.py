@@ -141,7 +141,7 @@ def brief_against_text(comparison: Comparison) -> str:
     if diff is None or result is None:
         return f"nothing to compare with yet, {comparison.first_text}"
     newest = max(diff.before, key=lambda run: run.started_at)
-    older = f"{shown(newest.label, 60) or newest.run_id[:8]} of {newest.started_at[:10]}"
+    older = f"run {shown(newest.label, 60) or newest.run_id[:8]} ({newest.started_at[:10]})"
     slower = diff.of("SLOWER")
     if not slower:
         return f"{gate_text(comparison) or 'nothing is slower'}, against {older}"

@@ -11,9 +11,8 @@ from reports.cases.rows import CaseRow, case_rows, option_label, option_precisio
 from reports.ranking.shape_results import ShapeResult, best_overall, fastest_by_case
 from reports.text.display_text import counted, shown
 from results.text.verdict_text import in_doubt_text
-from results.verdicts.gain import times_faster
 from roofline_model.chips.hardware import Device
-from roofline_model.core.units import GIGA, TERA, format_time
+from roofline_model.core.units import GIGA, TERA, format_speedup, format_time
 
 _TERA_FROM_FLOPS_PER_S = 10 * TERA
 """Roofs from here on are printed in TFLOP/s, slower machines in GFLOP/s: few zeros either way."""
@@ -311,7 +310,7 @@ def _gain_lines(result: ShapeResult, evidence: str) -> list[str]:
         doubt = [f"{in_doubt_text(gain)}: measure again"] if gain.is_doubtful else []
         return [f"{gain.over(name)}, {evidence}", *doubt]
     likely = result.expected_speedup if evidence == "expected" else result.predicted_speedup
-    return [] if likely is None else [f"{times_faster(likely)} {name}, {evidence}"]
+    return [] if likely is None else [f"{format_speedup(likely)} {name}, {evidence}"]
 
 
 def _place_lines(title: str, time: str) -> tuple[str, ...]:

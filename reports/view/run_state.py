@@ -15,9 +15,8 @@ from reports.text.display_text import counted, shown
 from results.records.records import Record, RunInfo, TelemetrySample
 from results.records.state_records import CanaryReading
 from results.records.stored_findings import read_findings
-from results.verdicts.gain import times_faster
 from roofline_model.core.finding import advice_text
-from roofline_model.core.units import format_time
+from roofline_model.core.units import format_speedup, format_time
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +72,9 @@ class RunState:
         count, slow = counted(len(self.canaries), "canary reading"), self.slow
         if not slow:
             worst = max(canary.slowdown_ratio for canary in self.canaries)
-            return f"{count}, none slow: the slowest took {times_faster(worst)} its usual time."
+            return f"{count}, none slow: the slowest took {format_speedup(worst)} its usual time."
         worst = max(canary.slowdown_ratio for canary in slow)
-        return f"{count}, {len(slow)} slow: up to {times_faster(worst)} the usual time."
+        return f"{count}, {len(slow)} slow: up to {format_speedup(worst)} the usual time."
 
 
 def run_state(
@@ -107,7 +106,7 @@ def _point(reading: CanaryReading, readings: list[CanaryReading], offset_s: floa
     clock = reading.created_at[11:19] if utc_seconds(reading.created_at) is not None else f"reading {reading.ordinal}"
     text = (
         f"{shown(clock, 20)} UTC, process {reading.process_ordinal}: {kernel} took {format_time(reading.time_s, 3)}, "
-        f"{times_faster(slowdown_ratio)} its usual {format_time(usual_s, 3)}"
+        f"{format_speedup(slowdown_ratio)} its usual {format_time(usual_s, 3)}"
     )
     return CanaryPoint(offset_s, slowdown_ratio, reading.is_slow, kernel, text)
 

@@ -127,8 +127,7 @@ class ReportView:
     @property
     def is_simulated(self) -> bool:
         """Whether every time of it comes from a timer that runs no kernel."""
-        timed = [row.record for row in self.rows if row.record.measurement is not None]
-        return bool(timed) and all(record.is_simulated for record in timed)
+        return are_simulated(self.rows)
 
     @property
     def rows(self) -> tuple[CaseRow, ...]:
@@ -260,9 +259,8 @@ def _chip(
     totals = total_intervals(records, floors)
     results = shape_results(rows, totals, is_gap_ignored=is_gap_ignored)
     run_name = shown(run.label, 60) or f"run {run.run_id[:8]}"
-    subtitle = " · ".join(
-        part for part in (run_name, utc_minutes(run.started_at), "forced" if run.is_forced else "") if part
-    )
+    marks = ("forced" if run.is_forced else "", "simulated times, no kernel ran" if are_simulated(rows) else "")
+    subtitle = " · ".join(part for part in (run_name, utc_minutes(run.started_at), *marks) if part)
     cases = case_summaries(rows, totals)
     pooled = [case.pooled for case in cases]
     ranked, unranked_count = _ranked(records, most_ranked)
@@ -294,6 +292,12 @@ def _chip(
         answers=phase_rankings(results, models, hardware_key),
         doubtful_kinds=calibration_doubts(device, pooled),
     )
+
+
+def are_simulated(rows: Iterable[CaseRow]) -> bool:
+    """Return whether rows have times, and all from a timer that runs no kernel."""
+    timed = [row.record for row in rows if row.record.measurement is not None]
+    return bool(timed) and all(record.is_simulated for record in timed)
 
 
 def _ranked(records: list[Record], most_ranked: int | None) -> tuple[list[Record], int]:
@@ -459,7 +463,11 @@ def run_warnings(
     wide = [ratio for ratio in plus_minus_ratios if ratio > WIDE_RATIO]
     if wide:
         count = sum(case.measured_s is not None for case in cases)
-        which = "The measured case has" if count == 1 else f"{len(wide)} of {count} measured cases have"
+        which = (
+            "The measured case has"
+            if count == 1
+            else f"{len(wide)} of {count} measured cases {'has' if len(wide) == 1 else 'have'}"
+        )
         which = f"All {count} measured cases have" if len(wide) == count > 1 else which
         none = f", {count - len(plus_minus_ratios)} no interval at all" if count > len(plus_minus_ratios) else ""
         warnings.append(

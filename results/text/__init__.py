@@ -1,1 +1,1 @@
-"""Tables and names that the terminal and the pages share."""
+"""Words that the terminal and the pages share: verdicts, advice, diffs, models."""

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from results.diff.rules import INVALIDATING_FLAGS
-from results.verdicts.gain import measured_gain, times_faster
+from results.verdicts.gain import measured_gain
 from results.verdicts.phase_ranking import PhaseRanking
 from roofline_model.core.answer import NO_RESULT, AlternativeRole, Loss, Option
 from roofline_model.core.finding import by_severity, short_text
-from roofline_model.core.units import counted
+from roofline_model.core.units import counted, format_speedup
 from roofline_model.recommend.loss import loss_doubt
 from roofline_model.recommend.ranking import MAX_LOSS_PCT
 
@@ -123,7 +123,7 @@ def gain_text(option: Option, baseline: Option) -> str:
     gain = measured_gain(option, baseline) if option.is_measured and option.key != baseline.key else None
     if gain is not None:
         return gain.figure
-    return "–" if option.speedup_ratio is None else times_faster(option.speedup_ratio)
+    return format_speedup(option.speedup_ratio)
 
 
 def role_text(role: AlternativeRole) -> str:

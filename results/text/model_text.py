@@ -9,12 +9,12 @@ from results.records.model_figures import Interval, ModelFigures
 from results.statistics.replication import width_text
 from results.text.advice_text import action_of, gain_text, loss_figure, role_text
 from results.text.verdict_text import verdict_text
-from results.verdicts.gain import times_faster
 from results.verdicts.model_results import ModelResult, PassResult, PhaseResult
 from results.verdicts.phase_ranking import model_ranking
 from roofline_model.core.answer import Option, Times
 from roofline_model.core.finding import finding, findings_text, short_text
-from roofline_model.core.units import format_memory, format_percent, format_time
+from roofline_model.core.units import format_memory, format_percent, format_speedup, format_time
+from roofline_model.formats.catalog import format_name, short_name
 
 EMULATED_MARK = "~"
 NOT_LANGUAGE = "random tokens: they tell formats apart and say nothing about language"
@@ -39,8 +39,10 @@ def model_tables(model: ModelResult) -> list[TextTable]:
 
 def verdict_lines(model: ModelResult) -> list[str]:
     """Return a line per phase: what to take by the ranking that reports show, what it rests on, and the other options
-    by role.
+    by role; of an untrained model one line for all.
     """
+    if model.is_untrained:
+        return [f"{model.name.model_name}: {short_text(finding('untrained'))}"]
     return [f"{phase.phase}: {phase_verdict(model, phase)}" for phase in model.phases]
 
 
@@ -95,7 +97,7 @@ def model_notes(models: Iterable[ModelResult]) -> list[str]:
                 for model_pass in passes
                 if model_pass.label == label and model_pass.figures.fallbacks == fallbacks
             )
-            became = ", ".join(f"{count} {name}" for name, count in figures.layer_counts)
+            became = ", ".join(f"{count} {layer_name(name)}" for name, count in figures.layer_counts)
             notes.append(f"{label}: not every layer took it ({became}): {findings_text(fallbacks[:3])}")
     unknown: dict[str, dict[str, None]] = {}
     for model_pass in passes:
@@ -119,14 +121,15 @@ def mark(model_pass: PassResult) -> str:
     return f"{model_pass.label} {EMULATED_MARK}" if model_pass.figures.is_emulated else model_pass.label
 
 
+def layer_name(key: str) -> str:
+    """Return the name of what layers became: `INT8 (W8A8)` of `INT8.INT8`; weights alone by their format."""
+    weights, _, activations = key.partition(".")
+    return format_name(weights, activations) if activations else short_name(weights)
+
+
 def tokens_text(rate: float | None) -> str:
     """Print tokens per second with three digits: `77.5`, `1,940`; missing → `–`."""
     return "–" if rate is None else _three_digits(rate)
-
-
-def speedup_text(ratio: float | None) -> str:
-    """Print a speed-up; missing → `–`."""
-    return "–" if ratio is None else times_faster(ratio)
 
 
 def energy_text(energy_j_per_token: float | None) -> str:
@@ -269,9 +272,9 @@ def _times(phase: PhaseResult) -> TextTable:
             _plus_minus(model_pass),
             tokens_text(model_pass.tokens_per_s or model_pass.expected_tokens_per_s),
             *_predicted(phase, model_pass),
-            speedup_text(model_pass.measured_speedup),
-            speedup_text(model_pass.expected_speedup),
-            speedup_text(model_pass.ideal_speedup),
+            format_speedup(model_pass.measured_speedup),
+            format_speedup(model_pass.expected_speedup),
+            format_speedup(model_pass.ideal_speedup),
             energy_text(model_pass.figures.energy_j_per_token),
         )
         for model_pass in phase.passes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from results.records.flags import FLAGS
-from results.verdicts.gain import Gain, measured_gain, times_faster
+from results.verdicts.gain import Gain, measured_gain
 from results.verdicts.shape_verdict import (
     BASELINE_TIE_RATIO,
     ShapeVerdict,
@@ -18,7 +18,7 @@ from results.verdicts.shape_verdict import (
 )
 from roofline_model.core.answer import Loss, Option
 from roofline_model.core.finding import Finding, code_text, short_text
-from roofline_model.core.units import counted
+from roofline_model.core.units import counted, format_speedup
 from roofline_model.recommend.ranking import MAX_LOSS_PCT
 
 _ORIGIN_FLAGS = ("forced", "simulated")
@@ -79,7 +79,7 @@ def _beyond_limit(option: Option, baseline: Option) -> str:
     gain, expected = measured_gain(option, baseline), expected_speedup(option, baseline)
     ideal, _ = speedups(option, baseline)
     ratio, source = (ideal, "ideal") if expected is None else (expected, "expected")
-    figure = "" if ratio is None else f", {source} {times_faster(ratio)}"
+    figure = "" if ratio is None else f", {source} {format_speedup(ratio)}"
     if gain is not None:
         figure = f", measured {gain.figure}"
     return f"{option.label}{figure}, {possible_loss_text(option.loss)}"
@@ -105,7 +105,7 @@ def _fastest(judged: ShapeVerdict, best: Option) -> str:
     predicted, measured = speedups(best, second)
     likely = expected_speedup(best, second) if best.estimate.source == "expected" else predicted
     ratio = measured if best.is_measured else likely
-    lead = "" if ratio is None or second is None else f", {times_faster(ratio)} {second.label}"
+    lead = "" if ratio is None or second is None else f", {format_speedup(ratio)} {second.label}"
     return f"{best.label} is fastest, {time_text(best)}{lead}"
 
 
@@ -168,8 +168,8 @@ def promise(option: Option, baseline: Option, name: str = "") -> str:
     ideal, _ = speedups(option, baseline)
     expected, over = expected_speedup(option, baseline), f" {name}" if name else ""
     if expected is None:
-        return "" if ideal is None else f"ideal {times_faster(ideal)}{over}"
-    return f"expected {times_faster(expected)}{over}" + ("" if ideal is None else f" (ideal {times_faster(ideal)})")
+        return "" if ideal is None else f"ideal {format_speedup(ideal)}{over}"
+    return f"expected {format_speedup(expected)}{over}" + ("" if ideal is None else f" (ideal {format_speedup(ideal)})")
 
 
 def level_text(option: Option, baseline: Option) -> str:
@@ -180,12 +180,12 @@ def level_text(option: Option, baseline: Option) -> str:
     if measured is None:
         parts.append("not measured")
     elif has_few_samples(option, baseline):
-        parts.append(f"measured {times_faster(measured)}, of too few samples to tell the two apart")
+        parts.append(f"measured {format_speedup(measured)}, of too few samples to tell the two apart")
     elif abs(measured - 1) < BASELINE_TIE_RATIO:
-        parts.append(f"measured {times_faster(measured)} within the intervals")
+        parts.append(f"measured {format_speedup(measured)} within the intervals")
     else:
         which = "faster" if measured > 1 else "slower"
-        parts.append(f"{which} by the medians ({times_faster(measured)}), but their intervals overlap")
+        parts.append(f"{which} by the medians ({format_speedup(measured)}), but their intervals overlap")
     return ", ".join(parts)
 
 

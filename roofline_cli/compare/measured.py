@@ -92,7 +92,10 @@ class CompareOptions:
 @app.command("gemv")
 @takes_blocks
 def compare_gemv(N: ColumnsOption, K: InnerOption, M: GemvRowsOption = "1", *, options: CompareOptions) -> None:
-    """Compare formats for a decode step, M from 1 to 16."""
+    """Compare formats for a decode step, M from 1 to 16.
+
+    Exits 1 when a kernel computed a wrong result. Times of a busy machine give no result and exit 0.
+    """
 
     rows = parse_size("M", M)
     if rows > GEMV_MAX_ROWS:
@@ -107,7 +110,8 @@ def compare_gemv(N: ColumnsOption, K: InnerOption, M: GemvRowsOption = "1", *, o
 def compare_gemm(M: RowsOption, N: ColumnsOption, K: InnerOption, *, options: CompareOptions) -> None:
     """Compare formats for a matrix product of any M.
 
-    Up to M = 16 it is measured as gemv.
+    Up to M = 16 it is measured as gemv. Exits 1 when a kernel computed a wrong result. Times of a busy machine give no
+    result and exit 0.
     """
     _compare((parse_size("M", M), N, K), options)
 
@@ -162,7 +166,7 @@ def _show_predicted(request: CompareRequest, user_formats: list[NumberFormat]) -
         recommendation = answer_json(shape_advice(advice))
         show_json({**predicted, "is_measured": False, "run_id": None, "recommendation": recommendation})
         return
-    print_short_answer(product_answer(advice), added_by_all(advice, "formats"), show_all=request.show_all)
+    print_short_answer(product_answer(advice), added_by_all(advice, "format"), show_all=request.show_all)
     show_line()
     print_products(table, chip, request.hw, are_named=bool(request.formats), show_all=request.show_all)
 

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from reports.formats.short_answer import ROLES, expected_words, is_carried_over
 from roofline_cli.recommend.model_view import LOSS_COLUMNS, loss_cells
-from roofline_cli.screen.tables import Cell, Column, Styled, common_time, show_line, show_more, show_notes, show_table
+from roofline_cli.screen.tables import (
+    MISSING,
+    Cell,
+    Column,
+    Styled,
+    common_time,
+    show_line,
+    show_more,
+    show_notes,
+    show_table,
+)
 from roofline_model.chips.hardware import device_from_profile
 from roofline_model.core.units import (
     format_achieved,
@@ -115,7 +125,7 @@ _ANSWER_COLUMNS = (
     Column("Expected", "right", drop=1, hide_empty=True),
     Column("Ideal", "right", drop=4),
     Column("Error", "right", hide_empty=True),
-    Column("Gain", "right"),
+    Column("Gain", "right", hide_empty=True),
     *(Column(column.header, "right", drop=2, hide_empty=True) for column in LOSS_COLUMNS),
 )
 
@@ -134,9 +144,10 @@ def print_comparison(comparison: Comparison, *, show_all: bool) -> None:
         show_line(sentence(shape_summary(ranking)), "bold")
         show_line(f"{_question(comparison)} on {comparison.hardware_name}.", "dim")
         show_table(_ANSWER_COLUMNS, _answer_rows(comparison, ranking), says_what_is_left_out=False)
-        over = f"Gain: over {comparison.baseline_label}. " if comparison.baseline_label else ""
+        has_gain = comparison.baseline_label and ranking.gap is None
+        over = f"Gain: over {comparison.baseline_label}. " if has_gain else ""
         has_error = any(row.case.measured_s is not None for row in comparison.rows)
-        error = "Error: of the prediction; negative is too fast. " if has_error else ""
+        error = "Error −50 %: the prediction is half the measured time. " if has_error else ""
         lent = [option.estimate.provenance for option in ranking.options if not option.is_measured]
         carried = expected_words(*lent) if any(map(is_carried_over, lent)) else ""
         show_line(f"{over}{error}{carried}".rstrip(), "dim")
@@ -176,7 +187,7 @@ def _answer_rows(comparison: Comparison, ranking: CaseRanking) -> list[list[Cell
                 row.case.error_ratio if row.case.expected_error_ratio is None else row.case.expected_error_ratio,
                 signed=True,
             ),
-            format_speedup(option.speedup_ratio),
+            MISSING if ranking.gap is not None else format_speedup(option.speedup_ratio),
             *loss_cells(option),
         ]
         for option, row in pairs

@@ -10,6 +10,7 @@ from roofline_cli.plot.drawing import PlotPoint, PlotRoof, PlotSlope, RooflinePl
 from roofline_cli.plot.sources import highest_first, letter_of
 from roofline_model.core.errors import RooflineError
 from roofline_model.core.units import format_bandwidth
+from roofline_model.formats.catalog import short_name
 from roofline_model.operators.product import product_of_pair
 
 if TYPE_CHECKING:
@@ -35,11 +36,19 @@ class PlottedPrediction:
     expected_s: float | None
 
 
-def plotted_rows(rows: Sequence[ProductPrediction | AttentionPrediction]) -> list[PlottedPrediction]:
-    """Return the kernel of each row of a table, under the row's letter."""
+def plotted_rows(
+    rows: Sequence[ProductPrediction | AttentionPrediction], names: Sequence[str]
+) -> list[PlottedPrediction]:
+    """Return the kernel of each row of a table, under the row's letter and name."""
     return [
-        PlottedPrediction(letter_of(index), row.format, row.format, row, row.expected.time_s if row.expected else None)
-        for index, row in enumerate(rows)
+        PlottedPrediction(
+            letter_of(index),
+            name,
+            short_name(row.compute_format),
+            row,
+            row.expected.time_s if row.expected else None,
+        )
+        for index, (row, name) in enumerate(zip(rows, names, strict=True))
     ]
 
 

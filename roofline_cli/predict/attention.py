@@ -125,7 +125,11 @@ def predict_attention(
         from roofline_cli.plot.predicted import plotted_rows
         from roofline_cli.plot.view import show_predicted
 
-        show_predicted(plotted_rows(table.predictions))
+        show_predicted(
+            plotted_rows(
+                table.predictions, [attention_name(row.kv_format, row.activation_format) for row in table.predictions]
+            )
+        )
 
 
 def _shape_words(question: AttentionQuestion) -> str:

@@ -13,7 +13,7 @@ from roofline_cli.screen.tables import MISSING, Column, intensity, show_json, sh
 from roofline_cli.shared.option_blocks import PredictOptions, Request, takes_blocks
 from roofline_cli.shared.options import parse_size
 from roofline_model.core.units import counted
-from roofline_model.formats.catalog import format_name
+from roofline_model.formats.catalog import format_name, short_name
 
 if TYPE_CHECKING:
     from roofline_model.predictions.ffn import FfnPrediction, FfnQuestion
@@ -79,8 +79,8 @@ def _plot(rows: Sequence[FfnPrediction]) -> None:
         [
             PlottedPrediction(
                 letter_of(index),
-                row.format,
-                kernel.ideal.compute_format,
+                format_name(row.weight_format, row.activation_format),
+                short_name(kernel.ideal.compute_format),
                 kernel.ideal,
                 None if kernel.expected is None else kernel.expected.time_s,
             )

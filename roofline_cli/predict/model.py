@@ -26,6 +26,7 @@ from roofline_cli.shared.options import (
 )
 from roofline_model.chips.hardware import doubts_of
 from roofline_model.core.errors import InvalidValueError
+from roofline_model.formats.catalog import short_name
 
 if TYPE_CHECKING:
     from roofline_model.chips.hardware import Device
@@ -246,7 +247,11 @@ def _plot(prediction: ModelPrediction, chip: Device) -> None:
     show_predicted(
         [
             PlottedPrediction(
-                letter_of(index), kernel.kernel.name, kernel.prediction.compute_format, kernel.prediction, time_s
+                letter_of(index),
+                kernel.kernel.name,
+                short_name(kernel.prediction.compute_format),
+                kernel.prediction,
+                time_s,
             )
             for index, (kernel, time_s) in enumerate(drawn)
         ]

@@ -267,7 +267,9 @@ def standing_sentence(rows: Sequence[tuple[str, str, str]]) -> str:
 
     kernel = next(filter(None, (reference_kernel(*row) for row in rows)), "")
     options = tuple(
-        dict.fromkeys(weight for weight, activation, origin in rows if reference_kernel(weight, activation, origin))
+        dict.fromkeys(
+            short_name(weight) for weight, activation, origin in rows if reference_kernel(weight, activation, origin)
+        )
     )
     line = short_text(finding("reference-kernel-of-options", options=options, kernel=kernel))
     return sentence(line) if kernel else ""

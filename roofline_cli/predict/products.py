@@ -162,8 +162,8 @@ def print_plot(table: PredictionTable[ProductPrediction], chip: Device) -> None:
     rows = table.predictions
     best = fastest(rows)
     roof = () if best.expected is None else expected_roof(best.N, best.K, format_pair(best.format), chip)
-    swept = "" if best.expected is None else f"{best.format} at this N and K, M from 1 to 16,384"
-    show_predicted(plotted_rows(rows), roof, swept)
+    swept = "" if best.expected is None else f"{_name(best)} at this N and K, M from 1 to 16,384"
+    show_predicted(plotted_rows(rows, list(map(_name, rows))), roof, swept)
 
 
 def _expected_sentence(rows: Sequence[ProductPrediction]) -> str:

@@ -74,10 +74,10 @@ def print_gain(config: MixedPrecisionConfig, prediction: ModelPrediction, chip: 
     from roofline_model.models.strategies.strategy_gain import strategy_gain
 
     gain = strategy_gain(prediction, chip)
-    expected = "" if gain.expected_speedup is None else f", {gain.expected_speedup:.2f}x expected"
+    expected = "" if gain.expected_speedup is None else f", {gain.expected_speedup:.2f}× expected"
     batch = f" at batch {prediction.workload.batch_count}"
     show_line(
-        f"{config.name}{batch} against fp16_baseline: {gain.speedup:.2f}x ideal{expected}; saves "
+        f"{config.name}{batch} against fp16_baseline: {gain.speedup:.2f}× ideal{expected}; saves "
         f"{_percent(gain.memory_saved_ratio)} of "
         f"weights and KV cache ({_percent(gain.layer_weights_saved_ratio)} of the layers' matrices)."
     )
@@ -88,7 +88,7 @@ def print_claims(config: MixedPrecisionConfig) -> None:
     claims = config.claims
     if claims is not None:
         show_line(
-            f"{config.name}, claimed by {claims.source}: {claims.speedup:.1f}x, {_percent(claims.memory_saved_ratio)} "
+            f"{config.name}, claimed by {claims.source}: {claims.speedup:.1f}×, {_percent(claims.memory_saved_ratio)} "
             "of memory "
             f"saved, quality loss {claims.quality_loss}; not used here.",
             style="dim",

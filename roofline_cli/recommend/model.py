@@ -179,7 +179,7 @@ def recommend_for_model(question: ModelQuestion, hw: str, *, as_json: bool, show
     if as_json:
         show_json(command_json(model_advice(ranking, chip, _shape(question))))
     else:
-        print_short_answer(model_answer(ranking, chip), added_by_all(ranking, "plans"), show_all=show_all)
+        print_short_answer(model_answer(ranking, chip), added_by_all(ranking, "plan"), show_all=show_all)
         if show_all:
             print_model_details(ranking)
         if question.options.layers:

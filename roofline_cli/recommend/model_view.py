@@ -11,7 +11,9 @@ from reports.formats.short_answer import (
     is_loss_known,
     least_mark,
     loss_texts,
+    shown_key,
     tokens_text,
+    with_names,
 )
 from roofline_cli.screen.tables import (
     MISSING,
@@ -26,7 +28,7 @@ from roofline_cli.screen.tables import (
     show_table,
 )
 from roofline_model.core.finding import by_severity, finding, findings_text, has_code, short_text
-from roofline_model.core.units import in_prefix, sentence, shared_prefix
+from roofline_model.core.units import counted, in_prefix, sentence, shared_prefix
 from roofline_model.recommend.plan_formats import plan_name
 
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from roofline_model.recommend.model import ModelRanking
     from roofline_model.recommend.plan_options import PlanOption
 
+LOSS_COLUMNS = tuple(Column(head, "right", hide_empty=True) for head in LOSS_METRICS.values())
 _COLUMNS = (
     Column("", "right"),
     Column("Plan"),
@@ -48,7 +51,7 @@ _COLUMNS = (
     Column("KV cache", "right", drop=7),
     Column("Memory", "right", drop=1),
     Column("left", "right", drop=10, hide_empty=True),
-    Column("Loss", is_prose=True, least=14),
+    *LOSS_COLUMNS,
     Column("Method", drop=6),
     Column("Runs as", drop=9),
     Column("Kernels", drop=13, hide_empty=True),
@@ -57,13 +60,10 @@ _COLUMNS = (
 )
 
 
-LOSS_COLUMNS = tuple(Column(head, "right", hide_empty=True) for head in LOSS_METRICS.values())
-
-
 _SHORT_COLUMNS = {
+    "Tokens/s": Column("Tokens/s", "right", drop=3),
     "Ideal": Column("Ideal", "right", drop=2),
     "W saved": Column("W saved", "right", drop=1),
-    "Tasks": Column("Tasks", "right", drop=3),
     "Format": Column("Format"),
 }
 """Head of a short answer's column → how it is printed; every other one is a plain number."""
@@ -94,11 +94,13 @@ def print_short_answer(answer: ShortAnswer, more: str, *, show_all: bool) -> Non
 
 
 def added_by_all(ranking: Ranking, noun: str) -> str:
-    """Return what --all adds."""
+    """Return what --all adds. `noun`: what an option is called, for one of them."""
     if not ranking.options:
-        return f"says why {len(ranking.excluded)} {noun} are excluded"
-    excluded = f" and why {len(ranking.excluded)} are excluded" if ranking.excluded else ""
-    return f"lists {len(ranking.options)} {noun}{excluded}"
+        excluded = counted(len(ranking.excluded), noun)
+        return f"says why {excluded} {'is' if len(ranking.excluded) == 1 else 'are'} excluded"
+    count = len(ranking.excluded)
+    excluded = f" and why {count} {'is' if count == 1 else 'are'} excluded" if count else ""
+    return f"lists {counted(len(ranking.options), noun)}{excluded}"
 
 
 def loss_cells(option: Option) -> list[Cell]:
@@ -118,14 +120,14 @@ def print_model_details(ranking: ModelRanking) -> None:
     for line in _loss_lines(ranking):
         show_line(f"  {line}")
     for exclusion in ranking.excluded:
-        name = exclusion.key if exclusion.option is None else plan_name(exclusion.option)
-        show_line(f"  excluded: {name}: {findings_text(exclusion.findings)}")
+        name = shown_key(exclusion.key) if exclusion.option is None else plan_name(exclusion.option)
+        show_line(f"  excluded: {name}: {findings_text(map(with_names, exclusion.findings))}")
     for option in ranking.options:
         for item in option.findings:
             if item.code == "kernel-gap":
                 show_line(f"  {plan_name(option)} last: {short_text(item)}", "yellow")
     for item in by_severity(item for item in ranking.findings if item not in ranking.decision):
-        show_line(f"  note: {short_text(item)}", "" if item.severity == "info" else "yellow")
+        show_line(f"  note: {short_text(with_names(item))}", "" if item.severity == "info" else "yellow")
     if ranking.options:
         show_line(basis_sentence(ranking), "dim")
     show_line(reason_sentence(ranking))
@@ -170,7 +172,7 @@ def reason_sentence(ranking: ModelRanking) -> str:
         text = str(ranking)
         return sentence(text)
     kernels = f"; kernels: {choice.kernel}" if choice.kernel else ""
-    return f"Why {plan_name(choice)}: {ranking.reason}{kernels}."
+    return f"Why {plan_name(choice)}: {findings_text(map(with_names, choice.findings))}{kernels}."
 
 
 def _bytes(option: Option) -> float:
@@ -180,7 +182,6 @@ def _bytes(option: Option) -> float:
 
 def _rows(ranking: ModelRanking) -> list[list[Cell]]:
     from reports.formats.model_advice import LOSS_CODES, execution_text
-    from roofline_model.recommend.loss import loss_text
 
     options = ranking.options
     ideals_s = [None if option.times.ideal is None else option.times.ideal.time_s for option in options]
@@ -188,9 +189,6 @@ def _rows(ranking: ModelRanking) -> list[list[Cell]]:
     prefix = shared_prefix(ideals_s, better_s)
     rows: list[list[Cell]] = []
     for rank, (option, ideal_s, time_s) in enumerate(zip(options, ideals_s, better_s, strict=True), 1):
-        quality: Cell = loss_text(option.loss)
-        if option.loss.pct is None:
-            quality = Styled(loss_text(option.loss), "yellow")
         memory = option.memory
         rows.append(
             [
@@ -205,12 +203,12 @@ def _rows(ranking: ModelRanking) -> list[list[Cell]]:
                 MISSING if memory is None else decimal_bytes(memory.cache_bytes),
                 decimal_bytes(_bytes(option)),
                 _left(ranking, option),
-                quality,
+                *loss_cells(option),
                 option.method,
                 execution_text(option.execution),
                 option.kernel or MISSING,
                 option.estimate.provenance or MISSING,
-                findings_text(item for item in option.findings if item.code not in LOSS_CODES),
+                findings_text(with_names(item) for item in option.findings if item.code not in LOSS_CODES),
             ]
         )
     return rows
@@ -241,15 +239,20 @@ def _made_of(option: PlanOption) -> str:
 
 
 def _loss_lines(ranking: ModelRanking) -> list[str]:
-    """Return where the choice's claim is from and what is known beside it, and of others why their loss is unknown or
+    """Return how a loss was measured, where the choice's published one is from, and of others why theirs is unknown or
     that it adds two metrics.
     """
     from reports.formats.model_advice import quality_note
+    from roofline_model.recommend.loss import loss_text
 
     lines = []
     for option in ranking.options:
-        is_claimed_choice = option is ranking.choice and option.loss.source == "claimed"
+        is_published_choice = option is ranking.choice and option.loss.source == "claimed"
         is_sum = has_code(option.findings, "loss-adds-metrics")
-        if (is_claimed_choice or is_sum or option.loss.source == "unknown") and (note := quality_note(option)):
-            lines.append(f"loss of {plan_name(option)}: {note}")
+        is_of_layers = option.loss.source in ("measured", "estimated")
+        texts = [loss_text(option.loss)] if is_of_layers else []
+        if is_published_choice or is_sum or is_of_layers or option.loss.source == "unknown":
+            texts.append(quality_note(option))
+        if text := "; ".join(filter(None, texts)):
+            lines.append(f"loss of {plan_name(option)}: {text}")
     return lines

@@ -89,7 +89,7 @@ def pipeline(
         typer.Option(
             "--max-quality-loss",
             metavar="PERCENT",
-            help="Most that perplexity may rise (default: no limit; the loss is reported).",
+            help="Most that perplexity may rise (default: 3; untrained models have no limit).",
         ),
     ] = None,
     candidates: Annotated[

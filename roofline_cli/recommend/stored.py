@@ -27,7 +27,7 @@ OperatorOption = Annotated[
 ]
 ForceOption = Annotated[
     bool,
-    typer.Option("--force", help="With --stored: name a result although its times were disturbed or cannot be."),
+    typer.Option("--force", help="With --stored: name a result although its times were disturbed or are implausible."),
 ]
 StoredDatabaseOption = Annotated[
     str | None,

@@ -20,7 +20,7 @@ from roofline_cli.screen.tables import (
     show_notes,
     show_table,
 )
-from roofline_model.core.answer import Loss, Option, Trust
+from roofline_model.core.answer import Option, Trust
 from roofline_model.core.finding import finding, has_code, short_text
 from roofline_model.core.units import counted, format_speedup, in_prefix, own_prefix, sentence, shared_prefix
 from roofline_model.recommend.loss import loss_doubt, loss_text
@@ -40,7 +40,7 @@ _OVERVIEW = (
     Column("Time", "right", drop=4),
     Column("From", drop=2),
     Column("Gain", "right"),
-    Column("Loss", drop=3, is_prose=True, least=12),
+    *LOSS_COLUMNS,
     Column("Confidence", drop=1),
     Column("Moved", "right", drop=5, hide_empty=True),
 )
@@ -52,7 +52,7 @@ _COLUMNS = (
     Column("From"),
     Column("Gain", "right"),
     Column("Memory", "right", drop=3),
-    Column("Loss", drop=1, is_prose=True, least=12),
+    *LOSS_COLUMNS,
     Column("Confidence", drop=2),
     Column("Run", drop=6, hide_empty=True),
     Column("Why", is_prose=True, least=36, drop=7),
@@ -112,9 +112,8 @@ def _print_answers(rankings: Sequence[StoredRanking]) -> None:
         show_line(f"No result: {text}, or see the numbers with --force.", "bold red")
         return
     gaining_count = sum(map(_gains, rankings))
-    others = "; the others do not" if gaining_count < count and not gaps else ""
     busy = f" No result for {len(gaps)}: the machine was busy, run again." if gaps else ""
-    show_line(f"{gaining_count} of {count} stored cases gain from a format{others}.{busy}", "bold")
+    show_line(f"A narrower format pays in {gaining_count} of {counted(count, 'stored case')}.{busy}", "bold")
     shown = f"First {ANSWER_ROW_COUNT} of {count} on" if count > ANSWER_ROW_COUNT else "On"
     show_line(f"{shown} {', '.join(chips)}. Gain: over its baseline. !: doubtful.", "dim")
     rows: list[list[Cell]] = []
@@ -246,16 +245,16 @@ def print_stored_details(recommendations: StoredRecommendations) -> None:
             "dim",
         )
         show_line(
-            "measured: over these runs; expected: what a good kernel takes; ideal: a lower bound. ! doubtful (at a "
-            "speed-up: its baseline); old: stale.",
+            "measured: in these runs; expected: what a good kernel takes; ideal: a lower bound. !: in doubt (at a "
+            "speed-up: its baseline). old: something changed since.",
             "dim",
         )
         if detailed and any(
             row.is_measured and row.estimate.half_width_ratio is not None for each in detailed for row in each.options
         ):
             show_line(
-                "± of a measured time knows how far fresh processes differ where that is known, of an expected one it "
-                "is 80 %.",
+                "± of a measured time includes how far fresh processes differ, where several ran. ± of an expected "
+                "time is its 80 % interval.",
                 "dim",
             )
         if any(row.is_measured for each in detailed for row in each.options):
@@ -283,9 +282,7 @@ def _print_overview(recommendations: StoredRecommendations) -> None:
         best = ranking.choice
         moved = str(len(ranking.changes)) if ranking.changes else MISSING
         if best is None:
-            rows.append(
-                [title, "no result" if ranking.gap else "nothing", MISSING, MISSING, MISSING, MISSING, MISSING, moved]
-            )
+            rows.append([title, "no result" if ranking.gap else "nothing", *[MISSING] * (len(_OVERVIEW) - 3), moved])
             continue
         rows.append(
             [
@@ -294,7 +291,7 @@ def _print_overview(recommendations: StoredRecommendations) -> None:
                 _plain_time(best.estimate.time_s),
                 _source(best),
                 _speedup(best),
-                _loss(best.loss),
+                *loss_cells(best),
                 _confidence(best.trust),
                 moved,
             ]
@@ -339,7 +336,7 @@ def _print_ranking(ranking: StoredRanking, *, is_only: bool) -> None:
             _source(row),
             _speedup(row),
             decimal_bytes(None if row.memory is None else row.memory.total_bytes),
-            _loss(row.loss),
+            *loss_cells(row),
             _confidence(row.trust),
             _runs(row),
             reason_text(row, ranking),
@@ -356,6 +353,9 @@ def _print_ranking(ranking: StoredRanking, *, is_only: bool) -> None:
         show_line(f"  {counted(left, 'more prediction')}: --json", "dim")
     for text in _confidence_lines(rows, ranking):
         show_line(f"  {text}", "dim")
+    for row in rows:
+        if row.loss.source == "measured":
+            show_line(f"  loss of {row.label}: {loss_text(row.loss)}", "dim")
     for label, reason in excluded_texts(ranking):
         show_line(f"  not ranked: {label}: {reason}")
     for row in rows:
@@ -412,11 +412,6 @@ def _speedup(row: Option) -> str:
 
 def _interval(row: Option) -> str:
     return MISSING if row.estimate.half_width_ratio is None else plus_minus(row.estimate.half_width_ratio)
-
-
-def _loss(loss: Loss) -> Cell:
-    is_plain = loss.source in ("reference", "measured") and loss_doubt(loss) is None
-    return loss_text(loss) if is_plain else Styled(loss_text(loss), "yellow")
 
 
 def _runs(row: Option) -> str:

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from roofline_cli.screen.tables import Cell, Column, show_line, show_table
+from roofline_cli.screen.tables import MISSING, Cell, Column, plus_minus, show_line, show_table
 from roofline_model.core.finding import short_text
-from roofline_model.core.units import format_memory, format_percent
+from roofline_model.core.units import format_memory, format_percent, format_speedup, format_time
 
 if TYPE_CHECKING:
     from results.records.records import Record
-    from results.verdicts.model_results import ModelResult
+    from results.verdicts.model_results import ModelResult, PassResult
     from results.verdicts.shape_verdict import Totals
 
+ANSWER_ROW_COUNT = 5
+"""Rows of an answer's table."""
 _COLUMN_DROPS = {
     "process": 8, "±": 7, "peak prefill": 6, "share": 5, "perplexity ratio": 5, "same top-1": 4, "J/1k tokens": 3, "ideal": 2, "ideal tokens/s": 2,
     "tokens/s": 1, "exp. tokens/s": 1,
@@ -26,6 +28,46 @@ def models_of(records: Sequence[Record], totals: Totals) -> tuple[ModelResult, .
     from results.verdicts.model_results import model_results
 
     return model_results(records, totals)
+
+
+def print_model_answer(model: ModelResult) -> None:
+    """Print a row for each of the first precisions of a model: its time and gain in each phase, memory and loss."""
+    from results.text.advice_text import loss_figure
+
+    several = len(model.phases) > 1
+    columns = [Column("Format")]
+    for phase in model.phases:
+        name = f"{phase.phase[0].upper()}{phase.phase[1:]}"
+        columns += [Column(name if several else "Time", "right"), Column("±", "right", drop=3, hide_empty=True)]
+        columns += [] if several else [Column("Tokens/s", "right", drop=2, hide_empty=True)]
+        columns += [Column("Gain", "right", hide_empty=True)]
+    columns += [Column("Held", "right", drop=1, hide_empty=True), Column("Loss", "right", hide_empty=True)]
+    rows: list[list[Cell]] = []
+    for label, passes in list(model.by_label().items())[:ANSWER_ROW_COUNT]:
+        row: list[Cell] = [label]
+        for phase in model.phases:
+            model_pass = next((each for each in passes if each in phase.passes), None)
+            row += _phase_cells(model_pass, has_gain=phase.judged.gap is None, has_rate=not several)
+        held_bytes = next((each.figures.held_bytes for each in passes if each.figures.held_bytes is not None), None)
+        option = next((each.option for each in passes if each.option is not None), None)
+        loss = MISSING if model.is_untrained or option is None else loss_figure(option.loss)
+        rows.append([*row, format_memory(held_bytes), loss])
+    show_table(columns, rows, says_what_is_left_out=False)
+
+
+def _phase_cells(model_pass: PassResult | None, *, has_gain: bool, has_rate: bool) -> list[Cell]:
+    """Return time, ±, tokens per second (where wanted) and gain of a precision in one phase."""
+    if model_pass is None or model_pass.option is None:
+        return [MISSING] * (3 + has_rate)
+    time = format_time(model_pass.option.estimate.time_s)
+    source = "" if model_pass.measured_s is not None else f" ({model_pass.option.estimate.source})"
+    rate = model_pass.tokens_per_s
+    return [
+        f"{time}{source}{' !' if model_pass.is_doubtful else ''}",
+        plus_minus(model_pass.interval_ratio) if model_pass.measured_s is not None else MISSING,
+        *([MISSING if rate is None else f"{rate:.3g}"] if has_rate else []),
+        format_speedup(model_pass.measured_speedup) if has_gain else MISSING,
+    ]
 
 
 def print_models(models: Sequence[ModelResult]) -> None:
@@ -66,6 +108,7 @@ def print_model_facts(record: Record, fact: Callable[[str, str], None]) -> None:
         embedding_text,
         energy_text,
         kl_text,
+        layer_name,
         parts_text,
         perplexity_text,
         text_source,
@@ -110,7 +153,7 @@ def print_model_facts(record: Record, fact: Callable[[str, str], None]) -> None:
         fact("quality", f"none: {figures.quality_reason or 'no reason was stored'}")
     if figures.kernels:
         emulated = " (emulated: a decode pass in every call)" if figures.is_emulated else ""
-        became = ", ".join(f"{count} {name}" for name, count in figures.layer_counts)
+        became = ", ".join(f"{count} {layer_name(name)}" for name, count in figures.layer_counts)
         fact("layers", f"{became}; {'; '.join(figures.kernels)}{emulated}")
     for fallback in figures.fallbacks:
         fact("fell back", short_text(fallback))

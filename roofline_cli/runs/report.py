@@ -92,7 +92,7 @@ StaticOption = Annotated[
 
 
 ForceOption = Annotated[
-    bool, typer.Option("--force", help="Name a result although its times were disturbed or cannot be.")
+    bool, typer.Option("--force", help="Name a result although its times were disturbed or are implausible.")
 ]
 
 

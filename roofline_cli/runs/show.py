@@ -146,8 +146,6 @@ def _print_shapes(summaries: Iterable[CaseSummary]) -> None:
         print_cases(f"{op} {shape}".rstrip() + f", {members[0].regime}", members)
 
 
-ANSWER_ROW_COUNT = 5
-"""Rows of the answer's table: the operators with most cases."""
 _ANSWER_COLUMNS = (
     Column("Operator"),
     Column("Cases", "right"),
@@ -169,6 +167,7 @@ def _print_answer(
 ) -> None:
     """Print how good the predictions were, or what the run decided of a model, and what to type next: a dozen lines."""
     from reports.cases.errors import overall_error
+    from roofline_cli.runs.model_view import ANSWER_ROW_COUNT, print_model_answer
 
     pooled = [case.pooled for case in summaries if not is_of_model(case)]
     timed = [row.record for row in pooled if row.record.measurement is not None]
@@ -192,6 +191,9 @@ def _print_answer(
         show_table(_ANSWER_COLUMNS, rows[:ANSWER_ROW_COUNT], says_what_is_left_out=False)
         inside = " In 80 %: within the expected interval." if overall.expected_count else ""
         show_line(f"Error: median of the absolute errors.{inside}", "dim")
+    elif models and not show_all:
+        show_line(f"{models[0].title}. Gain: over 16 bit. !: doubtful.", "dim")
+        print_model_answer(models[0])
     failed = [row for row in pooled if row.status == "failed"]
     notes = ["Times are simulated: no kernel ran."] if is_simulated else []
     notes += [f"forced: measured on a machine that is not {chip}"] if run.is_forced else []

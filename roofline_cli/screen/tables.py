@@ -87,12 +87,19 @@ def show_command(label: str, command: str, effect: str = "") -> None:
     """Print what to type next; a command too long for the screen is continued so that a shell takes it as copied."""
     width = screen_width()
     line = f"{label}: {command} {effect}".rstrip()
-    if width is not None and len(line) > width and " --" in command and not effect:
-        first, _, option = command.rpartition(" --")
-        show_line(f"{label}: {first} \\")
-        show_line(f"  --{option}")
-    else:
+    if width is None or len(line) <= width or effect:
         show_line(line)
+        return
+    first, *options = command.split(" --")
+    lines = [f"{label}: {first}"]
+    for option in options:
+        if len(f"{lines[-1]} --{option} \\") <= width:
+            lines[-1] += f" --{option}"
+        else:
+            lines.append(f"  --{option}")
+    for line in lines[:-1]:
+        show_line(f"{line} \\")
+    show_line(lines[-1])
 
 
 NOTE_LENGTH = 140

@@ -232,6 +232,9 @@ class RooflineGroup(LazyGroup):
         except UsageError as error:
             command = error.ctx.command_path if error.ctx is not None else "roofline"
             message = _with_nearest(error.format_message().rstrip("."))
+            is_unknown = message.startswith("No such command") and not message.endswith("?")
+            if is_unknown and command.endswith(" runs"):
+                message += f"; `{command}` alone lists the runs"
             code = _report(f"{message}{' See' if message.endswith('?') else '; see'} `{command} --help`")
         except ClickException as error:
             code = _report(error.format_message())

@@ -14,7 +14,7 @@ from typing import Literal
 
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import Finding, finding, findings_text
-from roofline_model.core.units import format_time
+from roofline_model.core.units import format_speedup, format_time
 
 Source = Literal["measured", "expected", "ceilings", "ideal"]
 """measured: a clock said it. expected: what a good kernel takes. ceilings: what this machine's measured ceilings allow,
@@ -275,7 +275,7 @@ class Option:
 
     def __repr__(self) -> str:
         time = "no time" if self.times == Times() else f"{self.estimate.source} {format_time(self.estimate.time_s)}"
-        gain = "" if self.speedup_ratio is None else f", {self.speedup_ratio:.1f}x"
+        gain = "" if self.speedup_ratio is None else f", {format_speedup(self.speedup_ratio)}"
         loss = "" if self.loss.pct is None else f", loss {self.loss.pct:.1f} %"
         return f"<{type(self).__name__} {self.label or self.key}: {time}{gain}{loss}>"
 
@@ -400,7 +400,7 @@ class Ranking:
         if ratio is None or baseline is None:
             return finding("take", choice.key, method=choice.method)
         code = "take-as-fast" if abs(ratio - 1) < 0.01 else "take-faster" if ratio > 1 else "take-slower"
-        return finding(code, choice.key, method=choice.method, speedup_ratio=ratio, baseline=baseline.key)
+        return finding(code, choice.key, method=choice.method, seeds_speedup_ratio=ratio, baseline=baseline.key)
 
     @property
     def decision(self) -> tuple[Finding, ...]:

@@ -233,16 +233,17 @@ def times_text(ratio: float) -> str:
     """Return a speed-up or slow-down as people say it.
 
     >>> times_text(3.52), times_text(1.003), times_text(120.3)
-    ('3.5x', '1.00x', '120x')
+    ('3.5×', '1.00×', '120×')
     """
-    return f"{ratio:.0f}x" if ratio >= 99.5 else f"{ratio:.2f}x" if 0.95 <= ratio < 1.05 else f"{ratio:.1f}x"
+    return f"{ratio:.0f}×" if ratio >= 99.5 else f"{ratio:.2f}×" if 0.95 <= ratio < 1.05 else f"{ratio:.1f}×"
 
 
 def _two_digits(ratio: float) -> str:
-    return f"{ratio:.2f}x"
+    return f"{ratio:.2f}×"
 
 
 _FORMATS: Mapping[str, Callable[[float], str]] = {
+    "seeds_speedup_ratio": lambda ratio: f"{ratio:.1f}x",  # as the original documents print it
     "speedup_ratio": times_text,
     "slowdown_ratio": _two_digits,
     "change_ratio": lambda ratio: format_percent(ratio, signed=True),

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from html import escape
 from typing import TYPE_CHECKING
 
-from roofline_model.core.units import counted, format_memory, format_time
+from roofline_model.core.units import counted, format_memory, format_speedup, format_time
 
 if TYPE_CHECKING:
     from roofline_model.core.answer import Option, Ranking
@@ -52,7 +52,7 @@ def _row(option: Option, ranking: Ranking) -> str:
         _name(option, ranking),
         format_time(option.estimate.time_s),
         option.estimate.source,
-        _MISSING if option.speedup_ratio is None else f"{option.speedup_ratio:.1f}x",
+        format_speedup(option.speedup_ratio),
         _MISSING if option.memory is None else format_memory(option.memory.total_bytes),
         _MISSING if option.loss.pct is None else f"{option.loss.pct:.1f} %",
     )

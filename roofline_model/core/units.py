@@ -167,10 +167,12 @@ def interval_in_prefix(low_s: float, high_s: float, prefix: str | None, beside: 
 
 
 def format_speedup(ratio: float | None) -> str:
-    """Print a speed-up as the seeds do, `4.0x`; below 1, two decimals; missing → `–`."""
+    """Print a speed-up as people say it: `4.0×`, `0.97×`, `0.08×`, `120×`; a slowdown of half a percent is never
+    `1.0×`. Missing → `–`.
+    """
     if ratio is None:
         return "–"
-    return f"{ratio:.1f}x" if ratio >= 0.995 else f"{ratio:.2g}x"
+    return f"{ratio:.0f}×" if ratio >= 99.5 else f"{ratio:.1f}×" if ratio >= 0.995 else f"{ratio:.2g}×"
 
 
 def own_prefix(time_s: float) -> str:

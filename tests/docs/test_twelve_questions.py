@@ -103,7 +103,7 @@ def test_a_time_of_ones_own_is_judged_first(ask) -> None:
     question = "Is my kernel slow?"
     verdict = document(ask, question)["own_time"]
     assert verdict["code"] == "own-time-slower"
-    assert f"{verdict['values']['speedup_ratio']:.1f}x" in first_lines(ask(QUESTIONS[question]))[0]
+    assert f"{verdict['values']['speedup_ratio']:.1f}×" in first_lines(ask(QUESTIONS[question]))[0]
 
 
 @pytest.mark.parametrize("question", ["How fast is my attention at 32k tokens?"])
@@ -177,7 +177,7 @@ def test_the_measured_choices_are_those_of_the_rankings(ask) -> None:
         for row in ranking["rows"]
         if row["role"] == "take" and row["label"] != ranking["baseline"]
     ]
-    assert text.startswith(f"{len(gaining)} of {len(rankings)} stored cases gain")
+    assert text.startswith(f"A narrower format pays in {len(gaining)} of {len(rankings)} stored cases.")
 
 
 def test_the_report_is_written(ask, tmp_path: Path) -> None:

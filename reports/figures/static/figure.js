@@ -168,7 +168,7 @@ function alongLine(label, plane, labels) {
   });
 }
 
-// Beside, below or above its mark, on the nearest side that is free, off all lines; nowhere where none is. The only one may cross a line.
+// Beside, below or above its mark, on the nearest side that is free, off all lines; nowhere where none is. The only one may cover the fewest.
 function aroundMark(label, plane, labels) {
   const isOnlyOne = labels.filter((candidate) => candidate.place === "around").length === 1; // others would be taken for each other's
   const [x, y] = plane.pixel(label.x, label.y);
@@ -186,15 +186,15 @@ function aroundMark(label, plane, labels) {
     const isInside = left > 2 && right < plane.size[0] - 2 && top > 0 && bottom < plane.size[1];
     return isInside && plane.taken.every((box) => right < box[0] || left > box[2] || bottom < box[1] || top > box[3]);
   };
-  const isOffLines = (spot) => {
+  const crossings = (spot) => {
     const [left, top, right, bottom] = cellAt(spot);
-    return plane.lines.every(([px, py]) => px < left || px > right || py < top || py > bottom);
+    return plane.lines.filter(([px, py]) => px >= left && px <= right && py >= top && py <= bottom).length;
   };
-  const free = places.filter(isFree);
-  const place = free.find(isOffLines) || (isOnlyOne ? free[0] : null);
-  if (!place) return null;
+  const free = places.filter(isFree).map((spot) => [spot, crossings(spot)]);
+  const [place, crossed] = free.reduce((best, next) => (next[1] < best[1] ? next : best), [null, Infinity]);
+  if (!place || (crossed && !isOnlyOne)) return null;
   plane.taken.push(cellAt(place));
-  return () => ({ xanchor: place[2], yanchor: "middle", xshift: place[0], yshift: -place[1], text: label.lines[0], font: { size: 11.5, color: label.color } });
+  return () => ({ ...(crossed ? { bgcolor: plane.ground } : {}), xanchor: place[2], yanchor: "middle", xshift: place[0], yshift: -place[1], text: label.lines[0], font: { size: 11.5, color: label.color } });
 }
 
 // --- legend: a small drawing of each look, and its meaning

@@ -26,16 +26,19 @@ function button(label, action, attributes) {
   return made;
 }
 
-// {columns, texts, rows} as one object per row, texts looked up.
+// {columns, texts, floats, rows} as one object per row, its names in the order of columns, texts looked up.
 function unpacked(table) {
-  const isText = table.columns.map((name) => table.texts.includes(name));
+  const texts = new Set(table.texts);
   const text = (cell) => (cell === null ? "" : DATA.texts[cell]);
-  return table.rows.map((cells) => {
+  const number = (value) => (Number.isNaN(value) ? null : value);
+  let place = 0;
+  const columns = table.columns.map((name) => ({ name, isText: texts.has(name), values: name in table.floats ? floats(table.floats[name]) : null, place: name in table.floats ? null : place++ }));
+  return table.rows.map((cells, at) => {
     const row = {};
-    table.columns.forEach((name, at) => {
-      const cell = cells[at];
-      row[name] = isText[at] ? (Array.isArray(cell) ? cell.map(text) : text(cell)) : Array.isArray(cell) ? [] : cell;
-    });
+    for (const { name, isText, values, place } of columns) {
+      const cell = values ? number(values[at]) : cells[place];
+      row[name] = isText ? (Array.isArray(cell) ? cell.map(text) : text(cell)) : Array.isArray(cell) ? [] : cell;
+    }
     return row;
   });
 }

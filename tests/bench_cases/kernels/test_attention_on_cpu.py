@@ -198,7 +198,7 @@ def test_a_backend_that_torch_refuses_is_unsupported_with_its_words():
 
 
 def test_a_refused_case_is_declared_and_skipped():
-    from bench_cases.kernels.guards import measure_case
+    from bench_cases.kernels.measured_case import measure_case
     from roofline_model import get_hardware
 
     class Fixture:

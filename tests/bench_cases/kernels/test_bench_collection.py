@@ -154,7 +154,7 @@ def spec_of(size, name):
 @pytest.mark.parametrize("name", ["int_mm", "int8pack", "int4pack", "scaled_mm_emulated"])
 def test_a_case_is_declared_prepared_and_measured(name):
     pytest.importorskip("torch")
-    from bench_cases.kernels.guards import measure_case
+    from bench_cases.kernels.measured_case import measure_case
 
     fixture, spec = RecordingFixture(), spec_of((4, 64, 128), name)
     measure_case(fixture, spec)
@@ -168,7 +168,7 @@ def test_a_case_is_declared_prepared_and_measured(name):
 
 def test_a_case_that_cannot_run_is_declared_and_skipped_with_the_reason():
     pytest.importorskip("torch")
-    from bench_cases.kernels.guards import measure_case
+    from bench_cases.kernels.measured_case import measure_case
 
     fixture = RecordingFixture()
     with pytest.raises(pytest.skip.Exception, match="small shapes only"):
@@ -183,7 +183,7 @@ def test_a_prediction_needs_no_torch(tmp_path):
         import sys
         import pytest
         from bench_cases.kernels.products.catalog import cases_for
-        from bench_cases.kernels.guards import measure_case
+        from bench_cases.kernels.measured_case import measure_case
         from bench_cases.shapes.products import Shape
         from roofline_model import get_hardware
 

@@ -31,6 +31,7 @@ from roofline_model.chips.hardware import get_hardware
 from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import finding
 from roofline_model.models.model_pass import HostTime
+from roofline_model.recommend.ranking import MAX_LOSS_PCT
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -70,6 +71,15 @@ def request(folder, **given) -> MeasureRequest:
 
 
 # --- the command
+
+
+def test_a_trained_model_may_lose_what_every_recommendation_allows():
+    assert settings().limits_of(is_seeded=False) == PipelineLimits(loss_pct=MAX_LOSS_PCT)
+    assert settings().limits_of(is_seeded=True) == PipelineLimits()  # untrained weights have no quality
+    given = PipelineLimits(memory_bytes=1e9, loss_pct=10.0)
+    assert (
+        settings(limits=given).limits_of(is_seeded=True) == settings(limits=given).limits_of(is_seeded=False) == given
+    )
 
 
 def test_the_command_selects_the_pair_and_its_limits_grow_with_the_model(tmp_path):

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from model_records import CHIP, model_profile, model_run, model_run_records
+from page_rows import unpacked
 
 from reports.advice.trade_offs import on_front, trade_groups
 from reports.formats.report_json import report_json
@@ -128,19 +129,6 @@ def test_a_loss_that_another_run_measured_is_told(model_view):
     chip = model_view.chips[0]
     groups = trade_groups(model_view.run, chip.models, chip.recommendations, chip.cases, changed, chip.hardware_key)
     assert [group.title for group in groups if group.origin == "all stored runs"] == [stored.rankings[0].title]
-
-
-def unpacked(table, texts):
-    """The points as the page unpacks them: a text cell is a number of `texts`."""
-
-    def cell(name, value):
-        if name not in table["texts"] or value is None:
-            return value
-        return [texts[index] for index in value] if isinstance(value, list) else texts[value]
-
-    return [
-        {name: cell(name, value) for name, value in zip(table["columns"], row, strict=True)} for row in table["rows"]
-    ]
 
 
 def test_page_and_document_hold_the_same_points(model_view):

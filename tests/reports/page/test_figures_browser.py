@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 
 from reports.figures.palette import ACCENT, SURFACE
+from reports.page.html import render_page
+from reports.view.views import report_view
+from results.exchange.exported.load import read_exports
 from results.records.records import TelemetrySample
 from roofline_model.core.units import format_percent, format_time
 
@@ -235,6 +238,21 @@ def test_the_name_of_the_fastest_covers_no_mark_and_has_no_leader(page):
     assert values[0] is False
     assert values[1] > 20
     assert values[2] == 0
+
+
+def test_on_a_phone_no_line_is_read_through_the_name_of_the_fastest(make, open_page, pytestconfig):
+    """Of the demo run every place beside the mark crosses a line: the name then stands on the ground of the page."""
+    (demo,) = read_exports(pytestconfig.rootpath / "examples" / "runs" / "cpu-amd-epyc-2t" / "demo.json")
+    profiles = {profile.profile_hash: profile for profile in demo.profiles}
+    html = render_page(report_view(demo.run, demo.records, profiles), is_interactive=True)
+    phone = open_page(make, [], make.CPU, html=html, name="demo", width=390)
+    note = phone.page.evaluate("""() => {
+        const plot = document.querySelector('.figure.tall');
+        const drawn = [...plot.querySelectorAll('.annotation')].find((one) => /Fastest/.test(one.textContent));
+        return getComputedStyle(drawn.querySelector('rect.bg')).fillOpacity;
+    }""")
+    assert float(note) == 1
+    assert phone.faults == []
 
 
 def test_a_run_without_anything_over_time_says_so_and_samples_that_are_gone_are_said_to_be(make, open_page):

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import math
-import struct
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from page_rows import packed_numbers, unpacked
 
 from reports.page.page_data import (
     COLUMNS,
@@ -34,14 +33,7 @@ def data_of(make, records, device=None, **run):
 
 def rows_of(data, chip=0):
     """The rows as the page unpacks them."""
-    table, texts = data["chips"][chip]["cases"], data["texts"]
-
-    def cell(name, value):
-        if name not in table["texts"] or value is None:
-            return value
-        return [texts[index] for index in value] if isinstance(value, list) else texts[value]
-
-    return [dict(zip(table["columns"], map(cell, table["columns"], cells), strict=True)) for cells in table["rows"]]
+    return unpacked(data["chips"][chip]["cases"], data["texts"])
 
 
 def test_rows_hold_the_records_numbers_to_the_digit(make):
@@ -132,10 +124,6 @@ def test_phase_of_a_product_is_by_its_rows(shape, phase):
     assert case_phase(gemm(*shape, a="BF16", b="BF16").case("k")) == phase
 
 
-def numbers(text):
-    return struct.unpack(f"<{len(base64.b64decode(text)) // 8}d", base64.b64decode(text))
-
-
 def test_samples_are_whole_and_the_flagged_come_first(make):
     view = report_view(make.run(), make.rich_records(), make.profiles(make.GPU))
     series_list = sample_data(view.chips[0].cases, 1)["series"]
@@ -143,23 +131,24 @@ def test_samples_are_whole_and_the_flagged_come_first(make):
     for series in series_list:
         case = by_number[series["number"]]
         (row,) = [row for row in case.rows if row.process == series["process"] and row.measured_s is not None]
-        assert numbers(series["samples_s"]) == row.record.measurement.samples_s
-    assert sum(len(numbers(series["samples_s"])) for series in series_list) <= MAX_SAMPLES_COUNT
+        assert tuple(packed_numbers(series["samples_s"])) == row.record.measurement.samples_s
+    assert sum(len(packed_numbers(series["samples_s"])) for series in series_list) <= MAX_SAMPLES_COUNT
     flagged = {number for number, case in by_number.items() if {"bimodal", "drift", "outliers"} & set(case.flags)}
     assert flagged <= {series["number"] for series in series_list}
 
 
 @given(st.lists(st.floats(allow_nan=False), max_size=9))
 def test_packed_numbers_keep_every_bit(values):
-    unpacked = struct.unpack(f"<{len(values)}d", base64.b64decode(packed_floats(values)))
-    assert [number.hex() for number in unpacked] == [float(value).hex() for value in values]
+    assert [number.hex() for number in packed_numbers(packed_floats(values))] == [
+        float(value).hex() for value in values
+    ]
 
 
 def test_samples_beyond_the_room_are_left_out_whole(make):
     long = make.record((1, 64, 64), "BF16", "BF16", "k", 1e-3, samples_s=(1e-3,) * (MAX_SAMPLES_COUNT + 1))
     short = make.record((1, 64, 64), "FP16", "FP16", "k", 1e-3, number=1)
     view = report_view(make.run(), [long, short], make.profiles(make.CPU))
-    assert [len(numbers(series["samples_s"])) for series in sample_data(view.chips[0].cases, 1)["series"]] == [3]
+    assert [len(packed_numbers(series["samples_s"])) for series in sample_data(view.chips[0].cases, 1)["series"]] == [3]
 
 
 def test_several_chips_are_numbered_through(make):
@@ -203,9 +192,15 @@ def test_script_json_refuses_what_json_lacks(number):
         script_json([number])
 
 
-def test_a_text_is_kept_once():
-    text_table = Texts()
-    table = packed([{"a": "x", "b": 1.5, "c": ("x", "y")}, {"a": "x", "b": None, "c": ()}], text_table, ("a", "b", "c"))
-    assert table == {"columns": ["a", "b", "c"], "texts": ["a", "c"], "rows": [[0, 1.5, [0, 1]], [0, None, []]]}
+def test_texts_are_kept_once_and_floats_to_the_bit():
+    text_table, rows = Texts(), [{"a": "x", "b": 0.1, "c": ("x", "y")}, {"a": "x", "b": None, "c": ()}]
+    table = packed(rows, text_table, ("a", "b", "c"))
+    assert table | {"floats": {}} == {
+        "columns": ["a", "b", "c"],
+        "texts": ["a", "c"],
+        "floats": {},
+        "rows": [[0, [0, 1]], [0, []]],
+    }
+    assert unpacked(table, text_table.all()) == [row | {"c": list(row["c"])} for row in rows]
     assert text_table.all() == ["x", "y"]
     assert set(TEXT_COLUMNS) < set(COLUMNS)

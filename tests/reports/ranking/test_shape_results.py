@@ -142,7 +142,7 @@ def test_best_overall_prefers_the_largest_measured_gain(make):
         make.record((1, 64, 64), "BF16", "BF16", "matmul", 2e-3),
         make.record((1, 64, 64), "INT8", "INT8", "int_mm", 1.9e-3),
         make.record((2, 64, 64), "BF16", "BF16", "matmul", 2e-3),
-        make.record((2, 64, 64), "INT8", "INT8", "int_mm", 0.5e-3),
+        make.record((2, 64, 64), "INT8", "INT8", "int_mm", 0.8e-3),
         make.record((4, 64, 64), "BF16", "BF16", "matmul"),
         make.record((4, 64, 64), "INT4", "BF16", "tinygemm"),
     )

@@ -91,7 +91,7 @@ def test_warnings_name_what_weakens_a_run(make):
     assert any("interrupted" in line for line in warnings)
     assert any("interval explains (1x4096x4096-w16a16-BF16.BF16-k-cold)" in line for line in warnings)
     assert (
-        "1 of 3 measured cases have an interval wider than ±5 % (median ±20 %, widest ±20 %), 1 no interval at all: "
+        "1 of 3 measured cases has an interval wider than ±5 % (median ±20 %, widest ±20 %), 1 no interval at all: "
         "treat their ranking with care."
     ) in warnings
 

@@ -10,7 +10,7 @@ from shape_records import record
 from results.records.flags import DOUBTFUL_FLAGS, FLAGS
 from results.records.records import ProcessInfo
 from results.statistics.replication import TotalInterval, total_intervals
-from results.verdicts.gain import DISTURBING_FLAGS, times_faster
+from results.verdicts.gain import DISTURBING_FLAGS
 from results.verdicts.shape_verdict import are_level, groups, judge, ranked_options, shape_verdicts
 
 
@@ -390,14 +390,6 @@ def test_operators_without_a_and_b_have_a_baseline_when_all_inputs_share_its_for
     verdict = judge([plain, narrow])
     assert verdict.baseline.precision == "BF16"
     assert verdict.is_win
-
-
-@pytest.mark.parametrize(
-    ("ratio", "text"),
-    [(4.04, "4.0×"), (0.996, "1.0×"), (0.951, "0.95×"), (0.083, "0.083×"), (99.4, "99.4×"), (120.4, "120×")],
-)
-def test_speedups_are_printed_as_people_say_them(ratio, text):
-    assert times_faster(ratio) == text
 
 
 def replicated(b, medians_s, **more):

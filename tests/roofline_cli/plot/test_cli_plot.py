@@ -97,9 +97,9 @@ def test_predictions_and_their_plot_fit_every_width(columns):
     for part in (
         "FLOP/s",
         "FLOP/byte",
-        "A FP16, B FP8_E4M3, C INT8, D NVFP4, E INT4.FP16 (C under B",
+        "A FP16, B FP8 (W8A8), C INT8 (W8A8), D NVFP4 (W4A4), E INT4 (W4A16) (C under B",
         "small letter: ideal, on its roof; capital: expected",
-        "dotted: the expected roof of INT4.FP16 at this N and K, M from 1 to 16,384",
+        "dotted: the expected roof of INT4 (W4A16) at this N and K, M from 1 to 16,384",
         "◆ ridge of NVFP4: 475 TFLOP/s from 1,741 FLOP/byte",
     ):
         assert part in text, part
@@ -111,7 +111,7 @@ def test_predictions_and_their_plot_fit_every_width(columns):
     ("arguments", "letters"),
     [
         ("gemm -M 512 -N 4096 -K 4096", "A FP16"),
-        ("attention --heads 32 --kv-heads 8 --head-dim 128 --kv-len 4096", "A FP16, B FP8_E4M3"),
+        ("attention --heads 32 --kv-heads 8 --head-dim 128 --kv-len 4096", "A FP16, B FP8 Q+KV"),
         ("ffn --hidden 4096 --ffn-dim 14336 --tokens 64", "A FP16"),
         ("model --model llama-3.1-8b", "A input_norm, B qkv_proj, C rope, D attention"),
     ],

@@ -58,11 +58,11 @@ def test_gemv_prints_the_table_of_the_original_documents():
     rows = table_rows(invoke("predict", "gemv", "-N", "4096", "-K", "4096", "--hw", "b10"))
     # time, AI, critical AI, speed-up, bound: SEED_FIGURES "Reproduce exactly"
     expected = {
-        "FP16": ["33.57", "µs", "1.00", "200", "1.0x", "memory", "native"],
-        "FP8": ["16.79", "µs", "2.00", "400", "2.0x", "memory", "native"],
-        "INT8": ["16.79", "µs", "2.00", "400", "2.0x", "memory", "native"],
-        "NVFP4": ["9.51", "µs", "3.53", "800", "3.5x", "memory", "native"],
-        "INT4": ["8.40", "µs", "4.00", "800", "4.0x", "memory", "native"],
+        "FP16": ["33.57", "µs", "1.00", "200", "1.0×", "memory", "native"],
+        "FP8": ["16.79", "µs", "2.00", "400", "2.0×", "memory", "native"],
+        "INT8": ["16.79", "µs", "2.00", "400", "2.0×", "memory", "native"],
+        "NVFP4": ["9.51", "µs", "3.53", "800", "3.5×", "memory", "native"],
+        "INT4": ["8.40", "µs", "4.00", "800", "4.0×", "memory", "native"],
     }
     widths = {"FP16": [], "FP8": ["(W8A8)"], "INT8": ["(W8A8)"], "NVFP4": ["(W4A4)"], "INT4": ["(W4A4)"]}
     for name, cells in expected.items():
@@ -156,11 +156,11 @@ def test_user_formats_are_predicted_as_weight_only(own_format):
 def test_recommend_names_the_winner_of_the_original_documents():
     text = invoke("recommend", "-M", "1", "-N", "4096", "-K", "4096", "--hw", "b10")
     assert text.startswith(
-        "Take INT4 (W4A4), AWQ: ideal (lower bound) 8.40 µs, 4.0x FP16; saves 75 % of the weight bytes."
+        "Take INT4 (W4A4), AWQ: ideal (lower bound) 8.40 µs, 4.0× FP16; saves 75 % of the weight bytes."
     )
     text = invoke("recommend", "-M", "2048", "-N", "4096", "-K", "4096", "--hw", "b10")
     assert text.startswith("Take NVFP4 (W4A4): ideal (lower bound) ")
-    assert " 4.0x FP16; saves 72 % of the weight bytes." in text
+    assert " 4.0× FP16; saves 72 % of the weight bytes." in text
 
 
 def test_recommend_json_and_memory_limit():
@@ -358,8 +358,8 @@ def test_recommend_shows_the_ideal_gain_beside_the_expected_one_and_says_which_r
     lines = invoke("recommend", *shape, "--hw", "h100", "--all").splitlines()
     header = next(line for line in lines if "Ideal gain" in line)
     assert {"Ideal", "Ideal gain", "Expected", "Gain"} <= {name.strip() for name in header.split("  ")}
-    assert "3.9x" in next(line for line in lines[lines.index(header) :] if " INT4 " in line)
-    assert "Ranked by the end of the 80 % interval" in "\n".join(lines)
+    assert "3.9×" in next(line for line in lines[lines.index(header) :] if " INT4 " in line)
+    assert "Ranked by the slow end of the 80 % interval" in "\n".join(lines)
     assert "Expected" not in invoke("recommend", *shape, "--hw", "b10")
 
 

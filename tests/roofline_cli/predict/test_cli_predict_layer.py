@@ -61,7 +61,7 @@ def test_decode_on_the_placeholder():
     cells = next(line.split() for line in details(text).splitlines() if line.startswith("FP16 "))
     # 16,777,216 bytes of K and V and 16,384 of Q and O at 1000 GB/s
     assert cells[:5] == ["FP16", "16.78", "MB", "16.79", "µs"]
-    assert cells[-3:] == ["1.0x", "memory", "native"]
+    assert cells[-3:] == ["1.0×", "memory", "native"]
     rows = read(*DECODE)["predictions"]
     assert all(
         row["expected"] is None and row["expected_reason"]["text"] in text for row in rows
@@ -352,7 +352,7 @@ def test_a_gain_without_an_expected_time_is_marked_as_ideal():
     )
     assert "(ideal)" not in rows["FP8 Q+KV"]
     assert data["NVFP4.FP16"]["expected_speedup_ratio"] is None
-    assert f"{data['NVFP4.FP16']['speedup_ratio']:.1f}x (ideal)" in rows["NVFP4 KV"]
+    assert f"{data['NVFP4.FP16']['speedup_ratio']:.1f}× (ideal)" in rows["NVFP4 KV"]
 
 
 @pytest.mark.parametrize(

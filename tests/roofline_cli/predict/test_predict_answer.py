@@ -67,7 +67,7 @@ def test_formats_without_a_kernel_are_fastest_only_where_there_are_no_others() -
 
 def test_without_expected_times_the_ideal_is_called_an_upper_bound() -> None:
     shown = lines("predict gemv -N 4096 -K 4096 --hw b10")
-    assert shown[0] == "INT4 (W4A4) is fastest: ideal 8.40 µs (lower bound), 4.0x FP16."
+    assert shown[0] == "INT4 (W4A4) is fastest: ideal 8.40 µs (lower bound), 4.0× FP16."
     assert not any("Expected" in line for line in shown)
     whole = lines("predict model --model llama-3.1-8b --hw b10")
     assert whole[0].startswith("At most 64.3 tokens/s: ideal ")

@@ -30,7 +30,7 @@ def test_chips_stand_in_the_order_of_their_times_and_those_without_a_choice_last
         / recommend_model("h100", MODEL[1]).choice.estimate.time_s
     )
     assert lines[0].startswith("h100-sxm is fastest: FP8 (W8A8), expected ")
-    assert f"{ratio:.1f}x as fast as gb10." in " ".join(lines[:2])
+    assert f"{ratio:.1f}× as fast as gb10." in " ".join(lines[:2])
     assert len(lines) <= 12
 
 

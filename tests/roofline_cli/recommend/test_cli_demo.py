@@ -57,7 +57,7 @@ def test_the_answer_is_a_dozen_lines_and_the_report_is_there(pytest_runs, tmp_pa
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
     assert len(lines) <= 16
-    assert lines[0].startswith("Take INT4 (W4A16): measured 5.20 ms, 2.5x BF16")
+    assert lines[0].startswith("Take INT4 (W4A16): measured 5.20 ms, 2.5× BF16")
     assert max(map(len, lines)) <= 80
     assert (tmp_path / "out" / "report.html").stat().st_size > 10_000
     [command] = pytest_runs

@@ -42,6 +42,15 @@ def test_a_run_shows_each_model_once_with_its_verdicts(target):
     assert "decode:seeded" not in output
 
 
+def test_the_answer_has_times_and_gains_of_both_phases(target):
+    lines = show(target, columns="80").splitlines()
+    assert len(lines) <= 14
+    head, row = (next(line.split() for line in lines if line.startswith(name)) for name in ("Format", "INT4 (W4A16)"))
+    assert [name for name in head if name != "±"] == ["Format", "Decode", "Gain", "Prefill", "Gain", "Held", "Loss"]
+    assert [cell for cell in row if cell.endswith("×")] == ["2.5×", "0.044×"]
+    assert {"ms", "130.9", "MB"} <= set(row)
+
+
 @pytest.mark.parametrize("columns", ["80", "120"])
 def test_tables_fit_the_screen(target, columns):
     assert max(map(len, show(target, columns=columns).splitlines())) <= int(columns)

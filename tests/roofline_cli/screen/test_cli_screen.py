@@ -175,7 +175,8 @@ def test_numbers_print_as_the_tables_need_them():
         "1024",
         "–",
     ]
-    assert [format_speedup(x) for x in (1.0, 3.53, 0.25, 0.0123, None)] == ["1.0x", "3.5x", "0.25x", "0.012x", "–"]
+    ratios = (4.04, 0.996, 0.951, 0.083, 0.0123, 99.4, 120.4, None)
+    assert list(map(format_speedup, ratios)) == ["4.0×", "1.0×", "0.95×", "0.083×", "0.012×", "99.4×", "120×", "–"]
     assert [plus_minus(x) for x in (0.0123, 1.4, 208.69, None)] == ["±1.2 %", "±140 %", "±>999 %", "–"]
     assert [decimal_bytes(x) for x in (128e9, 8.4e6, 999, None)] == ["128 GB", "8.4 MB", "999 B", "–"]
 
