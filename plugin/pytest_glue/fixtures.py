@@ -33,7 +33,8 @@ from roofline_model.core.cost import OpCost
 from roofline_model.core.errors import InvalidValueError, UnsupportedError
 from roofline_model.core.finding import Finding, advice_text, reason_text
 from roofline_model.expected.predict import predict_expected
-from roofline_model.ideal.roofline import Prediction, predict
+from roofline_model.expected.prediction import ExpectedPrediction
+from roofline_model.ideal.roofline import Prediction, error_ratio, predict
 from roofline_model.models.model_pass import ModelPass
 from roofline_model.operators.case import Case
 from roofline_model.operators.product import Operator
@@ -202,7 +203,7 @@ class RooflineFixture:
         measurement = pending.measured(self._session, observed, timer, plan)
         self._session.declared(pending)  # measured: a crash later in this test does not cost it
         benchmark_bridge.feed(self._benchmark, self._request.node, observed.timing.samples_s)
-        return Outcome(measurement, pending.prediction)
+        return Outcome(measurement, pending.prediction, pending.expected)
 
     def compare(
         self,
@@ -257,7 +258,7 @@ class RooflineFixture:
         for label, entry in entries.items():
             measurement = entry.measured(self._session, observed[label], contestants[label][1], plan)
             self._session.declared(entry)
-            outcomes[label] = Outcome(measurement, entry.prediction)
+            outcomes[label] = Outcome(measurement, entry.prediction, entry.expected)
         benchmark_bridge.feed(self._benchmark, self._request.node, next(iter(observed.values())).timing.samples_s)
         return outcomes
 
@@ -416,10 +417,15 @@ _MARKER_KEYS = ("work", "name", "tolerance", "threshold")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What `measure` returns: the record's measurement and prediction, for a test's own assertions."""
+    """What `measure` returns: the record's measurement and predictions, for a test's own assertions."""
 
     measurement: Measurement
     prediction: Prediction | None
+    """The ideal time."""
+    expected: ExpectedPrediction | None = None
+    """The time of a good kernel; None where no model knows one: without `work`, for a plain `OpCost`, and on a CPU
+    that `roofline calibrate` has not timed.
+    """
 
     @property
     def median_s(self) -> float:
@@ -433,10 +439,13 @@ class Outcome:
 
     @property
     def error_ratio(self) -> float | None:
-        """(predicted − measured) / measured, or None without a prediction."""
-        if self.prediction is None:
-            return None
-        return (self.prediction.time_s - self.median_s) / self.median_s
+        """(ideal − measured) / measured; None without an ideal time."""
+        return None if self.prediction is None else error_ratio(self.prediction.time_s, self.median_s)
+
+    @property
+    def expected_error_ratio(self) -> float | None:
+        """(expected − measured) / measured: −0.5 for a kernel that takes twice its expected time. None without one."""
+        return None if self.expected is None else error_ratio(self.expected.time_s, self.median_s)
 
     @property
     def roof_ratio(self) -> float | None:

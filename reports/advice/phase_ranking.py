@@ -17,7 +17,7 @@ from results.verdicts.model_results import ModelResult
 from results.verdicts.phase_ranking import KINDS, PhaseRanking, compared, model_ranking, without_headline
 from results.verdicts.shape_verdict import is_emulation
 from roofline_model.core.answer import Estimate, Loss, Memory, Option, Question, Times
-from roofline_model.core.finding import finding
+from roofline_model.core.finding import Finding, finding
 from roofline_model.recommend.loss import REFERENCE
 from roofline_model.recommend.ranking import MAX_LOSS_PCT, Limits, rank
 
@@ -45,9 +45,7 @@ def phase_rankings(
     ]
     phases = [name for name in PHASES if name in families]
     others = [name for name in families if name not in PHASES and any(result.is_contest for result in families[name])]
-    of_shapes = (
-        _of_shapes(name, judged_results(families[name]), hardware) for name in (*phases, *others[:MOST_OTHERS])
-    )
+    of_shapes = (_of_shapes(name, families[name], hardware) for name in (*phases, *others[:MOST_OTHERS]))
     return tuple(ranking for ranking in (*rankings, *of_shapes) if ranking is not None)
 
 
@@ -64,10 +62,11 @@ def _displayed(model: ModelResult) -> ModelResult:
 # --- shapes
 
 
-def _of_shapes(name: str, results: list[ShapeResult], hardware: str) -> PhaseRanking | None:
+def _of_shapes(name: str, family: list[ShapeResult], hardware: str) -> PhaseRanking | None:
     """Return the ranking over the shapes at which any format but the baseline's has a time; those of one such format
-    the most.
+    the most. Shapes of the same cache state and mode whose times make no result are its caveat.
     """
+    results = judged_results(family)
     shapes = _shared_shapes(results)
     baselines = [result.baseline for result in shapes]
     name_of, groups = _groups(shapes)
@@ -84,7 +83,25 @@ def _of_shapes(name: str, results: list[ShapeResult], hardware: str) -> PhaseRan
     ranking = rank(question, options, options[0] if baseline else None, limits=Limits(loss_pct=MAX_LOSS_PCT))
     ranking = without_headline(ranking, gap_of_all([result.judged.gap for result in shapes]))
     places = tuple(result.title for result in shapes)
-    return PhaseRanking(PHASES.get(name, name), ranking, places, len(results))
+    return PhaseRanking(PHASES.get(name, name), ranking, places, len(results), _without_result(family, results))
+
+
+def _without_result(family: list[ShapeResult], judged: list[ShapeResult]) -> tuple[Finding, ...]:
+    """Return how many shapes have a gap and were not judged for it, and which gaps; empty where all were judged."""
+    regime = [result for result in family if (result.cache, result.mode) == (judged[0].cache, judged[0].mode)]
+    codes = [result.judged.gap.code for result in regime if result.judged.gap is not None and result not in judged]
+    if not codes:
+        return ()
+    disturbed_count = codes.count("disturbed-result")
+    return (
+        finding(
+            "shapes-without-result",
+            missing_count=len(codes),
+            shape_count=len(regime),
+            disturbed_count=disturbed_count or None,
+            implausible_count=len(codes) - disturbed_count or None,
+        ),
+    )
 
 
 def _shared_shapes(results: list[ShapeResult]) -> list[ShapeResult]:

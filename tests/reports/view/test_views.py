@@ -11,6 +11,7 @@ from results.records.records import EnvironmentInfo
 from results.text.advice_text import actions
 from roofline_model.chips.hardware import device_from_profile, get_hardware
 from roofline_model.core.errors import DefinitionError
+from roofline_model.core.finding import short_text
 
 
 def test_verdict_first(make):
@@ -182,3 +183,31 @@ def test_the_expected_times_are_scored_beside_the_ideal_ones(make):
     assert not any("expected time" in line for line in plain.findings)
     view = report_view(make.run(), [scored(records[0], 0.9e-3, -0.1), scored(records[1], 1.3e-3, 0.3), records[2]])
     assert "The expected time missed it by a median 20 % over 2 cases." in view.findings
+
+
+def test_advice_on_some_of_the_shapes_says_how_many_had_no_result_and_why(make):
+    def at(rows, kernel_flags=(), fast_s=1e-3):
+        shape = (1, rows, 2048)
+        baseline = make.record(shape, "BF16", "BF16", "matmul", 2e-3, number=rows)
+        fast = make.record(shape, "INT8", "INT8", "int_mm", fast_s, number=rows + 1, flags=kernel_flags)
+        return [baseline, fast]
+
+    quiet, busy, impossible = at(4096), at(2048, ("contended",)), at(1024, fast_s=2e-6)
+    (whole,) = report_view(make.run(), [*quiet, *at(8192)]).chips[0].answers
+    assert whole.caveats == ()
+    (phase,) = report_view(make.run(), [*quiet, *busy, *impossible]).chips[0].answers
+    assert phase.choice.precision == "INT8 (W8A8)"
+    assert phase.places == ("1x4096x2048",)
+    (caveat,) = phase.caveats
+    assert dict(caveat.values) == {"missing_count": 2, "shape_count": 3, "disturbed_count": 1, "implausible_count": 1}
+    assert short_text(caveat) in actions([phase])[0].caveat
+
+
+def test_shapes_of_which_none_has_a_result_are_no_caveat_of_advice(make):
+    records = [
+        make.record((1, rows, 2048), weight, weight, "k", time_s, number=rows, flags=("contended",))
+        for rows in (2048, 4096)
+        for weight, time_s in (("BF16", 2e-3), ("INT8", 1e-3))
+    ]
+    (phase,) = report_view(make.run(), records).chips[0].answers
+    assert (phase.choice, phase.caveats) == (None, ())
