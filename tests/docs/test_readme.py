@@ -128,13 +128,14 @@ def test_the_chip_of_the_how_to_is_predicted(capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.parametrize("page", [README, HOW_TO[1]], ids=lambda page: page.name)
-def test_the_suites_that_are_printed_pass(page: Path, tmp_path: Path) -> None:
+def test_the_suites_that_are_printed_pass_a_good_kernel_and_fail_a_slow_one(page: Path, tmp_path: Path) -> None:
     (block,) = [block for block in blocks(page, "python") if "roofline.measure(" in block]
     (tmp_path / "test_printed.py").write_text(block, encoding="utf-8")
-    options = ("-p", "roofline_pytest", "-p", "no:cacheprovider", "--hw", "b10", "--roofline-timer", "simulated")
-    done = warm_start.run("pytest", "test_printed.py", *options, cwd=tmp_path)
-    assert done.returncode == 0, done.stdout[-3000:]
-    assert "1 passed" in done.stdout
+    for efficiency, outcome in (("0.6", "1 passed"), ("0.06", "1 failed")):  # a good kernel, and one ten times as slow
+        timer = f"simulated:efficiency={efficiency}"
+        options = ("-p", "roofline_pytest", "-p", "no:cacheprovider", "--hw", "b10", "--roofline-timer", timer)
+        done = warm_start.run("pytest", "test_printed.py", *options, cwd=tmp_path)
+        assert outcome in done.stdout, done.stdout[-3000:]
 
 
 def test_old_imports_have_the_new_home() -> None:

@@ -71,3 +71,31 @@ def test_a_database_that_cannot_be_used_is_not_blamed_on_the_selection(pytester,
     result.stderr.fnmatch_lines(["ERROR: *is a database of something else*"])
     result = pytester.runpytest_inprocess(*OPTIONS, "-k", "nothing")
     result.stdout.fnmatch_lines(["*-k 'nothing' selects none of 2 cases*"])
+
+
+def test_a_test_can_assert_on_the_expected_time(pytester):
+    pytester.makepyfile(
+        """
+        import pytest
+        from roofline_model import OpCost, gemm, predict_expected
+
+        def test_product(roofline):
+            work = gemm(1, 4096, 4096, a="BF16")
+            found = roofline.measure(lambda: None, work=work)
+            assert found.expected == predict_expected(work, "gb10", cache="warm", kernel="test_product")
+            ratio = (found.expected.time_s - found.median_s) / found.median_s
+            assert found.expected_error_ratio == pytest.approx(ratio)
+            assert found.error_ratio < found.expected_error_ratio
+
+        def test_compared(roofline):
+            work = gemm(1, 4096, 4096, a="BF16")
+            found = roofline.compare({"mine": lambda: None, "other": lambda: None}, work=work)
+            assert all(each.expected_error_ratio is not None for each in found.values())
+
+        def test_cost_alone(roofline):
+            found = roofline.measure(lambda: None, work=OpCost(read_bytes=1e6))
+            assert (found.expected, found.expected_error_ratio) == (None, None)
+        """
+    )
+    options = ("--roofline-force-measure", *("gb10" if option == "b10" else option for option in OPTIONS))
+    pytester.runpytest_inprocess(*options).assert_outcomes(passed=3)
