@@ -20,7 +20,7 @@ SIMULATED = ("--hw", "b10", "--roofline-timer", "simulated")
 
 
 def run_pytest(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"} | {"COLUMNS": "110"}
     options = ("-p", "roofline_pytest", "-p", "no:cacheprovider", "-ra", *arguments)
     return warm_start.run("pytest", *options, cwd=folder, env=environment | {"PYTHONPATH": str(ROOT)})
 
@@ -137,6 +137,8 @@ def test_the_readmes_ten_lines_work(tmp_path):
         ("1x4096x4096-w16a16-BF16.BF16-test_my_linear-cold", "measured"),
         ("512x4096-BF16-test_own_work-warm", "measured"),
     ]
+    (header,) = (line for line in text.splitlines() if line.split()[:2] == ["formats", "kernel"])
+    assert header.split() in [line.split() for line in done.stdout.splitlines()]
 
 
 def test_the_readme_names_every_argument_of_the_fixture():
