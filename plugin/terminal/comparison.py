@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 from plugin.terminal.table import Line
 from results.diff.case_diff import SuiteDiff
-from results.diff.gate import GateResult
+from results.diff.gate import EXIT_MACHINE, GateResult
 from results.diff.rules import REASONS, Verdict
 from results.text.diff_text import (
     case_sentence,
     counts_text,
+    exit_text,
     incomparable_texts,
     listed_headline,
     runs_text,
@@ -28,6 +29,8 @@ def comparison_lines(diff: SuiteDiff, result: GateResult) -> Sequence[Line]:
     """Return the verdict, the cases that changed, and what differs between the sides."""
     colour = "red" if result.exit_code == 1 else "yellow" if result.exit_code else "green"
     lines = [Line(f"against {runs_text(diff.before)}: {listed_headline(diff, result)}", colour)]
+    if result.exit_code == EXIT_MACHINE:
+        lines.append(Line(exit_text(result), colour))
     cases = [case for verdict in _LISTED for case in diff.of(verdict)]
     for case in cases[:MOST_LINES]:
         remarks = [case.reason, *([case.detail] if case.detail else []), *map(short_text, case.set_aside)]

@@ -226,10 +226,12 @@ def _worse(comparison: Comparison) -> Rich:
     """Return what became slower since the baseline run, without the names of cases: they stand below."""
     from reports.view.comparison import brief_against_text  # it brings the diff and the database along
 
-    is_bad = comparison.result is not None and comparison.result.exit_code != 0
+    diff, result = comparison.diff, comparison.result
+    is_bad = result is not None and result.exit_code != 0
+    look = "" if diff is None or not diff.is_judged else "bad" if is_bad else "good"
     text = brief_against_text(comparison)
     link = (Span(" (", medium="page"), Span("cases", anchor="baseline", medium="page"), Span(")", medium="page"))
-    return (Span("What got worse", "bold"), ": ", Span(text, "bad" if is_bad else "good"), *link, ".")
+    return (Span("What got worse", "bold"), ": ", Span(text, look), *link, ".")
 
 
 # --- details on demand

@@ -11,6 +11,7 @@ from reports.document.blocks import (
     Column,
     Live,
     Paragraph,
+    Rich,
     Section,
     Span,
     TableBlock,
@@ -29,6 +30,8 @@ from reports.view.comparison import (
 )
 from results.history.alerts import Change
 from results.history.case_history import CaseHistory
+from roofline_model.core.finding import fix_text
+from roofline_model.core.units import sentence
 
 MOST_CHANGES = 100
 """Steps and drifts listed; `roofline history --all` lists all."""
@@ -55,7 +58,9 @@ def _changed_cases(comparison: Comparison) -> Iterator[Block]:
         )
         return
     if result.exit_code:
-        yield Paragraph(f"`roofline diff` exits with {result.exit_code}. {gate_text(comparison)}.")
+        yield Paragraph(f"`roofline diff` exits with {result.exit_code}. {sentence(gate_text(comparison))}")
+        if remedy := [text for text in map(fix_text, result.reasons) if text]:
+            yield Paragraph(shown(sentence("; ".join(remedy)), 600))
     elif not rows:
         yield Paragraph("Nothing changed by more than noise.")
     if rows:
@@ -71,16 +76,22 @@ def _change_table(rows: tuple[ComparedRow, ...]) -> TableBlock:
     sees = "the smallest slow-down of this case that would have been seen four times in five"
     columns = (
         Column("Verdict", lambda row: Span(row.verdict, f"change {row.verdict.lower()}")),
-        Column("Case", lambda row: Span(row.name, "code"), is_head=True),
+        Column("Case", _case_name, is_head=True),
         Column("Change", lambda row: Cell(row.change, row.case.change_ratio), "number"),
         Column("95\u00a0%", lambda row: row.interval, "number"),
-        Column("Before", lambda row: time_cell(row.case.before_s), "number", drop=1),
-        Column("After", lambda row: time_cell(row.case.after_s), "number", drop=2),
+        Column("Before", lambda row: time_cell(row.case.before_s if row.count == 1 else None), "number", drop=1),
+        Column("After", lambda row: time_cell(row.case.after_s if row.count == 1 else None), "number", drop=2),
         Column("q", lambda row: row.probability, "number", q, drop=4),
         Column("Sees", lambda row: row.sensitivity, "number", sees, drop=5),
         Column("Reason", lambda row: Cell(row.reason, title=row.meaning), "prose", drop=3),
     )
     return table("Cases that changed", columns, rows, look="changes", text_note=f"q: the {q}; sees: {sees}.")
+
+
+def _case_name(row: ComparedRow) -> Rich:
+    """Return the name of a row's case; of several their number and the first."""
+    name = Span(row.name, "code")
+    return name if row.count == 1 else (f"{row.count:,} cases: ", name, ", …")
 
 
 def _nights(report: Report, comparison: Comparison) -> Iterator[Block]:

@@ -14,6 +14,7 @@ from results.text.diff_text import (
     changed_metric_texts,
     common_text,
     counts_text,
+    exit_text,
     incomparable_texts,
     interval_text,
     listed_headline,
@@ -24,7 +25,7 @@ from results.text.diff_text import (
     signed,
     time_text,
 )
-from roofline_model.core.finding import code_text, findings_text, short_text, subject_text
+from roofline_model.core.finding import code_text, short_text, subject_text
 from roofline_model.core.units import format_time
 
 SIGNS = {0: "✅", 1: "❌", 3: "⚠️", 4: "⛔", 5: "⚠️"}
@@ -44,7 +45,7 @@ def diff_markdown(diff: SuiteDiff, result: GateResult) -> str:
     """Return the verdict, a table of what changed, what differs in the environment, and what could have been seen."""
     lines = [f"### {SIGNS[result.exit_code]} {escaped(listed_headline(diff, result))}", ""]
     if result.reasons and result.exit_code != EXIT_NOT_COMPARABLE:
-        lines += [f"Exit code {result.exit_code}: {escaped(findings_text(result.reasons))}.", ""]
+        lines += [f"Exit code {result.exit_code}: {escaped(exit_text(result))}.", ""]
     for verdict in VERDICTS:
         cases = diff.of(verdict)
         if cases and verdict != "SAME":

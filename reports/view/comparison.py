@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from reports.text.display_text import change_words, counted, shown
@@ -93,6 +94,8 @@ class ComparedRow:
     reason: str
     meaning: str
     """Of the reason's code; empty for one that explains itself."""
+    count: int = 1
+    """Cases it stands for, of which `case` is the first: those that are invalid for one reason are one row."""
 
 
 def compare_with_baseline(store: ResultStore, run: RunInfo, against: str) -> Comparison:
@@ -118,8 +121,18 @@ def compared_rows(comparison: Comparison) -> tuple[ComparedRow, ...]:
     rows: list[ComparedRow] = []
     for verdict in VERDICTS:
         if verdict != "SAME":
-            rows += [_row(case) for case in comparison.diff.of(verdict)[:ROWS_PER_VERDICT]]
+            of_verdict = map(_row, comparison.diff.of(verdict))
+            rows += list(_grouped(of_verdict) if verdict == "INVALID" else of_verdict)[:ROWS_PER_VERDICT]
     return tuple(rows)
+
+
+def _grouped(rows: Iterable[ComparedRow]) -> Iterator[ComparedRow]:
+    """Yield a row for each reason."""
+    groups: dict[str, list[ComparedRow]] = {}
+    for row in rows:
+        groups.setdefault(row.reason, []).append(row)
+    for members in groups.values():
+        yield replace(members[0], count=len(members))
 
 
 def against_text(comparison: Comparison) -> str:
@@ -134,8 +147,8 @@ def against_text(comparison: Comparison) -> str:
 
 
 def brief_against_text(comparison: Comparison) -> str:
-    """Return what became slower, how many cases and by how much at most, without their names and without a full
-    stop.
+    """Return what became slower, how many cases and by how much at most, or that nothing was judged; without names of
+    cases and without a full stop.
     """
     diff, result = comparison.diff, comparison.result
     if diff is None or result is None:
@@ -144,7 +157,10 @@ def brief_against_text(comparison: Comparison) -> str:
     older = f"run {shown(newest.label, 60) or newest.run_id[:8]} ({newest.started_at[:10]})"
     slower = diff.of("SLOWER")
     if not slower:
-        return f"{gate_text(comparison) or 'nothing is slower'}, against {older}"
+        why = gate_text(comparison)
+        if not diff.is_judged:
+            return f"nothing was judged against {older}{f': {why}' if why else ''}"
+        return f"{why or 'nothing is slower'}, against {older}"
     most = max(case.change_ratio or 0.0 for case in slower)
     is_one = len(slower) == 1
     extent = f"by {percent(most)}" if is_one else f"by up to {percent(most)}"
@@ -159,8 +175,7 @@ def gate_text(comparison: Comparison) -> str:
     diff, result = comparison.diff, comparison.result
     if diff is None or result is None or not result.exit_code:
         return ""
-    why = "not comparable" if incomparable_texts(diff) else shown(findings_text(result.reasons), 400).rstrip(".")
-    return f"{why[:1].upper()}{why[1:]}"
+    return "not comparable" if incomparable_texts(diff) else shown(findings_text(result.reasons), 400).rstrip(".")
 
 
 def compared_texts(comparison: Comparison) -> list[str]:

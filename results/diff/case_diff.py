@@ -142,6 +142,11 @@ class SuiteDiff:
         measured = [case for case in self.cases if case.before_s is not None and case.after_s is not None]
         return not self.blocking and any(case.reason != "method-differs" for case in measured)
 
+    @property
+    def is_judged(self) -> bool:
+        """Whether a case has a verdict on its time: none has where all are invalid, ambiguous, new or gone."""
+        return any(case.verdict in ("SLOWER", "FASTER", "SAME") for case in self.cases)
+
     def of(self, *verdicts: Verdict) -> tuple[CaseDiff, ...]:
         """Return the cases of these verdicts, the largest change first."""
         cases = [case for case in self.cases if case.verdict in verdicts]

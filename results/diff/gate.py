@@ -107,7 +107,7 @@ def gate(diff: SuiteDiff, fail_on: Sequence[FailRule], max_ambiguous_count: int 
         count = len({failure.case.case_key for failure in failures})
         rules = tuple(dict.fromkeys(failure.rule.text for failure in failures))
         return GateResult(EXIT_REGRESSION, failures, (finding("gate-failed", case_count=count, rules=rules),))
-    if (reason := _machine(watched)) is not None:
+    if (reason := _machine(diff, watched)) is not None:
         return GateResult(EXIT_MACHINE, (), (reason,))
     ambiguous = sum(case.verdict == "AMBIGUOUS" for case in watched)
     if max_ambiguous_count is not None and ambiguous > max_ambiguous_count:
@@ -152,7 +152,7 @@ def loss_ratio(change: MetricChange) -> float:
     return directed(change.change_ratio, change.is_higher_better)
 
 
-def _machine(watched: Sequence[CaseDiff]) -> Finding | None:
+def _machine(diff: SuiteDiff, watched: Sequence[CaseDiff]) -> Finding | None:
     """Return why the machine's state, not the code, decides what was seen; None where it does not."""
     invalid = [case for case in watched if case.verdict == "INVALID" and case.reason in MACHINE_REASONS]
     slow_count = sum(case.reason == "quarantined" for case in invalid)
@@ -160,7 +160,19 @@ def _machine(watched: Sequence[CaseDiff]) -> Finding | None:
         return finding("quarantined", case_count=slow_count)
     both_count = sum(case.before_s is not None and case.after_s is not None for case in watched)
     if len(invalid) > MOST_INVALID_RATIO * both_count:
-        return finding("machine-state-invalid", invalid_count=len(invalid), case_count=both_count)
+        unused = {
+            "before": (diff.before[-1], any(not case.before_process_count for case in invalid)),
+            "after": (diff.after[-1], any(not case.after_process_count for case in invalid)),
+        }
+        runs = {side: run for side, (run, is_unused) in unused.items() if is_unused}
+        commands = dict.fromkeys(run.command for run in runs.values() if run.command.startswith("pytest "))
+        return finding(
+            "machine-state-invalid",
+            invalid_count=len(invalid),
+            case_count=both_count,
+            sides=tuple(runs),
+            commands=tuple(commands) or None,
+        )
     clock_count = sum(case.verdict == "SLOWER" and case.reason == "clock-lower" for case in watched)
     return finding("clock-lower", case_count=clock_count) if clock_count else None
 

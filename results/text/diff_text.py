@@ -12,7 +12,7 @@ from results.diff.rules import VERDICTS, Verdict
 from results.diff.significance.metrics import TIME_MOVED, MetricChange
 from results.records.case_names import case_title
 from results.records.records import RunInfo
-from roofline_model.core.finding import code_text, findings_text
+from roofline_model.core.finding import advice_text, code_text, findings_text
 from roofline_model.core.units import counted
 from roofline_model.operators.case import Case
 
@@ -43,8 +43,7 @@ def headline(diff: SuiteDiff, result: GateResult) -> str:
         return f"nothing changed by more than noise in {len(cases['SAME'])} case{'s' * (len(cases['SAME']) != 1)}"
     first = _named(cases[mentioned[0]], mentioned[0].lower(), len(diff.cases))
     counts = [f"{len(cases[verdict])} {verdict.lower()}" for verdict in mentioned[1:]]
-    is_known = bool(cases["SAME"] or cases["FASTER"])
-    lead = "" if mentioned[0] == "SLOWER" else "nothing is slower; " if is_known else "nothing could be judged; "
+    lead = "" if mentioned[0] == "SLOWER" else "nothing is slower; " if diff.is_judged else "nothing could be judged; "
     excuse = _excuse(cases["SLOWER"]) if result.exit_code == EXIT_SAME and cases["SLOWER"] else ""
     return lead + "; ".join([first, *counts, *([excuse] if excuse else [])])
 
@@ -64,6 +63,11 @@ def listed_headline(diff: SuiteDiff, result: GateResult, simulated_ids: Collecti
     return f"not comparable: {', '.join(reasons) or findings_text(result.reasons)}"
 
 
+def exit_text(result: GateResult) -> str:
+    """Return why `roofline diff` would not exit with 0, and what to do about it; empty where it would."""
+    return "; ".join(map(advice_text, result.reasons))
+
+
 def incomparable_texts(diff: SuiteDiff) -> list[str]:
     """Return the reasons why two sides are incomparable, a line each; reasons that no option permits come first."""
     method = [f"the method ({diff.method_difference}), which no --allow permits"] if diff.method_difference else []
@@ -71,13 +75,9 @@ def incomparable_texts(diff: SuiteDiff) -> list[str]:
 
 
 def sensitivity_text(diff: SuiteDiff) -> str:
-    """Return the smallest slow-down this diff could have seen; empty where nothing was judged."""
+    """Return the smallest slow-down this diff could have seen; empty where the headline says that none could."""
     if diff.smallest_step_ratio is None or diff.largest_smallest_step_ratio is None:
-        return (
-            ""
-            if not diff.cases
-            else "how small a step could have been seen is unknown: no case was judged against a known noise"
-        )
+        return "any slow-down may have been missed: the noise of no case is known" if diff.is_judged else ""
     text = (
         f"a slow-down of {percent(diff.smallest_step_ratio)} of one case would have been seen four times in five "
         "(median case"

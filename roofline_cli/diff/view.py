@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from roofline_cli.screen.tables import Cell, Column, Styled, paired_times, show_line, show_more, show_notes, show_table
-from roofline_model.core.finding import code_text, findings_text, short_text, subject_text
+from roofline_model.core.finding import code_text, short_text, subject_text
 from roofline_model.core.units import format_quantity, sentence
 
 if TYPE_CHECKING:
@@ -37,10 +37,11 @@ def show_diff(
     """Print the verdict, the gravest cases, up to two caveats, and what to type next: a dozen lines; `show_all`: the
     rest. `simulated_ids`: runs of which no kernel ran.
     """
-    from results.diff.gate import EXIT_NOT_COMPARABLE
+    from results.diff.gate import EXIT_MACHINE, EXIT_NOT_COMPARABLE
     from results.text.diff_text import (
         common_text,
         counts_text,
+        exit_text,
         incomparable_texts,
         listed_headline,
         sensitivity_text,
@@ -50,7 +51,7 @@ def show_diff(
         sentence(listed_headline(diff, result, simulated_ids)), _HEADLINE_STYLES.get(result.exit_code, "bold yellow")
     )
     if result.exit_code not in (0, EXIT_NOT_COMPARABLE):
-        show_line(f"exit code {result.exit_code}: {findings_text(result.reasons)}", "bold")
+        show_line(f"exit code {result.exit_code}: {exit_text(result)}", "bold")
     before, after = (", ".join(run.short_name for run in runs) for runs in (diff.before, diff.after))
     if min(run.started_at for run in diff.before) > max(run.started_at for run in diff.after):
         show_line("The first side is the newer one: SLOWER here means that it was slower earlier.", "yellow")
@@ -69,6 +70,8 @@ def show_diff(
         show_notes(notes)
     if result.exit_code == EXIT_NOT_COMPARABLE:
         show_line("Next: roofline runs lists what else there is to compare")
+    elif result.exit_code == EXIT_MACHINE:
+        show_line("Next: roofline doctor")
     else:
         show_line(f"Next: roofline report --run {diff.after[-1].run_id[:8]} --baseline {diff.before[-1].run_id[:8]}")
     hidden = f"{len(diff.cases)} cases, intervals and reasons" if diff.cases else "runs and machines"
@@ -166,7 +169,7 @@ def show_cases(cases: Sequence[CaseDiff]) -> None:
         Column("Change", "right"),
         Column("95 % interval", "right", drop=3, hide_empty=True),
         Column("q", "right", drop=5, hide_empty=True),
-        Column("Processes", "right", drop=9),
+        Column("Processes", "right", drop=9, hide_empty=True),
         Column("Sees", "right", drop=8, hide_empty=True),
         Column("Reason", drop=4),
     )
@@ -183,13 +186,19 @@ def show_cases(cases: Sequence[CaseDiff]) -> None:
             change_text(case) if case.change_ratio is not None else "–",
             interval_text(case),
             probability(case.adjusted_p_value),
-            f"{case.before_process_count}/{case.after_process_count}",
+            _process_counts(case),
             "–" if case.smallest_step_ratio is None else percent(case.smallest_step_ratio),
             case.reason,
         ]
         for case, first, second in zip(cases, before, after, strict=True)
     ]
     show_table(columns, rows)
+
+
+def _process_counts(case: CaseDiff) -> str:
+    """Return how many processes of each side were used, `3/3`; a dash for a side of which none was."""
+    counts = (case.before_process_count, case.after_process_count)
+    return "/".join(str(count) if count else "–" for count in counts) if any(counts) else "–"
 
 
 def _show_remarks(cases: Sequence[CaseDiff]) -> None:

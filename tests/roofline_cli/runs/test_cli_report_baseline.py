@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from dataclasses import replace
 
 import diff_runs as runs
 import numpy as np
@@ -115,6 +116,26 @@ def test_the_page_has_the_verdict_first_then_the_changes(database, tmp_path):
     assert ">SLOWER<" in text
     assert ">GONE<" in text
     assert "1 open alert" in text
+
+
+def test_a_busy_machine_gets_no_red_verdict_and_one_row_for_all_its_cases(tmp_path):
+    quiet, busy = run_of_day(1), run_of_day(2)
+    records = [
+        replace(record, measurement=replace(record.measurement, flags=("contended",))) for record in busy.records
+    ]
+    with open_store(tmp_path / "r.db") as store:
+        store.add_run(quiet.runs[0], [], list(quiet.records))
+        store.add_run(busy.runs[0], [], records)
+    with open_store(tmp_path / "r.db", read_only=True) as store:
+        comparison = compare_with_baseline(store, store.resolve_run("latest"), "latest")
+    assert (comparison.result.exit_code, comparison.diff.is_judged) == (5, False)
+    (row,) = compared_rows(comparison)
+    assert (row.verdict, row.count) == ("INVALID", CASES)
+    page = tmp_path / "report.html"
+    report(tmp_path / "r.db", page, "--baseline", "latest")
+    text = page.read_text(encoding="utf-8")
+    assert not re.search(r'What got worse</b>: <span class="(bad|good)">', text)
+    assert text.count(">INVALID<") == 1
 
 
 def test_json_tells_verdict_and_exit_code_and_a_report_never_fails_for_them(database, tmp_path):
