@@ -14,6 +14,9 @@ from results.records.case_names import pass_name
 MOST_GROUPS = 60
 """Groups in one figure, those with the most cases."""
 
+MOST_ERROR_PCT = 300.0
+"""Larger errors stand at this end of the axis, and a note counts them: one of them would press all others together."""
+
 _SHIFT = 0.2
 _Members = list[tuple[int, CaseRow]]
 
@@ -84,7 +87,7 @@ def _strips(place: int, members: _Members, colour: Colour, *, has_expected: bool
     kinds = (("ideal", -_SHIFT if has_expected else 0.0), ("expected", _SHIFT))
     for name, shift in kinds if has_expected else kinds[:1]:
         errors = [(number, row.error_ratio if name == "ideal" else row.expected_error_ratio) for number, row in members]
-        stored = [(number, 100 * error) for number, error in errors if error is not None]
+        stored = [(number, min(100 * error, MOST_ERROR_PCT)) for number, error in errors if error is not None]
         if stored:
             yield Strip(
                 name,
@@ -101,5 +104,14 @@ def _strips(place: int, members: _Members, colour: Colour, *, has_expected: bool
 def _notes(count: int, groups: list[tuple[tuple[str, str, str], _Members]]) -> Iterator[str]:
     if count > len(groups):
         yield f"The {len(groups)} groups with the most cases, of {count:,}."
+    cut_count = sum(
+        100 * error > MOST_ERROR_PCT
+        for _, members in groups
+        for _, row in members
+        for error in (row.error_ratio, row.expected_error_ratio)
+        if error is not None
+    )
+    if cut_count:
+        yield f"{counted(cut_count, 'error')} beyond +{MOST_ERROR_PCT:.0f} % {'is' if cut_count == 1 else 'are'} drawn there."
     if any(len(members) > MOST_DOTS for _, members in groups):
         yield f"Of groups with more than {MOST_DOTS} cases, only those outside the whiskers are dots."

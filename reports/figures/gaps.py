@@ -26,6 +26,8 @@ MOST_STAGES = 8
 _LEAST_RATIO = 0.0005
 _AXIS = Axis(
     "Share of the measured time (printed at the end of each bar)",
+    -100.0,
+    200.0,
     suffix=" %",
     brief_title="Share of the measured time",
 )
@@ -76,6 +78,10 @@ def _figure(
 ) -> RowFigure | None:
     if not splits:
         return None
+    cut_count = sum(map(_is_cut, splits))
+    if cut_count:
+        ends = f"{_AXIS.low_value:.0f} and {_AXIS.high_value:.0f} %"
+        notes = (*notes, f"{counted(cut_count, 'bar')} cut at {ends}: parts many times the measured time.")
     occurring = [
         name
         for name in LABELS
@@ -113,6 +119,12 @@ def _figure(
         notes=notes,
         cards=cards,
     )
+
+
+def _is_cut(split: _Split) -> bool:
+    """Return whether the axis is too short for a split: a model was far off, and a part takes most of it back."""
+    low_s, high_s = (100 * sum(sign * max(sign * part, 0.0) for part in split.parts.values()) for sign in (-1, 1))
+    return low_s < (_AXIS.low_value or 0.0) * split.measured_s or high_s > (_AXIS.high_value or 0.0) * split.measured_s
 
 
 def _orders(splits: Sequence[_Split]) -> Iterator[RowOrder]:

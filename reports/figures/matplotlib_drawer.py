@@ -457,13 +457,19 @@ def _draw_strip(axes: Axes, strip: Strip, height: float) -> None:
 
 
 def _draw_parts(axes: Axes, figure: RowFigure, rows: Sequence[int]) -> None:
+    least, most = (-math.inf if figure.x.low_value is None else figure.x.low_value, figure.x.high_value or math.inf)
     right, left = dict.fromkeys(rows, 0.0), dict.fromkeys(rows, 0.0)
     for part in figure.parts:
         shares = {row: 100 * (part.times_s[row] or 0.0) / figure.totals_s[row] for row in rows}
+        starts = [right[row] if share > 0 else left[row] for row, share in shares.items()]
+        shares = {
+            row: min(max(start + share, least), most) - start
+            for start, (row, share) in zip(starts, shares.items(), strict=True)
+        }
         axes.barh(
             range(len(rows)),
             list(shares.values()),
-            left=[right[row] if share > 0 else left[row] for row, share in shares.items()],
+            left=starts,
             height=0.66,
             color=part.colour.light,
             edgecolor=SURFACE.light,

@@ -293,7 +293,7 @@ class RowFigure:
 
     title: str
     x: Axis
-    """With parts: of their shares in percent of the row's total."""
+    """With parts: of their shares in percent of the row's total. It goes as far as they do, to its ends at most."""
     rows: tuple[Row, ...]
     strips: tuple[Strip, ...] = ()
     parts: tuple[Part, ...] = ()

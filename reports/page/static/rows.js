@@ -123,9 +123,10 @@ function drawRows(plot, figure, rows, { isDark, passes, scale = null, layout = {
   const names = rows.map((row) => rowName(figure, row, narrow));
   const margin = { l: narrow ? 108 : nameRoom(names, 430), r: figure.totals.length ? (narrow ? 52 : 66) : 16, t: 8, b: 50 };
   const title = scale ? scale.title : (narrow && figure.brief_title) || figure.layout.xaxis.title.text;
+  const [least] = axisEnds(figure, scale);
   const made = merged(merged(figure.layout, layout), {
     margin, width: plot.clientWidth, height: plot.clientHeight, shapes: scale ? [] : figure.levels.map(([x, isDashed]) => level(x, isDashed, figure.line)),
-    xaxis: { title: { text: title, font: { size: narrow ? 11 : 13 } }, tickfont: { size: narrow ? 10.5 : 12 }, ...(scale ? { ticksuffix: "" } : {}), zeroline: true, zerolinecolor: figure.line, ...(figure.totals.length ? { range: partsRange(figure, data) } : {}) },
+    xaxis: { title: { text: title, font: { size: narrow ? 11 : 13 } }, tickfont: { size: narrow ? 10.5 : 12 }, ...(scale ? { ticksuffix: "" } : {}), zeroline: true, zerolinecolor: figure.line, ...(figure.totals.length ? { range: partsRange(data, least) } : {}) },
     yaxis: { tickvals: rows.map((_, place) => place), ticktext: names, tickfont: { size: narrow ? 10 : 11.5, color: figure.line }, range: [Math.max(rows.length, 1) - 0.5, -0.5] },
   });
   return Plotly.react(plot, painted(data, figure.palette, isDark), painted(made, figure.palette, isDark), BARE);
@@ -147,14 +148,21 @@ function stackedParts(figure, rows, scale) {
   const share = (row) => (scale ? figure.unit_s / scale.unit_s : 100 / figure.totals[row]);
   const y = rows.map((_, place) => place);
   const parts = figure.data.map((part) => ({ ...part, y, customdata: rows, x: rows.map((row) => (part.x[row] || 0) * share(row)) }));
-  const ends = y.map((place) => parts.reduce((sum, part) => sum + Math.max(part.x[place], 0), 0));
+  const [, most] = axisEnds(figure, scale);
+  const ends = y.map((place) => Math.min(parts.reduce((sum, part) => sum + Math.max(part.x[place], 0), 0), most));
   const totals = { type: "scatter", mode: "text", hoverinfo: "skip", cliponaxis: false, x: ends, y, text: rows.map((row) => ` ${show.time(timeOf(figure, figure.totals[row]), 3)}`), textposition: "middle right", textfont: { size: 11, color: figure.line } };
   return [...parts, totals];
 }
 
-function partsRange(figure, data) {
+// How far shares are drawn; times are drawn whole.
+function axisEnds(figure, scale) {
+  return (!scale && figure.layout.xaxis.range) || [-Infinity, Infinity];
+}
+
+function partsRange(data, end) {
   const most = data.at(-1).x.reduce((a, b) => Math.max(a, b), 0) || 1;
-  const least = data.at(-1).y.reduce((a, place) => Math.min(a, data.slice(0, -1).reduce((sum, part) => sum + Math.min(part.x[place], 0), 0)), 0);
+  const lowest = data.at(-1).y.reduce((a, place) => Math.min(a, data.slice(0, -1).reduce((sum, part) => sum + Math.min(part.x[place], 0), 0)), 0);
+  const least = Math.max(lowest, end);
   return [least < 0 ? least - 0.02 * (most - least) : 0, most * 1.01];
 }
 

@@ -10,7 +10,9 @@ from dataclasses import replace
 import pytest
 
 from reports.figures import timeline as timeline_module
+from reports.figures.errors import MOST_ERROR_PCT, errors_figure
 from reports.figures.gaps import gaps_figure, group_gaps_figure
+from reports.figures.matplotlib_drawer import draw_rows
 from reports.figures.palette import PART_COLOURS
 from reports.figures.plotly_drawer import rows_json
 from reports.page.page_data import page_data, script_json, timeline_data
@@ -54,6 +56,20 @@ def test_parts_of_every_bar_add_up_to_its_time(make):
     assert fact.times_s == (full.expected.time_s, None)
     assert fact.high_s == (pytest.approx(1.2 * full.expected.time_s), None)
     assert [part.times_s[1] for part in figure.parts[1:4]] == [None, None, None]  # none is made up where none is known
+
+
+def test_one_prediction_far_off_leaves_the_other_cases_room(make):
+    good, absurd = measured(make, "a", 1), measured(make, "b", 2, 1e-7)
+    for records, is_cut in (([good], False), ([good, absurd], True)):
+        view = view_of(make, records)
+        gaps, errors = gaps_figure(view.chips[0].cases), errors_figure(view.rows)
+        assert max(value for strip in errors.strips for value in strip.values) <= MOST_ERROR_PCT
+        assert any("1 error " in note for note in errors.notes) == is_cut
+        assert any("1 bar " in note for note in gaps.notes) == is_cut
+        low, high = draw_rows(gaps).axes[0].get_xlim()
+        assert -120 < low <= 0
+        assert 100 < high < 250
+        assert rows_json(gaps)["layout"]["xaxis"]["range"] == [gaps.x.low_value, gaps.x.high_value]
 
 
 def test_orders_of_the_bars_are_by_share_by_time_and_as_in_the_table(make):
