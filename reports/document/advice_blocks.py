@@ -29,7 +29,6 @@ from reports.document.blocks import (
     Span,
     TableBlock,
     memory_cell,
-    percent_cell,
     table,
     time_cell,
 )
@@ -46,7 +45,7 @@ from reports.stored.words import (
     speedup_words,
     summary_of,
 )
-from reports.text.display_text import counted, regime_words, shown
+from reports.text.display_text import counted, regime_words, saved_share, shown
 from results.statistics.replication import width_text
 from roofline_model.core.answer import Loss, Option, Trust
 from roofline_model.core.finding import finding, short_text
@@ -262,7 +261,7 @@ def _ranking_blocks(part: ChipPart, ranking: CaseRanking, label: str) -> Iterato
             "number",
             medium="page",
         ),
-        Column("Weights saved", lambda row: percent_cell(saved_ratio(row), 0), "number", drop=1),
+        Column("Weights saved", lambda row: Cell(saved_share(saved_ratio(row)), saved_ratio(row)), "number", drop=1),
         Column("Suggested method, loss", method, "brief", drop=5),
         Column("Why", lambda row: Cell(reasons[row.key], row_span_count=spans[row.key]), "prose", drop=4),
     )
@@ -326,16 +325,16 @@ def _plus_minus(ratio: float | None) -> Cell:
 
 def stored_section(report: Report, stored: StoredRecommendations) -> Section:
     """Return what all stored runs recommend: an answer per question, what moved, what is missing, and each ranking."""
-    basis = f"From {stored.basis_words}, the newest comparable runs of each case"
+    basis = f"From {stored.basis_words}: of each case the newest runs that can be compared."
     intro = (
-        f"{basis}; {stored.looked_at_words} were read, this run's among them. ± is the ± total where that is "
-        "known. High confidence needs three processes, an interval of at most ±5 %, no doubt and no change since; a "
+        f"{basis} The database holds {stored.looked_at_words} of these shapes and models, this run included. "
+        "± is the ± total where that is known. High confidence needs three processes, an interval of at most ±5 %, no doubt and no change since; a "
         "measured speed-up needs this of both times. A ! at a speed-up marks a baseline in doubt. `roofline recommend "
         "--stored` gives the same, with limits on memory and loss."
     )
     several = len({ranking.hardware_key for ranking in stored.rankings}) > 1
     numbers = {id(ranking): number for number, ranking in enumerate(stored.rankings, start=1)}
-    blocks: list[Block] = [Paragraph(intro, "quiet", "page"), Paragraph(f"{basis}.", "quiet", "text")]
+    blocks: list[Block] = [Paragraph(intro, "quiet", "page"), Paragraph(basis, "quiet", "text")]
     moved = [ranking for ranking in stored.rankings if ranking.changes]
     if moved:
         more = len(moved) - MOST_MOVES

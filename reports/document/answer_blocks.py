@@ -25,7 +25,7 @@ from reports.document.blocks import (
     time_cell,
 )
 from reports.document.report import Report
-from reports.text.display_text import counted
+from reports.text.display_text import IDEAL_TIMES, counted, saved_share
 from reports.view.views import ChipView
 from results.text.advice_text import action_of, gain_text, loss_figure, role_text
 from results.verdicts.phase_ranking import PhaseRanking
@@ -44,7 +44,7 @@ _SOURCES = {
     "simulated": "Times are simulated: no kernel ran.",
     "expected": sentence(short_text(finding("good-kernels"))),
     "ceilings": "Times are the best that this machine's ceilings allow.",
-    "ideal": "Times are ideal, an upper bound of speed.",
+    "ideal": IDEAL_TIMES,
 }
 
 
@@ -153,7 +153,8 @@ def _memory(option: Option) -> Cell:
     if memory is None:
         return Cell("–")
     size_bytes = memory.total_bytes if memory.weight_bytes is None else memory.weight_bytes
-    saved = "" if not memory.saved_ratio else f"{format_percent(memory.saved_ratio, 0)} of 16 bit saved"
+    saved_ratio = memory.saved_ratio or 0.0
+    saved = f"{saved_share(saved_ratio)}{' of 16 bit saved' if saved_ratio > 0 else ''}" if saved_ratio else ""
     return Cell(format_memory(size_bytes, 3), size_bytes, saved)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from reports.formats.short_answer import good_kernels_sentence
+from reports.text.display_text import IDEAL_TIMES
 from roofline_model.core.answer import Source
 from roofline_model.core.units import format_memory, format_rate, format_time
 from roofline_model.predictions.batches import BatchCurve, BatchCurves
@@ -108,8 +109,7 @@ def _basis(curves: BatchCurves) -> str:
         "alone; queueing is not counted."
     )
     sources = {point.time_source for curve in curves.curves for point in curve.points}
-    kind = "Times are ideal: an upper bound of speed, measured by nobody." if sources == {"ideal"} else ""
-    return f"{kind or good_kernels_sentence()} {counted}"
+    return f"{IDEAL_TIMES if sources == {'ideal'} else good_kernels_sentence()} {counted}"
 
 
 def _rows(curves: BatchCurves) -> list[BatchRow]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from reports.text.display_text import IDEAL_TIMES, saved_share
 from roofline_model.core.answer import Estimate, Option, Ranking, is_comparable
 from roofline_model.core.finding import (
     Finding,
@@ -359,7 +360,7 @@ def source_sentence(ranking: Ranking) -> str:
     assert ranking.baseline is not None
     source = ranking.baseline.estimate.source
     if source == "ideal":
-        return "Times are ideal: an upper bound of speed, measured by nobody."
+        return IDEAL_TIMES
     if source == "ceilings":
         return "Times are the best that this machine's measured ceilings allow."
     if source == "measured":
@@ -395,8 +396,7 @@ def gain_text(option: Option, baseline: Option | None) -> str:
 
 def saved_text(option: Option) -> str:
     """Return the share of the 16-bit weight bytes that an option saves."""
-    memory = option.memory
-    return MISSING if memory is None or memory.saved_ratio is None else f"{memory.saved_ratio * 100:.0f} %"
+    return saved_share(None if option.memory is None else option.memory.saved_ratio)
 
 
 def tokens_text(option: Option) -> str:

@@ -100,6 +100,16 @@ _UNITS = {"bytes": None, "hz": "Hz", "w": "W", "s": "s", "c": "°C", "ratio": No
 """Unit at the end of a key → unit that is printed; None: printed in another way, or without one."""
 
 
+IDEAL_TIMES = "Times are ideal: no kernel can be faster."
+
+
+def saved_share(saved_ratio: float | None) -> str:
+    """Return what is saved of the 16-bit bytes: `75 %`; `2× bytes` where they grow; `–` where it is not known."""
+    if saved_ratio is not None and saved_ratio < 0:
+        return f"{1 - saved_ratio:.2g}× bytes"
+    return format_percent(saved_ratio, 0)
+
+
 def environment_words(facts: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     """Return (key, text) pairs as (words, text for people); what is not understood stays as it is."""
     return [(fact_words(key), fact_text(key, text)) for key, text in facts]

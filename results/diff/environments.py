@@ -95,7 +95,7 @@ def method_difference(before: Method | None, after: Method | None) -> list[str]:
     )
     names = dict.fromkeys((*old, *new))
     return [
-        f"{name} {_cut(_text(old.get(name)))} → {_cut(_text(new.get(name)))}"
+        f"{name} {_cut(plain_fact(old.get(name)))} → {_cut(plain_fact(new.get(name)))}"
         for name in names
         if old.get(name) != new.get(name)
     ]
@@ -112,7 +112,7 @@ def _parts(name: str, before: list[Any], after: list[Any], is_blocking: bool) ->
 
 
 def _difference(name: str, before: list[Any], after: list[Any], is_blocking: bool) -> Difference | None:
-    old, new = ("; ".join(_text(value) for value in side) for side in (before, after))
+    old, new = ("; ".join(plain_fact(value) for value in side) for side in (before, after))
     return None if old == new else Difference(name, _cut(old), _cut(new), is_blocking)
 
 
@@ -130,9 +130,12 @@ def _commit(run: RunInfo) -> str | None:
     return None if run.git_commit is None else run.git_commit[:9] + ("+" if run.git_is_dirty else "")
 
 
-def _text(value: Any) -> str:
+def plain_fact(value: Any) -> str:
+    """Return a fact as text: `NAME=value` for each entry of a table; `unknown` for none."""
     if value is None or value == "":
         return "unknown"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}={entry}" for name, entry in sorted(value.items()))
     return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
 
 

@@ -289,6 +289,7 @@ def _mark(is_doubtful: bool, doubtful: set[str]) -> str:
 def _print_ranking(recommendation: CaseRanking) -> None:
     from reports.cases.rows import saved_ratio
     from reports.ranking.words import shape_reason
+    from reports.text.display_text import saved_share
 
     times = common_time([option.estimate.time_s for option in recommendation.options])
     columns = (
@@ -308,7 +309,7 @@ def _print_ranking(recommendation: CaseRanking) -> None:
             time,
             "measured" if option.is_measured else Styled(option.estimate.source, "yellow"),
             format_speedup(option.speedup_ratio),
-            "–" if (saved := saved_ratio(option)) is None else f"{saved * 100:.0f} %",
+            saved_share(saved_ratio(option)),
             option.method or "–",
             shape_reason(option, recommendation),
         ]

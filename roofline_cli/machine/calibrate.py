@@ -205,10 +205,10 @@ def _show(chip: Device) -> None:
         Column("By", drop=1),
     )
     show_table(columns, [_row(label, constant) for label, constant in _constants(calibration)])
+    source = "the newest calibration, as none was quiet" if calibration.disturbed_by else "the last quiet calibration"
     show_line(
-        "Best: ever seen here. Of the last quiet measuring: Typical, the median; Slow, 95 % were faster; Spread, "
-        "standard "
-        "deviation over mean; Of, repetitions.",
+        f"Best: the best of all calibrations here. The others are of {source}. Typical: the median. Slow: 95 % were "
+        "faster. Spread: standard deviation over mean. Of: repetitions.",
         "dim",
     )
 

@@ -241,7 +241,7 @@ def print_stored_details(recommendations: StoredRecommendations) -> None:
     if recommendations.rankings:
         show_line()
         show_line(
-            f"From {recommendations.basis_words}: the newest comparable runs of each case.",
+            f"From {recommendations.basis_words}: of each case the newest runs that can be compared.",
             "dim",
         )
         show_line(

@@ -297,6 +297,8 @@ def _print_samples(row: CaseRow, case: CaseSummary) -> None:
 
 
 def _print_method(case: CaseSummary, run: RunInfo) -> None:
+    from results.diff.environments import plain_fact
+
     method = case.lead.record.method
     if method is not None:
         settings = ", ".join(f"{name} {value}" for name, value in sorted(method.settings.items()))
@@ -305,7 +307,7 @@ def _print_method(case: CaseSummary, run: RunInfo) -> None:
             f"{method.timer}, version {method.version}, hash {method.method_hash}{f': {settings}' if settings else ''}",
         )
     facts = run.environment.class_facts
-    text = ", ".join(f"{name} {value}" for name, value in sorted(facts.items()) if value is not None)
+    text = ", ".join(f"{name} {plain_fact(value)}" for name, value in sorted(facts.items()) if value is not None)
     _fact("environment", f"class {run.environment.class_hash}{f': {text}' if text else ''}")
     _fact("test", case.lead.record.test_id or "–")
 
