@@ -113,7 +113,8 @@ def test_the_page_has_answers_changes_and_evidence(page, stored_answer, nights):
     assert f'id="{link}"' in page
     assert nights[1][0].run_id[:8] in section  # evidence of another run is named
     assert f">{loss_text(ranking.first.loss)}</span>" in section
-    assert f"From {stored_answer.basis_words}, " in section
+    assert f"From {stored_answer.basis_words}:" in section
+    assert stored_answer.looked_at_words in section
 
 
 def test_a_page_without_it_says_nothing(make, nights):

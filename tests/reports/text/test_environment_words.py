@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reports.text.display_text import change_words, environment_words, fact_text, fact_words
+from reports.text.display_text import change_words, environment_words, fact_text, fact_words, saved_share
 from reports.view.views import report_view
 from results.records.records import EnvironmentInfo
 
@@ -49,3 +49,10 @@ def test_any_fact_of_anybody_is_shown(key, text):
 def test_the_view_keeps_the_raw_facts(make):
     run = make.run(environment=EnvironmentInfo({"memory_bytes": 1024}, {}))
     assert report_view(run, []).environment == (("memory_bytes", "1024"),)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "text"), [(0.75, "75 %"), (0.0, "0 %"), (-1.0, "2× bytes"), (-3.0, "4× bytes"), (None, "–")]
+)
+def test_bytes_that_grow_are_not_called_saved(ratio, text):
+    assert saved_share(ratio) == text

@@ -467,3 +467,11 @@ def test_an_incomplete_run_is_never_a_baseline(status, message):
     with pytest.raises(StoreError, match=message):
         check_complete(replace(AFTER, status=status))
     check_complete(AFTER)
+
+
+def test_a_table_of_facts_is_printed_as_settings():
+    before, after = runs.run_info("a"), runs.run_info("b")
+    facts = {"speed_variables": {"OPENBLAS_CORETYPE": "Haswell", "MKL_CBWR": "AUTO"}}
+    after = replace(after, environment=replace(after.environment, class_facts=after.environment.class_facts | facts))
+    (difference,) = diff({}, before=before, after=after).blocking
+    assert difference.after == "MKL_CBWR=AUTO, OPENBLAS_CORETYPE=Haswell"
