@@ -12,8 +12,8 @@ from plugin.run import benchmark_bridge
 Phase = Literal["setup", "call", "teardown"]
 
 
-def replay_benchmark(item: pytest.Item, samples_s: Sequence[float]) -> None:
-    """Feed a worker's samples to this process's pytest-benchmark, as a test of the same name would.
+def replay_benchmark(item: pytest.Item, samples_s: Sequence[float]) -> Any | None:
+    """Feed a worker's samples to this process's pytest-benchmark, as a test of the same name would; return its row.
 
     The test is not logged and has no fixture but `benchmark`: the user's fixtures have run in the worker. Does nothing
     where pytest-benchmark is absent or switched off, or the test asked for another timer.
@@ -21,11 +21,13 @@ def replay_benchmark(item: pytest.Item, samples_s: Sequence[float]) -> None:
     plugins = item.config.pluginmanager
     wants = "benchmark" in getattr(item, "fixturenames", ()) and plugins.hasplugin("benchmark")
     if not wants or not samples_s or item.config.getoption("benchmark_disable", False):
-        return
+        return None
     source = getattr(item, "measured_item", item)
 
+    rows: list[Any] = []
+
     def replay(benchmark: Any) -> None:
-        benchmark_bridge.feed(benchmark, double, samples_s)
+        rows.append(benchmark_bridge.feed(benchmark, double, samples_s))
 
     given = {"callspec": source.callspec} if hasattr(source, "callspec") else {}
     double = pytest.Function.from_parent(
@@ -41,6 +43,7 @@ def replay_benchmark(item: pytest.Item, samples_s: Sequence[float]) -> None:
         _phase(double, "call", lambda: double.ihook.pytest_runtest_call(item=double))
     # Followed by its own test, so that only what it has set up itself ends: the rest is `finish_here`'s to log.
     _phase(double, "teardown", lambda: double.ihook.pytest_runtest_teardown(item=double, nextitem=item))
+    return rows[0] if rows else None
 
 
 def _fresh_timer(marker: pytest.Mark) -> dict[str, Any]:

@@ -300,10 +300,11 @@ class Supervisor:
         if "missing" in end_message:
             reason = why_not_collected(self.config, end_message["rootdir"], end_message["missing"])
             self._fail(running, advice_text(reason), [], "", time.time())
-        measured = next((record.measurement for record in running.stored if record.measurement is not None), None)
+        measured = next((record for record in running.stored if record.measurement is not None), None)
         passed = any(report.when == "call" and report.passed for report in running.reports)
-        if measured is not None and passed:
-            replay_benchmark(item, measured.samples_s)
+        if measured is not None and measured.measurement is not None and passed:
+            row = replay_benchmark(item, measured.measurement.samples_s)
+            self.session.benchmark_rows[measured.record_id] = row
         finish_here(item, nextitem)
         lost_device = end_message.get("lost_device")
         if lost_device:

@@ -160,9 +160,9 @@ class RooflineFixture:
         - `tolerance`: relative error (ratio) that all numbers together may have, and a single one a few times
           (`plugin.samples.correctness`). Default: what rounding explains.
         - `again`: says that the kernel may be called after the test, and gives the context to enter for it
-          (`contextlib.nullcontext`). A part of the samples is then taken later, between those of other cases, and the
-          stored record completed. `Outcome` and pytest-benchmark have the first visit. Without it all samples lie in
-          the test.
+          (`contextlib.nullcontext`). A part of the samples is then taken later, between those of other cases. The
+          stored record and pytest-benchmark's row get them all, `Outcome` has the first visit. Without it all samples
+          lie in the test.
         - `mutates`: positions of arguments that `fn` overwrites; when it returns nothing, they are checked.
 
         Times are seconds per call. The first call is timed apart (`first_call_s`), so compilation and autotuning never
@@ -202,7 +202,8 @@ class RooflineFixture:
             observed = self._keep_open(pending, observed, opened[""], timer, plan, again)
         measurement = pending.measured(self._session, observed, timer, plan)
         self._session.declared(pending)  # measured: a crash later in this test does not cost it
-        benchmark_bridge.feed(self._benchmark, self._request.node, observed.timing.samples_s)
+        row = benchmark_bridge.feed(self._benchmark, self._request.node, observed.timing.samples_s)
+        self._session.benchmark_rows[pending.record_id] = row
         return Outcome(measurement, pending.prediction, pending.expected)
 
     def compare(

@@ -268,9 +268,14 @@ class RooflineHooks:
             self._progress.finished_one()
         return report
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        """Close the run, and fail a night that measured too little."""
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> Iterator[None]:
+        """Close the run before pytest-benchmark saves and compares: cases that are visited again get their row here."""
+        self._close_run(session, exitstatus)
+        return (yield)
+
+    def _close_run(self, session: pytest.Session, exitstatus: int) -> None:
+        """Close the run, and fail one that measured too little."""
         remember_as_tests(self.config, session.items)
         if self._session is None or self.config.pluginmanager.hasplugin("dsession"):
             return

@@ -55,18 +55,24 @@ def attach_timer(item: pytest.Item) -> None:
             item.add_marker(pytest.mark.filterwarnings("ignore:Benchmark fixture was not used"))
 
 
-def feed(benchmark: Any, item: pytest.Item, samples_s: Sequence[float]) -> None:
-    """Replay the samples into pytest-benchmark; does nothing where it is absent or the user gave a timer of their
-    own.
+def feed(benchmark: Any, item: pytest.Item, samples_s: Sequence[float]) -> Any | None:
+    """Replay the samples into pytest-benchmark and return its row; None where there is none: it is absent or off, the
+    user gave a timer of their own, or the test has its row, that of its first measurement.
     """
     marker = item.get_closest_marker("benchmark")
     timer = marker.kwargs.get("timer") if marker else None
-    if benchmark is None or not isinstance(timer, SampleReplay) or not samples_s:
-        return
-    if timer.is_loaded:
-        return  # one test is one row of its table: the first measurement
+    if benchmark is None or not isinstance(timer, SampleReplay) or timer.is_loaded or not samples_s:
+        return None
     timer.load(samples_s)
     benchmark.pedantic(_nothing, rounds=len(samples_s), iterations=1)
+    return benchmark.stats
+
+
+def replace_samples(row: Any, samples_s: Sequence[float]) -> None:
+    """Put other samples into a row that `feed` returned: those of later visits."""
+    row.stats = type(row.stats)()
+    for sample_s in samples_s:
+        row.stats.update(sample_s)
 
 
 def show_few_columns(config: pytest.Config) -> None:

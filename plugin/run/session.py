@@ -19,6 +19,7 @@ from plugin.machine.canary import CanaryKeeper, CanaryLedger
 from plugin.machine.environment import capture_environment, command_line, git_state
 from plugin.machine.facts import find_machine
 from plugin.machine.state_warnings import warnings
+from plugin.run.benchmark_bridge import replace_samples
 from plugin.run.instruments import Instruments
 from plugin.run.options import BenchOptions
 from plugin.run.rescue import rescue, write_json
@@ -60,6 +61,8 @@ class BenchSession:
         self.target: Target = resolve_target(options, lambda: cpu_device(find_machine(), report))
         self.instruments = Instruments(options, folder, self.target)
         self.visits = VisitPool(self)
+        self.benchmark_rows: dict[str, Any] = {}
+        """Id of a record → its row in pytest-benchmark, None without one."""
 
     @property
     def is_open(self) -> bool:
@@ -166,6 +169,9 @@ class BenchSession:
         with self._noting():
             self._store.complete_record(record)
         self.records[index] = record
+        row = self.benchmark_rows.get(record.record_id)
+        if row is not None and record.measurement is not None:
+            replace_samples(row, record.measurement.samples_s)
 
     @cached_property
     def canary(self) -> CanaryKeeper | None:

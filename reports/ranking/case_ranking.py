@@ -46,13 +46,21 @@ class CaseRanking(Ranking):
         return self.options[0] if self.options else None
 
     @property
+    def is_contest(self) -> bool:
+        """Whether two cases at least compete; what the model proposes is no case."""
+        excluded = (each.option for each in self.excluded if each.option is not None)
+        return sum(option.kernel is not None for option in (*self.options, *excluded)) > 1
+
+    @property
     def gap(self) -> Finding | None:
         """Why no headline may rest on the measured times; None where one may."""
         return next((item for item in self.findings if item.code in NO_RESULT), None)
 
     @property
     def roles(self) -> dict[str, Literal["take"] | AlternativeRole]:
-        """Key of an option → what it is named for: the choice first, then the alternatives."""
+        """Key of an option → what it is named for: the choice first, then the alternatives; empty without a contest."""
+        if not self.is_contest:
+            return {}
         chosen: dict[str, Literal["take"] | AlternativeRole] = {} if self.choice is None else {self.choice.key: "take"}
         return chosen | {each.option.key: each.role for each in self.alternatives}
 

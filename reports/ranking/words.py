@@ -109,6 +109,8 @@ def shape_summary(ranking: CaseRanking) -> str:
     choice = ranking.choice
     if choice is None:
         return nothing_to_take(ranking)
+    if not ranking.is_contest:
+        return nothing_to_compare(choice, ranking)
     gain, name = ranking.gain_of(choice), ranking.baseline_precision or "16 bit"
     gain_text = f", {gain.over(name)}" if gain else ""
     if gain is None and choice.speedup_ratio is not None and not ranking.is_baseline(choice):
@@ -132,7 +134,13 @@ def nothing_to_take(ranking: CaseRanking) -> str:
     gap = kernel_gap_text(best)
     if gap:
         return f"no kernel is known to run any configuration here; first by its prediction: {best.label} ({gap})"
-    return f"nothing to take: {best.label} {possible_loss_text(best.loss)}, and {within_limit_text(None)}"
+    reason = f"{best.label}: {possible_loss_text(best.loss)}, and {within_limit_text(None)}"
+    return f"nothing to take: {reason}{worth_trying(ranking)}"
+
+
+def nothing_to_compare(choice: Option, ranking: CaseRanking) -> str:
+    """Return what is known of the only case of a ranking."""
+    return f"nothing to choose yet, {choice.label} alone: {evidence_text(choice)}{worth_trying(ranking)}"
 
 
 def verb(choice: Option, ranking: CaseRanking) -> str:
@@ -168,15 +176,16 @@ def worth_trying(ranking: CaseRanking) -> str:
     """Return the first prediction within the limit of the loss that promises more than the measured choice gained;
     empty where none does.
     """
-    best = ranking.choice
+    best = ranking.choice or ranking.first
     if best is None or not best.is_measured:
         return ""
+    gained = best.speedup_ratio if ranking.choice is not None else None
     limits = Limits(choice_loss_pct=MAX_LOSS_PCT)
     candidates = (
         option for option in ranking.runnable if not option.is_measured and is_within_choice_limit(option, limits)
     )
     promise = next((option for option in candidates if not has_code(option.findings, "emulated")), None)
-    if promise is None or promise.speedup_ratio is None or promise.speedup_ratio <= max(best.speedup_ratio or 1.0, 1.0):
+    if promise is None or promise.speedup_ratio is None or promise.speedup_ratio <= max(gained or 1.0, 1.0):
         return ""
     gain = format_speedup(promise.speedup_ratio)
     return f"; worth trying: {promise.label}, {promise.estimate.source} {gain} and not measured here"

@@ -10,6 +10,7 @@ from reports.ranking.ordering import maybe_faster_option
 from reports.ranking.words import (
     ACROSS_RUNS,
     evidence_text,
+    nothing_to_compare,
     nothing_to_take,
     riskier_text,
     shape_reason,
@@ -51,6 +52,8 @@ def summary_of(ranking: StoredRanking) -> str:
     choice = ranking.choice
     if choice is None:
         return nothing_to_take(ranking)
+    if not ranking.is_contest:
+        return nothing_to_compare(choice, ranking)
     loss = "" if choice.loss.source in ("reference", "unknown") else f", {loss_text(choice.loss)}"
     doubt = loss_doubt(choice.loss)
     loss += "" if doubt is None else f"; {short_text(doubt)}"

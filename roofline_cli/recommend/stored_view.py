@@ -112,7 +112,9 @@ def _print_answers(rankings: Sequence[StoredRanking]) -> None:
         show_line(f"No result: {text}, or see the numbers with --force.", "bold red")
         return
     gaining_count = sum(map(_gains, rankings))
-    busy = f" No result for {len(gaps)}: the machine was busy, run again." if gaps else ""
+    is_busy = all(gap.code != "implausible-gain" for gap in gaps)
+    why = "the machine was busy, run again" if is_busy else "times were disturbed or cannot be, run again"
+    busy = f" No result for {len(gaps)}: {why}." if gaps else ""
     show_line(f"A narrower format pays in {gaining_count} of {counted(count, 'stored case')}.{busy}", "bold")
     shown = f"First {ANSWER_ROW_COUNT} of {count} on" if count > ANSWER_ROW_COUNT else "On"
     show_line(f"{shown} {', '.join(chips)}. Gain: over its baseline. !: doubtful.", "dim")
@@ -126,13 +128,14 @@ def _print_answers(rankings: Sequence[StoredRanking]) -> None:
         source = "" if best.is_measured else f"{best.estimate.source} "
         doubt = " !" if best.trust.doubts else ""
         time = f"{source}{_plain_time(best.estimate.time_s)}{doubt}"
-        rows.append([_short_title(title), best.precision, time, format_speedup(best.speedup_ratio)])
+        name = best.precision if ranking.is_contest else f"{best.precision} alone"
+        rows.append([_short_title(title), name, time, format_speedup(best.speedup_ratio)])
     show_table(_ANSWERS, rows, says_what_is_left_out=False)
 
 
 def _gains(ranking: StoredRanking) -> bool:
-    """Return whether a format other than the baseline is taken."""
-    return ranking.choice is not None and not ranking.is_baseline(ranking.choice)
+    """Return whether a format other than the baseline is taken, which is no question of one case alone."""
+    return ranking.is_contest and ranking.choice is not None and not ranking.is_baseline(ranking.choice)
 
 
 def _short_title(title: str) -> str:
@@ -176,18 +179,21 @@ def _plain_time(time_s: float) -> str:
 
 def _answer_sentence(ranking: StoredRanking, prefix: str | None) -> str:
     """Return what to take, by which time, in the unit of the table, and how sure it is."""
+    from reports.ranking.case_ranking import doubts_to_mend
     from reports.stored.words import short_confidence_words, speedup_marks, summary_of
 
     best = ranking.choice
-    if best is None or has_code(best.findings, "emulated"):
+    if best is None or not ranking.is_contest or has_code(best.findings, "emulated"):
         return sentence(summary_of(ranking))
     verb = "Stay with" if ranking.is_baseline(best) else "Take" if best.is_measured else "Try"
     gain = ""
     if best.speedup_ratio is not None and not ranking.is_baseline(best) and ranking.baseline_label:
-        is_doubtful = bool(speedup_marks(best.trust))
+        is_doubtful = bool(speedup_marks(best.trust) or doubts_to_mend(best.trust.doubts))
         gain = f", {'about ' * is_doubtful}{format_speedup(best.speedup_ratio)} {ranking.baseline_label}"
     time = f"{SOURCES[best.estimate.source]} {in_prefix(best.estimate.time_s, prefix)}{gain}"
-    return f"{verb} {best.label}: {time}; confidence {best.trust.confidence} ({short_confidence_words(best.trust)})."
+    again = "; measure it again" if best.is_measured and doubts_to_mend(best.trust.doubts) else ""
+    sure = f"confidence {best.trust.confidence} ({short_confidence_words(best.trust)})"
+    return f"{verb} {best.label}: {time}; {sure}{again}."
 
 
 def _notes(recommendations: StoredRecommendations) -> list[str]:

@@ -27,8 +27,9 @@ least (`safest`).
 **Policies.** `evidence`: measured before expected before ideal times. `ideal`: the calls of the original documents fix
 ideal times. `quality`: the original documents' engine weighs quality; intervals do not count, so that times within
 `LEVEL_RATIO` are level and the loss decides, and an unknown loss is refused. `stored`: of runs, where an unknown loss
-is a matter of time, so that it changes no place; a limit refuses it. `cache`: nobody knows the loss of a cache without
-its model, so of level ones the wider counts as losing less. docs/theory/ranking.md argues the rule.
+is a matter of time, so that it changes no place; a limit refuses it, and only what a run holds is taken. `cache`:
+nobody knows the loss of a cache without its model, so of level ones the wider counts as losing less.
+docs/theory/ranking.md argues the rule.
 """
 
 from __future__ import annotations
@@ -96,13 +97,15 @@ class Policy:
     """Whether a limit excludes what nobody knows: an unknown memory, an unknown loss."""
     is_narrower_lossier: bool = False
     """Whether, of options whose loss nobody knows, the one that saves more memory counts as losing more."""
+    is_kernel_required: bool = False
+    """Whether only the case of a kernel may be taken; a format that the model proposes is worth trying, no more."""
 
 
 POLICIES = {
     "evidence": Policy("evidence"),
     "ideal": Policy("ideal"),
     "quality": Policy("quality", is_interval_counted=False, is_loss_required=True),
-    "stored": Policy("stored", is_unknown_last=False, is_limit_strict=True),
+    "stored": Policy("stored", is_unknown_last=False, is_limit_strict=True, is_kernel_required=True),
     "cache": Policy("cache", is_narrower_lossier=True),
 }
 
@@ -330,7 +333,7 @@ def rank(
     within, missing = _split(placed, limits, policy)
     ordered = list(_ordered(within))
     excluded = (*missing, *excluded)
-    eligible = [each for each in ordered if is_within_choice_limit(each.item, limits)]
+    eligible = [each for each in ordered if _may_be_taken(each.item, limits, policy)]
     choice, refusal = _choice(eligible, ordered, baseline, excluded, limits)
     ranked = [each.item for each in ordered]
     of_loss_alone = [each for each in placed if _misses_loss_alone(each.item, missing)] if missing else []
@@ -360,7 +363,7 @@ def take_of(
     limit of the choice; None for either where there is none.
     """
     placed = _placed(ordered, baseline, "shape", POLICIES[policy])
-    eligible = [each for each in placed if is_within_choice_limit(each.item, limits)]
+    eligible = [each for each in placed if _may_be_taken(each.item, limits, POLICIES[policy])]
     choice, _ = _choice(eligible, placed, baseline, (), limits)
     if choice is None:
         return None, None
@@ -373,10 +376,11 @@ def standing(option: Option, policy: Policy) -> Standing:
     """Return what an option is ordered by."""
     estimate, memory = option.estimate, option.memory
     has_interval = policy.is_interval_counted or estimate.source == "measured"
+    low_s, high_s = estimate.interval_s if has_interval else (None, None)
     return Standing(
         estimate.time_s,
-        estimate.low_s if has_interval else None,
-        estimate.high_s if has_interval else None,
+        low_s,
+        high_s,
         _tie_loss(option, policy),
         None if memory is None else memory.total_bytes,
         option.key,
@@ -522,6 +526,11 @@ def is_within_choice_limit(option: Option, limits: Limits) -> bool:
     if limits.choice_loss_pct is None:
         return True
     return _most_loss_pct(option) <= limits.choice_loss_pct
+
+
+def _may_be_taken(option: Option, limits: Limits, policy: Policy) -> bool:
+    is_case = option.kernel is not None or not policy.is_kernel_required
+    return is_case and is_within_choice_limit(option, limits)
 
 
 def _choice(

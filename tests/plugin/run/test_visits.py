@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -65,6 +66,18 @@ def test_a_case_is_one_record_with_the_samples_of_all_visits_that_count(pytester
     assert "visits" not in records["alone"].method.settings
     with open_store(pytester.path / "r.db", read_only=True) as store:
         assert check_store(store) == []
+
+
+@pytest.mark.parametrize("isolate", ["none", "auto"])
+def test_pytest_benchmark_shows_and_writes_all_samples_that_count(pytester, isolate):
+    pytester.makepyfile(SUITE)
+    assert run_suite(pytester, isolate, "-k", "test_case", "--benchmark-json", "b.json").ret == 0
+    _, records = stored(pytester)
+    rows = json.loads((pytester.path / "b.json").read_text())["benchmarks"]
+    assert {row["params"]["name"]: row["stats"]["data"] for row in rows} == {
+        name: list(record.measurement.samples_s) for name, record in records.items()
+    }
+    assert max(record.extra["visits"]["count"] for record in records.values()) > 1
 
 
 def test_each_of_several_processes_visits_its_own_cases(pytester):
