@@ -486,13 +486,14 @@ def _is_product(case: Case) -> bool:
     return case.op in PRODUCTS and {"M", "N", "K"} <= dict(case.shape).keys()
 
 
-def expected_times(device: Device) -> ExpectedTimes:
-    """Return the function that gives the expected time of a product on `device`, for `recommend_quantization(times=…)`.
+def expected_times(hardware: Device | str) -> ExpectedTimes:
+    """Return the function that gives the expected time of a product on a chip, for `recommend_quantization(times=…)`.
 
     The function returns None for other operators than gemv and gemm, for chips without expected times, and where only
     the ceilings of a calibrated machine are known. The recommendation then uses the ideal time, and a finding says so.
+    Raises `UnknownNameError` for an unknown chip.
     """
-    return ExpectedTimes(device)
+    return ExpectedTimes(get_hardware(hardware))
 
 
 def _priced(device: Device, triples: Sequence[Operands]) -> _Priced:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from roofline_model import create_custom_asic, gemm, get_hardware, list_hardware
 from roofline_model.chips.machine_constants import Calibration, Constant
 from roofline_model.core.answer import Estimate, Option, Ranking
+from roofline_model.core.errors import UnknownNameError
 from roofline_model.core.finding import has_code
 from roofline_model.expected.predict import expected_times, predict_expected
 from roofline_model.operators.attention import attention
@@ -51,6 +52,11 @@ def test_the_ranking_agrees_with_the_expected_predictions():
     int4 = by_key(ranking)["INT4"]
     assert int4.ideal_speedup_ratio == pytest.approx(3.87, abs=0.01)
     assert int4.speedup_ratio < 1.5 < ranking.speedup < ranking.choice.ideal_speedup_ratio
+
+
+def test_an_unknown_chip_is_refused_before_anything_is_ranked():
+    with pytest.raises(UnknownNameError, match="gb10"):
+        expected_times("gb11")
 
 
 def test_without_better_times_the_ideals_are_all_there_is():
