@@ -56,6 +56,8 @@ USUAL_FORMATS = "INT4.BF16"
 """Formats of the layers that many ship, and so look for: their absence is explained."""
 USUAL_GAIN_RATIO = 0.95
 """Share of the choice's time from which on it is no faster."""
+ENGINE_MEMORY_RATIO = 0.88
+"""Share of the memory from which on a plan leaves too little of the 0.9 that vLLM takes unless told otherwise."""
 UNNAMED_METHODS = frozenset({"", "none", "native_fp8", "native_fp4"})
 """Methods that say no more than the format does."""
 BETTER_CODES = frozenset({"faster-less-certain", "faster-behind-surer", "faster-loss-unknown"})
@@ -554,7 +556,14 @@ def _next_step(ranking: ModelRanking) -> tuple[str, str]:
         # Without a limit an engine reserves the cache of the longest context that the model allows.
         context = dict(ranking.question.sizes).get("context")
         length = f" --max-model-len {context}" if context else ""
-        return f"vllm serve {published[0].repository}{cache}{length}", ""
+        memory = choice.memory
+        is_full = (
+            memory is not None
+            and memory.capacity_bytes is not None
+            and memory.total_bytes > ENGINE_MEMORY_RATIO * memory.capacity_bytes
+        )
+        share = " --gpu-memory-utilization 0.95" if is_full else ""
+        return f"vllm serve {published[0].repository}{cache}{length}{share}", ""
     if choice is ranking.baseline or choice.kind == "published":
         return "", ""
     return "roofline pipeline --model FOLDER -o OUT", "makes and measures it"
