@@ -24,8 +24,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from roofline_model.chips.curve import PRODUCT, KernelCurve, WorkSize, work_size
-from roofline_model.chips.hardware import ComputePath, Device, doubt_of_times, get_hardware
+from roofline_model.chips.hardware import ComputePath, Device, doubt_of_times, doubts_of, get_hardware
 from roofline_model.chips.machine_constants import Calibration, Constant
+from roofline_model.core.answer import SLOW_IDEAL_RATIO
 from roofline_model.core.cost import OpCost
 from roofline_model.core.errors import InvalidValueError, RooflineError
 from roofline_model.core.finding import Finding, finding
@@ -280,6 +281,22 @@ def predict_kernel(work: Operator, device: Device, *, kernel: str | None = None)
         findings.append(doubt)
     time_s, spread = best.time_s(size), best.interval_ratio
     return KernelTime(best, time_s, time_s / spread, time_s * spread, tuple(findings))
+
+
+def why_implausible(timed: KernelTime, ceilings: CalibratedPrediction, device: Device) -> Finding | None:
+    """Return why a kernel's time is not believed: other work ran during the calibration, and it takes more than
+    `SLOW_IDEAL_RATIO` times what the ceilings allow, the fixed cost of a call included; None where it is.
+    """
+    doubts, slower_ratio = doubts_of(device), timed.time_s / ceilings.time_s
+    if not doubts or slower_ratio <= SLOW_IDEAL_RATIO:
+        return None
+    return finding(
+        "kernel-time-implausible",
+        timed.curve.kernel,
+        hardware=device.key,
+        speedup_ratio=slower_ratio,
+        disturbed_by=doubts[0].value("disturbed_by"),
+    )
 
 
 def _of_another_result(curves: Iterable[KernelCurve], size: WorkSize) -> Iterable[KernelCurve]:

@@ -32,6 +32,7 @@ from roofline_model.expected.calibrated import (
     KernelTime,
     predict_calibrated,
     predict_kernel,
+    why_implausible,
 )
 from roofline_model.expected.prediction import EXPECTED_VERSION, NORM_PARTS, ExpectedBatch, ExpectedPrediction
 from roofline_model.formats.catalog import NumberFormat, ScaleLevel, get_format
@@ -141,9 +142,11 @@ def _predicted(
     calibrated = predict_calibrated(work, device, cache=cache)
     if calibrated is not None:
         timed = predict_kernel(work, device, kernel=kernel) if isinstance(work, Operator) else None
-        why_not = why_untimed(work, device) if timed is None else None
-        if why_not is not None and not allow:
-            raise reason or unsupported(why_not)
+        why_not = why_untimed(work, device) if timed is None else why_implausible(timed, calibrated, device)
+        if why_not is not None:
+            if not allow:
+                raise reason or unsupported(why_not)
+            timed = None
         # Curves are of cold operands.
         return _from_calibration(calibrated) if timed is None or cache == "warm" else _from_kernel(timed, calibrated)
     if reason is not None:
