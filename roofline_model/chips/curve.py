@@ -280,8 +280,8 @@ def kernel_curves(
     holds.
 
     `are_disturbed`: other work ran during all of these looks. It only makes a time longer, so at each size the shortest
-    stands, the one that was least disturbed. A curve that no call belongs to is kept as it is. Raises `InvalidValueError` for a time that is not positive and
-    finite.
+    stands, the one that was least disturbed. A curve that no call belongs to is kept as it is. Raises
+    `InvalidValueError` for a time that is not positive and finite.
     """
     looks: dict[Key, dict[str, dict[float, tuple[float, ...]]]] = defaultdict(lambda: defaultdict(dict))
     for curve in curves_before:

@@ -262,8 +262,9 @@ def predict_gemm(
     """Return the ideal prediction of C(M×N) = A(M×K)·B(K×N): seconds, FLOPs, bytes.
 
     Both operands have `precision` unless `weight_precision` names B's. A pair such as `INT4.FP16` names the weight
-    first, as on the command line; its weight is counted with group scales, as kernels store it. Raises `UnknownNameError` for a chip or format,
-    `InvalidValueError` for a size, `UnsupportedError` where the chip cannot compute in the format.
+    first, as on the command line; its weight is counted with group scales, as kernels store it.
+    Raises `UnknownNameError` for a chip or format, `InvalidValueError` for a size, `UnsupportedError` where the chip
+    cannot compute in the format.
     """
     activation, weight = _operand_formats(precision, weight_precision)
     return predict(gemm(M, N, K, a=activation, b=weight, c=output_precision), hardware)
@@ -299,13 +300,13 @@ def _operand_formats(
 
 def _paths(cost: OpCost, device: Device) -> list[tuple[float, ComputePath]]:
     paths = []
-    for format_name, count in cost.flops:
-        if count and not format_name:
+    for key, count in cost.flops:
+        if count and not key:
             raise InvalidValueError(
                 "these FLOPs name no format; write OpCost(flops={'BF16': …}) so that the right peak is used"
             )
         if count:
-            paths.append((count, device.path(format_name)))
+            paths.append((count, device.path(key)))
     return paths
 
 

@@ -650,10 +650,10 @@ def _why_behind(each: _Placed[Option], choice: _Placed[Option]) -> Finding:
 def _why_not_first(choice: Option, beyond: Sequence[_Placed[Option]], limits: Limits) -> list[Finding]:
     """Return why options that rank before the choice, beyond the limit of its loss, are not taken."""
     losses_pct = {each.item.key: _most_loss_pct(each.item) for each in beyond}
-    known = [(key, loss_pct) for key, loss_pct in losses_pct.items() if math.isfinite(loss_pct)]
+    too_large_pct = [(key, loss_pct) for key, loss_pct in losses_pct.items() if math.isfinite(loss_pct)]
     reasons = [
         finding("first-beyond-loss-limit", key, loss_pct=loss_pct, limit_pct=limits.choice_loss_pct)
-        for key, loss_pct in known[:NAMED_COUNT]
+        for key, loss_pct in too_large_pct[:NAMED_COUNT]
     ]
     if unknown := tuple(key for key, loss_pct in losses_pct.items() if math.isinf(loss_pct)):
         reasons.append(finding("faster-loss-unknown", choice.key, others=unknown))

@@ -26,7 +26,9 @@ def test_a_pair_has_one_size_wherever_it_is_asked_for():
     best = ranked.option("INT4")
     (row,) = sweep_gemm(GemmGrid(*((size,) for size in SHAPE), (GB10,), format_pairs(["INT4.FP16"]))).to_dict("records")
     ideal, expected = predict(work, GB10).time_s, predict_expected(work, GB10).time_s
-    assert predict_gemm(GB10, *SHAPE, "INT4.FP16").time_s == predict_gemv("gb10", 4096, 4096, "int4.fp16").time_s == ideal
+    assert (
+        predict_gemm(GB10, *SHAPE, "INT4.FP16").time_s == predict_gemv("gb10", 4096, 4096, "int4.fp16").time_s == ideal
+    )
     assert best.memory.total_bytes == row["bytes"] == work.cost.total_bytes
     assert best.times.ideal.time_s == pytest.approx(row["ideal_s"]) == pytest.approx(ideal)
     assert best.estimate.time_s == pytest.approx(row["expected_s"]) == pytest.approx(expected)
