@@ -196,9 +196,9 @@ def test_of_two_disturbed_looks_the_shorter_time_of_each_size_stands(here, monke
         return replace(look, calls=calls, disturbed_by=("contended",))
 
     def times_s():
-        kept = calibration.cached_cpu_device(machine.find_machine()).calibration
-        assert kept.kernels_disturbed_by == ("contended",)
-        return [point.time_s for point in kept.kernels[0].points["1"]]
+        cached = calibration.cached_cpu_device(machine.find_machine()).calibration
+        assert cached.kernels_disturbed_by == ("contended",)
+        return [point.time_s for point in cached.kernels[0].points["1"]]
 
     monkeypatch.setattr(kernel_calibration, "time_kernels", busy)
     run()
