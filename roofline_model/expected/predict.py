@@ -38,7 +38,7 @@ from roofline_model.expected.prediction import EXPECTED_VERSION, NORM_PARTS, Exp
 from roofline_model.formats.catalog import NumberFormat, ScaleLevel, get_format
 from roofline_model.ideal.operator_sequence import predict_operator
 from roofline_model.ideal.roofline import Prediction, ProductRoof, beaten_ratio, predict
-from roofline_model.kernels.known_kernels import computed_activation, why_no_product_kernel, why_untimed
+from roofline_model.kernels.known_kernels import KERNEL_OPS, computed_activation, why_no_product_kernel, why_untimed
 from roofline_model.operators.case import Case
 from roofline_model.operators.product import Operator, check_dimension, gemm
 
@@ -142,7 +142,9 @@ def _predicted(
     calibrated = predict_calibrated(work, device, cache=cache)
     if calibrated is not None:
         timed = predict_kernel(work, device, kernel=kernel) if isinstance(work, Operator) else None
-        why_not = why_untimed(work, device) if timed is None else why_implausible(timed, calibrated, device)
+        why_not = why_untimed(work, device) if timed is None else None
+        if timed is not None and op in KERNEL_OPS:
+            why_not = why_implausible(timed, calibrated, device)
         if why_not is not None:
             if not allow:
                 raise reason or unsupported(why_not)
