@@ -113,7 +113,8 @@ def keep_kernel_times(
     looks.
 
     `ceilings`: what was just measured, for a machine that keeps no cache. A look that other work disturbed never joins
-    quiet ones: it is left out where there are some, else it stands with its flags until a quiet one takes its place.
+    quiet ones: it is left out where there are some. Of several disturbed ones the shortest time of each size stands,
+    flagged, until a quiet look takes their place.
     """
     file = cache_file("cpu", cpu_fingerprint(machine))
     with one_calibration_at_a_time(file):
@@ -122,9 +123,12 @@ def keep_kernel_times(
         if disturbed_by and earlier and not calibration.kernels_disturbed_by:
             report(short_text(finding("kernel-times-left-out", disturbed_by=disturbed_by)))
             return build_device(machine, calibration)
+        if disturbed_by and earlier:
+            report(short_text(finding("kernel-times-disturbed-again", disturbed_by=disturbed_by)))
         if calibration.kernels_disturbed_by and not disturbed_by:
             earlier = ()
-        calibrated = replace(calibration, kernels=kernel_curves(calls, earlier), kernels_disturbed_by=disturbed_by)
+        kernels = kernel_curves(calls, earlier, are_disturbed=bool(disturbed_by))
+        calibrated = replace(calibration, kernels=kernels, kernels_disturbed_by=disturbed_by)
         write_cache(file, calibrated, report)
         return build_device(machine, calibrated)
 

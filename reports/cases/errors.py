@@ -46,6 +46,10 @@ class ErrorSummary:
     """Cases with an expected time, too."""
     median_abs_expected_ratio: float | None = None
     """Of the expected time; None without any."""
+    worst_expected_error_ratio: float | None = None
+    """Of the expected time, signed, the one that is farthest from 0; None without any."""
+    worst_expected_case_id: str = ""
+    """Its case; empty without any."""
     interval_count: int = 0
     """Cases whose expected time has an interval."""
     inside_count: int = 0
@@ -112,9 +116,10 @@ def _summary(op: str, precision: str, cache: str, mode: str, rows: list[CaseRow]
     shares = [row.roof_share_ratio for row in rows if row.roof_share_ratio is not None]
     if not errors or not shares:
         return None
-    expected = [abs(row.expected_error_ratio) for row in rows if row.expected_error_ratio is not None]
+    expected = [(row.expected_error_ratio, row.name) for row in rows if row.expected_error_ratio is not None]
     sides = [is_inside for row in rows if (is_inside := _is_inside_interval(row)) is not None]
     worst, worst_id = max(errors, key=lambda pair: abs(pair[0]))
+    worst_expected, worst_expected_id = max(expected, key=lambda pair: abs(pair[0]), default=(None, ""))
     return ErrorSummary(
         op=op,
         precision=precision,
@@ -128,7 +133,9 @@ def _summary(op: str, precision: str, cache: str, mode: str, rows: list[CaseRow]
         median_roof_share_ratio=median(shares),
         best_roof_share_ratio=max(shares),
         expected_count=len(expected),
-        median_abs_expected_ratio=median(expected) if expected else None,
+        median_abs_expected_ratio=median(abs(error) for error, _ in expected) if expected else None,
+        worst_expected_error_ratio=worst_expected,
+        worst_expected_case_id=worst_expected_id,
         interval_count=len(sides),
         inside_count=sum(sides),
     )

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 ROW_COUNT = 5
 """Rows of the table of a product: the choice, the alternatives, and the options that follow the choice."""
 CAVEAT_COUNT = 2
+CALIBRATED_BUSY = ("kernel-time-implausible", "kernels-contended", "ceilings-contended")
+"""What a calibration on a busy machine leaves in doubt, the gravest first; another calibration removes them all."""
 MISSING = "–"
 ROLES = {"take": "take", "riskier": "riskier", "lower-loss": "lower loss", "safest": "safest"}
 """Role → its name in the first column."""
@@ -57,6 +59,8 @@ USUAL_FORMATS = "INT4.BF16"
 """Formats of the layers that many ship, and so look for: their absence is explained."""
 USUAL_GAIN_RATIO = 0.95
 """Share of the choice's time from which on it is no faster."""
+ENGINE_MEMORY_RATIO = 0.88
+"""Share of the memory from which on a plan leaves too little of the 0.9 that vLLM takes unless told otherwise."""
 UNNAMED_METHODS = frozenset({"", "none", "native_fp8", "native_fp4"})
 """Methods that say no more than the format does."""
 BETTER_CODES = frozenset({"faster-less-certain", "faster-behind-surer", "faster-loss-unknown"})
@@ -109,14 +113,16 @@ def product_answer(ranking: Ranking) -> ShortAnswer:
     subject = f"{question.phase} {sizes} on {question.hardware}."
     if ranking.choice is None:
         return _nothing(_nothing_sentence(ranking, product_name), subject, ranking)
+    better = [item for item in ranking.choice.findings if item.code in BETTER_CODES]
+    notes = _notes((*caveats(ranking), *better))
     roles = _product_roles(ranking)
-    options = _product_options(ranking, roles)
+    # A row gives way to each note, so that the answer stays a dozen lines.
+    options = _product_options(ranking, roles, ROW_COUNT - len(notes))
     prefix = _prefix(options)
     columns, rows = _filled(
         ("Format", "Expected", "Ideal", "Gain", "W saved", *LOSS_METRICS.values()),
         [_product_row(option, roles, prefix, ranking) for option in options],
     )
-    better = [item for item in ranking.choice.findings if item.code in BETTER_CODES]
     return ShortAnswer(
         sentence=_product_sentence(ranking, prefix),
         subject=subject,
@@ -124,7 +130,7 @@ def product_answer(ranking: Ranking) -> ShortAnswer:
         rows=rows,
         basis=_product_basis(ranking),
         borrowed="",
-        notes=_notes((*caveats(ranking), *better)),
+        notes=notes,
         next_command=f"roofline compare {_operator(ranking)} {arguments}",
         next_effect="measures it on this machine",
     )
@@ -384,7 +390,8 @@ def caveats(ranking: Ranking) -> list[Finding]:
     """Return what puts an answer in doubt, the gravest first, but for what the decision and the line on its times
     say.
     """
-    stated = {"ranked-by-ideals", "ranked-by-ceilings", *(item.code for item in ranking.decision)}
+    of_calibration = [code for code in CALIBRATED_BUSY if has_code(ranking.findings, code)]
+    stated = {"ranked-by-ideals", "ranked-by-ceilings", *of_calibration[1:], *(item.code for item in ranking.decision)}
     return by_severity(item for item in ranking.findings if item.severity != "info" and item.code not in stated)
 
 
@@ -458,11 +465,11 @@ def _product_roles(ranking: Ranking) -> dict[str, str]:
     return {ranking.choice.key: ROLES["take"], **{each.option.key: ROLES[each.role] for each in ranking.alternatives}}
 
 
-def _product_options(ranking: Ranking, roles: Mapping[str, str]) -> list[Option]:
-    """Return the choice, the alternatives, then the first of the other options."""
+def _product_options(ranking: Ranking, roles: Mapping[str, str], row_count: int) -> list[Option]:
+    """Return the choice, the alternatives, then the first of the other options, up to `row_count` in all."""
     by_key = {option.key: option for option in ranking.options}
     others = [option for option in ranking.options if option.key not in roles]
-    return [*(by_key[key] for key in roles), *others[: ROW_COUNT - len(roles)]]
+    return [*(by_key[key] for key in roles), *others[: max(0, row_count - len(roles))]]
 
 
 def _product_row(option: Option, roles: Mapping[str, str], prefix: str | None, ranking: Ranking) -> ShortRow:
@@ -554,7 +561,14 @@ def _next_step(ranking: ModelRanking) -> tuple[str, str]:
         # Without a limit an engine reserves the cache of the longest context that the model allows.
         context = dict(ranking.question.sizes).get("context")
         length = f" --max-model-len {context}" if context else ""
-        return f"vllm serve {published[0].repository}{cache}{length}", ""
+        memory = choice.memory
+        is_full = (
+            memory is not None
+            and memory.capacity_bytes is not None
+            and memory.total_bytes > ENGINE_MEMORY_RATIO * memory.capacity_bytes
+        )
+        share = " --gpu-memory-utilization 0.95" if is_full else ""
+        return f"vllm serve {published[0].repository}{cache}{length}{share}", ""
     if choice is ranking.baseline or choice.kind == "published":
         return "", ""
     return "roofline pipeline --model FOLDER -o OUT", "makes and measures it"

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from roofline_model.core.answer import Option
+from roofline_model.core.answer import SLOW_IDEAL_RATIO, Option
 from roofline_model.core.finding import Finding, finding
 from roofline_model.core.units import format_speedup
 
@@ -114,9 +114,9 @@ def roughly(ratio: float) -> str:
 DISTURBING_FLAGS = ("quarantined", "contended", "stolen")
 """Flags of a time that something else than the kernel made longer."""
 SLOW_EXPECTED_RATIO = 5.0
-"""A flagged baseline this many times slower than the upper end of its expected interval compares with nothing."""
-SLOW_IDEAL_RATIO = 10.0
-"""The same over the ideal time, where nothing is expected."""
+"""A flagged baseline this many times slower than the upper end of its expected interval compares with nothing; where
+nothing is expected, one `SLOW_IDEAL_RATIO` times slower than its ideal.
+"""
 PLAUSIBLE_GAIN_RATIO = 3.0
 """How far a speed-up may exceed the ratio of the ideal times, or 1. Of 1,971 products in public tables, measured
 faster than BF16, 0.1 % exceed it by more (A100, H100, B200, L40S, RTX PRO 6000; aiconfigurator, TensorRT-LLM 1.0).

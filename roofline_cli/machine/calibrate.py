@@ -51,7 +51,7 @@ def calibrate(
             metavar="SECONDS",
             min=5,
             max=600,
-            help="About how long to measure (75; 40 for ceilings alone). The kernels take at least 45.",
+            help="About how long to measure on a quiet machine (75; 40 for ceilings alone). The kernels take at least 45.",
         ),
     ] = None,
     kernels: Annotated[

@@ -43,7 +43,8 @@ class KernelLook:
 def time_kernels(budget_s: float, report: Callable[[str], None]) -> KernelLook:
     """Time the CPU's kernels for about `budget_s` seconds.
 
-    Raises `RooflineError` when nothing could be timed.
+    A case that other work disturbed is left out of a look that was quiet as a whole. Raises `RooflineError` when
+    nothing could be timed.
     """
     from bench_cases.selection import selected_cases
     from roofline_model.chips.curve import TimedCall
@@ -53,9 +54,12 @@ def time_kernels(budget_s: float, report: Callable[[str], None]) -> KernelLook:
     report(f"timing {counted(len(kernels), 'kernel')} at {counted(len(specs), 'size')}")
     sampling_s = budget_s / len(specs) - (SECONDS_PER_CASE - _LEAST_SAMPLING_S)
     measured, failed = _timed(min(max(sampling_s, _LEAST_SAMPLING_S), _MOST_SAMPLING_S))
+    disturbed_by = load_flags(measured["flags"])
+    if not disturbed_by:
+        measured = measured[[not load_flags([flags]) for flags in measured["flags"]]]
     medians = dict(zip(measured.case_key, measured.median_s, strict=True))
     calls = [TimedCall(spec.work, spec.kernel.name, medians[key]) for key, spec in specs.items() if key in medians]
-    return KernelLook(calls, failed, load_flags(measured["flags"]))
+    return KernelLook(calls, failed, disturbed_by)
 
 
 def load_flags(flags_of_cases: Iterable[str | None]) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ import typer
 
 from reports.text.display_text import prefixed, shown
 from roofline_cli.screen.tables import (
+    MISSING,
     Cell,
     Column,
     Styled,
@@ -152,7 +153,8 @@ _ANSWER_COLUMNS = (
     Column("Ideal error", "right"),
     Column("Exp. error", "right", hide_empty=True),
     Column("In 80 %", "right", hide_empty=True),
-    Column("Worst case", drop=1),
+    Column("Worst expected", is_prose=True, least=24, drop=1, hide_empty=True),
+    Column("Worst ideal", drop=2),
 )
 
 
@@ -229,6 +231,12 @@ def _error_rows(rows: Sequence[CaseRow]) -> list[list[Cell]]:
     from reports.cases.errors import overall_error
 
     names = {row.case_id: f"{row.shape_label} {row.precision}" for row in rows}
+
+    def worst(case_id: str, error_ratio: float | None) -> str:
+        if error_ratio is None:
+            return MISSING
+        return f"{names.get(case_id, case_id)} ({format_percent(error_ratio, 0, signed=True)})"
+
     titles = dict.fromkeys(row.op_title for row in rows)
     by_title = ((title, overall_error(row for row in rows if row.op_title == title)) for title in titles)
     errors_by_title = sorted(((title, each) for title, each in by_title if each), key=lambda pair: -pair[1].case_count)
@@ -239,10 +247,8 @@ def _error_rows(rows: Sequence[CaseRow]) -> list[list[Cell]]:
             format_percent(each.median_abs_error_ratio, 0),
             format_percent(each.median_abs_expected_ratio, 0),
             f"{each.inside_count} of {each.interval_count}" if each.interval_count else "–",
-            (
-                f"{names.get(each.worst_case_id, each.worst_case_id)} "
-                f"({format_percent(each.worst_error_ratio, 0, signed=True)})"
-            ),
+            worst(each.worst_expected_case_id, each.worst_expected_error_ratio),
+            worst(each.worst_case_id, each.worst_error_ratio),
         ]
         for title, each in errors_by_title
     ]

@@ -921,5 +921,8 @@ def doubt_of_times(device: Device) -> Finding | None:
 
 
 def doubts_of(device: Device) -> list[Finding]:
-    """Return both, those that there are: for beside whatever a machine's predictions are printed in."""
-    return [doubt for doubt in (doubt_of_ideals(device), doubt_of_times(device)) if doubt is not None]
+    """Return both, those that there are: for beside whatever a machine's predictions are printed in.
+
+    That of the expected times goes first: they rank wherever there are any.
+    """
+    return [doubt for doubt in (doubt_of_times(device), doubt_of_ideals(device)) if doubt is not None]

@@ -24,8 +24,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from roofline_model.chips.curve import PRODUCT, KernelCurve, WorkSize, work_size
-from roofline_model.chips.hardware import ComputePath, Device, doubt_of_times, get_hardware
+from roofline_model.chips.hardware import ComputePath, Device, doubt_of_times, doubts_of, get_hardware
 from roofline_model.chips.machine_constants import Calibration, Constant
+from roofline_model.core.answer import SLOW_IDEAL_RATIO
 from roofline_model.core.cost import OpCost
 from roofline_model.core.errors import InvalidValueError, RooflineError
 from roofline_model.core.finding import Finding, finding
@@ -280,6 +281,30 @@ def predict_kernel(work: Operator, device: Device, *, kernel: str | None = None)
         findings.append(doubt)
     time_s, spread = best.time_s(size), best.interval_ratio
     return KernelTime(best, time_s, time_s / spread, time_s * spread, tuple(findings))
+
+
+def why_implausible(timed: KernelTime, ceilings: CalibratedPrediction, device: Device) -> Finding | None:
+    """Return why the time of a product or attention is not believed: other work ran during the calibration, and it
+    takes more than `SLOW_IDEAL_RATIO` times what the ceilings allow; None where it is.
+
+    They allow its bytes or FLOPs and the smallest call. What waking the threads and widening cost beside other work is
+    no measure: on a busy machine of two cores the first took 11 ms in place of 4 µs. Of emulated work nobody knows what
+    the ceilings allow.
+    """
+    calibration, doubts = device.calibration, doubts_of(device)
+    if calibration is None or not doubts or ceilings.path == "emulated":
+        return None
+    floors = [calibration.floors[name].best_value for name in ("call", "launch") if name in calibration.floors]
+    least_s = max(ceilings.memory_time_s, ceilings.compute_time_s) + min(floors, default=0.0)
+    if timed.time_s <= SLOW_IDEAL_RATIO * least_s:
+        return None
+    return finding(
+        "kernel-time-implausible",
+        timed.curve.kernel,
+        hardware=device.key,
+        speedup_ratio=timed.time_s / least_s,
+        disturbed_by=doubts[0].value("disturbed_by"),
+    )
 
 
 def _of_another_result(curves: Iterable[KernelCurve], size: WorkSize) -> Iterable[KernelCurve]:

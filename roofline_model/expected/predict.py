@@ -32,12 +32,13 @@ from roofline_model.expected.calibrated import (
     KernelTime,
     predict_calibrated,
     predict_kernel,
+    why_implausible,
 )
 from roofline_model.expected.prediction import EXPECTED_VERSION, NORM_PARTS, ExpectedBatch, ExpectedPrediction
 from roofline_model.formats.catalog import NumberFormat, ScaleLevel, get_format
 from roofline_model.ideal.operator_sequence import predict_operator
 from roofline_model.ideal.roofline import Prediction, ProductRoof, beaten_ratio, predict
-from roofline_model.kernels.known_kernels import computed_activation, why_no_product_kernel, why_untimed
+from roofline_model.kernels.known_kernels import KERNEL_OPS, computed_activation, why_no_product_kernel, why_untimed
 from roofline_model.operators.case import Case
 from roofline_model.operators.product import Operator, check_dimension, gemm
 
@@ -142,8 +143,12 @@ def _predicted(
     if calibrated is not None:
         timed = predict_kernel(work, device, kernel=kernel) if isinstance(work, Operator) else None
         why_not = why_untimed(work, device) if timed is None else None
-        if why_not is not None and not allow:
-            raise reason or unsupported(why_not)
+        if timed is not None and op in KERNEL_OPS:
+            why_not = why_implausible(timed, calibrated, device)
+        if why_not is not None:
+            if not allow:
+                raise reason or unsupported(why_not)
+            timed = None
         # Curves are of cold operands.
         return _from_calibration(calibrated) if timed is None or cache == "warm" else _from_kernel(timed, calibrated)
     if reason is not None:
@@ -486,13 +491,14 @@ def _is_product(case: Case) -> bool:
     return case.op in PRODUCTS and {"M", "N", "K"} <= dict(case.shape).keys()
 
 
-def expected_times(device: Device) -> ExpectedTimes:
-    """Return the function that gives the expected time of a product on `device`, for `recommend_quantization(times=…)`.
+def expected_times(hardware: Device | str) -> ExpectedTimes:
+    """Return the function that gives the expected time of a product on a chip, for `recommend_quantization(times=…)`.
 
     The function returns None for other operators than gemv and gemm, for chips without expected times, and where only
     the ceilings of a calibrated machine are known. The recommendation then uses the ideal time, and a finding says so.
+    Raises `UnknownNameError` for an unknown chip.
     """
-    return ExpectedTimes(device)
+    return ExpectedTimes(get_hardware(hardware))
 
 
 def _priced(device: Device, triples: Sequence[Operands]) -> _Priced:

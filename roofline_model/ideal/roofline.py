@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
 from roofline_model.chips.hardware import ComputePath, Device, Quantity, get_hardware
+from roofline_model.core.answer import NOT_IN_JSON
 from roofline_model.core.cost import OpCost
 from roofline_model.core.elementwise import Numbers, choose, larger
 from roofline_model.core.errors import InvalidValueError
@@ -23,8 +24,16 @@ from roofline_model.core.finding import Finding, finding
 from roofline_model.core.memo import Memo
 from roofline_model.core.seed_names import SeedNames
 from roofline_model.core.units import format_time
-from roofline_model.formats.catalog import NumberFormat, get_format
-from roofline_model.operators.product import FormatLike, Operator, compute_format, gemm, gemv, weight_counting
+from roofline_model.formats.catalog import NumberFormat, attention_name, format_name, format_pair, get_format
+from roofline_model.operators.product import (
+    FormatLike,
+    Operator,
+    compute_format,
+    gemm,
+    gemv,
+    stored_weight,
+    weight_counting,
+)
 
 MODEL_VERSION = "ideal-2"
 """Changes whenever the same case would get another ideal time; stored with every prediction.
@@ -121,10 +130,12 @@ class Prediction(SeedNames):
     """What to know about it, may be empty."""
     model_version: str = MODEL_VERSION
     """Version of the ideal model."""
+    formats_name: str = field(default="", metadata=NOT_IN_JSON)
+    """What people call the formats of its operands: `INT4 (W4A16)`; empty for a plain cost."""
 
     def __repr__(self) -> str:
         return (
-            f"<{type(self).__name__} {self.compute_format or 'copy'} on {self.hardware}: "
+            f"<{type(self).__name__} {self.formats_name or self.compute_format or 'copy'} on {self.hardware}: "
             f"ideal {format_time(self.time_s)}, {self.bound}-bound>"
         )
 
@@ -227,7 +238,15 @@ def predict(work: Operator | OpCost, hardware: Device | str, *, cache: str = "co
         memory_level=level,
         provenance=weakest_provenance([bandwidth.status, *(path.dense.status for _, path in paths)]),
         findings=tuple(dict.fromkeys(filter(None, findings))),
+        formats_name=_formats_name(work),
     )
+
+
+def _formats_name(work: Operator | OpCost) -> str:
+    formats = dict(work.formats) if isinstance(work, Operator) else {}
+    if {"a", "b"} <= formats.keys():
+        return format_name(formats["b"], formats["a"])
+    return attention_name(formats["kv"], formats["q"]) if {"q", "kv"} <= formats.keys() else ""
 
 
 def predict_gemm(
@@ -242,10 +261,13 @@ def predict_gemm(
 ) -> Prediction:
     """Return the ideal prediction of C(M×N) = A(M×K)·B(K×N): seconds, FLOPs, bytes.
 
-    Both operands have `precision` unless `weight_precision` names B's. Raises `UnknownNameError` for a chip or format,
-    `InvalidValueError` for a size, `UnsupportedError` where the chip cannot compute in the format.
+    Both operands have `precision` unless `weight_precision` names B's. A pair such as `INT4.FP16` names the weight
+    first, as on the command line; its weight is counted with group scales, as kernels store it.
+    Raises `UnknownNameError` for a chip or format, `InvalidValueError` for a size, `UnsupportedError` where the chip
+    cannot compute in the format.
     """
-    return predict(gemm(M, N, K, a=precision, b=weight_precision, c=output_precision), hardware)
+    activation, weight = _operand_formats(precision, weight_precision)
+    return predict(gemm(M, N, K, a=activation, b=weight, c=output_precision), hardware)
 
 
 def predict_gemv(
@@ -262,18 +284,29 @@ def predict_gemv(
 
     Arguments and errors as of `predict_gemm`.
     """
-    return predict(gemv(N, K, M=M, a=precision, b=weight_precision, c=output_precision), hardware)
+    activation, weight = _operand_formats(precision, weight_precision)
+    return predict(gemv(N, K, M=M, a=activation, b=weight, c=output_precision), hardware)
+
+
+def _operand_formats(
+    precision: str | NumberFormat, weight_precision: str | NumberFormat | None
+) -> tuple[str | NumberFormat, str | NumberFormat | None]:
+    """Return the formats of A and B; None for B where it has A's."""
+    if weight_precision is not None or not isinstance(precision, str) or "." not in precision:
+        return precision, weight_precision
+    weight, activation = format_pair(precision)
+    return activation, stored_weight(weight, activation)
 
 
 def _paths(cost: OpCost, device: Device) -> list[tuple[float, ComputePath]]:
     paths = []
-    for format_name, count in cost.flops:
-        if count and not format_name:
+    for key, count in cost.flops:
+        if count and not key:
             raise InvalidValueError(
                 "these FLOPs name no format; write OpCost(flops={'BF16': …}) so that the right peak is used"
             )
         if count:
-            paths.append((count, device.path(format_name)))
+            paths.append((count, device.path(key)))
     return paths
 
 

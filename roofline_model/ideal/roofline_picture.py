@@ -77,7 +77,7 @@ def prediction_html(prediction: Prediction) -> str:
     head = "".join(f"<th>{name}</th>" for name in cells)
     row = "".join(f"<td>{escape(text)}</td>" for text in cells.values())
     table = f"<table><thead><tr>{head}</tr></thead><tbody><tr>{row}</tr></tbody></table>"
-    name = prediction.compute_format or "copy"
+    name = prediction.formats_name or prediction.compute_format or "copy"
     return f"<p>{escape(repr(prediction))}</p>{table}{roofline_svg({name: prediction})}"
 
 

@@ -8,7 +8,15 @@ from dataclasses import dataclass
 from roofline_model.chips.hardware import Device
 from roofline_model.core.answer import Exclusion
 from roofline_model.expected.predict import predict_expected, why_no_expected
-from roofline_model.formats.catalog import NumberFormat, Pair, format_pair, get_format, operands_label, pair_label
+from roofline_model.formats.catalog import (
+    SIXTEEN_BIT,
+    NumberFormat,
+    Pair,
+    format_pair,
+    get_format,
+    operands_label,
+    pair_label,
+)
 from roofline_model.ideal.roofline import predict, with_storage
 from roofline_model.kernels.known_kernels import engine_gap, kernel_gap
 from roofline_model.operators.product import gemm, product_of_pair
@@ -22,7 +30,7 @@ from roofline_model.predictions.kernel import (
     ratio,
     undeclared,
 )
-from roofline_model.recommend.options import product_baseline, takes_both_operands
+from roofline_model.recommend.options import baseline_format, product_baseline, takes_both_operands
 
 Shape = tuple[int, int, int]
 """M, N, K."""
@@ -118,8 +126,10 @@ def predict_products(
     if formats is None:
         names = _default_formats(chip, baseline.format)
         excluded = [undeclared(chip, name) for name in names if not chip.declares(name)]
-        pairs = [_default_pair(chip, get_format(name), baseline.format) for name in names if chip.declares(name)]
-        pairs += [(fmt, get_format(baseline.format or "FP16")) for fmt in user_formats]
+        # A CPU's baseline is the 16-bit format that is faster at this shape; weight-only kernels keep that of its unit.
+        wide = baseline_format(chip)
+        pairs = [_default_pair(chip, get_format(name), wide) for name in names if chip.declares(name)]
+        pairs += [(fmt, get_format(wide or "FP16")) for fmt in user_formats]
     else:
         pairs = [format_pair(name) for name in formats]
 
@@ -136,7 +146,7 @@ def _default_formats(chip: Device, baseline: str | None) -> list[str]:
     return [baseline, *(name for name in DEFAULT_FORMATS if name != "FP16" or chip.declares(name))]
 
 
-def _default_pair(chip: Device, fmt: NumberFormat, baseline: str | None) -> Pair:
-    if baseline is None or fmt.key == baseline or takes_both_operands(chip, fmt, get_format(baseline)):
+def _default_pair(chip: Device, fmt: NumberFormat, wide: str | None) -> Pair:
+    if wide is None or fmt.key in SIXTEEN_BIT or takes_both_operands(chip, fmt, get_format(wide)):
         return fmt, fmt
-    return fmt, get_format(baseline)
+    return fmt, get_format(wide)

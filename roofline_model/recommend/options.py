@@ -149,8 +149,8 @@ def product_options(
 
 
 def fastest_sixteen_bit(device: Device, shape: tuple[int, int, int], times: CaseTimes) -> NumberFormat | None:
-    """Return the 16-bit format with the shorter time on a CPU, FP16 at a tie; None elsewhere, or where a time is not
-    known.
+    """Return the 16-bit format with the shorter time on a CPU, FP16 at a tie, or the one that has a time; None
+    elsewhere, or where neither has.
 
     A GPU runs FP16 and BF16 at one rate. A CPU may have instructions for one of them only, and its library's kernels
     differ by far more than that, either way with the shape: measured comparisons take the fastest 16-bit kernel, so
@@ -160,7 +160,7 @@ def fastest_sixteen_bit(device: Device, shape: tuple[int, int, int], times: Case
         return None
     estimates = {key: times(gemm(*shape, a=key).case("*")) for key in SIXTEEN_BIT}
     timed = {key: estimate for key, estimate in estimates.items() if estimate is not None}
-    if len(timed) < len(estimates) or len({estimate.source for estimate in timed.values()}) > 1:
+    if len({estimate.source for estimate in timed.values()}) != 1:
         return None
     return get_format(min(timed, key=lambda key: timed[key].time_s))
 

@@ -79,7 +79,7 @@ EQUAL_LOSS_PCT = 0.5
 """Losses closer than this are equal: two studies of one format and model differ by as much."""
 
 NAMED_COUNT = 3
-"""Options behind the choice that are expected faster and named, the fastest first."""
+"""Options that look better than the choice and are named, the best first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,6 +342,9 @@ def rank(
     taken: Option | None = None
     if choice is not None:
         reasons = _reasons(choice, eligible, baseline, missing)
+        ahead = takewhile(lambda each: each is not choice, ordered)
+        beyond = [each for each in ahead if not is_within_choice_limit(each.item, limits)]
+        reasons += _why_not_first(choice.item, beyond, limits)
         taken = replace(choice.item, findings=(*choice.item.findings, *reasons))
         ranked = [taken if each is choice else each.item for each in ordered]
         baseline = taken if choice.item is baseline else baseline
@@ -651,6 +654,19 @@ def _why_behind(each: _Placed[Option], choice: _Placed[Option]) -> Finding:
         high_s=theirs.prudent_s,
         choice_high_s=ours.prudent_s,
     )
+
+
+def _why_not_first(choice: Option, beyond: Sequence[_Placed[Option]], limits: Limits) -> list[Finding]:
+    """Return why options that rank before the choice, beyond the limit of its loss, are not taken."""
+    losses_pct = {each.item.key: _most_loss_pct(each.item) for each in beyond}
+    too_large_pct = [(key, loss_pct) for key, loss_pct in losses_pct.items() if math.isfinite(loss_pct)]
+    reasons = [
+        finding("first-beyond-loss-limit", key, loss_pct=loss_pct, limit_pct=limits.choice_loss_pct)
+        for key, loss_pct in too_large_pct[:NAMED_COUNT]
+    ]
+    if unknown := tuple(key for key, loss_pct in losses_pct.items() if math.isinf(loss_pct)):
+        reasons.append(finding("faster-loss-unknown", choice.key, others=unknown))
+    return reasons
 
 
 def _alternatives(

@@ -109,16 +109,19 @@ def _findings(
 ) -> list[Finding]:
     """Return what to know about the answer as a whole: of the chip, and of the kinds of time that were ranked."""
     findings = [finding("placeholder-chip", device.key)] if device.is_placeholder else []
+    doubts = doubts_of(device)
     if is_ideal_asked:
-        return [*findings, *doubts_of(device)]
+        return [*findings, *doubts]
+    baseline = options[0]
+    if baseline.estimate.source == "ideal" and not device.is_placeholder:
+        from roofline_model.expected.predict import why_no_expected
+
+        if (why_not := why_no_expected(gemm(*shape, a=baseline.key), device)) is not None:
+            findings.append(why_not)
+    findings += doubts
     by_source: dict[str, list[str]] = {}
     for option in options:
         by_source.setdefault(option.estimate.source, []).append(option.key)
     if len(by_source) > 1:
         findings += [finding("mixed-sources", source=source, options=tuple(keys)) for source, keys in by_source.items()]
-    elif not device.is_placeholder and "ideal" in by_source:
-        from roofline_model.expected.predict import why_no_expected
-
-        if (why_not := why_no_expected(gemm(*shape, a=options[0].key), device)) is not None:
-            findings.append(why_not)
-    return [*findings, *doubts_of(device)]
+    return findings

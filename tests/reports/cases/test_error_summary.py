@@ -31,6 +31,28 @@ def test_median_and_worst_by_hand(make):
     assert summary.best_roof_share_ratio == pytest.approx(1.1)
 
 
+def test_the_worst_expected_error_is_a_case_of_its_own(make):
+    records = [make.record((1, 64, 64 + i), "BF16", "BF16", "k", 1e-3, number=i) for i in range(3)]
+    expected_s = [1.2e-3, 0.4e-3, None]
+    errors = [0.2, -0.6, None]
+    rows = case_rows(
+        replace(
+            each,
+            predictions=(
+                replace(each.ideal, time_s=0.5e-3 + place * 1e-4, error_ratio=-0.5 + place / 10),
+                *([] if time_s is None else [replace(each.ideal, kind="expected", time_s=time_s, error_ratio=error)]),
+            ),
+        )
+        for place, (each, time_s, error) in enumerate(zip(records, expected_s, errors, strict=True))
+    )
+    (summary,) = error_summaries(rows)
+    assert summary.worst_expected_error_ratio == pytest.approx(-0.6)
+    assert summary.worst_expected_case_id == rows[1].name
+    assert summary.worst_case_id == rows[0].name
+    (without,) = error_summaries(with_errors(make, -0.5))
+    assert without.worst_expected_error_ratio is None
+
+
 def test_one_summary_per_operator_and_precision(make):
     rows = [
         *with_errors(make, -0.5),

@@ -5,12 +5,15 @@ other.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from reports.formats.short_answer import model_answer
 from roofline_cli.main import app
+from roofline_model.chips.hardware import get_hardware
 from roofline_model.recommend.model import recommend_model
 from roofline_model.recommend.search.losses_file import MeasuredLosses, write_losses
 
@@ -209,6 +212,19 @@ def test_the_answer_and_what_to_type_next_are_in_the_first_twelve_lines(chip: st
     assert any(line.startswith("Next: vllm serve ") for line in lines) is (chip != "orin")
     assert ("BF16 (does not fit)" in " ".join(" ".join(lines[:3]).split())) is (chip != "orin")
     assert "(does not fit)" not in run("--model", "llama-3.1-8b", "--hw", chip).stdout
+
+
+@pytest.mark.parametrize(("capacity_bytes", "is_full"), [(80e9, True), (100e9, False)])
+def test_a_plan_that_nearly_fills_the_chip_asks_the_engine_for_more_of_its_memory(
+    capacity_bytes: float, is_full: bool
+) -> None:
+    chip = get_hardware("h100")
+    chip = replace(chip, capacity=replace(chip.capacity, value=capacity_bytes))
+    ranking = recommend_model(chip, "llama-3.1-70b")
+    assert 0.88 * 80e9 < ranking.choice.memory.total_bytes < 0.88 * 100e9
+    command = model_answer(ranking, chip).next_command
+    assert command.startswith("vllm serve ")
+    assert ("--gpu-memory-utilization 0.95" in command) is is_full
 
 
 def test_traffic_is_a_line_several_or_a_file(model, tmp_path: Path) -> None:

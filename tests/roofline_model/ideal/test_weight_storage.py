@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from roofline_model import gemm, get_format, get_hardware, predict
+from roofline_model import gemm, get_format, get_hardware, predict, predict_gemm, predict_gemv
 from roofline_model.expected.predict import expected_times, predict_expected
 from roofline_model.expected.products.parameters import kernel_bytes_per_element
 from roofline_model.ideal.roofline import with_storage
@@ -22,10 +22,13 @@ GB10, INT4, BF16 = get_hardware("gb10"), get_format("INT4"), get_format("BF16")
 def test_a_pair_has_one_size_wherever_it_is_asked_for():
     work = product_of_pair(*SHAPE, weight="INT4", activation="FP16")
     assert work.cost.total_bytes == 4096 * 4096 * 4.125 / 8 + 2 * 4096 * 2
-    ranked = recommend_quantization(GB10, *SHAPE, times=expected_times(GB10))
+    ranked = recommend_quantization(GB10, *SHAPE, times=expected_times("gb10"))
     best = ranked.option("INT4")
     (row,) = sweep_gemm(GemmGrid(*((size,) for size in SHAPE), (GB10,), format_pairs(["INT4.FP16"]))).to_dict("records")
     ideal, expected = predict(work, GB10).time_s, predict_expected(work, GB10).time_s
+    assert (
+        predict_gemm(GB10, *SHAPE, "INT4.FP16").time_s == predict_gemv("gb10", 4096, 4096, "int4.fp16").time_s == ideal
+    )
     assert best.memory.total_bytes == row["bytes"] == work.cost.total_bytes
     assert best.times.ideal.time_s == pytest.approx(row["ideal_s"]) == pytest.approx(ideal)
     assert best.estimate.time_s == pytest.approx(row["expected_s"]) == pytest.approx(expected)

@@ -10,6 +10,7 @@ from roofline_model import create_custom_asic, get_hardware
 from roofline_model.core.answer import Estimate
 from roofline_model.expected import predict
 from roofline_model.operators.case import Case
+from roofline_model.predictions.product import predict_products
 from roofline_model.recommend.options import baseline_format, fastest_sixteen_bit, product_baseline
 from roofline_model.recommend.shape import recommend_quantization
 
@@ -44,11 +45,13 @@ def test_the_faster_kernel_is_the_baseline_although_the_other_unit_is_faster(fp1
     assert dict(ranking.choice.formats)["a"] == "BF16"
 
 
-def test_a_named_baseline_stays_and_so_does_one_without_both_times():
+def test_a_named_baseline_stays_else_the_one_with_a_time_is_taken():
     named = recommend_quantization(CPU, *SHAPE, formats=["BF16", "INT8"], times=times(FP16=1e-3, BF16=3e-3, INT8=5e-4))
     assert named.baseline.key == "BF16"
-    assert fastest_sixteen_bit(CPU, SHAPE, times(BF16=1e-3)) is None
-    assert recommend_quantization(CPU, *SHAPE, times=times(BF16=1e-3, INT8=5e-4)).baseline.key == "BF16"
+    assert fastest_sixteen_bit(CPU, SHAPE, times()) is None
+    for key in ("BF16", "FP16"):
+        ranking = recommend_quantization(CPU, *SHAPE, times=times(**{key: 1e-3, "INT8": 5e-4}))
+        assert (ranking.baseline.key, ranking.choice.key) == (key, "INT8")
 
 
 def test_gpus_are_not_asked():
@@ -69,3 +72,15 @@ def test_the_baseline_of_a_product_on_a_cpu_is_the_one_of_its_recommendation(mon
     assert baseline_format(cpu) == "BF16"
     assert product_baseline(cpu, (1, 4096, 4096)) == "FP16"
     assert product_baseline(get_hardware("gb10"), (1, 4096, 4096)) == "FP16"
+
+
+def test_a_prediction_and_a_recommendation_take_the_same_activation(monkeypatch):
+    cpu = replace(create_custom_asic("test cpu", 40, {"FP16": 0.1, "BF16": 0.4, "INT8": 0.8, "INT4": 0.1}), kind="cpu")
+    seconds = {"FP16": 1e-3, "BF16": 3e-3, "INT8": 5e-4, "INT4": 4e-4}
+    monkeypatch.setattr(predict, "expected_times", lambda chip: times(**seconds))
+    predicted = {row.weight_format: row for row in predict_products(cpu, SHAPE).predictions}
+    recommended = recommend_quantization(cpu, *SHAPE, times=times(**seconds)).options
+    assert predicted["INT4"].baseline_format == "FP16"
+    for option in recommended:
+        row = predicted[option.weight_format]
+        assert (row.activation_format, row.time_s) == (option.activation_format, pytest.approx(option.times.ideal_s))

@@ -5,6 +5,7 @@ silence.
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import takewhile
 
 import pytest
 from hypothesis import given
@@ -13,12 +14,15 @@ from hypothesis import strategies as st
 from roofline_model import create_custom_asic, gemm, get_hardware, list_hardware
 from roofline_model.chips.machine_constants import Calibration, Constant
 from roofline_model.core.answer import Estimate, Option, Ranking
+from roofline_model.core.errors import UnknownNameError
 from roofline_model.core.finding import has_code
 from roofline_model.expected.predict import expected_times, predict_expected
 from roofline_model.operators.attention import attention
 from roofline_model.operators.case import Case
+from roofline_model.recommend.ranking import MAX_LOSS_PCT
 from roofline_model.recommend.shape import recommend_quantization
 
+BEYOND = "first-beyond-loss-limit"
 DECODE, PREFILL = (1, 4096, 4096), (2048, 4096, 4096)
 MODELLED = [device.key for device in list_hardware() if device.key not in ("b10", "mi300x")]
 
@@ -51,6 +55,20 @@ def test_the_ranking_agrees_with_the_expected_predictions():
     int4 = by_key(ranking)["INT4"]
     assert int4.ideal_speedup_ratio == pytest.approx(3.87, abs=0.01)
     assert int4.speedup_ratio < 1.5 < ranking.speedup < ranking.choice.ideal_speedup_ratio
+
+
+def test_an_unknown_chip_is_refused_before_anything_is_ranked():
+    with pytest.raises(UnknownNameError, match="gb10"):
+        expected_times("gb11")
+
+
+def test_what_ranks_before_the_choice_says_by_how_much_it_misses_the_limit():
+    ranking = expected("gb10", *DECODE)
+    ahead = list(takewhile(lambda option: option is not ranking.choice, ranking.options))
+    reasons = {item.subject: dict(item.values) for item in ranking.choice.findings if item.code == BEYOND}
+    assert reasons == {each.key: {"loss_pct": each.loss.pct, "limit_pct": MAX_LOSS_PCT} for each in ahead}
+    assert reasons["INT4"]["loss_pct"] > MAX_LOSS_PCT
+    assert not has_code(expected("gb10", *DECODE, max_loss_pct=20).choice.findings, BEYOND)
 
 
 def test_without_better_times_the_ideals_are_all_there_is():

@@ -37,6 +37,11 @@ def test_a_prediction_an_option_and_a_chip_print_as_one_line() -> None:
     assert "GB10" in repr(get_hardware("gb10"))
 
 
+def test_a_prediction_prints_the_formats_that_were_asked_for() -> None:
+    assert "INT4 (W4A4)" in repr(predict_gemm("gb10", 1, 4096, 4096, "INT4"))  # computed in INT8
+    assert "INT4 (W4A16)" in repr(predict_gemm("gb10", 1, 4096, 4096, "INT4.FP16"))
+
+
 def test_a_notebook_shows_a_row_per_option_and_marks_the_choice() -> None:
     ranking = recommend_quantization("gb10", 1, 4096, 4096)
     shown = ranking._repr_html_()
