@@ -86,7 +86,7 @@ def check_limits(value: Any, where: str) -> None:
 
 def outside_limits(value: Any) -> list[str]:
     """Return the names of the fields of a record type that are outside their limits."""
-    return [name for name, check in _field_checks(type(value)) if not _is_within(check, getattr(value, name))]
+    return [name for name, check in _field_checks(type(value)) if not _is_within(check, getattr(value, name))]  # type: ignore[arg-type]
 
 
 def _is_within(check: Check, value: Any) -> bool:

@@ -333,15 +333,15 @@ def _check_one_chip(hw: str) -> None:
 def _parallel(devices: str | None, link_gb_s: str | None, all_reduce_us: str | None) -> Parallel:
     from roofline_model.models.tensor_parallel import ALL_REDUCE_LATENCY_S, Parallel
 
+    link = None if link_gb_s is None else _link_bytes_per_s(link_gb_s)
+    latency_s = ALL_REDUCE_LATENCY_S
+    if all_reduce_us is not None:
+        latency_s = 1e-6 * parse_number("--all-reduce-us", all_reduce_us, "a number of microseconds", below=1e6)
     if devices is None:
         for option, given in (("--link-gb-s", link_gb_s), ("--all-reduce-us", all_reduce_us)):
             if given is not None:
                 raise InvalidValueError(f"{option} is about several devices, which needs --tensor-parallel INT")
         return Parallel()
-    link = None if link_gb_s is None else _link_bytes_per_s(link_gb_s)
-    latency_s = ALL_REDUCE_LATENCY_S
-    if all_reduce_us is not None:
-        latency_s = 1e-6 * parse_number("--all-reduce-us", all_reduce_us, "a number of microseconds", below=1e6)
     return Parallel(parse_size("--tensor-parallel", devices), link, latency_s)
 
 

@@ -104,8 +104,8 @@ class Quantity:
     """In `unit`."""
     unit: str
     """SI unit of `value`: B/s, FLOP/s, B, Hz, W or "" for a count."""
-    status: str
-    """datasheet, measured, derived, secondary, unconfirmed, placeholder, declared, measured-here."""
+    status: Status
+    """One of `STATUSES`."""
     source: str
     """Document or measurement."""
     clock_hz: float | None = None

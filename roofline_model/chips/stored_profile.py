@@ -12,6 +12,7 @@ from roofline_model.chips.hardware import Device
 from roofline_model.chips.machine_constants import CALIBRATION_VERSION, Calibration
 from roofline_model.core.definition_text import shown
 from roofline_model.core.errors import DefinitionError, OtherVersionError
+from roofline_model.formats.catalog import FORMATS
 
 T = TypeVar("T")
 
@@ -25,7 +26,13 @@ def device_from_profile(profile: Any, where: str = "profile") -> Device:
     Raises `OtherVersionError` where a field is missing or unknown to this version, and `DefinitionError` naming the
     first field, below `where`, whose value no chip has.
     """
-    return _part(Device, profile, where)
+    device = _part(Device, profile, where)
+    for key, path in device.paths.items():
+        if key in FORMATS and path.format != key:
+            raise _refused(f"{where}.paths.{key}.format", path.format, key)
+        if key in FORMATS and path.compute_format not in FORMATS:
+            raise _refused(f"{where}.paths.{key}.compute_format", path.compute_format, "a format")
+    return device
 
 
 def _part(kind: type[T], data: Any, where: str) -> T:
