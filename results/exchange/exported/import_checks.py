@@ -114,7 +114,9 @@ def _check_samples(measurement: Measurement, where: str) -> None:
     empty.
     """
     samples, clocks = measurement.samples_s, measurement.clocks_hz
-    for number, time_s in enumerate(samples):
+    # Looked at one by one only where their least or their sum is odd: there are thousands.
+    is_odd = bool(samples) and not (min(samples) >= 0 and sum(samples) < MAX_TIME_S)
+    for number, time_s in enumerate(samples if is_odd else ()):
         if not (0 <= time_s < MAX_TIME_S):
             raise FormError(f"{where}.samples_s[{number}] is {time_s:g}, not a time from 0 to {MAX_TIME_S:g} s")
     for number, clock_hz in enumerate(clocks):

@@ -17,7 +17,6 @@ from results.exchange.exported.import_differences import differing_records, is_o
 from results.records.plain_form import FormError, NewerFormError, UnclearFormError, from_plain
 from results.records.records import HardwareProfile, ProcessInfo, Record, RunInfo
 from results.records.state_records import CanaryReading, NoiseFloor
-from results.records.stored_findings import read_findings
 from results.store.run_names import check_label
 from roofline_model.core.definition_text import shown
 from roofline_model.core.errors import StoreError
@@ -201,10 +200,9 @@ def _with_findings(document: dict[str, Any]) -> dict[str, Any]:
     def prediction(item: Any, where: str) -> Any:
         if not isinstance(item, dict) or "notes" not in item:
             return item
-        try:
-            read_findings(item["notes"])
-        except ValueError as error:
-            raise FormError(f"{where}.notes is {error}") from None
+        notes = item["notes"]
+        if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
+            raise FormError(f"{where}.notes is not a list of sentences")
         return {("findings" if name == "notes" else name): value for name, value in item.items()}
 
     def record(item: Any, where: str) -> Any:
