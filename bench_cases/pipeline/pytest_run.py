@@ -19,7 +19,8 @@ from typing import Any
 
 from bench_cases.child_process import start_interruptible, stop_child
 from bench_cases.models.model_cases import ModelCase
-from roofline_model.chips.hardware import Device, device_from_profile
+from roofline_model.chips.hardware import Device
+from roofline_model.chips.stored_profile import device_from_profile
 from roofline_model.core.errors import UnsupportedError
 
 STOP_TIMEOUT_S = 30.0

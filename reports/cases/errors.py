@@ -4,7 +4,6 @@ left by a calibration; and what happened to every case, counted.
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,8 +12,7 @@ from typing import TYPE_CHECKING
 
 from reports.cases.rows import CaseRow, regime_rank
 from results.records.records import STATUSES, HardwareProfile
-from roofline_model.chips.hardware import Device, device_from_profile, doubt_of_ideals, doubt_of_times
-from roofline_model.core.errors import RooflineError
+from roofline_model.chips.hardware import Device, doubt_of_ideals, doubt_of_times
 from roofline_model.core.finding import Finding, short_text
 from roofline_model.expected.gap import Gap, explain_gap
 
@@ -233,8 +231,7 @@ def profile_doubts(profiles: Iterable[HardwareProfile], rows: Iterable[CaseRow])
     rows = tuple(rows)
     doubts: list[str] = []
     for profile in profiles:
-        with contextlib.suppress(RooflineError):
-            doubts += calibration_doubts(device_from_profile(profile.profile), rows).values()
+        doubts += calibration_doubts(profile.device, rows).values()
     return list(dict.fromkeys(doubts))
 
 

@@ -13,8 +13,7 @@ from results.exchange.exported.impossible import possible_records
 from results.records.records import HardwareProfile, Record, RunInfo
 from results.records.state_records import NoiseFloor
 from results.statistics.replication import FloorKey
-from roofline_model.chips.hardware import Device, device_from_profile
-from roofline_model.core.errors import RooflineError
+from roofline_model.chips.hardware import Device
 from roofline_model.operators.case import Case
 
 if TYPE_CHECKING:
@@ -73,10 +72,7 @@ class StoredEvidence:
             for prediction in record.predictions:
                 profile = self.profiles.get(prediction.profile_hash)
                 if profile is not None and prediction.hardware_key == hardware_key:
-                    try:
-                        return device_from_profile(profile.profile)
-                    except RooflineError:
-                        return None
+                    return profile.device
         return None
 
     def chip_name(self, hardware_key: str) -> str:

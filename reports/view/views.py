@@ -40,7 +40,8 @@ from results.statistics.replication import total_intervals
 from results.text.advice_text import actions
 from results.verdicts.model_results import ModelResult, model_results
 from results.verdicts.phase_ranking import PhaseRanking
-from roofline_model.chips.hardware import Device, device_from_profile
+from roofline_model.chips.hardware import Device
+from roofline_model.chips.stored_profile import device_from_profile
 from roofline_model.core.errors import DefinitionError
 from roofline_model.core.finding import code_text, finding, short_text
 from roofline_model.core.units import format_percent
@@ -317,7 +318,10 @@ def _device(profile: HardwareProfile | None, warnings: list[str]) -> Device | No
     try:
         return device_from_profile(profile.profile)
     except DefinitionError as error:
-        warnings.append(f"{shown(error)}; cache levels and unmeasured formats are left out")
+        warnings.append(
+            f"the stored profile of {shown(profile.key, 60)} cannot be read ({shown(error)}): cache levels and "
+            "unmeasured formats are left out"
+        )
         return None
 
 

@@ -11,10 +11,9 @@ from functools import partial
 
 from sqlalchemy import Connection, inspect, select, text
 
-from results.exchange.exported.import_checks import check_parts, check_run
-from results.exchange.measured import from_samples
+from results.exchange.exported.import_checks import check_parts, check_profile, check_run, differing_statistics
 from results.records.plain_form import FormError
-from results.records.records import Record, RunInfo
+from results.records.records import HardwareProfile, Record, RunInfo
 from results.store.rows import case_from
 from results.store.schema import Base
 from results.store.store import ResultStore
@@ -23,10 +22,6 @@ from roofline_model.core.errors import StoreError
 
 _MOST = 20
 """Problems of one kind that are listed; more of the same say no more."""
-
-_STATISTICS = ("median_s", "mean_s", "std_s", "min_s", "q1_s", "q3_s", "max_s")
-_ROUNDING_RATIO = 1e-9
-"""Of the largest sample: another order of additions changes the last digits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +58,8 @@ def check_store(
                 records = store.records(run.run_id)
                 problems += _statistics(run, records)
                 problems += store.query(partial(_history_keys, run=run, records=records))
+                for profile in _profiles(store, records):
+                    check_profile(profile, f"profile {profile.profile_hash}")
                 check_run(run, records)
                 check_parts(store.processes(run.run_id), store.canaries(run.run_id), (), "")
             except FormError as error:
@@ -85,19 +82,16 @@ def _storage(connection: Connection, with_indexes: bool) -> Iterator[Problem]:
 def _statistics(run: RunInfo, records: Sequence[Record]) -> Iterator[Problem]:
     """Find statistics that their samples do not have (stored ≠ worked out); pruned samples tell nothing."""
     for record in records:
-        stored = record.measurement
-        if stored is None or not stored.samples_s:
-            continue
-        computed = from_samples(stored.samples_s, stored.calls_per_sample)
-        most = _ROUNDING_RATIO * computed.max_s
-        pairs = [(name, getattr(stored, name), getattr(computed, name)) for name in _STATISTICS]
-        wrong = [
-            f"{name} {value:g} ≠ {right:g}"
-            for name, value, right in pairs
-            if value is not None and right is not None and not abs(value - right) <= most
-        ]
+        wrong = () if record.measurement is None else differing_statistics(record.measurement)
         if wrong:
-            yield Problem("statistic", f"run {run.run_id[:8]}", f"{record.record_id[:12]}: {', '.join(wrong)}")
+            each = ", ".join(f"{name} {value:g} ≠ {right:g}" for name, value, right in wrong)
+            yield Problem("statistic", f"run {run.run_id[:8]}", f"{record.record_id[:12]}: {each}")
+
+
+def _profiles(store: ResultStore, records: Sequence[Record]) -> list[HardwareProfile]:
+    """Return the chips that predictions of the records are for."""
+    hashes = dict.fromkeys(prediction.profile_hash for record in records for prediction in record.predictions)
+    return [profile for profile in map(store.profile, hashes) if profile is not None]
 
 
 def _case_keys(connection: Connection) -> Iterator[Problem]:

@@ -84,6 +84,20 @@ def check_limits(value: Any, where: str) -> None:
     _check_fields(type(value), value, where)
 
 
+def outside_limits(value: Any) -> list[str]:
+    """Return the names of the fields of a record type that are outside their limits."""
+    return [name for name, check in _field_checks(type(value)) if not _is_within(check, getattr(value, name))]  # type: ignore[arg-type]
+
+
+def _is_within(check: Check, value: Any) -> bool:
+    try:
+        if value is not None:
+            check(value, "")
+    except FormError:
+        return False
+    return True
+
+
 Check = Callable[[Any, str], None]
 """Raises `FormError` for a value, not None, that is outside its limits; it is told where that stands."""
 

@@ -25,7 +25,10 @@ from results.records.limits import (
     Reason,
 )
 from results.records.state_records import EnergyReading, KernelAttribution, MachineState
+from roofline_model.chips.hardware import Device
+from roofline_model.chips.stored_profile import device_from_profile
 from roofline_model.core.answer import NOT_IN_JSON
+from roofline_model.core.errors import DefinitionError
 from roofline_model.core.finding import Finding
 from roofline_model.core.units import format_time
 from roofline_model.ideal.roofline import Prediction, error_ratio
@@ -72,6 +75,14 @@ class HardwareProfile:
     """`Device.content_hash`."""
     profile: Mapping[str, Any]
     """`Device.to_dict()`."""
+
+    @property
+    def device(self) -> Device | None:
+        """The chip that is described; None where the description cannot be read."""
+        try:
+            return device_from_profile(self.profile)
+        except DefinitionError:
+            return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,26 +259,26 @@ class PredictionRecord:
     model_version: str
     hardware_key: str
     profile_hash: str
-    time_s: float
-    memory_time_s: float | None
-    compute_time_s: float | None
+    time_s: Positive
+    memory_time_s: NonNegative | None
+    compute_time_s: NonNegative | None
     bound: str
-    flops: float
-    read_bytes: float
-    write_bytes: float
-    bandwidth_bytes_per_s: float | None
-    peak_flops_per_s: float | None
+    flops: NonNegative
+    read_bytes: NonNegative
+    write_bytes: NonNegative
+    bandwidth_bytes_per_s: Positive | None
+    peak_flops_per_s: Positive | None
     compute_format: str
     path: str
     memory_level: str
     provenance: str
-    low_s: float | None = None
-    high_s: float | None = None
+    low_s: Positive | None = None
+    high_s: Positive | None = None
     findings: tuple[Finding, ...] = ()
     """What to know about it; sentences of older versions are read as findings (`stored_findings.py`)."""
-    terms_s: Mapping[str, float] | None = None
+    terms_s: Mapping[str, Finite] | None = None
     """Terms of an expected time by name, each as if alone (`roofline_model.expected.gap` explains a gap with them)."""
-    error_ratio: float | None = None
+    error_ratio: Finite | None = None
     """(predicted − measured) / measured; None when nothing was measured. Negative: the prediction was too fast."""
 
     @classmethod

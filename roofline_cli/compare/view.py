@@ -18,7 +18,6 @@ from roofline_cli.screen.tables import (
     show_notes,
     show_table,
 )
-from roofline_model.chips.hardware import device_from_profile
 from roofline_model.core.units import (
     format_achieved,
     format_percent,
@@ -87,7 +86,7 @@ def comparison_from_store(store: ResultStore, run_name: str) -> Comparison:
     by_record = {row.record_id: case for case in cases for row in case.rows}
     rows = [row for case in cases for row in case.rows]
     profile = next((store.profile(row.profile_hash) for row in rows if row.profile_hash), None)
-    device = None if profile is None else device_from_profile(profile.profile)
+    device = None if profile is None else profile.device
     results = shape_results(rows, totals)
     compared = [
         ComparedRow(

@@ -123,6 +123,7 @@ def _document(file: Path, read: ReadFile, report: ImportReport) -> dict[str, Any
         "added_count": report.added,
         "duplicate_count": report.duplicates,
         "differing_count": report.differing_count,
+        "inconsistent_count": report.inconsistent_count,
         "differing_run_ids": list(report.differing_runs),
     }
     if read.foreign is not None:
@@ -152,6 +153,12 @@ def _show(file: Path, read: ReadFile, report: ImportReport) -> None:
         show_line(
             f"run {shown}: stored with another label, start, commit or machine than in the file; nothing was "
             "overwritten",
+            "yellow",
+        )
+    if report.inconsistent_count:
+        show_line(
+            f"{report.inconsistent_count} of the file's records have statistics that their samples do not have: "
+            "`roofline db check` names them",
             "yellow",
         )
     if read.foreign is not None:

@@ -14,6 +14,7 @@ from roofline_cli.shared.options import (
     HardwareOption,
     JsonOption,
     PlotOption,
+    check_max_context,
     check_plot,
     checked_phase,
     find_chip,
@@ -121,7 +122,10 @@ MaxContextOption = Annotated[
     ),
 ]
 DevicesOption = Annotated[
-    str, typer.Option("--tensor-parallel", metavar="INT", help="Devices that share every layer (needs --link-gb-s).")
+    str | None,
+    typer.Option(
+        "--tensor-parallel", metavar="INT", help="Devices that share every layer (default: 1; more need --link-gb-s)."
+    ),
 ]
 LinkOption = Annotated[
     str | None,
@@ -162,7 +166,7 @@ def predict_model_command(
     attention_kernel: AttentionKernelOption = None,
     formats_file: FormatsFileOption = None,
     max_context: MaxContextOption = None,
-    tensor_parallel: DevicesOption = "1",
+    tensor_parallel: DevicesOption = None,
     link_gb_s: LinkOption = None,
     all_reduce_us: LatencyOption = None,
     memory_headroom: HeadroomOption = "0",
@@ -190,6 +194,8 @@ def predict_model_command(
     plans: list[str | FormatPlan] = [*(plan for _, plan in strategies.values()), *named]
     longest = shape.max_context_size if max_context is None else parse_size("--max-context", max_context)
     tokens = min(DEFAULT_CONTEXT, longest) if context is None else parse_size("--context", context)
+    if max_context is not None:
+        check_max_context([tokens], longest)
     batches = [parse_size("--batch", item) for item in _items("--batch", batch)]
     if len(plans) * len(batches) > MOST_PASSES:
         raise InvalidValueError(
@@ -324,13 +330,18 @@ def _check_one_chip(hw: str) -> None:
         )
 
 
-def _parallel(devices: str, link_gb_s: str | None, all_reduce_us: str | None) -> Parallel:
+def _parallel(devices: str | None, link_gb_s: str | None, all_reduce_us: str | None) -> Parallel:
     from roofline_model.models.tensor_parallel import ALL_REDUCE_LATENCY_S, Parallel
 
     link = None if link_gb_s is None else _link_bytes_per_s(link_gb_s)
     latency_s = ALL_REDUCE_LATENCY_S
     if all_reduce_us is not None:
         latency_s = 1e-6 * parse_number("--all-reduce-us", all_reduce_us, "a number of microseconds", below=1e6)
+    if devices is None:
+        for option, given in (("--link-gb-s", link_gb_s), ("--all-reduce-us", all_reduce_us)):
+            if given is not None:
+                raise InvalidValueError(f"{option} is about several devices, which needs --tensor-parallel INT")
+        return Parallel()
     return Parallel(parse_size("--tensor-parallel", devices), link, latency_s)
 
 

@@ -13,6 +13,7 @@ from roofline_cli.screen.output_file import check_output
 from roofline_cli.screen.tables import show_json, show_line
 from roofline_cli.shared import completions
 from roofline_cli.shared.options import (
+    check_max_context,
     find_chip,
     find_model_shape,
     parse_amount,
@@ -235,6 +236,11 @@ def answer(question: ModelQuestion, chip: Device) -> ModelRanking:
 
     user_formats = register_formats(question.formats_file)
     shape = _shape(question)
+    context = None if question.options.context is None else parse_size("--context", question.options.context)
+    traffic = _traffic(question)
+    if question.options.max_context is not None:
+        contexts = [share.workload.context_count for share in traffic or ()] if context is None else [context]
+        check_max_context(contexts, shape.max_context_size)
     headroom = question.options.memory_headroom
     latency_ms = parse_amount("--max-latency-ms", question.options.max_latency_ms, "milliseconds such as 30")
     return recommend_model(
@@ -242,8 +248,8 @@ def answer(question: ModelQuestion, chip: Device) -> ModelRanking:
         shape,
         phase=question.phase or "decode",
         batch=1 if question.options.batch is None else parse_size("--batch", question.options.batch),
-        context=None if question.options.context is None else parse_size("--context", question.options.context),
-        traffic=_traffic(question),
+        context=context,
+        traffic=traffic,
         memory_limit_bytes=None if question.memory_limit_gb is None else question.memory_limit_gb * 1e9,
         memory_headroom_ratio=0.0
         if headroom is None

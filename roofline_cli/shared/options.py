@@ -16,6 +16,8 @@ from roofline_model.formats.catalog import load_formats
 from roofline_model.operators.product import MAX_DIMENSION, check_dimension
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from roofline_model.chips.hardware import Device
     from roofline_model.formats.catalog import NumberFormat
     from roofline_model.models.model_shapes import ModelShape
@@ -79,6 +81,16 @@ def parse_size(letter: str, text: str) -> int:
     size = int(typed)
     check_dimension(letter, size)
     return size
+
+
+def check_max_context(contexts: Iterable[int], max_context: int) -> None:
+    """Raise `InvalidValueError` for a context that is longer than the `--max-context` beside it."""
+    for context in contexts:
+        if context > max_context:
+            raise InvalidValueError(
+                f"a context of {context:,} is longer than --max-context {max_context:,}: give a shorter one, or a "
+                "larger --max-context"
+            )
 
 
 def check_plot(wants_plot: bool, as_json: bool) -> None:

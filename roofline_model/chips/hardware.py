@@ -104,8 +104,8 @@ class Quantity:
     """In `unit`."""
     unit: str
     """SI unit of `value`: B/s, FLOP/s, B, Hz, W or "" for a count."""
-    status: str
-    """datasheet, measured, derived, secondary, unconfirmed, placeholder, declared, measured-here."""
+    status: Status
+    """One of `STATUSES`."""
     source: str
     """Document or measurement."""
     clock_hz: float | None = None
@@ -750,63 +750,12 @@ class _Reader:
                 raise self.fail(f"{where}: unknown field {shown(name)}. Known: {', '.join(sorted(allowed))}.")
 
 
-def device_from_profile(profile: Mapping[str, Any]) -> Device:
-    """Return the chip that `Device.to_dict` described.
-
-    Raises `DefinitionError` when the profile lacks a field or has one this version does not know.
-    """
-    try:
-        data = dict(profile)
-        data["bandwidth"] = Quantity(**data["bandwidth"])
-        for name in ("bandwidth_achieved", "capacity"):
-            data[name] = _optional(data.get(name))
-        data["paths"] = {key: _path(path) for key, path in data["paths"].items()}
-        data["levels"] = tuple(_level(level) for level in data.get("levels", ()))
-        data["chip"] = {key: Quantity(**quantity) for key, quantity in data.get("chip", {}).items()}
-        data["match"] = _match(data.get("match") or {})
-        if data.get("calibration") is not None:
-            data["calibration"] = Calibration.from_dict(data["calibration"], "a stored profile")
-        for name in ("aliases", "notes"):
-            data[name] = tuple(data.get(name, ()))
-        return Device(**data)
-    except (AttributeError, KeyError, TypeError) as error:
-        key = profile.get("key", "?") if isinstance(profile, Mapping) else "?"
-        raise DefinitionError(
-            f"the stored profile of {key!r} cannot be read ({error}); it was written by another version of "
-            "roofline-bench"
-        ) from None
-
-
-def _optional(table: Mapping[str, Any] | None) -> Quantity | None:
-    return None if table is None else Quantity(**table)
-
-
-def _path(table: Mapping[str, Any]) -> ComputePath:
-    data = dict(table)
-    data["dense"] = Quantity(**data["dense"])
-    for name in ("sparse", "achieved", "fp16_accumulate"):
-        data[name] = _optional(data.get(name))
-    return ComputePath(**data)
-
-
 def _plain_path(path: ComputePath) -> dict[str, Any]:
     """Return the fields of a path; without a second rate as profiles had them before there was one."""
     plain = asdict(path)
     if path.fp16_accumulate is None:
         del plain["fp16_accumulate"]
     return plain
-
-
-def _level(table: Mapping[str, Any]) -> MemoryLevel:
-    return MemoryLevel(table["name"], table["capacity_bytes"], _optional(table.get("bandwidth")))
-
-
-def _match(table: Mapping[str, Any]) -> MatchRule:
-    data = dict(table)
-    data["device_names"] = tuple(data.get("device_names", ()))
-    memory = data.get("memory_gb")
-    data["memory_gb"] = None if memory is None else (memory[0], memory[1])
-    return MatchRule(**data)
 
 
 # Sane ranges over every chip there is, from a single CPU core to a rack accelerator, with room on both sides.

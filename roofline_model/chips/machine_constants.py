@@ -15,7 +15,7 @@ from typing import Any
 
 from roofline_model.chips.curve import KernelCurve, curves_from_dict, curves_to_dict
 from roofline_model.core.definition_text import shown
-from roofline_model.core.errors import DefinitionError, UnknownNameError
+from roofline_model.core.errors import DefinitionError, OtherVersionError, UnknownNameError
 from roofline_model.formats.catalog import get_format
 
 CALIBRATION_VERSION = 1
@@ -247,7 +247,8 @@ class _Reader:
     def only_known(self, key: str, table: Mapping[str, Any], allowed: set[str]) -> None:
         for name in table:
             if name not in allowed:
-                raise self.fail(key, f"has an unknown field {shown(name)}. Known: {', '.join(sorted(allowed))}.")
+                error = self.fail(key, f"has an unknown field {shown(name)}. Known: {', '.join(sorted(allowed))}.")
+                raise OtherVersionError(str(error))
 
     def text(self, table: Mapping[str, Any], name: str) -> str:
         value = table.get(name)

@@ -4,6 +4,7 @@ RooflineError                    base; carries a slug that docs/reference/errors
 ├── UnknownNameError             a chip, format, shape set, model or run nobody knows (nearest names are given)
 ├── InvalidValueError            a number, shape or option outside its range
 ├── DefinitionError              a chip or format file that is missing, negative, textual or unknown somewhere
+│   └── OtherVersionError        … because another version wrote it
 ├── UnsupportedError             this chip, device or library cannot do what was asked
 ├── MissingDependencyError       an optional package is absent (the message holds the install command)
 └── StoreError                   the results database cannot be opened, read or written
@@ -75,6 +76,10 @@ class DefinitionError(RooflineError, ValueError):
     """A definition file (chip or format TOML) that cannot be accepted; names file, field and reason."""
 
     slug = "definition"
+
+
+class OtherVersionError(DefinitionError):
+    """A definition with a field that this version does not know, or without one that it needs."""
 
 
 class UnsupportedError(RooflineError):

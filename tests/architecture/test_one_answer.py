@@ -31,7 +31,7 @@ from results.store.store import open_store
 from results.verdicts.model_results import model_results
 from results.verdicts.shape_verdict import groups, judge
 from roofline_cli.main import app
-from roofline_model.chips.hardware import device_from_profile
+from roofline_model.chips.stored_profile import device_from_profile
 from roofline_model.core.answer import Option, Ranking
 from roofline_model.core.finding import has_code
 from roofline_model.expected.predict import expected_times

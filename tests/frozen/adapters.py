@@ -37,7 +37,7 @@ def _chip(name: str) -> Any:
     """Return a chip by key, or `run:FOLDER/FILE`, the calibrated machine of a run under examples/runs."""
     if not name.startswith("run:"):
         return rm.get_hardware(name)
-    from roofline_model.chips.hardware import device_from_profile
+    from roofline_model.chips.stored_profile import device_from_profile
 
     text = (ROOT / "examples" / "runs" / f"{name.removeprefix('run:')}.json").read_text(encoding="utf-8")
     return device_from_profile(json.loads(text)["profiles"][0]["profile"])
@@ -861,7 +861,7 @@ def _store(name: str) -> Any:
 
 def _run_records(store: str, run: str, op: str | None = None, sizes: str | None = None) -> tuple[Any, list[Any], Any]:
     """Return a run, its records of an operator and shape (`1x4096x4096`), and the chip that its predictions are of."""
-    from roofline_model.chips.hardware import device_from_profile
+    from roofline_model.chips.stored_profile import device_from_profile
 
     opened = _store(store)
     info = opened.resolve_run(run)

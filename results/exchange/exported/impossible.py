@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_type_hints
 
+from results.records.limits import outside_limits
 from results.records.records import Measurement, PredictionRecord, Record, TelemetrySample
 from results.records.state_records import EnergyReading, KernelAttribution, MachineState
 from roofline_model.core.finding import finding, short_text
@@ -35,9 +36,10 @@ _TOGETHER = ("energy", "state", "attribution")
 def possible_records(records: Iterable[Record]) -> tuple[Record, ...]:
     """Return the records without impossible numbers; the same objects where there is nothing to take out.
 
-    Impossible: NaN, infinite, beyond `LARGEST`, a time above 0 and below `SHORTEST_S`, a rate below `SLOWEST_PER_S`. A
-    number that may be missing becomes None; one that may not takes its part with it: its measurement (the case then
-    counts as failed, and says why), its prediction, its energy reading, its sensor reading.
+    Impossible: NaN, infinite, beyond `LARGEST`, a time above 0 and below `SHORTEST_S`, a rate below `SLOWEST_PER_S`,
+    and what is outside the limits of the record types. A number that may be missing becomes None; one that may not
+    takes its part with it: its measurement (the case then counts as failed, and says why), its prediction, its energy
+    reading, its sensor reading.
     """
     return tuple(_possible(record) for record in records)
 
@@ -73,23 +75,23 @@ def _without(part: _Part, names: Iterable[str]) -> _Part:
 
 
 def _impossible(value: _Part) -> tuple[list[str], list[str]]:
-    """Return the names of the impossible numbers: those that must be there, and those that may be missing."""
-    fields_by_need: tuple[list[str], list[str]] = [], []
-    for name, least, is_optional in _numbers(type(value).__name__):
-        if not _is_possible(getattr(value, name), least):
-            fields_by_need[is_optional].append(name)
+    """Return the names of the impossible fields: those that must be there, and those that may be missing."""
+    kind = type(value).__name__
+    names = [name for name, least in _numbers(kind) if not _is_possible(getattr(value, name), least)]
     for name in ("terms_s", "throttled_s"):
         table = getattr(value, name, None)
         if table is not None and not all(_is_possible(times_s, SHORTEST_S) for times_s in table.values()):
-            fields_by_need[1].append(name)
+            names.append(name)
+    samples_s = getattr(value, "samples_s", ())
     # A NaN or an infinity among the samples is one of their sum.
-    if not _is_possible(sum(getattr(value, "samples_s", ())), SHORTEST_S):
-        fields_by_need[0].append("samples_s")
+    if samples_s and (min(samples_s) < 0 or not _is_possible(sum(samples_s), SHORTEST_S)):
+        names.append("samples_s")
     for name in _TOGETHER:
         part = getattr(value, name, None)
         if part is not None and any(_impossible(part)):
-            fields_by_need[1].append(name)
-    return fields_by_need
+            names.append(name)
+    impossible, optional = dict.fromkeys([*names, *outside_limits(value)]), _optional_fields(kind)
+    return [name for name in impossible if name not in optional], [name for name in impossible if name in optional]
 
 
 def _is_possible(value: float | None, least: float) -> bool:
@@ -100,14 +102,17 @@ def _is_possible(value: float | None, least: float) -> bool:
 
 
 @cache
-def _numbers(kind: str) -> tuple[tuple[str, float, bool], ...]:
-    """Return each float field of a part of a record: its name, the least size above 0, whether it may be None."""
+def _numbers(kind: str) -> tuple[tuple[str, float], ...]:
+    """Return each float field of a part of a record: its name, the least size above 0."""
     return tuple(
-        (
-            name,
-            SLOWEST_PER_S if name.endswith("_per_s") else SHORTEST_S if name.endswith("_s") else 0.0,
-            hint is not float,
-        )
+        (name, SLOWEST_PER_S if name.endswith("_per_s") else SHORTEST_S if name.endswith("_s") else 0.0)
         for name, hint in get_type_hints(_PARTS[kind]).items()
         if hint in (float, float | None)
     )
+
+
+@cache
+def _optional_fields(kind: str) -> frozenset[str]:
+    """Return the names of the fields of a part of a record that may be None."""
+    hints = get_type_hints(_PARTS[kind])
+    return frozenset(name for name, hint in hints.items() if type(None) in get_args(hint))

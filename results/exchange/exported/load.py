@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from results.exchange.exported.export import EXPORT_FORMAT, EXPORT_VERSION, RUNS_FORMAT
-from results.exchange.exported.import_checks import check_parts, check_run
+from results.exchange.exported.import_checks import check_parts, check_profile, check_run, differing_statistics
 from results.exchange.exported.import_dates import run_in_utc
 from results.exchange.exported.import_differences import differing_records, is_other_run
-from results.records.limits import check_limits
 from results.records.plain_form import FormError, NewerFormError, UnclearFormError, from_plain
 from results.records.records import HardwareProfile, ProcessInfo, Record, RunInfo
 from results.records.state_records import CanaryReading, NoiseFloor
 from results.store.run_names import check_label
+from roofline_model.core.definition_text import shown
 from roofline_model.core.errors import StoreError
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ class ImportReport:
     """Of these, records that are stored with other contents: the stored ones stay, nothing is overwritten."""
     differing_runs: tuple[str, ...] = ()
     """Runs that are stored with another label, start, commit or machine; they stay, too."""
+    inconsistent_count: int = 0
+    """Records of the file with a statistic that the samples beside it do not have."""
 
 
 _ID = re.compile("[0-9a-f]{32}")
@@ -68,10 +70,12 @@ def import_file(store: ResultStore, path: str | Path) -> ImportReport:
 
 def add_exported(store: ResultStore, runs: Sequence[ExportedRun]) -> ImportReport:
     """Add checked runs to the store, each all or nothing. Raises `StoreError` as `add_run` does."""
-    added = duplicates = differing = 0
+    added = duplicates = differing = inconsistent = 0
     other_runs = []
     for run in runs:
         differing += differing_records(store, run.records)
+        measurements = [record.measurement for record in run.records if record.measurement is not None]
+        inconsistent += sum(bool(differing_statistics(measurement)) for measurement in measurements)
         if is_other_run(store, run.run):
             other_runs.append(run.run.run_id)
         new, present = store.add_run(
@@ -84,7 +88,7 @@ def add_exported(store: ResultStore, runs: Sequence[ExportedRun]) -> ImportRepor
         )
         added, duplicates = added + new, duplicates + present
     return ImportReport(
-        tuple(exported.run.run_id for exported in runs), added, duplicates, differing, tuple(other_runs)
+        tuple(exported.run.run_id for exported in runs), added, duplicates, differing, tuple(other_runs), inconsistent
     )
 
 
@@ -158,21 +162,23 @@ def parse_export(document: Any) -> ExportedRun:
         raise FormError("this is not a run exported by roofline-bench")
     version = document.get("schema_version")
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-        raise FormError(f"schema_version is {str(version)[:40]!r}, not a whole number from 1 on")
+        raise FormError(f"schema_version is {shown(version)}, not a whole number from 1 on")
     if version > EXPORT_VERSION:
         raise NewerFormError(
-            f"it was exported by a newer roofline-bench (schema_version {version}, this one reads up to "
+            f"it was exported by a newer roofline-bench (schema_version {shown(version)}, this one reads up to "
             f"{EXPORT_VERSION}): "
             "update this project (git pull, make venv), or export it there as CSV"
         )
     run = from_plain(RunInfo, document.get("run"), "run")
     profiles = _listed(document, "profiles", HardwareProfile)
     records = _listed(_with_findings(document) if version < 3 else document, "records", Record)
-    _check_ids(run, profiles, records)
+    _check_ids(run, records)
     try:
         check_label(run.label)
     except StoreError as error:  # before the first of several files is stored
         raise UnclearFormError(str(error)) from None
+    for number, profile in enumerate(profiles):
+        check_profile(profile, f"profiles[{number}]")
     check_run(run, records)
     if version == 1:
         return run_in_utc(ExportedRun(run, tuple(profiles), tuple(records)))
@@ -186,21 +192,33 @@ def parse_export(document: Any) -> ExportedRun:
 
 
 def _with_findings(document: dict[str, Any]) -> dict[str, Any]:
-    """Return a document whose predictions have `findings`: up to version 2 they were sentences, named `notes`."""
+    """Return a document whose predictions have `findings`: up to version 2 they were sentences, named `notes`.
 
-    def renamed(item: Any, inner: str, rename: Callable[[Any], Any]) -> Any:
-        is_list = isinstance(item, dict) and isinstance(item.get(inner), list)
-        return {**item, inner: [rename(part) for part in item[inner]]} if is_list else item
+    Raises `FormError` for notes that are none.
+    """
 
-    def prediction(item: Any) -> Any:
+    def prediction(item: Any, where: str) -> Any:
         if not isinstance(item, dict) or "notes" not in item:
             return item
+        notes = item["notes"]
+        if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
+            raise FormError(f"{where}.notes is not a list of sentences")
         return {("findings" if name == "notes" else name): value for name, value in item.items()}
 
-    return renamed(document, "records", lambda record: renamed(record, "predictions", prediction))  # type: ignore[no-any-return]
+    def record(item: Any, where: str) -> Any:
+        return _renamed(item, "predictions", prediction, f"{where}.predictions")
+
+    return _renamed(document, "records", record, "records")  # type: ignore[no-any-return]
 
 
-def _check_ids(run: RunInfo, profiles: Sequence[HardwareProfile], records: Sequence[Record]) -> None:
+def _renamed(item: Any, inner: str, rename: Callable[[Any, str], Any], where: str) -> Any:
+    """Return an object with the parts of its list `inner` renamed; what is no object with such a list as it is."""
+    if not isinstance(item, dict) or not isinstance(item.get(inner), list):
+        return item
+    return {**item, inner: [rename(part, f"{where}[{number}]") for number, part in enumerate(item[inner])]}
+
+
+def _check_ids(run: RunInfo, records: Sequence[Record]) -> None:
     """Raise `FormError` for an id that none of ours is, of another run, or of two records; ids stand in indexes."""
     ids = [("run.run_id", run.run_id)]
     ids += [(f"records[{number}].record_id", record.record_id) for number, record in enumerate(records)]
@@ -213,8 +231,6 @@ def _check_ids(run: RunInfo, profiles: Sequence[HardwareProfile], records: Seque
             raise FormError(f"records[{number}].run_id is not the id of the run")
         if first.setdefault(record.record_id, number) != number:
             raise FormError(f"records[{number}].record_id is that of records[{first[record.record_id]}], too")
-    for number, profile in enumerate(profiles):
-        check_limits(profile, f"profiles[{number}]")
 
 
 def _listed(document: dict[str, Any], name: str, kind: type[Any]) -> list[Any]:

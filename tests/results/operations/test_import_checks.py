@@ -16,10 +16,11 @@ from typing import Any
 import pytest
 
 from results.exchange.exported.export import RUNS_FORMAT, export_documents, write_csv
-from results.exchange.exported.load import import_file
+from results.exchange.exported.load import import_file, read_export
 from results.operations.check import check_store
 from results.records.records import HardwareProfile, Record, RunInfo
 from results.store.store import open_store
+from roofline_model.chips.hardware import get_hardware
 from roofline_model.core.errors import StoreError
 from roofline_model.operators.case import Case
 
@@ -84,10 +85,67 @@ def test_a_simulated_device_may_take_no_time_but_no_negative_one(
     assert imported(tmp_path, document) == 2
 
 
+@pytest.mark.parametrize("value", [-1, "NaN", "Infinity"])
+@pytest.mark.parametrize("field", ["time_s", "flops", "read_bytes", "write_bytes", "low_s", "memory_time_s"])
+def test_a_prediction_that_no_model_makes(tmp_path: Path, document: dict[str, Any], field: str, value: object) -> None:
+    document["records"][1]["predictions"][0][field] = value
+    refuse(tmp_path, document, rf"records\[1\]\.predictions\[0\]\.{field} is ")
+
+
+def test_an_interval_upside_down(tmp_path: Path, document: dict[str, Any]) -> None:
+    document["records"][0]["predictions"][0].update(low_s=2e-5, high_s=1e-5)
+    refuse(tmp_path, document, r"predictions\[0\]\.low_s is 2e-05, above high_s 1e-05")
+
+
+@pytest.mark.parametrize("value", ["x", -1, 10**400, None, {"$float": "NaN"}])
+def test_a_chip_that_nobody_built(tmp_path: Path, document: dict[str, Any], value: object) -> None:
+    chip = get_hardware("b10").to_dict()
+    document["profiles"][0]["profile"] = {**chip, "bandwidth": {**chip["bandwidth"], "value": value}}
+    refuse(tmp_path, document, r"profiles\[0\]\.profile\.bandwidth\.value is ")
+
+
+def test_a_chip_of_another_version_is_kept_as_it_is(tmp_path: Path, document: dict[str, Any]) -> None:
+    document["profiles"][0]["profile"] = {**get_hardware("b10").to_dict(), "colour": "green"}
+    assert imported(tmp_path, document) == 2
+    with open_store(tmp_path / "there.db") as store:
+        profile = store.profile(document["profiles"][0]["profile_hash"])
+    assert profile is not None
+    assert (profile.profile["colour"], profile.device) == ("green", None)
+
+
+def test_statistics_of_other_samples_are_counted_and_found(tmp_path: Path, document: dict[str, Any]) -> None:
+    document["records"][1]["measurement"]["samples_s"] = [4.3e-5, 4.4e-5, 9e-5]
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps(document))
+    with open_store(tmp_path / "there.db") as store:
+        assert import_file(store, path).inconsistent_count == 1
+        assert [problem.kind for problem in check_store(store)] == ["statistic"]
+
+
+@pytest.mark.parametrize("notes", [3, [3], "text", None])
+def test_remarks_are_named_as_the_file_names_them(tmp_path: Path, document: dict[str, Any], notes: object) -> None:
+    prediction = document["records"][1]["predictions"][0]
+    del prediction["findings"]
+    prediction["notes"] = notes
+    document["schema_version"] = 2
+    refuse(tmp_path, document, r"records\[1\]\.predictions\[0\]\.notes is ")
+
+
+@pytest.mark.parametrize("version", [10**400, -(10**400), "x" * 500])
+def test_a_version_of_four_hundred_digits_is_cut(tmp_path: Path, document: dict[str, Any], version: object) -> None:
+    document["schema_version"] = version
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps(document))
+    with pytest.raises(StoreError, match="schema_version") as caught:
+        read_export(path)
+    assert len(str(caught.value)) < 300 + len(str(path))
+
+
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"samples_s": [1e-5, "NaN", 1e-5]}, r"samples_s\[1\] is nan"),
     ({"samples_s": [1e-5, 1e-5, -1e-5]}, r"samples_s\[2\] is -1e-05"),
     ({"samples_s": ["Infinity", 1e-5, 1e-5]}, r"samples_s\[0\] is inf"),
+    ({"samples_s": [4.4e-5, 4.4e-5, 2**70]}, r"samples_s\[2\] is 1\.18059e\+21"),
     ({"sample_count": 4}, r"sample_count is 4, but samples_s holds 3"),
     ({"sample_count": -1, "samples_s": []}, "sample_count is -1"),
     ({"calls_per_sample": -2}, "calls_per_sample is -2"),
