@@ -6,7 +6,7 @@ import math
 import uuid
 from dataclasses import replace
 
-from results.records.records import ProcessInfo, Record, RunInfo
+from results.records.records import PredictionRecord, ProcessInfo, Record, RunInfo
 from results.records.state_records import CanaryReading, EnergyReading, KernelAttribution, MachineState, NoiseFloor
 
 
@@ -34,7 +34,10 @@ def believable_record(record: Record, run_id: str) -> Record:
     """The same record in a run, with numbers that a clock can give; all other fields may be anything."""
     pid = record.process.pid and believable_count(record.process.pid)
     process = replace(own_process(record), started_at="", role=record.process.role or "main", pid=pid)
-    record = replace(record, run_id=run_id, record_id=uuid.uuid4().hex, created_at="", process=process)
+    predictions = tuple(map(believable_prediction, record.predictions))
+    record = replace(
+        record, run_id=run_id, record_id=uuid.uuid4().hex, created_at="", process=process, predictions=predictions
+    )
     if record.measurement is None:
         return record
     taken = record.measurement
@@ -75,6 +78,24 @@ def believable_record(record: Record, run_id: str) -> Record:
     if samples:
         measurement = replace(measurement, sample_count=len(samples))
     return replace(record, measurement=measurement)
+
+
+def believable_prediction(prediction: PredictionRecord) -> PredictionRecord:
+    """The same prediction with numbers that a model can give."""
+    names = ("memory_time_s", "compute_time_s", "flops", "read_bytes", "write_bytes", "time_s")
+    names += ("bandwidth_bytes_per_s", "peak_flops_per_s")
+    low_s, high_s = believable_number(prediction.low_s), believable_number(prediction.high_s)
+    if low_s is not None and high_s is not None:
+        low_s, high_s = sorted((low_s, high_s))
+    terms_s = prediction.terms_s
+    return replace(
+        prediction,
+        **{name: believable_number(getattr(prediction, name)) for name in names},  # type: ignore[arg-type]
+        low_s=low_s,
+        high_s=high_s,
+        terms_s=None if terms_s is None else {name: believable_number(term) or 0.0 for name, term in terms_s.items()},
+        error_ratio=believable_number(prediction.error_ratio),
+    )
 
 
 def believable_time(value: float) -> float:
