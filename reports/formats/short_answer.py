@@ -6,12 +6,13 @@ The command line prints them, the API serves them, the explorer shows them: text
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from reports.text.display_text import IDEAL_TIMES, saved_share
-from roofline_model.core.answer import Estimate, Option, Ranking, is_comparable
+from roofline_model.core.answer import Estimate, Memory, Option, Ranking, is_comparable
 from roofline_model.core.finding import (
     Finding,
     Value,
@@ -561,17 +562,20 @@ def _next_step(ranking: ModelRanking) -> tuple[str, str]:
         # Without a limit an engine reserves the cache of the longest context that the model allows.
         context = dict(ranking.question.sizes).get("context")
         length = f" --max-model-len {context}" if context else ""
-        memory = choice.memory
-        is_full = (
-            memory is not None
-            and memory.capacity_bytes is not None
-            and memory.total_bytes > ENGINE_MEMORY_RATIO * memory.capacity_bytes
-        )
-        share = " --gpu-memory-utilization 0.95" if is_full else ""
-        return f"vllm serve {published[0].repository}{cache}{length}{share}", ""
+        return f"vllm serve {published[0].repository}{cache}{length}{_engine_memory(choice.memory)}", ""
     if choice is ranking.baseline or choice.kind == "published":
         return "", ""
     return "roofline pipeline --model FOLDER -o OUT", "makes and measures it"
+
+
+def _engine_memory(memory: Memory | None) -> str:
+    """Return the option for a plan that needs more of the chip than vLLM takes by itself; empty for others."""
+    if memory is None or memory.capacity_bytes is None:
+        return ""
+    ratio = memory.total_bytes / memory.capacity_bytes
+    if ratio <= ENGINE_MEMORY_RATIO:
+        return ""
+    return f" --gpu-memory-utilization {min(max(0.95, math.ceil(100 * ratio) / 100), 0.99):g}"
 
 
 def _other_chips(ranking: Ranking) -> str:

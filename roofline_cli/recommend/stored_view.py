@@ -115,7 +115,9 @@ def _print_answers(rankings: Sequence[StoredRanking]) -> None:
     is_busy = all(gap.code != "implausible-gain" for gap in gaps)
     why = "the machine was busy, run again" if is_busy else "times were disturbed or cannot be, run again"
     busy = f" No result for {len(gaps)}: {why}." if gaps else ""
-    show_line(f"A narrower format pays in {gaining_count} of {counted(count, 'stored case')}.{busy}", "bold")
+    show_line(
+        f"A narrower format pays in {gaining_count} of {counted(count, 'stored case')}, each by itself.{busy}", "bold"
+    )
     shown = f"First {ANSWER_ROW_COUNT} of {count} on" if count > ANSWER_ROW_COUNT else "On"
     show_line(f"{shown} {', '.join(chips)}. Gain: over its baseline. !: doubtful.", "dim")
     rows: list[list[Cell]] = []

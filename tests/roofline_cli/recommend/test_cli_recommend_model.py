@@ -225,6 +225,9 @@ def test_a_plan_that_nearly_fills_the_chip_asks_the_engine_for_more_of_its_memor
     command = model_answer(ranking, chip).next_command
     assert command.startswith("vllm serve ")
     assert ("--gpu-memory-utilization 0.95" in command) is is_full
+    nearly = replace(chip, capacity=replace(chip.capacity, value=ranking.choice.memory.total_bytes / 0.975))
+    full = recommend_model(nearly, "llama-3.1-70b")
+    assert "--gpu-memory-utilization 0.98" in model_answer(full, nearly).next_command
 
 
 def test_traffic_is_a_line_several_or_a_file(model, tmp_path: Path) -> None:
