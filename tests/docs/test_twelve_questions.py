@@ -177,7 +177,7 @@ def test_the_measured_choices_are_those_of_the_rankings(ask) -> None:
         for row in ranking["rows"]
         if row["role"] == "take" and row["label"] != ranking["baseline"]
     ]
-    assert text.startswith(f"A narrower format pays in {len(gaining)} of {len(rankings)} stored cases.")
+    assert text.startswith(f"A narrower format pays in {len(gaining)} of {len(rankings)} stored cases,")
 
 
 def test_the_report_is_written(ask, tmp_path: Path) -> None:
