@@ -112,7 +112,7 @@ def _print_answers(rankings: Sequence[StoredRanking]) -> None:
         show_line(f"No result: {text}, or see the numbers with --force.", "bold red")
         return
     gaining_count = sum(map(_gains, rankings))
-    is_busy = all(gap.code != "implausible-gain" for gap in gaps)
+    is_busy = all(gap.code == "disturbed-result" for gap in gaps)
     why = "the machine was busy, run again" if is_busy else "times were disturbed or cannot be, run again"
     busy = f" No result for {len(gaps)}: {why}." if gaps else ""
     show_line(
