@@ -69,12 +69,11 @@ def chip_reason(kernel: Kernel, chip: Device) -> Finding | None:
 def torch_reason(kernel: Kernel, facts: MachineFacts) -> Finding | None:
     """Return which function the installed torch lacks, or which package is not installed, or None."""
     for need in kernel.needs:
-        if any(facts.has(name) for name in need.split("|")):
+        if facts.has(need):
             continue
         if not need.startswith("torch."):
             return finding("package-missing", kernel.name, package=need)
-        functions = tuple(need.split("|"))
-        return finding("torch-function-missing", kernel.name, functions=functions, torch_version=facts.torch_version)
+        return finding("torch-function-missing", kernel.name, functions=(need,), torch_version=facts.torch_version)
     return None
 
 

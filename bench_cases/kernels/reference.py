@@ -13,7 +13,7 @@ was not picked is in its sum. Shape and finiteness are checked everywhere.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -44,8 +44,11 @@ Higham, M. Mikaitis, S. Pranesh, "Numerical behavior of NVIDIA tensor cores", Pe
 """
 FP8_SUM_ROUNDOFF = 2.0**-13
 FP8_STEP = 32
-"""FP8 tensor cores of Hopper keep about 14 bits of a running sum and add 32 terms at a time. Source: DeepSeek-V3
-Technical Report, arXiv 2412.19437, section 3.5.2. Taken for every chip with FP8 tensor cores.
+FP8_PROMOTION = 128
+"""FP8 tensor cores of Hopper add 32 products to a running sum at a time. Each is cut off 13 bits below the largest of
+them. Source: DeepSeek-V3 Technical Report, arXiv 2412.19437, section 3.5.2, and the runs of
+examples/runs/h200-sxm: such a sum, computed on a CPU, has the errors of `scaled_mm` there to the last digit shown.
+Without `use_fast_accum` the sum is added to one in FP32 every 128 terms. Taken for every chip with FP8 tensor cores.
 """
 TF32_CUT = 2.0**-9
 """Tensor cores read FP32 operands as TF32 by leaving out 13 bits: up to 2⁻¹⁰ of each of the two is lost."""
@@ -73,7 +76,8 @@ def rounding_of(kernel: KernelSpec) -> Rounding:
             result, 2 * sums, TENSOR_CORE_STEP, sums_are_cut=True, operands_ratio=TF32_CUT / 2, cut_ratio=TF32_CUT
         )
     if kernel.activation == "FP8_E4M3":
-        return Rounding(result, FP8_SUM_ROUNDOFF, FP8_STEP, sums_are_cut=True)
+        promotion = None if kernel.has_fast_sums else FP8_PROMOTION
+        return Rounding(result, FP8_SUM_ROUNDOFF, terms_are_cut=True, terms_per_promotion=promotion)
     return Rounding(
         result,
         2 * sums,
@@ -179,6 +183,8 @@ class ProductReference:
     """(groups, columns): the exact signed sums of the rows of a group."""
     sums_terms: Tensor
     """(groups, columns): sums of s² over a group."""
+    sign_squares: Tensor | None
+    """(1, columns): mean square of the sums of the terms' signs; None where no terms are cut off."""
     rounding: Rounding
     K: int
     floor_value: float
@@ -204,25 +210,37 @@ class ProductReference:
         columns: Tensor | slice = slice(0, N) if most >= N else sample_index(N, most)
         signs = None if len(rows) == M else _row_groups(M)
         left = activation.rows64(rows)
+        left_signs = left.sign() if rounding.terms_are_cut else left[:0]
         left_squares = left.square()
         if signs is not None:
             sums, squares = _group_sums(signs, activation)
             left, left_squares = torch.cat((left, sums)), torch.cat((left_squares, squares))
-        exact, terms = _products(left, left_squares, weight, columns)
+        exact, terms, sign_sums = _products(
+            weight, columns, [(left, torch.clone), (left_squares, torch.square), (left_signs, torch.sign)]
+        )
         count = len(rows)
         values = exact[:count].abs()
         variance = rounding.exact_factor(K) * values.square() + rounding.terms_factor(K) * terms[:count]
+        systematic = rounding.systematic_ratio(K) * values
+        if rounding.terms_are_cut:
+            # Half of the last bit is lost on average; twice that, for uneven terms.
+            of_sums, of_terms = rounding.partial_sum_factors(K)
+            partial_sums = (of_sums * values.square() + of_terms * terms[:count]).sqrt_()
+            systematic += rounding.sums_ratio * sign_sums.abs() * partial_sums
         expected = Expected(
             exact[:count],
             terms[:count].sqrt(),
             variance.sqrt_(),
             rounding.result_ratio * values + floor,
-            rounding.systematic_ratio(K) * values,
+            systematic,
             is_random,
             rounding.operands_ratio * terms[:count].sqrt() if rounding.operands_ratio else None,
             count,
         )
-        return cls((M, N), rows, columns, expected, signs, exact[count:], terms[count:], rounding, K, floor)
+        sign_squares = sign_sums.square().mean(dim=0, keepdim=True) if rounding.terms_are_cut else None
+        return cls(
+            (M, N), rows, columns, expected, signs, exact[count:], terms[count:], sign_squares, rounding, K, floor
+        )
 
     def deviation(self, output: object) -> Deviation:
         """Return how far an output is from right; the error is NaN for a wrong shape, NaN or Inf."""
@@ -250,7 +268,11 @@ class ProductReference:
         r, K = self.rounding, self.K
         factor = r.exact_factor(K) + r.result_ratio**2 + r.systematic_ratio(K) ** 2
         smallest = self.floor_value**2 * self.signs.abs().sum(dim=1, keepdim=True)
-        spread = (factor * squares + r.terms_factor(K) * self.sums_terms + smallest).sqrt_()
+        variance = factor * squares + r.terms_factor(K) * self.sums_terms + smallest
+        if self.sign_squares is not None:
+            of_sums, of_terms = r.partial_sum_factors(K)
+            variance += r.sums_ratio**2 * self.sign_squares * (of_sums * squares + of_terms * self.sums_terms)
+        spread = variance.sqrt_()
         none = torch.zeros_like(spread)
         whole = Expected(self.sums, self.sums_terms.sqrt(), spread, none + 0.0, none, is_random=False)
         return whole.deviation(sums, "sum of rows")
@@ -278,8 +300,10 @@ def _group_sums(signs: Tensor, activation: HeldMatrix) -> tuple[Tensor, Tensor]:
     return sums, squares
 
 
-def _products(left: Tensor, left_squares: Tensor, weight: HeldMatrix, columns: Tensor | slice) -> tuple[Tensor, Tensor]:
-    """Return left·Wᵀ and left²·(W²)ᵀ for the chosen rows of W, which are decoded piece by piece."""
+def _products(
+    weight: HeldMatrix, columns: Tensor | slice, factors: Sequence[tuple[Tensor, Callable[[Tensor], Tensor]]]
+) -> list[Tensor]:
+    """Return left·f(W)ᵀ for each (left, f) and the chosen rows of W, which are decoded piece by piece."""
     K = weight.shape[1]
     chosen: Sequence[Tensor | slice]
     step = max(1, PIECE_WEIGHTS // K)
@@ -288,15 +312,15 @@ def _products(left: Tensor, left_squares: Tensor, weight: HeldMatrix, columns: T
         count = columns.stop
     else:
         chosen, count = columns.split(step), len(columns)
-    exact = torch.empty(len(left), count, dtype=torch.float64)
-    terms, at = torch.empty_like(exact), 0
+    products = [torch.empty(len(left), count, dtype=torch.float64) for left, _ in factors]
+    at = 0
     for index in chosen:
         piece = weight.rows64(index)
         end = at + len(piece)
-        exact[:, at:end] = left @ piece.T
-        terms[:, at:end] = left_squares @ piece.square_().T
+        for product, (left, function) in zip(products, factors, strict=True):
+            product[:, at:end] = left @ function(piece).T
         at = end
-    return exact, terms
+    return products
 
 
 @dataclass(frozen=True, slots=True)

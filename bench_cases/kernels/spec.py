@@ -24,6 +24,7 @@ CACHE_AXIS = {"cold": ("cold",), "warm": ("warm",), "flushed": ("flushed",), "bo
 """Value of --roofline-cache → the cache states that become cases."""
 
 EMULATED_SUFFIX = "_emulated"
+FAST_SUFFIX = "_fast"
 """Kernels without a unit of their own carry it in their name, so that every stored record says it."""
 
 COMPILED_PROOF = ("## Call CompiledFxGraph", "triton_")
@@ -63,7 +64,7 @@ class Kernel(Protocol):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """What must be installed: functions of torch (`torch.…`) or modules; `a|b` means either."""
+        """What must be installed: functions of torch (`torch.…`) or modules."""
 
     @property
     def min_capability(self) -> tuple[int, int] | None:
@@ -104,7 +105,7 @@ class KernelSpec:
     implementation: str
     """`module:function`, imported when the case is prepared; see `prepare.Build` for its contract."""
     needs: tuple[str, ...] = ()
-    """Functions that torch must have; `a|b` means either."""
+    """Functions that torch must have, and packages that must be installed."""
     proof: tuple[str, ...] = ()
     """Beginnings of names in torch's record of a call, one of which shows that this kernel ran; empty: nothing can take
     its place.
@@ -131,6 +132,11 @@ class KernelSpec:
     def is_emulated(self) -> bool:
         """Whether the arithmetic runs on another format's unit (decoded first, or in software)."""
         return self.name.endswith(EMULATED_SUFFIX)
+
+    @property
+    def has_fast_sums(self) -> bool:
+        """Whether a tensor core's running sums are never promoted to FP32 (`use_fast_accum`)."""
+        return self.name.endswith(FAST_SUFFIX)
 
     @property
     def key(self) -> str:

@@ -20,7 +20,8 @@ from results.records.state_records import KernelAttribution
 from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.units import counted
 
-INSTALL = "pip install cupti-python (13 or later)"
+INSTALL = "pip install 'cupti-python==13.0.*'"
+"""The version of torch's CUDA: a newer one asks for a newer libcupti than torch pins and loads."""
 _BUFFER_BYTES = 256 * 1024
 """Small on purpose: TileOPs saw 8 MB buffers stall 23 of 60 calls past 200 µs, and 256 KB none."""
 _BUFFER_GROWTH = 4
@@ -282,9 +283,11 @@ _collectors: dict[int, _Collector] = {}
 def _collector() -> _Collector:
     try:
         from cupti import cupti  # type: ignore[import-not-found, unused-ignore]
-    except ImportError:
+    except ImportError as error:
+        missing = "" if error.name == "cupti" else f", which cannot be imported here ({error})"
         raise UnsupportedError(
-            f"--roofline-attribution cupti needs cupti-python: {INSTALL}, or leave the option out"
+            f"--roofline-attribution cupti needs cupti-python of torch's CUDA version{missing}: {INSTALL}, or leave "
+            "the option out"
         ) from None
     return _collectors.setdefault(id(cupti), _Collector(cupti))
 

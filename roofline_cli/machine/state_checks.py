@@ -7,6 +7,7 @@ from __future__ import annotations
 import datetime
 import shutil
 from collections.abc import Mapping
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from roofline_cli.machine.machine_checks import Check
@@ -194,16 +195,9 @@ def _look() -> LoadWatch:
 def _tools(machine: Machine) -> list[Check]:
     """Return what helps and may be missing; without a GPU its tools are not missed."""
     needs_gpu = "" if machine.kind == "cuda" else " (it needs a GPU anyway)"
-    cupti, ncu, xdist = installed_version("cupti-python"), shutil.which("ncu"), installed_version("pytest-xdist")
+    ncu, xdist = shutil.which("ncu"), installed_version("pytest-xdist")
     return [
-        Check("cupti-python", "ok", cupti)
-        if cupti
-        else _missing(
-            "cupti-python",
-            f"not installed: no --roofline-attribution cupti{needs_gpu}",
-            "pip install cupti-python",
-            needs_gpu,
-        ),
+        _cupti(needs_gpu),
         Check("ncu", "ok", ncu)
         if ncu
         else _missing(
@@ -223,6 +217,21 @@ def _tools(machine: Machine) -> list[Check]:
             needs_gpu,
         ),
     ]
+
+
+def _cupti(needs_gpu: str) -> Check:
+    from plugin.timers.cupti import INSTALL
+
+    version = installed_version("cupti-python")
+    if not version:
+        return _missing(
+            "cupti-python", f"not installed: no --roofline-attribution cupti{needs_gpu}", INSTALL, needs_gpu
+        )
+    try:
+        import_module("cupti")
+    except ImportError as error:
+        return Check("cupti-python", "warn", f"{version} cannot be imported: {error}", INSTALL)
+    return Check("cupti-python", "ok", version)
 
 
 def _missing(name: str, detail: str, fix: str, needs_gpu: str) -> Check:

@@ -12,7 +12,11 @@ random signs). A right kernel is off by
   rounding error analysis", SIAM J. Sci. Comput. 41(5), 2019);
 - the rounding of operands that it narrows or decodes on the way: u of every term, of either sign, which spreads the
   result by u·s;
-- what it cuts off instead of rounding: always in the same direction, hence in proportion to |x|.
+- what it cuts off instead of rounding: always in the same direction, hence in proportion to |x|. Where each term of a
+  sum is cut off toward zero, the parts lost have the terms' signs: half of u of the partial sum for each term that is
+  not balanced by one of the other sign.
+
+Sums that are promoted to a wider format every few terms are sums of so many independent parts.
 
 λ is stated by how many elements are looked at, and by how often a right kernel may fail: once in `1 /
 FALSE_ALARM_RATIO` checks.
@@ -72,16 +76,22 @@ class Rounding:
     """Largest part of a product that is lost when its operands are cut off."""
     has_partials: bool = False
     """Sums of parts of K may be rounded to the result's format before they are added (split-K)."""
+    terms_are_cut: bool = False
+    """Each term is cut off at the last bit that the running sum keeps."""
+    terms_per_promotion: int | None = None
+    """Terms after which a running sum is added to one in FP32 and begins anew; None: at the end."""
 
     def exact_factor(self, K: int) -> float:
         """Return the part of the variance that goes with x² (dimensionless)."""
         # Two parts are the fewest: their squares sum to x²/2 and s².
-        return self._steps(K) * self.sums_ratio**2 / 3 + (self.result_ratio**2 / 2 if self.has_partials else 0.0)
+        of_sums, _ = self.partial_sum_factors(K)
+        return self._steps(K) * self.sums_ratio**2 * of_sums + (self.result_ratio**2 / 2 if self.has_partials else 0.0)
 
     def terms_factor(self, K: int) -> float:
         """Return the part of the variance that goes with s² (dimensionless)."""
+        _, of_terms = self.partial_sum_factors(K)
         return (
-            self._steps(K) * self.sums_ratio**2 / 6
+            self._steps(K) * self.sums_ratio**2 * of_terms
             + self.operands_ratio**2
             + (self.result_ratio**2 if self.has_partials else 0.0)
         )
@@ -91,6 +101,11 @@ class Rounding:
         # Cut sums lose half a step on average, of partial sums that are half of x on average; twice that, for uneven
         # terms.
         return self.cut_ratio + (self._steps(K) * self.sums_ratio / 2 if self.sums_are_cut else 0.0)
+
+    def partial_sum_factors(self, K: int) -> tuple[float, float]:
+        """Return the mean square of a running sum, as its parts of x² and of s² (dimensionless)."""
+        parts = max(1.0, K / self.terms_per_promotion) if self.terms_per_promotion else 1.0
+        return 1 / (3 * parts**2), 1 / (6 * parts)
 
     def _steps(self, K: int) -> float:
         return max(1.0, K / self.terms_per_sum)

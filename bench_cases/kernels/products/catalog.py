@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from bench_cases.kernels.spec import (
+    FAST_SUFFIX,
     CaseSpec,
     Kernel,
     KernelSpec,
@@ -29,7 +30,7 @@ from roofline_model.kernels.known_kernels import TORCH_CAPABILITIES
 
 AnyKernel = TypeVar("AnyKernel", bound=Kernel)
 
-_SCALED_MM = "torch.nn.functional.scaled_mm|torch._scaled_mm"
+_SCALED_MM = "torch.nn.functional.scaled_mm"
 _BLOCK_SCALED = ("torch.nn.functional.scaled_mm", "torch.nn.functional.SwizzleType", "torch.float8_e8m0fnu")
 _FP4 = (*_BLOCK_SCALED, "torch.float4_e2m1fn_x2")
 _DENSE = "bench_cases.kernels.products.dense:matmul"
@@ -39,11 +40,11 @@ _MM_PROOF = ("aten::mm",)
 _N16_K16 = (multiple_of("N", 16), multiple_of("K", 16))
 
 
-def _fp8(name: str, *, is_fast: bool = False) -> KernelSpec:
+def _fp8(name: str) -> KernelSpec:
     """Return an FP8 product of CUDA, one scale per tensor, or rowwise: per row of A and column of B; fast: with
     `use_fast_accum`.
     """
-    lowest, highest = TORCH_CAPABILITIES["FP8_E4M3 fast sums" if is_fast else "FP8_E4M3"]
+    lowest, highest = TORCH_CAPABILITIES["FP8_E4M3 fast sums" if name.endswith(FAST_SUFFIX) else "FP8_E4M3"]
     return KernelSpec(
         name,
         "cuda",
@@ -125,9 +126,9 @@ _CUDA_PLAIN = (
         "matmul", "cuda", "BF16", "BF16", "BF16", _DENSE, min_capability=TORCH_CAPABILITIES["BF16"][0], proof=_MM_PROOF
     ),
     _fp8("scaled_mm"),
-    _fp8("scaled_mm_fast", is_fast=True),
+    _fp8("scaled_mm_fast"),
     _fp8("scaled_mm_rowwise"),
-    _fp8("scaled_mm_rowwise_fast", is_fast=True),
+    _fp8("scaled_mm_rowwise_fast"),
     # INT32 result, before the scales are applied.
     KernelSpec(
         "int_mm",

@@ -43,7 +43,7 @@ def scaled_mm_tensorwise(
     assert a.scales is not None
     assert w.scales is not None
     scale_a, scale_w = a.scales[0, 0].clone(), w.scales[0, 0].clone()
-    call = scaled_product("TensorWise", use_fast_accum=use_fast_accum)
+    call = scaled_product("TensorWise", device=activation.device.type, use_fast_accum=use_fast_accum)
     return Built(call, (a.codes, w.codes.t(), scale_a, scale_w), a, w)
 
 
@@ -52,7 +52,7 @@ def scaled_mm_rowwise(kernel: KernelSpec, activation: Tensor, weight: Tensor, *,
     a, w = fp8_rows(activation), fp8_rows(weight)
     assert a.scales is not None
     assert w.scales is not None
-    call = scaled_product("RowWise", use_fast_accum=use_fast_accum)
+    call = scaled_product("RowWise", device=activation.device.type, use_fast_accum=use_fast_accum)
     return Built(call, (a.codes, w.codes.t(), a.scales, w.scales.t().contiguous()), a, w)
 
 
@@ -61,15 +61,20 @@ scaled_mm_fast = partial(scaled_mm_tensorwise, use_fast_accum=True)
 scaled_mm_rowwise_fast = partial(scaled_mm_rowwise, use_fast_accum=True)
 
 
-def scaled_product(recipe_name: str, *, use_fast_accum: bool = False) -> Callable[..., Tensor]:
-    """Return the public call of torch ≥ 2.10, or the private one it replaces."""
+def scaled_product(recipe_name: str, *, device: str = "cuda", use_fast_accum: bool = False) -> Callable[..., Tensor]:
+    """Return torch's scaled product of FP8 codes with BF16 results, by a recipe of `ScalingType`.
+
+    torch 2.11 has no such kernel for CPUs, only the older one with scales of the whole tensor: scaled afterwards.
+    """
     functional = torch.nn.functional
-    if not hasattr(functional, "scaled_mm"):
+    if not torch._C._dispatch_has_kernel_for_dispatch_key("aten::_scaled_mm_v2", device.upper()):
 
-        def old(a: Tensor, w_t: Tensor, scale_a: Tensor, scale_w: Tensor) -> Tensor:
-            return torch._scaled_mm(a, w_t, scale_a, scale_w, out_dtype=torch.bfloat16, use_fast_accum=use_fast_accum)
+        def scaled_after(a: Tensor, w_t: Tensor, scale_a: Tensor, scale_w: Tensor) -> Tensor:
+            unit = torch.ones((), device=a.device)
+            codes = torch._scaled_mm(a, w_t, unit, unit, out_dtype=torch.float32)
+            return (codes * scale_a * scale_w).to(torch.bfloat16)
 
-        return old
+        return scaled_after
     recipe = getattr(functional.ScalingType, recipe_name)
 
     def public(a: Tensor, w_t: Tensor, scale_a: Tensor, scale_w: Tensor) -> Tensor:

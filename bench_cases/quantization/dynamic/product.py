@@ -120,7 +120,8 @@ def _both_scales(a: Operand, w: Operand) -> Tensor:
 def _float8(a: Operand, w: Operand) -> Tensor:
     """Multiply FP8 by row scales: a scale of the whole activation is that of each of its rows."""
     scale_a = a.scale.expand(a.codes.shape[0], 1).contiguous()
-    return scaled_product("RowWise")(a.codes, w.codes.t(), scale_a, w.scale.t().contiguous()).float()
+    multiply = scaled_product("RowWise", device=a.codes.device.type)
+    return multiply(a.codes, w.codes.t(), scale_a, w.scale.t().contiguous()).float()
 
 
 def _block_scaled(a: Operand, w: Operand) -> Tensor:

@@ -71,8 +71,8 @@ def test_capability_reasons_name_both_numbers():
     )
 
 
-def test_an_older_torch_is_a_reason_and_either_name_will_do():
-    old = MachineFacts("cpu", "2.4.0", lambda name: name == "torch._scaled_mm")
+def test_an_older_torch_is_a_reason():
+    old = MachineFacts("cpu", "2.4.0", lambda name: name == "torch.nn.functional.scaled_mm")
     cases = {spec.kernel.name: spec for spec in cases_for("cpu", [Shape(1, 1024, 1024, "")])}
     reason = finding("torch-function-missing", "int_mm", functions=("torch._int_mm",), torch_version="2.4.0")
     assert skip_reason(cases["int_mm"], old) == reason

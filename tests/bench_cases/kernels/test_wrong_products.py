@@ -17,6 +17,7 @@ from bench_cases.kernels.inputs import uniform  # noqa: E402
 from bench_cases.kernels.products.catalog import KERNELS  # noqa: E402
 from bench_cases.kernels.products.prepare import load_implementation, product_reference  # noqa: E402
 from bench_cases.kernels.products.structures import structured_operands  # noqa: E402
+from bench_cases.kernels.reference import rounding_of  # noqa: E402
 
 M, N, K = 8, 144, 384
 OUTPUT = {"FP32": torch.float32, "BF16": torch.bfloat16, "FP16": torch.float16}
@@ -215,7 +216,7 @@ WRONG = {
 
 def by_format():
     """One kernel of each pair of formats and device: the arithmetic that a tolerance is worked out from."""
-    return list({(k.device, k.weight, k.activation, bool(k.decoded)): k for k in KERNELS}.values())
+    return list({(k.device, k.weight, k.activation, bool(k.decoded), rounding_of(k)): k for k in KERNELS}.values())
 
 
 def checked_on(kernel):

@@ -361,6 +361,16 @@ def test_an_energy_counter_that_root_alone_reads_has_its_command(pretend, monkey
     assert checks()[1]["cpu energy"]["status"] == "ok"
 
 
+def test_a_cupti_that_cannot_be_imported_is_told_from_one_that_is_not_there(pretend, monkeypatch):
+    """Version 13.4 needs a package that 13.0 does not, and a newer libcupti than torch's."""
+    monkeypatch.setattr(state_checks, "installed_version", lambda name: "13.4.0")
+    monkeypatch.setitem(sys.modules, "cupti", None)
+    pretend(GB10, answer=(0, "True 13.0 1\n", ""))
+    check = checks()[1]["cupti-python"]
+    assert check["status"] == "warn"
+    assert "13.4.0 cannot be imported" in check["detail"]
+
+
 def test_tools_for_a_gpu_are_missed_beside_a_gpu_only(pretend, monkeypatch):
     monkeypatch.setattr(state_checks, "installed_version", lambda name: None)
     monkeypatch.setattr(state_checks.shutil, "which", lambda name: None)
@@ -369,7 +379,7 @@ def test_tools_for_a_gpu_are_missed_beside_a_gpu_only(pretend, monkeypatch):
     assert [check[name]["fix"] for name in ("cupti-python", "ncu", "pytest-xdist")] == ["", "", ""]
     pretend(GB10, answer=(0, "True 13.0 1\n", ""))
     check = checks()[1]
-    assert check["cupti-python"]["fix"] == "pip install cupti-python"
+    assert check["cupti-python"]["fix"] == "pip install 'cupti-python==13.0.*'"
     assert "CUDA toolkit" in check["ncu"]["fix"]
 
 

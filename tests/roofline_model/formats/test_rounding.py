@@ -67,3 +67,11 @@ def test_deviations_are_compared_by_their_share():
     assert worst([near, far, exact]) is far
     assert [judged.is_right for judged in (near, far, exact, never)] == [True, False, True, False]
     assert not Deviation(math.nan, 1).is_right
+
+
+def test_promoted_sums_are_sums_of_independent_parts():
+    law = Rounding(sums_ratio=2.0**-13, terms_are_cut=True, terms_per_promotion=128)
+    assert law.partial_sum_factors(64) == pytest.approx((1 / 3, 1 / 6))  # never promoted
+    assert law.partial_sum_factors(512) == pytest.approx((1 / 48, 1 / 24))
+    assert law.exact_factor(512) == pytest.approx(512 * 2.0**-26 / 48)
+    assert law.terms_factor(512) == pytest.approx(512 * 2.0**-26 / 24)
