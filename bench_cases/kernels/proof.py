@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+import torch.autograd.profiler_legacy
 
 _PLUMBING = (
     "aten::empty",
@@ -73,9 +74,15 @@ class KernelProof:
 
 def dispatched(call: Callable[[], Any]) -> tuple[str, ...]:
     """Return the names of all that torch dispatches in a call, each once, in order."""
-    # Without Kineto: that one would claim the tracing interface of the GPU, which has one owner.
-    with torch.autograd.profiler.profile(use_kineto=False) as record:
-        call()
+    # Every other profiler of torch starts Kineto, which holds the GPU's tracing interface from then on: on an H200
+    # CUPTI refused the next one who asked. torch calls this one deprecated. It does not tell Inductor's graphs that
+    # somebody records.
+    torch.autograd.profiler._run_on_profiler_start()
+    try:
+        with torch.autograd.profiler_legacy.profile() as record:
+            call()
+    finally:
+        torch.autograd.profiler._run_on_profiler_stop()
     return tuple(dict.fromkeys(event.name for event in record.function_events or ()))
 
 

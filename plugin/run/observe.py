@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import threading
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from statistics import median
@@ -36,6 +37,7 @@ from plugin.timers.profiler import case_range
 from plugin.timers.timers import Timer
 from results.records.records import TelemetrySample
 from results.records.state_records import EnergyReading, KernelAttribution, MachineState
+from roofline_model.core.errors import UnsupportedError
 
 ENERGY_STRETCH_S = 0.2
 """Kernel calls between two waits in an energy window: long enough that the waits do not count."""
@@ -173,11 +175,15 @@ def with_energy(
 
 
 def with_attribution(observed: Observed, call: KernelCall, timer: Timer, plan: MeasurePlan) -> Observed:
-    """Add what ran on the device per call; raises `UnsupportedError` where that cannot be traced."""
+    """Add what ran on the device per call; where that cannot be traced, a flag, and a warning that says why."""
     from plugin.timers.cupti import attribute
 
     schedule = observed.timing.rotation.schedule(0, TRACED_CALLS)
-    return replace(observed, attribution=attribute(call.kernel, schedule, timer.synchronize, plan.flush))
+    try:
+        return replace(observed, attribution=attribute(call.kernel, schedule, timer.synchronize, plan.flush))
+    except UnsupportedError as error:
+        warnings.warn(str(error), stacklevel=2)
+        return replace(observed, flags=(*observed.flags, "not-attributed"))
 
 
 def _with_active_reasons(state: MachineState, active: Sequence[str], clock_hz: float | None) -> MachineState:

@@ -22,6 +22,7 @@ FLAGS: tuple[str, ...] = (
     "autocorrelated",
     "energy-pace",
     "energy-disagrees",
+    "not-attributed",
     "unchecked",
     "simulated",
     "forced",

@@ -179,3 +179,16 @@ def test_a_graph_of_inductors_is_seen():
         assert not [name for name in dispatched(lambda: call(x)) if name.startswith("aten::silu")]
     torch.compiler.reset()
     assert facts == {"operator": "Call CompiledFxGraph", "seen_by": "torch-dispatcher"}
+
+
+def test_the_record_leaves_the_tracing_interface_alone(monkeypatch):
+    """Kineto holds CUPTI once it is prepared, and `--roofline-attribution cupti` then finds it taken."""
+
+    def prepared(*_):
+        raise AssertionError("Kineto was started")
+
+    monkeypatch.setattr(torch.autograd.profiler, "_prepare_profiler", prepared)
+    monkeypatch.setattr(torch.autograd.profiler, "_enable_profiler", prepared)
+    x = torch.ones(4, 4)
+    assert "aten::mm" in dispatched(lambda: x @ x)
+    assert not torch.autograd.profiler._is_profiler_enabled

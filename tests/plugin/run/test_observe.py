@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from types import SimpleNamespace
 
-from plugin.run.observe import observe
+import pytest
+
+from plugin.run.observe import observe, with_attribution
 from plugin.samples.kernel_call import KernelCall
 from plugin.samples.plan import MeasurePlan
 from plugin.samples.series import MedianInterval
@@ -36,3 +39,15 @@ def test_each_kernel_of_a_comparison_has_the_clock_of_its_own_samples():
     # Held down is the one whose clock was low, though the sensors are read beside both.
     assert ("capped" in slowed.flags, "capped" in steady.flags) == (True, False)
     assert slowed.state.retry_count == steady.state.retry_count > 0
+
+
+def test_kernels_that_cannot_be_traced_cost_no_time(monkeypatch):
+    """What was timed stays; seen on an H200 where another profiler held CUPTI, and every case was skipped."""
+    monkeypatch.setitem(sys.modules, "cupti", None)
+    timed = observed(kernel="")["kernel"]
+    call = KernelCall(lambda: None, lambda index: (), can_rotate=False)
+    with pytest.warns(UserWarning, match="needs cupti-python"):
+        untraced = with_attribution(timed, call, SimulatedTimer.from_text("true_s=1e-3"), MeasurePlan())
+    assert untraced.attribution is None
+    assert untraced.flags == (*timed.flags, "not-attributed")
+    assert untraced.timing is timed.timing
