@@ -67,7 +67,7 @@ def scaled_product(recipe_name: str, *, device: str = "cuda", use_fast_accum: bo
     torch 2.11 has no such kernel for CPUs, only the older one with scales of the whole tensor: scaled afterwards.
     """
     functional = torch.nn.functional
-    if not torch._C._dispatch_has_kernel_for_dispatch_key("aten::_scaled_mm_v2", device.upper()):
+    if device == "cpu" and not torch._C._dispatch_has_kernel_for_dispatch_key("aten::_scaled_mm_v2", "CPU"):
 
         def scaled_after(a: Tensor, w_t: Tensor, scale_a: Tensor, scale_w: Tensor) -> Tensor:
             unit = torch.ones((), device=a.device)

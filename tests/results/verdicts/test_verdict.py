@@ -311,7 +311,9 @@ def test_doubts_on_either_side_count(flag, side):
 def test_a_slow_state_a_held_clock_and_two_modes_are_doubts_and_mere_facts_are_not():
     assert {"quarantined", "capped", "bimodal"} <= DOUBTFUL_FLAGS
     facts = sorted(set(FLAGS) - DOUBTFUL_FLAGS - {"forced", "simulated"})
-    assert facts == ["autocorrelated", "energy-disagrees", "energy-pace", "few-samples", "outliers", "unchecked"]
+    assert facts == [
+        *("autocorrelated", "energy-disagrees", "energy-pace", "few-samples", "not-attributed", "outliers", "unchecked")
+    ]
     judged = judge([record("BF16", median_s=40e-6, flags=facts), record("INT8", "INT8", "int_mm", 20e-6, flags=facts)])
     assert judged.doubts == ()
 
