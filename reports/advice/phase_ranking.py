@@ -196,7 +196,6 @@ def _over_shapes(
         evidence=evidence,
         trust=replace(first.trust, doubts=doubts),
         findings=(finding("emulated", shown(label, 120)),) if is_emulated else (),
-        is_ranked_by_ideal=any(option.is_ranked_by_ideal for option in members),
     )
 
 
