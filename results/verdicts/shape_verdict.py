@@ -523,7 +523,8 @@ def _steady_choice(wide: Sequence[Option]) -> Option:
     """
     fastest = wide[0]
     for option in wide:
-        is_close = option.estimate.time_s <= fastest.estimate.time_s * (1 + BASELINE_TIE_RATIO)
+        is_alike = option.estimate.source == fastest.estimate.source
+        is_close = is_alike and option.estimate.time_s <= fastest.estimate.time_s * (1 + BASELINE_TIE_RATIO)
         if is_close and input_format(option.formats) == "BF16":
             return option
     return fastest

@@ -137,7 +137,7 @@ def _predicted(
     attention_kernel: str | None = None,
 ) -> ExpectedPrediction:
     op = work.op if isinstance(work, Operator) else ""
-    if has_gpu_model(device):
+    if kernel is not None and has_gpu_model(device):
         if (why_not := why_not_described(op, kernel)) is not None:
             raise unsupported(why_not)
         if attention_kernel is None and (constants := constants_of(op, kernel)) in ATTENTION_KERNELS:

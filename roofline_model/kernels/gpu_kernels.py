@@ -73,16 +73,16 @@ GPU_KERNELS: Final[Mapping[str, Mapping[str, str | None]]] = MappingProxyType(
 """Operator → kernel → the constants that describe it: `PRODUCTS`, `CEILINGS`, a key of `ATTENTION_KERNELS`, or None."""
 
 
-def constants_of(op: str, kernel: str | None) -> str | None:
+def constants_of(op: str, kernel: str) -> str | None:
     """Return the constants that describe a measured GPU kernel; None where none do, or it is the user's own.
 
     >>> constants_of("attention", "sdpa_flash")
     'fa2'
     """
-    return GPU_KERNELS.get(op, {}).get(kernel or "")
+    return GPU_KERNELS.get(op, {}).get(kernel)
 
 
-def why_not_described(op: str, kernel: str | None) -> Finding | None:
+def why_not_described(op: str, kernel: str) -> Finding | None:
     """Return that no constants describe a measured GPU kernel; None where some do, or it is the user's own."""
     kernels = GPU_KERNELS.get(op, {})
     return finding("kernel-not-described", kernel) if kernel in kernels and kernels[kernel] is None else None

@@ -63,3 +63,9 @@ def test_an_ideal_time_wins_over_no_expected_one():
 def test_equal_expected_times_are_level_whatever_the_ideal_ones_say():
     wide, narrow = expecting(record("BF16"), 40e-6), expecting(record("INT8"), 40e-6)
     assert judge([wide, narrow]).is_level
+
+
+def test_a_lower_bound_is_no_baseline_beside_a_time():
+    quick, bound = expecting(record("FP16"), 40e-6), record("BF16")
+    assert bound.ideal.time_s < 40e-6
+    assert judge([quick, bound, expecting(record("INT8"), 25e-6)]).baseline.precision == "FP16"
