@@ -2,10 +2,11 @@
 
 Constants describe the kernels that they were fitted to or counted from, and no others:
 
-- *products* (`expected/products/`): 18,000 rows of TensorRT-LLM's linear layers. In 16 bit and FP8 (one scale per
-  tensor) these call cuBLASLt, in NVFP4 a block-scaled product. A format without rows runs on the constants of its
-  neighbour, and the provenance says so. Its INT8 and INT4 rows are of CUTLASS kernels of its own that widen the weight
-  on A100 and L40S: none of torch's kernels is one of these.
+- *products* (`expected/products/`): 18,000 rows of TensorRT-LLM's linear layers. In 16 bit these call torch's
+  `F.linear` (cuBLAS), in FP8 with one scale per tensor cuBLASLt, in NVFP4 a block-scaled product. A format without rows
+  runs on the constants of its neighbour, and the provenance says so. The INT8 and INT4 rows are of kernels of its own
+  that widen the weight (A100, L40S): none of torch's kernels is one of these. Source: TensorRT-LLM,
+  tensorrt_llm/_torch/modules/linear.py at 00bbf71e796406ea8593a77cbfb828356182db16; 2026-11-26.
 - *a key of `ATTENTION_KERNELS`* (`expected/attention/`): the FlashAttention that torch ships (2, and 3 for FP8 on
   Hopper), and cuDNN's, for which the one that is written with the same matrix instruction stands in. TensorRT-LLM's
   module, the default where no kernel is named, is none of torch's.

@@ -47,7 +47,7 @@ PRODUCTS = [
     ("gb10", shape) for shape in (*GEMV_SHAPES, (512, 4096, 4096))
 ] + [("h100-sxm", (1, 4096, 4096)), ("h100-sxm", (2048, 4096, 4096)), ("a100-sxm-80gb", (16, 11008, 4096))]  # fmt: skip
 DESCRIBED = ("NVFP4", "FP8_E4M3", "MXFP8_E4M3")
-"""Narrow formats whose kernel in the run has an expected time; a prediction without a kernel has one for others, too."""
+"""Narrow formats whose kernel in the run has an expected time; predictions without a kernel have more of them."""
 MODELS = [("gb10", "llama-3.1-8b"), ("h100-sxm", "llama-3.1-70b"), ("a100-sxm-80gb", "llama-3.1-8b")]
 
 
