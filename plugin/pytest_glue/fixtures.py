@@ -32,9 +32,10 @@ from roofline_model.chips.hardware import Device
 from roofline_model.core.cost import OpCost
 from roofline_model.core.errors import InvalidValueError, UnsupportedError
 from roofline_model.core.finding import Finding, advice_text, reason_text
-from roofline_model.expected.predict import predict_expected
+from roofline_model.expected.predict import has_gpu_model, predict_expected
 from roofline_model.expected.prediction import ExpectedPrediction
 from roofline_model.ideal.roofline import Prediction, error_ratio, predict
+from roofline_model.kernels.gpu_kernels import why_not_described
 from roofline_model.models.model_pass import ModelPass
 from roofline_model.operators.case import Case
 from roofline_model.operators.product import Operator
@@ -377,9 +378,11 @@ class RooflineFixture:
             )
         if work is None:
             return
-        chip, cache = self._session.target.hardware, pending.case.cache
+        chip, cache, kernel = self._session.target.hardware, pending.case.cache, pending.case.kernel
         pending.prediction = predict(work, chip, cache=cache)
-        pending.expected = predict_expected(work, chip, cache=cache, kernel=pending.case.kernel)
+        pending.expected = predict_expected(work, chip, cache=cache, kernel=kernel)
+        if pending.expected is None and has_gpu_model(chip):
+            pending.why_no_expected = why_not_described(pending.case.op, kernel)
 
     def _timer(self, pending: Pending) -> Timer:
         with _skipping(pending):
@@ -424,8 +427,8 @@ class Outcome:
     prediction: Prediction | None
     """The ideal time."""
     expected: ExpectedPrediction | None = None
-    """The time of a good kernel; None where no model knows one: without `work`, for a plain `OpCost`, and on a CPU
-    that `roofline calibrate` has not timed.
+    """The time of a good kernel; None where no model knows one: without `work`, for a plain `OpCost`, on a CPU that
+    `roofline calibrate` has not timed, and of a GPU kernel of bench_cases that no constants describe.
     """
 
     @property

@@ -5,7 +5,7 @@ record.
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -15,6 +15,7 @@ from plugin.run.session import BenchSession, utc_now
 from plugin.samples.plan import MeasurePlan
 from plugin.timers.timers import Timer
 from results.records.records import Measurement, Method, PredictionRecord, Record, TelemetrySample
+from roofline_model.core.finding import Finding
 from roofline_model.expected.prediction import ExpectedPrediction
 from roofline_model.ideal.roofline import Prediction
 from roofline_model.operators.case import Case
@@ -36,6 +37,8 @@ class Pending:
     case: Case
     prediction: Prediction | None
     expected: ExpectedPrediction | None = None
+    why_no_expected: Finding | None = None
+    """That no constants describe the kernel; None where it has an expected time, or the chip or its work lacks one."""
     status: str = ""
     reason: str = ""
     measurement: Measurement | None = None
@@ -77,7 +80,9 @@ class Pending:
         measured_s = self.measurement.median_s if self.measurement else None
         predictions = []
         if self.prediction is not None:
-            predictions.append(PredictionRecord.from_prediction(self.prediction, session.profile_hash, measured_s))
+            ideal = PredictionRecord.from_prediction(self.prediction, session.profile_hash, measured_s)
+            why_not = () if self.why_no_expected is None else (self.why_no_expected,)
+            predictions.append(replace(ideal, findings=(*ideal.findings, *why_not)))
         if self.expected is not None and self.prediction is not None:
             predictions.append(expected_record(self.expected, self.prediction, session.profile_hash, measured_s))
         return Record(

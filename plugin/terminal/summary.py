@@ -30,8 +30,8 @@ from results.statistics.replication import TotalInterval, total_intervals, width
 from results.text.verdict_text import verdict_text
 from results.verdicts.shape_verdict import GroupKey, groups, shape_verdicts
 from roofline_model.chips.hardware import Device
-from roofline_model.core.finding import advice_text, code_text
-from roofline_model.core.units import format_achieved, format_percent, format_speedup, format_time
+from roofline_model.core.finding import advice_text, code_text, finding, has_code, short_text
+from roofline_model.core.units import counted, format_achieved, format_percent, format_speedup, format_time
 from roofline_model.ideal.roofline import error_ratio
 from roofline_model.operators.case import Case
 
@@ -162,6 +162,7 @@ def summary_lines(
     if len(kernels) < len(blocks):
         lines += model_lines(records, totals, width)
     lines += _accuracy_lines([row for rows in blocks.values() for row in rows], width)
+    lines += _undescribed_lines([row for rows in kernels.values() for row in rows], width)
     lines += _interval_lines([row for rows in blocks.values() for row in rows], left_out, width)
     if failed_reasons:
         lines += _reasons(records, width)
@@ -364,6 +365,14 @@ def _accuracy_lines(rows: Sequence[_CaseRow], width: int) -> list[Line]:
         "light",
         width,
     )
+
+
+def _undescribed_lines(rows: Sequence[_CaseRow], width: int) -> list[Line]:
+    """Return how many cases have no expected time because no constants describe their kernels, in one line."""
+    count = sum(row.ideal is not None and has_code(row.ideal.findings, "kernel-not-described") for row in rows)
+    if not count:
+        return []
+    return wrapped(short_text(finding("kernel-not-described", f"{counted(count, 'case')} (–)")), "light", width)
 
 
 def _interval_lines(rows: Sequence[_CaseRow], left_out: frozenset[str], width: int) -> list[Line]:

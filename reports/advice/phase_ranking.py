@@ -151,14 +151,20 @@ def _groups(results: Sequence[ShapeResult]) -> tuple[Callable[[Option], str], di
         candidates = [
             [next(option for option in options if option.kernel == kernel) for options in members] for kernel in shared
         ]
-        fastest = [min(options, key=lambda option: option.estimate.time_s) for options in members]
+        fastest = [min(options, key=_evidence) for options in members]
         groups[key] = min(candidates, key=_total_s, default=fastest)
     return name, groups
 
 
-def _total_s(options: Iterable[Option]) -> tuple[float, str]:
+def _evidence(option: Option) -> tuple[bool, float]:
+    """Return what the fastest is chosen by: a lower bound is no faster than a time."""
+    return option.estimate.source == "ideal", option.estimate.time_s
+
+
+def _total_s(options: Iterable[Option]) -> tuple[bool, float, str]:
     members = tuple(options)
-    return sum(option.estimate.time_s for option in members), members[0].key
+    are_ideal, times_s = zip(*map(_evidence, members), strict=True)
+    return any(are_ideal), sum(times_s), members[0].key
 
 
 def _names(group: Sequence[Option]) -> tuple[str, str]:
@@ -196,7 +202,6 @@ def _over_shapes(
         evidence=evidence,
         trust=replace(first.trust, doubts=doubts),
         findings=(finding("emulated", shown(label, 120)),) if is_emulated else (),
-        is_ranked_by_ideal=any(option.is_ranked_by_ideal for option in members),
     )
 
 

@@ -280,7 +280,6 @@ def _pass_option(result: PassResult, pooled: Option, losses: StoredLosses) -> Op
         speedup_ratio=1.0 if result.is_baseline else speedups[pooled.times.best.source],
         energy_j=figures.energy_j_per_token,
         evidence=evidence_of(result.records),
-        is_ranked_by_ideal=False,
     )
 
 

@@ -44,6 +44,9 @@ class ErrorSummary:
     """Cases with an expected time, too."""
     median_abs_expected_ratio: float | None = None
     """Of the expected time; None without any."""
+    paired_abs_error_ratio: float | None = None
+    """Of the ideal time, over the cases with an expected time, too: what that one is compared with; None without any.
+    """
     worst_expected_error_ratio: float | None = None
     """Of the expected time, signed, the one that is farthest from 0; None without any."""
     worst_expected_case_id: str = ""
@@ -115,6 +118,9 @@ def _summary(op: str, precision: str, cache: str, mode: str, rows: list[CaseRow]
     if not errors or not shares:
         return None
     expected = [(row.expected_error_ratio, row.name) for row in rows if row.expected_error_ratio is not None]
+    paired = [
+        abs(row.error_ratio) for row in rows if row.error_ratio is not None and row.expected_error_ratio is not None
+    ]
     sides = [is_inside for row in rows if (is_inside := _is_inside_interval(row)) is not None]
     worst, worst_id = max(errors, key=lambda pair: abs(pair[0]))
     worst_expected, worst_expected_id = max(expected, key=lambda pair: abs(pair[0]), default=(None, ""))
@@ -132,6 +138,7 @@ def _summary(op: str, precision: str, cache: str, mode: str, rows: list[CaseRow]
         best_roof_share_ratio=max(shares),
         expected_count=len(expected),
         median_abs_expected_ratio=median(abs(error) for error, _ in expected) if expected else None,
+        paired_abs_error_ratio=median(paired) if paired else None,
         worst_expected_error_ratio=worst_expected,
         worst_expected_case_id=worst_expected_id,
         interval_count=len(sides),

@@ -211,14 +211,15 @@ def chip_suffix(report: Report, chip: ChipView) -> str:
 
 def errors_text(overall: ErrorSummary) -> str:
     """Return the median errors in a sentence: the expected time's where there is one, and the ideal's."""
-    ideal = f"ideal {format_percent(overall.median_abs_error_ratio, 0)} off"
     if overall.median_abs_expected_ratio is None:
-        return f"{ideal} (median of {counted(overall.case_count, 'case')})"
+        ideal = format_percent(overall.median_abs_error_ratio, 0)
+        return f"ideal {ideal} off (median of {counted(overall.case_count, 'case')})"
     expected = f"expected {format_percent(overall.median_abs_expected_ratio, 0)} off"
     inside = ""
     if overall.interval_count:
         share = format_percent(overall.inside_count / overall.interval_count, 0)
         inside = f", {share} inside their 80 % interval"
+    ideal = f"ideal {format_percent(overall.paired_abs_error_ratio, 0)} off"
     return f"{expected}{inside}, {ideal} (medians of {counted(overall.expected_count, 'case')})"
 
 

@@ -247,7 +247,6 @@ def _stated(pooled: Option, lead: Record, baseline: Option | None, candidate: Op
         kernel=shown(pooled.kernel, 60),
         trust=replace(pooled.trust, is_over_doubt=is_other and baseline is not None and bool(baseline.trust.doubts)),
         findings=_findings(pooled, lead, candidate),
-        is_ranked_by_ideal=False,
     )
 
 

@@ -23,6 +23,8 @@ from roofline_model.recommend.ranking import MAX_LOSS_PCT
 
 _ORIGIN_FLAGS = ("forced", "simulated")
 """Flags that say where a time comes from."""
+_NARROWER = {"measured": "was measured", "expected": "has an expected time", "ideal": "was predicted"}
+"""Source of the best time → what no narrower format has."""
 
 
 def verdict_text(judged: ShapeVerdict) -> str:
@@ -47,8 +49,7 @@ def _judgement(judged: ShapeVerdict) -> str:
         return f"{_fastest(judged, best)}; untrained weights: no advice"
     choice, riskier, rival = judged.choice, judged.riskier, judged.rival
     if best is baseline and rival is None:
-        evidence = "measured" if best.is_measured else "predicted"
-        return f"{_fastest(judged, best)}; no narrower format was {evidence}"
+        return f"{_fastest(judged, best)}; no narrower format {_NARROWER[best.estimate.source]}"
     if baseline is None or choice is None:
         within = "" if choice is best else f"; {within_limit_text(choice)}"
         return f"{_fastest(judged, best)}; no 16-bit or FP32 kernel to compare with{within}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from statistics import median
 
 from results.diff.rules import INVALIDATING_FLAGS
@@ -49,9 +50,9 @@ def ranked_options(records: Iterable[Record], totals: Totals | None = None) -> t
     """Return one option per case, the records of its processes pooled, best first, in the order of every ranking.
 
     Measured ones go by `order_measured`, what was only predicted follows by `order_predictions`, emulated kernels last:
-    a prediction of these leaves out what emulating costs. Predictions go by expected times where every option that was
-    not measured has one, else by ideal ones: the two are never compared with each other. An exact tie goes to BF16,
-    then by the case's key, as wherever the case is ranked. Their speed-ups are not set: `speedups` are of two options.
+    a prediction of these leaves out what emulating costs. Expected times go before ideal ones, which are lower bounds
+    that would win unfairly. An exact tie goes to BF16, then by the case's key, as wherever the case is ranked. Their
+    speed-ups are not set: `speedups` are of two options.
     """
     records = tuple(records)
     return _ranked(timed_records(records), total_intervals(records) if totals is None else totals)
@@ -59,14 +60,13 @@ def ranked_options(records: Iterable[Record], totals: Totals | None = None) -> t
 
 def _ranked(timed: Mapping[str, Sequence[Record]], totals: Totals) -> tuple[Option, ...]:
     options = [_option(case_key, members, totals.get(case_key)) for case_key, members in timed.items()]
-    if any(option.times.expected is None for option in options if not option.is_measured):
-        options = [each if each.is_measured else replace(each, is_ranked_by_ideal=True) for each in options]
     by_time = sorted(options, key=_time_key)
     measured = [option for option in by_time if option.is_measured]
     predicted = [option for option in by_time if not option.is_measured]
     ordered = order_measured(measured, standing)
-    for is_emulated in (False, True):
-        ordered += order_predictions((each for each in predicted if is_emulation(each) == is_emulated), standing)
+    for is_emulated, source in product((False, True), ("expected", "ideal")):
+        alike = (each for each in predicted if (is_emulation(each), each.estimate.source) == (is_emulated, source))
+        ordered += order_predictions(alike, standing)
     return tuple(ordered)
 
 
@@ -354,7 +354,7 @@ class ShapeVerdict:
         """
         if self.best is None or self.baseline is None or self.best is self.baseline or self.is_level:
             return False
-        return self.best.is_measured == self.baseline.is_measured
+        return self.best.estimate.source == self.baseline.estimate.source
 
     @property
     def runner_up(self) -> Option | None:
@@ -364,7 +364,8 @@ class ShapeVerdict:
             for option in self.ranked
             if option is not self.best and (option.is_measured or not is_emulation(option))
         )
-        return next((other for other in contenders if self.best and other.is_measured == self.best.is_measured), None)
+        source = None if self.best is None else self.best.estimate.source
+        return next((other for other in contenders if other.estimate.source == source), None)
 
     @property
     def doubts(self) -> tuple[str, ...]:
@@ -443,7 +444,7 @@ def judge(records: Iterable[Record], totals: Totals | None = None, *, is_gap_ign
 def _rival(ranked: Sequence[Option], best: Option | None, baseline: Option | None) -> Option | None:
     if best is None or best is not baseline:
         return None
-    return next((each for each in ranked if is_narrow(each) and each.is_measured == best.is_measured), None)
+    return next((each for each in ranked if is_narrow(each) and each.estimate.source == best.estimate.source), None)
 
 
 def _equals(ranked: Sequence[Option], best: Option | None, baseline: Option | None) -> tuple[Option, ...]:
@@ -522,7 +523,8 @@ def _steady_choice(wide: Sequence[Option]) -> Option:
     """
     fastest = wide[0]
     for option in wide:
-        is_close = option.estimate.time_s <= fastest.estimate.time_s * (1 + BASELINE_TIE_RATIO)
+        is_alike = option.estimate.source == fastest.estimate.source
+        is_close = is_alike and option.estimate.time_s <= fastest.estimate.time_s * (1 + BASELINE_TIE_RATIO)
         if is_close and input_format(option.formats) == "BF16":
             return option
     return fastest

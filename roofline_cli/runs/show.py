@@ -219,10 +219,11 @@ def is_of_model(case: CaseSummary) -> bool:
 
 def _error_sentence(overall: ErrorSummary, origin: str) -> str:
     """Return how far predictions were off; `origin`: what the times are that they are held against."""
-    ideal = format_percent(overall.median_abs_error_ratio, 0)
     if overall.median_abs_expected_ratio is None:
+        ideal = format_percent(overall.median_abs_error_ratio, 0)
         return f"Ideal times missed the {origin} ones by {ideal} (median of {_counted(overall.case_count)})."
     expected = f"Expected times missed the {origin} ones by {format_percent(overall.median_abs_expected_ratio, 0)}"
+    ideal = format_percent(overall.paired_abs_error_ratio, 0)
     return f"{expected} (median of {_counted(overall.expected_count)}), ideal times by {ideal}."
 
 

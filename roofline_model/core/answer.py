@@ -272,8 +272,6 @@ class Option:
     trust: Trust = NOT_STORED
     """Of an option from stored runs."""
     findings: tuple[Finding, ...] = ()
-    is_ranked_by_ideal: bool = field(default=False, metadata=NOT_IN_JSON)
-    """Whether its expected time does not count, because another one beside it has none."""
 
     def __repr__(self) -> str:
         time = "no time" if self.times == Times() else f"{self.estimate.source} {format_time(self.estimate.time_s)}"
@@ -284,8 +282,7 @@ class Option:
     @property
     def estimate(self) -> Estimate:
         """The time that it is ranked by."""
-        times = self.times
-        return times.ideal if self.is_ranked_by_ideal and times.ideal is not None else times.best
+        return self.times.best
 
     @property
     def is_measured(self) -> bool:

@@ -5,6 +5,9 @@ answers from its own calibration (`roofline calibrate`), where it has one: from 
 timed; ceilings alone are none (`kernels/known_kernels.py`). No answer is None, with a reason. Many products of one
 shape are priced together (`ExpectedTimes`). Each of the two models is imported when it is first asked.
 
+**Of the kernel that is named.** A GPU kernel of ours has the time of the constants that describe it, or none
+(`kernels/gpu_kernels.py`). Without a name the answer is of the library's kernel that the constants were fitted to.
+
 **Never below the ideal time.** An expected time of cold operands is never below their ideal time, nor its interval, nor
 a part below the roof of its unit. The tables that constants are fitted to rotate over copies of the weights only:
 activations and the output stay in the L2, so that a wide, shallow product can be faster than a roofline that fetches
@@ -38,6 +41,8 @@ from roofline_model.expected.prediction import EXPECTED_VERSION, NORM_PARTS, Exp
 from roofline_model.formats.catalog import NumberFormat, ScaleLevel, get_format
 from roofline_model.ideal.operator_sequence import predict_operator
 from roofline_model.ideal.roofline import Prediction, ProductRoof, beaten_ratio, predict
+from roofline_model.kernels.attention_kernels import ATTENTION_KERNELS
+from roofline_model.kernels.gpu_kernels import constants_of, why_not_described
 from roofline_model.kernels.known_kernels import KERNEL_OPS, computed_activation, why_no_product_kernel, why_untimed
 from roofline_model.operators.case import Case
 from roofline_model.operators.product import Operator, check_dimension, gemm
@@ -72,8 +77,8 @@ def predict_expected(
     `why_no_expected` gives the reason of a None.
 
     - `cache="warm"`: calls repeat on the same operands, so weights that fit stay in the L2; any other state is cold.
-    - `kernel`: the implementation. Its own curve is used where the machine's calibration timed it; the fitted models
-      ignore it.
+    - `kernel`: the implementation. On a CPU its own curve is used where the calibration timed it. On a GPU the
+      constants that describe it answer; of a kernel in `GPU_KERNELS` without any the answer is None.
     - `attention_kernel`: a key of `ATTENTION_KERNELS`, whose model is used for attention. None: the fitted model where
       the chip has one, else its calibration. Raises `UnknownNameError` for an unknown key.
     - `dynamic_activation_quantization`: the call quantises its 16-bit activation itself (FP8 and NVFP4 products).
@@ -101,11 +106,16 @@ def predict_expected(
 
 
 def why_no_expected(
-    work: Operator | OpCost, device: Device | str, *, cache: str = "cold", attention_kernel: str | None = None
+    work: Operator | OpCost,
+    device: Device | str,
+    *,
+    cache: str = "cold",
+    kernel: str | None = None,
+    attention_kernel: str | None = None,
 ) -> Finding | None:
     """Return why `predict_expected` gives None; None when it does not."""
     try:
-        _predicted(work, get_hardware(device), cache, False, attention_kernel=attention_kernel)
+        _predicted(work, get_hardware(device), cache, False, kernel, attention_kernel=attention_kernel)
     except UnsupportedError as error:
         return finding_of(error)
     return None
@@ -127,6 +137,11 @@ def _predicted(
     attention_kernel: str | None = None,
 ) -> ExpectedPrediction:
     op = work.op if isinstance(work, Operator) else ""
+    if kernel is not None and has_gpu_model(device):
+        if (why_not := why_not_described(op, kernel)) is not None:
+            raise unsupported(why_not)
+        if attention_kernel is None and (constants := constants_of(op, kernel)) in ATTENTION_KERNELS:
+            attention_kernel = constants
     if isinstance(work, Operator) and op == "attention" and attention_kernel is not None:
         return _above_roof(_attention(work, device, cache, attention_kernel), work, device, cache, ideal)
     reason: UnsupportedError | None = None

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from results import open_store
+from roofline_model.core.finding import has_code
 
 SUITE = """
     import numpy as np
@@ -317,3 +318,31 @@ def test_json_may_not_overwrite_what_is_no_export(suite):
 
 def test_without_the_warnings_plugin_it_works_too(suite):
     suite.runpytest_inprocess(*SIMULATED, "-k", "good", "-p", "no:warnings").assert_outcomes(passed=1)
+
+
+def test_a_record_says_that_no_constants_describe_its_gpu_kernel(pytester):
+    pytester.makepyfile(
+        test_kernels="""
+        import pytest
+        from roofline_model import gemm
+
+        @pytest.mark.parametrize("kernel", ["matmul", "dequant_emulated", "mine"])
+        def test_it(roofline, kernel):
+            work = gemm(1, 64, 64, a="BF16")
+            roofline.declare(work.case(kernel), work)
+            roofline.measure(lambda: None)
+        """
+    )
+    result = pytester.runpytest_inprocess(
+        "--hw", "h200", "--roofline-predict-only", "--roofline-db", "r.db", "-p", "no:cacheprovider"
+    )
+    result.stdout.fnmatch_lines(["no expected time for 1 case (–): *"])
+    stored = records_of(pytester)[1]
+    missing = stored["test_it[dequant_emulated]"]
+    assert missing.expected is None
+    assert ("kernel-not-described", "dequant_emulated") in {
+        (item.code, item.subject) for item in missing.ideal.findings
+    }
+    for name in ("test_it[matmul]", "test_it[mine]"):
+        assert stored[name].expected is not None
+        assert not has_code(stored[name].ideal.findings, "kernel-not-described")

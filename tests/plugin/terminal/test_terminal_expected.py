@@ -10,6 +10,7 @@ from plugin.run.pending import expected_record
 from plugin.terminal.summary import summary_lines
 from results.records.records import Measurement, PredictionRecord, Record
 from roofline_model import gemm, get_hardware, predict
+from roofline_model.core.finding import finding, short_text
 from roofline_model.expected.predict import predict_expected
 
 CHIP = get_hardware("gb10")
@@ -99,6 +100,18 @@ def test_one_line_says_how_far_the_predictions_were_off():
 def test_times_that_are_not_this_chips_own_are_not_judged():
     for flag in ("forced", "simulated"):
         assert not any("median |error|" in line for line in lines([record(median_s=200e-6, flags=(flag,))]))
+
+
+def test_cases_whose_kernels_no_constants_describe_are_counted_in_one_line():
+    described, other = record(median_s=200e-6), record(median_s=300e-6, kernel="tinygemm", b="INT4")
+    ideal = replace(other.ideal, findings=(finding("kernel-not-described", "tinygemm"),))
+    other = replace(other, predictions=(ideal,))
+    shown = lines([described, other, replace(other, record_id="again", case=replace(other.case, kernel="int8pack"))])
+    assert [line for line in shown if "2 cases (–)" in line] == [
+        short_text(finding("kernel-not-described", "2 cases (–)"))
+    ]
+    assert any("(1 case)" in line for line in shown if line.startswith("predictions: "))
+    assert not any("(–)" in line for line in lines([described]))
 
 
 def test_without_an_expected_time_nothing_is_said_about_it():

@@ -49,8 +49,10 @@ def test_the_worst_expected_error_is_a_case_of_its_own(make):
     assert summary.worst_expected_error_ratio == pytest.approx(-0.6)
     assert summary.worst_expected_case_id == rows[1].name
     assert summary.worst_case_id == rows[0].name
+    assert summary.median_abs_error_ratio == pytest.approx(0.4)  # of 0.5 0.4 0.3
+    assert summary.paired_abs_error_ratio == pytest.approx(0.45)  # of the two with an expected time
     (without,) = error_summaries(with_errors(make, -0.5))
-    assert without.worst_expected_error_ratio is None
+    assert without.worst_expected_error_ratio is without.paired_abs_error_ratio is None
 
 
 def test_one_summary_per_operator_and_precision(make):

@@ -166,12 +166,10 @@ def test_unmeasured_precisions_are_ranked_by_expected_times_not_by_the_ideal_one
     assert int8.expected_tokens_per_s == pytest.approx(1 / int8.option.times.expected_s)
 
 
-def test_one_without_an_expected_time_puts_all_back_on_ideal_times():
-    model_records = [model_record("BF16"), model_record("INT8", has_expected=False)]
-    judged = judge(model_records)
-    assert judged.best.precision == "INT8 (W8A16)"
-    assert judged.best.is_ranked_by_ideal
-    assert judged.expected_speedup is None
+def test_one_without_an_expected_time_stands_behind_those_with_one():
+    judged = judge([model_record("BF16"), model_record("INT8", has_expected=False)])
+    assert [option.precision for option in judged.ranked] == ["BF16", "INT8 (W8A16)"]
+    assert [option.estimate.source for option in judged.ranked] == ["expected", "ideal"]
 
 
 def test_expected_parts_add_up_to_the_expected_time(model):

@@ -35,7 +35,7 @@ def test_a_forced_time_meets_no_expected_time_of_another_chip():
     assert judge(records).expected_speedup is None
 
 
-def test_what_was_not_measured_is_ranked_by_expected_times_where_all_have_one():
+def test_what_was_not_measured_is_ranked_by_expected_times():
     wide, slow = expecting(record("BF16"), 40e-6), expecting(record("INT8"), 60e-6)
     quick = expecting(record("INT4", "BF16", "tinygemm"), 25e-6)
     assert [option.precision for option in ranked_options([wide, slow, quick])] == [
@@ -45,11 +45,27 @@ def test_what_was_not_measured_is_ranked_by_expected_times_where_all_have_one():
     ]
     assert judge([wide, slow, quick]).expected_speedup == pytest.approx(1.6)
     assert judge([wide, slow]).choice.precision == "BF16"
-    assert (
-        judge([wide, record("INT8")]).best.precision == "INT8 (W8A8)"
-    )  # by ideal times: an expected one is never set against them
+
+
+def test_an_ideal_time_wins_over_no_expected_one():
+    wide, bound = expecting(record("BF16"), 40e-6), record("INT8")
+    assert bound.ideal.time_s < 40e-6
+    verdict = judge([wide, bound])
+    assert [option.estimate.source for option in verdict.ranked] == ["expected", "ideal"]
+    assert (verdict.best.precision, verdict.rival, verdict.is_win, verdict.riskier) == ("BF16", None, False, None)
+    # A baseline of a lower bound proves no gain either.
+    other = judge([record("BF16"), expecting(record("INT8"), 25e-6)])
+    assert (other.best.precision, other.is_win) == ("INT8 (W8A8)", False)
+    # Bounds alone are compared with each other.
+    assert judge([record("BF16"), bound]).is_win
 
 
 def test_equal_expected_times_are_level_whatever_the_ideal_ones_say():
     wide, narrow = expecting(record("BF16"), 40e-6), expecting(record("INT8"), 40e-6)
     assert judge([wide, narrow]).is_level
+
+
+def test_a_lower_bound_is_no_baseline_beside_a_time():
+    quick, bound = expecting(record("FP16"), 40e-6), record("BF16")
+    assert bound.ideal.time_s < 40e-6
+    assert judge([quick, bound, expecting(record("INT8"), 25e-6)]).baseline.precision == "FP16"
