@@ -6,7 +6,8 @@ A *pass* is one case with its processes pooled, beside what its record says of m
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from results.records.case_names import PHASES, PassName, pass_name
@@ -22,6 +23,7 @@ from results.verdicts.shape_verdict import (
     speedups,
 )
 from roofline_model.core.answer import Option
+from roofline_model.core.finding import Finding, finding
 from roofline_model.expected.gap import PASS_PART
 from roofline_model.formats.catalog import is_narrow_format
 from roofline_model.operators.case import Case
@@ -67,6 +69,11 @@ class PassResult:
         return self.figures.tokens_per_call / expected_s if expected_s else None
 
     @property
+    def is_of_device(self) -> bool:
+        """Whether its time is the GPU's alone, without the host that issues it."""
+        return self.measured_s is not None and self.figures.issue_s is not None
+
+    @property
     def is_doubtful(self) -> bool:
         """Whether a flag puts its time in doubt."""
         return self.option is not None and bool(self.option.trust.doubts)
@@ -79,8 +86,8 @@ class PassResult:
 
     @property
     def parts_s(self) -> tuple[tuple[str, float], ...]:
-        """Part of the pass → expected seconds, the longest first; they add up to the expected time on a CPU, and on a
-        GPU, where `host` is what the device waits. Empty where none were stored.
+        """Part of the pass → expected seconds, the longest first; they add up to the expected time. Empty where none
+        were stored.
         """
         expected = next((record.expected for record in self.records if record.expected is not None), None)
         terms = {} if expected is None or expected.terms_s is None else expected.terms_s
@@ -95,6 +102,11 @@ class PhaseResult:
     phase: str
     judged: ShapeVerdict
     passes: tuple[PassResult, ...]
+
+    @property
+    def is_of_device(self) -> bool:
+        """Whether times are the GPU's alone; one that holds launches carries its flag."""
+        return any(model_pass.is_of_device for model_pass in self.passes)
 
     def of(self, option: Option | None) -> PassResult | None:
         """Return the pass of a ranked option."""
@@ -167,6 +179,24 @@ def model_results(
         results.setdefault((name.model_name, sizes, record.case.cache, record.case.mode, chip), []).append(record)
     _move_unpredicted(results)
     return tuple(_model(str(key[-1]), members, totals, is_gap_ignored) for key, members in results.items())
+
+
+def slow_issue(passes: Sequence[PassResult]) -> Finding | None:
+    """Return how long the host takes to issue those passes of a phase that the GPU runs faster; None where it runs none
+    faster.
+    """
+    slow = sorted(
+        (model_pass.figures.issue_s, model_pass.label)
+        for model_pass in passes
+        if model_pass.figures.issue_s is not None and model_pass.figures.issue_s > (model_pass.measured_s or math.inf)
+    )
+    if not slow:
+        return None
+    call = "decode step" if passes[0].figures.phase == "decode" else "prefill"
+    (least_s, least_label), (most_s, most_label) = slow[0], slow[-1]
+    if len(slow) == 1:
+        return finding("issue-bound", call=call, issue_s=least_s, label=least_label if len(passes) > 1 else None)
+    return finding("issue-bound", call=call, issue_s=least_s, label=least_label, most_s=most_s, most_label=most_label)
 
 
 def pass_label(case: Case, figures: ModelFigures) -> str:
