@@ -17,7 +17,6 @@ from roofline_model.models.llm import predict_model
 from roofline_model.models.model_pass import HostTime, LinearPath, ModelPass
 from roofline_model.models.model_registry import get_model
 from roofline_model.models.model_shapes import ModelShape
-from roofline_model.operators.product import gemm
 
 H100 = get_hardware("h100-sxm")
 LLAMA = get_model("llama-3-8b")
