@@ -195,8 +195,7 @@ def _print_answer(
         inside = " In 80 %: within the expected interval." if overall.expected_count else ""
         show_line(f"Error: median of the absolute errors.{inside}", "dim")
     elif models and not show_all:
-        of_device = " Times: on the GPU alone." if any(phase.is_of_device for phase in models[0].phases) else ""
-        show_line(f"{models[0].title}. Gain: over 16 bit. !: doubtful.{of_device}", "dim")
+        show_line(f"{models[0].title}. Gain: over 16 bit. !: doubtful.", "dim")
         print_model_answer(models[0])
     failed = [row for row in pooled if row.status == "failed"]
     notes = ["Times are simulated: no kernel ran."] if is_simulated else []
