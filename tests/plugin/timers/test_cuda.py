@@ -84,6 +84,10 @@ def test_the_issue_is_unknown_where_the_host_is_part_of_the_sample():
     timer.sample(lambda: cuda.launch(5e-6, host_s=0.2), [()] * 2)
     assert timer.last_issue_s is None
     timer, cuda = timer_with()
+    timer.sample(lambda: [cuda.launch(2e-6) for _ in range(1400)], [()])  # a pass of 32 layers fills the queue
+    assert timer.unqueued_count == 1
+    assert timer.last_issue_s is None
+    timer, cuda = timer_with()
 
     def waits():
         cuda.launch(5e-6)
