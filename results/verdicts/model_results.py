@@ -6,7 +6,6 @@ A *pass* is one case with its processes pooled, beside what its record says of m
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -23,9 +22,10 @@ from results.verdicts.shape_verdict import (
     speedups,
 )
 from roofline_model.core.answer import Option
-from roofline_model.core.finding import Finding, finding
+from roofline_model.core.finding import Finding
 from roofline_model.expected.gap import PASS_PART
 from roofline_model.formats.catalog import is_narrow_format
+from roofline_model.models.issue_bound import issue_bound
 from roofline_model.operators.case import Case
 
 ROUND_TO_NEAREST = "round-to-nearest"
@@ -182,21 +182,13 @@ def model_results(
 
 
 def slow_issue(passes: Sequence[PassResult]) -> Finding | None:
-    """Return how long the host takes to issue those passes of a phase that the GPU runs faster; None where it runs none
+    """Return what the host takes to issue those passes of a phase that the GPU runs faster; None where it runs none
     faster.
     """
-    slow = sorted(
-        (model_pass.figures.issue_s, model_pass.label)
-        for model_pass in passes
-        if model_pass.figures.issue_s is not None and model_pass.figures.issue_s > (model_pass.measured_s or math.inf)
+    return issue_bound(
+        passes[0].figures.phase,
+        ((model_pass.label, model_pass.figures.issue_s, model_pass.measured_s) for model_pass in passes),
     )
-    if not slow:
-        return None
-    call = "decode step" if passes[0].figures.phase == "decode" else "prefill"
-    (least_s, least_label), (most_s, most_label) = slow[0], slow[-1]
-    if len(slow) == 1:
-        return finding("issue-bound", call=call, issue_s=least_s, label=least_label if len(passes) > 1 else None)
-    return finding("issue-bound", call=call, issue_s=least_s, label=least_label, most_s=most_s, most_label=most_label)
 
 
 def pass_label(case: Case, figures: ModelFigures) -> str:

@@ -123,7 +123,7 @@ def record(precision: str, status: str = "measured", process: int = 1, **more):
     }
     extra = {
         "model": {"name": "m", "precision": precision, "method": "round-to-nearest", "layers": {"INT4": 15}, "kernels": ["k"]},
-        "tokens_per_call": 8, "memory": {"held_bytes": 300, "original_bytes": 1000, "cache_bytes": 50, "peak_bytes": None},
+        "tokens_per_call": 8, "issue_s": 0.02, "memory": {"held_bytes": 300, "original_bytes": 1000, "cache_bytes": 50, "peak_bytes": None},
         "quality": {"source": "measured", "text": "t", "is_language": True, "tokens_count": 9,
                     "kl_nats_per_token": {"value": 0.1, "low": None, "high": None},
                     "perplexity_ratio": {"value": 1.1, "low": 1.0, "high": 1.2}},
@@ -149,6 +149,7 @@ def test_an_export_becomes_cases_with_a_time_per_process():
     assert [(process_time.process, process_time.median_s) for process_time in int4.times] == [(2, 0.02), (1, 0.01)]
     assert (int4.median_s, int4.tokens_per_s, int4.resident_bytes) == (0.015, pytest.approx(8 / 0.015), 350)
     assert (int4.expected.time_s, int4.expected.host_s) == (0.004, 0.001)  # of the least disturbed process
+    assert int4.issue_s == 0.02
     assert int4.quality.loss_pct.value == pytest.approx(10)
     assert int4.quality.loss_pct.low_value == pytest.approx(0)
     assert (int4.peak_bytes, int4.quality.top1, int4.flags) == (None, None, ("noisy",))
