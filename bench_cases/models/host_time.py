@@ -1,10 +1,10 @@
-"""Host time of the framework in one pass of a model, measured on twins with its layers and tiny sizes.
+"""Time of the framework in one pass of a model on a CPU, measured on twins with its layers and tiny sizes.
 
 A transformers model runs dozens of small operations per layer from Python, and torchao's Linears more. What that takes
 does not depend on how wide the model is. So two narrow models of the same class, with few layers and otherwise the same
 configuration, are quantised alike and timed: the difference of their times is that of the layers between them. What the
-twins' own kernels take is subtracted. On a GPU the twins' kernels run while the host goes on, and the host's time is
-what the twins take.
+twins' own kernels take is subtracted. A GPU needs none of this: its time is the device's, and the host's is measured as
+the calls are issued (`CudaEventTimer.last_issue_s`).
 """
 
 from __future__ import annotations
@@ -66,14 +66,17 @@ class _Timed:
     """The upper quartile."""
 
 
-def host_time(model: nn.Module, case: ModelCase, work: ModelPass, chip: Device, device: str) -> HostTime | None:
-    """Return the framework's time in one pass of the case's model; None where no twin of its class can be made.
+def host_time(model: nn.Module, case: ModelCase, work: ModelPass, chip: Device) -> HostTime | None:
+    """Return the framework's time in one pass of the case's model; None on a GPU, and where no twin of its class can be
+    made.
 
     Takes about a second. The 16-bit model is read for its class and configuration alone.
     """
+    if chip.kind != "cpu":
+        return None
     try:
-        twins = [_ready(_twin(model, layers), case, work, chip, device) for layers in TWIN_LAYERS]
-        timed = _timed(twins, device)
+        twins = [_ready(_twin(model, layers), case, work, chip) for layers in TWIN_LAYERS]
+        timed = _timed(twins)
     except (RooflineError, RuntimeError, ValueError, TypeError, AttributeError, KeyError):
         return None  # a class with demands of its own on sizes: its expected time says that the host is left out
     few, many = timed
@@ -91,7 +94,7 @@ def host_time(model: nn.Module, case: ModelCase, work: ModelPass, chip: Device, 
             f"the framework's own time: measured here on narrow models of {few.layers_count} and {many.layers_count} "
             f"layers of the same class, {torch.get_num_threads()} threads"
         ),
-        page_s_per_byte=_page_s_per_byte() if device == "cpu" else 0.0,
+        page_s_per_byte=_page_s_per_byte(),
     )
 
 
@@ -141,17 +144,17 @@ def _twin(model: nn.Module, layers: int) -> nn.Module:
     return twin.to(parameter.device).eval()
 
 
-def _ready(twin: nn.Module, case: ModelCase, work: ModelPass, chip: Device, device: str) -> _Ready:
+def _ready(twin: nn.Module, case: ModelCase, work: ModelPass, chip: Device) -> _Ready:
     """Quantise a twin as the case does; return its step, and what its own kernels are expected to take."""
     layers = int(twin.config.num_hidden_layers)  # type: ignore[union-attr,arg-type]
     workload = Workload.of(case.phase, case.batch_count, TWIN_TOKENS)
     shape = shape_from_config(_described(twin, case.model.wide), name="twin")
     if not case.is_plain:  # of a plan what most of it is: which layer has which precision costs the framework nothing
         apply_quantization(twin, case.main_precision)
-    step = make_step(twin, step_ids(case.batch_count, TWIN_TOKENS, _NARROW["vocab_size"], device), workload, case.kv)
+    step = make_step(twin, step_ids(case.batch_count, TWIN_TOKENS, _NARROW["vocab_size"], "cpu"), workload, case.kv)
     plan = _within(work.plan, layers)
-    cpu_time = ModelPass(shape, workload, plan, work.paths).expected(chip) if chip.kind == "cpu" else None
-    return _Ready(layers, step.fn, 0.0 if cpu_time is None else cpu_time.time_s)
+    kernels = ModelPass(shape, workload, plan, work.paths).expected(chip)
+    return _Ready(layers, step.fn, 0.0 if kernels is None else kernels.time_s)
 
 
 def _within(plan: FormatPlan, layers: int) -> FormatPlan:
@@ -170,7 +173,7 @@ def _within(plan: FormatPlan, layers: int) -> FormatPlan:
     return replace(plan, exceptions=tuple(cut))
 
 
-def _timed(twins: Sequence[_Ready], device: str) -> list[_Timed]:
+def _timed(twins: Sequence[_Ready]) -> list[_Timed]:
     """Time the twins in turn, so that what disturbs one disturbs the other."""
     for _ in range(WARMUP_CALLS):
         for twin in twins:
@@ -178,21 +181,14 @@ def _timed(twins: Sequence[_Ready], device: str) -> list[_Timed]:
     samples: list[list[float]] = [[] for _ in twins]
     for _ in range(TIMED_CALLS):
         for twin, times_s in zip(twins, samples, strict=True):
-            _synchronize(device)
             begin = time.perf_counter()
             twin.step()
-            _synchronize(device)
             times_s.append(time.perf_counter() - begin)
     timed = []
     for twin, times_s in zip(twins, samples, strict=True):
         quartile, _, high = (max(0.0, quantile - twin.own_s) for quantile in statistics.quantiles(times_s, n=4))
         timed.append(_Timed(twin.layers_count, quartile, max(0.0, min(times_s) - twin.own_s), high))
     return timed
-
-
-def _synchronize(device: str) -> None:
-    if device.startswith("cuda"):
-        torch.cuda.synchronize()
 
 
 def _described(model: nn.Module, wide: str) -> dict[str, Any]:

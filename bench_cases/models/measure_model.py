@@ -102,7 +102,7 @@ def _measure(roofline: Any, case: ModelCase, text_path: Path | None) -> None:
     if work is not None:
         # A compiled step leaves Python's part behind, and how much of it is nobody's to predict.
         like = model if original is None else original.loaded.model
-        host = None if case.is_compiled else host_time(like, case, work, roofline.hardware, device)
+        host = None if case.is_compiled else host_time(like, case, work, roofline.hardware)
         roofline.refine(replace(work, host=host))
     with compiled(model) if case.is_compiled else nullcontext():
         roofline.keep(memory=memory_facts(held_model, step, measure_memory(step.fn, device), is_saved=case.is_saved))

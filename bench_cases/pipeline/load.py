@@ -57,8 +57,8 @@ class OpenedModel:
         return loaded_reference(find_model(self._text), self._model().model)
 
     def host_time(self, case: ModelCase, work: ModelPass, chip: Device) -> HostTime | None:
-        """Return the framework's own time in one pass of a case."""
-        return host_time(self._model().model, case, work, chip, self._device)
+        """Return the framework's own time in one pass of a case; None where it is not part of the time."""
+        return host_time(self._model().model, case, work, chip)
 
     def close(self) -> None:
         """Give the memory back: what is measured next needs it."""

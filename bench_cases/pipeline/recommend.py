@@ -250,14 +250,19 @@ def _candidate(case: ModelCase, chip: Device, target: Target, host_times: HostTi
     expected = work.expected(chip)
     if expected is None:
         return predicted(ideal_s=ideal_s, memory_bytes=held_bytes, time_finding=work.why_no_expected(chip))
-    is_host_unknown = host is None and host_times is not None
+    left_out = None if host_times is None or host is not None else _left_out(chip)
     return predicted(
         ideal_s=ideal_s,
         expected=Estimate(expected.time_s, expected.low_s, expected.high_s),
         memory_bytes=held_bytes,
         host_s=None if host is None else dict(expected.parts).get("host", 0.0),
-        time_finding=finding("host-time-unknown") if is_host_unknown else None,
+        time_finding=left_out,
     )
+
+
+def _left_out(chip: Device) -> Finding:
+    """Return what an expected time without the framework's own leaves out."""
+    return finding("host-time-unknown" if chip.kind == "cpu" else "device-time")
 
 
 def _undisturbed(host: HostTime | None) -> HostTime | None:

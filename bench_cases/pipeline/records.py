@@ -131,6 +131,8 @@ class MeasuredCase:
     check_error: float | None = None
     """Relative error of the pass against the whole sequence at once: the same weights give the same digits."""
     flags: tuple[str, ...] = ()
+    issue_s: float | None = None
+    """What the host takes to issue one pass, where the time is the GPU's alone."""
 
     @property
     def is_measured(self) -> bool:
@@ -237,6 +239,7 @@ def _case(precision: str, records: list[Mapping[str, Any]]) -> MeasuredCase:
         is_emulated=bool(model.get("is_emulated")),
         check_error=first["measurement"].get("max_error"),
         flags=tuple(dict.fromkeys(flag for record in measured for flag in record["measurement"].get("flags") or ())),
+        issue_s=extra.get("issue_s"),
     )
 
 

@@ -14,6 +14,7 @@ from bench_cases.pipeline.verdict import LimitExcess, MeasuredOption, Verdict, m
 from roofline_model.core.answer import Option
 from roofline_model.core.finding import findings_text, short_text
 from roofline_model.core.units import format_time
+from roofline_model.models.issue_bound import issue_bound
 
 if TYPE_CHECKING:
     from bench_cases.pipeline.result import PipelineResult
@@ -42,6 +43,7 @@ def sentences(result: PipelineResult) -> tuple[str, ...]:
             lines.append(f"not every layer of {option.name} became it: {findings_text(option.measured.fallbacks[:3])}")
     if result.saved is not None:
         lines.append(saved_sentence(result.saved, result.folder))
+    lines.append(issue_sentence(verdict, result.settings.phase, result.wide))
     doubt = doubt_sentence(verdict.baseline, *(option.measured for option in verdict.judged))
     if doubt:
         lines.append(f"doubts about the times: {doubt}; the intervals hold what they did to the ratios")
@@ -211,6 +213,13 @@ def quality_sentence(measured: MeasuredCase, limits: PipelineLimits, *, is_seede
         why = "the weights are drawn from a seed, untrained" if is_seeded else "the model came without a tokenizer"
         text += f"; {why}: the figures tell formats apart and say nothing about language"
     return text + _loss_text(quality, limits)
+
+
+def issue_sentence(verdict: Verdict, phase: str, wide: str) -> str:
+    """Return that the times are the GPU's alone and what the host takes to issue a pass; empty where that is less."""
+    cases = {wide: verdict.baseline} | {option.name: option.measured for option in verdict.judged}
+    item = issue_bound(phase, ((name, case.issue_s, case.median_s) for name, case in cases.items()))
+    return "" if item is None else f"times are the GPU's alone; {short_text(item)}"
 
 
 def doubt_sentence(*cases: MeasuredCase) -> str:

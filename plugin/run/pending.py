@@ -59,6 +59,8 @@ class Pending:
         self.telemetry = observed.telemetry
         self.method = session.instruments.method(timer, plan, self.visit_count)
         self.status = "measured"
+        if observed.timing.issue_s is not None:
+            self.extra["issue_s"] = observed.timing.issue_s
         return self.measurement
 
     def _is_impossible(self, median_s: float, flags: tuple[str, ...]) -> bool:

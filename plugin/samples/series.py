@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Any, Protocol
 
 from plugin.samples.correctness import Verifier, WrongResultError
@@ -45,6 +46,8 @@ class CaseTiming:
     flags: tuple[str, ...] = field(default=())
     graph_schedule: Schedule | None = None
     """The calls that the timer's captured graph holds; None in other modes."""
+    issue_s: float | None = None
+    """Median of the host's time to queue one call; None unless it is known for every sample."""
 
 
 @dataclass(slots=True)
@@ -73,6 +76,8 @@ class Series:
     stop_reason: str = ""
     samples: list[float] = field(default_factory=list)
     clocks: list[float | None] = field(default_factory=list)
+    issues_s: list[float | None] = field(default_factory=list)
+    """Host seconds to queue one call, per sample; None where the host is part of the sample."""
 
     def step(self) -> bool:
         """Take one sample; return whether the series has ended."""
@@ -89,6 +94,7 @@ class Series:
         if value > 0 and math.isfinite(value):  # a clock that stands still or runs backwards gives no sample
             self.samples.append(value)
             self.clocks.append(self.timer.last_clock_hz)
+            self.issues_s.append(getattr(self.timer, "last_issue_s", None))
         elif self.attempts - len(self.samples) > MAX_BAD_SAMPLES:
             raise UnsupportedError(
                 f"timer {self.timer.name} gives zero, negative or infinite times: {len(self.samples)} of "
@@ -120,6 +126,7 @@ class Series:
                 self._check_again(self.verifier)
         stats = summarize(self.samples)
         clocks = [clock for clock in self.clocks if clock is not None]
+        issues_s = [issue_s for issue_s in self.issues_s if issue_s is not None]
         return CaseTiming(
             samples_s=tuple(self.samples),
             clocks_hz=tuple(clocks) if len(clocks) == len(self.samples) else (),
@@ -134,6 +141,7 @@ class Series:
             tolerance=None if self.verifier is None else self.verifier.tolerance,
             flags=self._flags(stats),
             graph_schedule=self.graph_schedule,
+            issue_s=median(issues_s) if issues_s and len(issues_s) == len(self.samples) else None,
         )
 
     def _check_again(self, verifier: Verifier) -> None:

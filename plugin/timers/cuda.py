@@ -56,6 +56,8 @@ class CudaEventTimer:
     waits_for_device: bool = False
     """Whether this case's kernel makes the host wait for the device (`.item()`, `nonzero`, a full queue): its calls
     cannot be queued, and a sample is what the caller sees, host included."""
+    last_issue_s: float | None = None
+    """Host seconds per call to queue the last sample; None where the host had to wait meanwhile."""
     retake_count: int = 0
     """Samples or batches of this case that were taken anew because the block had been too short."""
     unqueued_count: int = 0
@@ -64,7 +66,9 @@ class CudaEventTimer:
     sleep: Callable[[float], None] = time.sleep
     _blockers: dict[int, Blocker] = field(default_factory=dict)
     _issue_s: float = _FIRST_ISSUE_S
-    """Host seconds to queue one call, learned from the calls themselves."""
+    """Host seconds to queue one call, learned from the calls themselves: the block is long enough for it."""
+    _took_s: float = 0.0
+    """Host seconds to queue all calls of the last batch."""
     _scale: float = 1.0
     _batch_calls: int = _MAX_BATCH_CALLS
     _is_probed: bool = False
@@ -102,7 +106,7 @@ class CudaEventTimer:
         self._issue_s, self._scale, self._batch_calls = _FIRST_ISSUE_S, 1.0, _MAX_BATCH_CALLS
         self._is_probed = self._is_unqueueable = self.waits_for_device = False
         self.retake_count = self.unqueued_count = 0
-        self.last_clock_hz, self.last_is_queued = None, True
+        self.last_clock_hz, self.last_is_queued, self.last_issue_s = None, True, None
 
     def sample(self, kernel: Kernel, schedule: Schedule, prepare: Callable[[], None] | None = None) -> float:
         """Return device seconds per call over the schedule; `prepare` runs on the same stream, before the block.
@@ -113,13 +117,15 @@ class CudaEventTimer:
             raise InvalidValueError("a CUDA sample needs at least one call; the schedule is empty")
         self._clocks.clear()
         self.last_is_queued = True
-        total_s, position = 0.0, 0
+        total_s, issued_s, position = 0.0, 0.0, 0
         while position < len(schedule):
             batch = schedule[position : position + self._batch_calls]
             elapsed_s = self._batch(kernel, batch, None if position else prepare)
             if elapsed_s is not None:
                 total_s += elapsed_s
+                issued_s += self._took_s
                 position += len(batch)
+        self.last_issue_s = issued_s / len(schedule) if self.last_is_queued else None
         self.last_clock_hz = median(self._clocks) if self._clocks else None
         self.unqueued_count += not self.last_is_queued
         return total_s / len(schedule)
@@ -171,12 +177,12 @@ class CudaEventTimer:
         begin = self.host_clock()
         for args in calls:
             kernel(*args)
-        issue_s = (self.host_clock() - begin) / len(calls)
+        self._took_s = self.host_clock() - begin
         blocker.stop.record(cuda.current_stream())
         is_queued = not blocker.start.query()
         blocker.stop.synchronize()
         if is_queued:  # while it had to wait for a full queue, the host's time was not its own
-            self._issue_s = max(issue_s, 0.9 * self._issue_s)
+            self._issue_s = max(self._took_s / len(calls), 0.9 * self._issue_s)
         clock_hz = blocker.block_clock_hz()
         if clock_hz is not None:
             self._clocks.append(clock_hz)

@@ -85,7 +85,9 @@ class CudaGraphTimer(CudaEventTimer):
             raise InvalidValueError(
                 f"the graph holds {len(self._captured)} calls, asked for {len(schedule)}: a graph is replayed whole"
             )
-        return CudaEventTimer.sample(self, self._graph.replay, ((),), prepare) / len(schedule)
+        replay_s = CudaEventTimer.sample(self, self._graph.replay, ((),), prepare)
+        self.last_issue_s = None if self.last_issue_s is None else self.last_issue_s / len(schedule)
+        return replay_s / len(schedule)
 
     def replay(self) -> None:
         """Replay the captured graph exactly once, untimed: for a check, where `sample` may replay it more often."""

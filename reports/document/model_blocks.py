@@ -31,6 +31,7 @@ from results.records.model_figures import Interval, ModelFigures
 from results.statistics.replication import width_text
 from results.text.model_text import (
     EMULATED_MARK,
+    OF_DEVICE,
     embedding_text,
     energy_text,
     kl_text,
@@ -50,7 +51,7 @@ def models_section(part: ChipPart) -> Section:
     intro = (
         "Whole passes through transformers. Speed-ups compare like with like: measured with measured; ",
         Span("expected", "bold"),
-        " is the time of the kernels that run and of the framework, ",
+        " is the time of the kernels that run, on a CPU with the framework's own, ",
         Span("ideal", "bold"),
         " every byte once at full bandwidth, which no kernel beats.",
     )
@@ -91,6 +92,7 @@ def _times(part: ChipPart, model: ModelResult, phase: PhaseResult) -> TableBlock
     best = phase.of(phase.judged.best) if phase.judged.is_win else None
     is_decode = phase.phase == "decode"
     has_measured = any(item.measured_s is not None for item in phase.passes)
+    of_device = OF_DEVICE if phase.is_of_device else ""
 
     def name(result: PassResult) -> Rich:
         label = Span(shown(result.label, 80), anchor=part.report.place((result.records[0].record_id,)))
@@ -108,7 +110,7 @@ def _times(part: ChipPart, model: ModelResult, phase: PhaseResult) -> TableBlock
 
     what = (
         f"{'generated' if is_decode else 'prompt'} tokens per second, "
-        f"{'measured' if has_measured else 'by the expected time'}"
+        f"{'measured' if has_measured else 'by the expected time'}{of_device}"
     )
     columns = (
         Column("Precision", name, is_head=True),
@@ -133,7 +135,8 @@ def _times(part: ChipPart, model: ModelResult, phase: PhaseResult) -> TableBlock
         f"{phase.phase} of {model_title(model)}",
         columns,
         phase.passes,
-        title=f"{phase.phase.capitalize()}: {'one new token per sequence' if is_decode else 'the whole prompt'}",
+        title=f"{phase.phase.capitalize()}{of_device}: "
+        f"{'one new token per sequence' if is_decode else 'the whole prompt'}",
         look_of=lambda item: "best" if item is best else "",
     )
 

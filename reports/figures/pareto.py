@@ -13,7 +13,7 @@ from reports.figures.palette import ACCENT, GRID, INK, MUTED, SURFACE, format_co
 from reports.figures.spec import Axis, Figure, Label, LegendEntry, Line, Marks, Series
 from reports.text.display_text import prefixed, shown
 from results.records.model_figures import Interval
-from results.text.model_text import NOT_LANGUAGE, text_source, tokens_text
+from results.text.model_text import NOT_LANGUAGE, OF_DEVICE, text_source, tokens_text
 from results.verdicts.model_results import PassResult, PhaseResult
 
 _MOST_POINTS, _LEAST_POINTS = 20.0, 6.5
@@ -73,7 +73,11 @@ def pareto_figure(phase: PhaseResult, *, title: str, subtitle: str) -> Figure | 
     return Figure(
         title,
         _loss_axis(phase, [point.loss.value for point in points if point.loss.value > 0]),
-        Axis("Tokens per second; more is better", 0.0, 1.18 * max(point.tokens_per_s for point in points)),
+        Axis(
+            f"Tokens per second{OF_DEVICE if phase.is_of_device else ''}; more is better",
+            0.0,
+            1.18 * max(point.tokens_per_s for point in points),
+        ),
         (_front(fastest), *(series for point in points for series in _series(point, points))),
         tuple(_label(point) for point in points),
         tuple(_legend(points, has_front=len(fastest) > 1)),

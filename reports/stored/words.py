@@ -98,6 +98,7 @@ def _pass_reason(option: Option, ranking: StoredRanking) -> str:
     saved_ratio = None if option.memory is None else option.memory.saved_ratio
     if saved_ratio is not None:
         words.append(f"holds {(1 - saved_ratio) * 100:.0f} % of its 16-bit bytes")
+    words += [short_text(item) for item in option.findings if item.code == "issue-bound"]
     return shown(", ".join(words) or "no baseline to compare with")
 
 

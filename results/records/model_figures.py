@@ -65,6 +65,10 @@ class ModelFigures:
     median_s: float | None
     energy_j: float | None = None
     """Of one call; None where no sensor was read."""
+    issue_s: float | None = None
+    """What the host takes to issue one call. Where it is known the time is the GPU's alone; None: the host is part of
+    it.
+    """
     layer_counts: tuple[tuple[str, int], ...] = ()
     """What the Linears became → how many of them; empty where nothing was quantised."""
     kernels: tuple[str, ...] = ()
@@ -161,6 +165,7 @@ def model_figures(record: Record) -> ModelFigures | None:
         reference_perplexity=_interval(quality.get("reference_perplexity")),
         median_s=record.measurement.median_s if record.measurement else None,
         energy_j=record.measurement.energy_j if record.measurement else None,
+        issue_s=_number(record.extra.get("issue_s")),
         layer_counts=tuple((_text(name), _count(count) or 0) for name, count in _mapping(model.get("layers")).items()),
         kernels=_texts(model.get("kernels")),
         fallbacks=_findings(model.get("fallbacks")),

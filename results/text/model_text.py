@@ -9,7 +9,7 @@ from results.records.model_figures import Interval, ModelFigures
 from results.statistics.replication import width_text
 from results.text.advice_text import action_of, gain_text, loss_figure, role_text
 from results.text.verdict_text import verdict_text
-from results.verdicts.model_results import ModelResult, PassResult, PhaseResult
+from results.verdicts.model_results import ModelResult, PassResult, PhaseResult, slow_issue
 from results.verdicts.phase_ranking import model_ranking
 from roofline_model.core.answer import Option, Times
 from roofline_model.core.finding import finding, findings_text, short_text
@@ -17,6 +17,8 @@ from roofline_model.core.units import format_memory, format_percent, format_spee
 from roofline_model.formats.catalog import format_name, short_name
 
 EMULATED_MARK = "~"
+OF_DEVICE = " on the GPU alone"
+"""What is said of times without the host."""
 NOT_LANGUAGE = "random tokens: they tell formats apart and say nothing about language"
 
 
@@ -74,10 +76,11 @@ def _gain(option: Option, baseline: Option | None) -> str:
 def model_notes(models: Iterable[ModelResult]) -> list[str]:
     """Return once what the tables of a run's models do not say themselves.
 
-    Random tokens, what emulated means and why its peak is high, layers that fell back, precisions without a quality.
+    How long the host takes to issue what a GPU runs faster, random tokens, what emulated means and why its peak is
+    high, layers that fell back, precisions without a quality.
     """
     passes = [model_pass for model in models for model_pass in model.passes]
-    notes = []
+    notes = issue_notes(passes)
     if any(
         model_pass.figures.quality_source == "measured" and not model_pass.figures.is_language for model_pass in passes
     ):
@@ -111,6 +114,13 @@ def model_notes(models: Iterable[ModelResult]) -> list[str]:
     if any(model_pass.figures.process_bytes for model_pass in passes):
         notes.append("process: resident memory; the 16-bit original stays beside its quantised copy")
     return notes
+
+
+def issue_notes(passes: Sequence[PassResult]) -> list[str]:
+    """Return a line for each phase that the host takes longer to issue than the GPU to run."""
+    phases = dict.fromkeys(model_pass.figures.phase for model_pass in passes)
+    items = [slow_issue([each for each in passes if each.figures.phase == phase]) for phase in phases]
+    return [short_text(item) for item in items if item is not None]
 
 
 # Cells -------------------------------------------------------------------------------------------------------
@@ -283,6 +293,7 @@ def _times(phase: PhaseResult) -> TextTable:
     baseline = next((model_pass.label for model_pass in phase.passes if model_pass.is_baseline), "")
     is_measured = any(model_pass.measured_s is not None for model_pass in phase.passes)
     calls = "decode steps" if phase.phase == "decode" else "prefills"
+    calls += OF_DEVICE if phase.is_of_device else ""
     over = f"; speed-ups over {baseline}" if baseline else ""
     return _table(f"{calls}{'' if is_measured else ', predicted'}{over}", headers, rows)
 

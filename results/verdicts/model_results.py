@@ -6,7 +6,7 @@ A *pass* is one case with its processes pooled, beside what its record says of m
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from results.records.case_names import PHASES, PassName, pass_name
@@ -22,8 +22,10 @@ from results.verdicts.shape_verdict import (
     speedups,
 )
 from roofline_model.core.answer import Option
+from roofline_model.core.finding import Finding
 from roofline_model.expected.gap import PASS_PART
 from roofline_model.formats.catalog import is_narrow_format
+from roofline_model.models.issue_bound import issue_bound
 from roofline_model.operators.case import Case
 
 ROUND_TO_NEAREST = "round-to-nearest"
@@ -67,6 +69,11 @@ class PassResult:
         return self.figures.tokens_per_call / expected_s if expected_s else None
 
     @property
+    def is_of_device(self) -> bool:
+        """Whether its time is the GPU's alone, without the host that issues it."""
+        return self.measured_s is not None and self.figures.issue_s is not None
+
+    @property
     def is_doubtful(self) -> bool:
         """Whether a flag puts its time in doubt."""
         return self.option is not None and bool(self.option.trust.doubts)
@@ -79,8 +86,8 @@ class PassResult:
 
     @property
     def parts_s(self) -> tuple[tuple[str, float], ...]:
-        """Part of the pass → expected seconds, the longest first; they add up to the expected time on a CPU, and on a
-        GPU, where `host` is what the device waits. Empty where none were stored.
+        """Part of the pass → expected seconds, the longest first; they add up to the expected time. Empty where none
+        were stored.
         """
         expected = next((record.expected for record in self.records if record.expected is not None), None)
         terms = {} if expected is None or expected.terms_s is None else expected.terms_s
@@ -95,6 +102,11 @@ class PhaseResult:
     phase: str
     judged: ShapeVerdict
     passes: tuple[PassResult, ...]
+
+    @property
+    def is_of_device(self) -> bool:
+        """Whether times are the GPU's alone; one that holds launches carries its flag."""
+        return any(model_pass.is_of_device for model_pass in self.passes)
 
     def of(self, option: Option | None) -> PassResult | None:
         """Return the pass of a ranked option."""
@@ -167,6 +179,16 @@ def model_results(
         results.setdefault((name.model_name, sizes, record.case.cache, record.case.mode, chip), []).append(record)
     _move_unpredicted(results)
     return tuple(_model(str(key[-1]), members, totals, is_gap_ignored) for key, members in results.items())
+
+
+def slow_issue(passes: Sequence[PassResult]) -> Finding | None:
+    """Return what the host takes to issue those passes of a phase that the GPU runs faster; None where it runs none
+    faster.
+    """
+    return issue_bound(
+        passes[0].figures.phase,
+        ((model_pass.label, model_pass.figures.issue_s, model_pass.measured_s) for model_pass in passes),
+    )
 
 
 def pass_label(case: Case, figures: ModelFigures) -> str:

@@ -105,6 +105,7 @@ def print_model_facts(record: Record, fact: Callable[[str, str], None]) -> None:
     """Print what the record of a whole model says beside its time, by `fact(name, text)`; nothing for any other."""
     from results.text.model_text import (
         NOT_LANGUAGE,
+        OF_DEVICE,
         embedding_text,
         energy_text,
         kl_text,
@@ -115,13 +116,14 @@ def print_model_facts(record: Record, fact: Callable[[str, str], None]) -> None:
         tokens_text,
         top1_text,
     )
-    from results.verdicts.model_results import model_results
+    from results.verdicts.model_results import model_results, slow_issue
 
     model_pass = next((model_pass for model in model_results([record]) for model_pass in model.passes), None)
     if model_pass is None:
         return
     figures = model_pass.figures
-    rates = [f"{tokens_text(model_pass.tokens_per_s)} tokens/s"] if model_pass.tokens_per_s else []
+    of_device = OF_DEVICE if model_pass.is_of_device else ""
+    rates = [f"{tokens_text(model_pass.tokens_per_s)} tokens/s{of_device}"] if model_pass.tokens_per_s else []
     rates += (
         [f"{tokens_text(model_pass.expected_tokens_per_s)} tokens/s expected"]
         if model_pass.expected_tokens_per_s
@@ -130,6 +132,8 @@ def print_model_facts(record: Record, fact: Callable[[str, str], None]) -> None:
     rates += [f"{energy_text(figures.energy_j_per_token)} per 1k tokens"] if figures.energy_j is not None else []
     if rates:
         fact("tokens", f"{', '.join(rates)}; {figures.tokens_per_call} per call")
+    if (item := slow_issue([model_pass])) is not None:
+        fact("host", short_text(item))
     if figures.held_bytes is not None:
         before = f" of {format_memory(figures.original_bytes)} before ({format_percent(figures.held_ratio, 0)})"
         stated = (

@@ -169,6 +169,7 @@ def _print_answer(
 ) -> None:
     """Print how good the predictions were, or what the run decided of a model, and what to type next: a dozen lines."""
     from reports.cases.errors import overall_error
+    from results.text.model_text import issue_notes
     from roofline_cli.runs.model_view import ANSWER_ROW_COUNT, print_model_answer
 
     pooled = [case.pooled for case in summaries if not is_of_model(case)]
@@ -198,6 +199,7 @@ def _print_answer(
         print_model_answer(models[0])
     failed = [row for row in pooled if row.status == "failed"]
     notes = ["Times are simulated: no kernel ran."] if is_simulated else []
+    notes += issue_notes(models[0].passes) if models else []
     notes += [f"forced: measured on a machine that is not {chip}"] if run.is_forced else []
     notes += (
         [f"{_counted(len(failed))} failed, such as {failed[0].label}: {failed[0].reason or 'no reason stored'}"]

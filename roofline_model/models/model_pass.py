@@ -1,9 +1,9 @@
 """One pass of a model as a library really runs it: the work that a benchmark case of a whole model declares.
 
 The ideal time is that of the format: fused kernels, every byte once. The expected time is that of the kernels that run:
-where a library decodes a weight in a step of its own, that step is counted and the product is a 16-bit one, and what
-the framework spends on the host between kernels is added where it was measured. The two differ exactly by what the
-library leaves on the table.
+where a library decodes a weight in a step of its own, that step is counted and the product is a 16-bit one. On a CPU
+what the framework spends between kernels is added where it was measured; a GPU's time is the device's alone, as it is
+measured. The two differ exactly by what the library leaves on the table.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from roofline_model.operators.case import Case
 from roofline_model.operators.product import Operator, gemm
 from roofline_model.operators.quantize import dequantize
 
-PASS_VERSION = "pass-1"
+PASS_VERSION = "pass-2"
 """Changes whenever the same pass and constants would get another expected time; stored with every such prediction."""
 
 MAPPED_BYTES = 2**25
@@ -76,14 +76,14 @@ class LinearPath:
 
 @dataclass(frozen=True, slots=True)
 class HostTime:
-    """Time of the framework on the host between the kernels of one pass. Seconds, with its measured spread."""
+    """Time of the framework between the kernels of one pass on a CPU. Seconds, with its measured spread."""
 
     time_s: float
     low_s: float
     high_s: float
     source: str
     page_s_per_byte: float = 0.0
-    """First touch of a byte of fresh memory on a CPU; 0 where it was not measured. See `MAPPED_BYTES`."""
+    """First touch of a byte of fresh memory; 0 where it was not measured. See `MAPPED_BYTES`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class ModelPass:
     paths: tuple[LinearPath, ...] = ()
     """What the library does in other ways than a good engine, by formats; not named: one fused kernel."""
     host: HostTime | None = None
-    """None: not measured, and left out of the expected time (a finding says so)."""
+    """None: not measured, and left out of the expected time (a finding says so), as it always is on a GPU."""
 
     @property
     def token_count(self) -> int:
@@ -192,15 +192,15 @@ class ModelPass:
         return next((path.unmodelled for path in self.paths if path.unmodelled and self._uses(path)), None)
 
     def _with_host(self, whole: ExpectedSequence, device: Device) -> ExpectedPrediction:
-        """Add what the host takes: beside the kernels on a CPU; on a GPU the host runs ahead, and the slower of both
-        counts.
-        """
+        """Add what the framework takes beside the kernels on a CPU; a GPU's time is the device's alone."""
         parts, findings = dict(_parts(whole.kernels)), list(whole.findings)
         low_s, time_s, high_s = whole.low_s, whole.time_s, whole.high_s
         host = self.host
-        if host is None:
+        if device.kind != "cpu":
+            findings.append(finding("device-time"))
+        elif host is None:
             findings.append(finding("host-time-unknown"))
-        elif device.kind == "cpu":
+        else:
             pages_s = host.page_s_per_byte * _mapped_bytes(whole.kernels)
             parts |= {"host": host.time_s, "page_faults": pages_s}
             low_s, time_s, high_s = (
@@ -210,10 +210,6 @@ class ModelPass:
             findings.append(finding("host-time", source=host.source))
             if pages_s:
                 findings.append(finding("weights-mapped-anew"))
-        else:
-            parts["host"] = max(0.0, host.time_s - time_s)
-            low_s, time_s, high_s = max(low_s, host.low_s), max(time_s, host.time_s), max(high_s, host.high_s)
-            findings.append(finding("host-time-overlapped", source=host.source))
         present = tuple((name, seconds) for name, seconds in parts.items() if seconds > 0)
         return ExpectedPrediction(
             hardware=device.key,

@@ -230,7 +230,10 @@ class FakeCuda:
     def memory_allocated(self):
         return 0
 
-    memory_reserved = memory_allocated
+    memory_reserved = max_memory_allocated = memory_allocated
+
+    def reset_peak_memory_stats(self):
+        self.log.append("reset_peak_memory_stats")
 
     def is_available(self):
         return True

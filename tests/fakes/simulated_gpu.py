@@ -93,6 +93,8 @@ class OnGpu(TorchFunctionMode):
         on_gpu = [tensor for tensor in tensors if isinstance(tensor, CudaTensor)]
         if name == "__get__" and on_gpu:
             return _property(func, *args)
+        if name == "_has_compatible_shallow_copy_type" and on_gpu:
+            return len(on_gpu) == len(tensors)
         if name in ("to", "cuda", "cpu") and tensors:
             return self._moved(func, name, args, kwargs)
         if name == "numpy" and on_gpu:
@@ -115,6 +117,8 @@ class OnGpu(TorchFunctionMode):
         was_on_gpu = isinstance(source, CudaTensor)
         goes_to_gpu = name == "cuda" or (name == "to" and (_is_cuda(asked[0]) if asked else was_on_gpu))
         rest = [like.dtype if isinstance(like, torch.Tensor) else like for like in rest]
+        if rest[:1] in ([None], [False], [True]):  # no dtype is asked for: what follows says how to copy
+            rest = []
         plain = source.as_subclass(torch.Tensor)
         if was_on_gpu == goes_to_gpu:
             if not was_on_gpu:
@@ -291,6 +295,13 @@ def nvml_of(cuda, chip):
     return nvml
 
 
+def _like(real, name, make):
+    """Return the maker of a fake; as a class where torch has one, since transformers names it in annotations."""
+    if not isinstance(real, type):
+        return make
+    return type(name, (), {"__new__": lambda cls, *args, **kwargs: make(*args, **kwargs)})
+
+
 def install(text):
     """Put the device under this process; returns it."""
     kind, *settings = text.split()
@@ -302,7 +313,7 @@ def install(text):
     cuda.on_launch.append(lambda name, begin_s, end_s: cupti.record(name, int(1e9 * begin_s), int(1e9 * end_s)))
     for name in dir(cuda):
         if not name.startswith("__") and hasattr(torch.cuda, name) and callable(getattr(cuda, name)):
-            setattr(torch.cuda, name, getattr(cuda, name))
+            setattr(torch.cuda, name, _like(getattr(torch.cuda, name), name, getattr(cuda, name)))
     torch.cuda.nvtx = cuda.nvtx
     torch.Generator, torch.version.cuda, torch.__version__ = Generator, "13.0", "2.13.0+cu130"
     sys.modules["pynvml"] = nvml_of(cuda, chip)

@@ -21,6 +21,7 @@ from bench_cases.kernels.attention.catalog import ATTENTION_KERNELS
 from bench_cases.kernels.products.catalog import KERNELS
 from results import open_store
 from roofline_model.chips.hardware import get_hardware
+from roofline_model.core.finding import has_code
 
 OPTIONS = ("--hw", "auto", "--roofline-no-canary", "--roofline-max-seconds", "0.05", "--roofline-db", "r.db")
 OPTIONS += ("-p", "no:cacheprovider", "-p", "no:hypothesispytest")
@@ -171,6 +172,21 @@ def test_attention_runs_with_each_backend_of_its_own(attention):
         "unfused": operators["unfused"],
     }
     assert set(attention.skips) == {"flex"}
+
+
+def test_a_pass_of_a_model_is_the_devices_alone_and_says_what_the_host_takes(rehearse):
+    pytest.importorskip("transformers")
+    options = ("--roofline-model", "seeded-llama-1m", "--roofline-formats", "BF16", "--roofline-context", "64")
+    run = rehearse("h200", "model_quant and prefill", *options)
+    (record,) = run.records
+    assert record.method.timer == "cuda-event"
+    assert "launch-gaps" not in record.measurement.flags
+    assert record.extra["issue_s"] > 2 * record.measurement.median_s  # dozens of kernels of 2 µs, issued by Python
+    assert has_code(record.expected.findings, "device-time")
+    assert not {"host", "part:host"} & set(record.expected.terms_s)
+    assert record.expected.time_s < record.measurement.median_s
+    assert "prefills on the GPU alone" in run.text
+    assert "without CUDA graphs it takes that" in run.text
 
 
 # GB10 ------------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import warm_start
 
 from results import open_store
 from results.records.model_figures import model_figures
-from roofline_model.core.finding import short_text
+from roofline_model.core.finding import finding
 
 SUITE = """
     from dataclasses import replace
@@ -19,7 +19,7 @@ SUITE = """
     import pytest
     from roofline_model.models.decoder_step import Workload
     from roofline_model.models.format_plan import plan_from_text
-    from roofline_model.models.model_pass import HostTime, ModelPass
+    from roofline_model.models.model_pass import LinearPath, ModelPass
     from roofline_model.models.model_registry import get_model
 
     shape = get_model("llama-3-8b")
@@ -30,7 +30,7 @@ SUITE = """
         assert ideal.time_s > 0
         roofline.keep({"memory": {"held_bytes": 10, "cache_bytes": 5}}, quality={"source": "none", "reason": "nobody looked"})
         roofline.keep(memory={"held_bytes": 20, "cache_bytes": 5})
-        roofline.refine(replace(work, host=HostTime(1.0, 0.9, 1.1, "a slow host")))
+        roofline.refine(replace(work, paths=(LinearPath("INT4", "BF16", "BF16", source="a library that decodes"),)))
         roofline.measure(lambda: 1)
 
     def test_keep_before_declare(roofline):
@@ -62,9 +62,9 @@ def test_the_refined_prediction_is_the_one_that_is_stored(stored):
     record = stored[1]["test_measured"]
     assert record.status == "measured"
     assert record.expected is not None
-    assert record.expected.time_s == 1.0
-    assert any("a slow host" in short_text(item) for item in record.expected.findings)
-    assert record.expected.model_version.endswith("+pass-1")
+    assert dict(record.expected.terms_s)["dequantize"] > 0
+    assert finding("library-path", source="a library that decodes") in record.expected.findings
+    assert record.expected.model_version.endswith("+pass-2")
     assert record.ideal is not None
     assert record.ideal.time_s < 1e-2
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from reports.ranking.shape_ranking import NO_REASON
 from reports.stored.rows.levels import CaseLevel
@@ -12,10 +12,10 @@ from reports.text.display_text import shown
 from results.records.records import RunInfo
 from results.statistics.replication import TotalInterval
 from results.verdicts.losses import StoredLosses, pass_loss
-from results.verdicts.model_results import PassResult, PhaseResult
+from results.verdicts.model_results import PassResult, PhaseResult, slow_issue
 from results.verdicts.shape_verdict import Totals
 from roofline_model.core.answer import Estimate, Evidence, Exclusion, Loss, Memory, Option, Times, Trust
-from roofline_model.core.finding import finding
+from roofline_model.core.finding import Finding, finding
 from roofline_model.recommend.search.losses_file import MeasuredLosses
 
 
@@ -66,7 +66,6 @@ def _option(
     measured_ratio = model_pass.measured_speedup if speedup is None else speedup.ratio
     speedups = {"measured": measured_ratio, "expected": model_pass.expected_speedup, "ideal": model_pass.ideal_speedup}
     estimate, memory_bytes = times.best, figures.whole_bytes
-    is_emulated = figures.is_emulated
     memory = None
     if memory_bytes is not None:
         saved_ratio = None if figures.held_ratio is None else 1 - figures.held_ratio
@@ -75,7 +74,7 @@ def _option(
         key=case.case_key,
         formats=case.formats,
         method=shown(figures.method, 60) or "none",
-        path="emulated" if is_emulated else _path(model_pass),
+        path="emulated" if figures.is_emulated else _path(model_pass),
         bound="" if ideal is None else ideal.bound,
         times=times,
         memory=memory,
@@ -89,8 +88,17 @@ def _option(
         tokens_per_s=figures.tokens_per_call / estimate.time_s,
         evidence=evidence,
         trust=trust if speedup is None else speedup.trusted(trust),
-        findings=(finding("emulated", case.case_key),) if is_emulated and estimate.source != "measured" else (),
+        findings=tuple(_findings(model_pass, estimate.source)),
     )
+
+
+def _findings(model_pass: PassResult, source: str) -> Iterator[Finding]:
+    if source == "measured":
+        item = slow_issue([model_pass])
+        if item is not None:
+            yield item
+    elif model_pass.figures.is_emulated:
+        yield finding("emulated", model_pass.records[0].case.case_key)
 
 
 def _times(model_pass: PassResult, total: TotalInterval | None) -> Times:

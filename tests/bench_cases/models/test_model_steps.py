@@ -20,7 +20,7 @@ from bench_cases.models.step_quality import measured_quality, quality_or_reason,
 from bench_cases.quality.texts.python_help import ByteTokenizer
 from bench_cases.quantization import apply_quantization, model_bytes, save_quantized
 from bench_cases.quantization.target import Target
-from roofline_model import create_custom_asic
+from roofline_model import create_custom_asic, get_hardware
 from roofline_model.core.errors import RooflineError, UnsupportedError
 from roofline_model.models.decoder_step import Workload
 
@@ -266,17 +266,28 @@ def test_the_host_takes_time_that_grows_with_layers_and_not_with_size(small, mod
     case = model_cases(small, "cpu", "quick")[0]
     work = case.work(Target("cpu"))
     chip = replace(create_custom_asic("test cpu", 40, {"BF16": 0.4, "FP32": 0.2}), kind="cpu")
-    time = host_time(model, case, work, chip, "cpu")
+    time = host_time(model, case, work, chip)
     assert time is not None
     assert 1e-5 < time.low_s <= time.time_s <= time.high_s < 1
     many = replace(work, shape=replace(work.shape, layer_count=200))
-    assert host_time(model, case, many, chip, "cpu").time_s > 5 * time.time_s
+    assert host_time(model, case, many, chip).time_s > 5 * time.time_s
+
+
+def test_on_a_gpu_no_twin_is_made(small, model, monkeypatch):
+    case = model_cases(small, "cuda", "quick")[0]
+
+    def forbidden(*given):
+        raise AssertionError("a twin was made")  # no error that is taken for a class's demand
+
+    monkeypatch.setattr("bench_cases.models.host_time._twin", forbidden)
+    assert host_time(model, case, case.work(Target("cuda", (9, 0))), get_hardware("h200-sxm")) is None
 
 
 def test_a_class_without_a_twin_has_no_host_time(small):
     case = model_cases(small, "cpu", "quick")[0]
     odd = torch.nn.Linear(8, 8)
-    assert host_time(odd, case, case.work(Target("cpu")), create_custom_asic("x", 40, {"BF16": 0.4}), "cpu") is None
+    chip = replace(create_custom_asic("test cpu", 40, {"BF16": 0.4}), kind="cpu")
+    assert host_time(odd, case, case.work(Target("cpu")), chip) is None
 
 
 def test_a_loaded_model_tells_its_shape(small, model):

@@ -15,7 +15,13 @@ from bench_cases.pipeline.recommend import PipelineRecommendation, predicted_opt
 from bench_cases.pipeline.records import MeasuredCase, MeasuredQuality, Spread
 from bench_cases.pipeline.settings import PipelineLimits
 from bench_cases.pipeline.verdict import judge, measured_speedup
-from bench_cases.pipeline.words import how_it_misses, prediction_sentence, quality_sentence, verdict_sentence
+from bench_cases.pipeline.words import (
+    how_it_misses,
+    issue_sentence,
+    prediction_sentence,
+    quality_sentence,
+    verdict_sentence,
+)
 from roofline_model.core.answer import Estimate, Option
 from roofline_model.core.finding import finding
 
@@ -216,6 +222,16 @@ def test_a_model_of_unknown_shape_is_told_what_was_predicted_when_it_was_loaded(
     base = baseline(0.01, 0.01, 0.01, ideal=predicted(4), expected=predicted(10, 3))
     text = said_of(unknown, unknown, three(0.005, ideal=predicted(1), expected=predicted(4, 2.25)), base)
     assert "the formats alone allow 4.00×, the kernels that run here 4.00×, 2.50× was expected" in text
+
+
+def test_times_of_a_gpu_say_what_the_host_takes_where_it_takes_longer():
+    int4 = three(0.001, issue_s=0.008)
+    verdict = verdict_of(base=baseline(0.003, 0.003, 0.003, issue_s=0.005), INT4=int4)
+    text = issue_sentence(verdict, "decode", "BF16")
+    assert text.startswith(
+        "times are the GPU's alone; issuing a decode step from Python takes 5 ms (BF16) to 8 ms (INT4)"
+    )
+    assert issue_sentence(verdict_of(base=baseline(0.003), INT4=three(0.001)), "decode", "BF16") == ""
 
 
 def test_quality_is_told_with_text_interval_and_limit():

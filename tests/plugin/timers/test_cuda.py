@@ -62,6 +62,42 @@ def test_a_block_that_was_too_short_is_noticed_and_the_sample_taken_anew():
     assert len(calls) - before == 20  # learned: no second retake
 
 
+def test_the_host_s_time_to_issue_a_call_is_known_where_all_calls_were_queued():
+    timer, cuda = timer_with(launch_s=4e-6)
+    timer.sample(lambda: cuda.launch(2e-6, host_s=60e-6), [()] * 20)
+    timer.sample(lambda: cuda.launch(2e-6, host_s=60e-6), [()] * 20)
+    assert timer.last_issue_s == pytest.approx(64e-6)  # and not 2 µs, the kernel, nor what the block takes
+    timer.begin_case("next", None)
+    assert timer.last_issue_s is None
+
+
+def test_the_issue_of_a_schedule_in_batches_is_that_of_all_its_calls():
+    timer, cuda = timer_with(loaded={"kernel"})
+    timer._batch_calls = 3
+    costs_s = iter([10e-6] * 3 + [20e-6] * 3 + [30e-6] * 2)
+    timer.sample(lambda: cuda.launch(1e-6, host_s=next(costs_s)), [()] * 8)
+    assert timer.last_issue_s == pytest.approx(4e-6 + (3 * 10e-6 + 3 * 20e-6 + 2 * 30e-6) / 8)
+
+
+def test_the_issue_is_unknown_where_the_host_is_part_of_the_sample():
+    timer, cuda = timer_with()
+    timer.sample(lambda: cuda.launch(5e-6, host_s=0.2), [()] * 2)
+    assert timer.last_issue_s is None
+    timer, cuda = timer_with()
+    timer.sample(lambda: [cuda.launch(2e-6) for _ in range(1400)], [()])  # a pass of 32 layers fills the queue
+    assert timer.unqueued_count == 1
+    assert timer.last_issue_s is None
+    timer, cuda = timer_with()
+
+    def waits():
+        cuda.launch(5e-6)
+        cuda.item()
+
+    timer.sample(waits, [()] * 3)
+    assert timer.waits_for_device
+    assert timer.last_issue_s is None
+
+
 def test_the_lesson_of_one_case_is_forgotten_at_the_next():
     timer, cuda = timer_with()
     timer.sample(lambda: cuda.launch(2e-6, host_s=60e-6), [()] * 20)

@@ -61,6 +61,7 @@ def test_eager_and_cold():
     assert timing.clocks_hz
     assert all(clock == pytest.approx(1.6e9, rel=0.02) for clock in timing.clocks_hz)
     assert timer.unqueued_count == 0
+    assert timing.issue_s == pytest.approx(7e-6)  # the launch, which is not in the time
 
 
 def test_flushed_calls_are_timed_without_their_flush():
@@ -81,6 +82,7 @@ def test_graph_replays_whole_turns_and_is_no_slower_than_eager():
     assert graph.calls_per_sample % len(graph.rotation.sets) == 0
     assert graph.stats.median_s == pytest.approx(KERNEL_S + cuda.kernel_gap_s / 2, rel=0.02)
     assert graph.stats.median_s <= eager.stats.median_s
+    assert graph.issue_s == pytest.approx(7e-6 / graph.calls_per_sample)  # one launch for all of them
     assert graph.max_error == 0
 
 

@@ -24,9 +24,10 @@ from results.text.model_text import (
     tokens_text,
     verdict_lines,
 )
-from results.verdicts.model_results import model_results
+from results.verdicts.model_results import model_results, slow_issue
 from results.verdicts.phase_ranking import model_ranking
 from results.verdicts.shape_verdict import is_narrow, judge
+from roofline_model.core.finding import finding
 from roofline_model.operators.case import Case
 
 
@@ -178,8 +179,34 @@ def test_expected_parts_add_up_to_the_expected_time(model):
             model_pass.label
         )
     assert dict(of(model, "INT8 (W8A16)").parts_s)["dequantize_weights"] > 0
-    assert dict(of(model, "INT4 (W4A16)").parts_s)["host"] > 0
+    assert "host" not in dict(of(model, "INT4 (W4A16)").parts_s)  # of a GPU the device's time alone
     assert parts_text(of(model, "INT8 (W8A16)"), at_most=2).count(" (") == 2
+
+
+def test_what_the_host_takes_longer_to_issue_is_found_per_phase(model):
+    decode, prefill = model.phases
+    assert decode.is_of_device
+    assert slow_issue(decode.passes) == finding("issue-bound", call="decode step", issue_s=7.5e-3, label="INT4 (W4A16)")
+    assert slow_issue(prefill.passes) is None
+    faster = [
+        model_record(precision, "decode", 1e-3, issue_s=issue_s)
+        for precision, issue_s in (("BF16", 5e-3), ("INT8", 9e-3), ("INT4", 4e-3))
+    ]
+    (phase,) = model_results(faster)[0].phases
+    assert slow_issue(phase.passes) == finding(
+        "issue-bound", call="decode step", issue_s=4e-3, label="INT4 (W4A16)", most_s=9e-3, most_label="INT8 (W8A16)"
+    )
+    (alone,) = model_results(faster[:1])[0].passes
+    assert slow_issue([alone]) == finding("issue-bound", call="decode step", issue_s=5e-3)
+
+
+def test_a_time_that_holds_the_host_is_not_called_the_gpu_s():
+    (model,) = model_results([model_record("BF16", "decode", 1e-3), model_record("INT4", "decode", 1e-3)])
+    assert not model.phases[0].is_of_device
+    assert slow_issue(model.passes) is None
+    assert "GPU" not in model_tables(model)[0].title
+    predicted = model_record("BF16", "decode", issue_s=5e-3)
+    assert not model_results([predicted])[0].phases[0].is_of_device
 
 
 def test_emulated_fallbacks_and_random_tokens_are_explained_once(records):

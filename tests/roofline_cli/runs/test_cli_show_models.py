@@ -44,7 +44,8 @@ def test_a_run_shows_each_model_once_with_its_verdicts(target):
 
 def test_the_answer_has_times_and_gains_of_both_phases(target):
     lines = show(target, columns="80").splitlines()
-    assert len(lines) <= 14
+    assert len(lines) <= 16  # two of them say what the host takes
+    assert sum(line.startswith("Note: issuing a decode step from Python takes 7.5 ms") for line in lines) == 1
     head, row = (next(line.split() for line in lines if line.startswith(name)) for name in ("Format", "INT4 (W4A16)"))
     assert [name for name in head if name != "±"] == ["Format", "Decode", "Gain", "Prefill", "Gain", "Held", "Loss"]
     assert [cell for cell in row if cell.endswith("×")] == ["2.5×", "0.044×"]
@@ -59,12 +60,19 @@ def test_tables_fit_the_screen(target, columns):
 def test_a_case_says_tokens_memory_quality_layers_and_where_the_expected_time_goes(target):
     output = " ".join(show(target, "INT8.BF16", columns="120").split())
     assert "seeded-llama-156m, decode, batch 1, 128 tokens: INT8 (W8A16) · torchao" in output
-    assert "27.6 tokens/s" in output
+    assert "27.6 tokens/s on the GPU alone" in output
+    assert "issuing a" not in output  # which takes less than the step
     assert "189 MB of 311.5 MB before (61 %), 189 MB stated by the formats" in output
     assert "peak of a call 66.72 MB, in which the largest weight is decoded" in output
     assert "KL 2.8e-4 [2.7e-4, 2.9e-4] nats/token" in output
     assert "57 INT8; a kernel (emulated" in output
     assert "expected in dequantize_weights" in output
+
+
+def test_a_case_that_the_host_issues_slower_says_so(target):
+    output = " ".join(show(target, "decode", "INT4.BF16", columns="120").split())
+    assert "192 tokens/s on the GPU alone" in output
+    assert "host issuing a decode step from Python takes 7.5 ms: without CUDA graphs it takes that long" in output
 
 
 def test_json_has_the_models_beside_the_cases(target):
@@ -73,6 +81,7 @@ def test_json_has_the_models_beside_the_cases(target):
     (model,) = data["models"]
     assert [phase["phase"] for phase in model["phases"]] == ["decode", "prefill"]
     assert model["phases"][0]["passes"][1]["held_bytes"] == 189_045_248
+    assert model["phases"][0]["passes"][1]["issue_s"] == 7e-3
 
 
 def test_a_word_is_looked_for_in_the_operator_too(target):

@@ -6,11 +6,10 @@ import math
 from dataclasses import replace
 
 import pytest
+from calibrated_cpu import calibrated_cpu
 
-from roofline_model import create_custom_asic, get_hardware
-from roofline_model.chips.curve import TimedCall, kernel_curves
-from roofline_model.chips.hardware import Device, MemoryLevel, Quantity
-from roofline_model.chips.machine_constants import Calibration, Constant
+from roofline_model import get_hardware
+from roofline_model.chips.hardware import Device
 from roofline_model.core.finding import finding, has_code
 from roofline_model.models.decoder_step import Workload, step_kernels
 from roofline_model.models.format_plan import plan_from_text
@@ -18,7 +17,6 @@ from roofline_model.models.llm import predict_model
 from roofline_model.models.model_pass import HostTime, LinearPath, ModelPass
 from roofline_model.models.model_registry import get_model
 from roofline_model.models.model_shapes import ModelShape
-from roofline_model.operators.product import gemm
 
 H100 = get_hardware("h100-sxm")
 LLAMA = get_model("llama-3-8b")
@@ -39,30 +37,7 @@ def model_pass(
 
 @pytest.fixture(scope="module")
 def cpu() -> Device:
-    """A CPU of 40 GB/s with 30 MB of cache at 100 GB/s, and a call that costs 2 µs."""
-
-    def rate(value: float) -> Constant:
-        return Constant("B/s", value * 1.1, value, value * 0.9, 0.05, 10, "copy")
-
-    def cost(value: float) -> Constant:
-        return Constant("s", value, value, value * 1.2, 0.05, 10, "call")
-
-    calibration = Calibration(
-        measured_at="2026-11-21T12:00:00+00:00",
-        subject="a test",
-        kind="cpu",
-        dram={name: rate(40e9) for name in ("read", "copy", "write", "triad")},
-        cache={"read": rate(100e9), "copy": rate(100e9)},
-        cache_capacity_bytes=2.0**25,
-        peaks={"BF16": Constant("FLOP/s", 5e11, 4e11, 3e11, 0.05, 10, "mm")},
-        floors={"call": cost(2e-6)},
-        kernels=kernel_curves(
-            [TimedCall(gemm(1, 64, 64, a="FP16"), "matmul", 1e-5)]
-        ),  # of another format than the passes
-    )
-    level = MemoryLevel("LLC", 2.0**25, Quantity(100e9, "B/s", "measured-here", "test"))
-    chip = create_custom_asic("test cpu", 40, {"BF16": 0.4, "FP32": 0.2})
-    return replace(chip, kind="cpu", calibration=calibration, levels=(level,))
+    return calibrated_cpu()
 
 
 @pytest.mark.parametrize("phase", ["decode", "prefill"])
@@ -119,7 +94,7 @@ def test_parts_add_up_to_the_expected_time(cpu: Device) -> None:
             assert expected.low_s <= expected.time_s <= expected.high_s
 
 
-def test_the_host_adds_on_a_cpu_and_runs_ahead_of_a_gpu(cpu: Device) -> None:
+def test_the_host_adds_on_a_cpu_and_is_no_part_of_a_gpu_s_time(cpu: Device) -> None:
     without, with_host = model_pass("BF16"), model_pass("BF16", host=HOST)
     alone, beside = without.expected(cpu), with_host.expected(cpu)
     assert alone is not None
@@ -132,13 +107,12 @@ def test_the_host_adds_on_a_cpu_and_runs_ahead_of_a_gpu(cpu: Device) -> None:
     assert beside.high_s == pytest.approx(alone.high_s + HOST.high_s)
     assert has_code(alone.findings, "host-time-unknown")
     assert finding("host-time", source="measured by nobody") in beside.findings
-    device, waited = without.expected(H100), with_host.expected(H100)
+    device = without.expected(H100)
     assert device is not None
-    assert waited is not None
-    assert waited.time_s == pytest.approx(max(device.time_s, HOST.time_s))
-    slow = model_pass("BF16", host=replace(HOST, time_s=1.0, low_s=0.9, high_s=1.2)).expected(H100)
-    assert slow is not None
-    assert (slow.time_s, slow.binding) == (1.0, "host")
+    assert device == with_host.expected(H100)
+    assert has_code(device.findings, "device-time")
+    assert not has_code(device.findings, "host-time-unknown")
+    assert "host" not in dict(device.parts) | dict(device.terms)
 
 
 def test_large_decoded_weights_cost_their_page_faults_on_a_cpu(cpu: Device) -> None:
