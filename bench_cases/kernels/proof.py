@@ -1,4 +1,5 @@
-"""Did the kernel run that the case names? torch's own record of one call says which operators it dispatched.
+"""Did the kernel run that the case names, and how many does a call launch? torch's own record of one call says which
+operators it dispatched.
 
 The record shows which operator torch chose (this attention backend, this product, a graph that torch.compile made), not
 which kernel the operator's library took: that is `--roofline-attribution cupti`. It is taken by the profiler of torch's
@@ -8,24 +9,24 @@ dispatcher, which needs no driver and no tracing interface, and never while a sa
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import torch
 import torch.autograd.profiler_legacy
 
+from bench_cases.kernels.spec import COMPILED_PROOF
+
 _PLUMBING = (
     "aten::empty",
-    "aten::as_strided",
-    "aten::view",
-    "aten::transpose",
-    "aten::t",
-    "aten::permute",
-    "aten::expand",
-    "aten::detach",
-    "aten::alias",
-    "aten::resolve_conj",
+    "aten::new_empty",
+    "aten::_unsafe_view",
+    "aten::detach_",
+    "aten::resize_",
+    "aten::set_",
+    "aten::record_stream",
 )
-"""Operators that move no data: every call has some, whatever ran."""
+"""Beginnings of operators that move no data, beside those whose result is a view or a number."""
 
 
 class OtherKernelError(AssertionError):
@@ -74,6 +75,19 @@ class KernelProof:
 
 def dispatched(call: Callable[[], Any]) -> tuple[str, ...]:
     """Return the names of all that torch dispatches in a call, each once, in order."""
+    return tuple(dict.fromkeys(event.name for event in _recorded(call)))
+
+
+def launch_count(call: Callable[[], Any]) -> int:
+    """Return how many kernels a call launches on a GPU, by the operators and the Triton kernels that are recorded.
+
+    An operator counts as what it calls; where that launches nothing, as one kernel, unless it moves no data. A library
+    may run one operator as several kernels (split keys, sums in two steps), which nothing records here.
+    """
+    return sum(_launch_count(event) for event in _recorded(call) if event.cpu_parent is None)
+
+
+def _recorded(call: Callable[[], Any]) -> Sequence[Any]:
     # Every other profiler of torch starts Kineto, which holds the GPU's tracing interface from then on: on an H200
     # CUPTI refused the next one who asked. torch calls this one deprecated. It does not tell Inductor's graphs that
     # somebody records.
@@ -83,7 +97,17 @@ def dispatched(call: Callable[[], Any]) -> tuple[str, ...]:
             call()
     finally:
         torch.autograd.profiler._run_on_profiler_stop()
-    return tuple(dict.fromkeys(event.name for event in record.function_events or ()))
+    return record.function_events or ()
+
+
+def _launch_count(event: Any) -> int:
+    of_called = sum(_launch_count(called) for called in event.cpu_children)
+    return of_called or int(_is_launch(event.name))
+
+
+def _is_launch(name: str) -> bool:
+    """Return whether a recorded name that calls no other launches a kernel; scopes of Dynamo launch none."""
+    return name.startswith(COMPILED_PROOF) or ("::" in name and not _is_plumbing(name))
 
 
 def compiled_alone(fn: Callable[..., Any], *, backend: Any = "inductor") -> Callable[..., Any]:
@@ -98,8 +122,14 @@ def compiled_alone(fn: Callable[..., Any], *, backend: Any = "inductor") -> Call
     return compiled
 
 
+@cache
 def _is_plumbing(name: str) -> bool:
-    return name in _PLUMBING or name.startswith("aten::empty")
+    """Return whether an operator by itself moves no data: an allocation, a view, or a number for the host."""
+    if name.startswith(_PLUMBING):
+        return True
+    returned = [result for schema in torch._C._jit_get_schemas_for_operator(name)[:1] for result in schema.returns]
+    is_view = any(result.alias_info is not None and not result.alias_info.is_write for result in returned)
+    return is_view or (bool(returned) and not any("Tensor" in str(result.type) for result in returned))
 
 
 def _without_key(name: str) -> str:

@@ -73,7 +73,7 @@ def measure_model(roofline: Any, case: ModelCase, *, text_path: Path | None = No
 def _measure(roofline: Any, case: ModelCase, text_path: Path | None) -> None:
     if importlib.util.find_spec("transformers") is None:
         raise MissingDependencyError("transformers", "quant", "measuring a whole model")
-    from bench_cases.kernels.proof import KernelProof
+    from bench_cases.kernels.proof import KernelProof, launch_count
     from bench_cases.kernels.spec import COMPILED_PROOF
     from bench_cases.models.held_models import MODELS
     from bench_cases.models.host_time import host_time, loaded_reference
@@ -103,9 +103,12 @@ def _measure(roofline: Any, case: ModelCase, text_path: Path | None) -> None:
         # A compiled step leaves Python's part behind, and how much of it is nobody's to predict.
         like = model if original is None else original.loaded.model
         host = None if case.is_compiled else host_time(like, case, work, roofline.hardware)
-        roofline.refine(replace(work, host=host))
+        work = replace(work, host=host)
+        roofline.refine(work)
     with compiled(model) if case.is_compiled else nullcontext():
         roofline.keep(memory=memory_facts(held_model, step, measure_memory(step.fn, device), is_saved=case.is_saved))
+        if work is not None and roofline.hardware.kind != "cpu":  # the look at memory was its first call
+            roofline.refine(replace(work, launch_count=launch_count(step.fn)))
         proof = KernelProof(case.kernel, COMPILED_PROOF if case.is_compiled else (), step.fn)
         roofline.measure(step.fn, check=proof.checked(step.check), tolerance=step.tolerance)
     if proof.facts:

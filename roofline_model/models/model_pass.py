@@ -3,7 +3,8 @@
 The ideal time is that of the format: fused kernels, every byte once. The expected time is that of the kernels that run:
 where a library decodes a weight in a step of its own, that step is counted and the product is a 16-bit one. On a CPU
 what the framework spends between kernels is added where it was measured; a GPU's time is the device's alone, as it is
-measured. The two differ exactly by what the library leaves on the table.
+measured, with a launch floor for each kernel that an engine would not launch. The two differ exactly by what the
+library leaves on the table.
 """
 
 from __future__ import annotations
@@ -28,17 +29,19 @@ from roofline_model.models.llm import ModelPrediction, predict_model
 from roofline_model.models.model_shapes import ModelShape
 from roofline_model.models.step_expected import (
     ExpectedSequence,
+    Interval,
     KernelExpectation,
     call_within_ceilings,
     expected_kernels,
     expected_sequence,
+    launch_floor,
     why_no_kernels,
 )
 from roofline_model.operators.case import Case
 from roofline_model.operators.product import Operator, gemm
 from roofline_model.operators.quantize import dequantize
 
-PASS_VERSION = "pass-2"
+PASS_VERSION = "pass-3"
 """Changes whenever the same pass and constants would get another expected time; stored with every such prediction."""
 
 MAPPED_BYTES = 2**25
@@ -97,6 +100,10 @@ class ModelPass:
     """What the library does in other ways than a good engine, by formats; not named: one fused kernel."""
     host: HostTime | None = None
     """None: not measured, and left out of the expected time (a finding says so), as it always is on a GPU."""
+    launch_count: int | None = None
+    """Kernels that one call launches on a GPU, as they were counted; None: not counted, and the kernels of an engine
+    are taken.
+    """
 
     @property
     def token_count(self) -> int:
@@ -192,12 +199,18 @@ class ModelPass:
         return next((path.unmodelled for path in self.paths if path.unmodelled and self._uses(path)), None)
 
     def _with_host(self, whole: ExpectedSequence, device: Device) -> ExpectedPrediction:
-        """Add what the framework takes beside the kernels on a CPU; a GPU's time is the device's alone."""
+        """Add what the framework takes beside the kernels: the host's time on a CPU, further launches on a GPU."""
         parts, findings = dict(_parts(whole.kernels)), list(whole.findings)
         low_s, time_s, high_s = whole.low_s, whole.time_s, whole.high_s
         host = self.host
         if device.kind != "cpu":
-            findings.append(finding("device-time"))
+            extra_count = self._extra_launch_count(whole)
+            low_s, time_s, high_s = (
+                kernels_s + extra_count * launch_s
+                for kernels_s, launch_s in zip((low_s, time_s, high_s), _floor(device), strict=True)
+            )
+            parts["extra_launches"] = time_s - whole.time_s
+            findings.append(self._device_finding(extra_count))
         elif host is None:
             findings.append(finding("host-time-unknown"))
         else:
@@ -224,6 +237,16 @@ class ModelPass:
             terms=_terms(whole, parts),
             model_version=f"{whole.model_version}+{PASS_VERSION}",
         )
+
+    def _extra_launch_count(self, whole: ExpectedSequence) -> int:
+        """Return how many kernels were counted beyond those that have a time already; 0 where none were counted."""
+        priced_count = sum(priced.kernel.calls_count for priced in whole.kernels)
+        return 0 if self.launch_count is None else max(0, self.launch_count - priced_count)
+
+    def _device_finding(self, extra_count: int) -> Finding:
+        if self.launch_count is None:
+            return finding("device-time")
+        return finding("launches-counted", launch_count=self.launch_count, extra_count=extra_count or None)
 
     def _executed(self, kernel: StepKernel) -> Iterator[StepKernel]:
         path = self._path_of(kernel.work)
@@ -293,6 +316,11 @@ def _estimate(work: Operator, device: Device) -> ExpectedPrediction | None:
     return call_within_ceilings(work, device)
 
 
+def _floor(device: Device) -> Interval:
+    """Return the launch floor of a chip; a pass that has an expected time has a product, and so a floor."""
+    return launch_floor(device, estimate=_estimate) or (0.0, 0.0, 0.0)
+
+
 def _cast(rows: int, width: int, source: NumberFormat, target: str) -> Operator:
     """Return the cast of a weight without its scales."""
     read, written = (rows * width * fmt.traffic_bytes_per_element for fmt in (source, get_format(target)))
@@ -321,13 +349,14 @@ def _parts(kernels: tuple[KernelExpectation, ...]) -> Iterator[tuple[str, float]
 
 
 def _terms(whole: ExpectedSequence, parts: dict[str, float]) -> tuple[tuple[str, float], ...]:
-    """Return the terms that a gap is explained with: passes over the weights, the host, and the kernels' own time.
+    """Return the terms that a gap is explained with: passes over the weights, launches, the host, and the kernels' own.
 
     Beside them each part of the pass under its name, with `PASS_PART` before it.
     """
     passes_s = math.fsum(parts.get(name, 0.0) for name in _PASSES)
     terms = {
         "dequantize": passes_s + parts.get("page_faults", 0.0),
+        "launch": parts.get("extra_launches", 0.0),
         "host": parts.get("host", 0.0),
         "kernel": whole.time_s - passes_s,
     }

@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 
 Estimator = Callable[[Operator, Device], "ExpectedPrediction | None"]
 """One call's expected time on a chip, or None where nothing is known: the seam for measured times."""
+Interval = tuple[float, float, float]
+"""Seconds: the low end of the 80 % interval, the expected time, the high end."""
 StandIns = tuple[tuple[Operator, float], ...]
 """Operators and the factor on the time of each; they are added."""
 
@@ -223,6 +225,16 @@ def expected_sequence(kernels: Sequence[KernelExpectation | None]) -> ExpectedSe
     """
     priced_kernels = tuple(priced for priced in kernels if priced is not None)
     return ExpectedSequence(priced_kernels, 0.0) if priced_kernels and len(priced_kernels) == len(kernels) else None
+
+
+def launch_floor(hardware: Device | str, *, estimate: Estimator | None = None) -> Interval | None:
+    """Return the seconds of a kernel with next to nothing to do, or None when the chip has no GEMV constants.
+
+    It is the launch inside the chip's own products. The smallest launch of a calibration is of an empty kernel, and
+    shorter than any call of a library.
+    """
+    device = get_hardware(hardware)
+    return _Reference(device, _asking(estimate, None), has_latent_kernel=False).floor()
 
 
 def expected_step(
@@ -421,6 +433,15 @@ class _Reference:
             streaming.provenance,
             finding("elementwise-pass"),
         )
+
+    def floor(self) -> Interval | None:
+        """Return a launch alone, with the interval of an elementwise kernel."""
+        streaming = self._streaming()
+        if streaming is None:
+            return None
+        launch_s = self._launch_s(streaming)
+        low_ratio, high_ratio = streaming.low_s / streaming.time_s, streaming.high_s / streaming.time_s
+        return launch_s * low_ratio, launch_s, launch_s * high_ratio
 
     def latent(self, kernel: StepKernel) -> KernelExpectation | None:
         """Return MLA decode: a launch and the longer of bytes and FLOPs; None when the chip has no constants, or it is
