@@ -107,7 +107,7 @@ def _measure(roofline: Any, case: ModelCase, text_path: Path | None) -> None:
         roofline.refine(work)
     with compiled(model) if case.is_compiled else nullcontext():
         roofline.keep(memory=memory_facts(held_model, step, measure_memory(step.fn, device), is_saved=case.is_saved))
-        if work is not None and roofline.hardware.kind != "cpu":  # the look at memory was its first call
+        if work is not None and device.startswith("cuda"):  # the look at memory was its first call
             roofline.refine(replace(work, launch_count=launch_count(step.fn)))
         proof = KernelProof(case.kernel, COMPILED_PROOF if case.is_compiled else (), step.fn)
         roofline.measure(step.fn, check=proof.checked(step.check), tolerance=step.tolerance)

@@ -163,7 +163,7 @@ _PARTS = {
     "widening": ("dequantising, casting, split-K sums", ""),
     "host": ("the framework on the host, between the kernels", ""),
     "supply": ("operand supply from L2, latency, imperfect overlap", ""),
-    "kernel": ("this kernel beyond the machine's ceilings, as calibrated", ""),
+    "kernel": ("the kernels beyond the ceilings, as expected", ""),
     "clock": ("clock below nominal, where the SMs bind the time", ""),
     "unexplained": ("unexplained", ""),
 }

@@ -64,7 +64,7 @@ def test_the_refined_prediction_is_the_one_that_is_stored(stored):
     assert record.expected is not None
     assert dict(record.expected.terms_s)["dequantize"] > 0
     assert finding("library-path", source="a library that decodes") in record.expected.findings
-    assert record.expected.model_version.endswith("+pass-2")
+    assert record.expected.model_version.endswith("+pass-3")
     assert record.ideal is not None
     assert record.ideal.time_s < 1e-2
 

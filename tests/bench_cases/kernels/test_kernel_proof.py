@@ -19,7 +19,14 @@ from bench_cases.kernels.operators.catalog import OPERATOR_KERNELS  # noqa: E402
 from bench_cases.kernels.operators.prepare import build_operator  # noqa: E402
 from bench_cases.kernels.products.catalog import KERNELS  # noqa: E402
 from bench_cases.kernels.products.prepare import load_implementation  # noqa: E402
-from bench_cases.kernels.proof import KernelProof, OtherKernelError, compiled_alone, dispatched  # noqa: E402
+from bench_cases.kernels.proof import (  # noqa: E402
+    KernelProof,
+    OtherKernelError,
+    _launch_count,
+    compiled_alone,
+    dispatched,
+    launch_count,
+)
 from bench_cases.kernels.spec import COMPILED_PROOF  # noqa: E402
 from bench_cases.shapes.attention import AttentionShape  # noqa: E402
 
@@ -179,6 +186,58 @@ def test_a_graph_of_inductors_is_seen():
         assert not [name for name in dispatched(lambda: call(x)) if name.startswith("aten::silu")]
     torch.compiler.reset()
     assert facts == {"operator": "Call CompiledFxGraph", "seen_by": "torch-dispatcher"}
+
+
+X = torch.ones(4, 4)
+
+
+@pytest.mark.parametrize(
+    ("call", "count"),
+    [
+        (lambda: X @ X, 1),
+        (lambda: torch.nn.functional.linear(X, X), 1),
+        (lambda: X.t().unsqueeze(0).expand(3, 4, 4)[1:].reshape(-1)[None], 1),  # the reshape copies
+        (lambda: X.view(-1).reshape(2, 8).transpose(0, 1).detach().to(torch.float32).contiguous(), 1),
+        (lambda: X.view(-1).reshape(2, 8).transpose(0, 1).detach().to(torch.float32).split(2), 0),
+        (lambda: torch.empty(3).resize_(2).shape, 0),
+        (lambda: X[0, 0].item(), 0),
+        (lambda: torch.nn.functional.silu(X) * X, 2),
+        (lambda: X.to(torch.bfloat16).to(torch.float32).add_(1), 3),
+    ],
+)
+def test_launches_are_operators_that_move_data_and_call_no_other(call, count):
+    assert launch_count(call) == count
+
+
+def test_a_step_of_a_model_launches_what_its_layers_do():
+    """Scopes, views and allocations launch nothing; an operator that calls others is not counted beside them."""
+    q = torch.ones(1, 2, 8, 16)
+
+    def layer():
+        with torch.autograd.profiler.record_function("a scope"):
+            scores = torch.nn.functional.scaled_dot_product_attention(q, q, q)
+            return torch.nn.functional.rms_norm(scores.transpose(1, 2).reshape(8, 32), (32,))
+
+    once = launch_count(layer)
+    assert launch_count(lambda: [layer() for _ in range(5)]) == 5 * once
+    names = [name for name in dispatched(layer) if name.startswith("aten::")]
+    assert 2 <= once < len(names)
+
+
+class Recorded:
+    """An event of torch's record."""
+
+    def __init__(self, name, *called):
+        self.name, self.cpu_children = name, called
+
+
+def test_a_graph_of_inductors_counts_as_the_kernels_in_it():
+    graph = "## Call CompiledFxGraph f00 ##"
+    kernels = Recorded("triton_poi_fused_mul_0"), Recorded("aten::mm", Recorded("aten::resolve_conj"))
+    scopes = Recorded("TorchDynamo Cache Lookup"), Recorded("Pregraph bytecode")
+    assert _launch_count(Recorded("Torch-Compiled Region: 0/0", *scopes, Recorded(graph, *kernels))) == 2
+    assert _launch_count(Recorded("Torch-Compiled Region: 0/0", *scopes, Recorded(graph))) == 1
+    assert _launch_count(Recorded("Torch-Compiled Region: 0/0", *scopes)) == 0
 
 
 def test_the_record_leaves_the_tracing_interface_alone(monkeypatch):

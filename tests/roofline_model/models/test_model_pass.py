@@ -11,12 +11,15 @@ from calibrated_cpu import calibrated_cpu
 from roofline_model import get_hardware
 from roofline_model.chips.hardware import Device
 from roofline_model.core.finding import finding, has_code
+from roofline_model.expected.predict import predict_expected
 from roofline_model.models.decoder_step import Workload, step_kernels
 from roofline_model.models.format_plan import plan_from_text
 from roofline_model.models.llm import predict_model
 from roofline_model.models.model_pass import HostTime, LinearPath, ModelPass
 from roofline_model.models.model_registry import get_model
 from roofline_model.models.model_shapes import ModelShape
+from roofline_model.models.step_expected import launch_floor
+from roofline_model.operators.product import gemm
 
 H100 = get_hardware("h100-sxm")
 LLAMA = get_model("llama-3-8b")
@@ -113,6 +116,40 @@ def test_the_host_adds_on_a_cpu_and_is_no_part_of_a_gpu_s_time(cpu: Device) -> N
     assert has_code(device.findings, "device-time")
     assert not has_code(device.findings, "host-time-unknown")
     assert "host" not in dict(device.parts) | dict(device.terms)
+
+
+def test_each_counted_kernel_beyond_an_engines_takes_a_launch_floor_on_a_gpu() -> None:
+    engine = model_pass("BF16")
+    engine_count = sum(kernel.calls_count for kernel in engine.executed_kernels())
+    alone, counted = engine.expected(H100), replace(engine, launch_count=engine_count + 100).expected(H100)
+    assert alone is not None
+    assert counted is not None
+    low_s, launch_s, high_s = launch_floor(H100)
+    assert launch_s == dict(predict_expected(gemm(1, 16384, 16384, a="BF16"), H100, cache="cold").parts)["launch"]
+    assert low_s < launch_s < high_s
+    assert counted.time_s - alone.time_s == pytest.approx(100 * launch_s)
+    assert counted.low_s - alone.low_s == pytest.approx(100 * low_s)
+    assert counted.high_s - alone.high_s == pytest.approx(100 * high_s)
+    assert math.fsum(seconds for _, seconds in counted.parts) == pytest.approx(counted.time_s)
+    assert dict(counted.parts)["extra_launches"] == dict(counted.terms)["launch"] == pytest.approx(100 * launch_s)
+    assert finding("launches-counted", launch_count=engine_count + 100, extra_count=100) in counted.findings
+    assert not has_code(counted.findings, "device-time")
+
+
+@pytest.mark.parametrize("missing_count", [0, 1, 50])
+def test_no_more_kernels_than_an_engines_add_nothing_and_take_nothing_away(missing_count: int) -> None:
+    engine = model_pass("BF16")
+    engine_count = sum(kernel.calls_count for kernel in engine.executed_kernels())
+    alone = engine.expected(H100)
+    counted = replace(engine, launch_count=engine_count - missing_count).expected(H100)
+    assert alone is not None
+    assert counted is not None
+    assert (counted.time_s, counted.parts, counted.terms) == (alone.time_s, alone.parts, alone.terms)
+    assert counted.findings[-1] == finding("launches-counted", launch_count=engine_count - missing_count)
+
+
+def test_a_cpu_launches_nothing(cpu: Device) -> None:
+    assert model_pass("BF16", host=HOST, launch_count=5000).expected(cpu) == model_pass("BF16", host=HOST).expected(cpu)
 
 
 def test_large_decoded_weights_cost_their_page_faults_on_a_cpu(cpu: Device) -> None:
