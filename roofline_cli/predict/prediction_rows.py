@@ -140,7 +140,7 @@ def _fastest_sentence(rows: Sequence[KernelRow], names: Sequence[str], times: Ti
     if expected is None:
         took = f"ideal {times.ideal[index]} (lower bound)"
     else:
-        took = f"expected {times.expected[index]} ({times.intervals[index]})"
+        took = f"expected {times.expected[index]} (80 %: {times.intervals[index]})"
     ratio = best.speedup_ratio if expected is None else best.expected_speedup_ratio
     gain = f", {format_speedup(ratio)} {short_name(best.baseline_format)}" if ratio and best.baseline_format else ""
     if best.format == best.baseline_format or (ratio and round(ratio, 1) == 1):
