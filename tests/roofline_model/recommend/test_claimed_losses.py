@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from reports.formats.short_answer import loss_texts, model_answer
-from results.verdicts.losses import product_loss
 from roofline_model.chips.hardware import get_hardware
 from roofline_model.core.finding import first_with, has_code
 from roofline_model.formats.catalog import FORMATS
@@ -24,6 +23,7 @@ from roofline_model.recommend.claimed_losses import (
     claimed_loss_of,
     loss_beside,
 )
+from roofline_model.recommend.loss import formats_loss
 from roofline_model.recommend.model import recommend_model
 from roofline_model.recommend.ranking import MAX_LOSS_PCT
 from roofline_model.recommend.shape import recommend_quantization
@@ -238,5 +238,5 @@ def test_shape_model_and_stored_rankings_say_the_same_of_a_format(chip):
             expected.low_pct,
             expected.high_pct,
         )
-        assert model[label].pct == product_loss(weight, activation).pct == expected.high_pct
+        assert model[label].pct == formats_loss([("a", activation), ("b", weight)]).pct == expected.high_pct
         assert (model[label].low_pct, model[label].method) == (expected.low_pct, expected.method)
