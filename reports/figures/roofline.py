@@ -202,7 +202,9 @@ def roof_labels(view: RooflineView, ends: tuple[float, float], colours: Mapping[
 
 
 def _is_by_way_of_another(roof: Roof) -> bool:
-    return roof.path not in ("", "native") and roof.compute_format != roof.precision
+    """Return whether a roof is that of another format's units: converted operands, and vector arithmetic in FP32."""
+    is_vector = roof.compute_format == "FP32"
+    return roof.compute_format != roof.precision and (is_vector or roof.path not in ("", "native"))
 
 
 def _rate(view: RooflineView, roof: Roof) -> str:
