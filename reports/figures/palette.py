@@ -120,10 +120,10 @@ _OTHER_SHAPES: tuple[Shape, ...] = ("up", "down", "pentagon", "hexagon", "left",
 
 def format_colours(precisions: Iterable[str]) -> dict[str, Colour]:
     """Return a colour per precision label: fixed for known formats; a user's own, and rare variants, take a spare
-    one.
+    one. Caches come after products: a format's own colour is that of its weights, in every figure of a page.
     """
     colours: dict[str, Colour] = {}
-    for precision in dict.fromkeys(precisions):
+    for precision in sorted(dict.fromkeys(precisions), key=lambda label: label.endswith("KV")):
         family = max((key for key in _FORMAT_COLOURS if precision.startswith(key)), key=len, default="")
         candidates = (_FORMAT_COLOURS.get(family), *_OTHER_COLOURS)
         free = [colour for colour in candidates if colour is not None and colour not in colours.values()]

@@ -99,6 +99,8 @@ def _stay_text(phase: PhaseRanking) -> str:
     """Return why to stay: nothing within the limit is faster, and on which evidence."""
     choice = phase.choice
     source = _source(choice) if choice is not None and choice.is_measured else "predicted"
+    if len(phase.ranking.options) == 1 and not phase.ranking.excluded:
+        return f"because nothing narrower was {source} {_where(phase)}"
     return f"because nothing within a loss of {MAX_LOSS_PCT:g} % is clearly faster {_where(phase)} ({source})"
 
 

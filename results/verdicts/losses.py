@@ -57,8 +57,8 @@ def pass_loss(model_pass: PassResult, stored: StoredLosses, losses: Sequence[Mea
     narrow_cache = bool(model_pass.figures.kv_format) and not is_wide_format(model_pass.figures.kv_format)
     if model_pass.figures.quality_source == "reference" or (is_wide_format(weight) and not narrow_cache and not is_plan):
         return REFERENCE
-    if is_plan or narrow_cache:
-        return UNKNOWN
+    if is_plan or narrow_cache or model_pass.figures.is_untrained:
+        return UNKNOWN  # what was published is of trained weights
     for file in losses:
         if file.is_of(model_pass.figures.model_name) and (added := _added_up(file, weight, activation)) is not None:
             return added
