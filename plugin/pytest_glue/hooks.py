@@ -260,9 +260,9 @@ class RooflineHooks:
         report = yield
         if call.when != "call" or _fixture_key not in item.stash:
             return report
-        if call.excinfo is not None and call.excinfo.errisinstance(WrongResultError) and report.failed:
-            if self.config.option.tbstyle == "auto":  # pytest's default; --tb long and short are what they say
-                report.longrepr = call.excinfo.getrepr(style="value")
+        is_brief = self.config.option.tbstyle == "auto"  # pytest's default; --tb long and short are what they say
+        if is_brief and report.failed and call.excinfo is not None and call.excinfo.errisinstance(WrongResultError):
+            report.longrepr = call.excinfo.getrepr(style="value")
         fixture = item.stash[_fixture_key]
         if self.session.is_forked:  # a test forked, and its child came back into pytest: the run is not its own
             os._exit(1)

@@ -15,7 +15,7 @@ from results.verdicts.gain import gap_of_all
 from results.verdicts.model_results import ModelResult
 from results.verdicts.phase_ranking import KINDS, PhaseRanking, compared, model_ranking, without_headline
 from results.verdicts.shape_verdict import is_emulation
-from roofline_model.core.answer import Estimate, Loss, Memory, Option, Question, Times
+from roofline_model.core.answer import Estimate, Memory, Option, Question, Times
 from roofline_model.core.finding import Finding, finding
 from roofline_model.recommend.ranking import MAX_LOSS_PCT, Limits, rank
 

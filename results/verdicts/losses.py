@@ -55,7 +55,9 @@ def pass_loss(model_pass: PassResult, stored: StoredLosses, losses: Sequence[Mea
     weight, activation = formats.get("b", ""), formats.get("a", "")
     is_plan = model_pass.figures.precision == "plan"
     narrow_cache = bool(model_pass.figures.kv_format) and not is_wide_format(model_pass.figures.kv_format)
-    if model_pass.figures.quality_source == "reference" or (is_wide_format(weight) and not narrow_cache and not is_plan):
+    if model_pass.figures.quality_source == "reference" or (
+        is_wide_format(weight) and not narrow_cache and not is_plan
+    ):
         return REFERENCE
     if is_plan or narrow_cache or model_pass.figures.is_untrained:
         return UNKNOWN  # what was published is of trained weights

@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from roofline_model.formats.catalog import FORMATS
-
 PERPLEXITY, TASKS = "perplexity", "task accuracy"
 CACHE_METHOD = "cache"
 

@@ -57,7 +57,10 @@ def test_the_fastest_sixteen_bit_kernel_is_the_baseline_even_when_fp32_is_faster
 
 def test_the_baseline_of_attention_is_its_fastest_sixteen_bit_kernel_and_loses_nothing():
     """The times that an H200 took."""
-    flash, cudnn = attention_record("BF16", "BF16", "flash", 25.09e-6), attention_record("BF16", "BF16", "cudnn", 16.72e-6)
+    flash, cudnn = (
+        attention_record("BF16", "BF16", "flash", 25.09e-6),
+        attention_record("BF16", "BF16", "cudnn", 16.72e-6),
+    )
     narrow = attention_record("BF16", "FP8_E4M3", "widened", 160.6e-6)
     verdict = judge([flash, cudnn, narrow])
     assert [each.kernel for each in (verdict.baseline, verdict.best, verdict.choice)] == ["cudnn"] * 3

@@ -225,6 +225,16 @@ def test_eight_bit_schemes_keep_the_default_limit_and_four_bit_ones_of_a_70b_do_
         assert claimed_loss_of(key, is_both=is_both, model="llama-3.1-70b").low_pct > MAX_LOSS_PCT
 
 
+def test_operators_without_weights_lose_nothing_in_sixteen_bits_and_an_unknown_amount_below():
+    attention = {"q": "BF16", "kv": "BF16", "o": "BF16"}
+    assert formats_loss(attention.items()).source == "reference"
+    assert formats_loss((attention | {"kv": "FP8_E4M3"}).items()).pct is None
+    assert formats_loss([("x", "BF16"), ("o", "INT8")]).pct is None
+    # The output of a product adds nothing; nothing is known of a format that nobody loaded, nor without formats.
+    assert formats_loss([("a", "BF16"), ("b", "BF16"), ("c", "FP8_E4M3")]).pct == 0
+    assert [formats_loss(formats).pct for formats in ([("b", "MINE")], [])] == [None, None]
+
+
 @pytest.mark.parametrize("chip", ["a100", "h100"])
 def test_shape_model_and_stored_rankings_say_the_same_of_a_format(chip):
     shape = {
