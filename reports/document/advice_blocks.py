@@ -154,9 +154,9 @@ def _matrix_table(part: ChipPart, matrix: ShapeMatrix, *, is_only: bool) -> Tabl
     marks += ["( ) predicted, not measured here"] if any(map(_is_predicted, every)) else []
     marks += ["! in doubt, the baseline's time or its own"] if any(cell.is_in_doubt for cell in every) else []
     has_baseline = any(entry.result.baseline is not None for entry, _ in matrix.rows)
-    what = (
-        "Speed-up over the 16-bit baseline, or FP32 where none ran" if has_baseline else "Times: nothing is wide here"
-    )
+    what = "Speed-up over the 16-bit baseline, or FP32 where none ran"
+    if not has_baseline:
+        what = "Times: no 16-bit or FP32 kernel to compare with"
     title = what if is_only else f"{matrix.title}. {what}"
     return table(
         f"Speed-ups by shape and configuration: {matrix.title}",
