@@ -70,6 +70,8 @@ _COLUMNS = (
 and `exp.err`.
 """
 _INDENT = "  "
+_NAMED_FAILED = 6
+"""Failed cases of one reason that are named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -406,7 +408,7 @@ def _interval_lines(rows: Sequence[_CaseRow], left_out: frozenset[str], width: i
 
 
 def _reasons(records: Sequence[Record], width: int) -> list[Line]:
-    """Return why cases were not measured, each reason once with the count of its cases."""
+    """Return why cases were not measured, each reason once with the count of its cases; of failed ones their names."""
     cases: dict[tuple[str, str], dict[str, str]] = {}
     for record in records:
         if record.status != "measured":
@@ -416,6 +418,11 @@ def _reasons(records: Sequence[Record], width: int) -> list[Line]:
     for (status, reason), case_keys in cases.items():
         case_text = next(iter(case_keys.values())) if len(case_keys) == 1 else f"{len(case_keys)} cases"
         lines += wrapped(f"{status}: {case_text}: {reason}", _STATUS_COLOURS.get(status, ""), width)
+        if status == "failed" and len(case_keys) > 1:
+            names = list(case_keys.values())
+            more = f", and {len(names) - _NAMED_FAILED} more" if len(names) > _NAMED_FAILED else ""
+            text = f"  {', '.join(names[:_NAMED_FAILED])}{more}"
+            lines += wrapped(text, _STATUS_COLOURS["failed"], width, indent="  ")
     return lines
 
 

@@ -53,7 +53,7 @@ def models_section(part: ChipPart) -> Section:
         Span("expected", "bold"),
         " is the time of the kernels that run, on a CPU with the framework's own, ",
         Span("ideal", "bold"),
-        " every byte once at full bandwidth, which no kernel beats.",
+        " every byte once at full bandwidth, a lower bound.",
     )
     blocks = [Paragraph(intro, "quiet"), *(block for model in models for block in _model(part, model))]
     # The table says `emulated` in words where others have a mark.

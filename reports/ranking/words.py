@@ -134,6 +134,9 @@ def nothing_to_take(ranking: CaseRanking) -> str:
     gap = kernel_gap_text(best)
     if gap:
         return f"no kernel is known to run any configuration here; first by its prediction: {best.label} ({gap})"
+    if ranking.baseline is None and best.loss.pct is None:
+        fastest = f"{best.label} is fastest, {evidence_text(best)}"
+        return f"{fastest}; no 16-bit or FP32 kernel to compare with, and no loss is known{worth_trying(ranking)}"
     reason = f"{best.label}: {possible_loss_text(best.loss)}, and {within_limit_text(None)}"
     return f"nothing to take: {reason}{worth_trying(ranking)}"
 

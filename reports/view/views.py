@@ -502,8 +502,8 @@ def missing(
     measured = counts["measured"]
     if measured and not has_power:
         missing_texts.append(
-            "no power was stored: the device has no readable sensor, no window was asked for (--roofline-power), or "
-            "every window was too short to mean something"
+            "power and energy of a call: no window was asked for (--roofline-power), every window was too short to mean "
+            "something, or the device has no readable sensor"
         )
     if measured and not any(result.baseline for chip in chips for result in chip.shapes):
         missing_texts.append("no BF16, FP16 or FP32 case ran, so speed-ups have no baseline")

@@ -72,7 +72,8 @@ def action_of(phase: PhaseRanking) -> Action:
     caveat = "; ".join(text for text in caveats if text)
     baseline = ranking.baseline
     if baseline is not None and choice.key == baseline.key:
-        return Action(phase.title, f"stay with {choice.precision}", _stay_text(phase), caveat, choice.record_ids)
+        name = choice.label if _has_one_precision(phase) else choice.precision
+        return Action(phase.title, f"stay with {name}", _stay_text(phase), caveat, choice.record_ids)
     return Action(phase.title, f"{_verb(phase)} {choice.label}", _gain_text(phase, choice), caveat, choice.record_ids)
 
 
@@ -99,7 +100,16 @@ def _stay_text(phase: PhaseRanking) -> str:
     """Return why to stay: nothing within the limit is faster, and on which evidence."""
     choice = phase.choice
     source = _source(choice) if choice is not None and choice.is_measured else "predicted"
+    if _has_one_precision(phase):
+        return f"the fastest kernel {_where(phase)} ({source}); no narrower format to compare with"
     return f"because nothing within a loss of {MAX_LOSS_PCT:g} % is clearly faster {_where(phase)} ({source})"
+
+
+def _has_one_precision(phase: PhaseRanking) -> bool:
+    """Return whether kernels of one precision compete, and several do."""
+    ranking = phase.ranking
+    options = [*ranking.options, *(each.option for each in ranking.excluded if each.option is not None)]
+    return len(options) > 1 and len({option.precision for option in options}) == 1
 
 
 def _source(choice: Option) -> str:

@@ -18,13 +18,15 @@ from results.verdicts.shape_verdict import (
 )
 from roofline_model.core.answer import Loss, Option
 from roofline_model.core.finding import Finding, code_text, short_text
-from roofline_model.core.units import counted, format_speedup
+from roofline_model.core.units import counted, format_percent, format_speedup
 from roofline_model.recommend.ranking import MAX_LOSS_PCT
 
 _ORIGIN_FLAGS = ("forced", "simulated")
 """Flags that say where a time comes from."""
 _NARROWER = {"measured": "was measured", "expected": "has an expected time", "ideal": "was predicted"}
 """Source of the best time → what no narrower format has."""
+SMALL_LEAD_RATIO = 1.1
+"""Leads below this are told in percent."""
 
 
 def verdict_text(judged: ShapeVerdict) -> str:
@@ -100,14 +102,23 @@ def possible_loss_text(loss: Loss) -> str:
 
 def _fastest(judged: ShapeVerdict, best: Option) -> str:
     """Return the fastest option and its lead, or that options are level, where formats cannot be compared."""
-    if judged.equals:
-        return f"{best.label} and {_and_more(judged.equals)} are tied: {level_text(best, judged.equals[0])}"
+    pair = judged.level_pair
+    tied = judged.equals or (pair[1:] if pair is not None and pair[0] is best else ())
+    if tied:
+        return f"{best.label} and {_and_more(tied)} are tied: {level_text(best, tied[0])}"
     second = judged.runner_up
     predicted, measured = speedups(best, second)
     likely = expected_speedup(best, second) if best.estimate.source == "expected" else predicted
     ratio = measured if best.is_measured else likely
-    lead = "" if ratio is None or second is None else f", {format_speedup(ratio)} {second.label}"
+    lead = "" if ratio is None or second is None else f"; {second.label} takes {_longer_text(ratio)}"
     return f"{best.label} is fastest, {time_text(best)}{lead}"
+
+
+def _longer_text(ratio: float) -> str:
+    """Return `1.3× as long`; of a small lead `2 % longer`, where a factor would read 1.0×."""
+    if 1 < ratio < SMALL_LEAD_RATIO:
+        return f"{format_percent(ratio - 1, 0)} longer"
+    return f"{format_speedup(ratio)} as long"
 
 
 def doubts_text(doubts: Iterable[Finding]) -> str:

@@ -22,7 +22,7 @@ from roofline_model.core.finding import (
     short_text,
 )
 from roofline_model.core.units import format_speedup, in_prefix, interval_in_prefix, sentence, shared_prefix
-from roofline_model.formats.catalog import short_name
+from roofline_model.formats.catalog import SIXTEEN_BIT, short_name
 from roofline_model.predictions.kernel import fastest, judge_time
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ def print_answer(
     baseline = rows[0].baseline_format
     timed = [row.expected for row in rows if row.expected is not None]
     shown = rows if are_named else _first_rows(rows)
+    has_gain = any(row.format not in SIXTEEN_BIT for row in shown)  # 16 bits alone gain nothing over 16 bits
     show_line(_fastest_sentence(rows, names, times), "bold")
     show_line(f"{title} on {chip.key}.", "dim")
     cells: list[list[Cell]] = [
@@ -76,7 +77,7 @@ def print_answer(
             times.expected[index],
             times.intervals[index],
             times.ideal[index],
-            gain_cell(row, is_only_ideal=not timed),
+            gain_cell(row, is_only_ideal=not timed) if has_gain else MISSING,
             row.bound,
             "none known" if row.kernel_gap is not None else "",
         ]
@@ -85,7 +86,7 @@ def print_answer(
     ]
     show_table(_ANSWER_COLUMNS, cells, says_what_is_left_out=False)
     expected = f"{expected_words(*(each.provenance for each in timed))} " if timed else ""
-    over = f" Gain: over {short_name(baseline)}." if baseline else ""
+    over = f" Gain: over {short_name(baseline)}." if baseline and has_gain else ""
     show_line(f"{expected}Ideal: lower bound.{over}", "dim")
     untimed = [reason_text(rows[0].expected_reason)] if not timed and not chip.is_placeholder else []
     print_caveats(chip, untimed)

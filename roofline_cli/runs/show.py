@@ -191,9 +191,11 @@ def _print_answer(
     )
     if overall is not None:
         rows = _error_rows(pooled)
-        show_table(_ANSWER_COLUMNS, rows[:ANSWER_ROW_COUNT], says_what_is_left_out=False)
+        shown_rows = rows if show_all else rows[:ANSWER_ROW_COUNT]
+        show_table(_ANSWER_COLUMNS, shown_rows, says_what_is_left_out=False)
         inside = " In 80 %: within the expected interval." if overall.expected_count else ""
-        show_line(f"Error: median of the absolute errors.{inside}", "dim")
+        first = f"First {len(shown_rows)} of {len(rows)} operators. " if len(shown_rows) < len(rows) else ""
+        show_line(f"{first}Error: median of the absolute errors.{inside}", "dim")
     elif models and not show_all:
         show_line(f"{models[0].title}. Gain: over 16 bit. !: doubtful.", "dim")
         print_model_answer(models[0])

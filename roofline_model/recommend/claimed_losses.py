@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from roofline_model.formats.catalog import FORMATS
-
 PERPLEXITY, TASKS = "perplexity", "task accuracy"
 CACHE_METHOD = "cache"
 
@@ -382,23 +380,6 @@ def loss_beside(format_key: str, *, is_both: bool, model: str = "") -> ClaimedLo
     2.6
     """
     return _of_model([loss for loss in LOSSES_BESIDE if (loss.weights, loss.is_both) == (format_key, is_both)], model)
-
-
-def product_loss_pct(weight_format: str, activation_format: str, model: str = "") -> float | None:
-    """Return the upper end of what was published of a product's operands, 0 for 16 bit and wider; None where nobody
-    knows.
-
-    `model`: what was published of that very model goes first.
-
-    >>> product_loss_pct("BF16", "BF16"), product_loss_pct("INT4", "BF16"), product_loss_pct("INT8", "FP8_E4M3")
-    (0.0, 6.5, None)
-    """
-    is_wide = [key in FORMATS and FORMATS[key].element_bits >= 16 for key in (weight_format, activation_format)]
-    if all(is_wide):
-        return 0.0
-    is_both = weight_format == activation_format
-    loss = claimed_loss_of(weight_format, is_both=is_both, model=model) if is_both or is_wide[1] else None
-    return None if loss is None else loss.high_pct
 
 
 def claimed_cache_loss(format_key: str) -> ClaimedLoss | None:

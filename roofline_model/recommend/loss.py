@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 
 from roofline_model.core.answer import Loss
 from roofline_model.core.finding import Finding, Value, finding, short_text
+from roofline_model.formats.catalog import is_wide_format
 from roofline_model.recommend.claimed_losses import PERPLEXITY, ClaimedLoss, claimed_loss_of
 
 REFERENCE = Loss("reference", 0.0)
@@ -21,6 +23,29 @@ def product_loss(format_key: str, *, is_both: bool) -> Loss:
     found.
     """
     claim = claimed_loss_of(format_key, is_both=is_both)
+    return UNKNOWN if claim is None else claimed(claim)
+
+
+def formats_loss(formats: Iterable[tuple[str, str]], model: str = "") -> Loss:
+    """Return what is known of the loss of one operator by the formats of its operands.
+
+    None where all have 16 bits or more. Of a product's weights and activations what was published (`model`: of that
+    very model first). Unknown of the rest: narrow operands of an operator without weights, as a narrow cache has them.
+
+    >>> cache = [("q", "BF16"), ("kv", "FP8_E4M3"), ("o", "BF16")]
+    >>> [formats_loss(formats).pct for formats in (cache, [("a", "BF16"), ("b", "INT4")], [("x", "BF16")])]
+    [None, 6.5, 0.0]
+    """
+    by_operand = dict(formats)
+    weight = by_operand.get("b", by_operand.get("a", ""))
+    activation = by_operand.get("a", weight)
+    operands = (weight, activation) if weight else tuple(by_operand.values())  # the output of a product adds nothing
+    if operands and all(map(is_wide_format, operands)):
+        return REFERENCE
+    is_both = weight == activation
+    if not weight or not (is_both or is_wide_format(activation)):
+        return UNKNOWN
+    claim = claimed_loss_of(weight, is_both=is_both, model=model)
     return UNKNOWN if claim is None else claimed(claim)
 
 

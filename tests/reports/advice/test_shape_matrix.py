@@ -218,6 +218,13 @@ def test_slower_formats_keep_the_baseline(make):
     (action,) = lines_of(view)
     assert action.take == "stay with BF16"
     assert view.chips[0].answers[0].ranking.headline.code == "stay"
+    # Of one format it is the kernel that stays.
+    kernels = [
+        make.record(DECODE, "BF16", "BF16", name, t, number=at)
+        for at, (name, t) in enumerate((("a", 1e-3), ("b", 2e-3)))
+    ]
+    (action,) = lines_of(report_view(make.run(), kernels, {}))
+    assert action.take == "stay with BF16 · a"
 
 
 @pytest.mark.parametrize(
