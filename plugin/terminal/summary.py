@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-from plugin.machine.calibration_check import calibration_mismatch
+from plugin.machine.canary import calibration_mismatch
 from plugin.terminal.models import model_lines
 from plugin.terminal.table import (
     Column,

@@ -21,7 +21,7 @@ from reports.ranking.shape_results import ShapeResult
 from reports.view.roofline_view import RooflineView
 from reports.view.views import ChipView, ReportView
 from results.records.flags import DOUBTFUL_FLAGS
-from results.text.advice_text import Action, actions
+from results.text.verdict_text import Action, actions
 from roofline_model.core.answer import Option
 from roofline_model.core.finding import code_text
 

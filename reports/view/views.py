@@ -37,7 +37,7 @@ from results.records.flags import DOUBTFUL_FLAGS, FLAGS
 from results.records.records import HardwareProfile, Record, RunInfo
 from results.records.state_records import CanaryReading, NoiseFloor
 from results.statistics.replication import total_intervals
-from results.text.advice_text import actions
+from results.text.verdict_text import actions
 from results.verdicts.model_results import ModelResult, model_results
 from results.verdicts.phase_ranking import PhaseRanking
 from roofline_model.chips.hardware import Device

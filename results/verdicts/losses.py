@@ -13,8 +13,14 @@ from results.verdicts.model_results import PassResult, pass_label
 from roofline_model.core.answer import Loss, LossSource
 from roofline_model.core.errors import RooflineError
 from roofline_model.formats.catalog import get_format
-from roofline_model.recommend.claimed_losses import PERPLEXITY, claimed_loss_of
-from roofline_model.recommend.loss import RANK_AGREEMENT, REFERENCE, UNKNOWN, claimed
+from roofline_model.recommend.loss import (
+    PERPLEXITY,
+    RANK_AGREEMENT,
+    REFERENCE,
+    UNKNOWN,
+    claimed,
+    claimed_loss_of,
+)
 from roofline_model.recommend.search.losses import parse_formats
 from roofline_model.recommend.search.losses_file import NATS, MeasuredLosses, loss_pct
 
@@ -115,7 +121,7 @@ def is_wide(format_key: str) -> bool:
 
 
 def _claim(weight: str, activation: str, model: str = "") -> Loss:
-    """Return what was published of the formats (`claimed_losses.py`); unknown where nothing was found."""
+    """Return what was published of the formats, unknown where nothing was found."""
     claim = None
     if weight and (weight == activation or not activation or is_wide(activation)):
         claim = claimed_loss_of(weight, is_both=weight == activation, model=model)

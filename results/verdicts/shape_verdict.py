@@ -22,7 +22,7 @@ from roofline_model.core.finding import Finding
 from roofline_model.core.units import format_time
 from roofline_model.formats.catalog import is_narrow_format
 from roofline_model.operators.case import Case
-from roofline_model.recommend.claimed_losses import product_loss_pct
+from roofline_model.recommend.loss import product_loss_pct
 from roofline_model.recommend.ranking import (
     MAX_LOSS_PCT,
     UNKNOWN_LEVEL_RATIO,

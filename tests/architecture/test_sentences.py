@@ -42,7 +42,7 @@ OF_OTHERS: dict[str, int] = {
 
 OF_SOURCES: dict[str, int] = {
     "roofline_model/kernels/known_kernels.py": 1,
-    "roofline_model/recommend/claimed_losses.py": 10,
+    "roofline_model/recommend/loss.py": 10,
     "results/records/metrics.py": 5,
     "plugin/calibrate/cpu_calibration.py": 5,
     "plugin/calibrate/cuda_ceilings.py": 1,

@@ -1,7 +1,7 @@
 """The table of the products' kernels, and the cases it gives for a device, shapes, formats and cache states.
 
 A static table: neither this module nor anything it imports needs torch or numpy, so that collecting thousands of
-tests costs a second. What a machine can run is decided later, per case, in `guards.py`.
+tests costs a second. What a machine can run is decided later, per case, in `measured_case.py`.
 
 INT32, the output of the integer kernels, is no storage format of the model's catalog: their C is counted as FP32,
 which has the same four bytes.

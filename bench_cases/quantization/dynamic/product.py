@@ -13,7 +13,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from bench_cases.kernels.guards import MachineFacts, capability_reason, read_machine_facts, torch_reason
+from bench_cases.kernels.measured_case import MachineFacts, capability_reason, read_machine_facts, torch_reason
 from bench_cases.kernels.products.block_scaled import (
     one_level_product,
     packed_fp4,

@@ -11,7 +11,7 @@ import pytest
 
 import bench_cases
 from bench_cases.kernels.attention.catalog import ATTENTION_KERNELS, attention_cases
-from bench_cases.kernels.guards import MachineFacts, chip_reason, skip_reason
+from bench_cases.kernels.measured_case import MachineFacts, chip_reason, skip_reason
 from bench_cases.kernels.operators.catalog import OPERATOR_KERNELS, OPERATORS, operator_cases
 from bench_cases.kernels.products.catalog import KERNELS, cases_for
 from bench_cases.selection import selected_cases

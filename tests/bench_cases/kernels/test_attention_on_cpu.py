@@ -16,8 +16,8 @@ from bench_cases.kernels.attention.catalog import ATTENTION_KERNELS, attention_c
 from bench_cases.kernels.attention.mask import visible  # noqa: E402
 from bench_cases.kernels.attention.reference import AttentionReference, AttentionRounding, attention_rounding  # noqa: E402
 from bench_cases.kernels.attention.spec import AttentionKernel, stored_keys, visible_keys  # noqa: E402
-from bench_cases.kernels.guards import read_machine_facts, skip_reason  # noqa: E402
 from bench_cases.kernels.inputs import uniform  # noqa: E402
+from bench_cases.kernels.measured_case import read_machine_facts, skip_reason  # noqa: E402
 from bench_cases.kernels.products.prepare import prepare  # noqa: E402
 from bench_cases.kernels.reference import HeldMatrix  # noqa: E402
 from bench_cases.kernels.spec import specs_of  # noqa: E402

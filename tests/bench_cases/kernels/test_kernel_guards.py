@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from bench_cases.kernels.guards import MachineFacts, read_machine_facts, skip_reason
+from bench_cases.kernels.measured_case import MachineFacts, read_machine_facts, skip_reason
 from bench_cases.kernels.products.catalog import KERNELS, cases_for
 from bench_cases.shapes.products import Shape
 from roofline_model.core.finding import finding
@@ -192,7 +192,7 @@ def test_facts_of_this_machine():
 
 def test_a_chip_is_promised_only_kernels_it_can_run():
     """MXFP4 x MXFP4 exists for compute capability 10.x only: GB10 (12.1) is told so, B200 is not; A100 has no FP8."""
-    from bench_cases.kernels.guards import chip_reason
+    from bench_cases.kernels.measured_case import chip_reason
     from roofline_model import create_custom_asic, get_hardware
 
     def refused(chip):

@@ -8,7 +8,7 @@ from counts import sampled
 
 torch = pytest.importorskip("torch")
 
-from bench_cases.kernels.guards import read_machine_facts, skip_reason  # noqa: E402
+from bench_cases.kernels.measured_case import read_machine_facts, skip_reason  # noqa: E402
 from bench_cases.kernels.products.catalog import cases_for  # noqa: E402
 from bench_cases.kernels.products.prepare import prepare  # noqa: E402
 from bench_cases.shapes.products import Shape  # noqa: E402

@@ -17,7 +17,7 @@ from bench_cases.kernels.attention.catalog import ATTENTION_KERNELS, attention_c
 from bench_cases.kernels.attention.latent import LatentSdpa  # noqa: E402
 from bench_cases.kernels.attention.prepare import attention_deviation, attention_reference, build_attention  # noqa: E402
 from bench_cases.kernels.attention.reference import AttentionReference, AttentionRounding  # noqa: E402
-from bench_cases.kernels.guards import MachineFacts, read_machine_facts, skip_reason  # noqa: E402
+from bench_cases.kernels.measured_case import MachineFacts, read_machine_facts, skip_reason  # noqa: E402
 from bench_cases.kernels.products.prepare import prepare  # noqa: E402
 from bench_cases.kernels.reference import HeldMatrix  # noqa: E402
 from bench_cases.shapes.attention import LATENT_MODELS, AttentionShape, attention_shapes  # noqa: E402

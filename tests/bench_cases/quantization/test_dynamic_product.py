@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from bench_cases.kernels.guards import MachineFacts  # noqa: E402
+from bench_cases.kernels.measured_case import MachineFacts  # noqa: E402
 from bench_cases.quantization.dynamic import product as dynamic_product  # noqa: E402
 from bench_cases.quantization.dynamic.operand import (  # noqa: E402
     DYNAMIC_FORMATS,

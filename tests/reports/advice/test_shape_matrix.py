@@ -16,7 +16,7 @@ from reports.page.html import render_page
 from reports.ranking.shape_ranking import recommend_from_run
 from reports.ranking.words import kernel_gap_text, shape_reason, shape_summary
 from reports.view.views import report_view
-from results.text.advice_text import actions
+from results.text.verdict_text import actions
 from roofline_model.chips.hardware import get_hardware
 
 DECODE, PREFILL = (1, 4096, 4096), (512, 4096, 4096)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench_cases.kernels.guards import chip_reason
+from bench_cases.kernels.measured_case import chip_reason
 from bench_cases.kernels.products.catalog import KERNELS
 from roofline_model.chips.hardware import create_custom_asic, get_hardware, list_hardware
 from roofline_model.core.finding import has_code

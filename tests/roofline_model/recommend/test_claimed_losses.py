@@ -12,7 +12,7 @@ from results.verdicts.losses import product_loss
 from roofline_model.chips.hardware import get_hardware
 from roofline_model.core.finding import first_with, has_code
 from roofline_model.formats.catalog import FORMATS
-from roofline_model.recommend.claimed_losses import (
+from roofline_model.recommend.loss import (
     CACHE_LOSSES,
     CACHE_METHOD,
     CLAIMED_LOSSES,
