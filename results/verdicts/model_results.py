@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from results.records.case_names import PHASES, PassName, pass_name
 from results.records.model_figures import ModelFigures, model_figures
 from results.records.records import Record
 from results.statistics.replication import TotalInterval, total_intervals
@@ -24,7 +23,7 @@ from results.verdicts.shape_verdict import (
 from roofline_model.core.answer import Option
 from roofline_model.expected.gap import PASS_PART
 from roofline_model.formats.catalog import is_narrow_format
-from roofline_model.operators.case import Case
+from roofline_model.operators.case import PHASES, Case, PassName, pass_name
 
 ROUND_TO_NEAREST = "round-to-nearest"
 

@@ -30,8 +30,8 @@ _KEY_DIGITS = 8
 
 def show_cases(cases: Sequence[Case]) -> None:
     """Print the key of each of several cases, which selects it."""
-    from results.records.case_names import case_title
     from results.text.diff_text import short
+    from roofline_model.operators.case import case_title
 
     columns = (
         Column("Key"),
@@ -128,7 +128,7 @@ def show_all(histories: Sequence[CaseHistory], options: HistoryOptions, *, as_js
 
 def _line(history: CaseHistory) -> list[Cell]:
     """Return the row of a case: its newest open alert, else its newest change."""
-    from results.records.case_names import case_title
+    from roofline_model.operators.case import case_title
 
     standing = [change for change in history.changes if change.status != "withdrawn"]
     alert = next((alert for alert in reversed(standing) if alert.is_open), standing[-1])

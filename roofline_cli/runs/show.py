@@ -212,7 +212,7 @@ def _print_answer(
 
 def is_of_model(case: CaseSummary) -> bool:
     """Return whether a case is a pass of a whole model."""
-    from results.records.case_names import is_model_case
+    from roofline_model.operators.case import is_model_case
 
     return is_model_case(case.lead.record.case)
 
@@ -277,7 +277,7 @@ def _matching(summaries: tuple[CaseSummary, ...], wanted: list[str], run: RunInf
 
 def _is_meant(case: CaseSummary, part: str) -> bool:
     """Return whether all words of one argument name this case."""
-    from results.records.case_names import is_meant
+    from roofline_model.operators.case import is_meant
 
     return is_meant(case.lead.record.case, part.split())
 
