@@ -122,14 +122,16 @@ def predict_attention(
         show_line()
         _print_all(request, question, table, named)
     if options.plot:
-        from roofline_cli.plot.predicted import plotted_rows
-        from roofline_cli.plot.view import show_predicted
+        _plot(table)
 
-        show_predicted(
-            plotted_rows(
-                table.predictions, [attention_name(row.kv_format, row.activation_format) for row in table.predictions]
-            )
-        )
+
+def _plot(table: PredictionTable[AttentionPrediction]) -> None:
+    """Draw the predicted kernels under the roof."""
+    from roofline_cli.plot.predicted import plotted_rows
+    from roofline_cli.plot.view import show_predicted
+
+    names = [attention_name(row.kv_format, row.activation_format) for row in table.predictions]
+    show_predicted(plotted_rows(table.predictions, names))
 
 
 def _shape_words(question: AttentionQuestion) -> str:
