@@ -58,8 +58,8 @@ def show_cases(cases: Sequence[Case]) -> None:
 def show_case(history: CaseHistory, *, as_json: bool) -> None:
     """Print one case."""
     if as_json:
-        from reports.formats.answer_json import command_json
-        from reports.formats.history_answer import history_answer
+        from reports.answers.answer_json import command_json
+        from reports.answers.history_answer import history_answer
 
         show_json(command_json(history_answer(history)))
         return
@@ -93,8 +93,8 @@ def show_all(histories: Sequence[CaseHistory], options: HistoryOptions, *, as_js
 
     metric, unused = options.metric, [subject_text(item) for item in unused_entries(histories, options)]
     if as_json:
-        from reports.formats.answer_json import command_json
-        from reports.formats.history_answer import history_overview
+        from reports.answers.answer_json import command_json
+        from reports.answers.history_answer import history_overview
 
         show_json(command_json(history_overview(histories, metric, unused)))
         return

@@ -87,7 +87,7 @@ def predict_attention(
 
     softmax(Q·Kᵀ)·V as one kernel that reads Q, K and V once, beside the three kernels that it replaces.
     """
-    from reports.formats.answer_json import command_json
+    from reports.answers.answer_json import command_json
     from roofline_model.kernels.attention_kernels import find_attention_kernel
     from roofline_model.predictions.attention import AttentionQuestion, predict_attentions
 

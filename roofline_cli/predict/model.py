@@ -318,7 +318,7 @@ def _show(
 
 def _document(passes: list[ModelPrediction], chip: Device) -> dict[str, Any]:
     """Return what --json prints: the passes, the model's shape, and of one pass the time to its first token."""
-    from reports.formats.answer_json import command_json
+    from reports.answers.answer_json import command_json
     from roofline_model.models.llm import first_token_pass
     from roofline_model.models.step_expected import expected_step
     from roofline_model.predictions.kernel import PredictionTable

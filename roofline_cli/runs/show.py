@@ -121,8 +121,8 @@ def _run_json(
     state: RunState,
     doubts: Sequence[str],
 ) -> dict[str, Any]:
-    from reports.formats.answer_json import answer_json, command_json
-    from reports.formats.run_answer import run_detail, stored_case
+    from reports.answers.answer_json import answer_json, command_json
+    from reports.answers.run_answer import run_detail, stored_case
     from reports.ranking.model_results import model_json
 
     return {
@@ -286,7 +286,7 @@ def _show_cases(run: RunInfo, cases: list[CaseSummary], case_count: int, *, as_j
     from roofline_cli.runs.case_view import case_detail_json, print_case
 
     if as_json:
-        from reports.formats.answer_json import SCHEMA_VERSION, answer_json
+        from reports.answers.answer_json import SCHEMA_VERSION, answer_json
 
         environment = {"class_hash": run.environment.class_hash, "class_facts": dict(run.environment.class_facts)}
         details = [case_detail_json(case) for case in cases]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from reports.formats.short_answer import loss_texts, model_answer
+from reports.answers.short_answer import loss_texts, model_answer
 from results.verdicts.losses import product_loss
 from roofline_model.chips.hardware import get_hardware
 from roofline_model.core.finding import first_with, has_code
