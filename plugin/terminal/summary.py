@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-from plugin.machine.calibration_check import calibration_mismatch
+from plugin.machine.canary import calibration_mismatch
 from plugin.terminal.models import model_lines
 from plugin.terminal.table import (
     Column,
@@ -22,7 +22,6 @@ from plugin.terminal.table import (
     table_lines,
     wrapped,
 )
-from results.records.case_names import is_model_case, op_title
 from results.records.flags import DOUBTFUL_FLAGS, FLAGS
 from results.records.records import PredictionRecord, ProcessInfo, Record
 from results.records.state_records import CanaryReading, NoiseFloor
@@ -33,7 +32,7 @@ from roofline_model.chips.hardware import Device
 from roofline_model.core.finding import advice_text, code_text, finding, has_code, short_text
 from roofline_model.core.units import counted, format_achieved, format_percent, format_speedup, format_time
 from roofline_model.ideal.roofline import error_ratio
-from roofline_model.operators.case import Case
+from roofline_model.operators.case import Case, is_model_case, op_title
 
 _TOLD_APART = ("quarantined", "capped", "above-roof")
 """Flags with lines of their own, that say what to do."""

@@ -18,21 +18,23 @@ from reports.document.blocks import (
     Block,
     Bullets,
     Cell,
+    ChipPart,
     Column,
     Folded,
     Heading,
     Live,
     Medium,
     Paragraph,
+    Report,
     Rich,
     Section,
     Span,
     TableBlock,
+    meanings,
     memory_cell,
     table,
     time_cell,
 )
-from reports.document.report import ChipPart, Report, meanings
 from reports.ranking.case_ranking import CaseRanking
 from reports.ranking.words import excluded_texts, kernel_gap_text, shape_reason, shape_summary, stale_text
 from reports.stored.answer import StoredRanking, StoredRecommendations

@@ -16,6 +16,7 @@ from reports.document.blocks import (
     Folded,
     Heading,
     Paragraph,
+    Report,
     Rich,
     Section,
     Span,
@@ -24,10 +25,9 @@ from reports.document.blocks import (
     table,
     time_cell,
 )
-from reports.document.report import Report
 from reports.text.display_text import IDEAL_TIMES, counted, saved_share
 from reports.view.views import ChipView
-from results.text.advice_text import action_of, gain_text, loss_figure, role_text
+from results.text.verdict_text import action_of, gain_text, loss_figure, role_text
 from results.verdicts.phase_ranking import PhaseRanking
 from roofline_model.core.answer import Loss, Option
 from roofline_model.core.finding import finding, short_text

@@ -8,6 +8,7 @@ from reports.document.blocks import (
     Block,
     Bullets,
     Cell,
+    ChipPart,
     Column,
     FigureBlock,
     Folded,
@@ -17,12 +18,12 @@ from reports.document.blocks import (
     Section,
     Span,
     TableBlock,
+    meanings,
     memory_cell,
     percent_cell,
     table,
     time_cell,
 )
-from reports.document.report import ChipPart, meanings
 from reports.formats.figure_files import pareto_name
 from reports.ranking.model_results import model_title, part_columns
 from reports.text.display_text import shown

@@ -21,10 +21,8 @@ from reports.cases.rows import (
     regime_rank,
     weight_saved_ratio,
 )
-from reports.ranking.case_ranking import CaseRanking
-from reports.ranking.ordering import rank_stored
+from reports.ranking.case_ranking import CaseRanking, rank_stored
 from reports.text.display_text import shown
-from results.records.case_names import Sizes, is_model_case
 from results.records.records import Record
 from results.statistics.replication import total_intervals
 from results.verdicts.gain import first_gap
@@ -51,7 +49,7 @@ from roofline_model.core.answer import (
 )
 from roofline_model.core.errors import RooflineError
 from roofline_model.core.finding import Finding, finding
-from roofline_model.operators.case import Case
+from roofline_model.operators.case import Case, Sizes, is_model_case
 from roofline_model.operators.product import GEMV_MAX_ROWS
 from roofline_model.recommend.loss import formats_loss
 from roofline_model.recommend.ranking import MAX_LOSS_PCT, Limits

@@ -32,12 +32,11 @@ from reports.text.display_text import counted, regime_meanings, regime_title, sh
 from reports.view.roofline_view import RooflineView, roofline_view
 from reports.view.run_state import RunState, RunTimeline, run_state, spans_over_time
 from results.exchange.exported.impossible import possible_records
-from results.records.case_names import is_model_case
 from results.records.flags import DOUBTFUL_FLAGS, FLAGS
 from results.records.records import HardwareProfile, Record, RunInfo
 from results.records.state_records import CanaryReading, NoiseFloor
 from results.statistics.replication import total_intervals
-from results.text.advice_text import actions
+from results.text.verdict_text import actions
 from results.verdicts.model_results import ModelResult, model_results
 from results.verdicts.phase_ranking import PhaseRanking
 from roofline_model.chips.hardware import Device
@@ -45,6 +44,7 @@ from roofline_model.chips.stored_profile import device_from_profile
 from roofline_model.core.errors import DefinitionError
 from roofline_model.core.finding import code_text, finding, short_text
 from roofline_model.core.units import format_percent
+from roofline_model.operators.case import is_model_case
 
 __all__ = [
     "CaseRow",

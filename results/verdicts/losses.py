@@ -12,8 +12,7 @@ from results.records.records import Record, RunInfo
 from results.verdicts.model_results import PassResult, pass_label
 from roofline_model.core.answer import Loss, LossSource
 from roofline_model.formats.catalog import is_wide_format
-from roofline_model.recommend.claimed_losses import PERPLEXITY
-from roofline_model.recommend.loss import RANK_AGREEMENT, REFERENCE, UNKNOWN, formats_loss
+from roofline_model.recommend.loss import PERPLEXITY, RANK_AGREEMENT, REFERENCE, UNKNOWN, formats_loss
 from roofline_model.recommend.search.losses import parse_formats
 from roofline_model.recommend.search.losses_file import NATS, MeasuredLosses, loss_pct
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from reports.formats.short_answer import ROLES, SOURCES
+from reports.answers.short_answer import ROLES, SOURCES
 from roofline_cli.recommend.model_view import LOSS_COLUMNS, loss_cells
 from roofline_cli.screen.tables import (
     MISSING,

@@ -121,8 +121,8 @@ def _run_json(
     state: RunState,
     doubts: Sequence[str],
 ) -> dict[str, Any]:
-    from reports.formats.answer_json import answer_json, command_json
-    from reports.formats.run_answer import run_detail, stored_case
+    from reports.answers.answer_json import answer_json, command_json
+    from reports.answers.run_answer import run_detail, stored_case
     from reports.ranking.model_results import model_json
 
     return {
@@ -216,7 +216,7 @@ def _print_answer(
 
 def is_of_model(case: CaseSummary) -> bool:
     """Return whether a case is a pass of a whole model."""
-    from results.records.case_names import is_model_case
+    from roofline_model.operators.case import is_model_case
 
     return is_model_case(case.lead.record.case)
 
@@ -282,7 +282,7 @@ def _matching(summaries: tuple[CaseSummary, ...], wanted: list[str], run: RunInf
 
 def _is_meant(case: CaseSummary, part: str) -> bool:
     """Return whether all words of one argument name this case."""
-    from results.records.case_names import is_meant
+    from roofline_model.operators.case import is_meant
 
     return is_meant(case.lead.record.case, part.split())
 
@@ -291,7 +291,7 @@ def _show_cases(run: RunInfo, cases: list[CaseSummary], case_count: int, *, as_j
     from roofline_cli.runs.case_view import case_detail_json, print_case
 
     if as_json:
-        from reports.formats.answer_json import SCHEMA_VERSION, answer_json
+        from reports.answers.answer_json import SCHEMA_VERSION, answer_json
 
         environment = {"class_hash": run.environment.class_hash, "class_facts": dict(run.environment.class_facts)}
         details = [case_detail_json(case) for case in cases]

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from reports.cases.rows import saved_ratio
-from reports.ranking.ordering import level_with
+from reports.ranking.case_ranking import level_with
 from reports.ranking.shape_ranking import recommend_from_run
 from reports.ranking.words import excluded_texts, shape_reason, shape_summary
 from roofline_model.chips.hardware import get_hardware

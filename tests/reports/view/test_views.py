@@ -8,7 +8,7 @@ import pytest
 
 from reports.view.views import report_view, utc_minutes
 from results.records.records import EnvironmentInfo
-from results.text.advice_text import actions
+from results.text.verdict_text import actions
 from roofline_model.chips.hardware import get_hardware
 from roofline_model.chips.stored_profile import device_from_profile
 from roofline_model.core.errors import DefinitionError

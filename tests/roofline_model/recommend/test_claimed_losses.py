@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from reports.formats.short_answer import loss_texts, model_answer
+from reports.answers.short_answer import loss_texts, model_answer
 from roofline_model.chips.hardware import get_hardware
 from roofline_model.core.finding import first_with, has_code
 from roofline_model.formats.catalog import FORMATS
-from roofline_model.recommend.claimed_losses import (
+from roofline_model.recommend.loss import (
     CACHE_LOSSES,
     CACHE_METHOD,
     CLAIMED_LOSSES,
@@ -21,9 +21,9 @@ from roofline_model.recommend.claimed_losses import (
     ClaimedLoss,
     claimed_cache_loss,
     claimed_loss_of,
+    formats_loss,
     loss_beside,
 )
-from roofline_model.recommend.loss import formats_loss
 from roofline_model.recommend.model import recommend_model
 from roofline_model.recommend.ranking import MAX_LOSS_PCT
 from roofline_model.recommend.shape import recommend_quantization
