@@ -17,7 +17,7 @@ from bench_cases.models.model_cases import ModelCase
 from bench_cases.models.reference import ModelReference
 from bench_cases.pipeline.settings import PipelineSettings
 from bench_cases.quantization.plans.layer_report import ROUND_TO_NEAREST
-from bench_cases.quantization.plans.precisions import PRECISIONS
+from bench_cases.quantization.plans.precisions import PRECISIONS, precision_formats
 from bench_cases.quantization.plans.recipes import METHOD_PRECISIONS, recipes_of
 from bench_cases.quantization.target import Target
 from roofline_model.chips.hardware import Device
@@ -33,7 +33,7 @@ from roofline_model.core.finding import (
     short_text,
     stored_form,
 )
-from roofline_model.formats.catalog import get_format
+from roofline_model.formats.catalog import format_name, get_format
 from roofline_model.models.model_memory import plan_kv_bytes, weights_bytes
 from roofline_model.models.model_pass import HostTime, ModelPass
 from roofline_model.recommend.loss import UNKNOWN
@@ -77,9 +77,15 @@ def predicted_option(
         loss=UNKNOWN,
         speedup_ratio=None,
         ideal_speedup_ratio=None,
+        label=precision_label(precision),
         kernel=kernel,
         findings=tuple(item for item in (time_finding, host) if item is not None),
     )
+
+
+def precision_label(precision: str) -> str:
+    """Return what people call a precision of the pipeline: `INT8 (W8A16)` of the key `INT8`."""
+    return format_name(*precision_formats(precision, "BF16"))
 
 
 def host_time_s(option: Option) -> float | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from bench_cases.pipeline.recommend import memory_bytes
+from bench_cases.pipeline.recommend import memory_bytes, precision_label
 from bench_cases.pipeline.records import MeasuredCase
 from bench_cases.pipeline.result import PipelineResult
 from bench_cases.pipeline.verdict import MeasuredOption
@@ -65,7 +65,7 @@ def report_text(result: PipelineResult) -> str:
         _LEGEND,
     ]
     if result.run_ids:
-        runs = ", ".join(f"{precision}: {run[:8]}" for precision, run in result.run_ids)
+        runs = ", ".join(f"{precision_label(precision)}: {run[:8]}" for precision, run in result.run_ids)
         lines += ["", f"Stored runs ({runs}): `roofline show RUN`, `roofline report --run RUN`."]
     return "\n".join(lines) + "\n"
 
@@ -122,11 +122,11 @@ def _others(result: PipelineResult) -> Iterator[str]:
         if (sentence := prediction_sentence(judged, result.recommendation.baseline, result.wide)) not in shown
     ]
     yield from (f"- {_cell(sentence)}" for sentence in prediction_lines)
-    large = [f"{option.key} ({_gigabytes(option)})" for option in result.recommendation.too_large]
+    large = [f"{option.label} ({_gigabytes(option)})" for option in result.recommendation.too_large]
     if large:
         yield f"- too large for the limit: {', '.join(large)}"
     for name, reason in result.recommendation.left_out:
-        yield f"- not measured: {name}: {_cell(short_text(reason))}"
+        yield f"- not measured: {precision_label(name)}: {_cell(short_text(reason))}"
 
 
 def _engines(result: PipelineResult) -> Iterator[str]:

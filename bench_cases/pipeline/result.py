@@ -76,7 +76,7 @@ class PipelineResult:
                 "context_count": self.context_count,
             },
             "outcome": verdict.outcome,
-            "recommendation": self.wide if verdict.winner is None else verdict.winner.name,
+            "recommendation": self.wide if verdict.winner is None else verdict.winner.key,
             "sentence": self.sentence,
             "sentences": list(self.sentences),
             "baseline": {

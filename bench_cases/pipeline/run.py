@@ -230,7 +230,7 @@ class _Pipeline:
             self._clock.reuse(_pair_text(pair), stored.get("took_s"))
             return pair
         count = self._settings.processes_count
-        self._clock.begin(f"measuring {option.key} beside {wide}, processes: {count}")
+        self._clock.begin(f"measuring {option.label} beside {wide}, processes: {count}")
         request = self._request(context, option)
         with one_line_os_errors(self._state.folder):
             pair = self._seams.measure(request)
@@ -314,8 +314,8 @@ def _ranked_text(recommendation: PipelineRecommendation) -> str:
     speedups = []
     for candidate in recommendation.candidates:
         expected = recommendation.speedup(candidate, "expected")
-        speedups.append(f"{candidate.key} {'unknown' if expected is None else f'{expected:.2f}×'}")
-    large = "; ".join(f"{option.key} is too large" for option in recommendation.too_large)
+        speedups.append(f"{candidate.label} {'unknown' if expected is None else f'{expected:.2f}×'}")
+    large = "; ".join(f"{option.label} is too large" for option in recommendation.too_large)
     return "; ".join(
         part for part in (f"expected {', '.join(speedups)}" if speedups else "no candidate", large) if part
     )

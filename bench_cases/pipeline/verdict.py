@@ -144,10 +144,18 @@ class MeasuredOption:
         return self.pair.candidate
 
     @property
+    def key(self) -> str:
+        """Precision as it is typed, and the method where it is none of every day."""
+        return self._with_method(self.option.key)
+
+    @property
     def name(self) -> str:
-        """Precision, and the method where it is none of every day."""
+        """The same as people are shown it."""
+        return self._with_method(self.option.label)
+
+    def _with_method(self, name: str) -> str:
         method = self.measured.method or self.option.method
-        return self.option.key if method in ("", "round-to-nearest") else f"{self.option.key} ({method})"
+        return name if method in ("", "round-to-nearest") else f"{name} ({method})"
 
     @property
     def is_usable(self) -> bool:

@@ -87,7 +87,7 @@ def _nothing_helps_sentence(judged: Sequence[MeasuredOption], recommendation: Pi
         text += f"; {barred[0].name} is faster, {barred[0].speedup}, but {misses_text(barred[0].misses)}"
     if not timed:
         reasons = [f"{option.name}: {option.measured.reason}" for option in judged]
-        reasons += [f"{large.key} is too large" for large in recommendation.too_large]
+        reasons += [f"{large.label} is too large" for large in recommendation.too_large]
         text += f"; no candidate could be measured ({'; '.join(reasons) or 'there is none'})"
     return text
 
@@ -125,7 +125,7 @@ def _nothing_fits_sentence(
         for large in recommendation.too_large:
             excess = memory_excess(memory_bytes(large) or 0.0, limits.memory_bytes)
             nearest.append(
-                (excess.excess_ratio or 0.0, f"{large.key} {short_text(excess.finding)} (by its formats' sizes)")
+                (excess.excess_ratio or 0.0, f"{large.label} {short_text(excess.finding)} (by its formats' sizes)")
             )
     baseline_text = f"{wide} {misses_text(base_misses)}"
     nearest.append((max(miss.excess_ratio or 0.0 for miss in base_misses), baseline_text))

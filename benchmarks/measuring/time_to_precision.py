@@ -23,7 +23,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from benchmarks.timing.rows import Figure, Row
-from plugin.machine.contention import LoadWatch
+from plugin.machine.cpu_state import LoadWatch
 from plugin.run.observe import Observed
 from plugin.run.runner import run_interleaved
 from plugin.run.visits import VISIT_RATIO, OpenCase, VisitPool

@@ -1,10 +1,10 @@
-"""Was the machine ours? `plugin.machine.contention.LoadWatch`, with the work of our own child processes taken out."""
+"""Was the machine ours? `plugin.machine.cpu_state.LoadWatch`, with the work of our own child processes taken out."""
 
 from __future__ import annotations
 
 import os
 
-from plugin.machine.contention import CONTENDED_RATIO, LoadWatch
+from plugin.machine.cpu_state import CONTENDED_RATIO, LoadWatch
 
 
 class Contention:

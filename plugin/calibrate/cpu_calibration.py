@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from plugin.calibrate.cpu_ceilings import CpuReadings, measure_cpu_ceilings
-from plugin.machine.contention import LoadWatch
-from plugin.machine.cpu_state import cpu_facts
+from plugin.machine.cpu_state import LoadWatch, cpu_facts
 from plugin.machine.facts import Machine
 from roofline_model.chips.curve import TimedCall, kernel_curves
 from roofline_model.chips.free_memory import free_system_bytes

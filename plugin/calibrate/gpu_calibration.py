@@ -22,7 +22,7 @@ from plugin.calibrate.cpu_calibration import (
     read_cache,
     write_cache,
 )
-from plugin.machine.contention import LoadWatch
+from plugin.machine.cpu_state import LoadWatch
 from plugin.machine.facts import Machine
 from plugin.sensors.nvml import NvmlDevice, open_nvml_device
 from roofline_model.chips.hardware import ComputePath, Device, Quantity

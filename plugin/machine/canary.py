@@ -7,10 +7,15 @@ last good one and those until the next good one: they are kept and flagged, neve
 The kernel is a matrix-vector product that reads a matrix larger than the cache, because the slow state it must find
 leaves copies alone. On a CPU in a suite that does not use torch it is a copy by numpy, so that torch is not loaded for
 it.
+
+It also shows whether this still is the machine that was calibrated (`calibration_mismatch`). A calibration is kept per
+CPU model, counts, cache, memory and torch: two hosts that agree in all of these can still differ, and one host differs
+from itself under other clocks.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -19,6 +24,8 @@ from statistics import median
 from typing import Any
 
 from results.records.state_records import CanaryReading
+from roofline_model.chips.hardware import Device
+from roofline_model.core.finding import Finding, finding
 
 SLOW_RATIO = 1.5
 """A reading this many times its reference is a slow state; ordinary clock and bandwidth noise stays below it."""
@@ -27,6 +34,12 @@ MIN_EARLIER = 3
 """Readings of earlier runs that make a reference; with fewer, the fastest of this run is it."""
 RECOVERY_RESTS_S = (0.5, 2.0)
 """After a slow reading: rest and look again, so that a moment's disturbance quarantines nothing."""
+OTHER_MACHINE_SLOW_RATIO = 6.0
+"""The fastest canary over the calibrated ideal, from which on this is another machine: healthy ones take 1.5 to 3."""
+OTHER_MACHINE_FAST_RATIO = 0.7
+"""Below this the calibrated bandwidth is too low: a canary cannot beat its ideal."""
+_CPU_CANARY = re.compile(r"gemv-fp32-(\d+)x(\d+)-torch")
+_ELEMENT_BYTES = 4
 
 
 @dataclass(slots=True)
@@ -218,3 +231,22 @@ def _fastest(call: Callable[[], Any]) -> float:
         call()
         times.append(time.perf_counter() - begin)
     return min(times)
+
+
+def calibration_mismatch(readings: Sequence[CanaryReading], device: Device) -> Finding | None:
+    """Return that the canary of a CPU and its calibration disagree; None where they agree or nothing can be said."""
+    calibration = device.calibration
+    if device.kind != "cpu" or calibration is None or calibration.provenance != "measured-here":
+        return None
+    sizes = [
+        (reading.time_s, _ELEMENT_BYTES * int(match[1]) * int(match[2]))
+        for reading in readings
+        if (match := _CPU_CANARY.fullmatch(reading.kernel)) and reading.time_s > 0
+    ]
+    if not sizes:
+        return None
+    time_s, read_bytes = min(sizes)
+    ideal_s = read_bytes / device.bandwidth.value
+    if OTHER_MACHINE_FAST_RATIO * ideal_s <= time_s <= OTHER_MACHINE_SLOW_RATIO * ideal_s:
+        return None
+    return finding("calibration-of-other-machine", device.key, time_s=time_s, ideal_s=ideal_s)

@@ -10,8 +10,15 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from plugin.machine.contention import CONTENDED_RATIO, STOLEN_RATIO, LoadWatch
-from plugin.machine.cpu_state import allowed_cpus, cpu_facts, mean_clock_hz, throttle_s
+from plugin.machine.cpu_state import (
+    CONTENDED_RATIO,
+    STOLEN_RATIO,
+    LoadWatch,
+    allowed_cpus,
+    cpu_facts,
+    mean_clock_hz,
+    throttle_s,
+)
 from plugin.machine.facts import Machine
 from plugin.sensors.bounded_sensors import bounded
 from plugin.sensors.protocol import Sensors

@@ -37,6 +37,7 @@ from plugin.run.pending import clean, failure
 from plugin.run.session import BenchSession
 from plugin.run.target import Target
 from plugin.run.visits import FAILED_VISIT
+from plugin.samples.correctness import WrongResultError
 from plugin.sensors.nvml import number_like_nvml
 from plugin.terminal import summary as terminal
 from plugin.terminal.progress import Progress
@@ -252,10 +253,16 @@ class RooflineHooks:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
-        """Commit the records of a test as soon as its call phase is over."""
+        """Commit the records of a test as soon as its call phase is over.
+
+        A wrong result is told in its own line: it lies in the kernel, and no frame of ours or of pytest's says where.
+        """
         report = yield
         if call.when != "call" or _fixture_key not in item.stash:
             return report
+        is_brief = self.config.option.tbstyle == "auto"  # pytest's default; --tb long and short are what they say
+        if is_brief and report.failed and call.excinfo is not None and call.excinfo.errisinstance(WrongResultError):
+            report.longrepr = call.excinfo.getrepr(style="value")
         fixture = item.stash[_fixture_key]
         if self.session.is_forked:  # a test forked, and its child came back into pytest: the run is not its own
             os._exit(1)

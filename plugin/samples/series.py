@@ -14,7 +14,6 @@ from plugin.samples.kernel_call import KernelCall
 from plugin.samples.plan import MeasurePlan
 from plugin.samples.poison import holds_poison, poison
 from plugin.samples.stats import SampleStats, estimate_median, shape_flags, summarize
-from plugin.samples.warmup import WAKE_S, WarmUp
 from plugin.timers.rotation import Rotation
 from plugin.timers.timers import Schedule, Timer
 from roofline_model.core.errors import UnsupportedError
@@ -23,8 +22,20 @@ NOISY_RATIO = 0.05
 MAX_BAD_SAMPLES = 20
 CHECKED_REPLAYS = 8
 """Outputs of a graph that are compared with the reference; all of them are poisoned first."""
+WAKE_S = 5e-4
 BURST_REST_S = 0.1
 """Rest before each burst: clock and power have recovered, the chip has not yet gone to sleep."""
+
+
+@dataclass(frozen=True, slots=True)
+class WarmUp:
+    """Result of a warm-up."""
+
+    calls: int
+    per_call_s: float
+    """Fastest seconds per call seen; infinite where the kernel is not run."""
+    is_steady: bool = True
+    """False when a sustained case gave up waiting for power and clock to become flat."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-from plugin.machine.calibration_check import calibration_mismatch
+from plugin.machine.canary import calibration_mismatch
 from plugin.terminal.models import model_lines
 from plugin.terminal.table import (
     Column,
@@ -22,7 +22,6 @@ from plugin.terminal.table import (
     table_lines,
     wrapped,
 )
-from results.records.case_names import is_model_case, op_title
 from results.records.flags import DOUBTFUL_FLAGS, FLAGS
 from results.records.records import PredictionRecord, ProcessInfo, Record
 from results.records.state_records import CanaryReading, NoiseFloor
@@ -33,7 +32,7 @@ from roofline_model.chips.hardware import Device
 from roofline_model.core.finding import advice_text, code_text, finding, has_code, short_text
 from roofline_model.core.units import counted, format_achieved, format_percent, format_speedup, format_time
 from roofline_model.ideal.roofline import error_ratio
-from roofline_model.operators.case import Case
+from roofline_model.operators.case import Case, is_model_case, op_title
 
 _TOLD_APART = ("quarantined", "capped", "above-roof")
 """Flags with lines of their own, that say what to do."""
@@ -70,6 +69,8 @@ _COLUMNS = (
 and `exp.err`.
 """
 _INDENT = "  "
+_NAMED_FAILED = 6
+"""Failed cases of one reason that are named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -406,7 +407,7 @@ def _interval_lines(rows: Sequence[_CaseRow], left_out: frozenset[str], width: i
 
 
 def _reasons(records: Sequence[Record], width: int) -> list[Line]:
-    """Return why cases were not measured, each reason once with the count of its cases."""
+    """Return why cases were not measured, each reason once with the count of its cases; of failed ones their names."""
     cases: dict[tuple[str, str], dict[str, str]] = {}
     for record in records:
         if record.status != "measured":
@@ -416,6 +417,11 @@ def _reasons(records: Sequence[Record], width: int) -> list[Line]:
     for (status, reason), case_keys in cases.items():
         case_text = next(iter(case_keys.values())) if len(case_keys) == 1 else f"{len(case_keys)} cases"
         lines += wrapped(f"{status}: {case_text}: {reason}", _STATUS_COLOURS.get(status, ""), width)
+        if status == "failed" and len(case_keys) > 1:
+            names = list(case_keys.values())
+            more = f", and {len(names) - _NAMED_FAILED} more" if len(names) > _NAMED_FAILED else ""
+            text = f"  {', '.join(names[:_NAMED_FAILED])}{more}"
+            lines += wrapped(text, _STATUS_COLOURS["failed"], width, indent="  ")
     return lines
 
 

@@ -12,13 +12,11 @@ from reports.ranking.shape_ranking import phase_of
 from reports.ranking.shape_results import ShapeResult, judged_results
 from reports.text.display_text import shown
 from results.verdicts.gain import gap_of_all
-from results.verdicts.losses import is_wide, product_loss
 from results.verdicts.model_results import ModelResult
 from results.verdicts.phase_ranking import KINDS, PhaseRanking, compared, model_ranking, without_headline
 from results.verdicts.shape_verdict import is_emulation
-from roofline_model.core.answer import Estimate, Loss, Memory, Option, Question, Times
+from roofline_model.core.answer import Estimate, Memory, Option, Question, Times
 from roofline_model.core.finding import Finding, finding
-from roofline_model.recommend.loss import REFERENCE
 from roofline_model.recommend.ranking import MAX_LOSS_PCT, Limits, rank
 
 PHASES = {"decode": "Decode", "prefill": "Prefill"}
@@ -193,7 +191,7 @@ def _over_shapes(
         bound=last.bound,
         times=Times(*(_sum([getattr(option.times, kind) for option in members]) for kind in KINDS)),
         memory=_weights(members, shapes),
-        loss=_format_loss(members),
+        loss=members[0].loss,
         speedup_ratio=None,
         ideal_speedup_ratio=None,
         label=shown(label, 120),
@@ -236,13 +234,3 @@ def _weights(members: Sequence[Option], shapes: Sequence[ShapeResult]) -> Memory
         wide_bytes += 2.0 * sizes["N"] * sizes["K"]
         held_bytes += 2.0 * sizes["N"] * sizes["K"] * (1 - saved_ratio)
     return Memory(total_bytes, weight_bytes=held_bytes, saved_ratio=1 - held_bytes / wide_bytes if wide_bytes else None)
-
-
-def _format_loss(members: Sequence[Option]) -> Loss:
-    """Return what is known of the loss of formats; a baseline that differs from shape to shape is wide at all of
-    them.
-    """
-    formats = {format_key for option in members for _, format_key in option.formats}
-    if formats and all(map(is_wide, formats)):
-        return REFERENCE
-    return product_loss(members[0].weight_format, members[0].activation_format)

@@ -11,8 +11,7 @@ from statistics import fmean
 from typing import Literal
 
 from reports.cases.rows import case_precision, option_precision
-from reports.ranking.case_ranking import CaseRanking
-from reports.ranking.ordering import stored_standing
+from reports.ranking.case_ranking import CaseRanking, stored_standing
 from reports.ranking.shape_results import ShapeResult
 from reports.ranking.words import kernel_gap_text
 from reports.text.display_text import regime_title, shown

@@ -21,8 +21,8 @@ from typing import Any, Union, get_args, get_origin
 from pydantic import Field, create_model
 from pydantic_core import to_json
 
+from reports.answers.answer_json import Text, answer_json, answer_keys, is_pairs
 from reports.api.base_models import Answer, FindingBody
-from reports.formats.answer_json import Text, answer_json, answer_keys, is_pairs
 from roofline_model.core.finding import Finding
 
 

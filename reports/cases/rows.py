@@ -6,14 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from reports.text.display_text import shown
-from results.records.case_names import case_title, is_model_case, op_title
 from results.records.records import Record
 from roofline_model.core.answer import Option
 from roofline_model.core.errors import RooflineError
 from roofline_model.core.finding import Finding
 from roofline_model.formats.catalog import get_format
 from roofline_model.ideal.roofline import error_ratio
-from roofline_model.operators.case import Case
+from roofline_model.operators.case import Case, case_title, is_model_case, op_title
 
 _CACHE_RANKS = ("cold", "flushed", "none", "warm")
 _MODE_RANKS = ("eager", "graph", "sustained", "burst")

@@ -18,21 +18,23 @@ from reports.document.blocks import (
     Block,
     Bullets,
     Cell,
+    ChipPart,
     Column,
     Folded,
     Heading,
     Live,
     Medium,
     Paragraph,
+    Report,
     Rich,
     Section,
     Span,
     TableBlock,
+    meanings,
     memory_cell,
     table,
     time_cell,
 )
-from reports.document.report import ChipPart, Report, meanings
 from reports.ranking.case_ranking import CaseRanking
 from reports.ranking.words import excluded_texts, kernel_gap_text, shape_reason, shape_summary, stale_text
 from reports.stored.answer import StoredRanking, StoredRecommendations
@@ -59,7 +61,7 @@ MOST_RANKED_ROWS = 6
 RANKING_NOTE = f"Measured configurations come first, {short_text(finding('order-of-measured'))}."
 _RANKING_MARKS = (
     "Then come predictions, candidates to try: by the time expected of a good kernel here, else by the ideal time, "
-    "which no kernel beats. A ! marks a time in doubt; at a speed-up, the baseline's time. ± is the ± total of the cases "
+    "a lower bound. A ! marks a time in doubt; at a speed-up, the baseline's time. ± is the ± total of the cases "
     "where it is known, else ± within."
 )
 _LEVEL = "the fastest, or tied with it within the intervals"
@@ -95,7 +97,7 @@ def advice_section(part: ChipPart) -> Section | None:
     most_open = part.report.most_open_count
     blocks += rankings[:most_open]
     if more := tuple(rankings[len(rankings) if most_open is None else most_open :]):
-        blocks.append(Folded(f"{len(more)} more shapes", more, medium="page"))
+        blocks.append(Folded(counted(len(more), "more shape"), more, medium="page"))
     if others:
         shapes = "shapes, " if part.chip.unranked_count else ""
         folded: list[Block] = [
@@ -124,7 +126,7 @@ def matrix_blocks(part: ChipPart, matrix: ShapeMatrix, *, is_only: bool) -> Iter
         yield _matrix_table(part, matrix, is_only=is_only)
         most_rows_count = part.report.most_rows_count
         if most_rows_count is not None and len(matrix.rows) > most_rows_count:
-            yield _not_listed(f"{len(matrix.rows) - most_rows_count} more shapes")
+            yield _not_listed(counted(len(matrix.rows) - most_rows_count, "more shape"))
         if matrix.left_count:
             text = f"{matrix.left_count} more configurations have no column; the rankings list all."
             yield Paragraph(text, "quiet", look="of-columns")
@@ -153,7 +155,10 @@ def _matrix_table(part: ChipPart, matrix: ShapeMatrix, *, is_only: bool) -> Tabl
     marks += [f"≈ {_LEVEL}"] if any(cell.is_level for cell in every) else []
     marks += ["( ) predicted, not measured here"] if any(map(_is_predicted, every)) else []
     marks += ["! in doubt, the baseline's time or its own"] if any(cell.is_in_doubt for cell in every) else []
+    has_baseline = any(entry.result.baseline is not None for entry, _ in matrix.rows)
     what = "Speed-up over the 16-bit baseline, or FP32 where none ran"
+    if not has_baseline:
+        what = "Times: no 16-bit or FP32 kernel to compare with"
     title = what if is_only else f"{matrix.title}. {what}"
     return table(
         f"Speed-ups by shape and configuration: {matrix.title}",

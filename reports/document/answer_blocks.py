@@ -16,6 +16,7 @@ from reports.document.blocks import (
     Folded,
     Heading,
     Paragraph,
+    Report,
     Rich,
     Section,
     Span,
@@ -24,10 +25,9 @@ from reports.document.blocks import (
     table,
     time_cell,
 )
-from reports.document.report import Report
 from reports.text.display_text import IDEAL_TIMES, counted, saved_share
 from reports.view.views import ChipView
-from results.text.advice_text import action_of, gain_text, loss_figure, role_text
+from results.text.verdict_text import action_of, gain_text, loss_figure, role_text
 from results.verdicts.phase_ranking import PhaseRanking
 from roofline_model.core.answer import Loss, Option
 from roofline_model.core.finding import finding, short_text
@@ -70,7 +70,7 @@ def _answer(report: Report) -> Iterator[Block]:
             for model in chip.models
             for model_pass in model.passes
         ):
-            text = "No format is recommended: the model is untrained. Its times:"
+            text = "No format is recommended: the model is untrained."
             yield Paragraph((Span(text, "bold"),), "verdict", look="answer")
         yield from (Paragraph(line, "verdict", look="answer") for line in view.headlines)
     predictions = tuple(_predictions(report))
@@ -217,8 +217,7 @@ def errors_text(overall: ErrorSummary) -> str:
     expected = f"expected {format_percent(overall.median_abs_expected_ratio, 0)} off"
     inside = ""
     if overall.interval_count:
-        share = format_percent(overall.inside_count / overall.interval_count, 0)
-        inside = f", {share} inside their 80 % interval"
+        inside = f", {overall.inside_count} of {overall.interval_count} inside their 80 % interval"
     ideal = f"ideal {format_percent(overall.paired_abs_error_ratio, 0)} off"
     return f"{expected}{inside}, {ideal} (medians of {counted(overall.expected_count, 'case')})"
 

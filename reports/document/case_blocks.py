@@ -15,6 +15,7 @@ from reports.document.blocks import (
     Block,
     Cards,
     Cell,
+    ChipPart,
     Column,
     Definitions,
     FigureBlock,
@@ -27,11 +28,13 @@ from reports.document.blocks import (
     Section,
     Span,
     TableBlock,
+    case_column,
+    flag_span,
+    flags_cell,
     percent_cell,
     table,
     time_cell,
 )
-from reports.document.report import ChipPart, case_column, flag_span, flags_cell
 from reports.formats.figure_files import figure_suffix
 from reports.text.display_text import counted, prefixed, regime_words, shown
 from results.records.records import Measurement

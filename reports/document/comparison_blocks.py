@@ -11,6 +11,7 @@ from reports.document.blocks import (
     Column,
     Live,
     Paragraph,
+    Report,
     Rich,
     Section,
     Span,
@@ -19,7 +20,6 @@ from reports.document.blocks import (
     table,
     time_cell,
 )
-from reports.document.report import Report
 from reports.text.display_text import counted, shown
 from reports.view.comparison import (
     ComparedRow,

@@ -8,6 +8,7 @@ from reports.document.blocks import (
     Block,
     Bullets,
     Cell,
+    ChipPart,
     Column,
     FigureBlock,
     Folded,
@@ -17,12 +18,12 @@ from reports.document.blocks import (
     Section,
     Span,
     TableBlock,
+    meanings,
     memory_cell,
     percent_cell,
     table,
     time_cell,
 )
-from reports.document.report import ChipPart, meanings
 from reports.formats.figure_files import pareto_name
 from reports.ranking.model_results import model_title, part_columns
 from reports.text.display_text import shown
@@ -53,7 +54,7 @@ def models_section(part: ChipPart) -> Section:
         Span("expected", "bold"),
         " is the time of the kernels that run, on a CPU with the framework's own, ",
         Span("ideal", "bold"),
-        " every byte once at full bandwidth, which no kernel beats.",
+        " every byte once at full bandwidth, a lower bound.",
     )
     blocks = [Paragraph(intro, "quiet"), *(block for model in models for block in _model(part, model))]
     # The table says `emulated` in words where others have a mark.

@@ -22,8 +22,11 @@ from reports.document.blocks import (
     Live,
     Medium,
     Paragraph,
+    Report,
     Section,
     Span,
+    case_column,
+    origin_text,
     table,
 )
 from reports.document.case_blocks import (
@@ -36,7 +39,6 @@ from reports.document.case_blocks import (
     samples_section,
 )
 from reports.document.model_blocks import models_section
-from reports.document.report import Report, case_column, origin_text
 from reports.text.display_text import environment_words, shown
 from reports.view.views import ReportView, utc_minutes
 

@@ -9,7 +9,7 @@ from reports.cases.rows import CaseRow
 from reports.figures.palette import MUTED, Colour, format_colours
 from reports.figures.spec import MOST_DOTS, Axis, LegendEntry, Row, RowFigure, Strip
 from reports.text.display_text import counted, regime_title, shown
-from results.records.case_names import pass_name
+from roofline_model.operators.case import pass_name
 
 MOST_GROUPS = 60
 """Groups in one figure, those with the most cases."""

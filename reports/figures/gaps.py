@@ -15,9 +15,9 @@ from reports.cases.summary import CaseSummary
 from reports.figures.palette import HATCHED_PARTS, PART_COLOURS
 from reports.figures.spec import Axis, Card, LegendEntry, Part, Row, RowFact, RowFigure, RowOrder
 from reports.text.display_text import counted, regime_title, shown
-from results.records.case_names import pass_name
 from roofline_model.core.units import format_time
 from roofline_model.expected.gap import PASS_PART, Gap
+from roofline_model.operators.case import pass_name
 
 MOST_ROWS = 40
 MOST_STAGES = 8

@@ -11,9 +11,10 @@ import math
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from reports.figures.palette import ACCENT, GRID, INK, MUTED, SURFACE, Shape
+from reports.figures.palette import ACCENT, GRID, INK, MUTED, SURFACE, Colour, Shape
 from reports.figures.samples import thinned
 from reports.figures.spec import (
     LEAST_BOXED,
@@ -55,6 +56,7 @@ _TWO_STRIPS_SHARE = 1.3
 _LEFT, _BOTTOM, _HEIGHT = 0.072, 0.165, 0.725  # of the axes, in fractions of the figure
 _LEGEND_CHARACTERS, _LEGEND_MARK_CHARACTERS = 150, 6
 """What one line of the legend holds, and what a mark with its gaps takes of it."""
+_NEAR_PIXELS, _FAR_PIXELS = 70, 420  # gaps between a mark and its label
 _MARK_AIR = 1.5  # points around a mark that labels keep clear of
 _SHAPES: dict[Shape, str] = {
     "circle": "o",
@@ -66,6 +68,7 @@ _SHAPES: dict[Shape, str] = {
     "down": "v",
     "pentagon": "p",
     "hexagon": "h",
+    "star": "*",
     "left": "<",
     "right": ">",
     "dash": "_",
@@ -588,9 +591,10 @@ def _fill(colour: str, fill: str, edge: str, edge_width: float) -> dict[str, Any
 
 
 def _write_labels(axes: Axes, labels: Sequence[Label], field: Field) -> None:
+    is_only = sum(label.place == "around" for label in labels) == 1
     writers: dict[str, Callable[[Axes, Label, Field], None]] = {
         "beside": _write_beside,
-        "around": _write_around,
+        "around": partial(_write_around, is_only=is_only),
         "along": _write_along,
         "top": _write_at_top,
     }
@@ -617,13 +621,16 @@ def _write_beside(axes: Axes, label: Label, field: Field) -> None:
         write_label(axes, field, text, centers[place], size, **style)
 
 
-def _write_around(axes: Axes, label: Label, field: Field) -> None:
-    """Write a label at the nearest free place around its point; where none is, leave it out."""
+def _write_around(axes: Axes, label: Label, field: Field, *, is_only: bool) -> None:
+    """Write a label at the nearest free place around its point. Where none is near, the only one of a figure goes
+    farther off, with a line to its point; several are left out, because they would be taken for each other's.
+    """
     (x, y), text = pixels(axes, [(label.x, label.y)])[0], label.lines[0]
     width, height = size = text_size(axes, text, 9)
+    gaps = [*range(8, _NEAR_PIXELS, 4), *(range(_NEAR_PIXELS, _FAR_PIXELS, 12) if is_only else ())]
     centers = [
         center
-        for gap in range(8, 70, 4)
+        for gap in gaps
         for center in (
             (x + gap + width / 2, y),
             (x, y + gap + height / 2),
@@ -634,8 +641,22 @@ def _write_around(axes: Axes, label: Label, field: Field) -> None:
         )
     ]
     place = first_free(field, (rectangle(center, size) for center in centers))
-    if place is not None:
-        write_label(axes, field, text, centers[place], size, fontsize=9, color=label.colour.light, zorder=6)
+    if place is None:
+        return
+    center = centers[place]
+    if gaps[place // (len(centers) // len(gaps))] >= _NEAR_PIXELS:
+        _draw_leader(axes, field, (x, y), center, size, label.colour)
+    write_label(axes, field, text, center, size, fontsize=9, color=label.colour.light, zorder=6)
+
+
+def _draw_leader(axes: Axes, field: Field, point: Position, center: Position, size: Position, colour: Colour) -> None:
+    """Draw a thin line from a point to the nearest spot on the edge of its label."""
+    ends = [
+        min(max(at, middle - extent / 2), middle + extent / 2)
+        for at, middle, extent in zip(point, center, size, strict=True)
+    ]
+    xs, ys = [point[0] / field.width, ends[0] / field.width], [point[1] / field.height, ends[1] / field.height]
+    axes.plot(xs, ys, transform=axes.transAxes, linewidth=0.8, color=colour.light, zorder=5)
 
 
 def _write_along(axes: Axes, label: Label, field: Field) -> None:
@@ -653,7 +674,7 @@ def _write_along(axes: Axes, label: Label, field: Field) -> None:
     reach.sort(key=lambda along: abs(along - length * 0.3))
     centers = [
         (x0 + along * math.cos(angle) - away * math.sin(angle), y0 + along * math.sin(angle) + away * math.cos(angle))
-        for gap in (2, 6, 10)
+        for gap in range(2, 20, 2)
         for along in reach
         for away in (height / 2 + gap, -height / 2 - gap)
     ]

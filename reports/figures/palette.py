@@ -103,7 +103,7 @@ HATCHED_PARTS = ("unexplained",)
 """Drawn with stripes: what the model does not know is no part like the others."""
 
 Shape = Literal[
-    "circle", "square", "diamond", "plus", "cross", "up", "down", "pentagon", "hexagon", "left", "right",
+    "circle", "square", "diamond", "plus", "cross", "up", "down", "pentagon", "hexagon", "left", "right", "star",
     "dash", "bar", "thin-plus", "thin-cross",
 ]  # fmt: skip
 """What a mark looks like; the last four are strokes."""
@@ -115,15 +115,15 @@ _OPERATOR_SHAPES: dict[str, Shape] = {
     "batched_gemm": "plus",
     "grouped_gemm": "cross",
 }
-_OTHER_SHAPES: tuple[Shape, ...] = ("up", "down", "pentagon", "hexagon", "left", "right")
+_OTHER_SHAPES: tuple[Shape, ...] = ("up", "down", "pentagon", "hexagon", "left", "right", "plus", "cross", "star")
 
 
 def format_colours(precisions: Iterable[str]) -> dict[str, Colour]:
     """Return a colour per precision label: fixed for known formats; a user's own, and rare variants, take a spare
-    one.
+    one. Caches come after products: a format's own colour is that of its weights, in every figure of a page.
     """
     colours: dict[str, Colour] = {}
-    for precision in dict.fromkeys(precisions):
+    for precision in sorted(dict.fromkeys(precisions), key=lambda label: label.endswith("KV")):
         family = max((key for key in _FORMAT_COLOURS if precision.startswith(key)), key=len, default="")
         candidates = (_FORMAT_COLOURS.get(family), *_OTHER_COLOURS)
         free = [colour for colour in candidates if colour is not None and colour not in colours.values()]
@@ -132,10 +132,12 @@ def format_colours(precisions: Iterable[str]) -> dict[str, Colour]:
 
 
 def operator_shapes(operators: Iterable[str]) -> dict[str, Shape]:
-    """Return a shape per operator: fixed for ours, in order of appearance for a user's own."""
+    """Return a shape per operator: fixed for products and attention, in order of appearance for the others."""
+    operators = tuple(dict.fromkeys(operators))
+    taken = {_OPERATOR_SHAPES[operator] for operator in operators if operator in _OPERATOR_SHAPES}
     shapes: dict[str, Shape] = {}
-    for operator in dict.fromkeys(operators):
-        free = [shape for shape in _OTHER_SHAPES if shape not in shapes.values()]
+    for operator in operators:
+        free = [shape for shape in _OTHER_SHAPES if shape not in taken and shape not in shapes.values()]
         shapes[operator] = _OPERATOR_SHAPES.get(operator) or (free or list(_OTHER_SHAPES))[0]
     return shapes
 

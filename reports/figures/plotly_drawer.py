@@ -56,6 +56,7 @@ _SYMBOLS: dict[Shape, str] = {
     "down": "triangle-down",
     "pentagon": "pentagon",
     "hexagon": "hexagon",
+    "star": "star",
     "left": "triangle-left",
     "right": "triangle-right",
     "dash": "line-ew-open",

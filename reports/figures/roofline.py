@@ -52,7 +52,7 @@ def roofline_figure(view: RooflineView, first_number: int = 1) -> Figure:
         y,
         series,
         (*labels, *_best_label(view)),
-        (*_legend(view, shapes, has_cache_slope=len(_seen_slopes(view, ends)) > 1), *roof_entries(view, colours)),
+        (*_legend(view, shapes), *_slope_entries(view, ends), *roof_entries(view, colours)),
         view.subtitle,
         view.missing,
         dict((*roof_cards(view), *_expected_cards(view))),
@@ -202,7 +202,9 @@ def roof_labels(view: RooflineView, ends: tuple[float, float], colours: Mapping[
 
 
 def _is_by_way_of_another(roof: Roof) -> bool:
-    return roof.path not in ("", "native") and roof.compute_format != roof.precision
+    """Return whether a roof is that of another format's units: converted operands, and vector arithmetic in FP32."""
+    is_vector = roof.compute_format == "FP32"
+    return roof.compute_format != roof.precision and (is_vector or roof.path not in ("", "native"))
 
 
 def _rate(view: RooflineView, roof: Roof) -> str:
@@ -438,8 +440,15 @@ def _best_label(view: RooflineView) -> Iterator[Label]:
         yield Label(top.lines[:1], top.intensity_flop_per_byte, y, ACCENT, "around")
 
 
-def _legend(view: RooflineView, shapes: Mapping[str, Shape], *, has_cache_slope: bool) -> Iterator[LegendEntry]:
-    """Yield what shapes, fills, signs, rings and dashes mean; colours are explained by the roofs' names."""
+def _slope_entries(view: RooflineView, ends: tuple[float, float]) -> Iterator[LegendEntry]:
+    """Yield the memory levels of a file that has several: marks may leave no room along their slopes."""
+    for line, label in zip(slope_lines(view, ends), slope_labels(view, ends), strict=True):
+        if len(_seen_slopes(view, ends)) > 1:
+            yield LegendEntry(label.lines[0], line.colour, "line", dash=line.dash, medium="still")
+
+
+def _legend(view: RooflineView, shapes: Mapping[str, Shape]) -> Iterator[LegendEntry]:
+    """Yield what shapes, fills, signs and rings mean; colours are explained by the roofs' names."""
     drawn = dict.fromkeys(point.op for point in view.points)
     for op in drawn:
         yield LegendEntry(shown(op, 30), MUTED, shape=shapes[op], medium="still")
@@ -463,5 +472,3 @@ def _legend(view: RooflineView, shapes: Mapping[str, Shape], *, has_cache_slope:
     for is_best, name in _RING_NAMES.items():
         if any(point.standing and point.is_best is is_best for point in view.points):
             yield LegendEntry(name, ACCENT, fill="ring", opacity_ratio=1.0 if is_best else _PALE, is_large=True)
-    if has_cache_slope:
-        yield LegendEntry("cache slope", MUTED, "line", dash=(5.0, 3.0), medium="still")

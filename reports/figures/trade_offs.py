@@ -220,7 +220,7 @@ def _notes(group: TradeGroup, x: str, y: str) -> Iterator[str]:
     if any(is_over_doubt(point, group) for point in points):
         doubts = ", ".join(group.baseline_doubts)
         yield f"Speed-ups are over {group.baseline_label}, whose time is in doubt ({doubts}): measure it again."
-    if y == "loss_pct" and not is_measured:
+    if y == "loss_pct" and any(point.loss_source == "claimed" for point in points) and not is_measured:
         yield "No loss was measured here: published losses are drawn, each at its upper end."
     if y == "loss_pct" and is_measured:
         yield "Measured loss: e^KL − 1 against the 16-bit model, the rise of perplexity on text that model writes."

@@ -1,1 +1,1 @@
-"""A report in other forms: Markdown, paper, JSON, JUnit."""
+"""A report and a diff as files: Markdown, JUnit, figures."""

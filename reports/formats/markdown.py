@@ -15,12 +15,12 @@ from reports.document.blocks import (
     Bullets,
     Heading,
     Paragraph,
+    Report,
     Rich,
     TableBlock,
     plain_text,
     text_blocks,
 )
-from reports.document.report import Report
 from reports.document.report_blocks import report_blocks
 from reports.formats.diff_markdown import ESCAPED_CHARACTERS, escaped_part
 from reports.text.display_text import counted, shown

@@ -27,15 +27,16 @@ from reports.document.blocks import (
     FigureBlock,
     Heading,
     Paragraph,
+    Report,
     Rich,
     Row,
     Span,
     TableBlock,
+    origin_text,
     plain_text,
     text_blocks,
 )
 from reports.document.case_blocks import SAMPLED_CASES
-from reports.document.report import Report, origin_text
 from reports.document.report_blocks import report_blocks
 from reports.figures.matplotlib_drawer import draw_figure, figure_png, figure_svg
 from reports.figures.palette import PAGE_COLOURS, all_colours, theme_css

@@ -37,11 +37,10 @@ from reports.text.display_text import counted, shown
 from reports.view.run_state import RunTimeline, reading_of
 from reports.view.views import ChipView, ReportView
 from results.history.case_history import CaseHistory
-from results.records.case_names import pass_name
 from results.records.flags import DOUBTFUL_FLAGS
 from results.text.verdict_text import doubts_text
 from roofline_model.core.finding import code_text, short_text
-from roofline_model.operators.case import Case
+from roofline_model.operators.case import Case, pass_name
 
 DATA_VERSION = 2
 SVG_LIMIT_COUNT = 1_000

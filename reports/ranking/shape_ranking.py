@@ -21,14 +21,11 @@ from reports.cases.rows import (
     regime_rank,
     weight_saved_ratio,
 )
-from reports.ranking.case_ranking import CaseRanking
-from reports.ranking.ordering import rank_stored
+from reports.ranking.case_ranking import CaseRanking, rank_stored
 from reports.text.display_text import shown
-from results.records.case_names import Sizes, is_model_case
 from results.records.records import Record
 from results.statistics.replication import total_intervals
 from results.verdicts.gain import first_gap
-from results.verdicts.losses import product_loss
 from results.verdicts.shape_verdict import (
     SIXTEEN_BIT_FORMATS,
     Totals,
@@ -52,8 +49,9 @@ from roofline_model.core.answer import (
 )
 from roofline_model.core.errors import RooflineError
 from roofline_model.core.finding import Finding, finding
-from roofline_model.operators.case import Case
+from roofline_model.operators.case import Case, Sizes, is_model_case
 from roofline_model.operators.product import GEMV_MAX_ROWS
+from roofline_model.recommend.loss import formats_loss
 from roofline_model.recommend.ranking import MAX_LOSS_PCT, Limits
 
 if TYPE_CHECKING:
@@ -238,7 +236,6 @@ def _stated(pooled: Option, lead: Record, baseline: Option | None, candidate: Op
         bound=shown(ideal.bound, 30) if ideal else "",
         times=_stated_times(pooled),
         memory=memory,
-        loss=product_loss(weight, activation),
         speedup_ratio=measured_ratio if pooled.is_measured else predicted_ratio,
         ideal_speedup_ratio=ideal_ratio,
         expected_speedup_ratio=expected_ratio,
@@ -346,7 +343,7 @@ def _proposal(candidate: Option, baseline_ideal_s: float | None, baseline_expect
         bound=candidate.bound,
         times=Times(Estimate(ideal_s, source="ideal"), expected if is_expected else None),
         memory=memory,
-        loss=product_loss(operands["b"], operands["a"]),
+        loss=formats_loss(formats),
         speedup_ratio=baseline_s / (estimate.time_s if is_expected else ideal_s) if baseline_s else None,
         ideal_speedup_ratio=baseline_ideal_s / ideal_s if baseline_ideal_s else None,
         label=label,

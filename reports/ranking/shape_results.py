@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from reports.cases.rows import CaseRow, option_label, regime_rank
 from reports.text.display_text import shown
-from results.records.case_names import pass_name
 from results.statistics.replication import total_intervals
 from results.text.verdict_text import verdict_text
 from results.verdicts.gain import Gain, measured_gain
 from results.verdicts.shape_verdict import GroupKey, ShapeVerdict, Totals, are_level, group_key, is_emulation, judge
 from roofline_model.core.answer import Option
+from roofline_model.operators.case import pass_name
 
 VERDICT_CHARACTERS = 500
 """A verdict holds up to four names of 60 characters; what is longer came from hostile labels."""

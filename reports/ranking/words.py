@@ -4,8 +4,7 @@ ranked.
 
 from __future__ import annotations
 
-from reports.ranking.case_ranking import CaseRanking, doubts_to_mend
-from reports.ranking.ordering import level_with, maybe_faster_option
+from reports.ranking.case_ranking import CaseRanking, doubts_to_mend, level_with, maybe_faster_option
 from reports.text.display_text import counted, shown
 from results.text.verdict_text import doubt_text, maybe_faster_text, possible_loss_text, within_limit_text
 from results.verdicts.gain import roughly
@@ -134,6 +133,9 @@ def nothing_to_take(ranking: CaseRanking) -> str:
     gap = kernel_gap_text(best)
     if gap:
         return f"no kernel is known to run any configuration here; first by its prediction: {best.label} ({gap})"
+    if ranking.baseline is None and best.loss.pct is None:
+        fastest = f"{best.label} is fastest, {evidence_text(best)}"
+        return f"{fastest}; no 16-bit or FP32 kernel to compare with, and no loss is known{worth_trying(ranking)}"
     reason = f"{best.label}: {possible_loss_text(best.loss)}, and {within_limit_text(None)}"
     return f"nothing to take: {reason}{worth_trying(ranking)}"
 

@@ -1,6 +1,6 @@
 """What a recommendation from stored runs is made of: ranked options in words, what changed, what is missing.
 
-Times are seconds, sizes bytes; a missing value is None. `reports.formats.ranking_json` writes the same as JSON.
+Times are seconds, sizes bytes; a missing value is None. `reports.answers.ranking_json` writes the same as JSON.
 """
 
 from __future__ import annotations

@@ -18,11 +18,11 @@ from reports.stored.rows.levels import CaseLevel, chip_of, is_of_this_chip
 from reports.stored.whole_runs import GivenRuns
 from reports.stored.words import calibration_text
 from reports.text.display_text import counted, shown
-from results.records.case_names import is_model_case
 from results.records.model_figures import is_untrained
 from results.records.records import HardwareProfile, Record, RunInfo
 from results.verdicts.losses import StoredLosses
 from roofline_model.core.finding import finding, short_text
+from roofline_model.operators.case import is_model_case
 
 if TYPE_CHECKING:
     from results.store.store import ResultStore

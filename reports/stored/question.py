@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from reports.ranking.shape_ranking import phase_of
-from results.records.case_names import PHASES, pass_name
 from roofline_model.core.errors import InvalidValueError
-from roofline_model.operators.case import Case
+from roofline_model.operators.case import PHASES, Case, pass_name
 from roofline_model.recommend.search.losses_file import MeasuredLosses
 
 SubjectKey = tuple[str, tuple[tuple[str, int], ...]]

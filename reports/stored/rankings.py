@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from reports.cases.rows import case_rows
-from reports.ranking.ordering import rank_stored
+from reports.ranking.case_ranking import rank_stored
 from reports.ranking.shape_ranking import NO_REASON, rank_shape
 from reports.ranking.words import stale_text
 from reports.stored.answer import StoredRanking
@@ -21,7 +21,6 @@ from reports.stored.rows.rows import StoredOptions, levels_by_case
 from reports.stored.rows.run_speedups import RunSpeedups
 from reports.stored.rows.shapes import shape_options
 from reports.text.display_text import regime_title, shown
-from results.records.case_names import case_title, is_model_case
 from results.records.records import Record, RunInfo
 from results.statistics.replication import TotalInterval, total_intervals
 from results.verdicts.gain import first_gap
@@ -30,6 +29,7 @@ from results.verdicts.model_results import ModelResult, PhaseResult, model_resul
 from roofline_model.chips.hardware import doubt_of_times
 from roofline_model.core.answer import Exclusion, Option, Question
 from roofline_model.core.finding import Finding, finding
+from roofline_model.operators.case import case_title, is_model_case
 from roofline_model.recommend.ranking import MAX_LOSS_PCT, Limits
 
 Groups = Mapping[GroupKey, Sequence[Record]]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from reports.cases.errors import for_the_next
-from reports.ranking.case_ranking import doubts_to_mend
-from reports.ranking.ordering import maybe_faster_option
+from reports.ranking.case_ranking import doubts_to_mend, maybe_faster_option
 from reports.ranking.words import (
     ACROSS_RUNS,
     evidence_text,

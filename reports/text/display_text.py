@@ -100,7 +100,7 @@ _UNITS = {"bytes": None, "hz": "Hz", "w": "W", "s": "s", "c": "°C", "ratio": No
 """Unit at the end of a key → unit that is printed; None: printed in another way, or without one."""
 
 
-IDEAL_TIMES = "Times are ideal: no kernel can be faster."
+IDEAL_TIMES = "Times are ideal: lower bounds."
 
 
 def saved_share(saved_ratio: float | None) -> str:

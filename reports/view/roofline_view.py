@@ -169,7 +169,7 @@ def rate_unit(roofs: Iterable[Roof]) -> tuple[float, str]:
 def _roofs(rows: tuple[CaseRow, ...], device: Device | None) -> tuple[Roof, ...]:
     bandwidth, _ = _memory(rows, device)
     roofs: dict[tuple[str, str, str], Roof] = {}
-    for row in (*(other for other in rows if not other.is_model), *_one_per_format(rows, device)):
+    for row in (*(other for other in rows if not _is_mixed(other)), *_one_per_format(rows, device)):
         # A warm case's own bandwidth is a cache's: its format still gets the DRAM roof, the cache is drawn apart.
         own_bandwidth = (
             row.bandwidth_bytes_per_s if row.memory_level == "DRAM" else bandwidth or row.bandwidth_bytes_per_s
@@ -184,17 +184,27 @@ def _roofs(rows: tuple[CaseRow, ...], device: Device | None) -> tuple[Roof, ...]
     return tuple(sorted(roofs.values(), key=lambda roof: (-roof.peak_flops_per_s, roof.precision)))
 
 
-def _one_per_format(rows: tuple[CaseRow, ...], device: Device | None) -> Iterator[CaseRow]:
-    """Yield one row per pair of formats of the whole models, with the peak of the path that most of its work takes.
-
-    A pass mixes formats (attention stays in 16 bits), so that its own peak is a mean that changes with its sizes: no
-    roof.
+def _is_mixed(row: CaseRow) -> bool:
+    """Return whether a case computes in several formats: the passes of a model do, and products with a softmax or an
+    activation between them.
     """
-    pairs: dict[tuple[str, str], list[CaseRow]] = {}
+    return row.is_model or "+" in row.compute_format
+
+
+def _one_per_format(rows: tuple[CaseRow, ...], device: Device | None) -> Iterator[CaseRow]:
+    """Yield one row per choice of formats of the cases that mix them, with the peak of the path that most of the work
+    takes; none where a case that mixes nothing has that roof.
+
+    Their own peak is a mean that changes with their sizes: no roof.
+    """
+    pure = {(row.precision, row.compute_format) for row in rows if row.peak_flops_per_s and not _is_mixed(row)}
+    choices: dict[tuple[str, ...], list[CaseRow]] = {}
     for row in rows:
-        if row.is_model and row.peak_flops_per_s:
-            pairs.setdefault((row.weight_format, row.activation_format), []).append(row)
-    for members in pairs.values():
+        main = row.compute_format.partition("+")[0]
+        if _is_mixed(row) and row.peak_flops_per_s and (row.precision, main) not in pure:
+            key = (row.weight_format, row.activation_format) if row.is_model else (row.precision, main)
+            choices.setdefault(key, []).append(replace(row, compute_format=main))
+    for members in choices.values():
         path = None if device is None else device.paths.get(members[0].compute_format)
         mixed = max(row.peak_flops_per_s or 0.0 for row in members)
         yield replace(members[0], peak_flops_per_s=mixed if path is None else path.dense.value)

@@ -32,12 +32,11 @@ from reports.text.display_text import counted, regime_meanings, regime_title, sh
 from reports.view.roofline_view import RooflineView, roofline_view
 from reports.view.run_state import RunState, RunTimeline, run_state, spans_over_time
 from results.exchange.exported.impossible import possible_records
-from results.records.case_names import is_model_case
 from results.records.flags import DOUBTFUL_FLAGS, FLAGS
 from results.records.records import HardwareProfile, Record, RunInfo
 from results.records.state_records import CanaryReading, NoiseFloor
 from results.statistics.replication import total_intervals
-from results.text.advice_text import actions
+from results.text.verdict_text import actions
 from results.verdicts.model_results import ModelResult, model_results
 from results.verdicts.phase_ranking import PhaseRanking
 from roofline_model.chips.hardware import Device
@@ -45,6 +44,7 @@ from roofline_model.chips.stored_profile import device_from_profile
 from roofline_model.core.errors import DefinitionError
 from roofline_model.core.finding import code_text, finding, short_text
 from roofline_model.core.units import format_percent
+from roofline_model.operators.case import is_model_case
 
 __all__ = [
     "CaseRow",
@@ -502,8 +502,8 @@ def missing(
     measured = counts["measured"]
     if measured and not has_power:
         missing_texts.append(
-            "no power was stored: the device has no readable sensor, no window was asked for (--roofline-power), or "
-            "every window was too short to mean something"
+            "power and energy of a call: no window was asked for (--roofline-power), every window was too short to mean "
+            "something, or the device has no readable sensor"
         )
     if measured and not any(result.baseline for chip in chips for result in chip.shapes):
         missing_texts.append("no BF16, FP16 or FP32 case ran, so speed-ups have no baseline")

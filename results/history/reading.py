@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, Select, Text, cast, func, select
 
 from results.history.points import Observation, case_name, model_value, predictor_name
-from results.records.case_names import is_meant
 from results.records.metrics import Metric
 from results.records.records import Record, RunInfo
 from results.store import read, rows
 from results.store.rows import texts
 from results.store.write import CASE, MEASUREMENT, METHOD, PREDICTION, PROCESS, RECORD, RUN
 from roofline_model.core.errors import InvalidValueError, UnknownNameError
-from roofline_model.operators.case import Case
+from roofline_model.operators.case import Case, is_meant
 
 if TYPE_CHECKING:
     from results.store.store import ResultStore

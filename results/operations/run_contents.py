@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from sqlalchemy import Connection, case, func, select
 
-from results.records.case_names import op_title
 from results.records.records import SIMULATED_TIMERS
 from results.store import rows
 from results.store.write import CASE, METHOD, PREDICTION, RECORD
-from roofline_model.operators.case import Case
+from roofline_model.operators.case import Case, op_title
 
 if TYPE_CHECKING:
     from results.store.store import ResultStore

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, select
 
-from results.records.case_names import is_meant
 from results.records.records import Record, RunInfo
 from results.store import read, rows
 from results.store.write import CASE, PREDICTION, RECORD, RUN, present_record_runs
 from roofline_model.core.errors import InvalidValueError
-from roofline_model.operators.case import Case
+from roofline_model.operators.case import Case, is_meant
 
 if TYPE_CHECKING:
     from results.store.store import ResultStore

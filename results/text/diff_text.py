@@ -10,11 +10,10 @@ from results.diff.case_diff import CaseDiff, SuiteDiff
 from results.diff.gate import EXIT_NOT_COMPARABLE, EXIT_SAME, Failure, GateResult, loss_ratio
 from results.diff.rules import VERDICTS, Verdict
 from results.diff.significance.metrics import TIME_MOVED, MetricChange
-from results.records.case_names import case_title
 from results.records.records import RunInfo
 from roofline_model.core.finding import advice_text, code_text, findings_text
 from roofline_model.core.units import counted
-from roofline_model.operators.case import Case
+from roofline_model.operators.case import Case, case_title
 
 _MENTIONED: tuple[Verdict, ...] = ("SLOWER", "GONE", "FASTER", "INVALID", "AMBIGUOUS")
 """What the verdict sentence names, the gravest first."""

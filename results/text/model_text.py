@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from results.records.model_figures import Interval, ModelFigures
 from results.statistics.replication import width_text
-from results.text.advice_text import action_of, gain_text, loss_figure, role_text
-from results.text.verdict_text import verdict_text
+from results.text.verdict_text import action_of, gain_text, loss_figure, role_text, verdict_text
 from results.verdicts.model_results import ModelResult, PassResult, PhaseResult, slow_issue
 from results.verdicts.phase_ranking import model_ranking
 from roofline_model.core.answer import Option, Times

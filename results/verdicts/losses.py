@@ -11,25 +11,13 @@ from results.records.model_figures import Interval, ModelFigures, model_figures
 from results.records.records import Record, RunInfo
 from results.verdicts.model_results import PassResult, pass_label
 from roofline_model.core.answer import Loss, LossSource
-from roofline_model.core.errors import RooflineError
-from roofline_model.formats.catalog import get_format
-from roofline_model.recommend.claimed_losses import PERPLEXITY, claimed_loss_of
-from roofline_model.recommend.loss import RANK_AGREEMENT, REFERENCE, UNKNOWN, claimed
+from roofline_model.formats.catalog import is_wide_format
+from roofline_model.recommend.loss import PERPLEXITY, RANK_AGREEMENT, REFERENCE, UNKNOWN, formats_loss
 from roofline_model.recommend.search.losses import parse_formats
 from roofline_model.recommend.search.losses_file import NATS, MeasuredLosses, loss_pct
 
 _KEPT_WIDE = ("lm_head", "embedding", "embed_out", "embed_tokens")
 """Parts that a uniform precision leaves in 16 bit: their losses do not count."""
-
-
-def product_loss(weight_format: str, activation_format: str) -> Loss:
-    """Return what is known of a product's operands: a format's claim, because a single product has no loss of its
-    own.
-    """
-    formats = [key for key in (weight_format, activation_format) if key]
-    if formats and all(map(is_wide, formats)):
-        return REFERENCE
-    return _claim(weight_format, activation_format)
 
 
 class StoredLosses:
@@ -65,15 +53,17 @@ def pass_loss(model_pass: PassResult, stored: StoredLosses, losses: Sequence[Mea
     formats = dict(model_pass.records[0].case.formats)
     weight, activation = formats.get("b", ""), formats.get("a", "")
     is_plan = model_pass.figures.precision == "plan"
-    narrow_cache = bool(model_pass.figures.kv_format) and not is_wide(model_pass.figures.kv_format)
-    if model_pass.figures.quality_source == "reference" or (is_wide(weight) and not narrow_cache and not is_plan):
+    narrow_cache = bool(model_pass.figures.kv_format) and not is_wide_format(model_pass.figures.kv_format)
+    if model_pass.figures.quality_source == "reference" or (
+        is_wide_format(weight) and not narrow_cache and not is_plan
+    ):
         return REFERENCE
-    if is_plan or narrow_cache:
-        return UNKNOWN
+    if is_plan or narrow_cache or model_pass.figures.is_untrained:
+        return UNKNOWN  # what was published is of trained weights
     for file in losses:
         if file.is_of(model_pass.figures.model_name) and (added := _added_up(file, weight, activation)) is not None:
             return added
-    return _claim(weight, activation, model_pass.figures.model_name)
+    return formats_loss(model_pass.records[0].case.formats, model_pass.figures.model_name)
 
 
 def figures_loss(figures: ModelFigures, run_id: str = "") -> Loss | None:
@@ -106,22 +96,6 @@ def _interval_pct(figures: ModelFigures) -> tuple[float | None, float | None]:
     return None, None
 
 
-def is_wide(format_key: str) -> bool:
-    """Return whether a format has 16 bits or more; False for one that this process has not loaded."""
-    try:
-        return get_format(format_key).element_bits >= 16
-    except RooflineError:  # a user's format
-        return False
-
-
-def _claim(weight: str, activation: str, model: str = "") -> Loss:
-    """Return what was published of the formats (`claimed_losses.py`); unknown where nothing was found."""
-    claim = None
-    if weight and (weight == activation or not activation or is_wide(activation)):
-        claim = claimed_loss_of(weight, is_both=weight == activation, model=model)
-    return UNKNOWN if claim is None else claimed(claim)
-
-
 def _added_up(file: MeasuredLosses, weight: str, activation: str) -> Loss | None:
     """Return the sum of a file's losses in one format over all layers; None where a layer has none, or scores are no
     nats.
@@ -136,7 +110,7 @@ def _added_up(file: MeasuredLosses, weight: str, activation: str) -> Loss | None
         layers.setdefault(name, None)
         pair = parse_formats(label)
         if pair.weights == weight and (
-            pair.activations == activation or (is_wide(pair.activations) and is_wide(activation))
+            pair.activations == activation or (is_wide_format(pair.activations) and is_wide_format(activation))
         ):
             layers[name] = value
     values = [layer for layer in layers.values() if layer is not None]

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from results.records.case_names import PHASES, PassName, pass_name
 from results.records.model_figures import ModelFigures, model_figures
 from results.records.records import Record
 from results.statistics.replication import TotalInterval, total_intervals
@@ -26,7 +25,7 @@ from roofline_model.core.finding import Finding
 from roofline_model.expected.gap import PASS_PART
 from roofline_model.formats.catalog import is_narrow_format
 from roofline_model.models.issue_bound import issue_bound
-from roofline_model.operators.case import Case
+from roofline_model.operators.case import PHASES, Case, PassName, pass_name
 
 ROUND_TO_NEAREST = "round-to-nearest"
 

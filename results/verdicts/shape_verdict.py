@@ -23,7 +23,7 @@ from roofline_model.core.finding import Finding
 from roofline_model.core.units import format_time
 from roofline_model.formats.catalog import is_narrow_format
 from roofline_model.operators.case import Case
-from roofline_model.recommend.claimed_losses import product_loss_pct
+from roofline_model.recommend.loss import formats_loss
 from roofline_model.recommend.ranking import (
     MAX_LOSS_PCT,
     UNKNOWN_LEVEL_RATIO,
@@ -98,13 +98,12 @@ def is_full_precision(option: Option) -> bool:
 
 
 def is_narrow(option: Option) -> bool:
-    """Return whether the weight (or, without one, the first input), or the cache of a whole model, is narrower than 16
-    bits.
+    """Return whether the weight, or the cache of a whole model, is narrower than 16 bits; of operators without weights
+    whether any operand is.
     """
     formats = dict(option.formats)
-    weight = formats.get("b") or next(iter(formats.values()), "")
-    cache = formats.get("kv", "") if "b" in formats else ""
-    return any(is_narrow_format(format_key) for format_key in (weight, cache) if format_key)
+    operands = ("b", "kv") if "b" in formats else tuple(formats)
+    return any(is_narrow_format(formats.get(operand, "")) for operand in operands)
 
 
 def is_emulation(option: Option) -> bool:
@@ -130,8 +129,7 @@ def pass_loss_pct(case: Case, figures: ModelFigures) -> float | None:
     """
     if figures.quality_source == "measured" and (measured_pct := figures.loss_pct) is not None:
         return measured_pct
-    formats = dict(case.formats)
-    weight, activation = formats.get("b", ""), formats.get("a", "")
+    weight = dict(case.formats).get("b", "")
     is_narrow_cache = is_narrow_format(figures.kv_format or "BF16")
     is_plan = figures.precision == "plan"
     if figures.quality_source == "reference" or not (is_narrow_format(weight) or is_narrow_cache or is_plan):
@@ -139,7 +137,7 @@ def pass_loss_pct(case: Case, figures: ModelFigures) -> float | None:
     return (
         None
         if is_plan or is_narrow_cache or figures.is_untrained
-        else product_loss_pct(weight, activation, figures.model_name)
+        else formats_loss(case.formats, figures.model_name).pct
     )
 
 
@@ -227,13 +225,11 @@ def _loss(record: Record) -> Loss:
     """Return the loss that orders what is tied: measured by the run, 0 for the original, else published of the
     formats.
     """
-    figures, formats = model_figures(record), dict(record.case.formats)
-    if figures is not None:
-        pct = pass_loss_pct(record.case, figures)
-        is_measured = figures.quality_source == "measured" and figures.loss_pct is not None
-    else:
-        weight = formats.get("b", formats.get("a", ""))
-        pct, is_measured = product_loss_pct(weight, formats.get("a", weight)), False
+    figures = model_figures(record)
+    if figures is None:
+        return formats_loss(record.case.formats)
+    pct = pass_loss_pct(record.case, figures)
+    is_measured = figures.quality_source == "measured" and figures.loss_pct is not None
     if pct is None:
         return Loss("unknown")
     return Loss("measured" if is_measured else "claimed" if pct else "reference", pct)

@@ -147,9 +147,9 @@ def _compare(typed: tuple[int, str, str], options: CompareOptions) -> None:
 
 
 def _show_predicted(request: CompareRequest, user_formats: list[NumberFormat]) -> None:
-    from reports.formats.answer_json import answer_json, command_json
-    from reports.formats.shape_advice import shape_advice
-    from reports.formats.short_answer import product_answer
+    from reports.answers.answer_json import answer_json, command_json
+    from reports.answers.shape_advice import shape_advice
+    from reports.answers.short_answer import product_answer
     from roofline_cli.predict.products import print_products
     from roofline_cli.recommend.model_view import added_by_all, print_short_answer
     from roofline_model.expected.predict import expected_times

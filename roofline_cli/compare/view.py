@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from reports.formats.short_answer import ROLES, expected_words, is_carried_over
+from reports.answers.short_answer import ROLES, expected_words, is_carried_over
 from roofline_cli.recommend.model_view import LOSS_COLUMNS, loss_cells
 from roofline_cli.screen.tables import (
     MISSING,
@@ -321,8 +321,8 @@ def _print_ranking(recommendation: CaseRanking) -> None:
 
 def comparison_json(comparison: Comparison) -> dict[str, Any]:
     """Return the measured comparison as JSON; every key ends in its unit."""
-    from reports.formats.answer_json import answer_json
-    from reports.formats.run_answer import stored_case
+    from reports.answers.answer_json import answer_json
+    from reports.answers.run_answer import stored_case
 
     first = comparison.recommendations[0] if comparison.recommendations else None
     return {
@@ -345,8 +345,8 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
 
 
 def _ranking_json(recommendation: CaseRanking) -> dict[str, Any]:
-    from reports.formats.answer_json import answer_json
-    from reports.formats.ranking_json import run_ranking
+    from reports.answers.answer_json import answer_json
+    from reports.answers.ranking_json import run_ranking
 
     answer = answer_json(run_ranking(recommendation))
     return {

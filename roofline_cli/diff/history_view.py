@@ -30,8 +30,8 @@ _KEY_DIGITS = 8
 
 def show_cases(cases: Sequence[Case]) -> None:
     """Print the key of each of several cases, which selects it."""
-    from results.records.case_names import case_title
     from results.text.diff_text import short
+    from roofline_model.operators.case import case_title
 
     columns = (
         Column("Key"),
@@ -58,8 +58,8 @@ def show_cases(cases: Sequence[Case]) -> None:
 def show_case(history: CaseHistory, *, as_json: bool) -> None:
     """Print one case."""
     if as_json:
-        from reports.formats.answer_json import command_json
-        from reports.formats.history_answer import history_answer
+        from reports.answers.answer_json import command_json
+        from reports.answers.history_answer import history_answer
 
         show_json(command_json(history_answer(history)))
         return
@@ -93,8 +93,8 @@ def show_all(histories: Sequence[CaseHistory], options: HistoryOptions, *, as_js
 
     metric, unused = options.metric, [subject_text(item) for item in unused_entries(histories, options)]
     if as_json:
-        from reports.formats.answer_json import command_json
-        from reports.formats.history_answer import history_overview
+        from reports.answers.answer_json import command_json
+        from reports.answers.history_answer import history_overview
 
         show_json(command_json(history_overview(histories, metric, unused)))
         return
@@ -128,7 +128,7 @@ def show_all(histories: Sequence[CaseHistory], options: HistoryOptions, *, as_js
 
 def _line(history: CaseHistory) -> list[Cell]:
     """Return the row of a case: its newest open alert, else its newest change."""
-    from results.records.case_names import case_title
+    from roofline_model.operators.case import case_title
 
     standing = [change for change in history.changes if change.status != "withdrawn"]
     alert = next((alert for alert in reversed(standing) if alert.is_open), standing[-1])

@@ -177,8 +177,8 @@ def _rendered(
     is_file: bool,
 ) -> str:
     """Return the diff in the form that was asked for. A file gets plain text, whatever screen it is made on."""
-    from reports.formats.answer_json import command_json
-    from reports.formats.diff_answer import diff_answer
+    from reports.answers.answer_json import command_json
+    from reports.answers.diff_answer import diff_answer
 
     if form == "md":
         from reports.formats.diff_markdown import diff_markdown
@@ -206,7 +206,7 @@ def _first(run: RunInfo, output: Path | None, form: str) -> None:
         "baseline"
     )
     if form == "json":
-        from reports.formats.answer_json import SCHEMA_VERSION
+        from reports.answers.answer_json import SCHEMA_VERSION
 
         answer = {"schema_version": SCHEMA_VERSION, "verdict": text, "exit_code": 0, "cases": []}
         text = json.dumps(answer, indent=2)

@@ -83,8 +83,8 @@ def show_diff(
 
 def _show_moved(cases: Sequence[CaseDiff]) -> None:
     """Print the cases that changed, a row each."""
-    from results.records.case_names import case_title
     from results.text.diff_text import change_text, short
+    from roofline_model.operators.case import case_title
 
     before, after = paired_times([case.before_s for case in cases], [case.after_s for case in cases])
     rows: list[list[Cell]] = [
@@ -152,8 +152,8 @@ def _show_allowed(diff: SuiteDiff) -> None:
 
 def show_cases(cases: Sequence[CaseDiff]) -> None:
     """Print one row per case."""
-    from results.records.case_names import case_title
     from results.text.diff_text import change_text, interval_text, percent, probability, short
+    from roofline_model.operators.case import case_title
 
     before, after = paired_times([case.before_s for case in cases], [case.after_s for case in cases])
     regimes = {(case.case.cache, case.case.mode) for case in cases}

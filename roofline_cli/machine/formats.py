@@ -12,7 +12,7 @@ COMMANDS = {
 
 def formats(formats_file: FormatsFileOption = None, as_json: JsonOption = False) -> None:
     """List the number formats: bits, bytes, scales, blocks, aliases."""
-    from reports.formats.answer_json import command_json
+    from reports.answers.answer_json import command_json
     from roofline_model.predictions.catalog import format_list
 
     catalog = format_list(register_formats(formats_file))

@@ -45,7 +45,7 @@ ChipArgument = Annotated[
 @app.command("list")
 def list_chips(as_json: JsonOption = False) -> None:
     """List the chips of the registry."""
-    from reports.formats.answer_json import command_json
+    from reports.answers.answer_json import command_json
     from roofline_model.predictions.catalog import hardware_list
 
     if as_json:
@@ -92,7 +92,7 @@ def show_chip(
 
     Also how each format is computed: natively, emulated or widened.
     """
-    from reports.formats.answer_json import command_json
+    from reports.answers.answer_json import command_json
     from roofline_model.predictions.catalog import hardware_detail
 
     if as_toml:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from plugin.machine.contention import CONTENDED_RATIO, LoadWatch
+from plugin.machine.cpu_state import CONTENDED_RATIO, LoadWatch
 from roofline_cli.screen.tables import Cell, Column, Styled, show_json, show_line, show_table
 from roofline_cli.shared.database import writing
 from roofline_cli.shared.group import EXIT_FOUND

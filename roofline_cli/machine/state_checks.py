@@ -15,7 +15,7 @@ from roofline_cli.machine.packages import installed_version
 from roofline_model.core.finding import Finding, finding, fix_text, short_text
 
 if TYPE_CHECKING:
-    from plugin.machine.contention import LoadWatch
+    from plugin.machine.cpu_state import LoadWatch
     from plugin.machine.facts import Machine
     from roofline_model.chips.machine_constants import Calibration
 
@@ -184,7 +184,7 @@ def load_checks(load: LoadWatch) -> list[Check]:
 def _look() -> LoadWatch:
     import time
 
-    from plugin.machine.contention import LoadWatch
+    from plugin.machine.cpu_state import LoadWatch
 
     load = LoadWatch()
     with load:

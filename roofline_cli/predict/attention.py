@@ -87,7 +87,7 @@ def predict_attention(
 
     softmax(Q·Kᵀ)·V as one kernel that reads Q, K and V once, beside the three kernels that it replaces.
     """
-    from reports.formats.answer_json import command_json
+    from reports.answers.answer_json import command_json
     from roofline_model.kernels.attention_kernels import find_attention_kernel
     from roofline_model.predictions.attention import AttentionQuestion, predict_attentions
 
@@ -122,14 +122,16 @@ def predict_attention(
         show_line()
         _print_all(request, question, table, named)
     if options.plot:
-        from roofline_cli.plot.predicted import plotted_rows
-        from roofline_cli.plot.view import show_predicted
+        _plot(table)
 
-        show_predicted(
-            plotted_rows(
-                table.predictions, [attention_name(row.kv_format, row.activation_format) for row in table.predictions]
-            )
-        )
+
+def _plot(table: PredictionTable[AttentionPrediction]) -> None:
+    """Draw the predicted kernels under the roof."""
+    from roofline_cli.plot.predicted import plotted_rows
+    from roofline_cli.plot.view import show_predicted
+
+    names = [attention_name(row.kv_format, row.activation_format) for row in table.predictions]
+    show_predicted(plotted_rows(table.predictions, names))
 
 
 def _shape_words(question: AttentionQuestion) -> str:

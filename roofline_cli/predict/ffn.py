@@ -45,7 +45,7 @@ def predict_ffn(
     options: PredictOptions,
 ) -> None:
     """Predict a feed-forward block, kernel by kernel."""
-    from reports.formats.answer_json import command_json
+    from reports.answers.answer_json import command_json
     from roofline_model.predictions.ffn import FfnQuestion, predict_ffns
 
     question = FfnQuestion(

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from roofline_model.chips.hardware import Device
     from roofline_model.models.format_plan import FormatPlan
     from roofline_model.models.llm import ModelPrediction
+    from roofline_model.models.model_shapes import ModelShape
     from roofline_model.models.strategies.config import MixedPrecisionConfig
     from roofline_model.models.tensor_parallel import Parallel
 
@@ -179,7 +180,6 @@ def predict_model_command(
     from roofline_cli.predict.strategy import strategy_plans
     from roofline_model.models.format_plan import AS_PUBLISHED
     from roofline_model.models.llm import predict_model
-    from roofline_model.models.model_shapes import DEFAULT_CONTEXT
 
     check_plot(plot, as_json)
     register_formats(formats_file)
@@ -192,15 +192,8 @@ def predict_model_command(
         raise InvalidValueError("--kv and --set change --formats; with --strategy write them into the strategy's file")
     named = split_list(formats) or ([] if strategies else [AS_PUBLISHED])
     plans: list[str | FormatPlan] = [*(plan for _, plan in strategies.values()), *named]
-    longest = shape.max_context_size if max_context is None else parse_size("--max-context", max_context)
-    tokens = min(DEFAULT_CONTEXT, longest) if context is None else parse_size("--context", context)
-    if max_context is not None:
-        check_max_context([tokens], longest)
-    batches = [parse_size("--batch", item) for item in _items("--batch", batch)]
-    if len(plans) * len(batches) > MOST_PASSES:
-        raise InvalidValueError(
-            f"--batch and --formats ask for {len(plans) * len(batches):,} passes, more than {MOST_PASSES}: name fewer"
-        )
+    tokens, longest = _contexts(context, max_context, shape)
+    batches = _batches(batch, len(plans))
     new_count = None if new_tokens is None else parse_size("--new-tokens", new_tokens)
     headroom = parse_number("--memory-headroom", memory_headroom, "a share", below=1)
     predictions = [
@@ -215,7 +208,7 @@ def predict_model_command(
             kv=kv,
             exceptions=tuple(exceptions or ()),
             parallel=parallel,
-            max_context=None if max_context is None else longest,
+            max_context=longest,
             has_group_scales=False if no_group_scales else None,
             memory_headroom_ratio=headroom,
             attention_kernel=attention_kernel,
@@ -232,6 +225,28 @@ def predict_model_command(
     _show(predictions, used, chip, hw, as_json, show_all)
     if plot:
         _plot(predictions[0], chip)
+
+
+def _contexts(context: str | None, max_context: str | None, shape: ModelShape) -> tuple[int, int | None]:
+    """Return the tokens of a sequence, and the longest context that memory has to hold where one was given."""
+    from roofline_model.models.model_shapes import DEFAULT_CONTEXT
+
+    longest = None if max_context is None else parse_size("--max-context", max_context)
+    default = min(DEFAULT_CONTEXT, shape.max_context_size if longest is None else longest)
+    tokens = default if context is None else parse_size("--context", context)
+    if longest is not None:
+        check_max_context([tokens], longest)
+    return tokens, longest
+
+
+def _batches(batch: str, plan_count: int) -> list[int]:
+    """Return the sequences of each pass; raises `InvalidValueError` for more than `MOST_PASSES` with all plans."""
+    batches = [parse_size("--batch", item) for item in _items("--batch", batch)]
+    if plan_count * len(batches) > MOST_PASSES:
+        raise InvalidValueError(
+            f"--batch and --formats ask for {plan_count * len(batches):,} passes, more than {MOST_PASSES}: name fewer"
+        )
+    return batches
 
 
 def _plot(prediction: ModelPrediction, chip: Device) -> None:
@@ -303,7 +318,7 @@ def _show(
 
 def _document(passes: list[ModelPrediction], chip: Device) -> dict[str, Any]:
     """Return what --json prints: the passes, the model's shape, and of one pass the time to its first token."""
-    from reports.formats.answer_json import command_json
+    from reports.answers.answer_json import command_json
     from roofline_model.models.llm import first_token_pass
     from roofline_model.models.step_expected import expected_step
     from roofline_model.predictions.kernel import PredictionTable

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from reports.formats.short_answer import good_kernels_sentence
+from reports.answers.short_answer import good_kernels_sentence
 from roofline_cli.predict.prediction_rows import print_caveats, show_doubts
 from roofline_cli.screen.tables import (
     MISSING,

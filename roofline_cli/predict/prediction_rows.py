@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from reports.formats.short_answer import ROW_COUNT, expected_words
+from reports.answers.short_answer import ROW_COUNT, expected_words
 from roofline_cli.screen.tables import CAVEAT_COUNT, MISSING, Cell, Column, show_line, show_more, show_table
 from roofline_cli.shared.options import float_or_nan
 from roofline_model.chips.hardware import doubts_of
@@ -22,7 +22,7 @@ from roofline_model.core.finding import (
     short_text,
 )
 from roofline_model.core.units import format_speedup, in_prefix, interval_in_prefix, sentence, shared_prefix
-from roofline_model.formats.catalog import short_name
+from roofline_model.formats.catalog import SIXTEEN_BIT, short_name
 from roofline_model.predictions.kernel import fastest, judge_time
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ def print_answer(
     baseline = rows[0].baseline_format
     timed = [row.expected for row in rows if row.expected is not None]
     shown = rows if are_named else _first_rows(rows)
+    has_gain = any(row.format not in SIXTEEN_BIT for row in shown)  # 16 bits alone gain nothing over 16 bits
     show_line(_fastest_sentence(rows, names, times), "bold")
     show_line(f"{title} on {chip.key}.", "dim")
     cells: list[list[Cell]] = [
@@ -76,7 +77,7 @@ def print_answer(
             times.expected[index],
             times.intervals[index],
             times.ideal[index],
-            gain_cell(row, is_only_ideal=not timed),
+            gain_cell(row, is_only_ideal=not timed) if has_gain else MISSING,
             row.bound,
             "none known" if row.kernel_gap is not None else "",
         ]
@@ -85,7 +86,7 @@ def print_answer(
     ]
     show_table(_ANSWER_COLUMNS, cells, says_what_is_left_out=False)
     expected = f"{expected_words(*(each.provenance for each in timed))} " if timed else ""
-    over = f" Gain: over {short_name(baseline)}." if baseline else ""
+    over = f" Gain: over {short_name(baseline)}." if baseline and has_gain else ""
     show_line(f"{expected}Ideal: lower bound.{over}", "dim")
     untimed = [reason_text(rows[0].expected_reason)] if not timed and not chip.is_placeholder else []
     print_caveats(chip, untimed)
@@ -140,7 +141,7 @@ def _fastest_sentence(rows: Sequence[KernelRow], names: Sequence[str], times: Ti
     if expected is None:
         took = f"ideal {times.ideal[index]} (lower bound)"
     else:
-        took = f"expected {times.expected[index]} ({times.intervals[index]})"
+        took = f"expected {times.expected[index]} (80 %: {times.intervals[index]})"
     ratio = best.speedup_ratio if expected is None else best.expected_speedup_ratio
     gain = f", {format_speedup(ratio)} {short_name(best.baseline_format)}" if ratio and best.baseline_format else ""
     if best.format == best.baseline_format or (ratio and round(ratio, 1) == 1):

@@ -61,7 +61,7 @@ def predict_gemm(
 
 
 def _predict(sizes: tuple[int, str, str], measured_us: str | None, options: PredictOptions) -> None:
-    from reports.formats.answer_json import command_json
+    from reports.answers.answer_json import command_json
     from roofline_model.predictions.product import predict_products
 
     rows, N, K = sizes

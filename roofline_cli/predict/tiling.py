@@ -74,7 +74,7 @@ def tiling(
     as_json: JsonOption = False,
 ) -> None:
     """Explain a product's tile: waves, occupancy, L2, bound."""
-    from reports.formats.answer_json import command_json
+    from reports.answers.answer_json import command_json
     from roofline_model.predictions.tiling import product_tiling
 
     if cache not in ("cold", "warm"):

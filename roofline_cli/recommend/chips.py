@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reports.formats.short_answer import SOURCES, borrowed_sentence, is_carried_over, tokens_text
+from reports.answers.short_answer import SOURCES, borrowed_sentence, is_carried_over, tokens_text
 from roofline_cli.recommend.model_view import LOSS_COLUMNS, loss_cells
 from roofline_cli.screen.tables import MISSING, Cell, Column, decimal_bytes, show_line, show_table
 from roofline_model.core.answer import BOUNDS, is_comparable

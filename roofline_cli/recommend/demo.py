@@ -51,7 +51,7 @@ def demo(
 
     Exits 1 when nothing could be ranked.
     """
-    from reports.formats.ranking_json import recommendations_json
+    from reports.answers.ranking_json import recommendations_json
     from reports.stored import StoredQuestion, recommend_from_store
 
     check_can_measure()

@@ -160,9 +160,9 @@ class ModelQuestion:
 
 def recommend_for_model(question: ModelQuestion, hw: str, *, as_json: bool, show_all: bool = False) -> None:
     """Answer for a whole model, with every plan where `show_all`; exits 1 when nothing meets the limits."""
-    from reports.formats.answer_json import command_json
-    from reports.formats.model_advice import model_advice
-    from reports.formats.short_answer import model_answer
+    from reports.answers.answer_json import command_json
+    from reports.answers.model_advice import model_advice
+    from reports.answers.short_answer import model_answer
     from roofline_cli.recommend.model_layers import print_layers
     from roofline_cli.recommend.model_view import added_by_all, print_model_details, print_short_answer
 
@@ -193,9 +193,9 @@ def recommend_for_model(question: ModelQuestion, hw: str, *, as_json: bool, show
 
 def _recommend_on_chips(question: ModelQuestion, names: Sequence[str], *, as_json: bool) -> None:
     """Answer for a whole model on several chips; exits 1 when nothing meets the limits on any."""
-    from reports.formats.answer_json import SCHEMA_VERSION, answer_json
-    from reports.formats.model_advice import model_advice
-    from reports.formats.short_answer import workload
+    from reports.answers.answer_json import SCHEMA_VERSION, answer_json
+    from reports.answers.model_advice import model_advice
+    from reports.answers.short_answer import workload
     from roofline_model.recommend.plan_formats import plan_name
 
     if question.options.output is not None or question.options.layers:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reports.formats.short_answer import (
+from reports.answers.short_answer import (
     LOSS_METRICS,
     ROLES,
     gain_text,
@@ -32,7 +32,7 @@ from roofline_model.core.units import counted, in_prefix, sentence, shared_prefi
 from roofline_model.recommend.plan_formats import plan_name
 
 if TYPE_CHECKING:
-    from reports.formats.short_answer import ShortAnswer
+    from reports.answers.short_answer import ShortAnswer
     from roofline_model.core.answer import Option, Ranking
     from roofline_model.recommend.model import ModelRanking
     from roofline_model.recommend.plan_options import PlanOption
@@ -181,7 +181,7 @@ def _bytes(option: Option) -> float:
 
 
 def _rows(ranking: ModelRanking) -> list[list[Cell]]:
-    from reports.formats.model_advice import LOSS_CODES, execution_text
+    from reports.answers.model_advice import LOSS_CODES, execution_text
 
     options = ranking.options
     ideals_s = [None if option.times.ideal is None else option.times.ideal.time_s for option in options]
@@ -229,7 +229,7 @@ def _left(ranking: ModelRanking, option: Option) -> str:
 
 def _made_of(option: PlanOption) -> str:
     """Return what a plan is made of where its name does not say it, and its other names."""
-    from reports.formats.model_advice import plan_text
+    from reports.answers.model_advice import plan_text
 
     also = f" (also {', '.join(option.aliases)})" if option.aliases else ""
     if option.kind in ("baseline", "uniform"):
@@ -242,7 +242,7 @@ def _loss_lines(ranking: ModelRanking) -> list[str]:
     """Return how a loss was measured, where the choice's published one is from, and of others why theirs is unknown or
     that it adds two metrics.
     """
-    from reports.formats.model_advice import quality_note
+    from reports.answers.model_advice import quality_note
     from roofline_model.recommend.loss import loss_text
 
     lines = []

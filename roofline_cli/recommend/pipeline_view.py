@@ -68,15 +68,17 @@ def _rows(result: PipelineResult) -> list[list[Cell]]:
     for large in recommendation.too_large:
         cells = [_times(recommendation.speedup(large, "ideal")), _times(recommendation.speedup(large, "expected"))]
         cell = f"too large: {(memory_bytes(large) or 0.0) / 1e9:.3g} GB"
-        rows.append([large.key, *cells, "–", "–", "–", "–", "–", cell])
+        rows.append([large.label, *cells, "–", "–", "–", "–", "–", cell])
     return rows
 
 
 def _left_out(result: PipelineResult) -> dict[str, list[str]]:
     """Return reason → precisions; notes on single ones are in the report."""
+    from bench_cases.pipeline.recommend import precision_label
+
     by_reason: dict[str, list[str]] = {}
     for name, reason in result.recommendation.left_out:
-        by_reason.setdefault(_without_note(reason), []).append(name)
+        by_reason.setdefault(_without_note(reason), []).append(precision_label(name))
     return by_reason
 
 

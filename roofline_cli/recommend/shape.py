@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from reports.formats.short_answer import gain_text, product_answer, saved_text
+from reports.answers.short_answer import gain_text, product_answer, saved_text
 from roofline_cli.predict.prediction_rows import print_gaps, standing_sentence
 from roofline_cli.recommend.chips import chip_names, print_chips
 from roofline_cli.recommend.model_view import added_by_all, print_short_answer
@@ -47,8 +47,8 @@ def recommend_for_shape(
     show_all: bool = False,
 ) -> None:
     """Rank the formats for one product, with every one where `show_all`; exits 1 when nothing fits the memory limit."""
-    from reports.formats.answer_json import command_json
-    from reports.formats.shape_advice import shape_advice
+    from reports.answers.answer_json import command_json
+    from reports.answers.shape_advice import shape_advice
     from roofline_model.expected.predict import expected_times
     from roofline_model.recommend.options import DEFAULT_FORMATS
     from roofline_model.recommend.shape import recommend_quantization
@@ -83,8 +83,8 @@ def recommend_for_shape(
 
 def _show_chips(rankings: Mapping[str, Ranking], *, as_json: bool) -> None:
     """Show the choice on each of several chips; exits 1 when nothing fits on any."""
-    from reports.formats.answer_json import SCHEMA_VERSION, answer_json
-    from reports.formats.shape_advice import shape_advice
+    from reports.answers.answer_json import SCHEMA_VERSION, answer_json
+    from reports.answers.shape_advice import shape_advice
 
     if as_json:
         answers = [answer_json(shape_advice(ranking)) for ranking in rankings.values()]

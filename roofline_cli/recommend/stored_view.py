@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from reports.formats.short_answer import ROLES, SOURCES
+from reports.answers.short_answer import ROLES, SOURCES
 from roofline_cli.recommend.model_view import LOSS_COLUMNS, loss_cells
 from roofline_cli.screen.tables import (
     MISSING,
@@ -80,19 +80,21 @@ _CONFIDENCE_STYLES = {"high": "green", "medium": "", "low": "yellow"}
 
 
 def print_stored(recommendations: StoredRecommendations, *, show_all: bool) -> None:
-    """Print what the runs say to take, up to five rows, up to two caveats, and what to type next: a dozen lines."""
-    rankings = sorted(recommendations.rankings, key=lambda each: each.subject != "model")
+    """Print what the runs say to take, up to five rows, up to two caveats, and what to type next: a dozen lines.
+
+    `show_all`: `print_stored_details` follows, with a row for every case and all that is missing.
+    """
+    rankings = _in_order(recommendations.rankings)
     if not rankings:
         for text in (*recommendations.notes, *recommendations.missing):
             show_line(f"missing: {text}", "yellow")
         return
-    rankings = [*filter(_gains, rankings), *(each for each in rankings if not _gains(each))]
     if len(rankings) == 1:
         print_ranked_answer(rankings[0])
+        show_notes(_notes(recommendations))
     else:
-        _print_answers(rankings)
-    notes = [*recommendations.notes, *recommendations.missing] if len(rankings) > 1 else _notes(recommendations)
-    show_notes(notes[:1] if len(rankings) > 1 else notes)
+        _print_answers(rankings, has_rows=not show_all)
+        show_notes([] if show_all else [*recommendations.notes, *recommendations.missing][:1])
     busy = next((each for each in rankings if each.choice is None and each.gap is not None), None)
     if busy is not None and not any(map(_gains, rankings)):
         show_line(f"Next: pytest bench_cases -k {busy.op} measures again")
@@ -102,8 +104,13 @@ def print_stored(recommendations: StoredRecommendations, *, show_all: bool) -> N
     show_more(f"lists {hidden}, why, and what changed", is_shown=show_all)
 
 
-def _print_answers(rankings: Sequence[StoredRanking]) -> None:
-    """Print how many cases gain from a format, and a row for each of the first; those that gain stand before."""
+def _in_order(rankings: Iterable[StoredRanking]) -> list[StoredRanking]:
+    """Return rankings as every table of several lists them: those that gain first, of these the whole models."""
+    return sorted(rankings, key=lambda each: (not _gains(each), each.subject != "model"))
+
+
+def _print_answers(rankings: Sequence[StoredRanking], *, has_rows: bool) -> None:
+    """Print how many cases gain from a format, and with `has_rows` a row for each of the first."""
     chips = sorted({each.hardware_name for each in rankings})
     count = len(rankings)
     gaps = [ranking.gap for ranking in rankings if ranking.choice is None and ranking.gap is not None]
@@ -118,6 +125,8 @@ def _print_answers(rankings: Sequence[StoredRanking]) -> None:
     show_line(
         f"A narrower format pays in {gaining_count} of {counted(count, 'stored case')}, each by itself.{busy}", "bold"
     )
+    if not has_rows:
+        return
     shown = f"First {ANSWER_ROW_COUNT} of {count} on" if count > ANSWER_ROW_COUNT else "On"
     show_line(f"{shown} {', '.join(chips)}. Gain: over its baseline. !: doubtful.", "dim")
     rows: list[list[Cell]] = []
@@ -285,7 +294,7 @@ def print_stored_details(recommendations: StoredRecommendations) -> None:
 def _print_overview(recommendations: StoredRecommendations) -> None:
     rows: list[list[Cell]] = []
     has_chips = len({each.hardware_key for each in recommendations.rankings}) > 1
-    for ranking in recommendations.rankings:
+    for ranking in _in_order(recommendations.rankings):
         title = f"{ranking.hardware_key}: {ranking.title}" if has_chips else ranking.title
         best = ranking.choice
         moved = str(len(ranking.changes)) if ranking.changes else MISSING

@@ -59,8 +59,8 @@ def print_case(case: CaseSummary, run: RunInfo) -> None:
 
 def case_detail_json(case: CaseSummary) -> dict[str, Any]:
     """Return everything about one case as JSON: the pooled case, and each process with all its statistics."""
-    from reports.formats.answer_json import answer_json
-    from reports.formats.run_answer import case_process, stored_case
+    from reports.answers.answer_json import answer_json
+    from reports.answers.run_answer import case_process, stored_case
 
     return {
         **answer_json(stored_case(case)),

@@ -32,7 +32,7 @@ def models_of(records: Sequence[Record], totals: Totals) -> tuple[ModelResult, .
 
 def print_model_answer(model: ModelResult) -> None:
     """Print a row for each of the first precisions of a model: its time and gain in each phase, memory and loss."""
-    from results.text.advice_text import loss_figure
+    from results.text.verdict_text import loss_figure
 
     several = len(model.phases) > 1
     columns = [Column("Format")]

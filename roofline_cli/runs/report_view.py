@@ -23,7 +23,7 @@ def show_report(
     view: ReportView, comparison: Comparison | None = None, stored: StoredRecommendations | None = None
 ) -> None:
     """Print the whole report; a figure that text cannot draw is left out, with the section it is alone in."""
-    from reports.document.report import Report
+    from reports.document.blocks import Report
     from reports.document.report_blocks import report_blocks
     from reports.formats.figure_files import figure_suffix
     from roofline_cli.plot.view import show_run_plot

@@ -121,8 +121,8 @@ def _run_json(
     state: RunState,
     doubts: Sequence[str],
 ) -> dict[str, Any]:
-    from reports.formats.answer_json import answer_json, command_json
-    from reports.formats.run_answer import run_detail, stored_case
+    from reports.answers.answer_json import answer_json, command_json
+    from reports.answers.run_answer import run_detail, stored_case
     from reports.ranking.model_results import model_json
 
     return {
@@ -191,9 +191,11 @@ def _print_answer(
     )
     if overall is not None:
         rows = _error_rows(pooled)
-        show_table(_ANSWER_COLUMNS, rows[:ANSWER_ROW_COUNT], says_what_is_left_out=False)
+        shown_rows = rows if show_all else rows[:ANSWER_ROW_COUNT]
+        show_table(_ANSWER_COLUMNS, shown_rows, says_what_is_left_out=False)
         inside = " In 80 %: within the expected interval." if overall.expected_count else ""
-        show_line(f"Error: median of the absolute errors.{inside}", "dim")
+        first = f"First {len(shown_rows)} of {len(rows)} operators. " if len(shown_rows) < len(rows) else ""
+        show_line(f"{first}Error: median of the absolute errors.{inside}", "dim")
     elif models and not show_all:
         show_line(f"{models[0].title}. Gain: over 16 bit. !: doubtful.", "dim")
         print_model_answer(models[0])
@@ -214,7 +216,7 @@ def _print_answer(
 
 def is_of_model(case: CaseSummary) -> bool:
     """Return whether a case is a pass of a whole model."""
-    from results.records.case_names import is_model_case
+    from roofline_model.operators.case import is_model_case
 
     return is_model_case(case.lead.record.case)
 
@@ -280,7 +282,7 @@ def _matching(summaries: tuple[CaseSummary, ...], wanted: list[str], run: RunInf
 
 def _is_meant(case: CaseSummary, part: str) -> bool:
     """Return whether all words of one argument name this case."""
-    from results.records.case_names import is_meant
+    from roofline_model.operators.case import is_meant
 
     return is_meant(case.lead.record.case, part.split())
 
@@ -289,7 +291,7 @@ def _show_cases(run: RunInfo, cases: list[CaseSummary], case_count: int, *, as_j
     from roofline_cli.runs.case_view import case_detail_json, print_case
 
     if as_json:
-        from reports.formats.answer_json import SCHEMA_VERSION, answer_json
+        from reports.answers.answer_json import SCHEMA_VERSION, answer_json
 
         environment = {"class_hash": run.environment.class_hash, "class_facts": dict(run.environment.class_facts)}
         details = [case_detail_json(case) for case in cases]

@@ -48,7 +48,7 @@ def list_runs(
                 f"options go behind the command: roofline runs {context.invoked_subcommand} RUN … --db …"
             )
         return
-    from reports.formats.answer_json import SCHEMA_VERSION, answer_json
+    from reports.answers.answer_json import SCHEMA_VERSION, answer_json
     from results.operations.run_contents import run_contents
 
     with reading(db) as store:

@@ -67,7 +67,7 @@ def finding(code: str, subject: str = "", **values: Value | None) -> Finding:
 
 def has_code(findings: Iterable[Finding], code: str) -> bool:
     """Return whether one of the findings has the code."""
-    return first_with(findings, code) is not None
+    return code in [item.code for item in findings]
 
 
 def unsupported(item: Finding) -> UnsupportedError:

@@ -551,6 +551,12 @@ def is_narrow_format(key: str) -> bool:
     return key in FORMATS and FORMATS[key].element_bits < 16
 
 
+def is_wide_format(key: str) -> bool:
+    """Return whether elements of a format take 16 bits or more; False for one that this process has not loaded."""
+    fmt = known_format(key)
+    return fmt is not None and fmt.element_bits >= 16
+
+
 def format_name(weight: str, activation: str, cache: str = "") -> str:
     """Return the one name of a choice of formats that people are shown; keys such as `INT4.BF16` are for input.
 

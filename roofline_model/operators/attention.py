@@ -75,15 +75,7 @@ def attention(
             write_bytes={"O": B * Hq * Sq * value_size * fo.traffic_bytes_per_element},
         )
     else:
-        if fp != fq:
-            raise InvalidValueError(
-                "p is a format inside the fused kernel; unfused, the scores are written in q's convention"
-            )
-        if shared_kv or page_tokens is not None:
-            raise InvalidValueError(
-                "fused=False reads K and V as plain tensors: leave out shared_kv and page_tokens, or add kv_read for "
-                "the gather"
-            )
+        _check_plain_tensors(has_own_scores=fp != fq, shared_kv=shared_kv, page_tokens=page_tokens)
         parts = unfused_attention_parts(
             B, Hq, Hkv, Sq, Skv, D, q=fq, kv=fkv, o=fo, causal=causal, window=window, Dv=value_size
         )
@@ -94,6 +86,19 @@ def attention(
     shape += [("page", page_tokens)] if page_tokens is not None else []
     formats = (("q", fq.key), ("kv", fkv.key), ("o", fo.key), *((("p", fp.key),) if fp != fq else ()))
     return Operator("attention" if fused else "unfused_attention", tuple(shape), formats, cost)
+
+
+def _check_plain_tensors(*, has_own_scores: bool, shared_kv: bool, page_tokens: int | None) -> None:
+    """Raise `InvalidValueError` for what three kernels on plain tensors cannot have."""
+    if has_own_scores:
+        raise InvalidValueError(
+            "p is a format inside the fused kernel; unfused, the scores are written in q's convention"
+        )
+    if shared_kv or page_tokens is not None:
+        raise InvalidValueError(
+            "fused=False reads K and V as plain tensors: leave out shared_kv and page_tokens, or add kv_read for "
+            "the gather"
+        )
 
 
 def unfused_attention_parts(

@@ -34,8 +34,7 @@ from roofline_model.models.strategies.operator_type import OperatorType
 from roofline_model.models.strategies.precision_selector import AdaptiveQuantConfig
 from roofline_model.models.strategies.strategies import create_fp16_baseline, list_strategies
 from roofline_model.operators.product import Operator
-from roofline_model.recommend.claimed_losses import PERPLEXITY
-from roofline_model.recommend.loss import REFERENCE, UNKNOWN
+from roofline_model.recommend.loss import PERPLEXITY, REFERENCE, UNKNOWN
 from roofline_model.recommend.options import speedups
 from roofline_model.recommend.plan_formats import formats_of, plan_formats, plan_parts
 from roofline_model.recommend.plan_loss import claimed_pct

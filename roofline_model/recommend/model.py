@@ -138,9 +138,7 @@ def recommend_model(
             plans = add_candidate(plans, candidate)
     options, excluded = _priced(plans, baseline, pricer, book, is_runnable)
     if formats is None and pricer.is_listed:
-        weighed = [(candidate, option.memory) for candidate, option in options if option.memory is not None]
-        plan_formats_list = [candidate.formats for candidate in plans]
-        pairs = [pair for pair in cached_pairs(weighed, device, shape, wide) if pair.formats not in plan_formats_list]
+        pairs = _new_cached_pairs(options, device, shape, wide, plans)
         more, missing = _priced(pairs, baseline, pricer, book, is_runnable)
         options, excluded = [*options, *more], [*excluded, *missing]
     # Search may have turned out to be nothing else than the baseline, whose names are then more.
@@ -267,6 +265,19 @@ def _priced(
         # The baseline was priced before a search could turn out to be nothing else.
         options.append((candidate, replace(option, aliases=candidate.aliases)))
     return options, excluded
+
+
+def _new_cached_pairs(
+    options: Iterable[tuple[CandidatePlan, PlanOption]],
+    device: Device,
+    shape: ModelShape,
+    wide: str,
+    plans: Iterable[CandidatePlan],
+) -> list[CandidatePlan]:
+    """Return the priced plans whose cache is large with an FP8 cache, but for those that are plans already."""
+    weighed = [(candidate, option.memory) for candidate, option in options if option.memory is not None]
+    formats = [candidate.formats for candidate in plans]
+    return [pair for pair in cached_pairs(weighed, device, shape, wide) if pair.formats not in formats]
 
 
 def _why_not_run(candidate: CandidatePlan, pricer: PlanPricer, is_runnable: IsRunnable | None) -> Finding | None:

@@ -122,8 +122,8 @@ def product_options(
     estimates = _estimates(shape, formats, times)
     baseline_rate = device.peak_flops_per_s(formats[0].fmt.key)
     options: list[Option] = []
+    baseline: Option | None = None
     for each, roof, estimate in zip(formats, roofs, estimates, strict=True):
-        baseline = options[0] if options else None
         shape_findings = _shape_findings(each, roof, estimate, formats[0], roofs[0], baseline_rate)
         option_times = _times(roof, estimate)
         speedup_ratio, ideal_speedup_ratio = speedups(option_times, baseline)
@@ -145,6 +145,7 @@ def product_options(
                 findings=shape_findings,
             )
         )
+        baseline = options[0]
     return options
 
 

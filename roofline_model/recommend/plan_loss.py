@@ -18,8 +18,14 @@ from roofline_model.models.model_memory import layer_matrices
 from roofline_model.models.model_shapes import ModelShape
 from roofline_model.models.strategies.config import StrategyClaims
 from roofline_model.models.strategies.strategies import DOCUMENT_SOURCE
-from roofline_model.recommend.claimed_losses import ClaimedLoss, claimed_cache_loss, claimed_loss_of, loss_beside
-from roofline_model.recommend.loss import UNKNOWN, claimed
+from roofline_model.recommend.loss import (
+    UNKNOWN,
+    ClaimedLoss,
+    claimed,
+    claimed_cache_loss,
+    claimed_loss_of,
+    loss_beside,
+)
 from roofline_model.recommend.plan_formats import CACHE, PlanFormats
 from roofline_model.recommend.plans import CandidatePlan
 from roofline_model.recommend.search.losses import LossTable, names_a_part, parse_formats
@@ -90,7 +96,7 @@ def plan_loss(
 ) -> tuple[Loss, tuple[Finding, ...]]:
     """Return a plan's loss and what to know about it; a table's sum over the whole plan goes before a claim.
 
-    Claims are those of `claimed_losses.py` (`model`: the model's name, which may have a row of its own); a strategy
+    Claims are those of `loss.py` (`model`: the model's name, which may have a row of its own); a strategy
     file's own claim goes before them, document 004's, which has no source, does not count and is a finding only where
     nobody published one. Scores without data say nothing in percent: they stand beside the claim. `original`: what the
     checkpoint was published in; a part that stays in that loses nothing.

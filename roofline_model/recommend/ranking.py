@@ -206,6 +206,8 @@ class _Placed(NamedTuple, Generic[Item]):
     tier: Tier = (False, False, False, 0)
     has_gap: bool = False
     """Whether no kernel is known to run it."""
+    is_checkpoint: bool = False
+    """Whether it is a checkpoint that was published narrow."""
 
 
 def order_predictions(items: Iterable[Item], of: Callable[[Item], Standing]) -> list[Item]:
@@ -232,17 +234,16 @@ def _first_level(left: list[_Placed[Item]]) -> list[_Placed[Item]]:
     """Return the tied predictions that go before all others, in order; `left` is sorted."""
     gaining, lossless_s = [], math.inf
     for each in left:  # what loses nothing comes first
+        time_s = each.time_s
         if each.loss_pct <= 0:
-            lossless_s = min(lossless_s, each.time_s)
-        if each.loss_pct <= 0 or each.time_s < lossless_s:
+            lossless_s = min(lossless_s, time_s)
             gaining.append(each)
-    last_end_s = min(map(_end_s, gaining)) * (1 + LEVEL_RATIO)
+        elif time_s < lossless_s:
+            gaining.append(each)
+    last_end_s = min([each.end_s for each in gaining]) * (1 + LEVEL_RATIO)
     sure = [each for each in gaining if each.end_s <= last_end_s]
-    last_s = min(map(_time_s, sure)) * (1 + LEVEL_RATIO)
+    last_s = min([each.time_s for each in sure]) * (1 + LEVEL_RATIO)
     return _published_of_equal([each for each in sure if each.time_s <= last_s])
-
-
-_end_s, _time_s = attrgetter("end_s"), attrgetter("time_s")
 
 
 def _published_of_equal(level: list[_Placed[Item]]) -> list[_Placed[Item]]:
@@ -337,17 +338,20 @@ def rank(
     choice, refusal = _choice(eligible, ordered, baseline, excluded, limits)
     ranked = [each.item for each in ordered]
     of_loss_alone = [each for each in placed if _misses_loss_alone(each.item, missing)] if missing else []
-    of_loss_alone += [each for each in ordered if not is_within_choice_limit(each.item, limits)]
+    beyond = [each for each in ordered if not is_within_choice_limit(each.item, limits)]
+    of_loss_alone += beyond
     alternatives = _alternatives(choice, eligible, of_loss_alone)
     taken: Option | None = None
     if choice is not None:
         reasons = _reasons(choice, eligible, baseline, missing)
-        ahead = takewhile(lambda each: each is not choice, ordered)
-        beyond = [each for each in ahead if not is_within_choice_limit(each.item, limits)]
-        reasons += _why_not_first(choice.item, beyond, limits)
-        taken = replace(choice.item, findings=(*choice.item.findings, *reasons))
-        ranked = [taken if each is choice else each.item for each in ordered]
-        baseline = taken if choice.item is baseline else baseline
+        if beyond:
+            ahead = takewhile(lambda each: each is not choice, ordered)
+            reasons += _why_not_first(choice.item, [each for each in ahead if each in beyond], limits)
+        taken = choice.item
+        if reasons:
+            taken = replace(taken, findings=(*taken.findings, *reasons))
+            ranked = [taken if each is choice else each.item for each in ordered]
+            baseline = taken if choice.item is baseline else baseline
     return Ranking(
         question=question,
         options=tuple(ranked),
@@ -407,7 +411,8 @@ def _placed(options: Iterable[Option], baseline: Option | None, subject: str, po
     placed = []
     for place, option in enumerate(options):
         at, tier = standing(option, policy), tier_of(option, baseline, subject, policy)
-        placed.append(_Placed(*at.place_key, place, option, at, option.estimate.source, tier, tier[0]))
+        is_checkpoint = has_code(option.findings, "as-published")
+        placed.append(_Placed(*at.place_key, place, option, at, option.estimate.source, tier, tier[0], is_checkpoint))
     return placed
 
 
@@ -483,7 +488,7 @@ def tier_of(option: Option, baseline: Option | None, subject: str, policy: Polic
     source = option.estimate.source
     is_measured = source == "measured"
     is_emulated = not is_measured and has_code(option.findings, "emulated")
-    is_unknown = policy.is_unknown_last and subject == "model" and option.loss.pct is None
+    is_unknown = subject == "model" and policy.is_unknown_last and option.loss.pct is None
     evidence = 0 if is_measured else 1 if is_comparable(source, reference) else 2
     return has_code(option.findings, "kernel-gap"), is_emulated, is_unknown, evidence
 
@@ -497,7 +502,7 @@ def _ordered(placed: Sequence[_Placed[Option]]) -> Iterator[_Placed[Option]]:
     for each in placed:
         tiers.setdefault(each.tier, []).append(each)
     order: Iterator[_Placed[Option]] = chain.from_iterable(_in_order(tiers[tier]) for tier in sorted(tiers))
-    published = next((each for each in placed if has_code(each.item.findings, "as-published")), None)
+    published = next((each for each in placed if each.is_checkpoint), None)
     first = next(order)
     if published is not None and _goes_first(published, first):
         yield published
@@ -644,7 +649,7 @@ def _are_level(each: _Placed[Option], other: _Placed[Option]) -> bool:
 
 def _why_behind(each: _Placed[Option], choice: _Placed[Option]) -> Finding:
     key, theirs, ours = each.item.key, each.standing, choice.standing
-    if has_code(choice.item.findings, "as-published"):
+    if choice.is_checkpoint:
         return finding("faster-than-published", key, time_s=theirs.time_s, choice=choice.item.key)
     is_less_certain = theirs.prudent_s > ours.prudent_s * (1 + LEVEL_RATIO)
     return finding(

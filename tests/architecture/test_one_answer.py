@@ -21,8 +21,8 @@ pytest.importorskip("fastapi", reason="fastapi is not installed: pip install 'ro
 from fastapi.testclient import TestClient
 
 import roofline_model as rm
+from reports.answers.report_json import report_json
 from reports.api.http.app import create_app
-from reports.formats.report_json import report_json
 from reports.ranking.shape_ranking import recommend_from_run
 from reports.stored import StoredQuestion, recommend_from_store
 from reports.view.views import report_view

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from results.records.records import Measurement, PredictionRecord, ProcessInfo, Record
 from roofline_model.ideal.roofline import predict
+from roofline_model.operators.attention import attention
 from roofline_model.operators.product import gemm
 
 DECODE = (1, 4096, 4096)
@@ -28,11 +29,12 @@ def record(
     path=None,
     process=0,
     has_interval=True,
+    work=None,
 ):
     """One record on the b10 placeholder (1000 GB/s); `ideal_s` and `path` overwrite the prediction, low and high are
-    ratios.
+    ratios, `work` stands in for the product.
     """
-    work = gemm(*shape, a=a or b, b=b)
+    work = work or gemm(*shape, a=a or b, b=b)
     ideal = PredictionRecord.from_prediction(predict(work, "b10"), "h", median_s)
     ideal = replace(ideal, time_s=ideal_s or ideal.time_s, path=path or ideal.path)
     measurement = None
@@ -63,3 +65,8 @@ def record(
         predictions=(ideal,),
         process=ProcessInfo(ordinal=process),
     )
+
+
+def attention_record(q, kv, kernel, median_s=None, **more):
+    """One record of decode over a cache of 8192 tokens, 32 query heads on 8."""
+    return record(kv, q, kernel, median_s, work=attention(1, 32, 8, 1, 8192, 128, q=q, kv=kv, o="BF16"), **more)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from plugin.run import runner
 from plugin.run.runner import run_interleaved
-from plugin.samples import warmup
 from plugin.samples.kernel_call import KernelCall
 from plugin.samples.plan import MeasurePlan
 from plugin.samples.series import MedianInterval
@@ -125,7 +125,7 @@ def test_budget_clock_that_does_not_advance_ends_with_the_samples(tick_s):
 
 
 def test_waiting_for_a_steady_machine_ends_although_its_clock_stands_still(monkeypatch):
-    monkeypatch.setattr(warmup, "STEADY_LIMIT_S", 0.05)
+    monkeypatch.setattr(runner, "STEADY_LIMIT_S", 0.05)
     timing = timed(LyingTimer([1.0], 0.0), "sustained", max_samples=20)
     assert "not-steady" in timing.flags
 

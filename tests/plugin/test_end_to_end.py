@@ -103,6 +103,19 @@ def test_every_outcome_is_stored_with_its_reason(suite):
     assert "assert" in records["test_fails_after_measuring"].extra["test_failure"]
 
 
+def test_a_wrong_result_is_one_line_and_a_foreign_error_keeps_its_traceback(suite):
+    lines = suite.runpytest_inprocess(*SIMULATED, "-k", "wrong or raises").outlines
+    titles = [at for at, line in enumerate(lines) if line.startswith("___")]
+    wrong, raises = (next(at for at in titles if name in lines[at]) for name in ("test_wrong", "test_raises"))
+    assert lines[wrong + 1].startswith("before timing: relative error 63")
+    assert wrong + 2 in titles
+    assert any("RuntimeError: no kernel image" in line for line in lines[raises + 2 :])
+    assert any(line.startswith(">") for line in lines[raises:])  # the source line
+    # Who asks for tracebacks gets them.
+    lines = suite.runpytest_inprocess(*SIMULATED, "-k", "wrong", "--tb", "short").outlines
+    assert any("in test_wrong" in line for line in lines)
+
+
 def test_measured_row_has_prediction_error_bound_and_null_for_the_rest(suite):
     suite.runpytest_inprocess(*SIMULATED, "-k", "test_good")
     _, records = records_of(suite)

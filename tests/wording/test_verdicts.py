@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from shape_records import record
+from shape_records import attention_record, record
 
 from results.text.verdict_text import verdict_text
 from results.verdicts.shape_verdict import judge
@@ -49,6 +49,15 @@ SHAPES = {
     "no baseline, none within the limit": [int4(20e-6), record("INT4", "BF16", "int4pack", 30e-6)],
     "no narrower format": [bf16(1e-3), fp16(2e-3)],
     "two kernels of one format": [record("FP32", kernel=kernel, median_s=100e-6) for kernel in ("mine", "theirs")],
+    "no narrower format, a small lead": [bf16(1e-3), fp16(1.06e-3, low=0.999, high=1.001)],
+    "attention: a narrow cache is slower": [
+        attention_record("BF16", "BF16", "sdpa_cudnn", 16.72e-6),
+        attention_record("BF16", "FP8_E4M3", "widened_emulated", 160.6e-6),
+    ],
+    "attention: a narrow cache is tied": [
+        attention_record("BF16", "BF16", "sdpa_cudnn", 82.34e-6),
+        attention_record("FP8_E4M3", "FP8_E4M3", "flex", 82.26e-6),
+    ],
     "predictions": [record("BF16"), record("INT8", "INT8", "int_mm")],
     "predictions, one riskier": [record("BF16"), record("INT8", "INT8", "int_mm"), record("INT4", "BF16", "tinygemm")],
     "predictions of one format": [record("FP32", kernel=kernel) for kernel in ("a", "b")],

@@ -12,8 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bench_cases.kernels.inputs import activation_source, copy_of, weight_source
-from bench_cases.kernels.products.structures import MOST_ROWS, structured_operands
+from bench_cases.kernels.inputs import MOST_ROWS, activation_source, copy_of, structured_operands, weight_source
 from bench_cases.kernels.reference import HALF_SMALLEST, HeldMatrix, ProductReference, rounding_of
 from bench_cases.kernels.spec import CaseSpec, KernelSpec, product_size
 from roofline_model.formats.rounding import Deviation, worst

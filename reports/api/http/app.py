@@ -179,8 +179,8 @@ def _warm_up(service: Service) -> None:
     _warm_model()
     for name in (
         "reports.api.stored.pages",
-        "reports.formats.diff_answer",
-        "reports.formats.history_answer",
+        "reports.answers.diff_answer",
+        "reports.answers.history_answer",
         "results.diff.suites",
         "results.history.case_history",
         "results.store.store",

@@ -15,13 +15,13 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import ConfigDict, Field
 
+from reports.answers.shape_advice import Recommendation, shape_advice
 from reports.api.answer_models import answer_bytes
 from reports.api.base_models import CACHE_TEXT, CacheName, Dimension, FormatName, PhaseName, RequestBody
 from reports.api.catalog.chip_lookup import DEFAULT_CHIP, HardwareKey, asked_chip, find_chip
 from reports.api.http.fast_path import FastPathRoute
 from reports.api.http.problem import naming
 from reports.api.http.service import Service
-from reports.formats.shape_advice import Recommendation, shape_advice
 from roofline_model.expected.predict import expected_times
 from roofline_model.formats.catalog import get_format
 from roofline_model.predictions.product import ProductPrediction, Shape, predict_product

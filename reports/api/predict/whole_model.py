@@ -11,6 +11,8 @@ from fastapi import APIRouter, Path, Request
 from fastapi.responses import Response
 from pydantic import ConfigDict, Field
 
+from reports.answers.batch_answer import BatchAnswer, batch_answer
+from reports.answers.model_advice import ModelRecommendation, model_advice
 from reports.api.answer_models import answer_bytes
 from reports.api.base_models import Dimension, FormatName, PhaseName, RequestBody
 from reports.api.catalog.chip_lookup import DEFAULT_CHIP, HardwareKey, asked_chip, find_chip, find_model
@@ -18,8 +20,6 @@ from reports.api.catalog.this_machine import own_chip
 from reports.api.http.problem import naming
 from reports.api.http.service import Service
 from reports.api.http.strict_route import StrictRoute
-from reports.formats.batch_answer import BatchAnswer, batch_answer
-from reports.formats.model_advice import ModelRecommendation, model_advice
 from roofline_model.chips.hardware import Device
 from roofline_model.kernels.attention_kernels import find_attention_kernel
 from roofline_model.models.format_plan import AS_PUBLISHED, plan_from_text, wide_head_exceptions

@@ -48,14 +48,14 @@ SideName = Annotated[
 
 @router.get(
     "/api/cases/{case_key}/history",
-    response_model="reports.formats.history_answer:HistoryAnswer",
+    response_model="reports.answers.history_answer:HistoryAnswer",
     summary="A case over its runs",
 )
 def history(
     request: Request, case_key: CaseKey, metric: MetricName = "time", branch: Branch = None, since: Since = None
 ) -> Response:
     """The nights of a case in comparable segments, the levels between its steps, and the changes."""
-    from reports.formats.history_answer import history_answer
+    from reports.answers.history_answer import history_answer
     from results.history.case_history import case_history
 
     with request.app.state.service.store.reading() as store:
@@ -66,10 +66,10 @@ def history(
     return tagged(request, answer_bytes(history_answer(case_points), stored_text))
 
 
-@router.get("/api/diff", response_model="reports.formats.diff_answer:DiffAnswer", summary="Compare two runs")
+@router.get("/api/diff", response_model="reports.answers.diff_answer:DiffAnswer", summary="Compare two runs")
 def diff(request: Request, before: SideName = "latest~1", after: SideName = "latest") -> Response:
     """What got slower or faster by more than noise: the verdict of `roofline diff` with its usual rules."""
-    from reports.formats.diff_answer import diff_answer
+    from reports.answers.diff_answer import diff_answer
     from results.diff.gate import gate, parse_fail_on
     from results.diff.rules import DiffRules
     from results.diff.suites import compare_suites

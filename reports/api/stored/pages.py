@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from reports.formats.run_answer import StoredCase
+from reports.answers.run_answer import StoredCase
 from results.records.records import RunInfo
 
 

@@ -76,10 +76,10 @@ def runs(request: Request, limit: Limit = DEFAULT_PAGE, offset: Offset = 0) -> R
     return tagged(request, answer_bytes(answer, stored_text))
 
 
-@router.get("/api/runs/{run}", response_model="reports.formats.run_answer:RunDetail", summary="Show a run")
+@router.get("/api/runs/{run}", response_model="reports.answers.run_answer:RunDetail", summary="Show a run")
 def run_detail(request: Request, run: RunName) -> Response:
     """One run: when, where, how many cases of which status, and what the canary says of the machine."""
-    from reports.formats.run_answer import run_detail
+    from reports.answers.run_answer import run_detail
 
     stored_run = read_run(_service(request), run)
     answer = run_detail(stored_run.run, stored_run.cases, stored_run.state_sentence)
@@ -99,8 +99,8 @@ def cases(
     case_key: CaseKeyOf = None,
 ) -> Response:
     """Measured, ideal and expected time of every case side by side, with what follows from them."""
+    from reports.answers.run_answer import stored_case
     from reports.api.stored.pages import CaseList, page_of
-    from reports.formats.run_answer import stored_case
 
     service = _service(request)
     check_limit(service, limit)
@@ -127,8 +127,8 @@ def fastest_cases(request: Request, run: RunName, M: Size, N: Size, K: Size, cac
     """Of one product in one run; a disturbed time counts only where a pair of formats has no other, and says so by its
     flags.
     """
+    from reports.answers.run_answer import stored_case
     from reports.api.stored.pages import FastestCases
-    from reports.formats.run_answer import stored_case
 
     read = read_run(_service(request), run)
     fastest: dict[tuple[str, str], CaseSummary] = {}

@@ -13,6 +13,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 from pydantic_core import to_json
 
+from reports.answers.answer_json import cleaned
 from reports.api.base_models import NAME_PATTERN, PhaseName
 from reports.api.catalog.chip_lookup import asked_chip, find_chip
 from reports.api.catalog.this_machine import AUTO
@@ -21,7 +22,6 @@ from reports.api.http.problem import FieldProblem, ProblemError, naming
 from reports.api.http.service import Service
 from reports.api.http.strict_route import StrictRoute
 from reports.api.stored.run_endpoints import DEFAULT_PAGE, Limit, Offset, check_limit
-from reports.formats.answer_json import cleaned
 from reports.text.display_text import stored_text
 from roofline_model.core.errors import UnknownNameError
 from roofline_model.operators.product import MAX_DIMENSION
@@ -121,7 +121,7 @@ async def recommendations(
 
 def recommendations_answer(store: ResultStore, question: StoredQuestion) -> dict[str, Any]:
     """Return all rankings as the API tells them: the document of the command line, its texts cleaned, with links."""
-    from reports.formats.ranking_json import recommendations_json
+    from reports.answers.ranking_json import recommendations_json
     from reports.stored import recommend_from_store
 
     recommendations = recommend_from_store(store, question)

@@ -1,4 +1,4 @@
-"""Answers that rank what the stored runs say: those of `reports.formats.ranking_json`, with the paths of this API to
+"""Answers that rank what the stored runs say: those of `reports.answers.ranking_json`, with the paths of this API to
 their evidence.
 """
 
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from reports.answers.ranking_json import StoredAnswer, StoredAnswers, StoredConfiguration
 from reports.api.answer_models import answer_model
 from reports.api.base_models import Answer
 from reports.api.stored.pages import Page
-from reports.formats.ranking_json import StoredAnswer, StoredAnswers, StoredConfiguration
 from roofline_model.core.answer import Evidence
 
 if TYPE_CHECKING:

@@ -90,7 +90,7 @@ function placedLabels(plot, labels, data, layout, ground) {
   const size = [plot.clientWidth - l - r, plot.clientHeight - t - b];
   const along = (axis, value) => ((axis.type === "log" ? Math.log10(value) : value) - axis.range[0]) / (axis.range[1] - axis.range[0]);
   const pixel = (x, y) => [along(layout.xaxis, x) * size[0], (1 - along(layout.yaxis, y)) * size[1]];
-  const plane = { size, pixel, marks: markSpots(data, pixel), taken: markBoxes(data, pixel), lines: lineSpots(data, pixel), ground, narrow: isNarrow(plot), bottom: -Infinity };
+  const plane = { size, pixel, marks: markSpots(data, pixel), taken: markBoxes(data, pixel), lines: lineSpots(data, pixel), letters: [], ground, narrow: isNarrow(plot), bottom: -Infinity };
   const writers = { margin: inMargin, along: alongLine, top: atTop, around: aroundMark };
   const order = ["top", "margin", "along", "around"];
   const ordered = [...labels].sort((a, b) => order.indexOf(a.place) - order.indexOf(b.place));
@@ -144,23 +144,25 @@ function atTop(label) {
   return () => ({ y: 1, yref: "paper", xanchor: "center", yanchor: "bottom", text: label.lines[0], font: { size: 11, color: label.color } });
 }
 
-// Along its line where that is farthest from any mark; nowhere where too little of the line is seen.
+// Along its line where that is farthest from any mark; nowhere where too little of the line is seen. On a phone the others than the first only where marks leave them room.
 function alongLine(label, plane, labels) {
-  if (plane.narrow && labels.find((candidate) => candidate.place === "along") !== label) return null;
   const [start, stop] = [plane.pixel(label.x, label.y), plane.pixel(...label.toward)];
   const angle = Math.atan2(stop[1] - start[1], stop[0] - start[0]);
   const spots = Array.from({ length: 41 }, (_, at) => [start[0] + ((stop[0] - start[0]) * at) / 40, start[1] + ((stop[1] - start[1]) * at) / 40]).filter((spot) => isSeen(spot, plane.size));
   if (spots.length < 2 || Math.hypot(spots[0][0] - spots.at(-1)[0], spots[0][1] - spots.at(-1)[1]) < 150) return null;
   const half = [3 * label.lines[0].length * Math.cos(angle), 3 * label.lines[0].length * Math.sin(angle)];
   const lifted = ([x, y]) => [x + 10 * Math.sin(angle), y - 10 * Math.cos(angle)];
+  const lettersAt = (spot) => [-1, -0.5, 0, 0.5, 1].map((share) => lifted(spot).map((at, axis) => at + share * half[axis]));
   const clear = (spot) => {
-    const [x, y] = lifted(spot);
-    const letters = [-1, -0.5, 0, 0.5, 1].map((share) => [x + share * half[0], y + share * half[1]]);
+    const letters = lettersAt(spot);
     if (!letters.every((letter) => isSeen(letter, plane.size))) return -1;
-    return plane.marks.reduce((least, [px, py]) => Math.min(least, ...letters.map(([lx, ly]) => Math.hypot(px - lx, py - ly))), 24);
+    return [...plane.marks, ...plane.letters].reduce((least, [px, py]) => Math.min(least, ...letters.map(([lx, ly]) => Math.hypot(px - lx, py - ly))), 24);
   };
   const shares = [0.3, 0.38, 0.22, 0.46, 0.54, 0.62, 0.15, 0.7, 0.78, 0.86, 0.1].map((share) => spots[Math.round(share * (spots.length - 1))]);
   const [x, y] = shares.reduce((a, b) => (clear(b) > clear(a) + 1 ? b : a));
+  const isFirst = labels.find((candidate) => candidate.place === "along") === label;
+  if (plane.narrow && !isFirst && clear([x, y]) < 12) return null;
+  plane.letters.push(...lettersAt([x, y]));
   const value = (axis, share) => axis.range[0] + share * (axis.range[1] - axis.range[0]);
   return (layout) => ({
     x: value(layout.xaxis, x / plane.size[0]), y: value(layout.yaxis, 1 - y / plane.size[1]), textangle: (angle * 180) / Math.PI, xanchor: "center", yanchor: "middle",
@@ -176,7 +178,7 @@ function aroundMark(label, plane, labels) {
   const away = 5 + Math.max(...plane.taken.filter(([left, top, right, bottom]) => Math.abs(left + right - 2 * x) < 1 && Math.abs(top + bottom - 2 * y) < 1).map(([left, , right]) => (right - left) / 2), 0);
   const places = [[away, 0, "left"], [-away, 0, "right"], [0, away + 7, "center"], [0, -away - 7, "center"], [away, 15, "left"], [away, -15, "left"], [-away, 15, "right"], [-away, -15, "right"],
     ...(isOnlyOne ? FARTHER.map(([across, down, anchor]) => [across * away, down, anchor]) : []),
-    ...(isOnlyOne ? [28, 48, 68].flatMap((down) => [[plane.size[0] - 4 - x, down, "right"], [4 - x, -down, "left"]]) : [])]; // at the edge of a narrow figure
+    ...(isOnlyOne ? [...[88, 118, 148].map((down) => [0, -down, "center"]), ...[28, 48, 68].flatMap((down) => [[plane.size[0] - 4 - x, down, "right"], [4 - x, -down, "left"]])] : [])]; // at the edge of a narrow figure
   const cellAt = ([across, down, anchor]) => {
     const left = x + across - (anchor === "right" ? long : anchor === "center" ? long / 2 : 0);
     return [left, y + down - 8, left + long, y + down + 8];
@@ -194,7 +196,11 @@ function aroundMark(label, plane, labels) {
   const [place, crossed] = free.reduce((best, next) => (next[1] < best[1] ? next : best), [null, Infinity]);
   if (!place || (crossed && !isOnlyOne)) return null;
   plane.taken.push(cellAt(place));
-  return () => ({ ...(crossed ? { bgcolor: plane.ground } : {}), xanchor: place[2], yanchor: "middle", xshift: place[0], yshift: -place[1], text: label.lines[0], font: { size: 11.5, color: label.color } });
+  // From far away a thin line says which mark is meant.
+  const isFar = Math.hypot(place[0], place[1]) > away + 30;
+  const middle = place[0] + ({ left: 0.5, center: 0, right: -0.5 }[place[2]] * long);
+  const spot = isFar ? { showarrow: true, arrowhead: 0, arrowwidth: 1, arrowcolor: label.color, standoff: away, ax: middle, ay: place[1], xanchor: "center" } : { xanchor: place[2], xshift: place[0], yshift: -place[1] };
+  return () => ({ ...(crossed ? { bgcolor: plane.ground } : {}), ...spot, yanchor: "middle", text: label.lines[0], font: { size: 11.5, color: label.color } });
 }
 
 // --- legend: a small drawing of each look, and its meaning
@@ -202,6 +208,7 @@ function aroundMark(label, plane, labels) {
 const DRAWN = {
   circle: "M2,6a4,4 0 1,0 8,0a4,4 0 1,0 -8,0Z", square: "M2.5,2.5h7v7h-7Z", diamond: "M6,1.5L10.5,6L6,10.5L1.5,6Z", plus: "M4.5,2h3v2.5h2.5v3h-2.5v2.5h-3v-2.5h-2.5v-3h2.5Z", cross: "M2,4l2-2l2,2l2-2l2,2l-2,2l2,2l-2,2l-2-2l-2,2l-2-2l2-2Z",
   up: "M6,2L10.5,10H1.5Z", down: "M6,10L10.5,2H1.5Z", pentagon: "M6,1.5l4.5,3.3l-1.7,5.2h-5.6l-1.7-5.2Z", hexagon: "M3.8,2h4.4l2.2,4l-2.2,4h-4.4l-2.2-4Z", left: "M2,6L10,1.5V10.5Z", right: "M10,6L2,1.5V10.5Z",
+  star: "M6,1l1.5,3.2l3.5,.4l-2.6,2.4l.7,3.5l-3.1,-1.8l-3.1,1.8l.7,-3.5l-2.6,-2.4l3.5,-.4Z",
   dash: "M1,6H11", bar: "M6,1V11", "thin-plus": "M6,3V9M3,6H9", "thin-cross": "M4,4L8,8M8,4L4,8",
 };
 const STROKES = new Set(["dash", "bar", "thin-plus", "thin-cross"]);

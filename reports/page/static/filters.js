@@ -65,7 +65,7 @@ function swatch(chip, format) {
   return made;
 }
 
-const GLYPHS = { circle: "●", square: "■", diamond: "◆", plus: "✚", cross: "✖", up: "▲", down: "▼", pentagon: "⬟", hexagon: "⬢", left: "◀", right: "▶" };
+const GLYPHS = { circle: "●", square: "■", diamond: "◆", plus: "✚", cross: "✖", up: "▲", down: "▼", pentagon: "⬟", hexagon: "⬢", left: "◀", right: "▶", star: "★" };
 
 function marker(chip, op) {
   return el("span", { class: "glyph", "aria-hidden": "true" }, GLYPHS[chip.shapes[op]] || "●");

@@ -50,7 +50,7 @@ def traffic_from_text(text: str) -> tuple[TrafficShare, ...]:
 def read_traffic(path: str | Path) -> tuple[TrafficShare, ...]:
     """Read a traffic file; raises `DefinitionError` naming file, pass and field."""
     file = user_path(path)
-    text = read_definition_text(file, "traffic file", f"or give passes one by one, e.g. {_EXAMPLE}")
+    text = read_definition_text(file, "traffic file", fix=f"or give passes one by one, e.g. {_EXAMPLE}")
     try:
         data = parse_json_definition(text, "a traffic file")
     except ValueError as error:

@@ -10,9 +10,9 @@ torch = pytest.importorskip("torch")
 
 from hopper_tensor_core import hopper_product  # noqa: E402
 
+from bench_cases.kernels.inputs import structured_operands  # noqa: E402
 from bench_cases.kernels.products.catalog import KERNELS  # noqa: E402
 from bench_cases.kernels.products.quantizers import fp8_rows, fp8_tensor  # noqa: E402
-from bench_cases.kernels.products.structures import structured_operands  # noqa: E402
 from bench_cases.kernels.reference import ProductReference, rounding_of  # noqa: E402
 
 FP8 = {kernel.name: kernel for kernel in KERNELS if kernel.name.startswith("scaled_mm") and kernel.device == "cuda"}

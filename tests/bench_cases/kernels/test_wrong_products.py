@@ -13,10 +13,9 @@ from counts import FULL
 
 torch = pytest.importorskip("torch")
 
-from bench_cases.kernels.inputs import uniform  # noqa: E402
+from bench_cases.kernels.inputs import structured_operands, uniform  # noqa: E402
 from bench_cases.kernels.products.catalog import KERNELS  # noqa: E402
 from bench_cases.kernels.products.prepare import load_implementation, product_reference  # noqa: E402
-from bench_cases.kernels.products.structures import structured_operands  # noqa: E402
 from bench_cases.kernels.reference import rounding_of  # noqa: E402
 
 M, N, K = 8, 144, 384

@@ -50,7 +50,7 @@ def finished(tmp_path_factory):
 
 def test_the_winner_is_saved_and_computes_what_the_quantised_model_computes(finished):
     result, _, _ = finished
-    assert (result.verdict.outcome, result.verdict.winner.name) == ("faster", "INT4")
+    assert (result.verdict.outcome, result.verdict.winner.key) == ("faster", "INT4")
     saved = load_model(str(result.folder / "model"))
     assert type(saved.model.lm_head.weight).__name__ == "Int4OpaqueTensor"
     assert result.saved.is_equal_after_reload
@@ -78,7 +78,7 @@ def test_reports_hold_the_figures_and_the_sentence(finished):
     assert int4["quality"]["kl_nats_per_token"] == {"value": 0.02, "low": 0.018, "high": 0.022}
     page = (result.folder / "report.md").read_text()
     assert result.sentence[1:] in page
-    assert "| INT8 |" in page
+    assert "| INT8 (W8A16) |" in page
     assert "slower" in page
     assert "vLLM" in page
     assert "run-INT4"[:8] in page
@@ -172,7 +172,7 @@ def test_nothing_is_measured_where_no_candidate_can_fit(tmp_path):
     measure = FakeMeasure({})
     result = run_pipeline(MODEL, tmp_path / "o", memory_limit_gb=1e-4, formats=["INT4", "INT8"], seams=seams(measure))
     assert (measure.asked, result.verdict.outcome, result.is_within_limits) == ([], "nothing-fits", False)
-    assert "nearest: INT4 needs" in result.sentence
+    assert "nearest: INT4 (W4A16) needs" in result.sentence
     assert "more than the limit of 100 kB" in result.sentence
 
 

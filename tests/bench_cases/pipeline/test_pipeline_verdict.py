@@ -106,8 +106,8 @@ def test_laws_of_the_speedup(pairs, spread):
 
 def test_the_fastest_measured_candidate_wins_whatever_was_predicted():
     verdict = verdict_of(INT8=three(0.006), INT4=three(0.005), FP8=three(0.02))
-    assert (verdict.outcome, verdict.winner.name) == ("faster", "INT4")
-    assert [option.name for option in verdict.judged] == ["INT4", "INT8", "FP8"]
+    assert (verdict.outcome, verdict.winner.key) == ("faster", "INT4")
+    assert [option.key for option in verdict.judged] == ["INT4", "INT8", "FP8"]
     assert verdict.winner.speedup.value == pytest.approx(2)
 
 
@@ -128,7 +128,7 @@ def test_nothing_helps_and_by_how_much_the_nearest_misses(times, words):
         base=baseline(0.01, 0.0102, 0.0098),
     )
     assert (verdict.outcome, verdict.winner, verdict.is_within_limits) == ("nothing-helps", None, True)
-    assert verdict.judged[0].name == "INT4"
+    assert verdict.judged[0].key == "INT4"
     assert words in how_it_misses(verdict.judged[0])
 
 
@@ -149,13 +149,13 @@ def test_a_candidate_that_loses_too_much_does_not_win():
     ]
     assert judged.judged[1].misses[0].finding.code == "loss-unknown-for-limit"
     verdict = verdict_of(PipelineLimits(loss_pct=2.0), INT4=three(0.005))
-    assert verdict.winner.name == "INT4"
+    assert verdict.winner.key == "INT4"
 
 
 def test_a_model_that_does_not_fit_is_replaced_by_one_that_does_though_it_is_slower():
     limits = PipelineLimits(memory_bytes=500)
     verdict = verdict_of(limits, INT4=three(0.02), INT8=three(0.012, held_bytes=900))
-    assert (verdict.outcome, verdict.winner.name) == ("fits", "INT4")
+    assert (verdict.outcome, verdict.winner.key) == ("fits", "INT4")
     assert verdict.winner.speedup.value == pytest.approx(0.5)
     assert [miss.limit for miss in verdict.baseline_misses] == ["memory"]
 
@@ -181,7 +181,7 @@ def test_candidates_that_could_not_be_measured_are_named():
     failed = MeasuredCase("INT4", "failed", "timeout after 180 s")
     verdict = verdict_of(INT4=failed)
     assert verdict.outcome == "nothing-helps"
-    assert "INT4: timeout after 180 s" in verdict_sentence(verdict, recommended("INT4"), NO_LIMITS, "BF16")
+    assert "INT4 (W4A16): timeout after 180 s" in verdict_sentence(verdict, recommended("INT4"), NO_LIMITS, "BF16")
 
 
 # --- what is said

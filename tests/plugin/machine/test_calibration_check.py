@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from plugin.calibrate.cpu_calibration import build_device, cpu_fingerprint
-from plugin.machine.calibration_check import calibration_mismatch
+from plugin.machine.canary import calibration_mismatch
 from plugin.machine.facts import Machine
 from results.records.state_records import CanaryReading
 from roofline_model.chips.hardware import get_hardware

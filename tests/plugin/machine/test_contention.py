@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from plugin.machine.contention import CpuTimes, LoadWatch, parse_stat
+from plugin.machine.cpu_state import CpuTimes, LoadWatch, parse_stat
 
 TICK = os.sysconf("SC_CLK_TCK")
 STAT = """cpu  400 0 200 900 10 2 4 6 0 0

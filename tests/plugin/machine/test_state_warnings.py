@@ -5,11 +5,12 @@ from types import SimpleNamespace
 import fake_nvml as fake
 import pytest
 
-from plugin.machine import contention
+from plugin.machine import cpu_state
 from plugin.machine import state_warnings as machine_state
-from plugin.machine.contention import CpuTimes, LoadWatch
 from plugin.machine.cpu_state import (
     CpuQuota,
+    CpuTimes,
+    LoadWatch,
     allowed_cpus,
     cpu_facts,
     hypervisor,
@@ -344,7 +345,7 @@ def test_warnings_of_a_whole_machine(monkeypatch):
 def test_without_a_window_the_cpus_are_watched_for_a_moment(monkeypatch):
     naps = []
     monkeypatch.setattr(machine_state.time, "sleep", naps.append)
-    monkeypatch.setattr(contention, "SHORTEST_WINDOW_S", 0.0)
+    monkeypatch.setattr(cpu_state, "SHORTEST_WINDOW_S", 0.0)
     machine = SimpleNamespace(facts=None, thread_count=1, cpu_count=1)
     assert isinstance(warnings(None, machine, "cpu"), list)
     assert naps == [machine_state.LOOK_S]

@@ -346,6 +346,15 @@ def test_reasons_are_said_once_with_their_count():
     assert count_line(twice) == "2 measured (1 in doubt)"
 
 
+def test_failed_cases_of_one_reason_are_named():
+    records = [record(kernel=f"k{i}", status="failed", reason="relative error 2") for i in range(8)]
+    lines = [line.text for line in summary_lines(records, width=200) if line.colour == "red"]
+    assert lines[0] == "failed: 8 cases: relative error 2"
+    named = " ".join(lines[1:])
+    assert [each.case.id in named for each in records] == [True] * 6 + [False] * 2
+    assert named.endswith("and 2 more")
+
+
 def test_progress_knows_the_time_left():
     progress = Progress(10, first_guess_s=2.0)
     assert progress.seconds_left() == pytest.approx(20.0)

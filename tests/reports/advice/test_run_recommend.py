@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 
 from reports.cases.rows import saved_ratio
-from reports.ranking.ordering import level_with
+from reports.ranking.case_ranking import level_with
 from reports.ranking.shape_ranking import recommend_from_run
 from reports.ranking.words import excluded_texts, shape_reason, shape_summary
-from results.verdicts.losses import product_loss
 from roofline_model.chips.hardware import get_hardware
 from roofline_model.expected.predict import predict_expected
 from roofline_model.operators.product import gemm
+from roofline_model.recommend.loss import formats_loss
 
 DECODE = (1, 4096, 4096)
 
@@ -102,7 +102,7 @@ def test_without_a_chip_only_the_run_is_ranked(make):
     records = [make.record(DECODE, "BF16", "BF16", "matmul", 2e-3), make.record(DECODE, "INT8", "INT8", "int_mm", 1e-3)]
     (ranking,) = recommend_from_run(records, None)
     assert labels(ranking) == [("INT8 (W8A8) · int_mm", "measured"), ("BF16 · matmul", "measured")]
-    assert ranking.first.loss == product_loss("INT8", "INT8")
+    assert ranking.first.loss == formats_loss([("a", "INT8"), ("b", "INT8")])
 
 
 def test_a_chip_is_not_used_for_another_chips_records(make):

@@ -10,13 +10,12 @@ import pytest
 from reports.advice.shape_matrix import MOST_COLUMNS, MatrixCell, entries_and_matrices, reason_spans
 from reports.document.advice_blocks import matrix_blocks
 from reports.document.answer_blocks import answer_section
-from reports.document.blocks import TableBlock, plain_text, text_blocks
-from reports.document.report import Report
+from reports.document.blocks import Report, TableBlock, plain_text, text_blocks
 from reports.page.html import render_page
 from reports.ranking.shape_ranking import recommend_from_run
 from reports.ranking.words import kernel_gap_text, shape_reason, shape_summary
 from reports.view.views import report_view
-from results.text.advice_text import actions
+from results.text.verdict_text import actions
 from roofline_model.chips.hardware import get_hardware
 
 DECODE, PREFILL = (1, 4096, 4096), (512, 4096, 4096)
@@ -218,6 +217,13 @@ def test_slower_formats_keep_the_baseline(make):
     (action,) = lines_of(view)
     assert action.take == "stay with BF16"
     assert view.chips[0].answers[0].ranking.headline.code == "stay"
+    # Of one format it is the kernel that stays.
+    kernels = [
+        make.record(DECODE, "BF16", "BF16", name, t, number=at)
+        for at, (name, t) in enumerate((("a", 1e-3), ("b", 2e-3)))
+    ]
+    (action,) = lines_of(report_view(make.run(), kernels, {}))
+    assert action.take == "stay with BF16 · a"
 
 
 @pytest.mark.parametrize(

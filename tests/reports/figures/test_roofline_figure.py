@@ -20,10 +20,10 @@ from reports.figures.matplotlib_drawer import (
     rectangle,
     spread,
 )
-from reports.figures.palette import ACCENT, SURFACE, all_colours, format_colours, operator_shapes
+from reports.figures.palette import ACCENT, INK, SURFACE, all_colours, format_colours, operator_shapes
 from reports.figures.plotly_drawer import plotly_json
 from reports.figures.roofline import MANY_POINTS, roofline_figure
-from reports.figures.spec import Line, Marks
+from reports.figures.spec import Axis, Figure, Label, Line, Marks
 from reports.view.roofline_view import CacheRoof
 from reports.view.views import report_view
 
@@ -383,8 +383,40 @@ def test_colours_are_fixed_per_format_and_distinct():
     assert len({colour.light for colour in colours.values()}) == 7
     assert colours["BF16"] == format_colours(["FP16", "BF16"])["BF16"]
     assert len({colour.light for colour in all_colours()}) == len(all_colours())
-    shapes = operator_shapes(["gemv", "gemm", "mine", "yours"])
-    assert shapes["mine"] != shapes["yours"]
+    # A format's own colour is that of its weights, whichever a figure meets first.
+    caches = format_colours(["FP8 KV", "FP8 Q+KV", "FP8 (W8A8)"])
+    assert caches["FP8 (W8A8)"] == format_colours(["FP8 (W8A8)", "FP8 KV"])["FP8 (W8A8)"] != caches["FP8 KV"]
+
+
+def test_every_operator_of_a_run_has_a_shape_of_its_own():
+    operators = ["attention", "unfused_attention", "gemm", "gemv", "softmax", "rmsnorm", "residual_add", "rope"]
+    shapes = operator_shapes([*operators, "silu_mul", "ffn", "quantize", "dequantize"])
+    assert len(set(shapes.values())) == 12
+    assert (shapes["attention"], shapes["gemm"], shapes["gemv"]) == ("diamond", "square", "circle")
+    assert operator_shapes(["mine", "batched_gemm"])["mine"] != "plus"
+
+
+def test_a_file_names_every_memory_level_in_its_legend(make):
+    view = report_view(make.run(), make.gpu_records(), make.profiles(make.GPU)).chips[0].roofline
+    entries = [entry for entry in roofline_figure(view).legend if entry.kind == "line" and entry.medium == "still"]
+    assert [entry.text.split()[0] for entry in entries] == ["DRAM", "L2"]
+    assert [bool(entry.dash) for entry in entries] == [False, True]
+    without = replace(view, cache_roofs=())
+    assert not [e for e in roofline_figure(without).legend if e.kind == "line" and e.medium == "still"]
+
+
+def test_the_only_label_of_a_crowded_mark_goes_farther_off_with_a_line_to_it():
+    axis = Axis("x", 0.0, 100.0)
+    spots = [(x, y) for x in range(30, 71, 2) for y in range(30, 71, 2)]
+    crowd = Marks("crowd", *map(tuple, zip(*spots, strict=True)), INK, size_points=12.0)
+    label = Label(("Fastest: FP8",), 50.0, 50.0, ACCENT, "around")
+    drawn = draw_figure(Figure("t", axis, axis, (crowd,), (label,)))
+    assert "Fastest: FP8" in texts_of(drawn)
+    (leader,) = [line for line in drawn.axes[0].lines if line.get_color() == ACCENT.light]
+    assert len(leader.get_xdata()) == 2
+    # Several would be taken for each other's.
+    several = draw_figure(Figure("t", axis, axis, (crowd,), (label, replace(label, lines=("Second",)))))
+    assert not {"Fastest: FP8", "Second"} & set(texts_of(several))
 
 
 def test_a_slope_that_the_highest_roof_cuts_off_left_of_the_figure_is_not_drawn(make):

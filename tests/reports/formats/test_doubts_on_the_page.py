@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from reports.advice.shape_matrix import entries_and_matrices
+from reports.answers.report_json import report_json
 from reports.cases.errors import profile_doubts
 from reports.formats.markdown import markdown_report
-from reports.formats.report_json import report_json
 from reports.page.html import render_page
 from reports.view.views import report_view
-from results.text.advice_text import actions
+from results.text.verdict_text import actions
 from roofline_model.chips.machine_constants import Calibration, Constant
 
 DECODE = (1, 4096, 4096)

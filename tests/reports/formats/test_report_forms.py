@@ -10,11 +10,10 @@ from html.parser import HTMLParser
 
 import pytest
 
-from reports.document.blocks import Bullets, Column, Heading, plain_text, table, text_blocks
-from reports.document.report import Report
+from reports.answers.report_json import SCHEMA_VERSION, report_json
+from reports.document.blocks import Bullets, Column, Heading, Report, plain_text, table, text_blocks
 from reports.document.report_blocks import report_blocks
 from reports.formats.markdown import MOST_CHARACTERS, MOST_ROWS, escaped_sentence, markdown, markdown_report
-from reports.formats.report_json import SCHEMA_VERSION, report_json
 from reports.page.html import print_page
 from reports.view.views import report_view
 from results.records.records import EnvironmentInfo

@@ -10,7 +10,7 @@ import pytest
 
 from reports.advice.trade_offs import trade_groups
 from reports.document.advice_blocks import stored_section
-from reports.document.report import Report
+from reports.document.blocks import Report
 from reports.formats.markdown import markdown
 from reports.ranking.words import speedup_basis_text
 from reports.stored.rows.rows import measured_interval

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from reports.formats.ranking_json import recommendations_json
+from reports.answers.ranking_json import recommendations_json
 from reports.ranking.words import excluded_texts
 from reports.stored import StoredQuestion, recommend_from_runs, recommend_from_store
 from reports.stored.words import summary_of

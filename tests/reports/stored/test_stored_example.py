@@ -15,6 +15,7 @@ from results import open_store
 from results.exchange.exported.load import import_file
 from results.records.model_figures import model_figures
 from results.text.model_text import phase_verdict
+from results.verdicts.losses import StoredLosses, pass_loss
 from results.verdicts.model_results import model_results
 from roofline_model.core.finding import finding, short_text
 from roofline_model.recommend.loss import loss_doubt, loss_finding
@@ -126,6 +127,11 @@ def test_no_advice_rests_on_an_untrained_model(tmp_path: Path) -> None:
     assert {phase_verdict(model, phase) for phase in model.phases} == {short_text(finding("untrained"))}
     assert model.is_untrained
     assert phase_rankings((), [model], CPU) == ()
+    # What was published of its formats is of trained weights.
+    losses = {each.label: pass_loss(each, StoredLosses((), {}), ()).pct for each in model.passes}
+    assert losses.pop("BF16") == 0
+    assert losses
+    assert set(losses.values()) == {None}
 
 
 def test_no_filter_changes_what_is_said_of_a_ranking(all_runs) -> None:

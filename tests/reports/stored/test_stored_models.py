@@ -9,8 +9,7 @@ from dataclasses import replace
 import pytest
 
 from reports.ranking.words import excluded_texts
-from results.records.case_names import PassName
-from roofline_model.operators.case import Case
+from roofline_model.operators.case import Case, PassName
 from roofline_model.recommend.search.losses_file import MeasuredLosses
 
 NAME = "tiny"

@@ -11,8 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from reports.document.advice_blocks import stored_section
-from reports.document.blocks import Bullets, Heading, TableBlock, plain_text, text_blocks
-from reports.document.report import Report
+from reports.document.blocks import Bullets, Heading, Report, TableBlock, plain_text, text_blocks
 from reports.page.html import render_page
 from reports.stored import recommend_for_run, recommend_from_store
 from reports.stored.from_store import MOST_SHAPES, question_of_run

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reports.ranking.ordering import evidence_tier, maybe_faster_option, rank_stored
+from reports.ranking.case_ranking import evidence_tier, maybe_faster_option, rank_stored
 from reports.ranking.words import excluded_texts
 from reports.stored.rows.confidence import measured_confidence, predicted_confidence
 from reports.stored.words import summary_of

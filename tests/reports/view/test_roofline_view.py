@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from reports.cases.rows import case_rows
@@ -29,6 +31,20 @@ def test_a_weight_only_format_stands_under_the_roof_of_the_unit_it_uses(make):
     (roof,) = view_of([make.record((1, 4096, 4096), "INT4", "BF16", "tinygemm", device=make.GPU)]).roofs
     assert (roof.precision, roof.compute_format, roof.path) == ("INT4 (W4A16)", "BF16", "dequantize")
     assert roof.peak_flops_per_s == 989.4e12
+
+
+def test_a_case_that_mixes_formats_draws_no_roof_of_its_own(make):
+    pure = make.record((1, 4096, 4096), "BF16", "BF16", "matmul", device=make.GPU)
+
+    def mixed(peak_flops_per_s):
+        ideal = replace(pure.ideal, compute_format="BF16+FP32", peak_flops_per_s=peak_flops_per_s)
+        return replace(pure, case=replace(pure.case, op="unfused", kernel=str(peak_flops_per_s)), predictions=(ideal,))
+
+    mixes = [mixed(873e12), mixed(783e12)]
+    assert [roof.peak_flops_per_s for roof in view_of([pure, *mixes]).roofs] == [989.4e12]
+    # Alone they stand under the roof of their main format; without its chip under the highest that was stored.
+    assert [(roof.precision, roof.peak_flops_per_s) for roof in view_of(mixes, make.GPU).roofs] == [("BF16", 989.4e12)]
+    assert [roof.peak_flops_per_s for roof in view_of(mixes).roofs] == [873e12]
 
 
 def test_points_are_the_rows_rates(make):

@@ -8,7 +8,7 @@ import pytest
 
 from reports.view.views import report_view, utc_minutes
 from results.records.records import EnvironmentInfo
-from results.text.advice_text import actions
+from results.text.verdict_text import actions
 from roofline_model.chips.hardware import get_hardware
 from roofline_model.chips.stored_profile import device_from_profile
 from roofline_model.core.errors import DefinitionError
@@ -23,7 +23,7 @@ def test_verdict_first(make):
     assert view.counts == {"measured": 27, "predicted": 0, "skipped": 1, "failed": 1}
     assert [reason.status for reason in view.reasons] == ["failed", "skipped"]
     assert len(view.chips) == 1  # the skipped case without a prediction belongs to the run's chip
-    assert any("no power was stored" in line for line in view.missing)
+    assert any("--roofline-power" in line for line in view.missing)
     assert ("git.commit", "abc1234") in view.environment
 
 

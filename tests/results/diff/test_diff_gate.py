@@ -10,8 +10,8 @@ import diff_runs as runs
 import numpy as np
 import pytest
 
-from reports.formats.answer_json import answer_json
-from reports.formats.diff_answer import diff_answer
+from reports.answers.answer_json import answer_json
+from reports.answers.diff_answer import diff_answer
 from results.diff.baseline import check_complete, choose_baseline
 from results.diff.environments import Difference
 from results.diff.gate import FailRule, gate, parse_fail_on, rules_for

@@ -10,7 +10,6 @@ import pytest
 from model_records import HELD, TIMES_S, model_record, model_run, model_run_records
 
 from results.exchange.exported.export import write_csv
-from results.records.case_names import case_title, is_model_case, op_title, pass_name
 from results.records.model_figures import model_figures
 from results.records.records import ProcessInfo
 from results.store.store import open_store
@@ -28,7 +27,7 @@ from results.verdicts.model_results import model_results, slow_issue
 from results.verdicts.phase_ranking import model_ranking
 from results.verdicts.shape_verdict import is_narrow, judge
 from roofline_model.core.finding import finding
-from roofline_model.operators.case import Case
+from roofline_model.operators.case import Case, case_title, is_model_case, op_title, pass_name
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from shape_records import record
+from shape_records import attention_record, record
 
 from results.records.flags import DOUBTFUL_FLAGS, FLAGS
 from results.records.records import ProcessInfo
@@ -53,6 +53,30 @@ def test_the_fastest_sixteen_bit_kernel_is_the_baseline_even_when_fp32_is_faster
     assert (verdict.baseline.label, verdict.best.label) == ("FP16 · matmul", "INT8 (W8A8) · int_mm")
     assert verdict.measured_speedup == pytest.approx(2.0)
     assert [option.precision for option in verdict.ranked] == ["INT8 (W8A8)", "FP32", "FP16", "BF16"]
+
+
+def test_the_baseline_of_attention_is_its_fastest_sixteen_bit_kernel_and_loses_nothing():
+    """The times that an H200 took."""
+    flash, cudnn = (
+        attention_record("BF16", "BF16", "flash", 25.09e-6),
+        attention_record("BF16", "BF16", "cudnn", 16.72e-6),
+    )
+    narrow = attention_record("BF16", "FP8_E4M3", "widened", 160.6e-6)
+    verdict = judge([flash, cudnn, narrow])
+    assert [each.kernel for each in (verdict.baseline, verdict.best, verdict.choice)] == ["cudnn"] * 3
+    assert verdict.choice.loss.pct == 0
+    # A cache in FP8 is narrow, although its query is not, and nobody knows its loss.
+    assert (verdict.rival.kernel, verdict.rival.loss.pct) == ("widened", None)
+
+
+def test_a_narrow_cache_that_is_tied_with_sixteen_bit_is_not_taken():
+    cudnn = attention_record("BF16", "BF16", "cudnn", 82.34e-6)
+    flex = attention_record("FP8_E4M3", "FP8_E4M3", "flex", 82.26e-6)
+    verdict = judge([cudnn, flex])
+    assert (verdict.choice.kernel, verdict.riskier) == ("cudnn", None)
+    assert [each.kernel for each in verdict.level_pair] == ["flex", "cudnn"]
+    fast = judge([cudnn, attention_record("FP8_E4M3", "FP8_E4M3", "flex", 40e-6)])
+    assert (fast.choice.kernel, fast.riskier.kernel) == ("cudnn", "flex")
 
 
 @pytest.mark.parametrize("flag", ["quarantined", "capped", "contended", "above-roof"])

@@ -15,7 +15,7 @@ from plugin.calibrate import cpu_calibration as calibration
 from plugin.calibrate import gpu_calibration
 from plugin.calibrate.cpu_ceilings import CpuReadings
 from plugin.machine import facts as machine
-from reports.formats.short_answer import product_answer
+from reports.answers.short_answer import product_answer
 from roofline_cli.machine import kernel_calibration
 from roofline_cli.main import app
 from roofline_model.chips.curve import TimedCall

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from reports.formats.short_answer import model_answer
+from reports.answers.short_answer import model_answer
 from roofline_cli.main import app
 from roofline_model.chips.hardware import get_hardware
 from roofline_model.recommend.model import recommend_model
@@ -210,8 +210,8 @@ def test_the_answer_and_what_to_type_next_are_in_the_first_twelve_lines(chip: st
     assert max(map(len, lines)) <= 80
     assert lines[0].startswith("Nothing fits within a loss of 3 %" if chip == "orin" else "Take FP8 (W8A8): expected ")
     assert any(line.startswith("Next: vllm serve ") for line in lines) is (chip != "orin")
-    assert ("BF16 (does not fit)" in " ".join(" ".join(lines[:3]).split())) is (chip != "orin")
-    assert "(does not fit)" not in run("--model", "llama-3.1-8b", "--hw", chip).stdout
+    assert ("BF16, which does not fit;" in " ".join(" ".join(lines[:3]).split())) is (chip != "orin")
+    assert "does not fit" not in run("--model", "llama-3.1-8b", "--hw", chip).stdout
 
 
 @pytest.mark.parametrize(("capacity_bytes", "is_full"), [(80e9, True), (100e9, False)])

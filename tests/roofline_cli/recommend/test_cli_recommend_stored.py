@@ -49,6 +49,11 @@ def test_an_overview_of_everything_that_is_stored(columns: int | None, database:
         "gemv 1x1024x1024: measured 1.2× FP16 (ideal 2.7×)",
     ):
         assert words in text
+    assert "First " not in text  # all stand in one table, those that gain first
+    rows = [line.split() for line in result.stdout.splitlines() if " · " in line and "measured" in line]
+    gains = [float(word.rstrip("×")) for row in rows for word in row if word.endswith("×")]
+    pays = [gain > 1 for gain in gains]
+    assert pays == sorted(pays, reverse=True)
 
 
 @pytest.mark.parametrize("columns", [80, 100, 120, 200])

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from reports.formats.short_answer import loss_texts, model_answer
-from results.verdicts.losses import product_loss
+from reports.answers.short_answer import loss_texts, model_answer
 from roofline_model.chips.hardware import get_hardware
 from roofline_model.core.finding import first_with, has_code
 from roofline_model.formats.catalog import FORMATS
-from roofline_model.recommend.claimed_losses import (
+from roofline_model.recommend.loss import (
     CACHE_LOSSES,
     CACHE_METHOD,
     CLAIMED_LOSSES,
@@ -22,6 +21,7 @@ from roofline_model.recommend.claimed_losses import (
     ClaimedLoss,
     claimed_cache_loss,
     claimed_loss_of,
+    formats_loss,
     loss_beside,
 )
 from roofline_model.recommend.model import recommend_model
@@ -225,6 +225,16 @@ def test_eight_bit_schemes_keep_the_default_limit_and_four_bit_ones_of_a_70b_do_
         assert claimed_loss_of(key, is_both=is_both, model="llama-3.1-70b").low_pct > MAX_LOSS_PCT
 
 
+def test_operators_without_weights_lose_nothing_in_sixteen_bits_and_an_unknown_amount_below():
+    attention = {"q": "BF16", "kv": "BF16", "o": "BF16"}
+    assert formats_loss(attention.items()).source == "reference"
+    assert formats_loss((attention | {"kv": "FP8_E4M3"}).items()).pct is None
+    assert formats_loss([("x", "BF16"), ("o", "INT8")]).pct is None
+    # The output of a product adds nothing; nothing is known of a format that nobody loaded, nor without formats.
+    assert formats_loss([("a", "BF16"), ("b", "BF16"), ("c", "FP8_E4M3")]).pct == 0
+    assert [formats_loss(formats).pct for formats in ([("b", "MINE")], [])] == [None, None]
+
+
 @pytest.mark.parametrize("chip", ["a100", "h100"])
 def test_shape_model_and_stored_rankings_say_the_same_of_a_format(chip):
     shape = {
@@ -238,5 +248,5 @@ def test_shape_model_and_stored_rankings_say_the_same_of_a_format(chip):
             expected.low_pct,
             expected.high_pct,
         )
-        assert model[label].pct == product_loss(weight, activation).pct == expected.high_pct
+        assert model[label].pct == formats_loss([("a", activation), ("b", weight)]).pct == expected.high_pct
         assert (model[label].low_pct, model[label].method) == (expected.low_pct, expected.method)

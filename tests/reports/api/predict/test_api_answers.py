@@ -15,10 +15,10 @@ from starlette.testclient import TestClient
 
 import reports.api.http.app as app_module
 import reports.api.http.worker_pool as worker_pool
+from reports.answers.shape_advice import Recommendation
 from reports.api.answer_models import answer_model
 from reports.api.http.worker_pool import WORKER_NICENESS, WorkerPool
 from reports.api.predict.product import analysis_json, recommendation_json
-from reports.formats.shape_advice import Recommendation
 from roofline_model import gemm, list_hardware, predict_expected
 from roofline_model.predictions.product import ProductPrediction
 

@@ -8,11 +8,11 @@ import json
 
 import pytest
 
+from reports.answers.answer_json import answer_json
+from reports.answers.cache_advice import AttentionRecommendation
+from reports.answers.model_advice import ModelRecommendation, model_advice
+from reports.answers.shape_advice import Recommendation
 from reports.api.answer_models import answer_model
-from reports.formats.answer_json import answer_json
-from reports.formats.cache_advice import AttentionRecommendation
-from reports.formats.model_advice import ModelRecommendation, model_advice
-from reports.formats.shape_advice import Recommendation
 from roofline_model.chips.hardware import get_hardware
 from roofline_model.expected.predict import predict_expected
 from roofline_model.models.model_registry import get_model

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from reports.formats.short_answer import good_kernels_sentence
+from reports.answers.short_answer import good_kernels_sentence
 from reports.text.display_text import IDEAL_TIMES
 from roofline_model.core.answer import Source
 from roofline_model.core.units import format_memory, format_rate, format_time

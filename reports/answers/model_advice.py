@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from reports.formats.short_answer import ShortAnswer, model_answer, with_names
+from reports.answers.short_answer import ShortAnswer, model_answer, with_names
 from roofline_model.chips.hardware import Device
 from roofline_model.core.answer import Alternative, AlternativeRole, Exclusion, Option, Source, is_comparable
 from roofline_model.core.finding import Finding, findings_text, first_with, short_text

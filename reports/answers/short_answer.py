@@ -249,17 +249,17 @@ def model_sentence(ranking: ModelRanking) -> str:
     time = choice.estimate
     gain = "" if choice.speedup_ratio is None else f", {gain_text(choice, baseline)} {ranking.wide}"
     if gain and _lacks_memory(ranking, baseline):
-        gain += " (does not fit)"
+        gain += ", which does not fit"
     took = f"{SOURCES[time.source]} {_time_and_interval(time, _model_prefix([option for _, option in _named_plans(ranking)]), ' a pass')}"
     return f"Take {plan_name(choice)}: {took}{gain}; {_loss_clause(choice)}."
 
 
 def _time_and_interval(time: Estimate, prefix: str | None, per: str = "") -> str:
-    """Return `37.47 ms a pass (32.42–43.30)`, in the unit and digits of the table below."""
+    """Return `37.47 ms a pass (80 %: 32.42–43.30)`, in the unit and digits of the table below."""
     middle = in_prefix(time.time_s, prefix)
     if time.low_s is None or time.high_s is None or time.source == "ceilings":
         return f"{middle}{per}"
-    return f"{middle}{per} ({interval_in_prefix(time.low_s, time.high_s, prefix, middle)})"
+    return f"{middle}{per} (80 %: {interval_in_prefix(time.low_s, time.high_s, prefix, middle)})"
 
 
 def _nothing_sentence(ranking: Ranking, option_name: Callable[[Option], str]) -> str:

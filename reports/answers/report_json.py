@@ -9,19 +9,19 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from reports.advice.trade_offs import trade_group_json, trade_groups
+from reports.answers.answer_json import answer_json
+from reports.answers.ranking_json import recommendations_json, run_ranking
+from reports.answers.run_answer import stored_case
 from reports.cases.errors import case_gap
 from reports.cases.rows import option_label
 from reports.cases.state import case_energy
 from reports.cases.summary import CaseSummary
-from reports.formats.answer_json import answer_json
-from reports.formats.ranking_json import recommendations_json, run_ranking
-from reports.formats.run_answer import stored_case
 from reports.ranking.model_results import model_json
 from reports.ranking.shape_results import ShapeResult
 from reports.view.roofline_view import RooflineView
 from reports.view.views import ChipView, ReportView
 from results.records.flags import DOUBTFUL_FLAGS
-from results.text.advice_text import Action, actions
+from results.text.verdict_text import Action, actions
 from roofline_model.core.answer import Option
 from roofline_model.core.finding import code_text
 
@@ -88,7 +88,7 @@ def _action(hardware_key: str, action: Action) -> dict[str, Any]:
 
 
 def _comparison(comparison: Comparison) -> dict[str, Any]:
-    from reports.formats.comparison_json import comparison_json  # it brings the diff and the database along
+    from reports.answers.comparison_json import comparison_json  # it brings the diff and the database along
 
     return comparison_json(comparison)
 

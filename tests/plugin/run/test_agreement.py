@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from plugin.samples.agreement import Visit, agreement
+from plugin.run.visits import Visit, agreement
 from roofline_cli.runs.sample_text import visits_text
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from reports.formats.shape_advice import Excluded
-from reports.formats.short_answer import ShortAnswer, cache_answer
+from reports.answers.shape_advice import Excluded
+from reports.answers.short_answer import ShortAnswer, cache_answer
 from roofline_model.chips.hardware import Device
 from roofline_model.core.answer import Option
 from roofline_model.core.finding import Finding, findings_text, first_with, short_text, times_text

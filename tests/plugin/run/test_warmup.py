@@ -5,8 +5,8 @@ import math
 
 import pytest
 
+from plugin.run.runner import STEADY_LIMIT_S, Steadiness, warm_up
 from plugin.samples.plan import MeasurePlan
-from plugin.samples.warmup import STEADY_LIMIT_S, Steadiness, warm_up
 from plugin.timers.rotation import Rotation
 
 ROTATION = Rotation(((),), 0)
