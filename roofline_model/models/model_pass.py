@@ -17,6 +17,7 @@ from roofline_model.chips.hardware import Device, get_hardware
 from roofline_model.core.cost import OpCost
 from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import Finding, finding
+from roofline_model.expected.calibrated import Triple
 from roofline_model.expected.gap import PASS_PART
 from roofline_model.expected.predict import predict_expected
 from roofline_model.expected.prediction import ExpectedPrediction
@@ -29,7 +30,6 @@ from roofline_model.models.llm import ModelPrediction, predict_model
 from roofline_model.models.model_shapes import ModelShape
 from roofline_model.models.step_expected import (
     ExpectedSequence,
-    Interval,
     KernelExpectation,
     call_within_ceilings,
     expected_kernels,
@@ -205,11 +205,12 @@ class ModelPass:
         host = self.host
         if device.kind != "cpu":
             extra_count = self._extra_launch_count(whole)
-            low_s, time_s, high_s = (
-                kernels_s + extra_count * launch_s
-                for kernels_s, launch_s in zip((low_s, time_s, high_s), _floor(device), strict=True)
-            )
-            parts["extra_launches"] = time_s - whole.time_s
+            if extra_count:
+                low_s, time_s, high_s = (
+                    kernels_s + extra_count * launch_s
+                    for kernels_s, launch_s in zip((low_s, time_s, high_s), _floor(device), strict=True)
+                )
+                parts["extra_launches"] = time_s - whole.time_s
             findings.append(self._device_finding(extra_count))
         elif host is None:
             findings.append(finding("host-time-unknown"))
@@ -316,9 +317,11 @@ def _estimate(work: Operator, device: Device) -> ExpectedPrediction | None:
     return call_within_ceilings(work, device)
 
 
-def _floor(device: Device) -> Interval:
-    """Return the launch floor of a chip; a pass that has an expected time has a product, and so a floor."""
-    return launch_floor(device, estimate=_estimate) or (0.0, 0.0, 0.0)
+def _floor(device: Device) -> Triple:
+    """Return the launch floor of a chip that has expected times of products."""
+    floor = launch_floor(device, estimate=_estimate)
+    assert floor is not None, "a pass without the time of a product has no expected time"
+    return floor
 
 
 def _cast(rows: int, width: int, source: NumberFormat, target: str) -> Operator:

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, ClassVar
 from roofline_model.chips.hardware import Device, get_hardware
 from roofline_model.core.answer import NOT_IN_JSON
 from roofline_model.core.finding import Finding, finding
+from roofline_model.expected.calibrated import Triple
 from roofline_model.expected.predict import (
     cold_limits,
     has_gpu_model,
@@ -49,8 +50,6 @@ if TYPE_CHECKING:
 
 Estimator = Callable[[Operator, Device], "ExpectedPrediction | None"]
 """One call's expected time on a chip, or None where nothing is known: the seam for measured times."""
-Interval = tuple[float, float, float]
-"""Seconds: the low end of the 80 % interval, the expected time, the high end."""
 StandIns = tuple[tuple[Operator, float], ...]
 """Operators and the factor on the time of each; they are added."""
 
@@ -227,8 +226,8 @@ def expected_sequence(kernels: Sequence[KernelExpectation | None]) -> ExpectedSe
     return ExpectedSequence(priced_kernels, 0.0) if priced_kernels and len(priced_kernels) == len(kernels) else None
 
 
-def launch_floor(hardware: Device | str, *, estimate: Estimator | None = None) -> Interval | None:
-    """Return the seconds of a kernel with next to nothing to do, or None when the chip has no GEMV constants.
+def launch_floor(hardware: Device | str, *, estimate: Estimator | None = None) -> Triple | None:
+    """Return the seconds of a kernel with next to nothing to do, or None where no product of the chip has a time.
 
     It is the launch inside the chip's own products. The smallest launch of a calibration is of an empty kernel, and
     shorter than any call of a library.
@@ -434,7 +433,7 @@ class _Reference:
             finding("elementwise-pass"),
         )
 
-    def floor(self) -> Interval | None:
+    def floor(self) -> Triple | None:
         """Return a launch alone, with the interval of an elementwise kernel."""
         streaming = self._streaming()
         if streaming is None:
