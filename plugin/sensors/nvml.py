@@ -5,7 +5,8 @@ background sampler does not pay for it again. Passing trouble (a timeout, a busy
 GPU answers None for ever. Values no GPU can have (0 W, 2³²−1 mW) count as not told. The module `pynvml` comes from the
 package nvidia-ml-py; versions without a function or constant answer None for it.
 
-Unproven on hardware in this version: tested with a fake that has the library's own error classes and structures.
+An H200 answered every reading but the application clock. GB10's refusals are tested with a fake that has the
+library's own error classes and structures.
 """
 
 from __future__ import annotations

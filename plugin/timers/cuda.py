@@ -5,7 +5,8 @@ of the sample; whether it did is not assumed but asked: the event right behind t
 last call is queued. Where it is, the sample holds launch gaps: the block is made longer and the sample taken anew, then
 the calls are split into batches (the driver queues about 1024 launches and then makes the host wait). DeepGEMM blocks
 in the same way, nvbench with a kernel that spins on a host flag, which would deadlock a kernel that waits for the
-device; `_sleep` ends by itself. Unproven on hardware until a run under examples/runs/ says otherwise.
+device; `_sleep` ends by itself. On an H200 the times were those of CUPTI and a launch gap of 1.3 µs
+(docs/theory/validation.md).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 `pytest … --roofline-profile ncu` prints a command per selected case and measures nothing. The command runs that one
 test again under ncu with `ROOFLINE_PROFILED=1` set: the harness then times nothing (a profiler replays every kernel
 several times, so that no time would be true) and makes one call inside the NVTX range that ncu is told to look at.
-Flags as in the Nsight Compute CLI manual; unproven on hardware.
+Flags as in the Nsight Compute CLI manual; printed on an H200, not run there.
 
 Ranges cost nothing measurable when no profiler is attached. torch is never imported here: a range is pushed only where
 a CUDA build of it is loaded already.

@@ -2,8 +2,9 @@
 prints.
 
 A block under `<!-- output: N -->` holds one command, and the first N lines that it prints at 80 columns. Commands that
-read stored runs see those of examples/runs. A block under `<!-- summary: N lines of CASE in RUN -->` is what pytest
-prints at the end of a run. `--check` writes nothing and exits 1 when a page is stale.
+read stored runs see those of a CPU in examples/runs. A block under `<!-- summary: N lines of CASE in FOLDER/RUN -->` is
+what pytest prints at the end of a run: N lines, and the verdict of a longer case. `--check` writes nothing and exits 1
+when a page is stale.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from itertools import takewhile
 from pathlib import Path
 
 from plugin.terminal.summary import summary_lines
@@ -23,13 +25,12 @@ from results.exchange.exported.load import read_export
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = (ROOT / "README.md", ROOT / "docs" / "index.md", ROOT / "docs" / "reference" / "measuring.md")
-MEASURED = ROOT / "examples" / "runs" / "cpu-amd-epyc-2t"
-RUNS = (
-    *sorted(MEASURED.glob("*.json")),
-    *sorted((ROOT / "examples" / "runs" / "simulated-nights").glob("*.json")),
+EXAMPLES = ROOT / "examples" / "runs"
+RUNS = tuple(
+    path for folder in ("cpu-amd-epyc-2t", "simulated-nights") for path in sorted((EXAMPLES / folder).glob("*.json"))
 )
 BLOCK = re.compile(r"(<!-- output: (\d+) -->\n```console\n\$ roofline ([^\n]*)\n)(.*?)(```\n)", re.DOTALL)
-SUMMARY = re.compile(r"(<!-- summary: (\d+) lines of ([^\n]*) in (\w+) -->\n```text\n)(.*?)(```\n)", re.DOTALL)
+SUMMARY = re.compile(r"(<!-- summary: (\d+) lines of ([^\n]*) in ([\w/-]+) -->\n```text\n)(.*?)(```\n)", re.DOTALL)
 ELLIPSIS = "…\n"
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -71,9 +72,13 @@ def with_outputs(text: str, folder: Path, run: Run = run_module) -> str:
 def summary_anew(block: re.Match[str]) -> str:
     """Return a block of pytest's summary as it is now."""
     head, count, case, run, _, end = block.groups()
-    lines = [line.text for line in summary_lines(read_export(MEASURED / f"{run}.json").records, width=100)]
+    lines = [line.text for line in summary_lines(read_export(EXAMPLES / f"{run}.json").records, width=100)]
     begin = next(i for i, line in enumerate(lines) if line.startswith(case))
-    return head + "".join(f"{line}\n" for line in lines[begin : begin + int(count)]) + end
+    shown, case_lines = lines[begin : begin + int(count)], list(takewhile(bool, lines[begin:]))
+    if len(case_lines) > len(shown):
+        verdict = next(i for i, line in enumerate(case_lines) if line.startswith("  →"))
+        shown += [f"  {ELLIPSIS.strip()}", *case_lines[verdict:]]
+    return head + "".join(f"{line}\n" for line in shown) + end
 
 
 def main() -> int:

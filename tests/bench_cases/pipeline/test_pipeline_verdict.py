@@ -229,7 +229,7 @@ def test_times_of_a_gpu_say_what_the_host_takes_where_it_takes_longer():
     verdict = verdict_of(base=baseline(0.003, 0.003, 0.003, issue_s=0.005), INT4=int4)
     text = issue_sentence(verdict, "decode", "BF16")
     assert text.startswith(
-        "times are the GPU's alone; issuing a decode step from Python takes 5 ms (BF16) to 8 ms (INT4 (W4A16))"
+        "times are the GPU's alone; issuing a decode step from Python took 5 ms (BF16) to 8 ms (INT4 (W4A16))"
     )
     assert issue_sentence(verdict_of(base=baseline(0.003), INT4=three(0.001)), "decode", "BF16") == ""
 
