@@ -20,6 +20,7 @@ from roofline_model.core.finding import Finding, finding
 from roofline_model.recommend.ranking import MAX_LOSS_PCT, Limits, rank
 
 PHASES = {"decode": "Decode", "prefill": "Prefill"}
+TITLES = {**PHASES, "attention": "Attention"}
 MOST_OTHERS = 3
 """Other operators with an answer of their own."""
 BASELINE = "baseline"
@@ -81,7 +82,7 @@ def _of_shapes(name: str, family: list[ShapeResult], hardware: str) -> PhaseRank
     ranking = rank(question, options, options[0] if baseline else None, limits=Limits(loss_pct=MAX_LOSS_PCT))
     ranking = without_headline(ranking, gap_of_all([result.judged.gap for result in shapes]))
     places = tuple(result.title for result in shapes)
-    return PhaseRanking(PHASES.get(name, name), ranking, places, len(results), _without_result(family, results))
+    return PhaseRanking(TITLES.get(name, name), ranking, places, len(results), _without_result(family, results))
 
 
 def _without_result(family: list[ShapeResult], judged: list[ShapeResult]) -> tuple[Finding, ...]:

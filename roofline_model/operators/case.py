@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from roofline_model.core.errors import InvalidValueError
-from roofline_model.formats.catalog import attention_name, container_bits, format_name
+from roofline_model.formats.catalog import attention_name, container_bits, format_name, short_name
 
 CacheState = Literal["cold", "flushed", "warm", "none"]
 CACHE_STATES: tuple[str, ...] = ("cold", "flushed", "warm", "none")
@@ -98,7 +98,7 @@ class Case:
         if "q" in formats and "kv" in formats:
             return attention_name(formats["kv"], formats["q"])
         if "a" not in formats or "b" not in formats:
-            return self.format_label.replace(".", "+")
+            return "+".join(map(short_name, dict.fromkeys(formats.values())))
         return format_name(formats["b"], formats["a"], formats.get("kv", ""))
 
     @property

@@ -3,7 +3,6 @@
 const BARE = { displayModeBar: false, displaylogo: false, responsive: false, scrollZoom: false, doubleClick: "reset" };
 const NARROW_MARKS = 0.75;
 const ROOM_LINES = 60; // spots along a line that labels keep clear of where they can
-const FARTHER = [[1, 28, "left"], [1, -28, "left"], [-1, 28, "right"], [-1, -28, "right"], [0, 36, "center"], [0, -36, "center"], ...[48, 68].flatMap((down) => [[1, down, "left"], [1, -down, "left"], [-1, down, "right"], [-1, -down, "right"]])];
 const MOST_SEGMENTS = 1200; // of one line: of more no label is clear
 const MOST_MARKS = 400; // of more, a part tells where they are
 const hasWebGl = (() => {
@@ -170,37 +169,45 @@ function alongLine(label, plane, labels) {
   });
 }
 
-// Beside, below or above its mark, on the nearest side that is free, off all lines; nowhere where none is. The only one may cover the fewest.
+// Beside, below or above its mark, on the nearest side that is free, off all lines; nowhere where none is. The only one has its place anywhere: near, on few lines and fewer marks.
 function aroundMark(label, plane, labels) {
   const isOnlyOne = labels.filter((candidate) => candidate.place === "around").length === 1; // others would be taken for each other's
   const [x, y] = plane.pixel(label.x, label.y);
   const long = label.lines[0].length * 6.4;
   const away = 5 + Math.max(...plane.taken.filter(([left, top, right, bottom]) => Math.abs(left + right - 2 * x) < 1 && Math.abs(top + bottom - 2 * y) < 1).map(([left, , right]) => (right - left) / 2), 0);
-  const places = [[away, 0, "left"], [-away, 0, "right"], [0, away + 7, "center"], [0, -away - 7, "center"], [away, 15, "left"], [away, -15, "left"], [-away, 15, "right"], [-away, -15, "right"],
-    ...(isOnlyOne ? FARTHER.map(([across, down, anchor]) => [across * away, down, anchor]) : []),
-    ...(isOnlyOne ? [...[88, 118, 148].map((down) => [0, -down, "center"]), ...[28, 48, 68].flatMap((down) => [[plane.size[0] - 4 - x, down, "right"], [4 - x, -down, "left"]])] : [])]; // at the edge of a narrow figure
+  const beside = [[away, 0, "left"], [-away, 0, "right"], [0, away + 7, "center"], [0, -away - 7, "center"], [away, 15, "left"], [away, -15, "left"], [-away, 15, "right"], [-away, -15, "right"]];
   const cellAt = ([across, down, anchor]) => {
     const left = x + across - (anchor === "right" ? long : anchor === "center" ? long / 2 : 0);
     return [left, y + down - 8, left + long, y + down + 8];
   };
-  const isFree = (spot) => {
+  const isInside = (spot) => {
     const [left, top, right, bottom] = cellAt(spot);
-    const isInside = left > 2 && right < plane.size[0] - 2 && top > 0 && bottom < plane.size[1];
-    return isInside && plane.taken.every((box) => right < box[0] || left > box[2] || bottom < box[1] || top > box[3]);
+    return left > 2 && right < plane.size[0] - 2 && top > 0 && bottom < plane.size[1];
+  };
+  const covered = (spot) => {
+    const [left, top, right, bottom] = cellAt(spot);
+    return plane.taken.filter((box) => right >= box[0] && left <= box[2] && bottom >= box[1] && top <= box[3]).length;
   };
   const crossings = (spot) => {
     const [left, top, right, bottom] = cellAt(spot);
     return plane.lines.filter(([px, py]) => px >= left && px <= right && py >= top && py <= bottom).length;
   };
-  const free = places.filter(isFree).map((spot) => [spot, crossings(spot)]);
-  const [place, crossed] = free.reduce((best, next) => (next[1] < best[1] ? next : best), [null, Infinity]);
-  if (!place || (crossed && !isOnlyOne)) return null;
+  const cost = (spot) => 200 * covered(spot) + 12 * crossings(spot) + Math.hypot(spot[0], spot[1]);
+  const cheapest = (spots) => spots.filter(isInside).map((spot) => [spot, cost(spot)]).reduce((best, next) => (next[1] < best[1] ? next : best), [null, Infinity])[0];
+  const place = beside.filter((spot) => isInside(spot) && !covered(spot) && !crossings(spot))[0] ?? (isOnlyOne ? cheapest([...beside, ...everySpot(plane.size, long, [x, y])]) : null);
+  if (!place) return null;
   plane.taken.push(cellAt(place));
   // From far away a thin line says which mark is meant.
   const isFar = Math.hypot(place[0], place[1]) > away + 30;
   const middle = place[0] + ({ left: 0.5, center: 0, right: -0.5 }[place[2]] * long);
   const spot = isFar ? { showarrow: true, arrowhead: 0, arrowwidth: 1, arrowcolor: label.color, standoff: away, ax: middle, ay: place[1], xanchor: "center" } : { xanchor: place[2], xshift: place[0], yshift: -place[1] };
-  return () => ({ ...(crossed ? { bgcolor: plane.ground } : {}), ...spot, yanchor: "middle", text: label.lines[0], font: { size: 11.5, color: label.color } });
+  return () => ({ ...(crossings(place) || covered(place) > 1 ? { bgcolor: plane.ground } : {}), ...spot, yanchor: "middle", text: label.lines[0], font: { size: 11.5, color: label.color } });
+}
+
+// Middles of a text all over the plane, as distances from a mark.
+function everySpot([width, height], long, [x, y]) {
+  const middles = Array.from({ length: Math.max(1, Math.ceil((width - long) / 24)) }, (_, at) => Math.min(4 + long / 2 + 24 * at, width - 4 - long / 2));
+  return middles.flatMap((across) => Array.from({ length: Math.floor(height / 16) }, (_, at) => [across - x, 12 + 16 * at - y, "center"]));
 }
 
 // --- legend: a small drawing of each look, and its meaning
