@@ -10,7 +10,7 @@ from reports.figures.spec import Sheet, SheetTable
 from reports.view.views import ChipView, ReportView
 from results.text.verdict_text import action_of
 from results.verdicts.phase_ranking import PhaseRanking
-from roofline_model.core.units import format_time, sentence
+from roofline_model.core.units import counted, format_time, sentence
 
 MOST_TABLES = 2
 HEADER = ("", "time", "speed-up", "loss")
@@ -30,14 +30,14 @@ def card_sheet(view: ReportView) -> Sheet:
     """Return what the picture shows."""
     chip = view.chips[0]
     notes = [f"Predictions: {errors_text(chip.overall)}."] if chip.overall is not None else []
-    if len(chip.answers) > MOST_TABLES:
-        notes.append(f"{len(chip.answers) - MOST_TABLES} more answers are in the report.")
+    more = len(chip.answers) - MOST_TABLES
+    rest = f" {counted(more, 'more answer')} in the report." if more > 0 else ""
     return Sheet(
         chip.hardware_name,
         f"{view.run_name} · {view.date} · {origin_text(view)}",
         tuple(_table(phase) for phase in chip.answers[:MOST_TABLES]) or _headlines(view, chip),
         tuple(notes),
-        _MARKS[bool(view.counts["measured"])],
+        _MARKS[bool(view.counts["measured"])] + rest,
         "roofline-bench",
         roofline_figure(chip.roofline),
         f"Formats, with the peak of their roof in {chip.roofline.unit_label}",

@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-RUN = ROOT / "examples" / "runs" / "cpu-amd-epyc-2t" / "calibrated.json"
+RUN = ROOT / "examples" / "runs" / "h200-sxm" / "quick.json"
 IMAGE = ROOT / "docs" / "images" / "report.png"
 WIDTH, HEIGHT = 1280, 1320
 COLOURS = 256
