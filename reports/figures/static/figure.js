@@ -3,6 +3,7 @@
 const BARE = { displayModeBar: false, displaylogo: false, responsive: false, scrollZoom: false, doubleClick: "reset" };
 const NARROW_MARKS = 0.75;
 const ROOM_LINES = 60; // spots along a line that labels keep clear of where they can
+const FAR = 36; // from its mark, a name needs a line to it
 const MOST_SEGMENTS = 1200; // of one line: of more no label is clear
 const MOST_MARKS = 400; // of more, a part tells where they are
 const hasWebGl = (() => {
@@ -198,7 +199,8 @@ function aroundMark(label, plane, labels) {
   if (!place) return null;
   plane.taken.push(cellAt(place));
   // From far away a thin line says which mark is meant.
-  const isFar = Math.hypot(place[0], place[1]) > away + 30;
+  const [left, top, right, bottom] = cellAt(place);
+  const isFar = Math.hypot(Math.max(left - x, x - right, 0), Math.max(top - y, y - bottom, 0)) > FAR;
   const middle = place[0] + ({ left: 0.5, center: 0, right: -0.5 }[place[2]] * long);
   const spot = isFar ? { showarrow: true, arrowhead: 0, arrowwidth: 1, arrowcolor: label.color, standoff: away, ax: middle, ay: place[1], xanchor: "center" } : { xanchor: place[2], xshift: place[0], yshift: -place[1] };
   return () => ({ ...(crossings(place) || covered(place) > 1 ? { bgcolor: plane.ground } : {}), ...spot, yanchor: "middle", text: label.lines[0], font: { size: 11.5, color: label.color } });
