@@ -156,7 +156,7 @@ def _is_inside_interval(row: CaseRow) -> bool | None:
 
 _PARTS = {
     "ideal": ("ideal roof", ""),
-    "memory": ("memory efficiency", "bandwidth that is reached, not printed"),
+    "memory": ("memory efficiency", "the bandwidth that is reached, below the rated one"),
     "tiles": ("tiles and waves", "tensor pipe with padding, tail and delivered rate"),
     "exp": ("exp bound", "the softmax's unit, not the tensor pipe"),
     "launch": ("launch floor", ""),
