@@ -35,7 +35,7 @@ from roofline_model.core.finding import Finding, advice_text, reason_text
 from roofline_model.expected.predict import has_gpu_model, predict_expected
 from roofline_model.expected.prediction import ExpectedPrediction
 from roofline_model.ideal.roofline import Prediction, error_ratio, predict
-from roofline_model.kernels.gpu_kernels import why_not_described
+from roofline_model.kernels.described_kernels import why_not_described
 from roofline_model.models.model_pass import ModelPass
 from roofline_model.operators.case import Case
 from roofline_model.operators.product import Operator

@@ -17,9 +17,9 @@ from reports.stored.question import StoredQuestion
 from reports.stored.rows.baseline_trust import with_baseline_trust
 from reports.stored.rows.levels import CaseLevel, case_level, newest_measuring_run
 from reports.stored.rows.models import model_options
-from reports.stored.rows.rows import StoredOptions, levels_by_case
 from reports.stored.rows.run_speedups import RunSpeedups
 from reports.stored.rows.shapes import shape_options
+from reports.stored.rows.stored_option import StoredOptions, levels_by_case
 from reports.text.display_text import regime_title, shown
 from results.records.records import Record, RunInfo
 from results.statistics.replication import TotalInterval, total_intervals

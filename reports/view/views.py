@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-from reports.advice.phase_ranking import phase_rankings
+from reports.advice.run_phases import phase_rankings
 from reports.cases.errors import (
     ErrorSummary,
     ReasonCount,

@@ -6,7 +6,8 @@ timed; ceilings alone are none (`kernels/known_kernels.py`). No answer is None, 
 shape are priced together (`ExpectedTimes`). Each of the two models is imported when it is first asked.
 
 **Of the kernel that is named.** A GPU kernel of ours has the time of the constants that describe it, or none
-(`kernels/gpu_kernels.py`). Without a name the answer is of the library's kernel that the constants were fitted to.
+(`kernels/described_kernels.py`). Without a name the answer is of the library's kernel that the constants were fitted
+to.
 
 **Never below the ideal time.** An expected time of cold operands is never below their ideal time, nor its interval, nor
 a part below the roof of its unit. The tables that constants are fitted to rotate over copies of the weights only:
@@ -42,7 +43,7 @@ from roofline_model.formats.catalog import NumberFormat, ScaleLevel, get_format
 from roofline_model.ideal.operator_sequence import predict_operator
 from roofline_model.ideal.roofline import Prediction, ProductRoof, beaten_ratio, predict
 from roofline_model.kernels.attention_kernels import ATTENTION_KERNELS
-from roofline_model.kernels.gpu_kernels import constants_of, why_not_described
+from roofline_model.kernels.described_kernels import constants_of, why_not_described
 from roofline_model.kernels.known_kernels import KERNEL_OPS, computed_activation, why_no_product_kernel, why_untimed
 from roofline_model.operators.case import Case
 from roofline_model.operators.product import Operator, check_dimension, gemm

@@ -89,7 +89,7 @@ def kernel_gap(device: Device, weight_format: str, activation_format: str) -> Fi
     """
     if weight_format not in FORMATS or activation_format not in FORMATS:
         return None
-    gap = finding("kernel-gap", pair_label(weight_format, activation_format), hardware=device.key)
+    gap = finding("kernel-gap", formats_label(weight_format, activation_format), hardware=device.key)
     if device.kind == "cpu":
         return None if _has_cpu_kernel(weight_format, activation_format) else gap
     is_both = weight_format == activation_format
@@ -112,7 +112,7 @@ def kernel_gap(device: Device, weight_format: str, activation_format: str) -> Fi
     )
 
 
-def pair_label(weights: str, activations: str) -> str:
+def formats_label(weights: str, activations: str) -> str:
     """Return the label of a product's formats: `INT4.BF16`, or `FP8_E4M3` where both operands have it."""
     return weights if weights == activations else f"{weights}.{activations}"
 
@@ -276,7 +276,7 @@ def product_gap(device: Device, weights: str, activations: str) -> Finding | Non
         return of_torch
     if product_kernel(device, weights, activations) is not None:
         return None
-    label = pair_label(weights, activations)
+    label = formats_label(weights, activations)
     if weights != activations:
         return _gap("kernel-gap", label, device, WEIGHT_ONLY.get(weights))
     return _gap("kernel-gap", label, device, BOTH_OPERANDS.get(weights), library=_library(device, weights))
@@ -297,7 +297,7 @@ def engine_gap(device: Device, weights: str, activations: str) -> Finding | None
     """
     if kernel_gap(device, weights, activations) or product_gap(device, weights, activations) is None:
         return None
-    label = pair_label(weights, activations)
+    label = formats_label(weights, activations)
     if weights != activations:
         return _gap("engine-gap", label, device, WEIGHT_ONLY.get(weights), decoded=weights)
     return _gap("engine-gap", label, device, BOTH_OPERANDS.get(weights), library=_library(device, weights))

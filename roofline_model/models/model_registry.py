@@ -1,4 +1,4 @@
-"""Which model a name means: a shipped one (models/*.toml), a config.json on disk, or an id in the local hub cache."""
+"""Which model a name means: a shipped one (models/catalog), a config.json on disk, or an id in the local hub cache."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The shape of a decoder model: layers, heads, widths, experts and windows, exactly as its checkpoint declares them.
 
-A `ModelShape` is what config.json says, in our words; `model_registry.py` reads the ones we ship (models/*.toml),
+A `ModelShape` is what config.json says, in our words; `model_registry.py` reads the ones we ship (models/catalog),
 `hf/config.py` any other from its config.json, `hf/parameters.py` counts parameters, `llm.py` predicts.
 """
 

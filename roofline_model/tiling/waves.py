@@ -26,7 +26,7 @@ from roofline_model.expected.products.product import ProductModel
 from roofline_model.formats.catalog import get_format
 from roofline_model.operators.product import Operator, check_dimension
 from roofline_model.tiling.resources import Occupancy, occupancy
-from roofline_model.tiling.unpriced import Unpriced, unpriced
+from roofline_model.tiling.stand_in import StandIn, stand_in
 
 if TYPE_CHECKING:
     from roofline_model.expected.prediction import ExpectedBatch, ExpectedPrediction
@@ -165,7 +165,7 @@ class _Asked:
     formats: GemmFormats
     parameters: ProductParameters
     batch: ExpectedBatch
-    unpriced: Unpriced | None = None
+    stand_in: StandIn | None = None
     """What stands in on a chip without constants; None where the tile is priced."""
 
 
@@ -195,7 +195,7 @@ def gemm_tiling(
     output = M * N * formats.output_bytes_per_element
     operands = M * K * a_bytes + N * K * b_bytes
     missed, dram = _dram_bytes(question, M, N, K, cache)
-    expected = _expected(work, device, cache, quantizes_activations) if question.unpriced is None else None
+    expected = _expected(work, device, cache, quantizes_activations) if question.stand_in is None else None
     return Tiling(
         hardware=device.key,
         M=M,
@@ -210,8 +210,8 @@ def gemm_tiling(
         grid_n_count=grid_n,
         sm_count=chip.sm_count,
         occupancy=occupancy(
-            device if question.unpriced is None else question.unpriced.limits,
-            chip.family if question.unpriced is None else question.unpriced.kernels,
+            device if question.stand_in is None else question.stand_in.limits,
+            chip.family if question.stand_in is None else question.stand_in.kernels,
             tile_m,
             tile_n,
             a_bytes=a_bytes,
@@ -235,7 +235,7 @@ def gemm_tiling(
         terms_s={} if expected is None else dict(expected.terms),
         bound="" if expected is None else expected.binding,
         provenance="" if expected is None else expected.provenance,
-        findings=() if question.unpriced is None else question.unpriced.findings,
+        findings=() if question.stand_in is None else question.stand_in.findings,
     )
 
 
@@ -300,7 +300,7 @@ def _dram_bytes(question: _Asked, M: int, N: int, K: int, cache: str) -> tuple[f
 
     None where the cache is not the chip's own.
     """
-    if question.unpriced is not None and not question.unpriced.has_cache:
+    if question.stand_in is not None and not question.stand_in.has_cache:
         return None, None
     work = work_of(question.parameters, float(M), float(N), float(K), copies_of(cache))
     activation = M * K * question.formats.activation_bytes_per_element
@@ -334,7 +334,7 @@ def _ask(
     try:
         model = ProductModel.of(device, weight=b, activation=a, output=c)
     except UnsupportedError:
-        plain = None if is_priced else unpriced(device, a, b, c)
+        plain = None if is_priced else stand_in(device, a, b, c)
         if plain is None:
             raise
         parameters = plain.parameters

@@ -6,8 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from reports.ranking.shape_ranking import NO_REASON
 from reports.stored.rows.levels import CaseLevel
-from reports.stored.rows.rows import StoredOptions, evidence_of, measured_interval, predicted_half_ratio, trust_of
 from reports.stored.rows.run_speedups import RunSpeedup, RunSpeedups
+from reports.stored.rows.stored_option import (
+    StoredOptions,
+    evidence_of,
+    measured_interval,
+    predicted_half_ratio,
+    trust_of,
+)
 from reports.text.display_text import shown
 from results.records.records import RunInfo
 from results.statistics.replication import TotalInterval

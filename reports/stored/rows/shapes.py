@@ -9,8 +9,14 @@ from dataclasses import replace
 
 from reports.ranking.case_ranking import CaseRanking
 from reports.stored.rows.levels import CaseLevel
-from reports.stored.rows.rows import StoredOptions, evidence_of, measured_interval, predicted_half_ratio, trust_of
 from reports.stored.rows.run_speedups import RunSpeedups
+from reports.stored.rows.stored_option import (
+    StoredOptions,
+    evidence_of,
+    measured_interval,
+    predicted_half_ratio,
+    trust_of,
+)
 from results.records.records import RunInfo
 from results.statistics.replication import TotalInterval
 from results.verdicts.shape_verdict import Totals

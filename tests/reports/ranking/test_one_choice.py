@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from shape_records import record
 
-from reports.advice.phase_ranking import phase_rankings
+from reports.advice.run_phases import phase_rankings
 from reports.cases.rows import case_rows
 from reports.ranking.shape_ranking import recommend_from_run
 from reports.ranking.shape_results import shape_results

@@ -13,7 +13,7 @@ from reports.document.advice_blocks import stored_section
 from reports.document.blocks import Report
 from reports.formats.markdown import markdown
 from reports.ranking.words import speedup_basis_text
-from reports.stored.rows.rows import measured_interval
+from reports.stored.rows.stored_option import measured_interval
 from reports.stored.words import reason_text, summary_of
 
 BF16, INT4 = ("BF16", "BF16", "matmul"), ("INT4", "BF16", "tinygemm")

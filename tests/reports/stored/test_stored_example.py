@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from trained_run import as_trained
 
-from reports.advice.phase_ranking import phase_rankings
+from reports.advice.run_phases import phase_rankings
 from reports.ranking.words import excluded_texts
 from reports.stored import StoredQuestion, recommend_from_store
 from reports.stored.words import summary_of

@@ -11,7 +11,7 @@ from roofline_model.chips.curve import TimedCall, kernel_curves
 from roofline_model.chips.machine_constants import Calibration, Constant
 from roofline_model.expected.predict import predict_expected, why_no_expected
 from roofline_model.kernels.attention_kernels import ATTENTION_KERNELS
-from roofline_model.kernels.gpu_kernels import CEILINGS, GPU_KERNELS, PRODUCTS
+from roofline_model.kernels.described_kernels import CEILINGS, GPU_KERNELS, PRODUCTS
 from roofline_model.operators.attention import attention
 from roofline_model.operators.elementwise import residual_add, softmax
 from roofline_model.operators.product import gemm

@@ -18,7 +18,7 @@ STAND_IN_FAMILY, PLAIN_FAMILY = "sm120", "sm80"
 
 
 @dataclass(frozen=True, slots=True)
-class Unpriced:
+class StandIn:
     """A chip as the model of tiles needs it."""
 
     chip: ChipSpec
@@ -34,7 +34,7 @@ class Unpriced:
     findings: tuple[Finding, ...]
 
 
-def unpriced(device: Device, a: str, b: str, c: str) -> Unpriced | None:
+def stand_in(device: Device, a: str, b: str, c: str) -> StandIn | None:
     """Return what stands in for constants; None where the chip does not say how many SMs it has and how fast they are.
 
     Raises `UnsupportedError` for a format that the chip has no path for.
@@ -63,7 +63,7 @@ def unpriced(device: Device, a: str, b: str, c: str) -> Unpriced | None:
     findings = [finding("tile-unpriced", hardware=device.key)]
     if limits is not device:
         findings.append(finding("sm-of-other-chip", hardware=device.key, other_hardware=limits.key, sm_count=sm_count))
-    return Unpriced(
+    return StandIn(
         chip,
         formats,
         ProductParameters.of(chip, formats, generic_start(chip, formats.family)),

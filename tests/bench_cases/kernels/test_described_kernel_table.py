@@ -8,7 +8,7 @@ from bench_cases.kernels.products.catalog import KERNELS, cases_for
 from bench_cases.shapes.attention import attention_shapes
 from bench_cases.shapes.operators import operator_shapes
 from bench_cases.shapes.products import resolve_shapes
-from roofline_model.kernels.gpu_kernels import GPU_KERNELS
+from roofline_model.kernels.described_kernels import GPU_KERNELS
 
 
 def test_every_case_of_a_gpu_names_a_kernel_of_the_table():
