@@ -125,7 +125,7 @@ def _missing(evidence: StoredEvidence, question: StoredQuestion, rankings: list[
         )
     if not evidence.records or not rankings:
         keys = {chip_of(record, evidence.runs[record.run_id]) for record in evidence.records}
-        chips = sorted((keys or {run.hardware_key for run in evidence.runs.values()}) - {""})
+        chips = sorted((keys | {run.hardware_key for run in evidence.runs.values()}) - {""})
         chips_text = f"; stored chips: {', '.join(shown(chip, 60) for chip in chips)}" if chips else ""
         return (f"no record{question.words} is stored{chips_text}; `roofline runs` lists what is",)
     texts = []

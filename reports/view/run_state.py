@@ -72,7 +72,7 @@ class RunState:
         count, slow = counted(len(self.canaries), "canary reading"), self.slow
         if not slow:
             worst = max(canary.slowdown_ratio for canary in self.canaries)
-            return f"{count}, none slow: the slowest took {format_speedup(worst)} its usual time."
+            return f"{count}, none slow (at most {format_speedup(worst)} the usual time)."
         worst = max(canary.slowdown_ratio for canary in slow)
         return f"{count}, {len(slow)} slow: up to {format_speedup(worst)} the usual time."
 

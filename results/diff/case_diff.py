@@ -33,7 +33,7 @@ class CaseDiff:
     detail: str
     """What the code leaves open: which flag in how many processes, why it was skipped; may be empty."""
     before_s: float | None = None
-    """Seconds; geometric mean of the processes' medians, of which the test is."""
+    """Seconds; geometric mean of the processes' medians, which the test compares."""
     after_s: float | None = None
     """Seconds; the same of the later side."""
     before_process_count: int = 0

@@ -94,7 +94,7 @@ def _regular_size(path: Path) -> int:
     except (OSError, ValueError) as error:
         raise _refused(path, f"cannot be read ({getattr(error, 'strerror', None) or error})") from None
     if stat.S_ISDIR(file_stat.st_mode):
-        raise _refused(path, "is a folder")
+        raise _refused(path, f"is a folder (name its files: {path}/*.json)")
     if not stat.S_ISREG(file_stat.st_mode):
         raise _refused(path, "is not a regular file")
     return file_stat.st_size

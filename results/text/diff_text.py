@@ -19,9 +19,8 @@ _MENTIONED: tuple[Verdict, ...] = ("SLOWER", "GONE", "FASTER", "INVALID", "AMBIG
 """What the verdict sentence names, the gravest first."""
 _ERROR_WORDS = {"error_expected": "error of the expected time", "error_ideal": "error of the ideal time"}
 TIME_TEXT = (
-    "before and after: geometric mean of the processes' medians, of which the test is; `roofline show` and a report's "
-    "other "
-    "tables give the median of them, so the two differ where processes do"
+    "before and after: geometric mean of the processes' medians, which the test compares; `roofline show` and a report's "
+    "other tables give the median of them, so the two differ where processes do"
 )
 LEAST_FOR_COMMON = 8
 COMMON_SHARE = 0.9
@@ -77,11 +76,10 @@ def sensitivity_text(diff: SuiteDiff) -> str:
     """Return the smallest slow-down this diff could have seen; empty where the headline says that none could."""
     if diff.smallest_step_ratio is None or diff.largest_smallest_step_ratio is None:
         return "any slow-down may have been missed: the noise of no case is known" if diff.is_judged else ""
-    text = (
-        f"a slow-down of {percent(diff.smallest_step_ratio)} of one case would have been seen four times in five "
-        "(median case"
+    return (
+        f"four of five such diffs would find a case that got {percent(diff.smallest_step_ratio)} slower (median case; "
+        f"{percent(diff.largest_smallest_step_ratio)} in the noisiest)"
     )
-    return f"{text}; {percent(diff.largest_smallest_step_ratio)} in the one that sees least)"
 
 
 def counts_text(diff: SuiteDiff) -> str:

@@ -57,6 +57,8 @@ def print_model_answer(model: ModelResult) -> None:
 
 def _phase_cells(model_pass: PassResult | None, *, has_gain: bool, has_rate: bool) -> list[Cell]:
     """Return time, ±, tokens per second (where wanted) and gain of a precision in one phase."""
+    from results.text.model_text import tokens_text
+
     if model_pass is None or model_pass.option is None:
         return [MISSING] * (3 + has_rate)
     time = format_time(model_pass.option.estimate.time_s)
@@ -65,7 +67,7 @@ def _phase_cells(model_pass: PassResult | None, *, has_gain: bool, has_rate: boo
     return [
         f"{time}{source}{' !' if model_pass.is_doubtful else ''}",
         plus_minus(model_pass.interval_ratio) if model_pass.measured_s is not None else MISSING,
-        *([MISSING if rate is None else f"{rate:.3g}"] if has_rate else []),
+        *([MISSING if rate is None else tokens_text(rate)] if has_rate else []),
         format_speedup(model_pass.measured_speedup) if has_gain else MISSING,
     ]
 

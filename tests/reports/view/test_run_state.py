@@ -34,7 +34,7 @@ def test_without_a_reference_the_runs_own_healthy_median_is_the_measure(make):
 
 def test_a_healthy_run_says_so_and_a_run_without_canary_says_that(make):
     healthy = state_of(make, [], [reading for reading in make.canaries() if not reading.is_slow])
-    assert healthy.canary_sentence == "7 canary readings, none slow: the slowest took 1.0× its usual time."
+    assert healthy.canary_sentence == "7 canary readings, none slow (at most 1.0× the usual time)."
     nothing = state_of(make, make.cpu_records(), [])
     assert not nothing.is_known
     assert nothing.canary_sentence.startswith("No canary ran")

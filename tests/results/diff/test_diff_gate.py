@@ -237,7 +237,7 @@ def test_what_is_said_first():
     assert text.endswith("; 1 faster")
     assert headline(diff({}), gate(diff({}), SLOWER)) == "nothing changed by more than noise in 8 cases"
     assert counts_text(suite_diff) == "1 slower, 1 faster, 6 same"
-    assert "would have been seen four times in five" in sensitivity_text(suite_diff)
+    assert "four of five such diffs would find a case that got" in sensitivity_text(suite_diff)
     assert common_text(suite_diff) == ""
     moved = diff(dict.fromkeys(range(8), 0.1))
     assert common_text(moved).startswith("the whole suite moved together: +10.")

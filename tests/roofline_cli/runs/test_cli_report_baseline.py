@@ -68,7 +68,7 @@ def test_the_comparison_is_that_of_the_diff(compared):
     assert slower.change == f"{slower.case.change_ratio * 100:+.1f} %"
     assert gone.case.after_s is None
     assert compared.result.exit_code == 1
-    assert any("would have been seen" in text for text in compared_texts(compared))
+    assert any("such diffs would find a case" in text for text in compared_texts(compared))
     assert any(text.startswith("before and after: geometric mean") for text in compared_texts(compared))
 
 
@@ -155,7 +155,7 @@ def test_markdown_and_paper_carry_the_comparison_of_the_page(database, compared,
     assert slower.interval in row
     assert any(line.startswith("| GONE") for line in text.splitlines())
     assert gone.meaning in text.replace("\\", "")
-    assert "would have been seen four times in five" in text
+    assert "four of five such diffs would find a case that got" in text
     assert "1 open alert" in text
     report(database, tmp_path / "r.html", "--format", "pdf-ready", "--baseline", "latest")
     paper = (tmp_path / "r.html").read_text(encoding="utf-8")
