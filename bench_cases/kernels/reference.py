@@ -210,19 +210,20 @@ class ProductReference:
         columns: Tensor | slice = slice(0, N) if most >= N else sample_index(N, most)
         signs = None if len(rows) == M else _row_groups(M)
         left = activation.rows64(rows)
-        left_signs = left.sign() if rounding.terms_are_cut else left[:0]
+        left_signs = left.sign() if rounding.terms_are_cut else None
         left_squares = left.square()
         if signs is not None:
             sums, squares = _group_sums(signs, activation)
             left, left_squares = torch.cat((left, sums)), torch.cat((left_squares, squares))
-        exact, terms, sign_sums = _products(
-            weight, columns, [(left, torch.clone), (left_squares, torch.square), (left_signs, torch.sign)]
-        )
+        factors: list[Factor] = [(left, Tensor.contiguous), (left_squares, torch.square)]
+        factors += [] if left_signs is None else [(left_signs, torch.sign)]
+        exact, terms, *others = _products(weight, columns, factors)
+        sign_sums = others[0] if others else None
         count = len(rows)
         values = exact[:count].abs()
         variance = rounding.exact_factor(K) * values.square() + rounding.terms_factor(K) * terms[:count]
         systematic = rounding.systematic_ratio(K) * values
-        if rounding.terms_are_cut:
+        if sign_sums is not None:
             # Half of the last bit is lost on average; twice that, for uneven terms.
             of_sums, of_terms = rounding.partial_sum_factors(K)
             partial_sums = (of_sums * values.square() + of_terms * terms[:count]).sqrt_()
@@ -237,7 +238,7 @@ class ProductReference:
             rounding.operands_ratio * terms[:count].sqrt() if rounding.operands_ratio else None,
             count,
         )
-        sign_squares = sign_sums.square().mean(dim=0, keepdim=True) if rounding.terms_are_cut else None
+        sign_squares = None if sign_sums is None else sign_sums.square().mean(dim=0, keepdim=True)
         return cls(
             (M, N), rows, columns, expected, signs, exact[count:], terms[count:], sign_squares, rounding, K, floor
         )
@@ -300,9 +301,11 @@ def _group_sums(signs: Tensor, activation: HeldMatrix) -> tuple[Tensor, Tensor]:
     return sums, squares
 
 
-def _products(
-    weight: HeldMatrix, columns: Tensor | slice, factors: Sequence[tuple[Tensor, Callable[[Tensor], Tensor]]]
-) -> list[Tensor]:
+Factor = tuple[Tensor, Callable[[Tensor], Tensor]]
+"""What is multiplied with each piece of the weight, and what is made of the piece before."""
+
+
+def _products(weight: HeldMatrix, columns: Tensor | slice, factors: Sequence[Factor]) -> list[Tensor]:
     """Return left·f(W)ᵀ for each (left, f) and the chosen rows of W, which are decoded piece by piece."""
     K = weight.shape[1]
     chosen: Sequence[Tensor | slice]
