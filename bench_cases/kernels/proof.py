@@ -107,7 +107,7 @@ def _launch_count(event: Any) -> int:
 
 def _is_launch(name: str) -> bool:
     """Return whether a recorded name that calls no other launches a kernel; scopes of Dynamo launch none."""
-    return name.startswith(COMPILED_PROOF) or ("::" in name and not _is_plumbing(name))
+    return name.startswith(COMPILED_PROOF) or ("::" in name and not _is_plumbing(name) and not _only_calls_others(name))
 
 
 def compiled_alone(fn: Callable[..., Any], *, backend: Any = "inductor") -> Callable[..., Any]:
@@ -130,6 +130,14 @@ def _is_plumbing(name: str) -> bool:
     returned = [result for schema in torch._C._jit_get_schemas_for_operator(name)[:1] for result in schema.returns]
     is_view = any(result.alias_info is not None and not result.alias_info.is_write for result in returned)
     return is_view or (bool(returned) and not any("Tensor" in str(result.type) for result in returned))
+
+
+def _only_calls_others(name: str) -> bool:
+    """Return whether a name is no operator (a scope), or one that only calls others: without any it did nothing."""
+    schemas = torch._C._jit_get_schemas_for_operator(name)
+    names = [f"{name}.{schema.overload_name}" if schema.overload_name else name for schema in schemas]
+    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
+    return all(has_kernel(overload, "CompositeImplicitAutograd") for overload in names)
 
 
 def _without_key(name: str) -> str:

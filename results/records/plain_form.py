@@ -22,6 +22,8 @@ from roofline_model.core.finding import Finding, stored_form
 from roofline_model.operators.case import Case
 
 TAG = "$float"
+MOST_WHOLE = 2**63
+"""Largest whole number in what has no type of its own."""
 NON_FINITE: dict[str, float] = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
@@ -174,9 +176,24 @@ def _choice(choices: tuple[Any, ...], data: Any, where: str) -> Any:
 
 def _findings(data: Any, where: str) -> tuple[Finding, ...]:
     try:
-        return read_findings(data)
+        findings = read_findings(data)
     except ValueError as error:
         raise FormError(f"{where} is {error}") from None
+    for item in findings:
+        for name, value in item.values:
+            _check_number(value, f"{where}.{item.code}.{name}"[:200])
+    return findings
+
+
+def _check_number(value: Any, where: str) -> None:
+    """Raise `FormError` for a number that no figure can be: not finite, or a whole one that no float can say."""
+    if isinstance(value, list | tuple):
+        for item in value:
+            _check_number(item, where)
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise FormError(f"{where} is {float_name(value)}, not a finite number")
+    elif isinstance(value, int) and abs(value) > MOST_WHOLE:
+        raise FormError(f"{where} is a whole number of {len(str(value))} digits: at most 2^63 is read")
 
 
 def _mapping(read: Reader | None, data: Any, where: str) -> dict[str, Any]:
@@ -186,8 +203,21 @@ def _mapping(read: Reader | None, data: Any, where: str) -> dict[str, Any]:
     if not isinstance(mapping, dict):
         raise FormError(f"{where} is a number, not an object")
     if read is None:
+        _check_whole(mapping, where)
         return mapping
     return {key: read(item, f"{where}.{key[:40]}") for key, item in mapping.items()}
+
+
+def _check_whole(value: Any, where: str) -> None:
+    """Raise `FormError` for a whole number, at any depth, that no float can say."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            _check_whole(item, f"{where}.{key[:40]}"[:200])
+    elif isinstance(value, list):
+        for item in value:
+            _check_whole(item, where)
+    elif isinstance(value, int):
+        _check_number(value, where)
 
 
 def _tuple(hint: Any, read: Reader, data: Any, where: str) -> tuple[Any, ...]:

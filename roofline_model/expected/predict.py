@@ -142,6 +142,8 @@ def _predicted(
         if (why_not := why_not_described(op, kernel)) is not None:
             raise unsupported(why_not)
         if attention_kernel is None and (constants := constants_of(op, kernel)) in ATTENTION_KERNELS:
+            if device.match.capability is None:  # no chip of CUDA's: these kernels are not written for it
+                raise unsupported(finding("kernel-not-described", kernel))
             attention_kernel = constants
     if isinstance(work, Operator) and op == "attention" and attention_kernel is not None:
         return _above_roof(_attention(work, device, cache, attention_kernel), work, device, cache, ideal)

@@ -110,7 +110,9 @@ function markSpots(data, pixel) {
 
 // What the marks cover: [left, top, right, bottom].
 function markBoxes(data, pixel) {
-  return data.filter((trace) => trace.mode === "markers").flatMap((trace) => trace.x.map((x, at) => boxAround(pixel(x, trace.y[at]), trace.marker.size / 2)));
+  const boxes = data.filter((trace) => trace.mode === "markers").flatMap((trace) => trace.x.map((x, at) => boxAround(pixel(x, trace.y[at]), trace.marker.size / 2)));
+  // Of marks on each other, all of a size, the first stands for the others.
+  return [...new Map(boxes.map((box) => [box.map((side) => Math.round(side / 4)).join(), box])).values()];
 }
 
 const boxAround = ([x, y], half) => [x - half, y - half, x + half, y + half];

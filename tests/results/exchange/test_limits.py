@@ -52,6 +52,12 @@ C, F, P = "canaries/1", "noise_floors/0", "processes/1"
 BIG = 10**400
 
 WRONG: list[tuple[str, Any, str]] = [
+    ("records/1/extra", {"issue_s": BIG}, r"extra.issue_s is a whole number of 401 digits"),
+    (
+        "records/1/extra",
+        {"memory": {"held_bytes": [1, -BIG]}},
+        r"extra.memory.held_bytes is a whole number of 40. digits",
+    ),
     (f"{M}/clocks_hz", [2.4e9, 2.4e9], r"clocks_hz holds 2 clocks, but samples_s 3 samples"),
     (f"{M}/clocks_hz", [2.4e9] * 4, "clocks_hz holds 4 clocks"),
     (f"{M}/clocks_hz", [2.4e9, "NaN", 2.4e9], r"clocks_hz\[1\] is nan"),

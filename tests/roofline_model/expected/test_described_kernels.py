@@ -98,3 +98,10 @@ def test_a_cpu_asks_its_own_curves_and_not_the_table():
     assert prediction.kernel == "int8pack"
     assert predict_expected(softmax(64, 64), timed, kernel="fused").provenance == "measured-here"
     assert why_no_expected(softmax(64, 64), CPU, kernel="fused").code == "no-kernel-timed"
+
+
+@pytest.mark.parametrize("chip", ["mi300x", "b10"])
+@pytest.mark.parametrize("kernel", ["sdpa_flash", "sdpa_cudnn"])
+def test_kernels_of_cuda_have_no_time_on_a_chip_without_it(chip, kernel):
+    assert predict_expected(DECODE, get_hardware(chip), kernel=kernel) is None
+    assert why_no_expected(DECODE, get_hardware(chip), kernel=kernel).code == "kernel-not-described"
