@@ -205,8 +205,9 @@ def _bytes(option: Option) -> float:
 def _rows(ranking: ModelRanking) -> list[list[Cell]]:
     """Return a row for every ranked plan, then for every excluded one that has a time."""
     from reports.answers.model_advice import LOSS_CODES, execution_text
+    from roofline_model.recommend.plan_options import PlanOption
 
-    excluded = [each.option for each in ranking.excluded if each.option is not None]
+    excluded = [each.option for each in ranking.excluded if isinstance(each.option, PlanOption)]
     options = [*ranking.options, *excluded]
     ideals_s = [None if option.times.ideal is None else option.times.ideal.time_s for option in options]
     better_s = [None if option.estimate.source == "ideal" else option.estimate.time_s for option in options]

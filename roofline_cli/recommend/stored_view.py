@@ -156,7 +156,9 @@ def _pays_sentence(rankings: Sequence[StoredRanking]) -> str:
         return f"No narrower format to compare with in {counted(len(rankings), 'stored case')}."
     paying_count = sum(ranking.choice in ranking.narrower for ranking in compared)
     of_all = "" if len(compared) == len(rankings) else " with one to compare"
-    return f"A narrower format pays in {paying_count} of {counted(len(compared), 'stored case')}{of_all}, each by itself."
+    return (
+        f"A narrower format pays in {paying_count} of {counted(len(compared), 'stored case')}{of_all}, each by itself."
+    )
 
 
 def _gains(ranking: StoredRanking) -> bool:
