@@ -36,7 +36,7 @@ from reports.document.blocks import (
     time_cell,
 )
 from reports.ranking.case_ranking import CaseRanking
-from reports.ranking.words import excluded_texts, kernel_gap_text, shape_reason, shape_summary, stale_text
+from reports.ranking.words import alone_text, excluded_texts, kernel_gap_text, shape_reason, shape_summary, stale_text
 from reports.stored.answer import StoredRanking, StoredRecommendations
 from reports.stored.words import (
     change_sentence,
@@ -376,17 +376,27 @@ def _answers(report: Report, stored: StoredRecommendations, numbers: dict[int, i
     def of_best(cell: Callable[[Option], Cell | Rich]) -> Callable[[StoredRanking], Cell | Rich]:
         return lambda ranking: "–" if ranking.choice is None else cell(ranking.choice)
 
+    def speedup(ranking: StoredRanking) -> Cell | Rich:
+        return "–" if ranking.choice is None or not ranking.is_contest else _stored_speedup(ranking.choice)
+
     columns = (
         Column("Question", question, "brief", is_head=True),
-        Column("Take", lambda ranking: ranking.choice.label if ranking.choice else summary_of(ranking), "brief"),
+        Column("Take", _taken, "brief"),
         Column("Evidence", of_best(lambda row: _stored_evidence(report, row)), drop=3),
         Column("Time", of_best(lambda row: time_cell(row.estimate.time_s)), "number"),
-        Column("Speed\u2011up", of_best(_stored_speedup), "number"),
-        Column("Loss", of_best(lambda row: _loss(row.loss)), drop=2),
+        Column("Speed\u2011up", speedup, "number"),
+        Column("Loss", of_best(lambda row: _loss(row.loss)), "brief", drop=2),
         Column("Confidence", of_best(lambda row: _confidence(row.trust)), drop=1),
         Column("Moved", lambda ranking: str(len(ranking.changes) or "–"), "number", drop=4),
     )
-    return table("Answers of all stored runs", columns, stored.rankings, look="answers")
+    return table("Answers of all stored runs", columns, stored.rankings, look="answers stacked")
+
+
+def _taken(ranking: StoredRanking) -> str:
+    """Return what to take, or why that is nothing."""
+    if ranking.choice is None:
+        return summary_of(ranking)
+    return ranking.choice.label if ranking.is_contest else alone_text(ranking.choice.label)
 
 
 def _quietly(*texts: str) -> tuple[str | Span, ...]:

@@ -32,9 +32,16 @@ _UNKNOWN = "?"
 
 
 def axes_of(group: TradeGroup, texts: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the axes of `X_AXES` or `Y_AXES` on which any point of a group has a place, else the first of all."""
-    placed = [key for key in texts if any(getattr(point, key) is not None for point in group.points)]
+    """Return the axes of `X_AXES` or `Y_AXES` on which any point of a group has a place, else the first of all. That of
+    the losses needs the loss of a point that is no reference: zeros alone say nothing.
+    """
+    placed = [key for key in texts if any(getattr(point, key) is not None for point in _telling(group, key))]
     return tuple(placed) or (next(iter(texts)),)
+
+
+def _telling(group: TradeGroup, key: str) -> Iterator[PlottedOption]:
+    """Yield the points whose coordinate says what tells them apart: no loss of what is the reference itself."""
+    return (point for point in group.points if key != "loss_pct" or point.loss_source != "reference")
 
 
 def trade_off_figure(group: TradeGroup, x: str, y: str, colours: Mapping[str, Colour]) -> Figure:
@@ -232,6 +239,10 @@ def _notes(group: TradeGroup, x: str, y: str) -> Iterator[str]:
             "The line joins the configurations that no other beats on these two axes. The table also marks those that "
             "no other beats in speed, loss and memory together."
         )
+    telling = list(_telling(group, "loss_pct"))
+    if y != "loss_pct" and len(telling) < len(group.points) and all(point.loss_pct is None for point in telling):
+        why = "it is known of the 16-bit reference alone" if telling else "every configuration is a 16-bit reference"
+        yield f"{Y_AXES['loss_pct']} is not drawn: {why}."
     missing = [
         text.lower() for key, text in Y_AXES.items() if all(getattr(point, key) is None for point in group.points)
     ]

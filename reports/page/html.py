@@ -311,6 +311,7 @@ def _template(name: str) -> Template:
     environment.filters.update(
         shown=shown,
         rich=rich,
+        plain=plain_text,
         kind=lambda block: type(block).__name__,
         classes=lambda block: f"{block.look} {_CLASSES.get((type(block), block.tone), block.tone)}".strip(),
         page_columns=lambda columns: [pair for pair in enumerate(columns) if pair[1].medium != "text"],

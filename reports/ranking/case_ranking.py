@@ -64,6 +64,15 @@ class CaseRanking(Ranking):
         return sum(option.kernel is not None for option in (*self.options, *excluded)) > 1
 
     @property
+    def narrower(self) -> tuple[Option, ...]:
+        """The cases in a format narrower than 16 bits, so that may lose quality; empty without a baseline's case."""
+        if self.baseline is None or self.baseline.kernel is None:
+            return ()
+        excluded = (each.option for each in self.excluded if each.option is not None)
+        cases = (option for option in (*self.options, *excluded) if option.kernel is not None)
+        return tuple(option for option in cases if option.loss.source != "reference")
+
+    @property
     def gap(self) -> Finding | None:
         """Why no headline may rest on the measured times; None where one may."""
         return next((item for item in self.findings if item.code in NO_RESULT), None)

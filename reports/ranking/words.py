@@ -142,7 +142,12 @@ def nothing_to_take(ranking: CaseRanking) -> str:
 
 def nothing_to_compare(choice: Option, ranking: CaseRanking) -> str:
     """Return what is known of the only case of a ranking."""
-    return f"nothing to choose yet, {choice.label} alone: {evidence_text(choice)}{worth_trying(ranking)}"
+    return f"{alone_text(choice.label)}: {evidence_text(choice)}{worth_trying(ranking)}"
+
+
+def alone_text(label: str) -> str:
+    """Return what to take of the only case of a ranking."""
+    return f"nothing to choose yet, {label} alone"
 
 
 def verb(choice: Option, ranking: CaseRanking) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import ceil
 from typing import TYPE_CHECKING
 
 from reports.answers.short_answer import (
@@ -110,11 +111,15 @@ def loss_cells(option: Option) -> list[Cell]:
 
 
 def print_model_details(ranking: ModelRanking) -> None:
-    """Print all ranked plans, what mixed plans are made of, excluded plans, findings and the rule of the order."""
+    """Print all plans with a time, what mixed plans are made of, why plans are excluded, findings and the rule of the
+    order.
+    """
     show_line()
     show_line(limits_sentence(ranking))
-    if ranking.options:
-        show_table(_COLUMNS, _rows(ranking))
+    if rows := _rows(ranking):
+        show_table(_COLUMNS, rows)
+    if len(rows) > len(ranking.options):
+        show_line(f"{MISSING} before a plan: it is excluded, for the reason below.", "dim")
     for line in filter(None, map(_made_of, ranking.options)):
         show_line(f"  {line}")
     for line in _loss_lines(ranking):
@@ -122,6 +127,8 @@ def print_model_details(ranking: ModelRanking) -> None:
     for exclusion in ranking.excluded:
         name = shown_key(exclusion.key) if exclusion.option is None else plan_name(exclusion.option)
         show_line(f"  excluded: {name}: {findings_text(map(with_names, exclusion.findings))}")
+    if text := _wider_limit(ranking):
+        show_line(f"  {text}")
     for option in ranking.options:
         for item in option.findings:
             if item.code == "kernel-gap":
@@ -131,6 +138,21 @@ def print_model_details(ranking: ModelRanking) -> None:
     if ranking.options:
         show_line(basis_sentence(ranking), "dim")
     show_line(reason_sentence(ranking))
+
+
+def _wider_limit(ranking: ModelRanking) -> str:
+    """Return which limit ranks the riskier plan, or else the first that only its loss excludes; empty where none is."""
+    lossy = [
+        each.option
+        for each in ranking.excluded
+        if each.option is not None and [item.code for item in each.findings] == ["misses-loss-limit"]
+    ]
+    riskier = [each.option.key for each in ranking.alternatives if each.role == "riskier"]
+    named = next((option for option in lossy if option.key in riskier), lossy[0] if lossy else None)
+    if named is None or named.loss.pct is None:
+        return ""
+    limit_pct = ceil(round(named.loss.pct * 10, 6)) / 10
+    return f"--max-quality-loss {limit_pct:g} ranks {plan_name(named)} too"
 
 
 def limits_sentence(ranking: ModelRanking) -> str:
@@ -181,9 +203,12 @@ def _bytes(option: Option) -> float:
 
 
 def _rows(ranking: ModelRanking) -> list[list[Cell]]:
+    """Return a row for every ranked plan, then for every excluded one that has a time."""
     from reports.answers.model_advice import LOSS_CODES, execution_text
+    from roofline_model.recommend.plan_options import PlanOption
 
-    options = ranking.options
+    excluded = [each.option for each in ranking.excluded if isinstance(each.option, PlanOption)]
+    options = [*ranking.options, *excluded]
     ideals_s = [None if option.times.ideal is None else option.times.ideal.time_s for option in options]
     better_s = [None if option.estimate.source == "ideal" else option.estimate.time_s for option in options]
     prefix = shared_prefix(ideals_s, better_s)
@@ -192,7 +217,7 @@ def _rows(ranking: ModelRanking) -> list[list[Cell]]:
         memory = option.memory
         rows.append(
             [
-                str(rank),
+                str(rank) if rank <= len(ranking.options) else MISSING,
                 plan_name(option),
                 in_prefix(ideal_s, prefix),
                 MISSING if time_s is None else f"{least_mark(option)}{in_prefix(time_s, prefix)}",

@@ -61,7 +61,7 @@ ANSWER_ROW_COUNT = 5
 """Rows of the answer's table."""
 _ANSWERS = (
     Column("What", is_prose=True, least=24),
-    Column("Take"),
+    Column("Take", is_prose=True, least=22),
     Column("Time", "right"),
     Column("Gain", "right"),
 )
@@ -105,12 +105,18 @@ def print_stored(recommendations: StoredRecommendations, *, show_all: bool) -> N
 
 
 def _in_order(rankings: Iterable[StoredRanking]) -> list[StoredRanking]:
-    """Return rankings as every table of several lists them: those that gain first, of these the whole models."""
-    return sorted(rankings, key=lambda each: (not _gains(each), each.subject != "model"))
+    """Return rankings as every table of several lists them: those that gain first, those without a contest last, of
+    each the whole models first.
+    """
+    return sorted(rankings, key=lambda each: (not _gains(each), not each.is_contest, each.subject != "model"))
 
 
 def _print_answers(rankings: Sequence[StoredRanking], *, has_rows: bool) -> None:
-    """Print how many cases gain from a format, and with `has_rows` a row for each of the first."""
+    """Print how many of the cases with a narrower format gain from it, and with `has_rows` a row for each of the
+    first.
+    """
+    from reports.ranking.words import alone_text
+
     chips = sorted({each.hardware_name for each in rankings})
     count = len(rankings)
     gaps = [ranking.gap for ranking in rankings if ranking.choice is None and ranking.gap is not None]
@@ -118,13 +124,10 @@ def _print_answers(rankings: Sequence[StoredRanking], *, has_rows: bool) -> None
         text = short_text(finding("disturbed-results", disturbed_count=count, case_count=count))
         show_line(f"No result: {text}, or see the numbers with --force.", "bold red")
         return
-    gaining_count = sum(map(_gains, rankings))
     is_busy = all(gap.code == "disturbed-result" for gap in gaps)
     why = "the machine was busy, run again" if is_busy else "times were disturbed or cannot be, run again"
-    busy = f" No result for {len(gaps)}: {why}." if gaps else ""
-    show_line(
-        f"A narrower format pays in {gaining_count} of {counted(count, 'stored case')}, each by itself.{busy}", "bold"
-    )
+    busy = f" No result for {len(gaps)} of {count}: {why}." if gaps else ""
+    show_line(f"{_pays_sentence(rankings)}{busy}", "bold")
     if not has_rows:
         return
     shown = f"First {ANSWER_ROW_COUNT} of {count} on" if count > ANSWER_ROW_COUNT else "On"
@@ -139,9 +142,23 @@ def _print_answers(rankings: Sequence[StoredRanking], *, has_rows: bool) -> None
         source = "" if best.is_measured else f"{best.estimate.source} "
         doubt = " !" if best.trust.doubts else ""
         time = f"{source}{_plain_time(best.estimate.time_s)}{doubt}"
-        name = best.precision if ranking.is_contest else f"{best.precision} alone"
-        rows.append([_short_title(title), name, time, format_speedup(best.speedup_ratio)])
+        if ranking.is_contest:
+            rows.append([_short_title(title), best.precision, time, format_speedup(best.speedup_ratio)])
+        else:
+            rows.append([_short_title(title), alone_text(best.precision), time, MISSING])
     show_table(_ANSWERS, rows, says_what_is_left_out=False)
+
+
+def _pays_sentence(rankings: Sequence[StoredRanking]) -> str:
+    """Return in how many of the cases that compare a narrower format such a format is taken."""
+    compared = [ranking for ranking in rankings if ranking.narrower]
+    if not compared:
+        return f"No narrower format to compare with in {counted(len(rankings), 'stored case')}."
+    paying_count = sum(ranking.choice in ranking.narrower for ranking in compared)
+    of_all = "" if len(compared) == len(rankings) else " with one to compare"
+    return (
+        f"A narrower format pays in {paying_count} of {counted(len(compared), 'stored case')}{of_all}, each by itself."
+    )
 
 
 def _gains(ranking: StoredRanking) -> bool:
@@ -292,6 +309,8 @@ def print_stored_details(recommendations: StoredRecommendations) -> None:
 
 
 def _print_overview(recommendations: StoredRecommendations) -> None:
+    from reports.ranking.words import alone_text
+
     rows: list[list[Cell]] = []
     has_chips = len({each.hardware_key for each in recommendations.rankings}) > 1
     for ranking in _in_order(recommendations.rankings):
@@ -304,10 +323,10 @@ def _print_overview(recommendations: StoredRecommendations) -> None:
         rows.append(
             [
                 title,
-                best.label,
+                best.label if ranking.is_contest else alone_text(best.label),
                 _plain_time(best.estimate.time_s),
                 _source(best),
-                _speedup(best),
+                _speedup(best) if ranking.is_contest else MISSING,
                 *loss_cells(best),
                 _confidence(best.trust),
                 moved,
@@ -325,7 +344,7 @@ def _print_reasons(rankings: Sequence[StoredRanking]) -> None:
         return
     for ranking in rankings:
         best = ranking.choice
-        if best is None:
+        if best is None or not ranking.is_contest:
             show_line(f"  {ranking.title}: {summary_of(ranking)}")
             continue
         loss = "" if best.loss.source == "reference" else f", {loss_text(best.loss)}"

@@ -171,13 +171,14 @@ def test_the_measured_choices_are_those_of_the_rankings(ask) -> None:
     question = "Which format do my measurements say to take?"
     rankings = document(ask, question)["rankings"]
     text = " ".join(first_lines(ask(QUESTIONS[question])))
-    gaining = [
-        ranking
+    narrower = [
+        [row for row in ranking["rows"] if row["kernel"] is not None and row["loss"]["source"] != "reference"]
         for ranking in rankings
-        for row in ranking["rows"]
-        if row["role"] == "take" and row["label"] != ranking["baseline"]
     ]
-    assert text.startswith(f"A narrower format pays in {len(gaining)} of {len(rankings)} stored cases,")
+    paying_count = sum(row["role"] == "take" for rows in narrower for row in rows)
+    compared_count = sum(map(bool, narrower))
+    of_all = "" if compared_count == len(rankings) else " with one to compare"
+    assert text.startswith(f"A narrower format pays in {paying_count} of {compared_count} stored cases{of_all},")
 
 
 def test_the_report_is_written(ask, tmp_path: Path) -> None:

@@ -51,6 +51,35 @@ def test_axes_without_a_point_are_not_offered():
     assert axes_of(replace(GROUP, points=()), Y_AXES) == ("loss_pct",)
 
 
+FP32 = replace(WIDE, option=replace(WIDE.option, key="FP32", precision="FP32", label="FP32"))
+
+
+@pytest.mark.parametrize(
+    ("points", "axes", "note_count"),
+    [
+        ((WIDE, NARROW), ("loss_pct", "memory_bytes"), 0),
+        ((WIDE, NARROW, UNKNOWN), ("loss_pct", "memory_bytes"), 0),
+        ((WIDE, UNKNOWN), ("memory_bytes",), 1),
+        ((WIDE, FP32), ("memory_bytes",), 1),
+    ],
+    ids=["a known loss", "an unknown one beside it", "zeros and question marks", "zeros alone"],
+)
+def test_losses_are_drawn_where_another_than_the_references_is_known(points, axes, note_count):
+    group = replace(GROUP, points=with_fronts(points))
+    assert axes_of(group, Y_AXES) == axes
+    figure = trade_off_figure(group, "time_s", axes[-1], COLOURS | format_colours(["FP32"]))
+    notes = [note for note in figure.notes if note.startswith("Loss of quality is not drawn")]
+    assert len(notes) == note_count
+
+
+def test_losses_that_are_drawn_for_want_of_another_axis_are_not_said_to_be_left_out():
+    points = tuple(replace(each, option=replace(each.option, memory=None)) for each in (WIDE, UNKNOWN))
+    group = replace(GROUP, points=with_fronts(points))
+    assert axes_of(group, Y_AXES) == ("loss_pct",)
+    figure = trade_off_figure(group, "time_s", "loss_pct", COLOURS)
+    assert not [note for note in figure.notes if "not drawn" in note]
+
+
 @pytest.mark.parametrize(("x", "y"), PAIRS)
 def test_a_point_stands_where_its_numbers_are(x, y):
     figure = trade_off_figure(GROUP, x, y, COLOURS)

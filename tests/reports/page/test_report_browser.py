@@ -9,11 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from reports.page import page_data as page_data_module
 from reports.page.page_data import COLUMNS
 from reports.view.views import report_view
+from results.exchange.exported.load import import_file
 from results.records.records import EnvironmentInfo
+from results.store.store import open_store
+from roofline_cli.main import app
 from roofline_model.core.finding import finding
 from roofline_model.core.units import format_bandwidth, format_flops, format_percent, format_time
 
@@ -119,6 +123,52 @@ def test_the_first_screen_has_the_answer_the_roofline_and_how_good_predictions_w
     assert not [record.case.id for record in records if record.case.id in layout["text"]]
     assert "Predictions" in layout["text"]
     assert "What got worse" in layout["text"]
+    assert watched.faults == []
+
+
+@pytest.fixture(scope="module")
+def stored_page(pytestconfig, tmp_path_factory) -> str:
+    """The report of a GPU's run, beside which the database holds others: sentences, long shapes, published losses."""
+    folder = tmp_path_factory.mktemp("all-runs")
+    with open_store(folder / "results.db") as store:
+        for name in ("quick", "modes", "aa1"):
+            import_file(store, pytestconfig.rootpath / "examples" / "runs" / "h200-sxm" / f"{name}.json")
+    place = folder / "report.html"
+    arguments = ["report", "--db", str(folder / "results.db"), "--run", "quick", "-o", str(place)]
+    assert CliRunner().invoke(app, arguments).exit_code == 0
+    return place.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_answers_of_all_runs_are_read_without_scrolling_sideways(make, open_page, stored_page, width):
+    watched = open_page(make, [], make.GPU, html=stored_page, name=f"stored-{width}", width=width)
+    table = watched.page.locator("table.answers")
+    table.scroll_into_view_if_needed()
+    layout = table.evaluate("""(table) => {
+        const box = table.closest('.scroll').getBoundingClientRect();
+        const heads = [...table.tHead.rows[0].cells].map((head) => head.textContent.trim());
+        const at = (name) => heads.indexOf(name);
+        return [...table.tBodies[0].rows].map((row) => {
+            const line = parseFloat(getComputedStyle(row.cells[1]).lineHeight);
+            return {
+                taken: row.cells[at('Take')].textContent, lines: row.cells[at('Take')].clientHeight / line,
+                shown: ['Take', 'Time', 'Loss', 'Confidence'].filter((name) => {
+                    const place = row.cells[at(name)].getBoundingClientRect();
+                    return place.width > 0 && place.left >= box.left - 1 && place.right <= box.right + 1;
+                }),
+                told: getComputedStyle(row.cells[at('Confidence')], '::before').content,
+            };
+        });
+    }""")
+    answered = [row for row in layout if "is fastest" not in row["taken"]]
+    assert len(layout) > len(answered) > 20
+    assert all(row["shown"] == ["Take", "Time", "Loss", "Confidence"] for row in answered)
+    assert all(row["lines"] < 5.5 for row in layout)
+    is_stacked = width < 640
+    assert all(("Confidence" in row["told"]) is is_stacked for row in answered)  # its head is out of sight there
+    alone = watched.page.locator("table.answers tr", has_text="gemm 512x4096x4096, cold, graph").locator("td")
+    assert "nothing to choose yet" in alone.first.inner_text()
+    assert watched.page.evaluate("document.documentElement.scrollWidth") <= width
     assert watched.faults == []
 
 

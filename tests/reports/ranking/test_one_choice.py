@@ -65,3 +65,24 @@ def test_what_the_model_proposes_is_never_taken(make):
     (ranking,) = recommend_from_run([make.record((1, 4096, 4096), "INT4", "BF16", "tinygemm", 1e-3)], make.CPU)
     assert ranking.choice is None
     assert any(option.kernel is None and option.loss.pct is not None for option in ranking.options)
+
+
+@pytest.mark.parametrize(
+    ("cases", "narrower"),
+    [
+        ([BF16, INT8, INT4], {"INT8", "INT4"}),
+        ([BF16, record("FP16", median_s=90e-6)], set()),
+        ([INT8, INT4], set()),  # nothing in 16 bits to compare with
+        ([INT8], set()),
+    ],
+    ids=["two beside 16 bits", "16 bits alone", "no baseline", "a case alone"],
+)
+def test_a_narrower_format_competes_where_a_baseline_was_run_too(cases, narrower):
+    (ranking,) = recommend_from_run(cases, None)
+    assert {option.weight_format for option in ranking.narrower} == narrower
+
+
+def test_what_the_model_proposes_is_no_narrower_case(make):
+    (ranking,) = recommend_from_run([make.record((1, 4096, 4096), "BF16", "BF16", "matmul", 1e-3)], make.CPU)
+    assert any(option.kernel is None and option.loss.source != "reference" for option in ranking.options)
+    assert ranking.narrower == ()

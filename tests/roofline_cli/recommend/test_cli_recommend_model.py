@@ -172,6 +172,29 @@ def test_the_end_that_ranks_is_shown_on_a_narrow_screen() -> None:
     assert max(map(len, lines)) <= 80
 
 
+def test_all_shows_the_times_of_excluded_plans_and_which_limit_ranks_the_riskier_one() -> None:
+    arguments = ("--model", "llama-3.1-8b", "--hw", "gb10")
+    ranking = recommend_model(get_hardware("gb10"), "llama-3.1-8b")
+    (riskier,) = [each.option for each in ranking.alternatives if each.role == "riskier"]
+    lines = run(*arguments, "--all").stdout.splitlines()
+    rows = [line.split() for line in lines if line.startswith("– ") and "before a plan" not in line]
+    assert len(rows) == sum(each.option is not None for each in ranking.excluded)
+    (row,) = [row for row in rows if " ".join(row[1:3]) == "INT4 (W4A16)"]
+    times = riskier.times.ideal.time_s, riskier.estimate.time_s, riskier.estimate.low_s, riskier.estimate.high_s
+    assert [float(text) for text in row[3:11:2]] == pytest.approx([1e3 * time_s for time_s in times], abs=5e-3)
+    limit = f"{riskier.loss.pct:g}"
+    assert f"  --max-quality-loss {limit} ranks INT4 (W4A16) too" in lines
+    wider = run(*arguments, "--all", "--max-quality-loss", limit).stdout
+    assert any(line.startswith("1 ") and "INT4 (W4A16)" in line for line in wider.splitlines())
+
+
+def test_no_limit_of_the_loss_is_named_where_memory_excludes_too() -> None:
+    text = run("--model", "llama-3.1-70b", "--hw", "rtx4090", "--all").stdout
+    assert "excluded: INT4 (W4A16): needs " in text
+    assert "\n–  INT4 (W4A16)" in text
+    assert "--max-quality-loss" not in text
+
+
 def test_who_expects_int4_reads_why_it_is_not_taken() -> None:
     arguments = ("--model", "llama-3.1-8b", "--hw", "h100")
     lines = run(*arguments, columns=80).stdout.splitlines()

@@ -56,6 +56,51 @@ def test_an_overview_of_everything_that_is_stored(columns: int | None, database:
     assert pays == sorted(pays, reverse=True)
 
 
+@pytest.fixture(scope="module")
+def modes(tmp_path_factory) -> str:
+    """A database of a GPU: operators without a narrower format, and modes in which one format alone was measured."""
+    path = tmp_path_factory.mktemp("modes") / "results.db"
+    with open_store(str(path)) as store:
+        for name in ("quick", "modes"):
+            import_file(store, RUNS.parent / "h200-sxm" / f"{name}.json")
+    return str(path)
+
+
+def test_the_count_is_of_cases_in_which_a_narrower_format_competed(modes: str) -> None:
+    rankings = json.loads(run("--stored", "--db", modes, "--json").stdout)["rankings"]
+    rows = [
+        [row for row in each["rows"] if row["kernel"] is not None and row["loss"]["source"] != "reference"]
+        for each in rankings
+        if each["baseline"]
+    ]
+    compared_count = sum(map(bool, rows))
+    assert 0 < compared_count < len(rankings)
+    paying_count = sum(row["role"] == "take" for each in rows for row in each)
+    first = run("--stored", "--db", modes).stdout.splitlines()[0]
+    counts = f"{paying_count} of {compared_count} stored cases with one to compare"
+    assert first == f"A narrower format pays in {counts}, each by itself."
+    alone = run("--stored", "--db", modes, "--op", "softmax,unfused_attention").stdout
+    assert "A narrower format pays" not in alone
+
+
+def test_where_one_case_alone_was_measured_there_is_nothing_to_take(modes: str) -> None:
+    rankings = json.loads(run("--stored", "--db", modes, "--json").stdout)["rankings"]
+    alone = {
+        each["title"]: row["label"]
+        for each in rankings
+        for row in each["rows"][:1]
+        if sum(row["kernel"] is not None for row in each["rows"]) == 1 and row["loss"]["pct"] is not None
+    }
+    lines = run("--stored", "--all", "--db", modes).stdout.splitlines()
+    table = [line for line in lines if " measured " in f"{line} " and " · " in line and not line.startswith("  ")]
+    rows = {line[: line.index("  ")]: line for line in table}
+    assert "gemm 512x4096x4096, cold, graph" in alone
+    for title, label in alone.items():
+        assert f"  nothing to choose yet, {label} alone  " in rows[title]
+    assert {title for title, line in rows.items() if "nothing to choose yet" in line} == set(alone)
+    assert [title in alone for title in rows] == sorted(title in alone for title in rows)  # they stand last
+
+
 @pytest.mark.parametrize("columns", [80, 100, 120, 200])
 def test_one_ranking_shows_its_evidence(columns: int, database: str) -> None:
     result = run("--stored", "--all", "--db", database, "-M", "8", "-N", "4096", "-K", "4096", columns=columns)
