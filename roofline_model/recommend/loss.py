@@ -431,7 +431,7 @@ def formats_loss(formats: Iterable[tuple[str, str]], model: str = "") -> Loss:
     [None, 6.5, 0.0]
     """
     by_operand = dict(formats)
-    weight = by_operand.get("b", by_operand.get("a", ""))
+    weight = by_operand.get("b", "")
     activation = by_operand.get("a", weight)
     operands = (weight, activation) if weight else tuple(by_operand.values())  # the output of a product adds nothing
     if operands and all(map(is_wide_format, operands)):

@@ -186,3 +186,16 @@ def test_a_pruned_measurement_keeps_neither_samples_nor_clocks(tmp_path: Path, d
     path.write_text(json.dumps(document), encoding="utf-8")
     with open_store(tmp_path / "r.db") as store:
         assert import_file(store, path).added == 2
+
+
+def test_a_finding_holds_finite_numbers(tmp_path: Path, pytestconfig: pytest.Config) -> None:
+    """One that does not could be imported, and never exported again."""
+    text = (pytestconfig.rootpath / "examples/runs/h200-sxm/model_quant.json").read_text(encoding="utf-8")
+    assert '"launch_count": 341' in text or '"launch_count":341' in text
+    path = tmp_path / "run.json"
+    path.write_text(
+        text.replace('"launch_count": 341', '"launch_count": NaN').replace('"launch_count":341', '"launch_count":NaN'),
+        encoding="utf-8",
+    )
+    with open_store(tmp_path / "r.db") as store, pytest.raises(StoreError, match="launch_count is NaN"):
+        import_file(store, path)
