@@ -191,7 +191,7 @@ def test_a_pass_of_a_model_is_the_devices_alone_and_says_what_the_host_takes(reh
     assert terms["launch"] == terms["part:extra_launches"] > 0.5 * record.expected.time_s
     assert record.expected.time_s == pytest.approx(record.measurement.median_s, rel=0.5)
     assert "prefills on the GPU alone" in run.text
-    assert "without CUDA graphs it takes that" in run.text
+    assert "without CUDA graphs the GPU waits" in " ".join(run.text.split())
 
 
 # GB10 ------------------------------------------------------------------------------------------------------------
@@ -281,7 +281,7 @@ def test_calibrated_ceilings_are_the_rates_of_the_device(tmp_path):
 
 @pytest.mark.full
 @pytest.mark.parametrize("device", [f"h200 {SMALL_L2}", f"gb10 {SMALL_L2}"])
-@pytest.mark.parametrize("chosen", ["gemv or gemm", "attention and (512x512 or 1x8192x128)"])
+@pytest.mark.parametrize("chosen", ["gemv or gemm", "attention and (32x512x512x128 or 1x8192x128)"])
 def test_every_kernel_in_every_mode_and_state(rehearse, device, chosen):
     shapes = SIZES if "gemm" in chosen else "quick"
     modes = ("--roofline-mode", "eager,graph,burst", "--roofline-cache", "both")

@@ -361,7 +361,7 @@ def test_whole_nights_in_processes_of_their_own(monkeypatch):
     for label, device, environment, code, message in (
         ("one", "seed=1", {}, 0, "nothing to compare with yet"),
         ("same", "seed=2", {}, 0, "nothing changed by more than noise"),
-        ("slow", "seed=3,slow=copy 4*:1.1", {}, 1, "copy 4-FP32-mine-warm +"),
+        ("slow", "seed=3,slow=copy 4*:1.1", {}, 1, "copy 4 FP32 · mine, warm +"),
         ("mended", "seed=4", {}, 0, ""),
         ("lost", "seed=5", {"LOST": "1"}, 1, "gone"),
     ):

@@ -375,7 +375,7 @@ def test_a_real_pipeline_on_a_model_that_fits_in_the_cache(tmp_path):
     assert document["outcome"] == "nothing-helps"
     assert int4["ideal_speedup"] > 2.5
     assert int4["measured_speedup"]["low"] < 1
-    assert document["candidates"][0]["quality"]["kl_nats_per_token"]["value"] > 0
+    assert int4["quality"]["source"] == "none"  # untrained
     assert "untrained" in " ".join(document["sentences"])
     assert (tmp_path / "out" / "report.html").stat().st_size > 10_000
     again = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)

@@ -60,14 +60,14 @@ def test_at_least_four_of_the_six_strategies_are_beaten(checks, problem):
     assert sum(check.is_beaten for check in checks) >= 4
     for check in checks:
         assert check.kl.value > 0 or check.strategy == "fp16_baseline"
-        if check.found is None:
+        if check.better_plan is None:
             continue
-        assert check.found.time_s < check.time_s
+        assert check.better_plan.time_s < check.time_s
         assert check.speedup_ratio > 1
-        assert problem.pass_time_s(check.found.plan) == check.found.time_s
-        assert check.found.kl_difference.value == pytest.approx(check.found.kl.value - check.kl.value)
+        assert problem.pass_time_s(check.better_plan.plan) == check.better_plan.time_s
+        assert check.better_plan.kl_difference.value == pytest.approx(check.better_plan.kl.value - check.kl.value)
     baseline = checks[0]
-    assert (baseline.kl.value, baseline.found, baseline.is_beaten) == (0.0, None, False)  # nothing narrow loses nothing
+    assert (baseline.kl.value, baseline.better_plan, baseline.is_beaten) == (0.0, None, False)  # nothing narrow loses nothing
 
 
 @pytest.mark.full
@@ -77,7 +77,7 @@ def test_the_script_prints_what_was_found(checks, problem):
     assert len({row.count("|") for row in rows}) == 1
     assert rows[2].startswith(f"| fp16_baseline | {format_time(checks[0].time_s)} | 0 [0, 0] | none |")
     contents = script._contents(problem, checks)
-    assert len(contents) == sum(check.found is not None for check in checks)
+    assert len(contents) == sum(check.better_plan is not None for check in checks)
     for line in contents:
         weights, caches = (sum(int(count) for count in re.findall(r"(\d+) × ", part)) for part in line.split("; "))
         assert (weights, caches) == (4 * 4 + 1, 4)
