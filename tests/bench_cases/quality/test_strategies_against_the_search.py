@@ -67,7 +67,11 @@ def test_at_least_four_of_the_six_strategies_are_beaten(checks, problem):
         assert problem.pass_time_s(check.better_plan.plan) == check.better_plan.time_s
         assert check.better_plan.kl_difference.value == pytest.approx(check.better_plan.kl.value - check.kl.value)
     baseline = checks[0]
-    assert (baseline.kl.value, baseline.better_plan, baseline.is_beaten) == (0.0, None, False)  # nothing narrow loses nothing
+    assert (baseline.kl.value, baseline.better_plan, baseline.is_beaten) == (
+        0.0,
+        None,
+        False,
+    )  # nothing narrow loses nothing
 
 
 @pytest.mark.full
