@@ -833,9 +833,12 @@ def _check_paths(device: Device) -> list[Finding]:
 
 def _check_memory(device: Device) -> list[Finding]:
     findings: list[Finding] = []
-    achieved = device.bandwidth_achieved
-    if achieved is not None and not 0.3 <= achieved.value / device.bandwidth.value <= 1.02:
-        findings.append(finding("achieved-bandwidth-odd", share_ratio=achieved.value / device.bandwidth.value))
+    reached = [] if device.bandwidth_achieved is None else [device.bandwidth_achieved.value]
+    if device.calibration is not None and device.calibration.kind == "cuda":  # a CPU's peak is one of these itself
+        reached += [constant.best_value for constant in device.calibration.dram.values()]
+    odd = [rate for rate in reached if not 0.3 <= rate / device.bandwidth.value <= 1.02]
+    if odd:
+        findings.append(finding("achieved-bandwidth-odd", share_ratio=odd[0] / device.bandwidth.value))
     cached_bytes = sum(level.capacity_bytes for level in device.levels)
     if device.capacity is not None and cached_bytes >= device.capacity.value:
         findings.append(finding("caches-exceed-memory", caches=" + ".join(level.name for level in device.levels)))

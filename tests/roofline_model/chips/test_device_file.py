@@ -344,3 +344,18 @@ def test_deep_nesting_is_refused_in_one_line() -> None:
 def test_a_byte_order_mark_is_accepted(tmp_path: Path) -> None:
     (tmp_path / "bom.toml").write_text(GOOD, encoding="utf-8-sig")
     assert read_device_file(tmp_path / "bom.toml").key == "mychip"
+
+
+@pytest.mark.parametrize("factor", [1e3, 1e-3])
+def test_a_measured_bandwidth_that_no_memory_reaches_is_a_slip_of_unit(tmp_path, pytestconfig, factor):
+    text = (pytestconfig.rootpath / "examples/runs/h200-sxm/calibrated.toml").read_text(encoding="utf-8")
+    (tmp_path / "good.toml").write_text(text, encoding="utf-8")
+    assert get_hardware(str(tmp_path / "good.toml")).calibration is not None
+    rates = "best = 4.01863e+12, median = 4.01129e+12, slow = 4.00395e+12"
+    assert rates in text
+    wrong = ", ".join(
+        f"{name} = {float(rate) * factor}" for name, rate in (part.split(" = ") for part in rates.split(", "))
+    )
+    (tmp_path / "wrong.toml").write_text(text.replace(rates, wrong), encoding="utf-8")
+    with pytest.raises(DefinitionError, match="achieved bandwidth"):
+        get_hardware(str(tmp_path / "wrong.toml"))
