@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
@@ -22,8 +23,8 @@ from roofline_model.core.finding import Finding, stored_form
 from roofline_model.operators.case import Case
 
 TAG = "$float"
-MOST_WHOLE = 2**63
-"""Largest whole number in what has no type of its own."""
+MOST_WHOLE = int(sys.float_info.max)
+"""Largest whole number in what has no type of its own: readers make floats of it."""
 NON_FINITE: dict[str, float] = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
@@ -193,7 +194,7 @@ def _check_number(value: Any, where: str) -> None:
     elif isinstance(value, float) and not math.isfinite(value):
         raise FormError(f"{where} is {float_name(value)}, not a finite number")
     elif isinstance(value, int) and abs(value) > MOST_WHOLE:
-        raise FormError(f"{where} is a whole number of {len(str(value))} digits: at most 2^63 is read")
+        raise FormError(f"{where} is a whole number of {len(str(value))} digits, more than a float holds")
 
 
 def _mapping(read: Reader | None, data: Any, where: str) -> dict[str, Any]:
