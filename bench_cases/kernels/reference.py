@@ -44,6 +44,7 @@ Higham, M. Mikaitis, S. Pranesh, "Numerical behavior of NVIDIA tensor cores", Pe
 """
 FP8_SUM_ROUNDOFF = 2.0**-13
 FP8_STEP = 32
+"""Products that are added at a time; attention's law is still that of a sum cut off once a step."""
 FP8_PROMOTION = 128
 """FP8 tensor cores of Hopper add 32 products to a running sum at a time. Each is cut off 13 bits below the largest of
 them. Source: DeepSeek-V3 Technical Report, arXiv 2412.19437, section 3.5.2, and the runs of
@@ -215,7 +216,7 @@ class ProductReference:
         if signs is not None:
             sums, squares = _group_sums(signs, activation)
             left, left_squares = torch.cat((left, sums)), torch.cat((left_squares, squares))
-        factors: list[Factor] = [(left, Tensor.contiguous), (left_squares, torch.square)]
+        factors: list[Factor] = [(left, _as_it_is), (left_squares, torch.square)]
         factors += [] if left_signs is None else [(left_signs, torch.sign)]
         exact, terms, *others = _products(weight, columns, factors)
         sign_sums = others[0] if others else None
@@ -303,6 +304,10 @@ def _group_sums(signs: Tensor, activation: HeldMatrix) -> tuple[Tensor, Tensor]:
 
 Factor = tuple[Tensor, Callable[[Tensor], Tensor]]
 """What is multiplied with each piece of the weight, and what is made of the piece before."""
+
+
+def _as_it_is(piece: Tensor) -> Tensor:
+    return piece
 
 
 def _products(weight: HeldMatrix, columns: Tensor | slice, factors: Sequence[Factor]) -> list[Tensor]:

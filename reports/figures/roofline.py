@@ -442,9 +442,10 @@ def _best_label(view: RooflineView) -> Iterator[Label]:
 
 def _slope_entries(view: RooflineView, ends: tuple[float, float]) -> Iterator[LegendEntry]:
     """Yield the memory levels of a file that has several: marks may leave no room along their slopes."""
+    if len(_seen_slopes(view, ends)) < 2:
+        return
     for line, label in zip(slope_lines(view, ends), slope_labels(view, ends), strict=True):
-        if len(_seen_slopes(view, ends)) > 1:
-            yield LegendEntry(label.lines[0], line.colour, "line", dash=line.dash, medium="still")
+        yield LegendEntry(label.lines[0], line.colour, "line", dash=line.dash, medium="still")
 
 
 def _legend(view: RooflineView, shapes: Mapping[str, Shape]) -> Iterator[LegendEntry]:
