@@ -7,18 +7,20 @@ that does not use us is untouched, even one with its own `plugin` or `results`. 
 from __future__ import annotations
 
 import importlib
-import importlib.util
+import inspect
 import os
 import sys
+from importlib.machinery import PathFinder
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from roofline_pytest_options import OPTIONS
+from roofline_pytest_options import OPTIONS, option_name
 
 _hooks: pytest.StashKey[Any] = pytest.StashKey()
 _xdist_lines: pytest.StashKey[list[str]] = pytest.StashKey()
-_OPTION_NAMES = tuple(flag.lstrip("-").replace("-", "_") for flag, _ in OPTIONS)
+_GROUP = "roofline_bench"
 
 
 class RooflineUsageError(pytest.UsageError):  # type: ignore[misc]  # final for type checkers; nothing else ends so
@@ -26,34 +28,59 @@ class RooflineUsageError(pytest.UsageError):  # type: ignore[misc]  # final for 
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
-    group = parser.getgroup("roofline", "roofline: predict, measure and compare kernels")
-    for flag, attributes in OPTIONS:
-        group.addoption(flag, **{"default": None, **attributes})
     # Loaded by a conftest.py (a checkout that is not installed): the hook below has passed already.
-    if any(getattr(p, "__name__", "").rpartition(".")[2] == "conftest" for p in pluginmanager.get_plugins()):
-        _add_short_form(parser)
+    is_last = any(map(_is_conftest, pluginmanager.get_plugins()))
+    _add_options(parser, {} if is_last else {"nargs": "?"})  # theirs of that name may be a flag
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_load_initial_conftests(parser: pytest.Parser) -> Any:
+    # A suite's own --hw or --roofline-db wins: ours step back while the conftest files add theirs.
+    group = parser.getgroup(_GROUP)
+    for option in group.options:
+        action = getattr(option, "_action", None)  # since pytest 9; before, argparse is told later
+        if action is not None:
+            group._arggroup._remove_action(action)
+            for flag in option.names():
+                del parser.optparser._option_string_actions[flag]
+    group.options.clear()
     try:
         return (yield)
     finally:
-        _add_short_form(parser)  # after the conftest files, so that a suite's own --hw wins
+        _add_options(parser, {})
 
 
-def _add_short_form(parser: pytest.Parser) -> None:
-    if not any("--hw" in option.names() for group in parser._groups for option in group.options):
-        attributes = {**dict(OPTIONS)["--roofline-hw"], "default": None, "help": "Short form of --roofline-hw."}
-        parser.getgroup("roofline").addoption("--hw", **attributes)
+def _add_options(parser: pytest.Parser, of_values: dict[str, str]) -> None:
+    """Add each option of ours whose name is free; `of_values` are attributes of those that take a value."""
+    groups = (parser._anonymous, *parser._groups)
+    taken = {name for group in groups for option in group.options for name in option.names()}
+    group = parser.getgroup(_GROUP, "roofline: predict, measure and compare kernels")
+    for flag, attributes in OPTIONS:
+        if flag not in taken:
+            ours = {"default": None, "dest": option_name(flag), **attributes}
+            group.addoption(flag, **(ours if "action" in ours else {**ours, **of_values}))
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "roofline(work=…, name=…, tolerance=…, threshold=…): defaults of the test's roofline.measure"
     )
-    fixtures = _WithBenchmark if config.pluginmanager.hasplugin("benchmark") else _WithoutBenchmark
-    config.pluginmanager.register(fixtures(), "roofline_fixture")
+    for flag, _ in OPTIONS:
+        vars(config.option).setdefault(option_name(flag), None)  # somebody else's option has that name
+    if not any(map(_has_own_fixture, config.pluginmanager.get_plugins())):
+        fixtures = _WithBenchmark if config.pluginmanager.hasplugin("benchmark") else _WithoutBenchmark
+        config.pluginmanager.register(fixtures())
+
+
+def _has_own_fixture(plugin: object) -> bool:
+    """Return whether another plugin has a fixture called `roofline`, which ours, registered later, would hide."""
+    fixture = inspect.getattr_static(plugin, "roofline", None)
+    is_fixture = type(fixture).__name__ == "FixtureFunctionDefinition" or hasattr(fixture, "_pytestfixturefunction")
+    return is_fixture and not _is_conftest(plugin)  # a conftest.py is nearer to the tests, and may wrap ours
+
+
+def _is_conftest(plugin: object) -> bool:
+    return str(getattr(plugin, "__name__", "")).rpartition(".")[2] == "conftest"
 
 
 class _WithBenchmark:
@@ -92,7 +119,7 @@ def pytest_cmdline_main(config: pytest.Config) -> Any:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> Any:
     try:
-        if any(getattr(session.config.option, name, None) is not None for name in _OPTION_NAMES):
+        if any(getattr(session.config.option, option_name(flag)) is not None for flag, _ in OPTIONS):
             load(session.config).target  # noqa: B018 - a bad option is said before anything is collected
         return (yield)
     except Exception as error:
@@ -102,18 +129,33 @@ def pytest_sessionstart(session: pytest.Session) -> Any:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Any:
     try:
-        if any(map(is_ours, items)):
+        if any(map(is_ours, items)) or _hooks in config.stash:
             load(config)
+            for package in _OursFirst.PACKAGES:
+                _refuse_clash(package)  # the collected files may have brought one
+    except Exception as error:
+        _stop(config, items, error)
+    try:
         return (yield)
     except Exception as error:
-        raise _as_usage_error(error) from None
+        _stop(config, items, error)
+
+
+def _stop(config: pytest.Config, items: list[pytest.Item], error: Exception) -> None:
+    """End the session with an error of the collection; under xdist the controller raises it, once for all workers."""
+    usage_error = _as_usage_error(error)
+    if not isinstance(usage_error, RooflineUsageError) or not hasattr(config, "workeroutput"):
+        raise usage_error from None
+    config.workeroutput["roofline_bench_error"] = str(usage_error)
+    items.clear()
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    node.config.stash.setdefault(_xdist_lines, []).extend(
-        getattr(node, "workeroutput", {}).get("roofline_bench_lines", ())
-    )
+    workeroutput = getattr(node, "workeroutput", {})
+    if "roofline_bench_error" in workeroutput:
+        raise RooflineUsageError(workeroutput["roofline_bench_error"])
+    node.config.stash.setdefault(_xdist_lines, []).extend(workeroutput.get("roofline_bench_lines", ()))
 
 
 @pytest.hookimpl(trylast=True)
@@ -127,7 +169,7 @@ def load(config: pytest.Config) -> Any:
     """Return the hooks object of this session, importing and registering it on first use."""
     if _hooks not in config.stash:
         config.stash[_hooks] = _own("plugin.pytest_glue.hooks").RooflineHooks(config, RooflineUsageError)
-        config.pluginmanager.register(config.stash[_hooks], "roofline_hooks")
+        config.pluginmanager.register(config.stash[_hooks])
     return config.stash[_hooks]
 
 
@@ -166,13 +208,69 @@ def _as_usage_error(error: Exception) -> Exception:
     return RooflineUsageError(str(error)) if errors and isinstance(error, errors.RooflineError) else error
 
 
+class _OursFirst:
+    """Finds our packages in the folder of this file, wherever it is installed.
+
+    On `sys.path` a folder of data called `results` stands before an editable installation, whose finder is asked last.
+    """
+
+    PACKAGES = ("roofline_model", "results", "plugin")
+
+    @staticmethod
+    def find_spec(name: str, path: Any = None, target: Any = None) -> Any:
+        """Find our packages here; for a module that ours lack, look in the folders of their name on `sys.path`."""
+        package, _, inner = name.partition(".")
+        if package not in _OursFirst.PACKAGES:
+            return None
+        if not inner:
+            return PathFinder.find_spec(name, [os.path.dirname(os.path.abspath(__file__))])
+        spec = PathFinder.find_spec(name, path)
+        if spec is None and "." not in inner and path == getattr(sys.modules[package], "__path__", None):
+            return PathFinder.find_spec(name, [os.path.join(folder, package) for folder in sys.path])
+        return spec
+
+
+class _OursFirst:
+    """Finds our packages in the folder of this file, wherever it is installed.
+
+    On `sys.path` a folder of data called `results` stands before an editable installation, whose finder is asked last.
+    """
+
+    PACKAGES = ("roofline_model", "results", "plugin")
+
+    @staticmethod
+    def find_spec(name: str, path: Any = None, target: Any = None) -> Any:
+        """Find our packages here, and what they lack in the folders of their names on `sys.path`."""
+        package, _, inner = name.partition(".")
+        if package not in _OursFirst.PACKAGES or "." in inner:
+            return None
+        if not inner:
+            return PathFinder.find_spec(name, [os.path.dirname(os.path.abspath(__file__))])
+        is_asked_of_ours = path == getattr(sys.modules.get(package), "__path__", None)
+        if not is_asked_of_ours or PathFinder.find_spec(name, path):
+            return None  # ours is found as ever, and pytest may ask for a test in a folder called `results`
+        return PathFinder.find_spec(name, [os.path.join(folder, package) for folder in sys.path])
+
+
 def _own(name: str) -> Any:
-    """Import one of our modules, or say in one line what shadows it."""
-    for package in ("roofline_model", "results", "plugin"):
-        module = importlib.import_module(package) if importlib.util.find_spec(package) else None
-        if getattr(module, "__roofline_bench__", None) is not True:
-            where = getattr(module, "__file__", None) or "nothing"
-            raise RooflineUsageError(
-                f"roofline needs its own package {package!r}, but {where} is found first: rename that one"
-            )
+    """Import one of our modules ahead of every folder of its name, or say in one line which module clashes with it."""
+    if _OursFirst not in sys.meta_path:
+        sys.meta_path.insert(0, _OursFirst)
+    for package in _OursFirst.PACKAGES:
+        _refuse_clash(package)
+        if not hasattr(sys.modules.get(package), "__roofline_bench__"):
+            folder = sys.modules.pop(package, None)  # imported as a module without a file; what lies in it stays
+            inner = {key: value for key, value in vars(folder).items() if inspect.ismodule(value)} if folder else {}
+            vars(importlib.import_module(package)).update(inner)
     return importlib.import_module(name)
+
+
+def _refuse_clash(package: str) -> None:
+    """Raise for a real module of our package's name that is imported, or that would be found without us."""
+    specs = (finder.find_spec(package, None) for finder in sys.meta_path if finder is not _OursFirst)
+    origins = (spec.origin for spec in specs if spec is not None)
+    for file in (getattr(sys.modules.get(package), "__file__", None), next(filter(None, origins), None)):
+        if file and not os.path.isdir(file) and b"__roofline_bench__" not in Path(file).read_bytes():
+            raise RooflineUsageError(
+                f"roofline needs its own package {package!r}, but {file} is found first: rename that one"
+            )

@@ -8,10 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("--roofline-hw", {"metavar": "NAME|FILE|auto", "dest": "roofline_hw", "help": (
+    ("--roofline-hw", {"metavar": "NAME|FILE|auto", "help": (
         "Chip to predict for: a name of `roofline hardware list`, a TOML file, or auto = this machine (default). Short "
         "form: --hw."
     )}),
+    ("--hw", {"metavar": "NAME|FILE|auto", "dest": "roofline_bench_hw", "help": "Short form of --roofline-hw."}),
     ("--roofline-device", {"metavar": "cpu|cuda", "help": "Where kernels run. Default: cuda when an NVIDIA device is present, else cpu."}),
     ("--roofline-db", {"metavar": "URL|PATH", "help": "Results database. Default: $ROOFLINE_DB, else .roofline/results.db in the current folder."}),
     ("--roofline-run", {"metavar": "LABEL", "help": "Label of this run, for `roofline show LABEL`."}),
@@ -62,8 +63,8 @@ OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("--roofline-no-canary", {"action": "store_true", "default": None, "help": "Run no canary kernel between cases."}),
     ("--roofline-profile-file", {"metavar": "FILE", "help": "Ceilings of this machine as `roofline calibrate -o FILE` wrote them, instead of its own measured ones."}),
     ("--roofline-profile", {"metavar": "ncu", "help": "Measure nothing; print the Nsight Compute command of each selected case."}),
-    ("--roofline-power", {"action": "store_true", "dest": "roofline_power", "default": None, "help": "Add a window of 2 s per case to measure power and energy (NVML)."}),
-    ("--roofline-no-power", {"action": "store_false", "dest": "roofline_power", "default": None, "help": "Read no power sensor at all."}),
+    ("--roofline-power", {"action": "store_true", "dest": "roofline_bench_power", "default": None, "help": "Add a window of 2 s per case to measure power and energy (NVML)."}),
+    ("--roofline-no-power", {"action": "store_false", "dest": "roofline_bench_power", "default": None, "help": "Read no power sensor at all."}),
     ("--roofline-json", {"metavar": "FILE", "help": "Export this run to FILE when it ends."}),
     ("--roofline-baseline", {"metavar": "RUN", "help": (
         "Compare this run with an earlier one when it ends: latest, BASELINE[:N] (the newest N, 5), branch:NAME, a "
@@ -78,3 +79,8 @@ OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("--roofline-require-measured", {"metavar": "N", "nargs": "?", "const": "1", "help": "Exit 1 when fewer than N cases (default 1) were measured; write it last or as =N."}),
     ("--roofline-force-measure", {"action": "store_true", "default": None, "help": "Measure although this machine is not the chip of --hw; the run is marked forced for ever."}),
 )  # fmt: skip
+
+
+def option_name(flag: str) -> str:
+    """Return the attribute of `config.option` that holds our option's value: no other plugin's `--roofline-…` has it."""
+    return flag.replace("--roofline", "roofline_bench").replace("-", "_")

@@ -24,7 +24,7 @@ from plugin.isolation.worker_protocol import Message, receive, send, warning_to_
 
 VARIABLE = "ROOFLINE_WORKER"
 """Set for a worker: `read descriptor,write descriptor,crash descriptor,parent's process id`."""
-PLUGIN_NAME = "roofline_worker"
+PLUGIN_NAME = "roofline_bench_worker"
 DUMP_SIGNAL = signal.SIGUSR2
 """Makes a worker write its Python stack to the crash file; works while C code holds the interpreter."""
 
@@ -223,7 +223,7 @@ _OFF: dict[str, Any] = {
     "numprocesses": None, "dist": "no", "tx": [], "looponfail": False, "usepdb": False, "trace": False, "setupshow": False, "setupplan": False,
     "durations": None, "no_summary": True, "no_header": True,
     # ours: the run, its file and its counts belong to the parent
-    "roofline_json": None, "roofline_require_measured": None, "roofline_processes": None, "roofline_isolate": "none", "roofline_profile": None,
+    "roofline_bench_json": None, "roofline_bench_require_measured": None, "roofline_bench_processes": None, "roofline_bench_isolate": "none", "roofline_bench_profile": None,
 }  # fmt: skip
 _WRITERS_OF_THE_CACHE = ("lfplugin", "nfplugin", "stepwiseplugin", "stepwise")
 

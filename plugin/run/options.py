@@ -95,46 +95,46 @@ class BenchOptions:
         """Read the options of one pytest session; raises a `RooflineError` naming the option that is wrong."""
         parsed = config.option
         invocation = Path(str(config.invocation_params.dir))
-        db = parsed.roofline_db if parsed.roofline_db is not None else os.environ.get("ROOFLINE_DB") or None
+        db = parsed.roofline_bench_db if parsed.roofline_bench_db is not None else os.environ.get("ROOFLINE_DB") or None
         return cls(
-            hw=_text("--roofline-hw", parsed.roofline_hw, "auto"),
-            device=_choice("--roofline-device", parsed.roofline_device, DEVICE_CHOICES),
+            hw=_text("--roofline-hw", parsed.roofline_bench_hw, "auto"),
+            device=_choice("--roofline-device", parsed.roofline_bench_device, DEVICE_CHOICES),
             db=_located(db, invocation) if db is not None else str(invocation / ".roofline" / "results.db"),
-            run_label=_label(parsed.roofline_run),
-            predict_only=bool(parsed.roofline_predict_only),
-            formats=_format_keys("--roofline-formats", parsed.roofline_formats),
-            model_formats=_format_pairs("--roofline-formats", parsed.roofline_formats),
-            shapes=_text("--roofline-shapes", parsed.roofline_shapes, "quick", MAX_SHAPES_CHARS),
-            model=_name("--roofline-model", parsed.roofline_model),
-            batches=_counts("--roofline-batch", parsed.roofline_batch, "sequences"),
-            contexts=_counts("--roofline-context", parsed.roofline_context, "tokens"),
-            kv_formats=_format_pairs("--roofline-kv", parsed.roofline_kv) or (),
-            plan_paths=_inputs("--roofline-plan", parsed.roofline_plan, invocation),
-            method=_name("--roofline-method", parsed.roofline_method),
-            compile=bool(parsed.roofline_compile),
-            text_path=_input("--roofline-text", parsed.roofline_text, invocation, fix="give a UTF-8 text file"),
-            cache=_choice("--roofline-cache", parsed.roofline_cache, CACHE_CHOICES) or "cold",
-            modes=_modes(parsed.roofline_mode),
-            target_ci_ratio=_positive("--roofline-target-ci", parsed.roofline_target_ci, 1.0, "percent", 100) / 100,
-            max_seconds=_positive("--roofline-max-seconds", parsed.roofline_max_seconds, 0.7, "seconds", 86_400),
-            process_count=_count("--roofline-processes", parsed.roofline_processes, "processes", 1000),
-            isolate=_choice("--roofline-isolate", parsed.roofline_isolate, ISOLATE_CHOICES) or "auto",
+            run_label=_label(parsed.roofline_bench_run),
+            predict_only=bool(parsed.roofline_bench_predict_only),
+            formats=_format_keys("--roofline-formats", parsed.roofline_bench_formats),
+            model_formats=_format_pairs("--roofline-formats", parsed.roofline_bench_formats),
+            shapes=_text("--roofline-shapes", parsed.roofline_bench_shapes, "quick", MAX_SHAPES_CHARS),
+            model=_name("--roofline-model", parsed.roofline_bench_model),
+            batches=_counts("--roofline-batch", parsed.roofline_bench_batch, "sequences"),
+            contexts=_counts("--roofline-context", parsed.roofline_bench_context, "tokens"),
+            kv_formats=_format_pairs("--roofline-kv", parsed.roofline_bench_kv) or (),
+            plan_paths=_inputs("--roofline-plan", parsed.roofline_bench_plan, invocation),
+            method=_name("--roofline-method", parsed.roofline_bench_method),
+            compile=bool(parsed.roofline_bench_compile),
+            text_path=_input("--roofline-text", parsed.roofline_bench_text, invocation, fix="give a UTF-8 text file"),
+            cache=_choice("--roofline-cache", parsed.roofline_bench_cache, CACHE_CHOICES) or "cold",
+            modes=_modes(parsed.roofline_bench_mode),
+            target_ci_ratio=_positive("--roofline-target-ci", parsed.roofline_bench_target_ci, 1.0, "percent", 100) / 100,
+            max_seconds=_positive("--roofline-max-seconds", parsed.roofline_bench_max_seconds, 0.7, "seconds", 86_400),
+            process_count=_count("--roofline-processes", parsed.roofline_bench_processes, "processes", 1000),
+            isolate=_choice("--roofline-isolate", parsed.roofline_bench_isolate, ISOLATE_CHOICES) or "auto",
             timeout_s=_positive(
-                "--roofline-timeout", parsed.roofline_timeout, 60.0, "seconds", 86_400, LEAST_TIMEOUT_S
+                "--roofline-timeout", parsed.roofline_bench_timeout, 60.0, "seconds", 86_400, LEAST_TIMEOUT_S
             ),
-            timer=_text("--roofline-timer", parsed.roofline_timer, "auto"),
-            attribution=_choice("--roofline-attribution", parsed.roofline_attribution, ATTRIBUTION_CHOICES) or "none",
-            canary=not parsed.roofline_no_canary,
-            profile_file=_input("--roofline-profile-file", parsed.roofline_profile_file, invocation),
-            profiler=_choice("--roofline-profile", parsed.roofline_profile, PROFILER_CHOICES),
-            power=parsed.roofline_power,
-            json_path=_output("--roofline-json", parsed.roofline_json, invocation),
-            baseline=_name("--roofline-baseline", parsed.roofline_baseline),
-            fail_on=_fail_on(parsed.roofline_fail_on, parsed.roofline_baseline),
-            quarantine_path=_of_baseline("--roofline-quarantine", parsed.roofline_quarantine, parsed, invocation),
-            annotations_path=_of_baseline("--roofline-annotations", parsed.roofline_annotations, parsed, invocation),
-            require_measured=_count("--roofline-require-measured", parsed.roofline_require_measured, "cases"),
-            force_measure=bool(parsed.roofline_force_measure),
+            timer=_text("--roofline-timer", parsed.roofline_bench_timer, "auto"),
+            attribution=_choice("--roofline-attribution", parsed.roofline_bench_attribution, ATTRIBUTION_CHOICES) or "none",
+            canary=not parsed.roofline_bench_no_canary,
+            profile_file=_input("--roofline-profile-file", parsed.roofline_bench_profile_file, invocation),
+            profiler=_choice("--roofline-profile", parsed.roofline_bench_profile, PROFILER_CHOICES),
+            power=parsed.roofline_bench_power,
+            json_path=_output("--roofline-json", parsed.roofline_bench_json, invocation),
+            baseline=_name("--roofline-baseline", parsed.roofline_bench_baseline),
+            fail_on=_fail_on(parsed.roofline_bench_fail_on, parsed.roofline_bench_baseline),
+            quarantine_path=_of_baseline("--roofline-quarantine", parsed.roofline_bench_quarantine, parsed, invocation),
+            annotations_path=_of_baseline("--roofline-annotations", parsed.roofline_bench_annotations, parsed, invocation),
+            require_measured=_count("--roofline-require-measured", parsed.roofline_bench_require_measured, "cases"),
+            force_measure=bool(parsed.roofline_bench_force_measure),
         )
 
 
@@ -209,7 +209,7 @@ def _fail_on(value: str | None, baseline: str | None) -> tuple[str, ...]:
 
 def _of_baseline(option: str, value: str | None, parsed: Any, invocation: Path) -> Path | None:
     """Return the path of a list of the comparison; refuses one without a comparison."""
-    if value is not None and parsed.roofline_baseline is None:
+    if value is not None and parsed.roofline_bench_baseline is None:
         raise InvalidValueError(f"{option} needs --roofline-baseline: what should this run be compared with?")
     return _input(option, value, invocation, f"see {_LISTS}")
 

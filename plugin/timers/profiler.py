@@ -151,9 +151,9 @@ def _node_path(item: pytest.Item) -> str:
 def _kept_options(given: Mapping[str, Any]) -> list[str]:
     kept_options = []
     for name in _KEPT_OPTIONS:
-        value = given.get(f"roofline_{name}")
+        value = given.get(f"roofline_bench_{name}")
         if value is not None:
             kept_options.append(f"--roofline-{name}={value}")
-    if given.get("roofline_force_measure"):
+    if given.get("roofline_bench_force_measure"):
         kept_options.append("--roofline-force-measure")
     return kept_options

@@ -84,7 +84,7 @@ def test_a_message_for_another_test_ends_the_worker(tmp_path):
         HEAD
         + """
 def test_confused(roofline, request):
-    link = request.config.pluginmanager.get_plugin("roofline_worker")
+    link = request.config.pluginmanager.get_plugin("roofline_bench_worker")
     link.test_id = "test_mixed.py::test_after"
     measure(roofline, lambda: None, name="stray")
 

@@ -236,7 +236,7 @@ def test_fixtures_of_both_processes_end(pytester):
         where = ["main"]
 
         def pytest_sessionstart(session):
-            if session.config.pluginmanager.hasplugin("roofline_worker"):
+            if session.config.pluginmanager.hasplugin("roofline_bench_worker"):
                 where[0] = "worker"
 
         def note(text):

@@ -50,8 +50,8 @@ NAMES = [
 
 
 def parse(tmp_path, **given):
-    values = {f"roofline_{name}": None for name in NAMES}
-    values.update({f"roofline_{name}": value for name, value in given.items()})
+    values = {f"roofline_bench_{name}": None for name in NAMES}
+    values.update({f"roofline_bench_{name}": value for name, value in given.items()})
     config = SimpleNamespace(option=SimpleNamespace(**values), invocation_params=SimpleNamespace(dir=tmp_path))
     return BenchOptions.from_pytest_config(config)
 

@@ -72,13 +72,13 @@ def test_each_selected_case_gets_a_command_with_the_options_that_chose_it():
         "/p",
         "/p",
         spec,
-        roofline_hw="gb10",
-        roofline_shapes="llm:a b",
-        roofline_mode="graph",
-        roofline_force_measure=True,
-        roofline_formats=None,
-        roofline_profile="ncu",
-        roofline_db="x.db",
+        roofline_bench_hw="gb10",
+        roofline_bench_shapes="llm:a b",
+        roofline_bench_mode="graph",
+        roofline_bench_force_measure=True,
+        roofline_bench_formats=None,
+        roofline_bench_profile="ncu",
+        roofline_bench_db="x.db",
         verbose=2,
     )
     (command,) = ncu_commands([chosen])
@@ -128,6 +128,6 @@ def test_pytest_takes_every_option_of_the_command():
     from roofline_pytest_options import OPTIONS
 
     known_options = {name for name, _ in OPTIONS}
-    _, _, arguments = parsed(ncu_commands([item(NODE, "/", "/", roofline_hw="x", roofline_force_measure=True)])[0])
+    _, _, arguments = parsed(ncu_commands([item(NODE, "/", "/", roofline_bench_hw="x", roofline_bench_force_measure=True)])[0])
     used = {word.partition("=")[0] for word in arguments if word.startswith("--roofline")}
     assert used <= known_options
