@@ -1,15 +1,19 @@
-"""Replay in pytest's own process of a test that a worker ran: pytest-benchmark's row and fixture teardown."""
+"""Replay in pytest's own process of a test that a worker ran: pytest-benchmark's row and fixture teardown.
+
+The test ran in the worker, through pytest's whole protocol. Here no plugin's hooks of a phase are called: they count on
+the phases before it (pytest-rerunfailures on the report of the set-up).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from plugin.run import benchmark_bridge
 
-Phase = Literal["setup", "call", "teardown"]
+_ENDING = (pytest.exit.Exception, KeyboardInterrupt)
 
 
 def replay_benchmark(item: pytest.Item, samples_s: Sequence[float]) -> Any | None:
@@ -24,26 +28,28 @@ def replay_benchmark(item: pytest.Item, samples_s: Sequence[float]) -> Any | Non
         return None
     source = getattr(item, "measured_item", item)
 
-    rows: list[Any] = []
-
-    def replay(benchmark: Any) -> None:
-        rows.append(benchmark_bridge.feed(benchmark, double, samples_s))
-
     given = {"callspec": source.callspec} if hasattr(source, "callspec") else {}
     double = pytest.Function.from_parent(
-        item.parent, name=item.name, callobj=replay, originalname=getattr(source, "originalname", None), **given
+        item.parent, name=item.name, callobj=_nothing, originalname=getattr(source, "originalname", None), **given
     )
     double.fixturenames = ["benchmark"]  # not the automatic ones of the module
     marker = source.get_closest_marker("benchmark")
     if marker is not None:
         double.add_marker(pytest.mark.benchmark(*marker.args, **{**marker.kwargs, **_fresh_timer(marker)}))
-    if plugins.hasplugin("warnings"):
-        double.add_marker(pytest.mark.filterwarnings("ignore:Benchmark fixture was not used"))
-    if _phase(double, "setup", lambda: double.ihook.pytest_runtest_setup(item=double)).passed:
-        _phase(double, "call", lambda: double.ihook.pytest_runtest_call(item=double))
+    rows: list[Any] = []
+
+    def replay() -> None:
+        item.session._setupstate.setup(double)
+        rows.append(benchmark_bridge.feed(double.funcargs["benchmark"], double, samples_s))
+
+    pytest.CallInfo.from_call(replay, when="call", reraise=_ENDING)
     # Followed by its own test, so that only what it has set up itself ends: the rest is `finish_here`'s to log.
-    _phase(double, "teardown", lambda: double.ihook.pytest_runtest_teardown(item=double, nextitem=item))
+    pytest.CallInfo.from_call(lambda: item.session._setupstate.teardown_exact(item), when="teardown", reraise=_ENDING)
     return rows[0] if rows else None
+
+
+def _nothing() -> None:
+    """Stand in for the test."""
 
 
 def _fresh_timer(marker: pytest.Mark) -> dict[str, Any]:
@@ -60,12 +66,8 @@ def finish_here(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     stop = item.session.shouldfail or item.session.shouldstop
     if not state.stack:
         return
-    report = _phase(item, "teardown", lambda: state.teardown_exact(None if stop else nextitem))
-    if report.failed:
-        item.ihook.pytest_runtest_logreport(report=report)
-
-
-def _phase(item: pytest.Item, when: Phase, run: Callable[[], Any]) -> pytest.TestReport:
-    call = pytest.CallInfo.from_call(run, when=when, reraise=(pytest.exit.Exception, KeyboardInterrupt))
-    report: pytest.TestReport = item.ihook.pytest_runtest_makereport(item=item, call=call)
-    return report
+    call = pytest.CallInfo.from_call(
+        lambda: state.teardown_exact(None if stop else nextitem), when="teardown", reraise=_ENDING
+    )
+    if call.excinfo is not None:
+        item.ihook.pytest_runtest_logreport(report=pytest.TestReport.from_item_and_call(item, call))

@@ -185,6 +185,7 @@ class Supervisor:
                     {
                         "kind": "start",
                         "process": to_plain(self._process),
+                        "options": _plain_options(self.config),
                         "pass": self._pass,
                         "visits": self.isolation.kind != "case",
                         "run": to_plain(self.session.run),
@@ -400,6 +401,11 @@ def worker_arguments(config: pytest.Config) -> list[str]:
     ini = [] if config.inipath is None else ["-c", str(config.inipath)]
     plugins = [part for name in invocation.plugins or () for part in ("-p", str(name))]
     return [f"--rootdir={config.rootpath}", *ini, *map(str, invocation.args), *plugins]
+
+
+def _plain_options(config: pytest.Config) -> dict[str, Any]:
+    """Return the values of pytest's options here, among them those that plugins have settled (a seed)."""
+    return {n: value for n, value in vars(config.option).items() if value is None or isinstance(value, str | int | float)}
 
 
 def why_not_collected(config: pytest.Config, worker_rootdir: str, errors: Sequence[str]) -> Finding:

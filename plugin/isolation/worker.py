@@ -182,6 +182,7 @@ def attach(config: pytest.Config) -> None:
     _end_with(parent)
     hooks = WorkerHooks(config, read_from, write_to, crash_file)
     hooks.begin()
+    vars(config.option).update(hooks.start["options"])
     switch_off(config, hooks.start["process"]["ordinal"])
     sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - until the session starts: pytest's reporter takes it
     config.pluginmanager.register(hooks, PLUGIN_NAME)

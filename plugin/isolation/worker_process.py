@@ -27,7 +27,9 @@ _TAIL_BYTES = 4000
 
 # The same search path and arguments as here, whatever started this pytest (`pytest`, `python -m pytest`, an IDE).
 _BOOTSTRAP = """
-import json, sys
+import sys
+sys.path[:] = filter(None, sys.path)
+import json
 given = json.loads(sys.argv[1])
 sys.path[:] = given["path"]
 sys.argv[:] = ["pytest", *given["arguments"]]
