@@ -82,5 +82,5 @@ OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
 
 
 def option_name(flag: str) -> str:
-    """Return the attribute of `config.option` that holds our option's value: no other plugin's `--roofline-…` has it."""
+    """Return the attribute of `config.option` that holds our option: nobody else's `--roofline-…` shares it."""
     return flag.replace("--roofline", "roofline_bench").replace("-", "_")

@@ -405,7 +405,9 @@ def worker_arguments(config: pytest.Config) -> list[str]:
 
 def _plain_options(config: pytest.Config) -> dict[str, Any]:
     """Return the values of pytest's options here, among them those that plugins have settled (a seed)."""
-    return {n: value for n, value in vars(config.option).items() if value is None or isinstance(value, str | int | float)}
+    return {
+        n: value for n, value in vars(config.option).items() if value is None or isinstance(value, str | int | float)
+    }
 
 
 def why_not_collected(config: pytest.Config, worker_rootdir: str, errors: Sequence[str]) -> Finding:

@@ -242,18 +242,26 @@ def _install(venv: Path, extra: str, state: dict[str, Any]) -> None:
     log.unlink(missing_ok=True)
     if state["source"] == "registry":
         _run_pip([*pip_install, "-c", str(ROOT / "constraints.txt"), "-e", f"{ROOT}[{extra}]"], log)
-        return
-    # torch is named in no command here, and `--no-deps` keeps our own metadata from asking for it: a vendor's
-    # version such as 2.11.0a0+nv26.01 does not satisfy "torch>=2.11", and pip would fetch another one.
-    requirements = choice.requirements_without_torch(_project_table(), [extra])
-    _run_pip([*pip_install, "-c", str(venv / "constraints.txt"), *requirements], log)
-    _run_pip([*pip_install, "--no-deps", "-e", str(ROOT)], log)
+    else:
+        # torch is named in no command here, and `--no-deps` keeps our own metadata from asking for it: a vendor's
+        # version such as 2.11.0a0+nv26.01 does not satisfy "torch>=2.11", and pip would fetch another one.
+        requirements = choice.requirements_without_torch(_project_table(), [extra])
+        _run_pip([*pip_install, "-c", str(venv / "constraints.txt"), *requirements], log)
+        _run_pip([*pip_install, "--no-deps", "-e", str(ROOT)], log)
+    if extra == "dev":
+        others = _pyproject()["dependency-groups"]["other-plugins"]
+        target = ["--no-deps", "--upgrade", "--target", str(venv / "other-plugins")]
+        _run_pip([*pip_install, "-c", str(ROOT / "constraints.txt"), *target, *others], log)
+
+
+def _pyproject() -> dict[str, Any]:
+    import tomllib
+
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
 def _project_table() -> dict[str, Any]:
-    import tomllib
-
-    table: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    table: dict[str, Any] = _pyproject()["project"]
     return table
 
 

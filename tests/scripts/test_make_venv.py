@@ -146,11 +146,12 @@ def test_pip_of_a_system_environment_never_names_torch(make_venv, tmp_path, monk
     monkeypatch.setattr(make_venv, "_run", lambda command, output=None: commands.append(command) or 0)
     state = {"source": "system", "base": "/vendor/python3", "uses_base_pip": True}
     make_venv._install(tmp_path, "dev", state)
-    assert len(commands) == 2
+    assert len(commands) == 3
     assert commands[0][:5] == ["/vendor/python3", "-m", "pip", "--python", str(tmp_path / "bin" / "python")]
     assert str(tmp_path / "constraints.txt") in commands[0]
     assert not [word for command in commands for word in command if word.startswith("torch") and "torchao" not in word]
     assert commands[1][-3:] == ["--no-deps", "-e", str(make_venv.ROOT)]
+    assert commands[2][commands[2].index("--target") + 1] == str(tmp_path / "other-plugins")  # active in no run of ours
 
 
 def test_a_torch_that_misses_the_gpu_fails_when_it_must_see_it(make_venv, tmp_path, capsys):

@@ -128,6 +128,8 @@ def test_pytest_takes_every_option_of_the_command():
     from roofline_pytest_options import OPTIONS
 
     known_options = {name for name, _ in OPTIONS}
-    _, _, arguments = parsed(ncu_commands([item(NODE, "/", "/", roofline_bench_hw="x", roofline_bench_force_measure=True)])[0])
+    _, _, arguments = parsed(
+        ncu_commands([item(NODE, "/", "/", roofline_bench_hw="x", roofline_bench_force_measure=True)])[0]
+    )
     used = {word.partition("=")[0] for word in arguments if word.startswith("--roofline")}
     assert used <= known_options
