@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
 import sys
 import textwrap
+import venv
+import zipfile
+from pathlib import Path
 
 import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
 
 PROBE = """
     import sys
@@ -199,3 +207,147 @@ def test_a_worker_variable_that_is_not_our_supervisors_is_ignored(pytester, monk
         monkeypatch.setenv("ROOFLINE_WORKER", value)
         result = pytester.runpytest_inprocess()
         result.assert_outcomes(passed=1)
+
+
+# Folders and modules with the names of our packages, beside a suite that uses us. What is found first is decided when a
+# process starts, so each of these starts real ones.
+
+OURS = "from roofline_model import OpCost\n\ndef test_ours(roofline):\n    roofline.measure(lambda: None, work=OpCost(read_bytes=1e6))\n"
+MEASURED = ("--hw", "b10", "--roofline-timer", "simulated", "--roofline-processes", "1")
+
+
+@pytest.fixture(scope="session")
+def from_a_wheel(tmp_path_factory):
+    """Return a Python in which our wheel is installed, beside the libraries of this one."""
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--no-deps",
+        "--no-build-isolation",
+        "-w",
+        folder / "dist",
+        folder / "source",
+    ]
+    shutil.copytree(
+        ROOT,
+        folder / "source",
+        ignore=lambda _, names: [n for n in names if n.startswith(".") or n in ("tests", "docs", "build")],
+    )
+    subprocess.run(command, check=True, capture_output=True)
+    venv.create(folder / "env", symlinks=True)
+    python = folder / "env" / "bin" / "python"
+    (site,) = (folder / "env").glob("lib/*/site-packages")
+    (wheel,) = (folder / "dist").glob("*.whl")
+    zipfile.ZipFile(wheel).extractall(site)
+    (site / "libraries.pth").write_text("\n".join(p for p in sys.path if p.endswith("site-packages")))
+    return str(python)
+
+
+@pytest.fixture(params=["editable", pytest.param("wheel", marks=pytest.mark.full)])
+def python(request):
+    return request.getfixturevalue("from_a_wheel") if request.param == "wheel" else sys.executable
+
+
+def run_real(pytester, python, *arguments, path=""):
+    """Run pytest as the command `pytest` does: the folder it is called from is not on the path."""
+    environment = {**os.environ, "PYTHONPATH": path}
+    command = [python, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
+    return subprocess.run(command, cwd=pytester.path, env=environment, capture_output=True, text=True, check=False)
+
+
+def folders_of_data(pytester):
+    for name in ("results", "plugin", "reports", "roofline_model"):
+        pytester.mkdir(name).joinpath("data.csv").write_text("1,2\n")
+
+
+def test_folders_of_data_with_our_names_stop_neither_pytest_nor_its_workers(pytester, python):
+    folders_of_data(pytester)
+    (pytester.path / "results" / "tables.py").write_text("ROWS = 3\n")  # a folder may hold modules, too
+    pytester.makepyfile(test_suite=OURS + "    import results.tables\n    assert results.tables.ROWS == 3\n")
+    done = run_real(pytester, python, *MEASURED, path=str(pytester.path))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 measured" in done.stdout
+
+
+def test_tests_that_lie_in_folders_with_our_names_run_under_xdist(pytester, python):
+    folders_of_data(pytester)
+    pytester.makeini("[pytest]\naddopts = --import-mode=importlib")  # it imports the folders themselves
+    for name in ("plugin", "results"):
+        (pytester.path / name / "conftest.py").write_text("")  # before anything says that we are used
+        (pytester.path / name / f"test_{name}.py").write_text(OURS)
+    done = run_real(pytester, python, "--hw", "b10", "--roofline-timer", "simulated", "-n", "1", "plugin", "results")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 passed" in done.stdout
+
+
+CLASHES = {
+    "on the path": ({"results.py": ""}, "", ()),
+    "imported by a test": ({"results/__init__.py": "ROWS = 3"}, "from results import ROWS\n", ()),
+    "found when an option has brought ours": ({"plugin/__init__.py": ""}, "", MEASURED),
+    "under xdist": ({"results.py": ""}, "", ("-n", "2")),
+}
+
+
+@pytest.mark.parametrize("clash", CLASHES)
+def test_a_real_module_with_our_name_is_refused_in_one_line_before_any_worker(pytester, python, clash):
+    files, imports, options = CLASHES[clash]
+    for name, text in files.items():
+        path = pytester.path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    pytester.makepyfile(test_suite=imports + OURS.partition("\n")[2])  # the folder of the test goes on the path late
+    done = run_real(pytester, python, *options)
+    assert done.returncode == 2, done.stdout + done.stderr
+    (line,) = [line for line in (done.stdout + done.stderr).splitlines() if "needs its own package" in line]
+    assert str(pytester.path / next(iter(files))) in line
+    assert "worker" not in done.stdout
+    assert "INTERNALERROR" not in done.stdout + done.stderr
+    assert not (pytester.path / ".roofline").exists()
+
+
+def test_options_fixture_and_plugin_of_our_names_are_theirs_wherever_they_are_defined(pytester):
+    pytester.makeconftest(
+        """
+        def pytest_addoption(parser):
+            parser.getgroup("roofline").addoption("--roofline-json", default="theirs.json")
+            parser.addoption("--roofline-run", action="store_true")
+        """
+    )
+    pytester.makepyfile(
+        roofline_fixture="""
+        import pytest
+
+        def pytest_addoption(parser):
+            parser.addoption("--roofline-db", default="theirs.db")
+
+        @pytest.fixture
+        def roofline():
+            return "theirs"
+        """,
+        test_suite="""
+        def test_theirs(request, roofline):
+            options = request.config.getoption
+            assert (options("--roofline-db"), options("roofline_db")) == ("x.db", "x.db")
+            assert (options("--roofline-json"), options("roofline_json")) == ("theirs.json", "theirs.json")
+            assert options("--roofline-run") is True
+            assert roofline == "theirs"
+        """,
+    )
+    command = (sys.executable, "-m", "pytest", "-p", "roofline_fixture", "--roofline-db", "x.db", "--roofline-run")
+    result = pytester.run(*command)
+    assert result.ret == 0
+    result.stdout.no_fnmatch_line("*roofline:*")
+    assert not (pytester.path / ".roofline").exists()
+
+
+def test_a_suites_own_option_is_not_taken_for_ours(pytester):
+    pytester.makeconftest("def pytest_addoption(parser):\n    parser.addoption('--roofline-db', default='theirs.db')\n")
+    pytester.makepyfile(OURS)
+    result = pytester.runpytest_inprocess(
+        "--hw", "b10", "--roofline-timer", "simulated", "--roofline-db", "mysql://x/y"
+    )
+    result.assert_outcomes(passed=1)
+    assert (pytester.path / ".roofline" / "results.db").exists()
