@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from roofline_model.core.errors import DefinitionError, InvalidValueError, UnknownNameError, UnsupportedError
+from roofline_model.core.errors import DefinitionError, InvalidValueError, UnsupportedError
+from roofline_model.models.hf.unmodelled_parts import DENSE_FIRST, EXPERTS, LATENT, SHARED_EXPERTS, unmodelled_parts
 from roofline_model.models.model_shapes import FULL, WINDOWED, Experts, smallest_pattern
 from roofline_model.operators.product import MAX_DIMENSION
 
@@ -258,6 +259,17 @@ class Architecture:
     biases: Callable[[Config], dict[str, bool]] = attention_bias
     is_latent: bool = False
 
+    @property
+    def modelled_parts(self) -> tuple[str, ...]:
+        """Return the parts of `unmodelled_parts` that this class has a model of."""
+        experts = {
+            no_experts: (),
+            qwen_experts: (EXPERTS, SHARED_EXPERTS),
+            deepseek_v2_experts: (EXPERTS, SHARED_EXPERTS, DENSE_FIRST),
+            deepseek_v3_experts: (EXPERTS, SHARED_EXPERTS, DENSE_FIRST),
+        }.get(self.experts, (EXPERTS,))
+        return (*experts, LATENT) if self.is_latent else experts
+
 
 _GEMMA = {"norm_count": 4}
 _TIED = {"tie_word_embeddings": True}
@@ -318,7 +330,11 @@ ARCHITECTURES: dict[str, Architecture] = {
 
 
 def architecture_of(data: Mapping[str, Any], where: str) -> Architecture:
-    """Return the entry of the config's architecture; raises `UnknownNameError` with the ones that can be read."""
+    """Return the entry of the config's architecture.
+
+    Raises `UnsupportedError` that names the parts of the model, or the class, that have no model here. It names no
+    other class: layers of another one give an answer that looks right.
+    """
     names = data.get("architectures")
     if isinstance(names, str):
         names = [names]
@@ -326,15 +342,19 @@ def architecture_of(data: Mapping[str, Any], where: str) -> Architecture:
         raise DefinitionError(
             f"{where}: field 'architectures' is missing; it names the model class, e.g. LlamaForCausalLM"
         )
-    for name in names:
-        if name in ARCHITECTURES:
-            return ARCHITECTURES[name]
-    raise UnknownNameError(
-        "architecture",
-        str(names[0]),
-        ARCHITECTURES,
-        fix=(
-            f"{where}: its layers are not ones we can count; if they are those of a known class, name that class in "
-            "architectures."
-        ),
-    )
+    name = next((name for name in names if name in ARCHITECTURES), names[0])
+    architecture = ARCHITECTURES.get(name)
+    parts = unmodelled_parts(data, (architecture or ARCHITECTURES["DeepseekV3ForCausalLM"]).modelled_parts)
+    if parts:
+        shown = [f"{part} ({field})" for part, field in parts.items()]
+        more = f" and {len(shown) - 3} more" if len(shown) > 3 else ""
+        raise UnsupportedError(
+            f"{where}: {str(name)[:80]} with {', '.join(shown[:3])}{more} has no model here, and its other layers alone "
+            "would give a wrong answer"
+        )
+    if architecture is None:
+        raise UnsupportedError(
+            f"{where}: the model class {str(name)[:80]!r} has no model here; `roofline_model.supported_architectures()` "
+            "lists those that have one"
+        )
+    return architecture

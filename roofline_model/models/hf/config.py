@@ -19,6 +19,8 @@ from roofline_model.core.errors import DefinitionError, InvalidValueError
 from roofline_model.models.hf.architectures import ARCHITECTURES, Config, architecture_of
 from roofline_model.models.model_shapes import MAX_LAYERS, Experts, LatentAttention, ModelShape
 
+MAX_CONFIG_BYTES = 16 * 1024**2
+"""Longest config.json that is read. Published ones of 3 MB list every module that is not quantised."""
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+|[\w.-]+")
 
 
@@ -31,7 +33,9 @@ def read_config(path: str | Path, *, name: str = "") -> ModelShape:
     file = user_path(path)
     if file.is_dir():
         file = file / "config.json"
-    text = read_definition_text(file, "model config", fix="give the path of a Hugging Face config.json")
+    text = read_definition_text(
+        file, "model config", fix="give the path of a Hugging Face config.json", most_bytes=MAX_CONFIG_BYTES
+    )
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
