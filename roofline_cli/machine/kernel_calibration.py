@@ -57,7 +57,7 @@ def time_kernels(budget_s: float, report: Callable[[str], None]) -> KernelLook:
     disturbed_by = load_flags(measured["flags"])
     if not disturbed_by:
         measured = measured[[not load_flags([flags]) for flags in measured["flags"]]]
-    medians = dict(zip(measured.case_key, measured.median_s, strict=True))
+    medians = dict(zip(measured.case_key, measured.measured_s, strict=True))
     calls = [TimedCall(spec.work, spec.kernel.name, medians[key]) for key, spec in specs.items() if key in medians]
     return KernelLook(calls, failed, disturbed_by)
 
@@ -99,8 +99,8 @@ def _timed(seconds_per_case: float) -> tuple[pandas.DataFrame, tuple[str, ...]]:
                 f"{lines[-1] if lines else 'it said nothing'}. "
                 "--no-kernels measures the ceilings alone"
             )
-        frame = load_frame(database, columns="all")
-    measured = frame[(frame.status == "measured") & frame.median_s.notna()]
+        frame = load_frame(database, columns="all", simulated=True)
+    measured = frame[(frame.status == "measured") & frame.measured_s.notna()]
     failed = frame[frame.status == "failed"]
     if measured.empty:
         raise RooflineError(

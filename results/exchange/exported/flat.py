@@ -49,7 +49,7 @@ _RECORD: dict[str, Callable[[Record], Any]] = {
 
 # Column → field; a dimensionless error gets the _ratio that its field's name leaves out.
 _MEASUREMENT = {
-    "median_s": "median_s",
+    "measured_s": "median_s",
     "ci_low_s": "ci_low_s",
     "ci_high_s": "ci_high_s",
     "min_s": "min_s",
@@ -187,6 +187,12 @@ _MODEL_INTERVALS: dict[str, Callable[[ModelFigures], Interval | None]] = {
 }
 """Each is three columns: the figure, and the ends of its 95 % interval with `_low` and `_high`."""
 
+
+def _prediction_column(kind: str, name: str) -> str:
+    """Return the name that `--json` gives a field of a prediction: ideal_s, error_ideal_ratio; else ideal_bound, …."""
+    return {"time_s": f"{kind}_s", "error_ratio": f"error_{kind}_ratio"}.get(name, f"{kind}_{name}")
+
+
 COLUMNS: tuple[str, ...] = (
     *_RUN,
     *_RECORD,
@@ -194,9 +200,9 @@ COLUMNS: tuple[str, ...] = (
     *_MEASUREMENT,
     "flags",
     *_WORK,
-    *(f"ideal_{name}" for name in _PREDICTION),
+    *(_prediction_column("ideal", name) for name in _PREDICTION),
     "ideal_notes",
-    *(f"expected_{name}" for name in _PREDICTION),
+    *(_prediction_column("expected", name) for name in _PREDICTION),
     "expected_notes",
     *_DERIVED,
     *_PROCESS,
@@ -206,6 +212,8 @@ COLUMNS: tuple[str, ...] = (
     *_ATTRIBUTION,
     *_MODEL,
     *(f"{name}{end}" for name in _MODEL_INTERVALS for end in ("", "_low", "_high")),
+    "hardware",
+    "is_simulated",
 )
 """Columns are only ever added at the end; what reads our CSV by position keeps working."""
 
@@ -226,6 +234,8 @@ def flat_rows(run: RunInfo, records: Iterable[Record]) -> Iterator[Row]:
             **_values(_PROCESS, record),
             **_parts(record.measurement),
             **_of_model(model_figures(record)),
+            "hardware": next((p.hardware_key for p in record.predictions), run.hardware_key) or None,
+            "is_simulated": record.is_simulated,
         }
         yield {name: row[name] for name in COLUMNS}
 
@@ -280,5 +290,5 @@ def _per_measured_second(record: Record, name: str) -> float | None:
 
 
 def _predicted(kind: str, prediction: PredictionRecord | None) -> Row:
-    row = {f"{kind}_{name}": None if prediction is None else getattr(prediction, name) for name in _PREDICTION}
+    row = {_prediction_column(kind, n): None if prediction is None else getattr(prediction, n) for n in _PREDICTION}
     return {**row, f"{kind}_notes": None if prediction is None else findings_text(prediction.findings)}

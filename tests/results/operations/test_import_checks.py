@@ -386,7 +386,7 @@ def test_what_a_reader_would_compute(
     assert float(row["achieved_flops_per_s"]) == pytest.approx(33554432 / 4.4e-5)
     assert float(row["roof_ratio"]) == pytest.approx(0.75)
     assert (row["read_bytes"], row["write_bytes"]) == ("33562624", "8192")
-    assert row["ideal_error_ratio"] == "-0.25"  # a number, not a formula
+    assert row["error_ideal_ratio"] == "-0.25"  # a number, not a formula
 
 
 def test_what_cannot_be_computed_is_empty(

@@ -255,7 +255,7 @@ def test_a_case_that_other_work_disturbed_is_left_out_of_a_quiet_look(monkeypatc
         specs = selection.selected_cases("calibration", "cpu", None, "cold", ("eager",))
         keys = [spec.case.case_key for spec in specs]
         flags = ["contended", *[""] * (len(keys) - 1)]
-        return pandas.DataFrame({"case_key": keys, "median_s": 1e-3, "flags": flags}), ()
+        return pandas.DataFrame({"case_key": keys, "measured_s": 1e-3, "flags": flags}), ()
 
     monkeypatch.setattr(kernel_calibration, "_timed", fake)
     look = kernel_calibration.time_kernels(50, lambda text: None)
