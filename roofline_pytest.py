@@ -16,11 +16,10 @@ from typing import Any
 
 import pytest
 
-from roofline_pytest_options import OPTIONS, option_name
+from roofline_pytest_options import OPTIONS, add_options, option_name, withdraw_options
 
 _hooks: pytest.StashKey[Any] = pytest.StashKey()
 _xdist_lines: pytest.StashKey[list[str]] = pytest.StashKey()
-_GROUP = "roofline_bench"
 
 
 class RooflineUsageError(pytest.UsageError):  # type: ignore[misc]  # final for type checkers; nothing else ends so
@@ -30,35 +29,17 @@ class RooflineUsageError(pytest.UsageError):  # type: ignore[misc]  # final for 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
     # Loaded by a conftest.py (a checkout that is not installed): the hook below has passed already.
     is_last = any(map(_is_conftest, pluginmanager.get_plugins()))
-    _add_options(parser, {} if is_last else {"nargs": "?"})  # theirs of that name may be a flag
+    add_options(parser, {} if is_last else {"nargs": "?"})  # theirs of that name may be a flag
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_load_initial_conftests(parser: pytest.Parser) -> Any:
     # A suite's own --hw or --roofline-db wins: ours step back while the conftest files add theirs.
-    group = parser.getgroup(_GROUP)
-    for option in group.options:
-        action = getattr(option, "_action", None)  # since pytest 9; before, argparse is told later
-        if action is not None:
-            group._arggroup._remove_action(action)
-            for flag in option.names():
-                del parser.optparser._option_string_actions[flag]
-    group.options.clear()
+    withdraw_options(parser)
     try:
         return (yield)
     finally:
-        _add_options(parser, {})
-
-
-def _add_options(parser: pytest.Parser, of_values: dict[str, str]) -> None:
-    """Add each option of ours whose name is free; `of_values` are attributes of those that take a value."""
-    groups = (parser._anonymous, *parser._groups)
-    taken = {name for group in groups for option in group.options for name in option.names()}
-    group = parser.getgroup(_GROUP, "roofline: predict, measure and compare kernels")
-    for flag, attributes in OPTIONS:
-        if flag not in taken:
-            ours = {"default": None, "dest": option_name(flag), **attributes}
-            group.addoption(flag, **(ours if "action" in ours else {**ours, **of_values}))
+        add_options(parser, {})
 
 
 def pytest_configure(config: pytest.Config) -> None:

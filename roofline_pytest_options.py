@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+_GROUP = "roofline_bench"
+
 OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("--roofline-hw", {"metavar": "NAME|FILE|auto", "help": (
         "Chip to predict for: a name of `roofline hardware list`, a TOML file, or auto = this machine (default). Short "
@@ -84,3 +86,26 @@ OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
 def option_name(flag: str) -> str:
     """Return the attribute of `config.option` that holds our option: nobody else's `--roofline-…` shares it."""
     return flag.replace("--roofline", "roofline_bench").replace("-", "_")
+
+
+def add_options(parser: Any, of_values: dict[str, str]) -> None:
+    """Add each option of ours whose name is free; `of_values` are attributes of those that take a value."""
+    groups = (parser._anonymous, *parser._groups)
+    taken = {name for group in groups for option in group.options for name in option.names()}
+    group = parser.getgroup(_GROUP, "roofline: predict, measure and compare kernels")
+    for flag, attributes in OPTIONS:
+        if flag not in taken:
+            ours = {"default": None, "dest": option_name(flag), **attributes}
+            group.addoption(flag, **(ours if "action" in ours else {**ours, **of_values}))
+
+
+def withdraw_options(parser: Any) -> None:
+    """Take our options back, so that others may add some of the same names."""
+    group = parser.getgroup(_GROUP)
+    for option in group.options:
+        action = getattr(option, "_action", None)  # since pytest 9; before, argparse is told of options later
+        if action is not None:
+            group._arggroup._remove_action(action)
+            for flag in option.names():
+                del parser.optparser._option_string_actions[flag]
+    group.options.clear()
