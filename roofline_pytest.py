@@ -199,28 +199,6 @@ class _OursFirst:
 
     @staticmethod
     def find_spec(name: str, path: Any = None, target: Any = None) -> Any:
-        """Find our packages here; for a module that ours lack, look in the folders of their name on `sys.path`."""
-        package, _, inner = name.partition(".")
-        if package not in _OursFirst.PACKAGES:
-            return None
-        if not inner:
-            return PathFinder.find_spec(name, [os.path.dirname(os.path.abspath(__file__))])
-        spec = PathFinder.find_spec(name, path)
-        if spec is None and "." not in inner and path == getattr(sys.modules[package], "__path__", None):
-            return PathFinder.find_spec(name, [os.path.join(folder, package) for folder in sys.path])
-        return spec
-
-
-class _OursFirst:
-    """Finds our packages in the folder of this file, wherever it is installed.
-
-    On `sys.path` a folder of data called `results` stands before an editable installation, whose finder is asked last.
-    """
-
-    PACKAGES = ("roofline_model", "results", "plugin")
-
-    @staticmethod
-    def find_spec(name: str, path: Any = None, target: Any = None) -> Any:
         """Find our packages here, and what they lack in the folders of their names on `sys.path`."""
         package, _, inner = name.partition(".")
         if package not in _OursFirst.PACKAGES or "." in inner:
@@ -248,7 +226,8 @@ def _own(name: str) -> Any:
 
 def _refuse_clash(package: str) -> None:
     """Raise for a real module of our package's name that is imported, or that would be found without us."""
-    specs = (finder.find_spec(package, None) for finder in sys.meta_path if finder is not _OursFirst)
+    finders = (finder for finder in sys.meta_path if finder is not _OursFirst and hasattr(finder, "find_spec"))
+    specs = (finder.find_spec(package, None) for finder in finders)
     origins = (spec.origin for spec in specs if spec is not None)
     for file in (getattr(sys.modules.get(package), "__file__", None), next(filter(None, origins), None)):
         if file and not os.path.isdir(file) and b"__roofline_bench__" not in Path(file).read_bytes():

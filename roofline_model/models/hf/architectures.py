@@ -262,12 +262,13 @@ class Architecture:
     @property
     def modelled_parts(self) -> tuple[str, ...]:
         """Return the parts of `unmodelled_parts` that this class has a model of."""
-        experts = {
+        of_experts: dict[Callable[[Config], Experts | None], tuple[str, ...]] = {
             no_experts: (),
             qwen_experts: (EXPERTS, SHARED_EXPERTS),
             deepseek_v2_experts: (EXPERTS, SHARED_EXPERTS, DENSE_FIRST),
             deepseek_v3_experts: (EXPERTS, SHARED_EXPERTS, DENSE_FIRST),
-        }.get(self.experts, (EXPERTS,))
+        }
+        experts = of_experts.get(self.experts, (EXPERTS,))
         return (*experts, LATENT) if self.is_latent else experts
 
 
