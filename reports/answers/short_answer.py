@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from reports.text.display_text import IDEAL_TIMES, saved_share
+from reports.text.display_text import IDEAL_TIMES, ideal_words, saved_share
 from roofline_model.core.answer import Estimate, Memory, Option, Ranking, is_comparable
 from roofline_model.core.finding import (
     Finding,
@@ -50,7 +50,7 @@ CALIBRATED_BUSY = ("kernel-time-implausible", "kernels-contended", "ceilings-con
 MISSING = "–"
 ROLES = {"take": "take", "riskier": "riskier", "lower-loss": "lower loss", "safest": "safest"}
 """Role → its name in the first column."""
-SOURCES = {"measured": "measured", "expected": "expected", "ideal": "ideal (lower bound)", "ceilings": "at best"}
+SOURCES = {"measured": "measured", "expected": "expected", "ideal": f"ideal ({ideal_words()})", "ceilings": "at best"}
 """Source of a time → what stands before it."""
 LOSS_METRICS = {"perplexity": "PPL", "task accuracy": "Tasks", "": "Loss"}
 """Metric of a loss → its column; the last takes every other one."""
@@ -346,7 +346,7 @@ def _product_basis(ranking: Ranking) -> str:
     used = [option.estimate for option in (ranking.choice, ranking.baseline) if option is not None]
     if ranking.baseline.estimate.source != "expected":
         return source_sentence(ranking)
-    return f"{expected_words(*(estimate.provenance for estimate in used))} Ideal: lower bound."
+    return f"{expected_words(*(estimate.provenance for estimate in used))} Ideal: {ideal_words()}."
 
 
 def expected_words(*provenances: str) -> str:

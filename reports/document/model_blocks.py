@@ -26,7 +26,7 @@ from reports.document.blocks import (
 )
 from reports.formats.figure_files import pareto_name
 from reports.ranking.model_results import model_title, part_columns
-from reports.text.display_text import shown
+from reports.text.display_text import ideal_words, shown
 from results.records.flags import DOUBTFUL_FLAGS
 from results.records.model_figures import Interval, ModelFigures
 from results.statistics.replication import width_text
@@ -54,7 +54,7 @@ def models_section(part: ChipPart) -> Section:
         Span("expected", "bold"),
         " is the time of the kernels that run, on a CPU with the framework's own, ",
         Span("ideal", "bold"),
-        " every byte once at full bandwidth, a lower bound.",
+        f" every byte once, {ideal_words()}.",
     )
     blocks = [Paragraph(intro, "quiet"), *(block for model in models for block in _model(part, model))]
     # The table says `emulated` in words where others have a mark.

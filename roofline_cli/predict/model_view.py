@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from reports.answers.short_answer import good_kernels_sentence
+from reports.text.display_text import ideal_words
 from roofline_cli.predict.prediction_rows import print_caveats, show_doubts
 from roofline_cli.screen.tables import (
     MISSING,
@@ -73,8 +74,8 @@ def _pass_sentence(prediction: ModelPrediction, expected: ExpectedStep | None) -
     is_too_large = prediction.memory.fits is False
     if expected is None:
         prefix = shared_prefix([prediction.time_s])
-        took = f"ideal {in_prefix(prediction.time_s, prefix)} a pass (lower bound)"
-        tokens = f"{'at' if is_too_large else 'At'} most {_tokens(prediction, prediction.time_s)}"
+        took = f"ideal {in_prefix(prediction.time_s, prefix)} a pass ({ideal_words(prediction.provenance)})"
+        tokens = _tokens(prediction, prediction.time_s)
     else:
         prefix = shared_prefix([expected.time_s])
         time = in_prefix(expected.time_s, prefix)
@@ -205,7 +206,7 @@ def _best_sentence(
     count = "the fastest that fits" if len(fitting) < len(passes) else "the fastest"
     at = f" at batch {least}" if len(passes) < len(predictions) else ""
     which = f"{best.plan.name} is {count}{at}, loss aside" if len(passes) > 1 else f"{best.plan.name}{at}"
-    source = "ideal (lower bound)" if is_ideal else "expected"
+    source = f"ideal ({ideal_words(best.provenance)})" if is_ideal else "expected"
     time = in_prefix(time_s, shared_prefix(times, [prediction.time_s for prediction in predictions]))
     return f"{which}: {source} {_tokens(best, time_s)}, {time} a pass."
 

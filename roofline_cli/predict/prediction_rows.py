@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from reports.answers.short_answer import ROW_COUNT, expected_words
+from reports.text.display_text import ideal_words
 from roofline_cli.screen.tables import CAVEAT_COUNT, MISSING, Cell, Column, show_line, show_more, show_table
 from roofline_cli.shared.options import float_or_nan
 from roofline_model.chips.hardware import doubts_of
@@ -87,7 +88,7 @@ def print_answer(
     show_table(_ANSWER_COLUMNS, cells, says_what_is_left_out=False)
     expected = f"{expected_words(*(each.provenance for each in timed))} " if timed else ""
     over = f" Gain: over {short_name(baseline)}." if baseline and has_gain else ""
-    show_line(f"{expected}Ideal: lower bound.{over}", "dim")
+    show_line(f"{expected}Ideal: {ideal_words(rows[0].provenance)}.{over}", "dim")
     untimed = [reason_text(rows[0].expected_reason)] if not timed and not chip.is_placeholder else []
     print_caveats(chip, untimed)
     show_line(f"Next: {next_step}")
@@ -104,7 +105,7 @@ def _first_rows(rows: Sequence[KernelRow]) -> list[KernelRow]:
     return [row for row in rows if row not in others[kept_count:]]
 
 
-def judged_time(rows: Sequence[KernelAnswer], measured_us: str | None) -> Finding | None:
+def judged_time(rows: Sequence[KernelAnswer], measured_us: str | None, chip: Device) -> Finding | None:
     """Return how the time of --measured-us stands to the one row it can be of; None where none was given."""
     if measured_us is None:
         return None
@@ -113,7 +114,7 @@ def judged_time(rows: Sequence[KernelAnswer], measured_us: str | None) -> Findin
         raise InvalidValueError(f"--measured-us must be a number above 0, got {measured_us[:40]!r}")
     if len(rows) != 1:
         raise InvalidValueError("--measured-us is the time of one format: name it, e.g. --formats BF16")
-    return judge_time(rows[0], own_s)
+    return judge_time(rows[0], own_s, chip)
 
 
 def own_time_json(own_time: Finding | None) -> dict[str, Any]:
@@ -139,7 +140,7 @@ def _fastest_sentence(rows: Sequence[KernelRow], names: Sequence[str], times: Ti
     best = fastest(rows)
     index, expected = rows.index(best), best.expected
     if expected is None:
-        took = f"ideal {times.ideal[index]} (lower bound)"
+        took = f"ideal {times.ideal[index]} ({ideal_words(best.provenance)})"
     else:
         took = f"expected {times.expected[index]} (80 %: {times.intervals[index]})"
     ratio = best.speedup_ratio if expected is None else best.expected_speedup_ratio

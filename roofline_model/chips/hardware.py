@@ -34,9 +34,11 @@ trusted by everything else. Its layout (schema 1)::
     capacity = {value = 24, unit = "MiB", …}
     bandwidth = {…}                    # optional
 
-    [chip]                             # counts and limits: sm_count, clock, tdp, shared_memory_per_sm, … sm_count =
-    {value = 48, unit = "", …} headline = {…}                     # the rate the vendor advertises, with its meaning in
-    `note`; never used to predict
+    [chip]                             # counts and limits: sm_count, clock, tdp, shared_memory_per_sm, …
+    sm_count = {value = 48, unit = "", …}
+    clock_max = {…}                    # the highest clock of the chip, and bandwidth_max of a memory whose clock its
+    bandwidth_max = {…}                # owner can raise: they decide which times are impossible, and predict nothing
+    headline = {…}                     # the rate the vendor advertises, with its meaning in `note`; predicts nothing
 
     [[peak]]                           # native compute rates
     formats = ["BF16", "FP16"]
@@ -510,7 +512,7 @@ _TOP_FIELDS = {
 _QUANTITY_FIELDS = {"value", "unit", "status", "source", "clock_mhz", "note"}
 _CHIP_UNITS: dict[str, str] = {
     "sm_count": "", "core_count": "", "tensor_cores": "", "registers_per_sm": "", "warps_per_sm": "", "blocks_per_sm": "",
-    "exp_per_clock_per_sm": "", "clock": "Hz", "clock_max": "Hz", "memory_clock": "Hz", "tdp": "W",
+    "exp_per_clock_per_sm": "", "clock": "Hz", "clock_max": "Hz", "memory_clock": "Hz", "bandwidth_max": "B/s", "tdp": "W",
     "shared_memory_per_sm": "B", "shared_memory_per_block": "B", "shared_memory_reserved_per_block": "B",
     "registers_per_thread": "", "interconnect": "B/s", "headline": "FLOP/s",
 }  # fmt: skip
@@ -569,7 +571,7 @@ class _Reader:
         chip = self._table("chip")
         measured = self.data.get("calibration")
         self._only_known("[chip]", chip, set(_CHIP_UNITS))
-        return Device(
+        device = Device(
             key=key,
             name=self._text("name"),
             kind=kind,  # type: ignore[arg-type]  # checked above
@@ -587,6 +589,15 @@ class _Reader:
             match=self._match(),
             calibration=None if measured is None else Calibration.from_dict(measured, self.where),
         )
+        for name, rated in (("clock_max", device.chip.get("clock")), ("bandwidth_max", device.bandwidth)):
+            most = device.chip.get(name)
+            if most is not None and rated is not None and most.value < rated.value:
+                raise self.fail(
+                    f"[chip] {name} is {format_quantity(most.value, most.unit)}, below the rated "
+                    f"{format_quantity(rated.value, rated.unit)}: give the highest that the chip can be set to, or "
+                    "leave it out"
+                )
+        return device
 
     def _peaks(self) -> dict[str, ComputePath]:
         paths: dict[str, ComputePath] = {}
