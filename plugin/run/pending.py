@@ -177,7 +177,7 @@ def expected_record(
         provenance=expected.provenance,
         low_s=expected.low_s,
         high_s=expected.high_s,
-        findings=expected.findings,
+        findings=(*expected.findings, *filter(None, (expected.beside_ideal,))),
         terms_s=terms,
     )
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from reports.answers.short_answer import good_kernels_sentence
 from reports.text.display_text import ideal_words
-from roofline_cli.predict.prediction_rows import print_caveats, show_doubts
+from roofline_cli.predict.prediction_rows import print_beside_ideal, print_caveats, show_doubts
 from roofline_cli.screen.tables import (
     MISSING,
     Cell,
@@ -52,6 +52,7 @@ def print_pass(prediction: ModelPrediction, chip: Device, hardware: str, *, show
     show_line(_pass_sentence(prediction, expected), "bold")
     show_line(f"{_title(prediction, chip)}.{_head_remark([prediction])}", "dim")
     show_table(_ANSWER_COLUMNS, _largest_rows(prediction, expected), says_what_is_left_out=False)
+    print_beside_ideal([(prediction.plan.name, expected)])
     _print_first_token(prediction, chip)
     show_line(_short_memory_sentence(prediction))
     if expected is not None:
@@ -163,6 +164,7 @@ def print_passes(predictions: Sequence[ModelPrediction], chip: Device, hardware:
         for prediction, step, time_s in zip(predictions, steps, times, strict=True)
     ]
     show_table(columns, rows, says_what_is_left_out=False)
+    print_beside_ideal((prediction.plan.name, step) for prediction, step in zip(predictions, steps, strict=True))
     if any(step is not None for step in steps):
         show_line(good_kernels_sentence(*(step.provenance for step in steps if step is not None)), "dim")
     elif not chip.is_placeholder:

@@ -86,6 +86,7 @@ def print_answer(
         if row in shown
     ]
     show_table(_ANSWER_COLUMNS, cells, says_what_is_left_out=False)
+    print_beside_ideal((name, row.expected) for row, name in zip(rows, names, strict=True) if row in shown)
     expected = f"{expected_words(*(each.provenance for each in timed))} " if timed else ""
     over = f" Gain: over {short_name(baseline)}." if baseline and has_gain else ""
     show_line(f"{expected}Ideal: {ideal_words(rows[0].provenance)}.{over}", "dim")
@@ -94,6 +95,21 @@ def print_answer(
     show_line(f"Next: {next_step}")
     hidden = f"all {len(rows)} formats, " if len(shown) < len(rows) else ""
     show_more(f"shows {hidden}intensities, paths, kernels, notes and sources", is_shown=show_all)
+
+
+def print_beside_ideal(expected: Iterable[tuple[str, ExpectedPrediction | ExpectedSequence | None]]) -> None:
+    """Print what most of the times far above their ideal ones is, or that they are below: a line for each reason, with
+    the numbers of its first row. `expected`: name of the row, its expected time.
+    """
+    rows = list(expected)
+    by_code: dict[str, list[tuple[str, Finding]]] = {}
+    for name, estimate in rows:
+        if estimate is not None and estimate.beside_ideal is not None:
+            by_code.setdefault(estimate.beside_ideal.code, []).append((name, estimate.beside_ideal))
+    for (name, remark), *others in by_code.values():
+        named = f"{name}: " if len(rows) > 1 else ""
+        alike = f"; likewise {', '.join(other for other, _ in others)}" if others else ""
+        show_line(f"Note: {named}{short_text(remark)}{alike}")
 
 
 def _first_rows(rows: Sequence[KernelRow]) -> list[KernelRow]:

@@ -150,6 +150,8 @@ class ExpectedPrediction:
     """Whether an attention kernel that reads a narrow cache without splitting it binds: few sequences leave most SMs
     idle.
     """
+    beside_ideal: Finding | None = None
+    """What most of a time of more than three times the ideal one is, or that it is below; null between."""
 
     def __repr__(self) -> str:
         return (

@@ -18,7 +18,7 @@ RATED_MARGIN = 1.02
 MEASURED_MARGIN = 2.0
 """The same of ceilings that a machine measured of itself: other work in the calibration can halve them."""
 CACHE_FACTOR = 100.0
-"""How many times as fast as its memory the nearest cache of a chip may be: some tens on the CPUs and GPUs known here."""
+"""How many times as fast as its memory the nearest cache of a chip may be: some tens, on CPUs and GPUs alike."""
 _GUESSES = ("placeholder", "unconfirmed", "declared")
 """Statuses of numbers that convict nobody: invented, unsure, or a description without a document."""
 
