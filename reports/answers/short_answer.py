@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from reports.text.display_text import IDEAL_TIMES, ideal_words, saved_share
+from reports.text.display_text import saved_share
 from roofline_model.core.answer import Estimate, Memory, Option, Ranking, is_comparable
 from roofline_model.core.finding import (
     Finding,
@@ -50,6 +50,16 @@ CALIBRATED_BUSY = ("kernel-time-implausible", "kernels-contended", "ceilings-con
 MISSING = "–"
 ROLES = {"take": "take", "riskier": "riskier", "lower-loss": "lower loss", "safest": "safest"}
 """Role → its name in the first column."""
+
+
+def ideal_words(provenance: str = "") -> str:
+    """Return what ideal times are made of, by their provenance: no surface calls them a bound, a chip may beat its data
+    sheet.
+    """
+    return "at the ceilings measured here" if provenance == "measured-here" else "at rated speed"
+
+
+IDEAL_TIMES = f"Times are ideal: {ideal_words()}, no kernel's."
 SOURCES = {"measured": "measured", "expected": "expected", "ideal": f"ideal ({ideal_words()})", "ceilings": "at best"}
 """Source of a time → what stands before it."""
 LOSS_METRICS = {"perplexity": "PPL", "task accuracy": "Tasks", "": "Loss"}

@@ -12,7 +12,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from reports.cases.rows import CaseRow, case_rows
-from reports.text.display_text import counted, ideal_words, regime_words
+from reports.text.display_text import counted, regime_words
 from results.records.flags import DOUBTFUL_FLAGS, FLAGS
 from results.records.records import Measurement, Record, RunInfo
 from roofline_model.ideal.roofline import error_ratio
@@ -171,7 +171,7 @@ class CaseSummary:
         for row in lost:
             where = f"process {row.process} {row.status}: " if self.measured_rows else ""
             reasons.append(f"{where}{row.reason or 'no reason was stored'}" if where or row.reason else "")
-        beaten = [f"faster than the ideal {ideal_words(self.lead.provenance)}"] if self.is_faster_than_roof else []
+        beaten = ["faster than the ideal"] if self.is_faster_than_roof else []
         return tuple(dict.fromkeys(remark for remark in (*reasons, *beaten) if remark))
 
     def _own_or_pooled(self, name: str, pooled: float | None) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from reports.answers.short_answer import ideal_words
 from reports.document.blocks import (
     Block,
     Bullets,
@@ -26,7 +27,7 @@ from reports.document.blocks import (
 )
 from reports.formats.figure_files import pareto_name
 from reports.ranking.model_results import model_title, part_columns
-from reports.text.display_text import ideal_words, shown
+from reports.text.display_text import shown
 from results.records.flags import DOUBTFUL_FLAGS
 from results.records.model_figures import Interval, ModelFigures
 from results.statistics.replication import width_text

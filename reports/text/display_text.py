@@ -100,16 +100,6 @@ _UNITS = {"bytes": None, "hz": "Hz", "w": "W", "s": "s", "c": "°C", "ratio": No
 """Unit at the end of a key → unit that is printed; None: printed in another way, or without one."""
 
 
-def ideal_words(provenance: str = "") -> str:
-    """Return what ideal times are made of, by their provenance: no surface calls them a bound, a chip may beat its data
-    sheet.
-    """
-    return "at the ceilings measured here" if provenance == "measured-here" else "at rated speed"
-
-
-IDEAL_TIMES = f"Times are ideal: {ideal_words()}, no kernel's."
-
-
 def saved_share(saved_ratio: float | None) -> str:
     """Return what is saved of the 16-bit bytes: `75 %`; `2× bytes` where they grow; `–` where it is not known."""
     if saved_ratio is not None and saved_ratio < 0:

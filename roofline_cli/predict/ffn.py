@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from reports.text.display_text import ideal_words
+from reports.answers.short_answer import ideal_words
 from roofline_cli.predict.layer_table import print_layer_table, row_gains
 from roofline_cli.predict.prediction_rows import print_answer, time_columns
 from roofline_cli.screen.tables import MISSING, Column, intensity, show_json, show_line

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from reports.answers.short_answer import good_kernels_sentence
-from reports.text.display_text import ideal_words
+from reports.answers.short_answer import good_kernels_sentence, ideal_words
 from roofline_cli.predict.prediction_rows import print_beside_ideal, print_caveats, show_doubts
 from roofline_cli.screen.tables import (
     MISSING,

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from reports.answers.short_answer import ROW_COUNT, expected_words
-from reports.text.display_text import ideal_words
+from reports.answers.short_answer import ROW_COUNT, expected_words, ideal_words
 from roofline_cli.screen.tables import CAVEAT_COUNT, MISSING, Cell, Column, show_line, show_more, show_table
 from roofline_cli.shared.options import float_or_nan
 from roofline_model.chips.hardware import doubts_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from reports.text.display_text import ideal_words
+from reports.answers.short_answer import ideal_words
 from roofline_cli.predict import prediction_rows
 from roofline_cli.screen.tables import Cell, Column, intensity, show_json, show_line, show_table
 from roofline_cli.shared.option_blocks import PredictOptions, Request, takes_blocks

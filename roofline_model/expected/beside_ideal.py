@@ -10,10 +10,8 @@ import math
 from collections.abc import Iterable, Mapping
 
 from roofline_model.core.finding import Finding, finding
+from roofline_model.expected.prediction import is_far
 
-FAR_RATIO = 3.0
-"""From here on most of a time is neither its bytes nor its FLOPs, nor a bandwidth a little below the rated one."""
-ROUNDING = 1e-9
 _CODES = {
     "launch": "far-launch",
     "extra_launches": "far-launch",
@@ -52,11 +50,6 @@ def beyond_ideal(parts: Parts, memory_s: float, compute_s: float) -> dict[str, f
     side = "dram" if memory_s >= compute_s else "tensor"
     beyond[side] = max(0.0, beyond.get(side, 0.0) - max(memory_s, compute_s))
     return beyond
-
-
-def is_far(time_s: float, ideal_s: float) -> bool:
-    """Return whether a time needs a remark beside its ideal one."""
-    return time_s > FAR_RATIO * ideal_s or time_s < ideal_s * (1 - ROUNDING)
 
 
 def beside_ideal(

@@ -30,7 +30,7 @@ from roofline_model.core.elementwise import Numbers, larger
 from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import Finding, finding, finding_of, unsupported
 from roofline_model.core.memo import Memo
-from roofline_model.expected.beside_ideal import beside_ideal, beyond_ideal, is_far
+from roofline_model.expected.beside_ideal import beside_ideal, beyond_ideal
 from roofline_model.expected.calibrated import (
     KERNEL_VERSION,
     CalibratedPrediction,
@@ -39,7 +39,7 @@ from roofline_model.expected.calibrated import (
     predict_kernel,
     why_implausible,
 )
-from roofline_model.expected.prediction import EXPECTED_VERSION, NORM_PARTS, ExpectedBatch, ExpectedPrediction
+from roofline_model.expected.prediction import EXPECTED_VERSION, NORM_PARTS, ExpectedBatch, ExpectedPrediction, is_far
 from roofline_model.formats.catalog import NumberFormat, ScaleLevel, get_format
 from roofline_model.ideal.operator_sequence import predict_operator
 from roofline_model.ideal.roofline import Prediction, ProductRoof, beaten_ratio, predict

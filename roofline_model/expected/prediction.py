@@ -160,6 +160,16 @@ class ExpectedPrediction:
         )
 
 
+FAR_RATIO = 3.0
+"""From here on most of a time is neither its bytes nor its FLOPs, nor a bandwidth a little below the rated one."""
+_ROUNDING = 1e-9
+
+
+def is_far(time_s: float, ideal_s: float) -> bool:
+    """Return whether something is to be said of a time beside its ideal one (`beside_ideal.py`)."""
+    return time_s > FAR_RATIO * ideal_s or time_s < ideal_s * (1 - _ROUNDING)
+
+
 def alone(batch: ExpectedBatch) -> tuple[tuple[str, float], ...]:
     """Return the terms of the only row, each as if alone; those that are nothing are left out."""
     return tuple((name, float(value[0])) for name, value in batch.parts.items() if value[0] > 0)

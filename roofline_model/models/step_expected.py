@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, ClassVar
 from roofline_model.chips.hardware import Device, get_hardware
 from roofline_model.core.answer import NOT_IN_JSON
 from roofline_model.core.finding import Finding, finding
-from roofline_model.expected.beside_ideal import beside_ideal, beyond_ideal, is_far
+from roofline_model.expected.beside_ideal import beside_ideal, beyond_ideal
 from roofline_model.expected.calibrated import Triple
 from roofline_model.expected.predict import (
     cold_limits,
@@ -37,7 +37,7 @@ from roofline_model.expected.predict import (
     raised_to_ideal,
     why_no_expected,
 )
-from roofline_model.expected.prediction import EXPECTED_VERSION, UNMEASURED_CODES, ExpectedPrediction
+from roofline_model.expected.prediction import EXPECTED_VERSION, UNMEASURED_CODES, ExpectedPrediction, is_far
 from roofline_model.formats.catalog import get_format
 from roofline_model.kernels.attention_kernels import ATTENTION_KERNELS, FITTED_MODEL
 from roofline_model.kernels.known_kernels import why_no_time_here

@@ -8,8 +8,9 @@ import pytest
 
 from roofline_model import expected_step, gemm, get_hardware, predict, predict_model
 from roofline_model.core.finding import catalog
-from roofline_model.expected.beside_ideal import BESIDE_IDEAL, FAR_RATIO
+from roofline_model.expected.beside_ideal import BESIDE_IDEAL
 from roofline_model.expected.predict import predict_expected
+from roofline_model.expected.prediction import FAR_RATIO
 from roofline_model.ideal.operator_sequence import predict_operator
 from roofline_model.operators.attention import attention
 
@@ -20,8 +21,8 @@ PRODUCTS = [
     for weight, activation in (("BF16", "BF16"), ("INT4", "BF16"))
 ]
 ATTENTION = [
-    attention(batch, heads, 1, new, kept, 128, q="BF16", causal=new > 1)
-    for batch, heads, (new, kept) in itertools.product((1, 64), (2, 32), ((1, 64), (1, 32768), (512, 512)))
+    attention(batch, heads, 1, new, tokens, 128, q="BF16", causal=new > 1)
+    for batch, heads, (new, tokens) in itertools.product((1, 64), (2, 32), ((1, 64), (1, 32768), (512, 512)))
 ]
 
 
