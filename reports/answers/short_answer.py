@@ -32,7 +32,7 @@ from roofline_model.core.units import (
     sentence,
     shared_prefix,
 )
-from roofline_model.formats.catalog import attention_name, format_name, known_format, short_name
+from roofline_model.formats.catalog import FORMATS, attention_name, format_name, known_format, short_name
 from roofline_model.kernels.checkpoints import checkpoints_of
 from roofline_model.operators.product import product_op
 from roofline_model.recommend.options import product_name
@@ -147,9 +147,9 @@ def product_answer(ranking: Ranking) -> ShortAnswer:
     )
 
 
-def model_answer(ranking: ModelRanking, chip: Device) -> ShortAnswer:
-    """Return the first lines of the ranking of a model's plans."""
-    named = _named_plans(ranking)
+def model_answer(ranking: ModelRanking, chip: Device, *, are_named: bool = False) -> ShortAnswer:
+    """Return the first lines of the ranking of a model's plans. `are_named`: the user named them, so all have a row."""
+    named = _named_plans(ranking, are_named=are_named)
     subject = f"{model_title(ranking, chip)}."
     if not named:
         answer = _nothing(model_sentence(ranking), subject, ranking)
@@ -195,10 +195,14 @@ def _usual_plan_note(ranking: ModelRanking) -> tuple[str, ...]:
     return (f"{plan_name(plan)}: {time}{',' if is_faster else ', no faster;'} {loss}{limit}",)
 
 
-def _named_plans(ranking: Ranking) -> list[tuple[str, Option]]:
-    """Return role and option of the choice and its alternatives."""
-    named = [] if ranking.choice is None else [(ROLES["take"], ranking.choice)]
-    return [*named, *((ROLES[each.role], each.option) for each in ranking.alternatives)]
+def _named_plans(ranking: Ranking, *, are_named: bool = False) -> list[tuple[str, Option]]:
+    """Return role and option of the choice and its alternatives; without a role those that the user asked for."""
+    if ranking.choice is None:
+        return []
+    named = [(ROLES["take"], ranking.choice), *((ROLES[each.role], each.option) for each in ranking.alternatives)]
+    shown = [option for _, option in named]
+    others = [option for option in ranking.options if option not in shown]
+    return [*named, *(("", option) for option in others if are_named or is_users_own(option))]
 
 
 def cache_answer(ranking: Ranking, query: str, subject: str) -> ShortAnswer:
@@ -477,10 +481,21 @@ def _product_roles(ranking: Ranking) -> dict[str, str]:
 
 
 def _product_options(ranking: Ranking, roles: Mapping[str, str], row_count: int) -> list[Option]:
-    """Return the choice, the alternatives, then the first of the other options, up to `row_count` in all."""
+    """Return the choice, the alternatives, the user's own formats, then the first of the other options, up to
+    `row_count` in all where the first do not take more.
+    """
     by_key = {option.key: option for option in ranking.options}
     others = [option for option in ranking.options if option.key not in roles]
-    return [*(by_key[key] for key in roles), *others[: max(0, row_count - len(roles))]]
+    own = [option for option in others if is_users_own(option)]
+    rest = [option for option in others if option not in own]
+    named = [*(by_key[key] for key in roles), *own]
+    return [*named, *rest[: max(0, row_count - len(named))]]
+
+
+def is_users_own(option: Option) -> bool:
+    """Return whether a format of an option is one that the user described, and asked for by that."""
+    keys = {key for _, text in option.formats for key in text.split(".")}
+    return any(key not in FORMATS and known_format(key) is not None for key in keys)
 
 
 def _product_row(option: Option, roles: Mapping[str, str], prefix: str | None, ranking: Ranking) -> ShortRow:

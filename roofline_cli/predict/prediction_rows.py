@@ -22,7 +22,7 @@ from roofline_model.core.finding import (
     short_text,
 )
 from roofline_model.core.units import format_speedup, in_prefix, interval_in_prefix, sentence, shared_prefix
-from roofline_model.formats.catalog import SIXTEEN_BIT, short_name
+from roofline_model.formats.catalog import FORMATS, SIXTEEN_BIT, short_name
 from roofline_model.predictions.kernel import fastest, judge_time
 
 if TYPE_CHECKING:
@@ -112,9 +112,15 @@ def print_beside_ideal(expected: Iterable[tuple[str, ExpectedPrediction | Expect
 
 
 def _first_rows(rows: Sequence[KernelRow]) -> list[KernelRow]:
-    """Return the rows of the answer: of too many, the slowest go first, those without a known kernel before all."""
+    """Return the rows of the answer: of too many, the slowest go first, those without a known kernel before all. The
+    user's own formats stay.
+    """
     best = fastest(rows)
-    others = [row for row in rows if row is not best and row.format != row.baseline_format]
+    others = [
+        row
+        for row in rows
+        if row is not best and row.format != row.baseline_format and row.format.partition(".")[0] in FORMATS
+    ]
     others.sort(key=lambda row: math.inf if row.kernel_gap is not None else (row.expected or row).time_s)
     kept_count = max(0, ROW_COUNT - (len(rows) - len(others)))
     return [row for row in rows if row not in others[kept_count:]]

@@ -12,12 +12,15 @@ from roofline_model.core.answer import Exclusion
 from roofline_model.core.errors import InvalidValueError, UnsupportedError
 from roofline_model.core.finding import Finding, finding, finding_of
 from roofline_model.expected.prediction import ExpectedPrediction
-from roofline_model.formats.catalog import Pair, pair_label
+from roofline_model.formats.catalog import Pair, get_format, pair_label, split_precision
 from roofline_model.ideal.limits import limit_s
 from roofline_model.ideal.roofline import Prediction
 from roofline_model.models.decoder_step import StepKernel
 from roofline_model.models.step_expected import KernelExpectation
 from roofline_model.operators.product import Operator
+from roofline_model.recommend.options import baseline_format
+
+WIDE_BITS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,6 +236,21 @@ def predicted_table(
             f"{chip.key} declares none of the default formats. Declared: {declared}; name the formats to predict"
         )
     return PredictionTable(tuple(predictions), tuple(missing), tuple(doubts_of(chip)))
+
+
+def asked_pairs(chip: Device, names: Iterable[str]) -> list[Pair]:
+    """Return the pairs of names as they were typed, each once: `INT8` (both operands) or `INT4.BF16`.
+
+    One narrow format alone that the chip's file does not declare is of the weight (or cache) only, under the 16-bit
+    format: nothing there multiplies it, and an activation would be quantised only to be widened again.
+    """
+    pairs = []
+    for name in names:
+        fmt, activation = split_precision(name)
+        wide = baseline_format(chip) if activation is None and not chip.declares(fmt.key) else None
+        is_weight = wide is not None and fmt.element_bits < WIDE_BITS
+        pairs.append((fmt, get_format(wide)) if is_weight and wide is not None else (fmt, activation or fmt))
+    return list(dict.fromkeys(pairs))
 
 
 def undeclared(chip: Device, key: str) -> Exclusion:
