@@ -24,7 +24,7 @@ from roofline_cli.screen.tables import (
 )
 from roofline_cli.shared.options import AllOption, JsonOption, find_chip
 from roofline_model.chips.hardware import (
-    MISSING,
+    TO_FILL_IN,
     check_device,
     doubts_of,
     errors_of,
@@ -139,7 +139,7 @@ def new_chip(
     write_text(path, text)
     if is_stdout(path):
         return
-    show_line(f"Written: {path}. Write a number and its source for each {MISSING}.")
+    show_line(f"Written: {path}. Write a number and its source for each {TO_FILL_IN}.")
     show_line(f"Next: roofline hardware check {path}")
 
 
@@ -234,8 +234,13 @@ def _print_answer(chip: Device, hardware: str, *, show_all: bool) -> None:
     show_table(
         columns,
         [
-            [label, value, status, brief(quantity.source, 26)]
-            for (label, value, _, status, _), (_, quantity) in zip(rows, shown, strict=True)
+            [
+                label if quantity.clock_hz is None else f"{label.replace('dense peak', 'dense')}, {clock}",
+                value,
+                status,
+                brief(quantity.source, 26),
+            ]
+            for (label, value, clock, status, _), (_, quantity) in zip(rows, shown, strict=True)
         ],
     )
     placeholder = ["placeholder: invented numbers, for examples only"] if chip.is_placeholder else []

@@ -489,7 +489,7 @@ _UNITS: dict[str, tuple[float, str]] = {
     "": (1, ""),
 }
 
-MISSING = "MISSING"
+TO_FILL_IN = "MISSING"
 """Stands in a new chip file where its writer has to put something."""
 _LONGEST_NAME = 200
 """Longer ones are a slip, and every table would have to show them."""
@@ -558,7 +558,7 @@ class _Reader:
     def device(self) -> Device:
         self._only_known("the top level", self.data, _TOP_FIELDS)
         if missing := list(_missing(self.data)):
-            raise self.fail(f"still {MISSING}: {', '.join(missing)}; write what the data sheet says")
+            raise self.fail(f"still {TO_FILL_IN}: {', '.join(missing)}; write what the data sheet says")
         if "schema" not in self.data:
             raise self.fail("schema is missing: write schema = 1")
         if self.data["schema"] != 1:
@@ -785,7 +785,7 @@ class _Reader:
 
 def _missing(value: Any, where: str = "") -> Iterator[str]:
     """Yield the places of a parsed file that `new_chip_text` left to be written: `memory.bandwidth.value`."""
-    if value == MISSING:
+    if value == TO_FILL_IN:
         yield where
     elif isinstance(value, dict):
         for name, item in value.items():

@@ -465,7 +465,7 @@ def _scale_level(where: str, level: Any) -> ScaleLevel:
             raise DefinitionError(f"{where}: unknown field {shown(name)} of a scale. Known: {', '.join(names)}.")
     if "bits" not in level:
         raise DefinitionError(f"{where}: a level of scales needs bits, e.g. {{bits = 8, block_elems = 32}}")
-    dtype = _dtype(f"{where}: dtype of a scale", level.get("dtype", ""))
+    dtype = _check_dtype(f"{where}: scale dtype", level.get("dtype", ""))
     return ScaleLevel(**{"block_elems": None, **level, "dtype": dtype})
 
 
@@ -477,7 +477,7 @@ def _check_element(where: str, values: dict[str, Any]) -> None:
             f"{where}: exponent_bits + mantissa_bits is {shown(parts)}, more than element_bits "
             f"{shown(values['element_bits'])}"
         )
-    values["element_dtype"] = _dtype(f"{where}: element_dtype", values.get("element_dtype", ""))
+    values["element_dtype"] = _check_dtype(f"{where}: element_dtype", values.get("element_dtype", ""))
     largest = values.get("max_value", 1.0)
     if isinstance(largest, bool) or not isinstance(largest, int | float) or not 0 < largest <= sys.float_info.max:
         raise DefinitionError(f"{where}: max_value must be a positive finite number, got {shown(largest)}")
@@ -490,15 +490,15 @@ _SHORT_DTYPES = {
 """Names that papers and formats.md use → the type's name in ml_dtypes."""
 
 
-def _dtype(what: str, name: Any) -> str:
-    """Return the numpy or ml_dtypes name of a type; its short name is understood, too."""
-    known = _SHORT_DTYPES.get(name.upper(), name) if isinstance(name, str) else None
-    if known is None or (known and known not in _DTYPE_NAMES):
+def _check_dtype(what: str, name: Any) -> str:
+    """Return the numpy or ml_dtypes name of a type, of a short name, too; raise `DefinitionError` for any other."""
+    dtype = _SHORT_DTYPES.get(name.upper(), name) if isinstance(name, str) else None
+    if dtype is None or (dtype and dtype not in _DTYPE_NAMES):
         raise DefinitionError(
             f"{what} {shown(name)} is not a name of numpy or ml_dtypes; known: {', '.join(_DTYPE_NAMES)}; in short: "
             f"{', '.join(_SHORT_DTYPES)}"
         )
-    return known
+    return dtype
 
 
 def _cut(name: str) -> str:

@@ -12,7 +12,7 @@ from roofline_model.core.answer import Exclusion
 from roofline_model.core.errors import InvalidValueError, UnsupportedError
 from roofline_model.core.finding import Finding, finding, finding_of
 from roofline_model.expected.prediction import ExpectedPrediction
-from roofline_model.formats.catalog import Pair, get_format, pair_label, split_precision
+from roofline_model.formats.catalog import Pair, format_pair, get_format, known_format, pair_label
 from roofline_model.ideal.limits import limit_s
 from roofline_model.ideal.roofline import Prediction
 from roofline_model.models.decoder_step import StepKernel
@@ -246,10 +246,10 @@ def asked_pairs(chip: Device, names: Iterable[str]) -> list[Pair]:
     """
     pairs = []
     for name in names:
-        fmt, activation = split_precision(name)
-        wide = baseline_format(chip) if activation is None and not chip.declares(fmt.key) else None
-        is_weight = wide is not None and fmt.element_bits < WIDE_BITS
-        pairs.append((fmt, get_format(wide)) if is_weight and wide is not None else (fmt, activation or fmt))
+        fmt, activation = format_pair(name)
+        is_weight = known_format(name) is not None and fmt.element_bits < WIDE_BITS and not chip.declares(fmt.key)
+        wide = baseline_format(chip) if is_weight else None
+        pairs.append((fmt, activation if wide is None else get_format(wide)))
     return list(dict.fromkeys(pairs))
 
 

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from roofline_cli.main import app
-from roofline_model.chips.hardware import MISSING, check_device, errors_of, get_hardware, new_chip_text
+from roofline_model.chips.hardware import TO_FILL_IN, check_device, errors_of, get_hardware, new_chip_text
 from roofline_model.core.finding import has_code
 from roofline_model.formats import catalog
 from roofline_model.formats.catalog import load_formats
@@ -100,8 +100,8 @@ def test_an_option_of_unknown_loss_is_not_said_to_be_slow(folder) -> None:
     load_formats(folder / "my.toml")
     ranking = recommend_model(get_hardware(folder / "chip.toml"), "llama-3.1-8b", formats=["MYFP5.FP16"])
     assert ranking.choice == ranking.baseline
-    assert has_code(ranking.decision, "faster-loss-unknown")
-    assert not has_code(ranking.decision, "no-other-faster")
+    assert has_code(ranking.choice.findings, "faster-loss-unknown")
+    assert not has_code(ranking.choice.findings, "no-other-faster")
 
 
 @pytest.mark.parametrize(
@@ -131,8 +131,8 @@ def test_a_new_chip_lists_what_is_missing_until_it_is_filled_in(folder) -> None:
         assert place in checked.stdout
     predicted = runner.invoke(app, ["predict", "gemv", "-N", "64", "-K", "64", "--hw", "my-chip.toml"])
     assert predicted.exit_code == 2
-    assert MISSING in predicted.output
-    filled = text.replace(f'value = "{MISSING}"', "value = 500").replace(f'source = "{MISSING}"', 'source = "me"')
+    assert TO_FILL_IN in predicted.output
+    filled = text.replace(f'value = "{TO_FILL_IN}"', "value = 500").replace(f'source = "{TO_FILL_IN}"', 'source = "me"')
     file.write_text(filled, encoding="utf-8")
     assert errors_of(check_device(get_hardware(file))) == []
     # And so is every part that was behind a #.
