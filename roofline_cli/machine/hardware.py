@@ -225,9 +225,9 @@ def _print_answer(chip: Device, hardware: str, *, show_all: bool) -> None:
     show_line(f"{', '.join(identity)}.", "dim")
     numbers = [("memory bandwidth", chip.bandwidth), ("memory bandwidth achieved", chip.bandwidth_achieved)]
     paths = [(name, chip.paths[name]) for name in _ANSWER_FORMATS if name in chip.paths]
-    native = [(f"dense peak {name}", path.dense) for name, path in paths if path.kind == "native"]
+    native = [(f"dense {name}", path.dense) for name, path in paths if path.kind == "native"]
     if not native:  # a chip of somebody's own may have none of these
-        native = [(f"dense peak {name}", path.dense) for name, path in chip.paths.items() if path.kind == "native"]
+        native = [(f"dense {name}", path.dense) for name, path in chip.paths.items() if path.kind == "native"]
     shown = [(label, quantity) for label, quantity in (*numbers, *native[:_ANSWER_PEAK_COUNT]) if quantity is not None]
     columns = (Column("Number"), Column("Value", "right"), Column("Status"), Column("Source", is_prose=True))
     rows = [_quantity_row(label, quantity) for label, quantity in shown]
@@ -235,7 +235,7 @@ def _print_answer(chip: Device, hardware: str, *, show_all: bool) -> None:
         columns,
         [
             [
-                label if quantity.clock_hz is None else f"{label.replace('dense peak', 'dense')}, {clock}",
+                label if quantity.clock_hz is None else f"{label}, {clock}",
                 value,
                 status,
                 brief(quantity.source, 26),

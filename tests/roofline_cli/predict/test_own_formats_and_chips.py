@@ -117,7 +117,7 @@ def test_the_chip_of_the_how_to_is_whole(folder) -> None:
     chip = get_hardware(folder / "chip.toml")
     assert check_device(chip) == []
     assert list(chip.paths) == ["FP16"]
-    assert "dense peak FP16" in asked("hardware", "show", "chip.toml")
+    assert "dense FP16" in asked("hardware", "show", "chip.toml")
 
 
 def test_a_new_chip_lists_what_is_missing_until_it_is_filled_in(folder) -> None:
