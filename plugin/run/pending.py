@@ -17,15 +17,10 @@ from plugin.timers.timers import Timer
 from results.records.records import Measurement, Method, PredictionRecord, Record, TelemetrySample
 from roofline_model.core.finding import Finding
 from roofline_model.expected.prediction import ExpectedPrediction
+from roofline_model.ideal.limits import limit_s
 from roofline_model.ideal.roofline import Prediction
 from roofline_model.operators.case import Case
 
-IMPOSSIBLE_RATIO = 2.0
-"""How far a case that comes from memory may beat its roof: a ceiling may be a few per cent low, never this far."""
-IMPOSSIBLE_WARM_RATIO = 100.0
-"""The same for a warm one: the nearest cache of a chip is some tens of times as fast as its memory."""
-_TRUSTED = ("datasheet", "measured-here")
-"""Where the ceilings of a chip come from that a time may be held against; placeholders and guesses convict nobody."""
 _OF_ANOTHER_CHIP = frozenset({"simulated", "forced", "cold-unproven"})
 """Flags of times that say nothing about the predicted chip's ceilings, or may come from a cache of unknown size."""
 
@@ -54,7 +49,7 @@ class Pending:
         flags = observed.flags
         flags += ("simulated",) if not timer.runs_kernel else ()
         flags += ("forced",) if session.target.is_forced else ()
-        flags += ("above-roof",) if self._is_impossible(observed.timing.stats.median_s, flags) else ()
+        flags += ("above-roof",) if self._is_impossible(session, observed.timing.stats.median_s, flags) else ()
         self.measurement = _measurement(observed, flags)
         self.telemetry = observed.telemetry
         self.method = session.instruments.method(timer, plan, self.visit_count)
@@ -63,12 +58,11 @@ class Pending:
             self.extra["issue_s"] = observed.timing.issue_s
         return self.measurement
 
-    def _is_impossible(self, median_s: float, flags: tuple[str, ...]) -> bool:
+    def _is_impossible(self, session: BenchSession, median_s: float, flags: tuple[str, ...]) -> bool:
         """Return whether no kernel of this work can be so fast: its work is counted wrongly, or it did not do it."""
-        ideal = self.prediction
-        if ideal is None or ideal.provenance not in _TRUSTED or _OF_ANOTHER_CHIP.intersection(flags):
+        if self.prediction is None or _OF_ANOTHER_CHIP.intersection(flags):
             return False
-        return ideal.time_s > (IMPOSSIBLE_WARM_RATIO if self.case.cache == "warm" else IMPOSSIBLE_RATIO) * median_s
+        return median_s < limit_s(self.prediction, session.target.hardware, cache=self.case.cache)
 
     def record(self, session: BenchSession, test_id: str, failure: tuple[str, str] | None) -> Record | None:
         """Return the record, or None for a case that the test declared and then chose not to measure.
@@ -183,7 +177,7 @@ def expected_record(
         provenance=expected.provenance,
         low_s=expected.low_s,
         high_s=expected.high_s,
-        findings=expected.findings,
+        findings=(*expected.findings, *filter(None, (expected.beside_ideal,))),
         terms_s=terms,
     )
 

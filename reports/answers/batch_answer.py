@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from reports.answers.short_answer import good_kernels_sentence
-from reports.text.display_text import IDEAL_TIMES
+from reports.answers.short_answer import IDEAL_TIMES, good_kernels_sentence, ideal_words
 from roofline_model.core.answer import Source
 from roofline_model.core.units import format_memory, format_rate, format_time
 from roofline_model.predictions.batches import BatchCurve, BatchCurves
@@ -93,7 +92,7 @@ def _sentence(curves: BatchCurves) -> str:
     if choice is None:
         return f"{within}, nothing keeps a loss of {curves.max_loss_pct:g} % and the chip's memory. Allow more time."
     point = choice.point
-    kind = "ideal (upper bound) " if point.time_source == "ideal" else ""
+    kind = f"ideal ({ideal_words()}) " if point.time_source == "ideal" else ""
     return (
         f"{within}: {choice.name} at batch {point.batch_count} serves {kind}{format_rate(point.tokens_per_s)} "
         "tokens/s, "

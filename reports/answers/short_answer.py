@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from reports.text.display_text import IDEAL_TIMES, saved_share
+from reports.text.display_text import saved_share
 from roofline_model.core.answer import Estimate, Memory, Option, Ranking, is_comparable
 from roofline_model.core.finding import (
     Finding,
@@ -32,7 +32,7 @@ from roofline_model.core.units import (
     sentence,
     shared_prefix,
 )
-from roofline_model.formats.catalog import attention_name, format_name, known_format, short_name
+from roofline_model.formats.catalog import FORMATS, attention_name, format_name, known_format, short_name
 from roofline_model.kernels.checkpoints import checkpoints_of
 from roofline_model.operators.product import product_op
 from roofline_model.recommend.options import product_name
@@ -50,7 +50,17 @@ CALIBRATED_BUSY = ("kernel-time-implausible", "kernels-contended", "ceilings-con
 MISSING = "–"
 ROLES = {"take": "take", "riskier": "riskier", "lower-loss": "lower loss", "safest": "safest"}
 """Role → its name in the first column."""
-SOURCES = {"measured": "measured", "expected": "expected", "ideal": "ideal (lower bound)", "ceilings": "at best"}
+
+
+def ideal_words(provenance: str = "") -> str:
+    """Return what ideal times are made of, by their provenance: no surface calls them a bound, a chip may beat its data
+    sheet.
+    """
+    return "at the ceilings measured here" if provenance == "measured-here" else "at rated speed"
+
+
+IDEAL_TIMES = f"Times are ideal: {ideal_words()}, no kernel's."
+SOURCES = {"measured": "measured", "expected": "expected", "ideal": f"ideal ({ideal_words()})", "ceilings": "at best"}
 """Source of a time → what stands before it."""
 LOSS_METRICS = {"perplexity": "PPL", "task accuracy": "Tasks", "": "Loss"}
 """Metric of a loss → its column; the last takes every other one."""
@@ -137,9 +147,9 @@ def product_answer(ranking: Ranking) -> ShortAnswer:
     )
 
 
-def model_answer(ranking: ModelRanking, chip: Device) -> ShortAnswer:
-    """Return the first lines of the ranking of a model's plans."""
-    named = _named_plans(ranking)
+def model_answer(ranking: ModelRanking, chip: Device, *, are_named: bool = False) -> ShortAnswer:
+    """Return the first lines of the ranking of a model's plans. `are_named`: the user named them, so all have a row."""
+    named = _named_plans(ranking, are_named=are_named)
     subject = f"{model_title(ranking, chip)}."
     if not named:
         answer = _nothing(model_sentence(ranking), subject, ranking)
@@ -185,10 +195,14 @@ def _usual_plan_note(ranking: ModelRanking) -> tuple[str, ...]:
     return (f"{plan_name(plan)}: {time}{',' if is_faster else ', no faster;'} {loss}{limit}",)
 
 
-def _named_plans(ranking: Ranking) -> list[tuple[str, Option]]:
-    """Return role and option of the choice and its alternatives."""
-    named = [] if ranking.choice is None else [(ROLES["take"], ranking.choice)]
-    return [*named, *((ROLES[each.role], each.option) for each in ranking.alternatives)]
+def _named_plans(ranking: Ranking, *, are_named: bool = False) -> list[tuple[str, Option]]:
+    """Return role and option of the choice and its alternatives; without a role those that the user asked for."""
+    if ranking.choice is None:
+        return []
+    named = [(ROLES["take"], ranking.choice), *((ROLES[each.role], each.option) for each in ranking.alternatives)]
+    shown = [option for _, option in named]
+    others = [option for option in ranking.options if option not in shown]
+    return [*named, *(("", option) for option in others if are_named or is_users_own(option))]
 
 
 def cache_answer(ranking: Ranking, query: str, subject: str) -> ShortAnswer:
@@ -346,7 +360,7 @@ def _product_basis(ranking: Ranking) -> str:
     used = [option.estimate for option in (ranking.choice, ranking.baseline) if option is not None]
     if ranking.baseline.estimate.source != "expected":
         return source_sentence(ranking)
-    return f"{expected_words(*(estimate.provenance for estimate in used))} Ideal: lower bound."
+    return f"{expected_words(*(estimate.provenance for estimate in used))} Ideal: {ideal_words()}."
 
 
 def expected_words(*provenances: str) -> str:
@@ -467,10 +481,21 @@ def _product_roles(ranking: Ranking) -> dict[str, str]:
 
 
 def _product_options(ranking: Ranking, roles: Mapping[str, str], row_count: int) -> list[Option]:
-    """Return the choice, the alternatives, then the first of the other options, up to `row_count` in all."""
+    """Return the choice, the alternatives, the user's own formats, then the first of the other options, up to
+    `row_count` in all where the first do not take more.
+    """
     by_key = {option.key: option for option in ranking.options}
     others = [option for option in ranking.options if option.key not in roles]
-    return [*(by_key[key] for key in roles), *others[: max(0, row_count - len(roles))]]
+    own = [option for option in others if is_users_own(option)]
+    rest = [option for option in others if option not in own]
+    named = [*(by_key[key] for key in roles), *own]
+    return [*named, *rest[: max(0, row_count - len(named))]]
+
+
+def is_users_own(option: Option) -> bool:
+    """Return whether a format of an option is one that the user described, and asked for by that."""
+    keys = {key for _, text in option.formats for key in text.split(".")}
+    return any(key not in FORMATS and known_format(key) is not None for key in keys)
 
 
 def _product_row(option: Option, roles: Mapping[str, str], prefix: str | None, ranking: Ranking) -> ShortRow:

@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from reports.text.display_text import shown
-from results.records.records import Record
+from results.records.records import PredictionRecord, Record
 from roofline_model.core.answer import Option
 from roofline_model.core.errors import RooflineError
 from roofline_model.core.finding import Finding
+from roofline_model.expected.beside_ideal import BESIDE_IDEAL
 from roofline_model.formats.catalog import get_format
 from roofline_model.ideal.roofline import error_ratio
 from roofline_model.operators.case import Case, case_title, is_model_case, op_title
@@ -180,9 +181,16 @@ def _row(record: Record, is_forced: bool) -> CaseRow:
         max_error=measurement.max_error if measurement is not None else None,
         tolerance=measurement.tolerance if measurement is not None else None,
         flags=tuple(shown(flag, 60) for flag in measurement.flags) if measurement is not None else (),
-        findings=ideal.findings if ideal else (),
+        findings=(*(ideal.findings if ideal else ()), *_beside_ideal(expected)),
         record=record,
     )
+
+
+def _beside_ideal(expected: PredictionRecord | None) -> tuple[Finding, ...]:
+    """Return what stands beside an expected time that is far from the ideal one: the rest of its findings is of the
+    model.
+    """
+    return () if expected is None else tuple(item for item in expected.findings if item.code in BESIDE_IDEAL)
 
 
 def _error(prediction, measured_s: float | None) -> float | None:

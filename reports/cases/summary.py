@@ -155,8 +155,8 @@ class CaseSummary:
 
     @property
     def is_faster_than_roof(self) -> bool:
-        """True when measured beat ideal by more than the interval that is shown: the ceiling or the cache state is
-        wrong.
+        """True when measured beat ideal by more than the interval that is shown. What no kernel can do was flagged
+        `above-roof` when it was measured; the others ran above the rated speed, or on what a cache holds.
         """
         margin = max(self.plus_minus_ratio or 0.0, ROOF_MARGIN_RATIO)
         return self.roof_share_ratio is not None and self.roof_share_ratio > 1 + margin
@@ -171,7 +171,7 @@ class CaseSummary:
         for row in lost:
             where = f"process {row.process} {row.status}: " if self.measured_rows else ""
             reasons.append(f"{where}{row.reason or 'no reason was stored'}" if where or row.reason else "")
-        beaten = ["faster than its roof"] if self.is_faster_than_roof else []
+        beaten = ["faster than the ideal"] if self.is_faster_than_roof else []
         return tuple(dict.fromkeys(remark for remark in (*reasons, *beaten) if remark))
 
     def _own_or_pooled(self, name: str, pooled: float | None) -> float | None:

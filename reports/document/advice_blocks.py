@@ -61,7 +61,7 @@ MOST_RANKED_ROWS = 6
 RANKING_NOTE = f"Measured configurations come first, {short_text(finding('order-of-measured'))}."
 _RANKING_MARKS = (
     "Then come predictions, candidates to try: by the time expected of a good kernel here, else by the ideal time, "
-    "a lower bound. A ! marks a time in doubt; at a speed-up, the baseline's time. ± is the ± total of the cases "
+    "which is no kernel's. A ! marks a time in doubt; at a speed-up, the baseline's time. ± is the ± total of the cases "
     "where it is known, else ± within."
 )
 _LEVEL = "the fastest, or tied with it within the intervals"

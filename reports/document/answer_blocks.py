@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from reports.answers.short_answer import IDEAL_TIMES
 from reports.cases.errors import ErrorSummary
 from reports.document.blocks import (
     Block,
@@ -25,7 +26,7 @@ from reports.document.blocks import (
     table,
     time_cell,
 )
-from reports.text.display_text import IDEAL_TIMES, counted, saved_share
+from reports.text.display_text import counted, saved_share
 from reports.view.views import ChipView
 from results.text.verdict_text import action_of, gain_text, loss_figure, role_text
 from results.verdicts.phase_ranking import PhaseRanking

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from reports.answers.short_answer import ideal_words
 from reports.document.blocks import (
     Block,
     Bullets,
@@ -54,7 +55,7 @@ def models_section(part: ChipPart) -> Section:
         Span("expected", "bold"),
         " is the time of the kernels that run, on a CPU with the framework's own, ",
         Span("ideal", "bold"),
-        " every byte once at full bandwidth, a lower bound.",
+        f" every byte once, {ideal_words()}.",
     )
     blocks = [Paragraph(intro, "quiet"), *(block for model in models for block in _model(part, model))]
     # The table says `emulated` in words where others have a mark.

@@ -34,7 +34,7 @@ const chipTime = (row) =>
 
 function facts(operator, row) {
   const { expected, memory, answer } = row;
-  const findings = [answer.coverage, answer.engine_gap, ...(expected ? expected.findings : []), ...row.findings].filter(Boolean);
+  const findings = [answer.coverage, answer.engine_gap, expected?.beside_ideal, ...(expected?.findings ?? []), ...row.findings].filter(Boolean);
   return {
     operator,
     label: row.label,

@@ -100,9 +100,6 @@ _UNITS = {"bytes": None, "hz": "Hz", "w": "W", "s": "s", "c": "°C", "ratio": No
 """Unit at the end of a key → unit that is printed; None: printed in another way, or without one."""
 
 
-IDEAL_TIMES = "Times are ideal: lower bounds."
-
-
 def saved_share(saved_ratio: float | None) -> str:
     """Return what is saved of the 16-bit bytes: `75 %`; `2× bytes` where they grow; `–` where it is not known."""
     if saved_ratio is not None and saved_ratio < 0:

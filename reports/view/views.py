@@ -459,9 +459,9 @@ def run_warnings(
     beaten = [case.lead for case in cases if case.lead.case_key in comparable and case.is_faster_than_roof]
     if beaten:
         warnings.append(
-            f"{counted(len(beaten), 'case')} ran faster than the roof by more than the interval explains "
+            f"{counted(len(beaten), 'case')} ran faster than the ideal by more than the interval explains "
             f"({_named(row.case_id for row in beaten)}): "
-            "operands came from a cache, or the stored ceiling is too low."
+            "the chip ran above its rated clock or bandwidth, operands came from a cache, or a ceiling is too low."
         )
     plus_minus_ratios = [case.plus_minus_ratio for case in cases if case.plus_minus_ratio is not None]
     wide = [ratio for ratio in plus_minus_ratios if ratio > WIDE_RATIO]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,7 +23,14 @@ from roofline_cli.screen.tables import (
     show_table,
 )
 from roofline_cli.shared.options import AllOption, JsonOption, find_chip
-from roofline_model.chips.hardware import check_device, doubts_of, errors_of, list_hardware
+from roofline_model.chips.hardware import (
+    TO_FILL_IN,
+    check_device,
+    doubts_of,
+    errors_of,
+    list_hardware,
+    new_chip_text,
+)
 from roofline_model.core.errors import DefinitionError, InvalidValueError, UnsupportedError
 from roofline_model.core.finding import Finding, finding, findings_json, short_text, subject_text
 from roofline_model.core.units import counted, format_bandwidth, format_bytes, format_flops
@@ -32,10 +40,10 @@ if TYPE_CHECKING:
     from roofline_model.core.finding import Finding
 
 COMMANDS = {
-    "hardware": ("app", "List, show and check chips: every number with source."),
+    "hardware": ("app", "List, show, check and begin chips: every number with source."),
 }
 
-app = typer.Typer(help="List, show and check chips: every number with source.")
+app = typer.Typer(help="List, show, check and begin chips: every number with source.")
 
 ChipArgument = Annotated[
     str, typer.Argument(metavar="NAME|FILE", help="Chip key, alias, path of a TOML file, or auto.")
@@ -106,6 +114,33 @@ def show_chip(
     if show_all:
         show_line()
         _print_chip(chip)
+
+
+@app.command("new")
+def new_chip(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the chip; its key and file are made of it.")],
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE.toml", help="File to write (default: NAME.toml, here)."),
+    ] = None,
+) -> None:
+    """Write a chip file to fill in: the least that predicts.
+
+    What is missing is marked, and `roofline hardware check` lists it.
+    """
+    from roofline_cli.screen.output_file import check_output, is_stdout, is_stream, write_text
+
+    text = new_chip_text(name)
+    key = tomllib.loads(text)["key"]
+    path = output or Path(f"{key}.toml")
+    if path.exists() and not is_stream(path):
+        raise InvalidValueError(f"{path} exists already: it is not overwritten; name another file with -o")
+    check_output(path, None)
+    write_text(path, text)
+    if is_stdout(path):
+        return
+    show_line(f"Written: {path}. Write a number and its source for each {TO_FILL_IN}.")
+    show_line(f"Next: roofline hardware check {path}")
 
 
 @app.command("check")
@@ -190,15 +225,22 @@ def _print_answer(chip: Device, hardware: str, *, show_all: bool) -> None:
     show_line(f"{', '.join(identity)}.", "dim")
     numbers = [("memory bandwidth", chip.bandwidth), ("memory bandwidth achieved", chip.bandwidth_achieved)]
     paths = [(name, chip.paths[name]) for name in _ANSWER_FORMATS if name in chip.paths]
-    native = [(f"dense peak {name}", path.dense) for name, path in paths if path.kind == "native"]
+    native = [(f"dense {name}", path.dense) for name, path in paths if path.kind == "native"]
+    if not native:  # a chip of somebody's own may have none of these
+        native = [(f"dense {name}", path.dense) for name, path in chip.paths.items() if path.kind == "native"]
     shown = [(label, quantity) for label, quantity in (*numbers, *native[:_ANSWER_PEAK_COUNT]) if quantity is not None]
     columns = (Column("Number"), Column("Value", "right"), Column("Status"), Column("Source", is_prose=True))
     rows = [_quantity_row(label, quantity) for label, quantity in shown]
     show_table(
         columns,
         [
-            [label, value, status, brief(quantity.source, 26)]
-            for (label, value, _, status, _), (_, quantity) in zip(rows, shown, strict=True)
+            [
+                label if quantity.clock_hz is None else f"{label}, {clock}",
+                value,
+                status,
+                brief(quantity.source, 26),
+            ]
+            for (label, value, clock, status, _), (_, quantity) in zip(rows, shown, strict=True)
         ],
     )
     placeholder = ["placeholder: invented numbers, for examples only"] if chip.is_placeholder else []

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from reports.answers.short_answer import ideal_words
 from roofline_cli.predict.layer_table import print_layer_table, row_gains
 from roofline_cli.predict.prediction_rows import (
     judged_time,
@@ -112,7 +113,7 @@ def predict_attention(
         request.user_formats,
         kernel=None if named is None else named.key,
     )
-    own_time = judged_time(table.predictions, measured_us)
+    own_time = judged_time(table.predictions, measured_us, request.hardware)
     if options.as_json:
         show_json({**command_json(table), **own_time_json(own_time)})
         return
@@ -204,7 +205,7 @@ def _print_all(
         Column("Bound", drop=1),
         Column("Path", drop=6),
     )
-    remark = "Ideal is the lower bound of the fused kernel, Unfused that of the three it replaces."
+    remark = f"Ideal is the fused kernel {ideal_words(rows[0].provenance)}, Unfused the three that it replaces."
     if any(row.expected is not None and row.expected.covered_ops for row in rows):
         remark += (
             " Expected is an engine's whole attention module, with RoPE, the append to the cache and every launch, "

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from reports.answers.short_answer import ideal_words
 from roofline_cli.predict.layer_table import print_layer_table, row_gains
 from roofline_cli.predict.prediction_rows import print_answer, time_columns
 from roofline_cli.screen.tables import MISSING, Column, intensity, show_json, show_line
@@ -148,5 +149,7 @@ def _print_all(request: Request, table: PredictionTable[FfnPrediction]) -> None:
         Column("Bound", drop=1),
         Column("Path", drop=4),
     )
-    remark = "Ideal is the lower bound, of each kernel and of all one after the other; AI in FLOP/byte."
+    remark = (
+        f"Ideal is {ideal_words(rows[0].provenance)}, of each kernel and of all one after the other; AI in FLOP/byte."
+    )
     print_layer_table(request, table, columns, cells, remark)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from reports.answers.short_answer import good_kernels_sentence
-from roofline_cli.predict.prediction_rows import print_caveats, show_doubts
+from reports.answers.short_answer import good_kernels_sentence, ideal_words
+from roofline_cli.predict.prediction_rows import print_beside_ideal, print_caveats, show_doubts
 from roofline_cli.screen.tables import (
     MISSING,
     Cell,
@@ -51,6 +51,7 @@ def print_pass(prediction: ModelPrediction, chip: Device, hardware: str, *, show
     show_line(_pass_sentence(prediction, expected), "bold")
     show_line(f"{_title(prediction, chip)}.{_head_remark([prediction])}", "dim")
     show_table(_ANSWER_COLUMNS, _largest_rows(prediction, expected), says_what_is_left_out=False)
+    print_beside_ideal([(prediction.plan.name, expected)])
     _print_first_token(prediction, chip)
     show_line(_short_memory_sentence(prediction))
     if expected is not None:
@@ -73,8 +74,8 @@ def _pass_sentence(prediction: ModelPrediction, expected: ExpectedStep | None) -
     is_too_large = prediction.memory.fits is False
     if expected is None:
         prefix = shared_prefix([prediction.time_s])
-        took = f"ideal {in_prefix(prediction.time_s, prefix)} a pass (lower bound)"
-        tokens = f"{'at' if is_too_large else 'At'} most {_tokens(prediction, prediction.time_s)}"
+        took = f"ideal {in_prefix(prediction.time_s, prefix)} a pass ({ideal_words(prediction.provenance)})"
+        tokens = _tokens(prediction, prediction.time_s)
     else:
         prefix = shared_prefix([expected.time_s])
         time = in_prefix(expected.time_s, prefix)
@@ -162,6 +163,7 @@ def print_passes(predictions: Sequence[ModelPrediction], chip: Device, hardware:
         for prediction, step, time_s in zip(predictions, steps, times, strict=True)
     ]
     show_table(columns, rows, says_what_is_left_out=False)
+    print_beside_ideal((prediction.plan.name, step) for prediction, step in zip(predictions, steps, strict=True))
     if any(step is not None for step in steps):
         show_line(good_kernels_sentence(*(step.provenance for step in steps if step is not None)), "dim")
     elif not chip.is_placeholder:
@@ -205,7 +207,7 @@ def _best_sentence(
     count = "the fastest that fits" if len(fitting) < len(passes) else "the fastest"
     at = f" at batch {least}" if len(passes) < len(predictions) else ""
     which = f"{best.plan.name} is {count}{at}, loss aside" if len(passes) > 1 else f"{best.plan.name}{at}"
-    source = "ideal (lower bound)" if is_ideal else "expected"
+    source = f"ideal ({ideal_words(best.provenance)})" if is_ideal else "expected"
     time = in_prefix(time_s, shared_prefix(times, [prediction.time_s for prediction in predictions]))
     return f"{which}: {source} {_tokens(best, time_s)}, {time} a pass."
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from reports.answers.short_answer import ROW_COUNT, expected_words
+from reports.answers.short_answer import ROW_COUNT, expected_words, ideal_words
 from roofline_cli.screen.tables import CAVEAT_COUNT, MISSING, Cell, Column, show_line, show_more, show_table
 from roofline_cli.shared.options import float_or_nan
 from roofline_model.chips.hardware import doubts_of
@@ -22,7 +22,7 @@ from roofline_model.core.finding import (
     short_text,
 )
 from roofline_model.core.units import format_speedup, in_prefix, interval_in_prefix, sentence, shared_prefix
-from roofline_model.formats.catalog import SIXTEEN_BIT, short_name
+from roofline_model.formats.catalog import FORMATS, SIXTEEN_BIT, short_name
 from roofline_model.predictions.kernel import fastest, judge_time
 
 if TYPE_CHECKING:
@@ -85,9 +85,10 @@ def print_answer(
         if row in shown
     ]
     show_table(_ANSWER_COLUMNS, cells, says_what_is_left_out=False)
+    print_beside_ideal((name, row.expected) for row, name in zip(rows, names, strict=True) if row in shown)
     expected = f"{expected_words(*(each.provenance for each in timed))} " if timed else ""
     over = f" Gain: over {short_name(baseline)}." if baseline and has_gain else ""
-    show_line(f"{expected}Ideal: lower bound.{over}", "dim")
+    show_line(f"{expected}Ideal: {ideal_words(rows[0].provenance)}.{over}", "dim")
     untimed = [reason_text(rows[0].expected_reason)] if not timed and not chip.is_placeholder else []
     print_caveats(chip, untimed)
     show_line(f"Next: {next_step}")
@@ -95,16 +96,37 @@ def print_answer(
     show_more(f"shows {hidden}intensities, paths, kernels, notes and sources", is_shown=show_all)
 
 
+def print_beside_ideal(expected: Iterable[tuple[str, ExpectedPrediction | ExpectedSequence | None]]) -> None:
+    """Print what most of the times far above their ideal ones is, or that they are below: a line for each reason, with
+    the numbers of its first row. `expected`: name of the row, its expected time.
+    """
+    rows = list(expected)
+    by_code: dict[str, list[tuple[str, Finding]]] = {}
+    for name, estimate in rows:
+        if estimate is not None and estimate.beside_ideal is not None:
+            by_code.setdefault(estimate.beside_ideal.code, []).append((name, estimate.beside_ideal))
+    for (name, remark), *others in by_code.values():
+        named = f"{name}: " if len(rows) > 1 else ""
+        alike = f"; likewise {', '.join(other for other, _ in others)}" if others else ""
+        show_line(f"Note: {named}{short_text(remark)}{alike}")
+
+
 def _first_rows(rows: Sequence[KernelRow]) -> list[KernelRow]:
-    """Return the rows of the answer: of too many, the slowest go first, those without a known kernel before all."""
+    """Return the rows of the answer: of too many, the slowest go first, those without a known kernel before all. The
+    user's own formats stay.
+    """
     best = fastest(rows)
-    others = [row for row in rows if row is not best and row.format != row.baseline_format]
+    others = [
+        row
+        for row in rows
+        if row is not best and row.format != row.baseline_format and row.format.partition(".")[0] in FORMATS
+    ]
     others.sort(key=lambda row: math.inf if row.kernel_gap is not None else (row.expected or row).time_s)
     kept_count = max(0, ROW_COUNT - (len(rows) - len(others)))
     return [row for row in rows if row not in others[kept_count:]]
 
 
-def judged_time(rows: Sequence[KernelAnswer], measured_us: str | None) -> Finding | None:
+def judged_time(rows: Sequence[KernelAnswer], measured_us: str | None, chip: Device) -> Finding | None:
     """Return how the time of --measured-us stands to the one row it can be of; None where none was given."""
     if measured_us is None:
         return None
@@ -113,7 +135,7 @@ def judged_time(rows: Sequence[KernelAnswer], measured_us: str | None) -> Findin
         raise InvalidValueError(f"--measured-us must be a number above 0, got {measured_us[:40]!r}")
     if len(rows) != 1:
         raise InvalidValueError("--measured-us is the time of one format: name it, e.g. --formats BF16")
-    return judge_time(rows[0], own_s)
+    return judge_time(rows[0], own_s, chip)
 
 
 def own_time_json(own_time: Finding | None) -> dict[str, Any]:
@@ -139,7 +161,7 @@ def _fastest_sentence(rows: Sequence[KernelRow], names: Sequence[str], times: Ti
     best = fastest(rows)
     index, expected = rows.index(best), best.expected
     if expected is None:
-        took = f"ideal {times.ideal[index]} (lower bound)"
+        took = f"ideal {times.ideal[index]} ({ideal_words(best.provenance)})"
     else:
         took = f"expected {times.expected[index]} (80 %: {times.intervals[index]})"
     ratio = best.speedup_ratio if expected is None else best.expected_speedup_ratio

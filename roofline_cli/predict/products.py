@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from reports.answers.short_answer import ideal_words
 from roofline_cli.predict import prediction_rows
 from roofline_cli.screen.tables import Cell, Column, intensity, show_json, show_line, show_table
 from roofline_cli.shared.option_blocks import PredictOptions, Request, takes_blocks
@@ -69,7 +70,7 @@ def _predict(sizes: tuple[int, str, str], measured_us: str | None, options: Pred
     request = Request.read(options)
     chip, hw = request.hardware, request.hardware_name
     table = predict_products(chip, shape, request.formats, request.user_formats)
-    own_time = prediction_rows.judged_time(table.predictions, measured_us)
+    own_time = prediction_rows.judged_time(table.predictions, measured_us, request.hardware)
     if options.as_json:
         show_json({**command_json(table), **prediction_rows.own_time_json(own_time)})
         return
@@ -148,7 +149,7 @@ def print_table(table: PredictionTable[ProductPrediction], chip: Device, hardwar
     _print_untimed(rows)
     prediction_rows.show_doubts(table.findings)
     source = prediction_rows.provenance_sentence(first.provenance, chip, hardware)
-    show_line(f"Ideal: lower bound; AI in FLOP/byte. {source}", style="dim")
+    show_line(f"Ideal: {ideal_words(first.provenance)}; AI in FLOP/byte. {source}", style="dim")
     timed = [(row.weight_format, row.activation_format, row.expected.provenance) for row in rows if row.expected]
     for sentence in filter(None, (_expected_sentence(rows), prediction_rows.standing_sentence(timed))):
         show_line(sentence, style="dim")

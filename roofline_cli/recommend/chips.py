@@ -59,7 +59,7 @@ def print_chips(
     left_out = show_table(_COLUMNS, rows, says_what_is_left_out=False)
     sources = {ranking.choice.estimate.source for _, ranking in chosen if ranking.choice is not None}
     if len(sources) > 1:
-        show_line("(ideal) is a lower bound of the time: it is not compared with an expected one.", "yellow")
+        show_line("(ideal) is no kernel's time: it is not compared with an expected one.", "yellow")
     lent = [chip for chip, ranking in chosen if ranking.choice and is_carried_over(ranking.choice.estimate.provenance)]
     if lent:
         show_line(f"Carried over from other chips: the times of {', '.join(lent)}.", "dim")

@@ -164,7 +164,7 @@ def recommend_for_model(question: ModelQuestion, hw: str, *, as_json: bool, show
     from reports.answers.model_advice import model_advice
     from reports.answers.short_answer import model_answer
     from roofline_cli.recommend.model_layers import print_layers
-    from roofline_cli.recommend.model_view import added_by_all, print_model_details, print_short_answer
+    from roofline_cli.recommend.model_view import added_by_all, excluded_lines, print_model_details, print_short_answer
 
     if question.options.layers and question.options.losses is None:
         raise InvalidValueError("--layers shows what the search chose, which needs --losses FILE.json")
@@ -180,7 +180,10 @@ def recommend_for_model(question: ModelQuestion, hw: str, *, as_json: bool, show
     if as_json:
         show_json(command_json(model_advice(ranking, chip, _shape(question))))
     else:
-        print_short_answer(model_answer(ranking, chip), added_by_all(ranking, "plan"), show_all=show_all)
+        are_named = bool(question.options.formats)
+        shown = model_answer(ranking, chip, are_named=are_named)
+        left_out = excluded_lines(ranking, {row.key for row in shown.rows}) if are_named and not show_all else []
+        print_short_answer(shown, added_by_all(ranking, "plan"), show_all=show_all, left_out=left_out)
         if show_all:
             print_model_details(ranking)
         if question.options.layers:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Sequence
 from math import ceil
 from typing import TYPE_CHECKING
 
@@ -70,8 +71,10 @@ _SHORT_COLUMNS = {
 """Head of a short answer's column → how it is printed; every other one is a plain number."""
 
 
-def print_short_answer(answer: ShortAnswer, more: str, *, show_all: bool) -> None:
-    """Print what to take, the options by name, up to two caveats, and what to type next: a dozen lines."""
+def print_short_answer(answer: ShortAnswer, more: str, *, show_all: bool, left_out: Sequence[str] = ()) -> None:
+    """Print what to take, the options by name, up to two caveats, and what to type next: a dozen lines. `left_out`:
+    a line for each option that was asked for and has no row.
+    """
     has_choice = any(row.role == ROLES["take"] for row in answer.rows)
     show_line(answer.sentence, "bold" if has_choice else "bold red")
     show_line(answer.subject, "dim")
@@ -89,6 +92,8 @@ def print_short_answer(answer: ShortAnswer, more: str, *, show_all: bool) -> Non
         if answer.borrowed:
             show_line(answer.borrowed, "dim")
     show_notes(answer.notes)
+    for line in left_out:
+        show_line(line)
     if answer.next_command:
         show_command("Next", answer.next_command, answer.next_effect)
     show_more(more, is_shown=show_all)
@@ -110,6 +115,16 @@ def loss_cells(option: Option) -> list[Cell]:
     return list(texts) if is_loss_known(option) else [Styled(texts[0], "yellow"), *texts[1:]]
 
 
+def excluded_lines(ranking: ModelRanking, shown_keys: Container[str]) -> list[str]:
+    """Return a line for each excluded plan, with its reasons; `shown_keys`: plans that have a row already."""
+    return [
+        f"excluded: {shown_key(each.key) if each.option is None else plan_name(each.option)}: "
+        f"{findings_text(map(with_names, each.findings))}"
+        for each in ranking.excluded
+        if each.key not in shown_keys
+    ]
+
+
 def print_model_details(ranking: ModelRanking) -> None:
     """Print all plans with a time, what mixed plans are made of, why plans are excluded, findings and the rule of the
     order.
@@ -124,9 +139,8 @@ def print_model_details(ranking: ModelRanking) -> None:
         show_line(f"  {line}")
     for line in _loss_lines(ranking):
         show_line(f"  {line}")
-    for exclusion in ranking.excluded:
-        name = shown_key(exclusion.key) if exclusion.option is None else plan_name(exclusion.option)
-        show_line(f"  excluded: {name}: {findings_text(map(with_names, exclusion.findings))}")
+    for line in excluded_lines(ranking, ()):
+        show_line(f"  {line}")
     if text := _wider_limit(ranking):
         show_line(f"  {text}")
     for option in ranking.options:

@@ -279,7 +279,7 @@ def print_stored_details(recommendations: StoredRecommendations) -> None:
             "dim",
         )
         show_line(
-            "measured: in these runs; expected: what a good kernel takes; ideal: a lower bound. !: in doubt (at a "
+            "measured: in these runs; expected: what a good kernel takes; ideal: no kernel's. !: in doubt (at a "
             "speed-up: its baseline). old: something changed since.",
             "dim",
         )

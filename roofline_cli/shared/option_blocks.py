@@ -21,7 +21,7 @@ from roofline_cli.shared.options import (
     split_list,
 )
 from roofline_model.core.errors import InvalidValueError
-from roofline_model.formats.catalog import Pair, format_pair, pair_label
+from roofline_model.formats.catalog import Pair, pair_label
 
 if TYPE_CHECKING:
     from roofline_model.chips.hardware import Device
@@ -65,9 +65,11 @@ class Request:
         Raises `InvalidValueError` where what is `stored` (weight, cache) is wider than the `activation` it meets:
         kernels widen what is stored narrower and narrow nothing. Most often the two were written in the other order.
         """
+        from roofline_model.predictions.kernel import asked_pairs
+
         if self.formats is None:
             return None
-        pairs = [format_pair(name) for name in self.formats]
+        pairs = asked_pairs(self.hardware, self.formats)
         for pair in pairs:
             wide, narrow = pair
             if wide.element_bits > narrow.element_bits:

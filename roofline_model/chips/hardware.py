@@ -34,9 +34,11 @@ trusted by everything else. Its layout (schema 1)::
     capacity = {value = 24, unit = "MiB", …}
     bandwidth = {…}                    # optional
 
-    [chip]                             # counts and limits: sm_count, clock, tdp, shared_memory_per_sm, … sm_count =
-    {value = 48, unit = "", …} headline = {…}                     # the rate the vendor advertises, with its meaning in
-    `note`; never used to predict
+    [chip]                             # counts and limits: sm_count, clock, tdp, shared_memory_per_sm, …
+    sm_count = {value = 48, unit = "", …}
+    clock_max = {…}                    # the highest clock of the chip, and bandwidth_max of a memory whose clock its
+    bandwidth_max = {…}                # owner can raise: they decide which times are impossible, and predict nothing
+    headline = {…}                     # the rate the vendor advertises, with its meaning in `note`; predicts nothing
 
     [[peak]]                           # native compute rates
     formats = ["BF16", "FP16"]
@@ -61,7 +63,7 @@ import json
 import math
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib import resources
@@ -487,6 +489,8 @@ _UNITS: dict[str, tuple[float, str]] = {
     "": (1, ""),
 }
 
+TO_FILL_IN = "MISSING"
+"""Stands in a new chip file where its writer has to put something."""
 _LONGEST_NAME = 200
 """Longer ones are a slip, and every table would have to show them."""
 _TOP_FIELDS = {
@@ -507,10 +511,16 @@ _TOP_FIELDS = {
     "path",
     "calibration",
 }
+_EXAMPLES = {"key": "my-chip", "name": "My chip", "kind": "custom", "formats": "FP16"}
+_PLACES = {
+    **dict.fromkeys(("bandwidth", "bandwidth_achieved", "capacity"), "[memory]"),
+    **dict.fromkeys(("formats", "dense"), "[[peak]]"),
+}
+"""Field → the table that it is most often meant for, where it stands in another."""
 _QUANTITY_FIELDS = {"value", "unit", "status", "source", "clock_mhz", "note"}
 _CHIP_UNITS: dict[str, str] = {
     "sm_count": "", "core_count": "", "tensor_cores": "", "registers_per_sm": "", "warps_per_sm": "", "blocks_per_sm": "",
-    "exp_per_clock_per_sm": "", "clock": "Hz", "clock_max": "Hz", "memory_clock": "Hz", "tdp": "W",
+    "exp_per_clock_per_sm": "", "clock": "Hz", "clock_max": "Hz", "memory_clock": "Hz", "bandwidth_max": "B/s", "tdp": "W",
     "shared_memory_per_sm": "B", "shared_memory_per_block": "B", "shared_memory_reserved_per_block": "B",
     "registers_per_thread": "", "interconnect": "B/s", "headline": "FLOP/s",
 }  # fmt: skip
@@ -518,7 +528,7 @@ _CHIP_UNITS: dict[str, str] = {
 
 def read_device_file(path: Path) -> Device:
     """Read a custom chip from a TOML file; raises `DefinitionError` naming file, field and fix."""
-    text = read_definition_text(path, "chip file", fix="`roofline hardware show gb10 --toml` prints one to start from")
+    text = read_definition_text(path, "chip file", fix="`roofline hardware new NAME` writes one to fill in")
     return read_device_text(text, str(path))
 
 
@@ -547,9 +557,13 @@ class _Reader:
 
     def device(self) -> Device:
         self._only_known("the top level", self.data, _TOP_FIELDS)
-        if self.data.get("schema") != 1:
+        if missing := list(_missing(self.data)):
+            raise self.fail(f"still {TO_FILL_IN}: {', '.join(missing)}; write what the data sheet says")
+        if "schema" not in self.data:
+            raise self.fail("schema is missing: write schema = 1")
+        if self.data["schema"] != 1:
             raise self.fail(
-                f"schema must be 1, got {shown(self.data.get('schema'))} (a newer file needs a newer roofline-bench)"
+                f"schema must be 1, got {shown(self.data['schema'])} (a newer file needs a newer roofline-bench)"
             )
         key = self._text("key")
         if not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", key):
@@ -569,7 +583,7 @@ class _Reader:
         chip = self._table("chip")
         measured = self.data.get("calibration")
         self._only_known("[chip]", chip, set(_CHIP_UNITS))
-        return Device(
+        device = Device(
             key=key,
             name=self._text("name"),
             kind=kind,  # type: ignore[arg-type]  # checked above
@@ -587,6 +601,15 @@ class _Reader:
             match=self._match(),
             calibration=None if measured is None else Calibration.from_dict(measured, self.where),
         )
+        for name, rated in (("clock_max", device.chip.get("clock")), ("bandwidth_max", device.bandwidth)):
+            most = device.chip.get(name)
+            if most is not None and rated is not None and most.value < rated.value:
+                raise self.fail(
+                    f"[chip] {name} is {format_quantity(most.value, most.unit)}, below the rated "
+                    f"{format_quantity(rated.value, rated.unit)}: give the highest that the chip can be set to, or "
+                    "leave it out"
+                )
+        return device
 
     def _peaks(self) -> dict[str, ComputePath]:
         paths: dict[str, ComputePath] = {}
@@ -619,7 +642,9 @@ class _Reader:
                     f"{where}: kind must be emulated or dequantize, got {shown(kind)} (native rates go into [[peak]])"
                 )
             reason = self._optional_text(f"{where} reason", table.get("reason", ""))
-            compute = self._format(where, table.get("compute", ""))
+            if "compute" not in table:
+                raise self.fail(f"{where}: compute is missing; give the format that it computes in, e.g. FP16")
+            compute = self._format(where, table["compute"])
             if compute not in native:
                 raise self.fail(f"{where}: compute = {compute} has no [[peak]] in this file")
             for key in self._formats(where, table):
@@ -670,9 +695,11 @@ class _Reader:
         if not isinstance(table, dict):
             raise self.fail(f"{where}: expected {{value, unit, status, source}}, got {shown(table)}")
         self._only_known(where, table, _QUANTITY_FIELDS)
+        units = ", ".join(name or '""' for name, (_, si) in _UNITS.items() if si == unit)
+        meant = {"value": "a number", "unit": f"one of {units}", "status": f"one of {', '.join(STATUSES)}"}
         for name in ("value", "unit", "status", "source"):
             if name not in table:
-                raise self.fail(f"{where}: {name} is missing")
+                raise self.fail(f"{where}: {name} is missing; give {meant.get(name, 'where the number comes from')}")
         value = table["value"]
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise self.fail(f"{where}: value must be a number, got {shown(value)}")
@@ -680,7 +707,6 @@ class _Reader:
             raise self.fail(f"{where}: value must be positive and finite, got {shown(value)}")
         scale, si_unit = _UNITS.get(table["unit"], (0.0, "?")) if isinstance(table["unit"], str) else (0.0, "?")
         if si_unit != unit:
-            units = ", ".join(name or '""' for name, (_, si) in _UNITS.items() if si == unit)
             raise self.fail(f"{where}: unit {shown(table['unit'])} does not fit; use one of {units}")
         if table["status"] not in STATUSES:
             raise self.fail(f"{where}: status {shown(table['status'])} is unknown; use one of {', '.join(STATUSES)}")
@@ -698,7 +724,7 @@ class _Reader:
         return None if table is None else self._quantity(where, table, unit)
 
     def _formats(self, where: str, table: dict[str, Any]) -> list[str]:
-        names = self._strings("formats", table)
+        names = self._strings("formats", table, where)
         if not names:
             raise self.fail(f'{where}: formats is missing; give a list such as ["BF16", "FP16"]')
         return [self._format(where, name) for name in names]
@@ -714,7 +740,10 @@ class _Reader:
     def _text(self, name: str) -> str:
         value = self.data.get(name)
         if not isinstance(value, str) or not value.strip():
-            raise self.fail(f"{name} is missing or not text")
+            example = f'{name} = "{_EXAMPLES[name]}"'
+            if name not in self.data:
+                raise self.fail(f"{name} is missing: write e.g. {example}")
+            raise self.fail(f"{name} must be text such as {example}, got {shown(value)}")
         if len(value) > _LONGEST_NAME:
             raise self.fail(f"{name} must be {_LONGEST_NAME} characters at most, got {len(value):,}")
         return value
@@ -724,10 +753,13 @@ class _Reader:
             raise self.fail(f"{where} must be text, got {shown(value)}")
         return value
 
-    def _strings(self, name: str, table: dict[str, Any]) -> list[str]:
+    def _strings(self, name: str, table: dict[str, Any], where: str = "") -> list[str]:
         value = table.get(name, [])
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            raise self.fail(f"{name} must be a list of texts, got {shown(value)}")
+            which = f"{where}: {name}" if where else name
+            raise self.fail(
+                f'{which} must be a list of texts such as ["{_EXAMPLES.get(name, "…")}"], got {shown(value)}'
+            )
         return value
 
     def _table(self, name: str, required: bool = False) -> dict[str, Any]:
@@ -747,7 +779,33 @@ class _Reader:
     def _only_known(self, where: str, table: Mapping[str, Any], allowed: set[str]) -> None:
         for name in table:
             if name not in allowed:
-                raise self.fail(f"{where}: unknown field {shown(name)}. Known: {', '.join(sorted(allowed))}.")
+                place = f" (it stands in {_PLACES[name]})" if name in _PLACES else ""
+                raise self.fail(f"{where}: unknown field {shown(name)}{place}. Known: {', '.join(sorted(allowed))}.")
+
+
+def _missing(value: Any, where: str = "") -> Iterator[str]:
+    """Yield the places of a parsed file that `new_chip_text` left to be written: `memory.bandwidth.value`."""
+    if value == TO_FILL_IN:
+        yield where
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            yield from _missing(item, f"{where}.{name}" if where else name)
+    elif isinstance(value, list):
+        for number, item in enumerate(value, 1):
+            yield from _missing(item, f"{where} {number}")
+
+
+def new_chip_text(name: str) -> str:
+    """Return the text of a chip file with nothing known but the name: the least that predicts, what is missing marked.
+
+    Raises `InvalidValueError` for a name without a letter or digit.
+    """
+    key = re.sub(r"[^a-z0-9.]+", "-", name.lower()).strip("-.")
+    if not key or len(name) > _LONGEST_NAME or not name.isprintable():
+        raise InvalidValueError(f"a chip's name needs a letter or a digit and {_LONGEST_NAME} characters at most")
+    title = json.dumps(name, ensure_ascii=False)
+    text = resources.files("roofline_model.chips").joinpath("new_chip.toml").read_text(encoding="utf-8")
+    return text.replace("{key}", key).replace("{title}", title)
 
 
 def _plain_path(path: ComputePath) -> dict[str, Any]:

@@ -71,8 +71,9 @@ def family_of_architecture(architecture: str) -> str:
     match = re.search(r"sm_?(\d{2,3})", architecture)
     family = _FAMILY_OF.get(match.group(1)) if match else None
     if family is None:
+        which = f"architecture {architecture[:60]!r}" if architecture else "a chip whose file names no architecture"
         raise UnsupportedError(
-            f"no expected-time constants for architecture {architecture[:60]!r}; known families: {', '.join(FAMILIES)}; "
+            f"no expected-time constants for {which}; known families: {', '.join(FAMILIES)}; "
             "`roofline fit` makes some from measurements"
         )
     return family

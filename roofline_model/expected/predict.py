@@ -30,6 +30,7 @@ from roofline_model.core.elementwise import Numbers, larger
 from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import Finding, finding, finding_of, unsupported
 from roofline_model.core.memo import Memo
+from roofline_model.expected.beside_ideal import beside_ideal, beyond_ideal
 from roofline_model.expected.calibrated import (
     KERNEL_VERSION,
     CalibratedPrediction,
@@ -38,7 +39,7 @@ from roofline_model.expected.calibrated import (
     predict_kernel,
     why_implausible,
 )
-from roofline_model.expected.prediction import EXPECTED_VERSION, NORM_PARTS, ExpectedBatch, ExpectedPrediction
+from roofline_model.expected.prediction import EXPECTED_VERSION, NORM_PARTS, ExpectedBatch, ExpectedPrediction, is_far
 from roofline_model.formats.catalog import NumberFormat, ScaleLevel, get_format
 from roofline_model.ideal.operator_sequence import predict_operator
 from roofline_model.ideal.roofline import Prediction, ProductRoof, beaten_ratio, predict
@@ -91,19 +92,24 @@ def predict_expected(
     >>> [round(1e6 * time_s, 1) for time_s in (prediction.low_s, prediction.time_s, prediction.high_s)]
     [129.7, 149.0, 172.8]
     """
+    chip = get_hardware(device)
     try:
-        return _predicted(
-            work,
-            get_hardware(device),
-            cache,
-            dynamic_activation_quantization,
-            kernel,
-            allow_ceilings,
-            ideal,
-            attention_kernel,
+        prediction = _predicted(
+            work, chip, cache, dynamic_activation_quantization, kernel, allow_ceilings, ideal, attention_kernel
         )
+        return _beside_ideal(prediction, ideal or predict(work, chip, cache=cache), chip, cache)
     except UnsupportedError:
         return None
+
+
+def _beside_ideal(prediction: ExpectedPrediction, ideal: Prediction, device: Device, cache: str) -> ExpectedPrediction:
+    """Return a time with what stands beside its ideal one."""
+    if not is_far(prediction.time_s, ideal.time_s):
+        return prediction
+    memory_s = 0.0 if cache == "warm" else ideal.memory_time_s
+    beyond_s = beyond_ideal(prediction.parts, memory_s, ideal.compute_time_s)
+    clock_hz = device.sustained_clock_hz if ideal.bound == "compute" else None
+    return replace(prediction, beside_ideal=beside_ideal(prediction.time_s, ideal.time_s, beyond_s, clock_hz=clock_hz))
 
 
 def why_no_expected(

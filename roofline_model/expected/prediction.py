@@ -150,12 +150,24 @@ class ExpectedPrediction:
     """Whether an attention kernel that reads a narrow cache without splitting it binds: few sequences leave most SMs
     idle.
     """
+    beside_ideal: Finding | None = None
+    """What most of a time of more than three times the ideal one is, or that it is below; null between."""
 
     def __repr__(self) -> str:
         return (
             f"<{type(self).__name__} {self.kernel} on {self.hardware}: expected {format_time(self.time_s)} "
             f"({format_time(self.low_s)} to {format_time(self.high_s)}), {self.provenance}>"
         )
+
+
+FAR_RATIO = 3.0
+"""From here on most of a time is neither its bytes nor its FLOPs, nor a bandwidth a little below the rated one."""
+_ROUNDING = 1e-9
+
+
+def is_far(time_s: float, ideal_s: float) -> bool:
+    """Return whether something is to be said of a time beside its ideal one (`beside_ideal.py`)."""
+    return time_s > FAR_RATIO * ideal_s or time_s < ideal_s * (1 - _ROUNDING)
 
 
 def alone(batch: ExpectedBatch) -> tuple[tuple[str, float], ...]:

@@ -438,9 +438,8 @@ def _format_from_table(file: Path, key: str, table: Any) -> NumberFormat:
     for name in ("element_bits", "exponent_bits", "mantissa_bits", "container_bits"):
         if name in values and (not isinstance(values[name], int) or isinstance(values[name], bool) or values[name] < 0):
             raise DefinitionError(f"{where}: {name} must be a whole number of bits, got {shown(values[name])}")
-    for name in ("element_dtype", "description"):
-        if not isinstance(values.get(name, ""), str):
-            raise DefinitionError(f"{where}: {name} must be text, got {shown(values[name])}")
+    if not isinstance(values.get("description", ""), str):
+        raise DefinitionError(f"{where}: description must be text, got {shown(values['description'])}")
     _check_element(where, values)
     aliases = values.pop("aliases", [])
     if not isinstance(aliases, list) or not all(isinstance(alias, str) for alias in aliases):
@@ -450,8 +449,6 @@ def _format_from_table(file: Path, key: str, table: Any) -> NumberFormat:
         raise DefinitionError(f"{where}: scales must be a list such as [{{bits = 8, block_elems = 32}}]")
     try:
         scales = tuple(_scale_level(where, level) for level in levels)
-        for level in scales:
-            _check_dtype(f"{where}: dtype of a scale", level.dtype)
         return NumberFormat(key=key, scales=scales, aliases=tuple(aliases), **values)
     except (TypeError, InvalidValueError) as error:
         raise DefinitionError(f"{where}: {error}") from None
@@ -468,7 +465,8 @@ def _scale_level(where: str, level: Any) -> ScaleLevel:
             raise DefinitionError(f"{where}: unknown field {shown(name)} of a scale. Known: {', '.join(names)}.")
     if "bits" not in level:
         raise DefinitionError(f"{where}: a level of scales needs bits, e.g. {{bits = 8, block_elems = 32}}")
-    return ScaleLevel(**{"block_elems": None, **level})
+    dtype = _check_dtype(f"{where}: scale dtype", level.get("dtype", ""))
+    return ScaleLevel(**{"block_elems": None, **level, "dtype": dtype})
 
 
 def _check_element(where: str, values: dict[str, Any]) -> None:
@@ -479,17 +477,28 @@ def _check_element(where: str, values: dict[str, Any]) -> None:
             f"{where}: exponent_bits + mantissa_bits is {shown(parts)}, more than element_bits "
             f"{shown(values['element_bits'])}"
         )
-    _check_dtype(f"{where}: element_dtype", values.get("element_dtype", ""))
+    values["element_dtype"] = _check_dtype(f"{where}: element_dtype", values.get("element_dtype", ""))
     largest = values.get("max_value", 1.0)
     if isinstance(largest, bool) or not isinstance(largest, int | float) or not 0 < largest <= sys.float_info.max:
         raise DefinitionError(f"{where}: max_value must be a positive finite number, got {shown(largest)}")
 
 
-def _check_dtype(what: str, name: Any) -> None:
-    if not isinstance(name, str) or (name and name not in _DTYPE_NAMES):
+_SHORT_DTYPES = {
+    "E8M0": "float8_e8m0fnu", "E4M3": "float8_e4m3fn", "E5M2": "float8_e5m2", "E3M2": "float6_e3m2fn",
+    "E2M3": "float6_e2m3fn", "E2M1": "float4_e2m1fn", "FP32": "float32", "FP16": "float16", "BF16": "bfloat16",
+}  # fmt: skip
+"""Names that papers and formats.md use → the type's name in ml_dtypes."""
+
+
+def _check_dtype(what: str, name: Any) -> str:
+    """Return the numpy or ml_dtypes name of a type, of a short name, too; raise `DefinitionError` for any other."""
+    dtype = _SHORT_DTYPES.get(name.upper(), name) if isinstance(name, str) else None
+    if dtype is None or (dtype and dtype not in _DTYPE_NAMES):
         raise DefinitionError(
-            f"{what} {shown(name)} is not a name of numpy or ml_dtypes; known: {', '.join(_DTYPE_NAMES)}"
+            f"{what} {shown(name)} is not a name of numpy or ml_dtypes; known: {', '.join(_DTYPE_NAMES)}; in short: "
+            f"{', '.join(_SHORT_DTYPES)}"
         )
+    return dtype
 
 
 def _cut(name: str) -> str:
@@ -548,7 +557,8 @@ def short_name(key: str) -> str:
 
 def is_narrow_format(key: str) -> bool:
     """Return whether elements of a format take fewer than 16 bits; False for one that this process has not loaded."""
-    return key in FORMATS and FORMATS[key].element_bits < 16
+    fmt = known_format(key)
+    return fmt is not None and fmt.element_bits < 16
 
 
 def is_wide_format(key: str) -> bool:

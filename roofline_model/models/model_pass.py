@@ -31,6 +31,7 @@ from roofline_model.models.model_shapes import ModelShape
 from roofline_model.models.step_expected import (
     ExpectedSequence,
     KernelExpectation,
+    beside_ideal_of,
     call_within_ceilings,
     expected_kernels,
     expected_sequence,
@@ -237,6 +238,13 @@ class ModelPass:
             findings=tuple(dict.fromkeys((*findings, *self._library_findings()))),
             terms=_terms(whole, parts),
             model_version=f"{whole.model_version}+{PASS_VERSION}",
+            beside_ideal=beside_ideal_of(
+                whole.kernels,
+                device,
+                time_s,
+                self.predicted(device).time_s,
+                {name: parts[name] for name in ("host", "page_faults", "extra_launches") if name in parts},
+            ),
         )
 
     def _extra_launch_count(self, whole: ExpectedSequence) -> int:

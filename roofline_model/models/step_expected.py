@@ -21,13 +21,14 @@ as those of a product do.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from roofline_model.chips.hardware import Device, get_hardware
 from roofline_model.core.answer import NOT_IN_JSON
 from roofline_model.core.finding import Finding, finding
+from roofline_model.expected.beside_ideal import beside_ideal, beyond_ideal
 from roofline_model.expected.calibrated import Triple
 from roofline_model.expected.predict import (
     cold_limits,
@@ -36,7 +37,7 @@ from roofline_model.expected.predict import (
     raised_to_ideal,
     why_no_expected,
 )
-from roofline_model.expected.prediction import EXPECTED_VERSION, UNMEASURED_CODES, ExpectedPrediction
+from roofline_model.expected.prediction import EXPECTED_VERSION, UNMEASURED_CODES, ExpectedPrediction, is_far
 from roofline_model.formats.catalog import get_format
 from roofline_model.kernels.attention_kernels import ATTENTION_KERNELS, FITTED_MODEL
 from roofline_model.kernels.known_kernels import why_no_time_here
@@ -96,6 +97,14 @@ class KernelExpectation:
     """fitted, transferred-sibling, …: where the constants come from."""
     finding: Finding | None = None
     """What stands in for a model of this kernel; None where it has one."""
+    parts: tuple[tuple[str, float], ...] = field(default=(), metadata=NOT_IN_JSON)
+    """Part → seconds of one call (`ExpectedPrediction.parts`); they sum to `time_s`."""
+
+    def raised(self, time_s: float, low_s: float, high_s: float) -> KernelExpectation:
+        """Return the same with a longer time, and every part as much longer."""
+        factor = time_s / self.time_s if self.time_s else 1.0
+        parts = tuple((name, factor * seconds) for name, seconds in self.parts)
+        return replace(self, time_s=time_s, low_s=low_s, high_s=high_s, parts=parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +113,24 @@ class ExpectedSequence:
     average out.
     """
 
-    DERIVED: ClassVar = ("time_s", "low_s", "high_s", "parts", "binding", "findings", "provenance", "model_version")
+    DERIVED: ClassVar = (
+        "time_s",
+        "low_s",
+        "high_s",
+        "parts",
+        "binding",
+        "findings",
+        "provenance",
+        "model_version",
+        "beside_ideal",
+    )
 
     kernels: tuple[KernelExpectation, ...] = field(metadata=NOT_IN_JSON)
     all_reduce_s: float
     """Exchange between the devices that share the work, with the latency of each, seconds; 0 on one."""
+    device: Device | None = field(default=None, kw_only=True, metadata=NOT_IN_JSON)
+    ideal_s: float | None = field(default=None, kw_only=True, metadata=NOT_IN_JSON)
+    """Ideal time of the same kernels, seconds; with `device` for `beside_ideal`."""
 
     @property
     def time_s(self) -> float:
@@ -160,6 +182,38 @@ class ExpectedSequence:
             if wanted_s <= 0:
                 break
         return max(provenances, key=_rank)
+
+    @property
+    def beside_ideal(self) -> Finding | None:
+        """What most of a time of more than three times the ideal one is, or that it is below; null between."""
+        if self.device is None or self.ideal_s is None:
+            return None
+        return beside_ideal_of(self.kernels, self.device, self.time_s, self.ideal_s, {"all_reduce": self.all_reduce_s})
+
+
+def beside_ideal_of(
+    kernels: Iterable[KernelExpectation],
+    device: Device,
+    time_s: float,
+    ideal_s: float,
+    others_s: Mapping[str, float],
+) -> Finding | None:
+    """Return `beside_ideal` of kernels in sequence. `others_s`: parts of the time that are no kernel's, seconds."""
+    if not is_far(time_s, ideal_s):
+        return None
+    beyond_s, of_kernels = dict(others_s), dict[str, dict[str, float]]()
+    for priced in kernels:
+        if not priced.parts:  # inside attention
+            continue
+        for part, seconds in beyond_ideal(priced.parts, *cold_limits(priced.kernel.work, device)).items():
+            all_calls_s = priced.kernel.calls_count * seconds
+            beyond_s[part] = beyond_s.get(part, 0.0) + all_calls_s
+            of_part = of_kernels.setdefault(part, {})
+            of_part[priced.kernel.name] = of_part.get(priced.kernel.name, 0.0) + all_calls_s
+    largest = max(beyond_s, key=lambda part: beyond_s[part])
+    of_largest = of_kernels.get(largest, {})
+    kernel = next((name for name, seconds in of_largest.items() if seconds > beyond_s[largest] / 2), "")
+    return beside_ideal(time_s, ideal_s, beyond_s, kernel=kernel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,12 +272,16 @@ def why_no_kernels(
     return None
 
 
-def expected_sequence(kernels: Sequence[KernelExpectation | None]) -> ExpectedSequence | None:
+def expected_sequence(
+    kernels: Sequence[KernelExpectation | None], device: Device | None = None, ideal_s: float | None = None
+) -> ExpectedSequence | None:
     """Return the kernels of `expected_kernels` as a whole on one device, or None when one of them has no expected
-    time.
+    time. `ideal_s`: their ideal time, to stand beside it.
     """
     priced_kernels = tuple(priced for priced in kernels if priced is not None)
-    return ExpectedSequence(priced_kernels, 0.0) if priced_kernels and len(priced_kernels) == len(kernels) else None
+    if not priced_kernels or len(priced_kernels) < len(kernels):
+        return None
+    return ExpectedSequence(priced_kernels, 0.0, device=device, ideal_s=ideal_s)
 
 
 def launch_floor(hardware: Device | str, *, estimate: Estimator | None = None) -> Triple | None:
@@ -250,7 +308,7 @@ def expected_step(
     kernels_s = whole.time_s + all_reduce_s
     extra_s = count * (launches.stream_gap_s - launches.graph_gap_s)
     stream_s = max(kernels_s + extra_s, count * launches.host_launch_s)
-    return ExpectedStep(whole.kernels, all_reduce_s, stream_s)
+    return ExpectedStep(whole.kernels, all_reduce_s, stream_s, device=get_hardware(hardware), ideal_s=prediction.time_s)
 
 
 def why_no_step(prediction: ModelPrediction, hardware: Device | str) -> Finding | None:
@@ -325,7 +383,7 @@ def _at_least_ideal(expectation: KernelExpectation | None, device: Device) -> Ke
     time_s, low_s, high_s = raised_to_ideal(
         expectation.time_s, expectation.low_s, expectation.high_s, *cold_limits(expectation.kernel.work, device)
     )
-    return replace(expectation, time_s=time_s, low_s=low_s, high_s=high_s)
+    return expectation.raised(time_s, low_s, high_s)
 
 
 def _mean(
@@ -347,6 +405,7 @@ def _mean(
         binding=largest.binding,
         provenance=largest.provenance,
         finding=_borrowed(kernel.work, largest) if parts[0][0] is kernel.work else _STAND_INS[kernel.work.op],
+        parts=tuple((name, factor * seconds) for factor, answer in answered for name, seconds in answer.parts),
     )
 
 
@@ -403,7 +462,7 @@ def _around(value: float) -> list[tuple[int, float]]:
 
 
 def _inside_attention(expectation: KernelExpectation) -> KernelExpectation:
-    return replace(expectation, time_s=0.0, low_s=0.0, high_s=0.0, binding="attention")
+    return replace(expectation, time_s=0.0, low_s=0.0, high_s=0.0, binding="attention", parts=())
 
 
 class _Reference:
@@ -431,6 +490,7 @@ class _Reference:
             "launch" if launch_s > moved_s else "dram",
             streaming.provenance,
             finding("elementwise-pass"),
+            (("launch", launch_s), ("dram", moved_s)),
         )
 
     def floor(self) -> Triple | None:
@@ -459,17 +519,19 @@ class _Reference:
         if large is None:
             return None
         computed_s = kernel.work.cost.total_flops / product.cost.total_flops * large.time_s
-        moved_s = self._moved_s(kernel, streaming)
-        time_s = self._launch_s(streaming) + max(moved_s, computed_s)
+        launch_s, moved_s = self._launch_s(streaming), self._moved_s(kernel, streaming)
+        binding = "tensor" if computed_s > moved_s else "dram"
+        time_s = launch_s + max(moved_s, computed_s)
         low, high = LATENT_INTERVAL
         return KernelExpectation(
             kernel,
             time_s,
             low * time_s,
             high * time_s,
-            "tensor" if computed_s > moved_s else "dram",
+            binding,
             streaming.provenance,
             finding("latent-decode"),
+            (("launch", launch_s), (binding, max(moved_s, computed_s))),
         )
 
     def not_faster(self, expectation: KernelExpectation) -> KernelExpectation:
@@ -478,12 +540,7 @@ class _Reference:
         if streaming is None:
             return expectation
         factor = max(1.0, self._moved_s(expectation.kernel, streaming) / expectation.time_s)
-        return replace(
-            expectation,
-            time_s=factor * expectation.time_s,
-            low_s=factor * expectation.low_s,
-            high_s=factor * expectation.high_s,
-        )
+        return expectation.raised(factor * expectation.time_s, factor * expectation.low_s, factor * expectation.high_s)
 
     def _streaming(self) -> ExpectedPrediction | None:
         if self._gemv is None:

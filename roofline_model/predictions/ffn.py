@@ -108,7 +108,7 @@ def predict_ffn(chip: Device, question: FfnQuestion, pair: Pair, *, baseline: Ba
     ideal = predict_sequence(question.work(pair), chip)
     steps = [StepKernel(part.name, part.work, 1) for part in ideal.parts]
     calls = expected_kernels(steps, chip)
-    expected = expected_sequence(calls)
+    expected = expected_sequence(calls, chip, ideal.time_s)
     weight, activation = pair[0].key, pair[1].key
     wide = baseline or sixteen_bit_ffn(chip, question)
     return FfnPrediction(

@@ -12,11 +12,15 @@ from roofline_model.core.answer import Exclusion
 from roofline_model.core.errors import InvalidValueError, UnsupportedError
 from roofline_model.core.finding import Finding, finding, finding_of
 from roofline_model.expected.prediction import ExpectedPrediction
-from roofline_model.formats.catalog import Pair, pair_label
+from roofline_model.formats.catalog import Pair, format_pair, get_format, known_format, pair_label
+from roofline_model.ideal.limits import limit_s
 from roofline_model.ideal.roofline import Prediction
 from roofline_model.models.decoder_step import StepKernel
 from roofline_model.models.step_expected import KernelExpectation
 from roofline_model.operators.product import Operator
+from roofline_model.recommend.options import baseline_format
+
+WIDE_BITS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,20 +79,23 @@ def operand_formats(work: Operator) -> dict[str, Any]:
     }
 
 
-def judge_time(row: KernelAnswer, own_s: float) -> Finding:
+def judge_time(row: KernelAnswer, own_s: float, chip: Device) -> Finding:
     """Return how a time that somebody measured stands to the prediction: seconds of one call, the same shape and
     formats.
 
-    Code: `own-time-impossible` below the ideal time, `own-time-faster`, `-good` or `-slower` by the 80 % interval of
-    the expected time, `own-time-alone` where there is none. Raises `InvalidValueError` unless it is a time above 0.
+    Code: `own-time-impossible` below what the chip allows (`limit_s`), `own-time-faster`, `-good` or `-slower` by the
+    80 % interval of the expected time, `own-time-alone` where there is none. Below the ideal time, which is at rated
+    clock and bandwidth, the last four carry it. Raises `InvalidValueError` unless it is a time above 0.
     """
     if not 0 < own_s < math.inf:
         raise InvalidValueError(f"the measured time must be above 0, got {own_s:g} s")
-    expected = row.expected
-    if own_s < row.time_s:
-        return finding("own-time-impossible", own_s=own_s, ideal_s=row.time_s)
+    least_s = limit_s(row, chip)
+    if own_s < least_s:
+        return finding("own-time-impossible", own_s=own_s, limit_s=least_s, hardware=chip.key)
+    expected, rated_s = row.expected, row.time_s if own_s < row.time_s else None
     if expected is None:
-        return finding("own-time-alone", own_s=own_s, ideal_s=row.time_s, share_ratio=row.time_s / own_s)
+        share = row.time_s / own_s
+        return finding("own-time-alone", own_s=own_s, ideal_s=row.time_s, share_ratio=share, rated_s=rated_s)
     place = "slower" if own_s > expected.high_s else "faster" if own_s < expected.low_s else "good"
     return finding(
         f"own-time-{place}",
@@ -97,6 +104,7 @@ def judge_time(row: KernelAnswer, own_s: float) -> Finding:
         low_s=expected.low_s,
         high_s=expected.high_s,
         speedup_ratio=own_s / expected.time_s if place == "slower" else None,
+        rated_s=rated_s,
     )
 
 
@@ -228,6 +236,21 @@ def predicted_table(
             f"{chip.key} declares none of the default formats. Declared: {declared}; name the formats to predict"
         )
     return PredictionTable(tuple(predictions), tuple(missing), tuple(doubts_of(chip)))
+
+
+def asked_pairs(chip: Device, names: Iterable[str]) -> list[Pair]:
+    """Return the pairs of names as they were typed, each once: `INT8` (both operands) or `INT4.BF16`.
+
+    One narrow format alone that the chip's file does not declare is of the weight (or cache) only, under the 16-bit
+    format: nothing there multiplies it, and an activation would be quantised only to be widened again.
+    """
+    pairs = []
+    for name in names:
+        fmt, activation = format_pair(name)
+        is_weight = known_format(name) is not None and fmt.element_bits < WIDE_BITS and not chip.declares(fmt.key)
+        wide = baseline_format(chip) if is_weight else None
+        pairs.append((fmt, activation if wide is None else get_format(wide)))
+    return list(dict.fromkeys(pairs))
 
 
 def undeclared(chip: Device, key: str) -> Exclusion:

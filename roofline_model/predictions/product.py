@@ -12,7 +12,6 @@ from roofline_model.formats.catalog import (
     SIXTEEN_BIT,
     NumberFormat,
     Pair,
-    format_pair,
     get_format,
     operands_label,
     pair_label,
@@ -24,6 +23,7 @@ from roofline_model.predictions.kernel import (
     Baseline,
     KernelAnswer,
     PredictionTable,
+    asked_pairs,
     ideal_values,
     operand_formats,
     predicted_table,
@@ -131,7 +131,7 @@ def predict_products(
         pairs = [_default_pair(chip, get_format(name), wide) for name in names if chip.declares(name)]
         pairs += [(fmt, get_format(wide or "FP16")) for fmt in user_formats]
     else:
-        pairs = [format_pair(name) for name in formats]
+        pairs = asked_pairs(chip, formats)
 
     def predict_pair(pair: Pair) -> ProductPrediction:
         return predict_product(chip, shape, pair, baseline=baseline)

@@ -218,8 +218,8 @@ def _missing_unit(formats: PlanFormats, device: Device) -> Finding | None:
             continue
         weight_only = f"{key}.{formats.wide}"
         if product_gap(device, key, formats.wide):
-            return finding("no-unit", key, unit=key, reason=path.reason)
-        return finding("no-unit-weight-only", key, unit=key, reason=path.reason, instead=weight_only)
+            return finding("no-unit", key, unit=key, reason=path.reason or None)
+        return finding("no-unit-weight-only", key, unit=key, reason=path.reason or None, instead=weight_only)
     return None
 
 

@@ -602,6 +602,8 @@ def _why_stay(baseline: _Placed[Option], others: Sequence[_Placed[Option]]) -> F
         return finding("no-other-comparable", key, source=baseline.source)
     nearest = min(others, key=lambda each: (each.item.loss.pct is None, each.standing.prudent_s))
     ratio, high_s = baseline.standing.time_s / nearest.standing.time_s, nearest.standing.high_s
+    if ratio > 1 + LEVEL_RATIO and high_s is None:  # a time without an interval loses by its loss alone
+        return finding("faster-loss-unknown", key, others=(nearest.item.key,))
     if ratio <= 1 + LEVEL_RATIO or high_s is None:
         return finding("no-other-faster", key, nearest=nearest.item.key, speedup_ratio=ratio)
     return finding(

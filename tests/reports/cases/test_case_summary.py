@@ -133,7 +133,7 @@ def test_faster_than_the_roof_allows_for_the_interval_that_is_shown(make):
     ideal_s = pooled(make, 1e-3).lead.ideal_s
     assert not pooled(make, ideal_s / 1.015).is_faster_than_roof
     assert pooled(make, ideal_s / 1.3).is_faster_than_roof
-    assert "faster than its roof" in pooled(make, ideal_s / 1.3).remarks
+    assert "faster than the ideal" in pooled(make, ideal_s / 1.3).remarks
     apart = pooled(
         make, ideal_s / 1.04, ideal_s / 1.2, ideal_s / 0.9
     )  # within each process it is sure, over them it is not

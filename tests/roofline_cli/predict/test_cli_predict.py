@@ -156,10 +156,10 @@ def test_user_formats_are_predicted_as_weight_only(own_format):
 def test_recommend_names_the_winner_of_the_original_documents():
     text = invoke("recommend", "-M", "1", "-N", "4096", "-K", "4096", "--hw", "b10")
     assert text.startswith(
-        "Take INT4 (W4A4), AWQ: ideal (lower bound) 8.40 µs, 4.0× FP16; saves 75 % of the weight bytes."
+        "Take INT4 (W4A4), AWQ: ideal (at rated speed) 8.40 µs, 4.0× FP16; saves 75 % of the weight bytes."
     )
     text = invoke("recommend", "-M", "2048", "-N", "4096", "-K", "4096", "--hw", "b10")
-    assert text.startswith("Take NVFP4 (W4A4): ideal (lower bound) ")
+    assert text.startswith("Take NVFP4 (W4A4): ideal (at rated speed) ")
     assert " 4.0× FP16; saves 72 % of the weight bytes." in text
 
 

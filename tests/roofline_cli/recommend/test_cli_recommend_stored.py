@@ -111,7 +111,7 @@ def test_one_ranking_shows_its_evidence(columns: int, database: str) -> None:
         "gemv 8x4096x4096 on AMD EPYC, 2 threads",
         "published",
         "medium: 1 process only (1, 2, 3, 4, 5, 6)",
-        "low: ideal time only, a lower bound (7, 8, 9)",
+        "low: ideal time only, which is no kernel's (7, 8, 9)",
         "not ranked: FP8 (W8A8) · scaled_mm_emulated: skipped",
         "Stay with BF16 · matmul: measured 1.83 ms; confidence medium",
         "riskier INT4 (W4A16) · int4pack",

@@ -102,10 +102,10 @@ PEAK = f'dense = {{value = 100, unit = "TOP/s", clock_mhz = 1500, {Q}}}'
     [
         # the top level
         ("schema = 1", "schema = 2", "schema must be 1, got 2"),
-        ("schema = 1\n", "", "schema must be 1, got None"),
+        ("schema = 1\n", "", "schema is missing"),
         ('key = "mychip"\n', "", "key is missing"),
         ('key = "mychip"', 'key = "My Chip"', "key must be lower-case"),
-        ('key = "mychip"', "key = 5", "key is missing or not text"),
+        ('key = "mychip"', "key = 5", 'key must be text such as key = "my-chip"'),
         ('name = "My chip"\n', "", "name is missing"),
         ('name = "My chip"', f'name = "{"x" * 201}"', "name must be 200 characters at most, got 201"),
         ('kind = "custom"', 'kind = "tpu"', "kind must be gpu, cpu or custom"),
@@ -195,7 +195,7 @@ PEAK = f'dense = {{value = 100, unit = "TOP/s", clock_mhz = 1500, {Q}}}'
         ('unit = "PFLOP/s"', 'unit = "TFLOP/s"', "a slip of unit?|sparse peak must be 2"),
         ('kind = "emulated"', 'kind = "native"', "kind must be emulated or dequantize"),
         ('compute = "INT8"', 'compute = "FP64"', "compute = FP64 has no [[peak]]"),
-        ('compute = "INT8"\n', "", "unknown format ''"),
+        ('compute = "INT8"\n', "", "compute is missing"),
         ('formats = ["INT4", "FP8"]', 'formats = ["INT4", "FP16"]', "FP16 is given twice"),
         ('formats = ["INT4", "FP8"]', 'formats = ["FP8", "FP8_E4M3"]', "FP8_E4M3 is given twice"),
         ('reason = "no unit"', "reason = 5", "reason must be text"),

@@ -254,10 +254,10 @@ def test_loading_twice_replaces(tmp_path: Path) -> None:
         ),
         ("[Q]\nkind = 'float'\nelement_bits = 4\nelement_dtype = 'float5'", "is not a name of numpy or ml_dtypes"),
         (
-            "[Q]\nkind = 'int'\nelement_bits = 4\nscales = [{bits = 8, dtype = 'e8m0'}]",
-            "dtype of a scale 'e8m0' is not",
+            "[Q]\nkind = 'int'\nelement_bits = 4\nscales = [{bits = 8, dtype = 'e8m7'}]",
+            "scale dtype 'e8m7' is not",
         ),
-        ("[Q]\nkind = 'int'\nelement_bits = 4\nscales = [{bits = 8, dtype = 5}]", "dtype of a scale 5 is not"),
+        ("[Q]\nkind = 'int'\nelement_bits = 4\nscales = [{bits = 8, dtype = 5}]", "scale dtype 5 is not"),
         ("[" + "Q" * 41 + "]\nkind = 'int'\nelement_bits = 4", "longer than 40 characters"),
         ("x = " + "[" * 50_000, "nested too deeply"),
         ("[INT8]\nkind = 'int'\nelement_bits = 4", "taken by the built-in catalog"),
