@@ -68,6 +68,7 @@ def show_run(
     from reports.cases.errors import profile_doubts
     from reports.cases.summary import run_summaries
     from reports.view.run_state import run_state
+    from results.exchange.exported.impossible import without_contended
     from results.statistics.replication import total_intervals
     from roofline_cli.database.transfer_view import show_unpredicted
     from roofline_cli.plot.view import plotted_chips, show_run_plots, stored_profiles
@@ -81,6 +82,7 @@ def show_run(
         canaries = store.canaries(info.run_id)
         floors = store.noise_floors(info.environment.class_hash)
         profiles = stored_profiles(store, records)
+    records = list(without_contended(records, profiles.values()))
     summaries = run_summaries(info, records, floors)
     if wanted:
         chosen = _matching(summaries, wanted, info)
@@ -90,7 +92,7 @@ def show_run(
         return
     state = run_state(info, summaries, records, canaries)
     models = models_of(records, total_intervals(records, floors))
-    doubts = profile_doubts(profiles.values(), (row for case in summaries for row in case.rows))
+    doubts = profile_doubts(profiles.values())
     if as_json:
         show_json(_run_json(info, summaries, models, canaries, state, doubts))
         return
