@@ -36,7 +36,8 @@ def print_pipeline(result: PipelineResult, notes: Sequence[str]) -> None:
         f"{result.context_count}"
     )
     show_table(_COLUMNS, _rows(result))
-    show_line("speed-ups against 16 bit; loss: rise of the perplexity (untrained weights: see below)")
+    of_seed = " (weights of a seed: see below)" if result.facts.is_seeded else ""
+    show_line(f"speed-ups against 16 bit; loss: rise of the perplexity{of_seed}")
     show_line()
     for index, sentence in enumerate(result.sentences):
         show_line(sentence, style="bold" if not index else "")

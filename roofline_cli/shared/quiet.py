@@ -47,6 +47,14 @@ def begin_when_quiet(*, waits: bool) -> None:
     typer.echo(f"{_load_text(load)}: results may be in doubt (--wait-until-quiet waits for a quiet machine)", err=True)
 
 
+def begin_model_when_quiet(*, waits: bool) -> None:
+    """Do the same for a model, where it would run on the CPUs."""
+    from plugin.machine.facts import find_machine
+
+    if find_machine().kind == "cpu":
+        begin_when_quiet(waits=waits)
+
+
 def stop(message: str) -> NoReturn:
     """End the command in one line with exit code 5: the state of the machine does not allow it."""
     from results.diff.gate import EXIT_MACHINE
