@@ -25,7 +25,7 @@ from roofline_cli.screen.tables import (
 from roofline_cli.shared.database import reading
 from roofline_cli.shared.options import AllOption, DatabaseOption, JsonOption, PlotOption, check_plot
 from roofline_model.core.errors import InvalidValueError
-from roofline_model.core.units import format_achieved, format_percent, format_time
+from roofline_model.core.units import column_times, format_achieved, format_percent
 
 if TYPE_CHECKING:
     from reports.cases.errors import ErrorSummary
@@ -320,6 +320,7 @@ def print_cases(title: str, cases: list[CaseSummary]) -> None:
 
     rows = [case.pooled for case in cases]
     ideal, measured = paired_times([row.ideal_s for row in rows], [row.measured_s for row in rows])
+    expected = column_times([row.expected_s for row in rows])
     columns = (
         Column("Format"),
         Column("Kernel", is_prose=True, least=12),
@@ -346,14 +347,14 @@ def print_cases(title: str, cases: list[CaseSummary]) -> None:
             plus_minus_cell(case),
             predicted,
             format_percent(row.error_ratio, signed=True),
-            format_time(row.expected_s),
+            expected_time,
             format_percent(row.expected_error_ratio, signed=True),
             row.bound or "–",
             format_achieved(row.bound, row.achieved_bytes_per_s, row.achieved_flops_per_s),
             *_energy_cells(case),
             Styled(row.status, _STATUS_STYLES.get(row.status, "")),
         ]
-        for case, row, time, predicted in zip(cases, rows, measured, ideal, strict=True)
+        for case, row, time, predicted, expected_time in zip(cases, rows, measured, ideal, expected, strict=True)
     ]
     show_table(columns, cells, title=title)
     print_reasons(rows)

@@ -122,18 +122,16 @@ def format_percent(ratio: float | None, digits: int = 1, signed: bool = False) -
     return f"{ratio * 100:{'+' if signed else ''}z.{digits}f} %"  # z: a zero has no minus
 
 
-LARGEST_SHARED = 999.995
-"""From here on two decimals print as `1000.00`: a table never says 3054.17 µs in one column and 3.222 ms in the
-next.
-"""
+LARGEST_SHARED = 99999.95
+"""Up to here times below or beside each other share the unit of the smallest: never 0.12 s below 93.84 ms."""
 
 
 def shared_prefix(*columns_s: Sequence[float | None]) -> str | None:
     """Return the prefix in which columns that share a row (ideal, expected, interval) are printed; None: no time at
     all.
 
-    That of the smallest time, unless the largest would take four digits before the point: [8.4e-6], [0.19e-3] → µ;
-    [9.7e-6], [1.07e-3] → m.
+    That of the smallest time, unless the largest would take six digits before the point: [8.4e-6], [1.07e-3] → µ;
+    [9.7e-6], [0.5] → m.
     """
     present = [time for column in columns_s for time in column if time]
     if not present:
@@ -144,7 +142,7 @@ def shared_prefix(*columns_s: Sequence[float | None]) -> str | None:
 
 
 def in_prefix(time_s: float | None, prefix: str | None, *, is_sum: bool = False) -> str:
-    """Print a time in a given unit, `0.58 ms`, `309.7 ms`; in its own below a tenth of it (`41.2 µs`) and from four
+    """Print a time in a given unit, `0.58 ms`, `309.7 ms`; in its own below a tenth of it (`41.2 µs`) and from six
     digits before the point on.
 
     `is_sum`: of a column that adds up, so a small time stays in its unit, with two digits.
@@ -157,6 +155,12 @@ def in_prefix(time_s: float | None, prefix: str | None, *, is_sum: bool = False)
     if not 0.0995 <= value < LARGEST_SHARED:
         return format_time(time_s)
     return f"{value:.2f} {prefix}s" if value < 99.995 else f"{value:.1f} {prefix}s"
+
+
+def column_times(times_s: Sequence[float | None]) -> list[str]:
+    """Print the times of a column in one unit: [93.84e-3, 1.2] → ["93.84 ms", "1200.0 ms"]; missing → `–`."""
+    prefix = shared_prefix(times_s)
+    return [in_prefix(time_s, prefix) for time_s in times_s]
 
 
 def interval_in_prefix(low_s: float, high_s: float, prefix: str | None, beside: str) -> str:
