@@ -130,15 +130,14 @@ def shared_prefix(*columns_s: Sequence[float | None]) -> str | None:
     """Return the prefix in which columns that share a row (ideal, expected, interval) are printed; None: no time at
     all.
 
-    That of the smallest time, unless the largest would take six digits before the point: [8.4e-6], [1.07e-3] → µ;
-    [9.7e-6], [0.5] → m.
+    That of the smallest time; of the largest where that would take six digits before the point: [8.4e-6], [1.07e-3] →
+    µ; [9.7e-6], [1.5] → none.
     """
     present = [time for column in columns_s for time in column if time]
     if not present:
         return None
-    units = list(DECIMAL_PREFIXES)
-    units = units[units.index(own_prefix(min(present))) : units.index("") + 1]
-    return next((unit for unit in units if max(present) < LARGEST_SHARED * DECIMAL_PREFIXES[unit]), "")
+    unit = own_prefix(min(present))
+    return unit if max(present) < LARGEST_SHARED * DECIMAL_PREFIXES[unit] else own_prefix(max(present))
 
 
 def in_prefix(time_s: float | None, prefix: str | None, *, is_sum: bool = False) -> str:
