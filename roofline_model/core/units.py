@@ -122,7 +122,7 @@ def format_percent(ratio: float | None, digits: int = 1, signed: bool = False) -
     return f"{ratio * 100:{'+' if signed else ''}z.{digits}f} %"  # z: a zero has no minus
 
 
-LARGEST_SHARED = 99999.95
+LARGEST_SHARED = 9999.95
 """Up to here times below or beside each other share the unit of the smallest: never 0.12 s below 93.84 ms."""
 
 
@@ -130,8 +130,8 @@ def shared_prefix(*columns_s: Sequence[float | None]) -> str | None:
     """Return the prefix in which columns that share a row (ideal, expected, interval) are printed; None: no time at
     all.
 
-    That of the smallest time; of the largest where that would take six digits before the point: [8.4e-6], [1.07e-3] →
-    µ; [9.7e-6], [1.5] → none.
+    That of the smallest time; of the largest where that would take five digits before the point: [8.4e-6], [1.07e-3] →
+    µ; [9.7e-6], [0.5] → m.
     """
     present = [time for column in columns_s for time in column if time]
     if not present:
@@ -141,7 +141,7 @@ def shared_prefix(*columns_s: Sequence[float | None]) -> str | None:
 
 
 def in_prefix(time_s: float | None, prefix: str | None, *, is_sum: bool = False) -> str:
-    """Print a time in a given unit, `0.58 ms`, `309.7 ms`; in its own below a tenth of it (`41.2 µs`) and from six
+    """Print a time in a given unit, `0.58 ms`, `309.7 ms`; in its own below a tenth of it (`41.2 µs`) and from five
     digits before the point on.
 
     `is_sum`: of a column that adds up, so a small time stays in its unit, with two digits.
@@ -157,8 +157,13 @@ def in_prefix(time_s: float | None, prefix: str | None, *, is_sum: bool = False)
 
 
 def column_times(times_s: Sequence[float | None]) -> list[str]:
-    """Print the times of a column in one unit: [93.84e-3, 1.2] → ["93.84 ms", "1200.0 ms"]; missing → `–`."""
-    prefix = shared_prefix(times_s)
+    """Print the times of a column in one unit: [93.84e-3, 1.2] → ["93.84 ms", "1200.0 ms"]; missing → `–`.
+
+    Too far apart for one, each in its own: [12.35e-9, 38e-3] → ["12.35 ns", "38 ms"].
+    """
+    present = [time for time in times_s if time]
+    is_shared = present and max(present) < LARGEST_SHARED * DECIMAL_PREFIXES[own_prefix(min(present))]
+    prefix = own_prefix(min(present)) if is_shared else None
     return [in_prefix(time_s, prefix) for time_s in times_s]
 
 

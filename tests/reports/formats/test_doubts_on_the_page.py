@@ -69,7 +69,7 @@ def test_a_doubtful_baseline_is_marked_at_every_speed_up_over_it(doubtful):
     assert "noisy" in action.caveat
     assert "about" in action.evidence
     text = markdown_report(doubtful)
-    assert "| 1 | INT4 (W4A16) · tinygemm | 1 ms | 2.0× ! | measured | ±1.0 % |" in text
+    assert "| 1 | INT4 (W4A16) · tinygemm | 1.00 ms | 2.0× ! | measured | ±1.0 % |" in text
     document = report_json(doubtful)["chips"][0]
     assert document["recommendations"][0]["baseline_doubts"] == ["noisy"]
     assert document["shapes"][0]["baseline"]["doubts"] == ["noisy"]

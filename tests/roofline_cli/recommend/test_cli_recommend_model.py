@@ -275,7 +275,7 @@ def test_traffic_is_a_line_several_or_a_file(model, tmp_path: Path) -> None:
     mean = "mean pass of decode:batch=8,context=2048,share=3 + prefill:batch=1,context=1024,share=1 on gb10"
     assert f", {mean}" in text.splitlines()[1]
     assert text.splitlines()[2].split()[:4] == ["Format", "Mean", "Decode", "Prefill"]  # no tokens per second of both
-    plan = typed["ranked"][0] if "ranked" in typed else typed["options"][0]
+    plan = typed["candidates"][0]
     assert (plan["tokens_per_s"], [phase["phase"] for phase in plan["phases"]]) == (None, ["decode", "prefill"])
 
 

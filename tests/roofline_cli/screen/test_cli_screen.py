@@ -149,14 +149,14 @@ def test_predicted_and_measured_share_a_unit_as_long_as_no_digit_is_lost():
 
 def test_times_below_and_beside_each_other_have_one_unit_and_lose_no_digit():
     assert column_times([93.84e-3, 0.11837, 1.2, None]) == ["93.84 ms", "118.4 ms", "1200.0 ms", "–"]
-    prefix = shared_prefix([0.17e-3], [0.0410123e-3, 17.04947e-3])
-    assert [in_prefix(time_s, prefix) for time_s in (0.17e-3, 41.0123e-6, 17.04947e-3)] == [
+    prefix = shared_prefix([0.17e-3], [0.0410123e-3, 1.704947e-3])
+    assert [in_prefix(time_s, prefix) for time_s in (0.17e-3, 41.0123e-6, 1.704947e-3)] == [
         "170.0 µs",
         "41.01 µs",
-        "17049.5 µs",
+        "1704.9 µs",
     ]
     # Too far apart for one unit: the small one keeps its digits.
-    assert column_times([2.345e-9, 5e-3]) == ["2.345 ns", "5.00 ms"]
+    assert column_times([2.345e-9, 5e-3]) == ["2.345 ns", "5 ms"]
     assert in_prefix(41.0123e-6, "m", is_sum=True) == "0.041 ms"
     assert in_prefix(170.0, "m") == "170 s"
 
