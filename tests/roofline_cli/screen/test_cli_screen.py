@@ -155,6 +155,7 @@ def test_times_below_and_beside_each_other_have_one_unit_and_lose_no_digit():
         "41.01 µs",
         "1704.9 µs",
     ]
+    assert shared_prefix([0.17e-3], [1.704947e-3]) == "m"
     # Too far apart for one unit: the small one keeps its digits.
     assert column_times([2.345e-9, 5e-3]) == ["2.345 ns", "5 ms"]
     assert in_prefix(41.0123e-6, "m", is_sum=True) == "0.041 ms"
