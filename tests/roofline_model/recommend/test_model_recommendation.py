@@ -418,8 +418,8 @@ def test_a_latency_of_a_mix_is_held_against_the_longest_pass_of_its_phase():
         recommend_model("gb10", shape, traffic=shares, max_latency_s={"chat": 0.05})
     alike = recommend_model("gb10", shape, traffic=shares[:2], max_latency_s=0.9 * wide_s)
     assert "BF16" in [each.key for each in alike.excluded]
-    one = recommend_model("gb10", shape, **passes[1], max_latency_s={"decode": 0.9 * wide_s})
-    assert one.limits == recommend_model("gb10", shape, **passes[1], max_latency_s=0.9 * wide_s).limits
+    single = recommend_model("gb10", shape, **passes[1], max_latency_s={"decode": 0.9 * wide_s})
+    assert single.limits == recommend_model("gb10", shape, **passes[1], max_latency_s=0.9 * wide_s).limits
 
 
 def test_the_search_keeps_the_latency_of_each_phase():
@@ -428,9 +428,9 @@ def test_the_search_keeps_the_latency_of_each_phase():
     wide = {phase.phase: phase.time_s for phase in free.option("BF16").phases}
     limits = {"decode": 0.8 * wide["decode"], "prefill": 0.97 * wide["prefill"]}
     ranking = recommend_model("gb10", small_llama(), losses=small_losses(), traffic=shares, max_latency_s=limits)
-    found = ranking.option("pareto-least-loss")
-    assert all(phase.longest_s <= limits[phase.phase] for phase in found.phases)
-    assert found.loss.value > 0
+    searched_plan = ranking.option("pareto-least-loss")
+    assert all(phase.longest_s <= limits[phase.phase] for phase in searched_plan.phases)
+    assert searched_plan.loss.value > 0
 
 
 def test_own_strategies_take_part_and_one_that_cannot_run_is_told():
