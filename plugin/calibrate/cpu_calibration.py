@@ -239,17 +239,11 @@ def merge(new: Calibration, stored: Calibration | None, report: Report) -> Calib
     """Return the newest measuring with the best of both as ceilings; what a busy machine showed never joins what a
     quiet one did, and `report` says so.
     """
+    if new.disturbed_by and stored is not None and not stored.disturbed_by:
+        report(advice_text(finding("look-left-out", "ceilings", disturbed_by=new.disturbed_by)))
+        return stored
     if new.disturbed_by:
-        is_left_out = stored is not None and not stored.disturbed_by
-        report(
-            advice_text(
-                finding("look-left-out", "ceilings", disturbed_by=new.disturbed_by)
-                if is_left_out
-                else finding("ceilings-disturbed", disturbed_by=new.disturbed_by)
-            )
-        )
-        if is_left_out:
-            return stored
+        report(advice_text(finding("ceilings-disturbed", disturbed_by=new.disturbed_by)))
     if stored is None:
         return new
     kernels = {"kernels": stored.kernels, "kernels_disturbed_by": stored.kernels_disturbed_by}

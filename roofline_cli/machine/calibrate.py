@@ -10,7 +10,7 @@ import typer
 from roofline_cli.screen.output_file import check_output, write_text
 from roofline_cli.screen.tables import Cell, Column, show_json, show_line, show_table
 from roofline_cli.shared.options import JsonOption
-from roofline_cli.shared.quiet import WaitOption, begin_when_quiet
+from roofline_cli.shared.quiet import WaitOption, begin_when_quiet, stop
 from roofline_model.chips.hardware import doubt_of_ideals, doubts_of
 from roofline_model.core.errors import InvalidValueError, MissingDependencyError, UnsupportedError
 from roofline_model.core.finding import short_text
@@ -117,6 +117,8 @@ def calibrate(
         chip = _measure(machine, kind, forget, total_s * (CEILINGS_SHARE if with_kernels else 1))
     failed: tuple[str, ...] = ()
     if with_kernels:
+        if (doubt := doubt_of_ideals(chip)) is not None:  # times of kernels would be held against these ceilings
+            stop(f"{short_text(doubt)}: --wait-until-quiet waits for it")
         begin_when_quiet(waits=waits)
         chip, failed = _with_kernels(machine, chip, forget, total_s * (1 - CEILINGS_SHARE), family)
     if output is not None:
