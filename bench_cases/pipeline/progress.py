@@ -14,6 +14,10 @@ beside.
 PER_BILLION_S = {"cpu": 240.0, "cuda": 25.0}
 
 
+STEPS = ("load", "recommend", "measure", "save")
+"""What is counted: how many candidates the third measures is known only after the second."""
+
+
 @dataclass(frozen=True, slots=True)
 class PipelineEvent:
     """One line of progress."""
@@ -23,8 +27,7 @@ class PipelineEvent:
     text: str
     """What is done, or what came out."""
     step_index: int
-    """From 1."""
-    steps_count: int
+    """Of `STEPS`, from 1."""
     remaining_s: float | None
     """Of the whole pipeline; None: nothing to go by."""
 
@@ -44,7 +47,9 @@ class StepClock:
         self._began = 0.0
 
     def plan(self, steps: Sequence[str], guesses: dict[str, float]) -> None:
-        """Set the kinds of the remaining steps, and the guessed seconds of a step of each kind."""
+        """Set the kinds of the remaining steps (a `measure` per candidate), and the guessed seconds of one of each
+        kind.
+        """
         self._steps = [*self._steps[: self._index], *steps]
         self._guesses |= guesses
 
@@ -69,7 +74,10 @@ class StepClock:
         self._say("reused", text, self._remaining_s(self._index))
 
     def _say(self, kind: Literal["begin", "end", "reused"], text: str, remaining_s: float | None) -> None:
-        self._tell(PipelineEvent(kind, text, self._index, len(self._steps), remaining_s))
+        step = self._steps[self._index - 1]
+        of_kind = [index for index, name in enumerate(self._steps, 1) if name == step]
+        place = f" ({of_kind.index(self._index) + 1} of {len(of_kind)})" if len(of_kind) > 1 and kind != "end" else ""
+        self._tell(PipelineEvent(kind, text + place, STEPS.index(step) + 1, remaining_s))
 
     def _remaining_s(self, done: int) -> float | None:
         remaining_s = 0.0

@@ -282,7 +282,8 @@ class _Pipeline:
     def _save(self, context: _Context, verdict: Verdict) -> SavedModel | None:
         winner = verdict.winner
         if winner is None:
-            self._clock.plan([], {})
+            self._clock.begin("saving the winner")
+            self._clock.end("there is none")
             return None
         stored = self._state.stored_answer("save")
         model_folder = self._state.folder / MODEL_FOLDER

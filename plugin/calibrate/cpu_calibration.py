@@ -20,7 +20,7 @@ from plugin.machine.cpu_state import LoadWatch, cpu_facts
 from plugin.machine.facts import Machine
 from roofline_model.chips.curve import TimedCall, kernel_curves
 from roofline_model.chips.free_memory import free_system_bytes
-from roofline_model.chips.hardware import ComputePath, Device, MemoryLevel, Quantity
+from roofline_model.chips.hardware import ComputePath, Device, MemoryLevel, Quantity, doubts_of
 from roofline_model.chips.machine_constants import Calibration, Constant
 from roofline_model.core.errors import DefinitionError
 from roofline_model.core.finding import advice_text, finding, short_text
@@ -74,8 +74,8 @@ def cpu_device(
 ) -> Device:
     """Return this CPU's profile from the cache, or measure it now (about `budget_s` seconds) and cache it.
 
-    `refresh` measures in any case. A ceiling is the best this machine has shown: a later, lower value (a busy
-    neighbour, throttling) does not lower it, unless `forget` starts anew. Medians and spreads are the newest.
+    `refresh` measures in any case. A ceiling is the best this machine has shown while quiet: a later, lower value (a
+    busy neighbour, throttling) does not lower it, unless `forget` starts anew. Medians and spreads are the newest.
     """
     file = cache_file("cpu", cpu_fingerprint(machine))
     with one_calibration_at_a_time(file):
@@ -91,10 +91,7 @@ def cpu_device(
                 free_bytes=free_system_bytes(),
                 with_scaling=with_scaling,
             )
-        calibration = _calibration(machine, readings, load)
-        if calibration.disturbed_by:
-            report(advice_text(finding("ceilings-disturbed", disturbed_by=calibration.disturbed_by)))
-        calibration = calibration if cached is None else merge(calibration, cached)
+        calibration = merge(_calibration(machine, readings, load), cached, report)
         write_cache(file, calibration, report)
         return build_device(machine, calibration)
 
@@ -111,23 +108,18 @@ def keep_kernel_times(
     """Add one look at this CPU's kernels to its cached calibration and return the profile; `forget` drops earlier
     looks.
 
-    `ceilings`: what was just measured, for a machine that keeps no cache. A look that other work disturbed never joins
-    quiet ones: it is left out where there are some. Of several disturbed ones the shortest time of each size stands,
-    flagged, until a quiet look takes their place.
+    `ceilings`: what was just measured, for a machine that keeps no cache. A look that other work disturbed is left out:
+    it makes times longer by any factor.
     """
     file = cache_file("cpu", cpu_fingerprint(machine))
     with one_calibration_at_a_time(file):
         calibration = read_cache(file) or ceilings
-        earlier = () if forget else calibration.kernels
-        if disturbed_by and earlier and not calibration.kernels_disturbed_by:
-            report(short_text(finding("kernel-times-left-out", disturbed_by=disturbed_by)))
+        if disturbed_by:
+            report(advice_text(finding("look-left-out", "kernels", disturbed_by=disturbed_by)))
             return build_device(machine, calibration)
-        if disturbed_by and earlier:
-            report(short_text(finding("kernel-times-disturbed-again", disturbed_by=disturbed_by)))
-        if calibration.kernels_disturbed_by and not disturbed_by:
-            earlier = ()
-        kernels = kernel_curves(calls, earlier, are_disturbed=bool(disturbed_by))
-        calibrated = replace(calibration, kernels=kernels, kernels_disturbed_by=disturbed_by)
+        is_first = forget or bool(calibration.kernels_disturbed_by)
+        kernels = kernel_curves(calls, () if is_first else calibration.kernels)
+        calibrated = replace(calibration, kernels=kernels, kernels_disturbed_by=())
         write_cache(file, calibrated, report)
         return build_device(machine, calibrated)
 
@@ -150,7 +142,7 @@ def calibration_note(device: Device, *, is_timing_kernels: bool = False) -> str:
     text = calibration_text(device)
     return (
         f"{text}; {advice_text(finding('ceilings-alone'))}"
-        if has_ceilings_only(device) and not is_timing_kernels
+        if has_ceilings_only(device) and not is_timing_kernels and not doubts_of(device)
         else text
     )
 
@@ -164,8 +156,17 @@ def calibration_text(device: Device) -> str:
         return ""
     facts = [f"{name} {calibration.conditions[name]}" for name in ("driver", "torch") if name in calibration.conditions]
     facts += [calibration.threads_text] if calibration.threads_text else []
-    busy = f", doubtful ({', '.join(calibration.kernels_disturbed_by)})" if calibration.kernels_disturbed_by else ""
-    return f"calibrated {calibration.date}" + (f" ({', '.join(facts)})" if facts else "") + busy
+    return f"calibrated {calibration.date}" + (f" ({', '.join(facts)})" if facts else "")
+
+
+def has_kernel_times(device: Device | None) -> bool:
+    """Return whether kernels of this CPU have expected times: ceilings and kernels were measured while it was quiet."""
+    return (
+        device is not None
+        and device.calibration is not None
+        and bool(device.calibration.kernels)
+        and not doubts_of(device)
+    )
 
 
 def has_ceilings_only(device: Device) -> bool:
@@ -234,26 +235,30 @@ def _cpu_conditions(machine: Machine) -> dict[str, Any]:
     }
 
 
-def merge(new: Calibration, stored: Calibration) -> Calibration:
-    """Return the newest measuring with the best of both as ceilings; a busy one does not replace quiet medians."""
-    keeps_typical = bool(new.disturbed_by) and not stored.disturbed_by
+def merge(new: Calibration, stored: Calibration | None, report: Report) -> Calibration:
+    """Return the newest measuring with the best of both as ceilings; what a busy machine showed never joins what a
+    quiet one did, and `report` says so.
+    """
+    if new.disturbed_by and stored is not None and not stored.disturbed_by:
+        report(advice_text(finding("look-left-out", "ceilings", disturbed_by=new.disturbed_by)))
+        return stored
+    if new.disturbed_by:
+        report(advice_text(finding("ceilings-disturbed", disturbed_by=new.disturbed_by)))
+    if stored is None:
+        return new
+    kernels = {"kernels": stored.kernels, "kernels_disturbed_by": stored.kernels_disturbed_by}
+    if stored.disturbed_by and not new.disturbed_by:
+        return replace(new, **kernels)  # type: ignore[arg-type]  # both are fields
     tables: dict[str, dict[str, Constant]] = {}
     for name in _TABLES:
         new_value, stored_value = getattr(new, name), getattr(stored, name)
         tables[name] = {
-            key: new_value[key].merged(stored_value[key], keeps_typical=keeps_typical)
+            key: new_value[key].merged(stored_value[key])
             if key in new_value and key in stored_value
             else new_value.get(key) or stored_value[key]
             for key in dict.fromkeys([*new_value, *stored_value])
         }
-    # One quiet look is enough to believe the ceilings.
-    return replace(
-        new,
-        disturbed_by=new.disturbed_by if stored.disturbed_by else (),
-        kernels=stored.kernels,
-        kernels_disturbed_by=stored.kernels_disturbed_by,
-        **tables,  # type: ignore[arg-type]  # every table's name is a field that holds such a table
-    )
+    return replace(new, **kernels, **tables)  # type: ignore[arg-type]  # every table's name is a field that holds one
 
 
 def build_device(machine: Machine, calibration: Calibration) -> Device:

@@ -28,7 +28,6 @@ from plugin.sensors.nvml import NvmlDevice, open_nvml_device
 from roofline_model.chips.hardware import ComputePath, Device, Quantity
 from roofline_model.chips.machine_constants import Calibration, Constant
 from roofline_model.core.errors import UnsupportedError
-from roofline_model.core.finding import advice_text, finding
 from roofline_model.operators.case import short_hash
 
 if TYPE_CHECKING:
@@ -73,9 +72,7 @@ def gpu_device(
             disturbed_by=("shared-device",) if nvml is not None and nvml.other_process_count() else (),
             fingerprint=fingerprint,
         )
-        if new.disturbed_by:
-            report(advice_text(finding("ceilings-disturbed", disturbed_by=new.disturbed_by)))
-        calibration = new if cached is None else merge(new, cached)
+        calibration = merge(new, cached, report)
         write_cache(file, calibration, report)
     return with_calibration(chip, calibration)
 
@@ -87,9 +84,11 @@ def calibrated_gpu(machine: Machine, chip: Device) -> Device:
 
 
 def with_calibration(chip: Device, calibration: Calibration) -> Device:
-    """Return the chip with measured constants: `achieved` numbers become this machine's own, peaks stay the
-    datasheet's.
+    """Return the chip with measured constants: `achieved` numbers become this machine's own where it was quiet, peaks
+    stay the datasheet's.
     """
+    if calibration.disturbed_by:
+        return replace(chip, calibration=calibration)
     when = f"roofline calibrate on {calibration.date}, torch {calibration.conditions.get('torch', '?')}"
 
     def measured(constant: Constant) -> Quantity:

@@ -314,6 +314,13 @@ class LoadWatch:
         return seconds / (self._window.wall_s * len(self._cpus))
 
 
+def load_over(seconds: float) -> LoadWatch:
+    """Watch the CPUs for so long, at rest, and return the window."""
+    with LoadWatch() as load:
+        time.sleep(seconds)
+    return load
+
+
 def parse_stat(text: str, cpus: list[int]) -> tuple[float, float]:
     """Return (busy, stolen) seconds summed over `cpus` from the text of /proc/stat; raises `ValueError` if one is
     missing.

@@ -16,6 +16,7 @@ from plugin.machine.cpu_state import (
     LoadWatch,
     allowed_cpus,
     cpu_facts,
+    load_over,
     mean_clock_hz,
     throttle_s,
 )
@@ -128,7 +129,7 @@ def warnings(
     if device == "cpu":
         allowed_count = len(allowed_cpus()) or machine.cpu_count
         findings = cpu_warnings(cpu_facts(), machine.thread_count, allowed_count)
-        return findings + load_warnings(load if load is not None else _look())
+        return findings + load_warnings(load if load is not None else load_over(LOOK_S))
     return []
 
 
@@ -184,10 +185,3 @@ def load_warnings(load: LoadWatch) -> list[Finding]:
 
 def _no_pause(seconds: float) -> None:
     """A simulated clock stands still while nobody works."""
-
-
-def _look() -> LoadWatch:
-    load = LoadWatch()
-    with load:
-        time.sleep(LOOK_S)
-    return load

@@ -28,7 +28,7 @@ from plugin.timers.profiler import is_profiled, profile_one_call
 from plugin.timers.timers import Timer
 from results.records.flags import DOUBTFUL_FLAGS
 from results.records.records import Measurement, Record
-from roofline_model.chips.hardware import Device
+from roofline_model.chips.hardware import Device, doubt_of_ideals
 from roofline_model.core.cost import OpCost
 from roofline_model.core.errors import InvalidValueError, UnsupportedError
 from roofline_model.core.finding import Finding, advice_text, reason_text
@@ -366,8 +366,10 @@ class RooflineFixture:
 
     def _predict(self, pending: Pending, work: Work | None) -> None:
         """Give a case its ideal prediction, and the expected one where a model or this machine's own constants know
-        it.
+        it; none where the machine was busy when its ceilings were measured.
         """
+        if doubt_of_ideals(self.hardware) is not None:
+            return
         if isinstance(work, ModelPass):
             pending.prediction, pending.expected = work.ideal(self.hardware), work.expected(self.hardware)
             return

@@ -42,9 +42,8 @@ from plugin.sensors.nvml import number_like_nvml
 from plugin.terminal import summary as terminal
 from plugin.terminal.progress import Progress
 from plugin.timers.profiler import ncu_commands
-from roofline_model.chips.hardware import ceilings_doubt
 from roofline_model.core.errors import InvalidValueError, RooflineError
-from roofline_model.core.finding import advice_text, finding, from_stored, short_text
+from roofline_model.core.finding import advice_text, finding, from_stored
 from roofline_model.core.units import counted
 from roofline_pytest import is_ours
 
@@ -169,8 +168,6 @@ class RooflineHooks:
         if self.options.profiler is not None:
             for command in ncu_commands(roofline_items):
                 self._report(command, prefix="")
-        if chip.calibration is not None and chip.calibration.disturbed_by and not is_timing_kernels:
-            self._report(short_text(ceilings_doubt(chip.key, chip.calibration)))
         if self.options.power and (missing := self.session.instruments.no_sensors_reason):
             self._report(f"--roofline-power: power and energy stay empty: {advice_text(missing)}")
         if self.target.why_not is not None:

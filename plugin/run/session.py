@@ -29,6 +29,7 @@ from results.exchange.exported.export import export_documents, export_run_json
 from results.records.records import EnvironmentInfo, HardwareProfile, ProcessInfo, Record, RunInfo, RunStatus
 from results.records.state_records import CanaryReading, NoiseFloor
 from results.store.target import SPOOL_FOLDER, parse_target
+from roofline_model.chips.hardware import doubt_of_ideals
 from roofline_model.core.errors import StoreError
 from roofline_model.core.finding import Finding, advice_text, finding, reason_text, short_text, stored_form
 
@@ -145,7 +146,9 @@ class BenchSession:
         machine = find_machine()
         info = capture_environment(machine, self.target.device if self.target.can_measure else machine.kind)
         measures = self.target.can_measure and not self.instruments.is_simulated and not self.options.predict_only
-        if measures and (remarks := warnings(self.instruments.sensors, machine, self.target.device)):
+        remarks = warnings(self.instruments.sensors, machine, self.target.device) if measures else []
+        remarks += [doubt] if (doubt := doubt_of_ideals(self.target.hardware)) is not None else []
+        if remarks:
             return replace(info, facts={**info.facts, "warnings": [stored_form(item) for item in remarks]})
         return info
 

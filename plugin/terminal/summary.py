@@ -30,7 +30,14 @@ from results.text.verdict_text import verdict_text
 from results.verdicts.shape_verdict import GroupKey, groups, shape_verdicts
 from roofline_model.chips.hardware import Device
 from roofline_model.core.finding import advice_text, code_text, finding, has_code, short_text
-from roofline_model.core.units import counted, format_achieved, format_percent, format_speedup, format_time
+from roofline_model.core.units import (
+    column_times,
+    counted,
+    format_achieved,
+    format_percent,
+    format_speedup,
+    format_time,
+)
 from roofline_model.ideal.roofline import error_ratio
 from roofline_model.operators.case import Case, is_model_case, op_title
 
@@ -276,7 +283,7 @@ def _block(key: GroupKey, rows: Sequence[_CaseRow], width: int, left_out: frozen
     return lines + table_lines(columns, table, width, colours=[_colour(row) for row in rows])
 
 
-def _cells(row: _CaseRow, has_doubts: bool) -> tuple[str, ...]:
+def _cells(row: _CaseRow, has_doubts: bool, times: Sequence[str]) -> tuple[str, ...]:
     ideal, median_s = row.ideal, row.median_s
     error = None if ideal is None or median_s is None else ideal.error_ratio
     if error is None or len(row.records) > 1:
@@ -284,11 +291,11 @@ def _cells(row: _CaseRow, has_doubts: bool) -> tuple[str, ...]:
     return (
         row.case.precision_label or "–",
         row.case.kernel,
-        format_time(median_s),
+        times[0],
         _plus_minus(row),
-        format_time(ideal.time_s if ideal else None),
+        times[1],
         format_percent(error, 0, signed=True),
-        format_time(row.expected.time_s if row.expected else None),
+        times[2],
         format_percent(row.expected_error_ratio, 0, signed=True),
         _rate(row),
         format_percent(row.roof_share_ratio, 0),
@@ -318,9 +325,15 @@ def _rate(row: _CaseRow) -> str:
 
 
 def _texts(rows: Sequence[_CaseRow]) -> list[tuple[str, ...]]:
-    """Return the cells of a block."""
+    """Return the cells of a block, each column of times in one unit."""
     has_doubts = any(row.is_doubtful for row in rows)
-    return [_cells(row, has_doubts) for row in rows]
+    times = zip(
+        column_times([row.median_s for row in rows]),
+        column_times([row.ideal.time_s if row.ideal else None for row in rows]),
+        column_times([row.expected.time_s if row.expected else None for row in rows]),
+        strict=True,
+    )
+    return [_cells(row, has_doubts, texts) for row, texts in zip(rows, times, strict=True)]
 
 
 def _too_wide(rows: Sequence[_CaseRow], width: int) -> set[str]:

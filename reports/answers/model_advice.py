@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from reports.answers.short_answer import ShortAnswer, model_answer, with_names
 from roofline_model.chips.hardware import Device
-from roofline_model.core.answer import Alternative, AlternativeRole, Exclusion, Option, Source, is_comparable
+from roofline_model.core.answer import Alternative, AlternativeRole, Exclusion, Option, PhaseTime, Source, is_comparable
 from roofline_model.core.finding import Finding, findings_text, first_with, short_text
 from roofline_model.models.llm import predict_model
 from roofline_model.models.model_shapes import ModelShape
@@ -20,7 +20,12 @@ from roofline_model.recommend.ranking import alternative_finding, excess_ratio
 from roofline_model.recommend.search.plan_search import FormatSearch
 from roofline_model.recommend.search.search import GroupReason
 
-LIMITS = {"misses-memory-limit": "memory", "misses-time-limit": "latency", "misses-loss-limit": "quality"}
+LIMITS = {
+    "misses-memory-limit": "memory",
+    "misses-time-limit": "latency",
+    "misses-phase-limit": "latency",
+    "misses-loss-limit": "quality",
+}
 """Code of a missed limit → its name in JSON."""
 
 LOSS_CODES = frozenset(
@@ -61,7 +66,9 @@ class ModelLimits:
     memory_headroom_ratio: float
     """Share of it that stays free."""
     max_latency_s: float | None
-    """Seconds; null: no limit."""
+    """Of a pass, seconds; null: no limit, or one by phase."""
+    max_phase_latency_s: tuple[tuple[str, float], ...]
+    """Phase → longest time of its passes, seconds, where the passes are a mix; empty without one."""
     max_loss_pct: float
     """Rise of perplexity, percent, measured or published; of task accuracy where no perplexity was published."""
     is_loss_given: bool
@@ -138,8 +145,10 @@ class ModelPlan:
     """Upper end of the 80 % interval, seconds."""
     time_provenance: str | None
     """Of an expected time: fitted, transferred-sibling, …"""
-    tokens_per_s: float
-    """Tokens computed at time_s, tokens per second."""
+    tokens_per_s: float | None
+    """Tokens computed at time_s, tokens per second; null for a mix of phases, whose tokens are not of one kind."""
+    phases: tuple[PhaseTime, ...]
+    """Of a mix of passes, by phase; empty for a single kind."""
     speedup_ratio: float
     """16-bit time over this one, times of the same kind."""
     is_speedup_ideal: bool
@@ -336,6 +345,7 @@ def model_advice(ranking: ModelRanking, chip: Device, shape: ModelShape) -> Mode
             memory_limit_bytes=limits.memory_limit_bytes,
             memory_headroom_ratio=limits.headroom_ratio,
             max_latency_s=limits.time_s,
+            max_phase_latency_s=limits.phase_times_s,
             max_loss_pct=limits.loss_pct,
             is_loss_given=limits.is_loss_given,
         ),
@@ -415,7 +425,6 @@ def _plan(option: PlanOption, ranking: ModelRanking) -> ModelPlan:
     assert memory.weight_bytes is not None
     assert memory.cache_bytes is not None
     assert memory.activation_bytes is not None
-    assert option.tokens_per_s is not None
     assert option.speedup_ratio is not None
     assert option.ideal_speedup_ratio is not None
     return ModelPlan(
@@ -436,6 +445,7 @@ def _plan(option: PlanOption, ranking: ModelRanking) -> ModelPlan:
         high_s=estimate.high_s,
         time_provenance=estimate.provenance or None,
         tokens_per_s=option.tokens_per_s,
+        phases=option.phases,
         speedup_ratio=option.speedup_ratio,
         is_speedup_ideal=is_speedup_ideal(option, ranking),
         ideal_speedup_ratio=option.ideal_speedup_ratio,

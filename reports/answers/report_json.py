@@ -102,7 +102,7 @@ def _chip(view: ReportView, chip: ChipView) -> dict[str, Any]:
         "shapes": [_shape(shape) for shape in chip.shapes],
         "models": [model_json(model) for model in chip.models],
         "errors": [asdict(error) for error in chip.errors],
-        "calibration_doubts": [{"kind": kind, "reason": text} for kind, text in chip.doubtful_kinds.items()],
+        "calibration_doubts": list(chip.calibration_doubts),
         "overall_error": None if chip.overall is None else asdict(chip.overall),
         "recommendations": [answer_json(run_ranking(ranking)) for ranking in chip.recommendations],
         "trade_offs": [

@@ -48,6 +48,7 @@ CAVEAT_COUNT = 2
 CALIBRATED_BUSY = ("kernel-time-implausible", "kernels-contended", "ceilings-contended")
 """What a calibration on a busy machine leaves in doubt, the gravest first; another calibration removes them all."""
 MISSING = "–"
+PHASES = ("decode", "prefill")
 ROLES = {"take": "take", "riskier": "riskier", "lower-loss": "lower loss", "safest": "safest"}
 """Role → its name in the first column."""
 
@@ -154,16 +155,16 @@ def model_answer(ranking: ModelRanking, chip: Device, *, are_named: bool = False
     if not named:
         answer = _nothing(model_sentence(ranking), subject, ranking)
         return replace(answer, next_command=_other_chips(ranking), next_effect="compares chips")
-    columns, rows = _filled(
-        ("Format", "Time", "Tokens/s", "Gain", "Memory", *LOSS_METRICS.values()), _model_rows(named, ranking)
-    )
+    phases = _mixed_phases(ranking)
+    heads = ("Mean", *map(str.capitalize, phases)) if phases else ("Time", "Tokens/s")
+    columns, rows = _filled(("Format", *heads, "Gain", "Memory", *LOSS_METRICS.values()), _model_rows(named, ranking))
     command, effect = _next_step(ranking)
     return ShortAnswer(
         sentence=model_sentence(ranking),
         subject=subject,
         columns=columns,
         rows=rows,
-        basis=source_sentence(ranking),
+        basis=f"{_rates_sentence(ranking)}{source_sentence(ranking)}",
         borrowed=borrowed_sentence(option for _, option in named),
         notes=(*_notes(caveats(ranking)), *_usual_plan_note(ranking))[:CAVEAT_COUNT],
         next_command=command,
@@ -513,8 +514,29 @@ def _product_row(option: Option, roles: Mapping[str, str], prefix: str | None, r
     )
 
 
+def _mixed_phases(ranking: ModelRanking) -> tuple[str, ...]:
+    """Return the phases of a mix of several; empty for passes of one."""
+    phases = tuple(dict.fromkeys(share.workload.phase for share in ranking.traffic))
+    return tuple(sorted(phases)) if len(phases) > 1 else ()
+
+
+def _rates_sentence(ranking: ModelRanking) -> str:
+    """Return the tokens per second of each phase of a mix with the choice; empty for passes of one phase."""
+    if ranking.choice is None or not _mixed_phases(ranking):
+        return ""
+    kinds = {"decode": "generated tokens/s", "prefill": "prompt tokens/s"}
+    rates = [f"{phase.phase} {format_rate(phase.tokens_per_s)} {kinds[phase.phase]}" for phase in ranking.choice.phases]
+    return f"While it runs: {', '.join(rates)}. "
+
+
+def phase_texts(option: Option, prefix: str | None, phases: Sequence[str]) -> list[str]:
+    """Return the time of a pass of each of these phases of a mix."""
+    times_s = {phase.phase: phase.time_s for phase in option.phases}
+    return [in_prefix(times_s[phase], prefix) if phase in times_s else MISSING for phase in phases]
+
+
 def _model_rows(named: Sequence[tuple[str, Option]], ranking: ModelRanking) -> list[ShortRow]:
-    prefix = _model_prefix([option for _, option in named])
+    prefix, phases = _model_prefix([option for _, option in named]), _mixed_phases(ranking)
     return [
         ShortRow(
             role=role,
@@ -522,7 +544,7 @@ def _model_rows(named: Sequence[tuple[str, Option]], ranking: ModelRanking) -> l
             cells=(
                 plan_name(option),
                 f"{least_mark(option)}{in_prefix(option.estimate.time_s, prefix)}",
-                tokens_text(option),
+                *(phase_texts(option, prefix, phases) if phases else [tokens_text(option)]),
                 gain_text(option, ranking.baseline),
                 _memory(option),
                 *loss_texts(option),
@@ -550,7 +572,9 @@ def _better_and_ideal(option: Option, prefix: str | None) -> tuple[str, str]:
 
 
 def _model_prefix(options: Sequence[Option]) -> str | None:
-    return shared_prefix([option.estimate.time_s for option in options])
+    return shared_prefix(
+        [option.estimate.time_s for option in options], [phase.time_s for option in options for phase in option.phases]
+    )
 
 
 def _memory(option: Option) -> str:

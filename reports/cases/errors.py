@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from reports.cases.rows import CaseRow, regime_rank
 from results.records.records import STATUSES, HardwareProfile
-from roofline_model.chips.hardware import Device, doubt_of_ideals, doubt_of_times
+from roofline_model.chips.hardware import Device, doubts_of
 from roofline_model.core.finding import Finding, short_text
 from roofline_model.expected.gap import Gap, explain_gap
 
@@ -219,29 +219,11 @@ def for_the_next(doubt: Finding | None) -> str:
     return "" if doubt is None else f"{short_text(doubt)}{AGAIN}"
 
 
-def calibration_doubts(device: Device | None, rows: Iterable[CaseRow]) -> dict[str, str]:
-    """Return why the stored predictions of some rows are in doubt, by kind: `ideal`, `expected`; of kinds that they
-    have.
-    """
-    rows = tuple(rows)
-    if device is None:
-        return {}
-    doubts = {
-        "ideal": doubt_of_ideals(device) if any(row.ideal_s is not None for row in rows) else None,
-        "expected": doubt_of_times(device) if any(row.expected_s is not None for row in rows) else None,
-    }
-    return {kind: for_the_next(doubt) for kind, doubt in doubts.items() if doubt is not None}
+def calibration_doubts(device: Device | None) -> tuple[str, ...]:
+    """Return why a chip has no ideal or no expected times: it was busy while it was calibrated."""
+    return () if device is None else tuple(map(for_the_next, doubts_of(device)))
 
 
-def profile_doubts(profiles: Iterable[HardwareProfile], rows: Iterable[CaseRow]) -> list[str]:
+def profile_doubts(profiles: Iterable[HardwareProfile]) -> list[str]:
     """Return these reasons for the stored profiles of a run, each once; a profile that cannot be read has none."""
-    rows = tuple(rows)
-    doubts: list[str] = []
-    for profile in profiles:
-        doubts += calibration_doubts(profile.device, rows).values()
-    return list(dict.fromkeys(doubts))
-
-
-def doubtful_words(kinds: Iterable[str]) -> str:
-    """Return a sentence for beside the errors of these kinds: the warnings of the report say why and what to do."""
-    return f"In doubt, as the verdict says: {' and '.join(kinds)} times"
+    return list(dict.fromkeys(text for profile in profiles for text in calibration_doubts(profile.device)))

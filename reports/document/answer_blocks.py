@@ -124,7 +124,7 @@ def _options(phase: PhaseRanking, rows: list[tuple[str, Option]]) -> TableBlock:
             ),
             is_head=True,
         ),
-        Column("Time", lambda row: time_cell(row[1].estimate.time_s, 3), "number"),
+        Column("Time", lambda row: time_cell(row[1].estimate.time_s), "number"),
         Column("Speed\u2011up", lambda row: gain_cell(row[1], phase.ranking.baseline), "number"),
         Column("Memory", lambda row: _memory(row[1]), "number", drop=1),
         Column("Loss", lambda row: loss_cell(row[1].loss), "number"),

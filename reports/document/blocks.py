@@ -17,7 +17,7 @@ from reports.text.display_text import counted
 from reports.view.views import ChipView, ReportView, case_anchors, record_anchors
 from results.records.flags import DOUBTFUL_FLAGS
 from roofline_model.core.finding import code_text
-from roofline_model.core.units import format_memory, format_percent, format_time
+from roofline_model.core.units import column_times, format_memory, format_percent, format_time
 
 if TYPE_CHECKING:
     from reports.stored.answer import StoredRecommendations
@@ -99,6 +99,8 @@ class Cell:
     look: str = ""
     row_span_count: int = 1
     """Rows it stands in on the page, itself the first; 0: the cell above stands there too."""
+    is_time: bool = False
+    """Whether `table` prints it in the unit of its column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +230,11 @@ def table(
     `more`: the other fields of `TableBlock`.
     """
     rows = [([_cell(column.cell(item)) for column in columns], anchor(item), look_of(item)) for item in items]
+    for at in range(len(columns)):
+        times = [cells[at].value if cells[at].is_time else None for cells, _, _ in rows]
+        for (cells, _, _), text in zip(rows, column_times(times), strict=True):
+            if cells[at].is_time:
+                cells[at] = replace(cells[at], content=text)
     places = [
         at
         for at, column in enumerate(columns)
@@ -245,9 +252,9 @@ def _cell(content: Cell | Rich) -> Cell:
     return content if isinstance(content, Cell) else Cell(content)
 
 
-def time_cell(time_s: float | None, digits: int = 4) -> Cell:
-    """Return a time."""
-    return Cell(format_time(time_s, digits), time_s)
+def time_cell(time_s: float | None) -> Cell:
+    """Return a time; a table prints it in the unit of its column."""
+    return Cell(format_time(time_s), time_s, is_time=True)
 
 
 def percent_cell(ratio: float | None, digits: int = 1, *, signed: bool = False) -> Cell:

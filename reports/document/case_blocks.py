@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, replace
 
-from reports.cases.errors import LABELS, ErrorSummary, doubtful_words, expected_gap
+from reports.cases.errors import LABELS, ErrorSummary, expected_gap
 from reports.cases.rows import CaseRow
 from reports.cases.state import CaseEnergy, case_energy, state_of
 from reports.cases.summary import MAX_SERIES, CaseSummary, common_remarks
@@ -81,14 +81,13 @@ def errors_section(part: ChipPart) -> Section | None:
     if not errors:
         return None
     has_expected = any(error.expected_count for error in errors)
-    doubts = f"{doubtful_words(part.chip.doubtful_kinds)}." if part.chip.doubtful_kinds else ""
     intro = (
         "Error = (predicted − measured) / measured, of the ideal "
         f"time{' and of the expected one' if has_expected else ''}. "
         "Negative: the prediction was too fast, as an ideal time should be."
     )
     blocks = (
-        Paragraph((f"{intro} ", Span(doubts, "bold")) if doubts else intro, "quiet"),
+        Paragraph(intro, "quiet"),
         Live("errors", part.index),
         FigureBlock(f"errors{figure_suffix(part.report.view, part.chip)}", medium="text"),
         _error_table(part, errors, has_expected=has_expected),

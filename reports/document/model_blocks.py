@@ -87,7 +87,7 @@ def _model(part: ChipPart, model: ModelResult) -> Iterator[Block]:
 
 
 def _part(name: str) -> Callable[[tuple[PhaseResult, PassResult]], Cell]:
-    return lambda item: time_cell(dict(item[1].parts_s).get(name), 3)
+    return lambda item: time_cell(dict(item[1].parts_s).get(name))
 
 
 def _times(part: ChipPart, model: ModelResult, phase: PhaseResult) -> TableBlock:

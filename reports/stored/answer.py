@@ -70,11 +70,6 @@ class StoredRanking(CaseRanking):
         return self.question.name
 
     @property
-    def shows_expected(self) -> bool:
-        """Whether an expected time is told beside a measured one, or in its place."""
-        return any(option.times.expected is not None for option in self.options)
-
-    @property
     def key(self) -> tuple[str, ...]:
         """What tells it from every other ranking."""
         return (self.hardware_key, self.op, self.shape_label, self.cache, self.mode)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from reports.stored.question import StoredQuestion, subject_of
 from reports.stored.rows.levels import chip_of
 from reports.stored.whole_runs import GivenRuns, StoreRuns, WholeRuns
-from results.exchange.exported.impossible import possible_records
+from results.exchange.exported.impossible import possible_records, without_contended
 from results.records.records import HardwareProfile, Record, RunInfo
 from results.records.state_records import NoiseFloor
 from results.statistics.replication import FloorKey
@@ -42,13 +42,15 @@ class StoredEvidence:
 
     def narrowed(self, question: StoredQuestion) -> StoredEvidence:
         """Return the evidence on the cases that a question is about, on every chip, without `simulated_beside_real`
-        times.
+        times and `without_contended` predictions.
         """
         records = [record for record in self.records if record.run_id in self.runs and question.is_about(record.case)]
         unused = simulated_beside_real(records, self.runs)
         return replace(
             self,
-            records=tuple(record for record in records if record.record_id not in unused),
+            records=without_contended(
+                (record for record in records if record.record_id not in unused), self.profiles.values()
+            ),
             simulated_run_ids=frozenset(record.run_id for record in records if record.record_id in unused),
         )
 
@@ -73,7 +75,7 @@ class StoredEvidence:
                 profile = self.profiles.get(prediction.profile_hash)
                 if profile is not None and prediction.hardware_key == hardware_key:
                     return profile.device
-        return None
+        return next((profile.device for profile in self.profiles.values() if profile.key == hardware_key), None)
 
     def chip_name(self, hardware_key: str) -> str:
         """Return the name of a chip, else its key."""

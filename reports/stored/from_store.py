@@ -89,10 +89,8 @@ def recommend_from_evidence(evidence: StoredEvidence, question: StoredQuestion) 
 
 
 def _notes(ranked: Sequence[Ranked], levels: Sequence[CaseLevel], evidence: StoredEvidence) -> tuple[str, ...]:
-    """Return the doubts of a calibration, where an expected time is told, then the runs that were left out; each
-    once.
-    """
-    doubts = dict.fromkeys(calibration_text(entry.ranking) for entry in ranked if entry.ranking.shows_expected)
+    """Return the doubts of a calibration, then the runs that were left out; each once."""
+    doubts = dict.fromkeys(calibration_text(entry.ranking) for entry in ranked)
     unused = evidence.simulated_run_ids
     simulated = (short_text(finding("simulated-unused", run_count=len(unused))),) if unused else ()
     return (*(text for text in doubts if text), *simulated, *left_out_notes(levels, evidence.runs))

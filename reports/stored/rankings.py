@@ -26,7 +26,7 @@ from results.statistics.replication import TotalInterval, total_intervals
 from results.verdicts.gain import first_gap
 from results.verdicts.losses import StoredLosses
 from results.verdicts.model_results import ModelResult, PhaseResult, model_results
-from roofline_model.chips.hardware import doubt_of_times
+from roofline_model.chips.hardware import doubts_of
 from roofline_model.core.answer import Exclusion, Option, Question
 from roofline_model.core.finding import Finding, finding
 from roofline_model.operators.case import case_title, is_model_case
@@ -138,12 +138,11 @@ def _of_shape(
         mode=ranked.mode,
         baseline_label=ranked.baseline_label,
         baseline_precision=ranked.baseline_precision,
-        calibration_doubt=None if device is None else doubt_of_times(device),
+        calibration_doubt=None if device is None else next(iter(doubts_of(device)), None),
     )
     by_case = levels_by_case(levels)
     speedups = RunSpeedups(records, by_case, chip.evidence.runs)
-    is_doubtful = bare.calibration_doubt is not None
-    made = shape_options(ranked, by_case, chip.reference, chip.totals, speedups, is_calibration_doubtful=is_doubtful)
+    made = shape_options(ranked, by_case, chip.reference, chip.totals, speedups)
     return [_finished(bare, made, (*failed, *ranked.excluded), cached, question)]
 
 
@@ -178,7 +177,7 @@ def _of_phase(
     case = phase.passes[0].records[0].case
     mine = [level for level in levels if level.records and level.records[0].case.op == case.op]
     device = chip.evidence.device(chip.hardware_key, (record for level in mine for record in level.records))
-    doubt = None if device is None else doubt_of_times(device)
+    doubt = None if device is None else next(iter(doubts_of(device)), None)
     made, excluded = model_options(
         phase,
         levels_by_case(mine),
@@ -187,7 +186,6 @@ def _of_phase(
         question.losses,
         chip.totals,
         speedups,
-        is_calibration_doubtful=doubt is not None,
     )
     names = {shown(case_label(level)) for level in mine}
     regime = "" if model.mode == "eager" else f", {shown(model.mode, 30)}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
@@ -31,7 +31,7 @@ from reports.ranking.shape_results import ShapeResult, shape_results
 from reports.text.display_text import counted, regime_meanings, regime_title, shown
 from reports.view.roofline_view import RooflineView, roofline_view
 from reports.view.run_state import RunState, RunTimeline, run_state, spans_over_time
-from results.exchange.exported.impossible import possible_records
+from results.exchange.exported.impossible import possible_records, without_contended
 from results.records.flags import DOUBTFUL_FLAGS, FLAGS
 from results.records.records import HardwareProfile, Record, RunInfo
 from results.records.state_records import CanaryReading, NoiseFloor
@@ -39,7 +39,7 @@ from results.statistics.replication import total_intervals
 from results.text.verdict_text import actions
 from results.verdicts.model_results import ModelResult, model_results
 from results.verdicts.phase_ranking import PhaseRanking
-from roofline_model.chips.hardware import Device
+from roofline_model.chips.hardware import Device, doubt_of_ideals
 from roofline_model.chips.stored_profile import device_from_profile
 from roofline_model.core.errors import DefinitionError
 from roofline_model.core.finding import code_text, finding, short_text
@@ -82,10 +82,8 @@ class ChipView:
     """Samples of cases whose shape was flagged; empty where samples were not read."""
     answers: tuple[PhaseRanking, ...]
     """Which formats to take, a ranking per phase."""
-    doubtful_kinds: Mapping[str, str] = field(default_factory=dict)
-    """Kind of stored prediction, `ideal` or `expected` → why it is in doubt: the calibration it rests on was of a busy
-    machine.
-    """
+    calibration_doubts: tuple[str, ...] = ()
+    """Why it has no ideal or no expected times: it was busy while it was calibrated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,9 +151,9 @@ def report_view(
     per chip (None: all); `is_gap_ignored`: disturbed times make results, too.
     """
     stored = tuple(records)
-    records = possible_records(stored)
+    records = without_contended(possible_records(stored), (profiles or {}).values())
     rows = case_rows(records, is_forced=run.is_forced)
-    damaged = sum(after is not other for after, other in zip(stored, records, strict=True))
+    damaged = sum(after is not other for after, other in zip(stored, possible_records(stored), strict=True))
     warnings = (
         [f"{counted(damaged, 'record')} with impossible numbers (`roofline db check`): left out"] if damaged else []
     )
@@ -217,7 +215,8 @@ def _chips(
     counter = Counter((row.hardware_key, row.profile_hash) for row in rows if row.hardware_key)
     # A case that failed before its prediction belongs to the chip the run was about.
     home = next((key for key, _ in counter.most_common() if key[0] == run.hardware_key), None)
-    home = home or next((key for key, _ in counter.most_common()), (run.hardware_key, ""))
+    own = next((key for key, profile in profiles.items() if profile.key == run.hardware_key), "")
+    home = home or next((key for key, _ in counter.most_common()), (run.hardware_key, own))
     groups: dict[tuple[str, str], list[int]] = {}
     for index, row in enumerate(rows):
         groups.setdefault((row.hardware_key, row.profile_hash) if row.hardware_key else home, []).append(index)
@@ -256,6 +255,9 @@ def _chip(
     hardware_key, profile_hash = key
     profile = profiles.get(profile_hash)
     device = _device(profile, warnings)
+    doubts = calibration_doubts(device)
+    if device is not None and doubt_of_ideals(device) is not None:
+        device = None  # its roofs are none
     name = shown(profile.name if profile else hardware_key or "unknown chip", 80)
     totals = total_intervals(records, floors)
     results = shape_results(rows, totals, is_gap_ignored=is_gap_ignored)
@@ -291,7 +293,7 @@ def _chip(
         unranked_count=unranked_count,
         series=flagged_series(cases),
         answers=phase_rankings(results, models, hardware_key),
-        doubtful_kinds=calibration_doubts(device, pooled),
+        calibration_doubts=doubts,
     )
 
 
@@ -355,16 +357,12 @@ def _findings(
         where = f"{chip.hardware_name}: " if len(chips) > 1 else ""
         if chip.overall is not None:
             overall = chip.overall
-            doubt = {
-                kind: ", but is itself in doubt" if kind in chip.doubtful_kinds else ""
-                for kind in ("ideal", "expected")
-            }
             regime = regime_title(overall.cache, overall.mode)
             where += f"{regime} cases: " if regime else ""
             findings.append(
                 f"{where}{'the' if where else 'The'} ideal prediction missed the measured time by a median "
                 f"{format_percent(overall.median_abs_error_ratio, 0)} "
-                f"over {counted(overall.case_count, 'case')}{doubt['ideal']}: kernels reached "
+                f"over {counted(overall.case_count, 'case')}: kernels reached "
                 f"{format_percent(overall.median_roof_share_ratio, 0)} of their roof "
                 f"in the median, {format_percent(overall.best_roof_share_ratio, 0)} at best "
                 f"(worst error {format_percent(overall.worst_error_ratio, signed=True)}, {overall.worst_case_id})."
@@ -373,7 +371,7 @@ def _findings(
                 findings.append(
                     f"The expected time{f' of {regime} cases' if regime else ''} missed it by a median "
                     f"{format_percent(overall.median_abs_expected_ratio, 0)} over "
-                    f"{counted(overall.expected_count, 'case')}{doubt['expected']}."
+                    f"{counted(overall.expected_count, 'case')}."
                 )
     return tuple(findings)
 
@@ -453,7 +451,7 @@ def run_warnings(
         warnings.append(
             f"Records of {len(chips)} chip profiles are in this run ({names}); they are never compared with each other."
         )
-    doubts = dict.fromkeys(text for chip in chips for text in chip.doubtful_kinds.values())
+    doubts = dict.fromkeys(text for chip in chips for text in chip.calibration_doubts)
     warnings += [f"{text[0].upper()}{text[1:]}." for text in doubts]
     comparable = {row.case_key for row in comparable_rows(case.pooled for case in cases)}
     beaten = [case.lead for case in cases if case.lead.case_key in comparable and case.is_faster_than_roof]

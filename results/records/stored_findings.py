@@ -68,10 +68,6 @@ LEGACY_NOTES: Final[tuple[tuple[str, str], ...]] = (
         "the model fits in {level}: passes that follow each other may run faster than the roof of DRAM",
     ),
     (
-        "calibrated-contended",
-        "calibrated on a busy machine ({disturbed_by}): its best repetitions are taken for typical",
-    ),
-    (
         "ceilings-contended",
         (
             "ideal times are doubtful, most too long: other work ran while the ceilings of {hardware} were measured "

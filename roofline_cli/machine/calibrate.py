@@ -10,6 +10,8 @@ import typer
 from roofline_cli.screen.output_file import check_output, write_text
 from roofline_cli.screen.tables import Cell, Column, show_json, show_line, show_table
 from roofline_cli.shared.options import JsonOption
+from roofline_cli.shared.quiet import WaitOption, begin_when_quiet, stop
+from roofline_model.chips.hardware import doubt_of_ideals, doubts_of
 from roofline_model.core.errors import InvalidValueError, MissingDependencyError, UnsupportedError
 from roofline_model.core.finding import short_text
 from roofline_model.core.units import (
@@ -22,6 +24,7 @@ from roofline_model.core.units import (
 )
 
 if TYPE_CHECKING:
+    from bench_cases.selection import Family
     from plugin.machine.facts import Machine
     from roofline_model.chips.hardware import Device
     from roofline_model.chips.machine_constants import Calibration, Constant
@@ -34,6 +37,14 @@ WITH_KERNELS_S, CEILINGS_S = 75.0, 40.0
 """How long it looks unless told otherwise."""
 CEILINGS_SHARE = 0.35
 """Of the time, where kernels are timed as well: a ceiling is the best of all looks, so short ones add up."""
+OnlyOption = Annotated[
+    str | None,
+    typer.Option(
+        "--only",
+        metavar="products|attention|operators",
+        help="Time the kernels of one family alone, on ceilings that are known already (else they are measured first).",
+    ),
+]
 
 
 def calibrate(
@@ -60,6 +71,8 @@ def calibrate(
     forget: Annotated[
         bool, typer.Option("--forget", help="Start again instead of keeping the best value so far.")
     ] = False,
+    only: OnlyOption = None,
+    waits: WaitOption = False,
     if_needed: Annotated[
         bool,
         typer.Option("--if-needed", help="Measure nothing where kernels have expected times already, as on a GPU."),
@@ -70,8 +83,10 @@ def calibrate(
 
     Measures memory and cache bandwidth, products per format, fixed costs, casts, and bandwidth against active cores,
     each with its spread. On a CPU it then times every kernel at a few sizes, for expected times at other sizes. Later
-    runs here use the results. A ceiling is the best that this machine has shown; of a kernel the median of the last
-    five calibrations counts. --hw reads FILE.toml, and in pytest --roofline-profile-file.
+    runs here use the results. A ceiling is the best that this machine has shown while quiet; of a kernel the median of
+    the last five calibrations counts. --hw reads FILE.toml, and in pytest --roofline-profile-file.
+
+    Exits 5 and measures nothing where other processes use more than half of the CPUs.
     """
     from plugin.calibrate.profile_file import profile_text
     from plugin.machine.facts import find_machine
@@ -84,18 +99,28 @@ def calibrate(
             raise InvalidValueError(
                 f"{output} cannot be written: there is not a folder {output.parent}; name another file with -o"
             )
-    if if_needed and (output is not None or forget or not kernels or as_json):
-        raise InvalidValueError("--if-needed may measure nothing: leave out -o, --forget, --no-kernels and --json")
+    if if_needed and (output is not None or forget or not kernels or as_json or only):
+        raise InvalidValueError(
+            "--if-needed may measure nothing: leave out -o, --forget, --no-kernels, --only and --json"
+        )
+    family = _family(only, kind, kernels, forget)
     if if_needed and _has_expected_times(machine, kind):
         return
     if machine.torch_version is None:
         raise MissingDependencyError("torch", "measure", "calibrating this machine")
     with_kernels = kernels and kind == "cpu"
+    if kind == "cpu":
+        begin_when_quiet(waits=waits)
     total_s = seconds or (WITH_KERNELS_S if with_kernels else CEILINGS_S)
-    chip = _measure(machine, kind, forget, total_s * (CEILINGS_SHARE if with_kernels else 1))
+    chip = _known_ceilings(machine) if family is not None else None
+    if chip is None:
+        chip = _measure(machine, kind, forget, total_s * (CEILINGS_SHARE if with_kernels else 1))
     failed: tuple[str, ...] = ()
     if with_kernels:
-        chip, failed = _with_kernels(machine, chip, forget, total_s * (1 - CEILINGS_SHARE))
+        if (doubt := doubt_of_ideals(chip)) is not None:  # times of kernels would be held against these ceilings
+            stop(f"{short_text(doubt)}: --wait-until-quiet waits for it")
+        begin_when_quiet(waits=waits)
+        chip, failed = _with_kernels(machine, chip, forget, total_s * (1 - CEILINGS_SHARE), family)
     if output is not None:
         write_text(output, profile_text(chip))
     if as_json:
@@ -117,14 +142,32 @@ def _kind(requested: str | None, machine: Machine) -> str:
     return requested or machine.kind
 
 
+def _family(only: str | None, kind: str, kernels: bool, forget: bool) -> Family | None:
+    from bench_cases.selection import FAMILIES
+
+    if only is None:
+        return None
+    family = next((name for name in FAMILIES if name == only.strip().lower()), None)
+    if family is None:
+        raise InvalidValueError(f"--only must be {', '.join(FAMILIES[:-1])} or {FAMILIES[-1]}, got {only[:40]!r}")
+    if kind != "cpu" or not kernels or forget:
+        raise InvalidValueError("--only times a CPU's kernels beside earlier ones: leave out --no-kernels and --forget")
+    return family
+
+
+def _known_ceilings(machine: Machine) -> Device | None:
+    """Return this CPU with ceilings that were measured while it was quiet, or None."""
+    from plugin.calibrate.cpu_calibration import cached_cpu_device
+
+    chip = cached_cpu_device(machine)
+    return chip if chip is not None and doubt_of_ideals(chip) is None else None
+
+
 def _has_expected_times(machine: Machine, kind: str) -> bool:
     """Return whether kernels here have expected times: a GPU's come from fitted models, a CPU's from timed kernels."""
-    from plugin.calibrate.cpu_calibration import cached_cpu_device, has_ceilings_only
+    from plugin.calibrate.cpu_calibration import cached_cpu_device, has_kernel_times
 
-    if kind == "cuda":
-        return True
-    chip = cached_cpu_device(machine)
-    return chip is not None and not has_ceilings_only(chip)
+    return kind == "cuda" or has_kernel_times(cached_cpu_device(machine))
 
 
 def _report(text: str) -> None:
@@ -153,12 +196,14 @@ def _measure(machine: Machine, kind: str, forget: bool, seconds: float) -> Devic
     return gpu_device(machine, chip, _report, forget=forget, budget_s=seconds)
 
 
-def _with_kernels(machine: Machine, chip: Device, forget: bool, seconds: float) -> tuple[Device, tuple[str, ...]]:
+def _with_kernels(
+    machine: Machine, chip: Device, forget: bool, seconds: float, family: Family | None
+) -> tuple[Device, tuple[str, ...]]:
     from plugin.calibrate.cpu_calibration import keep_kernel_times
     from roofline_cli.machine.kernel_calibration import time_kernels
 
     assert chip.calibration is not None
-    look = time_kernels(seconds, _report)
+    look = time_kernels(seconds, _report, family)
     device = keep_kernel_times(
         machine, chip.calibration, look.calls, _report, disturbed_by=look.disturbed_by, forget=forget
     )
@@ -174,13 +219,6 @@ def _show_kernels(chip: Device, failed: tuple[str, ...]) -> None:
             f"kernels: {len(curves)} timed at {counted(sum(curve.point_count for curve in curves), 'size')}, "
             f"{counted(looks, 'look')} each; expected to scatter by {format_percent(scatter)} (1 sd) in between"
         )
-    if chip.calibration is not None and chip.calibration.kernels_disturbed_by:
-        show_line(
-            "doubtful: the machine was busy while the kernels were timed "
-            f"({', '.join(chip.calibration.kernels_disturbed_by)}): "
-            "expected times are too long, and every prediction says so; run it again when it is quiet",
-            "yellow",
-        )
     for case in failed:
         show_line(f"not calibrated, its check failed: {case}", "yellow")
 
@@ -190,11 +228,8 @@ def _show(chip: Device) -> None:
     assert calibration is not None
     show_line(f"{chip.key}: {chip.name}", "bold")
     show_line(f"measured {calibration.measured_at} with {', '.join(_conditions(calibration)) or 'no condition known'}")
-    if calibration.disturbed_by:
-        show_line(
-            f"doubtful: the machine was busy ({', '.join(calibration.disturbed_by)}); run it again when it is quiet",
-            "yellow",
-        )
+    for doubt in doubts_of(chip):
+        show_line(short_text(doubt), "yellow")
     columns = (
         Column("Constant"),
         Column("Best", "right"),
@@ -205,9 +240,8 @@ def _show(chip: Device) -> None:
         Column("By", drop=1),
     )
     show_table(columns, [_row(label, constant) for label, constant in _constants(calibration)])
-    source = "the newest calibration, as none was quiet" if calibration.disturbed_by else "the last quiet calibration"
     show_line(
-        f"Best: the best of all calibrations here. The others are of {source}. Typical: the median. Slow: 95 % were "
+        "Best: the best of all calibrations here. The others are of the newest. Typical: the median. Slow: 95 % were "
         "faster. Spread: standard deviation over mean. Of: repetitions.",
         "dim",
     )

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import re
 import sys
-import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from plugin.machine.cpu_state import CONTENDED_RATIO, LoadWatch
+from plugin.machine.cpu_state import CONTENDED_RATIO, load_over
 from roofline_cli.screen.tables import Cell, Column, Styled, show_json, show_line, show_table
 from roofline_cli.shared.database import writing
 from roofline_cli.shared.group import EXIT_FOUND
@@ -85,7 +84,7 @@ def measure_noise(plan: NoisePlan, *, as_json: bool) -> None:
         f"{plan.process_count * CASE_S:.0f} s per case; -k and --processes make it shorter",
         err=True,
     )
-    others = _others_ratio()
+    others = load_over(LOOK_S).others_ratio
     if others is not None and others > CONTENDED_RATIO:
         typer.echo(
             f"other processes use {others:.0%} of the CPUs now: noise that is theirs is not stored as the machine's "
@@ -101,13 +100,6 @@ def measure_noise(plan: NoisePlan, *, as_json: bool) -> None:
         _show(noise)
     if not is_correct:
         raise typer.Exit(EXIT_FOUND)
-
-
-def _others_ratio() -> float | None:
-    """Return what others use of the CPUs at the moment."""
-    with LoadWatch() as load:
-        time.sleep(LOOK_S)
-    return load.others_ratio
 
 
 def verdict_text(cases: Sequence[CaseNoise], disturbed_ratio: float) -> str:

@@ -138,7 +138,7 @@ def _doubt(name: str, item: Finding) -> Check:
 
 
 def _cpu_checks(load: LoadWatch | None) -> list[Check]:
-    from plugin.machine.cpu_state import cpu_facts
+    from plugin.machine.cpu_state import cpu_facts, load_over
     from plugin.sensors.rapl import open_cpu_sensors
 
     sensors, reason = open_cpu_sensors()
@@ -148,7 +148,7 @@ def _cpu_checks(load: LoadWatch | None) -> list[Check]:
         energy = Check("cpu energy", "info", "the energy counter does not answer")
     else:
         energy = Check("cpu energy", "ok", "energy counter (RAPL) readable")
-    return [governor_check(cpu_facts()), *load_checks(load if load is not None else _look()), energy]
+    return [governor_check(cpu_facts()), *load_checks(load if load is not None else load_over(LOOK_S)), energy]
 
 
 def governor_check(facts: Mapping[str, Any]) -> Check:
@@ -179,17 +179,6 @@ def load_checks(load: LoadWatch) -> list[Check]:
         if "stolen" in doubts
         else Check("steal", "ok", f"{stolen:.1%} of the CPUs go to other machines"),
     ]
-
-
-def _look() -> LoadWatch:
-    import time
-
-    from plugin.machine.cpu_state import LoadWatch
-
-    load = LoadWatch()
-    with load:
-        time.sleep(LOOK_S)
-    return load
 
 
 def _tools(machine: Machine) -> list[Check]:

@@ -20,7 +20,7 @@ from roofline_cli.shared.options import (
     split_list,
 )
 from roofline_model.core.errors import InvalidValueError, MissingDependencyError
-from roofline_model.core.units import counted, format_time
+from roofline_model.core.units import column_times, counted, format_time
 from roofline_model.formats.catalog import format_pair
 
 if TYPE_CHECKING:
@@ -129,7 +129,10 @@ def _show(table: pd.DataFrame) -> None:
         else []
     )
     rows: list[list[Any]] = []
-    for row in table.head(SHOWN_ROWS).itertuples():
+    head = table.head(SHOWN_ROWS)
+    ideal = _times(head.ideal_s)
+    expected = _times(head.expected_s) if has_expected else ideal
+    for row, ideal_time, expected_time in zip(head.itertuples(), ideal, expected, strict=True):
         weight, activation = str(row.weight_format), str(row.activation_format)
         cells = [
             row.hardware,
@@ -137,13 +140,13 @@ def _show(table: pd.DataFrame) -> None:
             f"{row.N}",
             f"{row.K}",
             weight if weight == activation else f"{weight}.{activation}",
-            _time(row.ideal_s),
+            ideal_time,
             row.bound or "–",
         ]
         if has_expected:
             low, high = _time(row.expected_low_s), _time(row.expected_high_s)
             interval = "–" if low == "–" else f"{low} to {high}"
-            cells += [_time(row.expected_s), interval, row.binding or "–"]
+            cells += [expected_time, interval, row.binding or "–"]
         rows.append([str(cell) for cell in cells])
     show_table(columns, rows)
     if len(table) > SHOWN_ROWS:
@@ -152,6 +155,11 @@ def _show(table: pd.DataFrame) -> None:
         for text, count in table[column].value_counts(sort=False).items():
             if text:
                 show_line(f"{count:,} row{'s' if count > 1 else ''}: {text}")
+
+
+def _times(column: Any) -> list[str]:
+    """Return a column of times in one unit; NaN is none."""
+    return column_times([None if seconds != seconds else float(seconds) for seconds in column])
 
 
 def _time(seconds: Any) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reports.answers.short_answer import SOURCES, borrowed_sentence, is_carried_over, tokens_text
+from reports.answers.short_answer import PHASES, SOURCES, borrowed_sentence, is_carried_over, phase_texts, tokens_text
 from roofline_cli.recommend.model_view import LOSS_COLUMNS, loss_cells
 from roofline_cli.screen.tables import MISSING, Cell, Column, decimal_bytes, show_line, show_table
 from roofline_model.core.answer import BOUNDS, is_comparable
@@ -25,6 +25,7 @@ _COLUMNS = (
     Column("Time", "right"),
     Column("80 %", "right", drop=3, hide_empty=True),
     Column("Tokens/s", "right", hide_empty=True),
+    *(Column(phase.capitalize(), "right", hide_empty=True) for phase in PHASES),
     Column("Gain", "right", drop=1),
     Column("Memory", "right"),
     *(Column(column.header, "right", drop=2 + 2 * at, hide_empty=True) for at, column in enumerate(LOSS_COLUMNS)),
@@ -110,6 +111,7 @@ def _row(chip: str, ranking: Ranking, prefix: str | None, option_name: Callable[
         f"{time} ({estimate.source})" if is_bound else time,
         interval,
         tokens_text(choice),
+        *phase_texts(choice, prefix, PHASES),
         format_speedup(choice.speedup_ratio),
         MISSING if memory is None else decimal_bytes(memory.total_bytes),
         *loss_cells(choice),

@@ -14,7 +14,8 @@ from roofline_cli.recommend.stored_view import print_ranked_answer
 from roofline_cli.screen.tables import show_json, show_line
 from roofline_cli.shared.database import reading
 from roofline_cli.shared.measuring import check_can_measure, run_workloads, workload_command
-from roofline_cli.shared.options import DatabaseOption, HardwareOption, JsonOption
+from roofline_cli.shared.options import DatabaseOption, HardwareOption, JsonOption, split_list
+from roofline_cli.shared.quiet import WaitOption, begin_model_when_quiet
 from roofline_model.core.errors import InvalidValueError, MissingDependencyError, RooflineError
 from roofline_model.core.finding import finding, short_text
 
@@ -25,6 +26,8 @@ COMMANDS = {
     "demo": ("demo", "Measure a trained model in every format here, and rank them."),
 }
 
+_WIDE = "BF16"
+"""What the model is decoded to: the baseline, measured in any case."""
 _TIMEOUT_S = 600
 """Of one case, quality included: a CPU without 16-bit units computes a thousand tokens in a minute."""
 _TESTS_FAILED = 1
@@ -37,10 +40,13 @@ def demo(
     formats: Annotated[
         str | None,
         typer.Option(
-            "--formats", metavar="LIST", help="Formats to measure beside BF16 (default: the usual ones here)."
+            "--formats",
+            metavar="LIST",
+            help="Precisions to measure beside BF16 alone, e.g. INT4 (default: the usual ones).",
         ),
     ] = None,
     hw: HardwareOption = "auto",
+    waits: WaitOption = False,
     db: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -49,7 +55,7 @@ def demo(
     The extra demo brings SmolLM2-135M-Instruct (93 MB, stored as Q4_1), which is decoded to BF16. A report is written,
     and no network is used.
 
-    Exits 1 when nothing could be ranked.
+    Exits 1 when nothing could be ranked, and 5 before it begins where other processes use more than half of the CPUs.
     """
     from reports.answers.ranking_json import recommendations_json
     from reports.stored import StoredQuestion, recommend_from_store
@@ -61,12 +67,14 @@ def demo(
             raise MissingDependencyError(package, "demo", "the demo")
     if output.exists() and not output.is_dir():
         raise InvalidValueError(f"-o {output} is not a folder; name another one")
+    precisions = None if formats is None else _precisions(formats)
+    begin_model_when_quiet(waits=waits)
     model = output / DEMO_MODEL
     if not model.is_dir():
         typer.echo(f"Decoding {file.name} to BF16, once: about half a minute.", err=True)
         decode_gguf(file, model, name=DEMO_MODEL, stored_format=DEMO_FORMAT, dtype="bfloat16")
     label, database = f"demo-{uuid.uuid4().hex[:8]}", db or str(output / "results.db")
-    _measure(model, database, label, formats, hw)
+    _measure(model, database, label, precisions, hw)
     with reading(database) as store:
         recommendations = recommend_from_store(store, StoredQuestion(model=DEMO_MODEL, phase="decode"))
     if as_json:
@@ -77,7 +85,21 @@ def demo(
         raise typer.Exit(1)
 
 
-def _measure(model: Path, database: str, label: str, formats: str | None, hw: str) -> None:
+def _precisions(text: str) -> str:
+    """Return BF16 and these precisions, each with the format of its activations: `INT4` alone would be every kernel
+    with such weights.
+    """
+    from bench_cases.quantization.plans.precisions import parse_precision, precision_formats
+
+    names = split_list([text]) or []
+    for name in names:
+        if (other := parse_precision(name).substitution) is not None:
+            raise InvalidValueError(f"--formats {name}: {short_text(other)}")
+    pairs = [".".join(precision_formats(name, _WIDE)) for name in names]
+    return ",".join(dict.fromkeys([_WIDE, *(pair for pair in pairs if pair != f"{_WIDE}.{_WIDE}")]))
+
+
+def _measure(model: Path, database: str, label: str, precisions: str | None, hw: str) -> None:
     """Run the cases of one decode step with pytest, its progress on stderr; raises `RooflineError` when nothing was
     stored.
     """
@@ -98,7 +120,7 @@ def _measure(model: Path, database: str, label: str, formats: str | None, hw: st
         label,
         "--roofline-hw",
         hw,
-        *(() if formats is None else ("--roofline-formats", f"BF16,{formats}")),
+        *(() if precisions is None else ("--roofline-formats", precisions)),
     )
     exit_code, errors = run_workloads(command)
     if exit_code not in (0, _TESTS_FAILED):

@@ -69,7 +69,12 @@ HeadroomOption = Annotated[
     ),
 ]
 LatencyOption = Annotated[
-    str | None, typer.Option("--max-latency-ms", metavar="MS", help="With --model: longest time of a pass.")
+    str | None,
+    typer.Option(
+        "--max-latency-ms",
+        metavar="MS",
+        help="With --model: longest time of a pass; with --traffic by phase: decode=30,prefill=500.",
+    ),
 ]
 LossOption = Annotated[
     str | None,
@@ -245,7 +250,6 @@ def answer(question: ModelQuestion, chip: Device) -> ModelRanking:
         contexts = [share.workload.context_count for share in traffic or ()] if context is None else [context]
         check_max_context(contexts, shape.max_context_size)
     headroom = question.options.memory_headroom
-    latency_ms = parse_amount("--max-latency-ms", question.options.max_latency_ms, "milliseconds such as 30")
     return recommend_model(
         chip,
         shape,
@@ -257,13 +261,29 @@ def answer(question: ModelQuestion, chip: Device) -> ModelRanking:
         memory_headroom_ratio=0.0
         if headroom is None
         else parse_number("--memory-headroom", headroom, "a share", below=1),
-        max_latency_s=None if latency_ms is None else latency_ms * 1e-3,
+        max_latency_s=_latency_s(question.options.max_latency_ms),
         max_loss_pct=parse_loss_limit(question.max_quality_loss),
         losses=None if question.options.losses is None else read_losses(question.options.losses),
         formats=split_list(question.options.formats),
         extra_formats=[f"{fmt.key}.{shape.wide_format}" for fmt in user_formats],
         strategies=_strategies(question.options.strategy, shape.layer_count),
     )
+
+
+def _latency_s(text: str | None) -> float | dict[str, float] | None:
+    """Return the limit of `--max-latency-ms` in seconds: one for every pass, or phase → its own."""
+    if text is None or "=" not in text:
+        latency_ms = parse_amount("--max-latency-ms", text, "milliseconds such as 30, or decode=30,prefill=500")
+        return None if latency_ms is None else latency_ms * 1e-3
+    limits_s: dict[str, float] = {}
+    for part in text.split(","):
+        name, _, amount = part.partition("=")
+        phase = name.strip().lower()[:40]
+        if phase in limits_s:
+            raise InvalidValueError(f"--max-latency-ms names {phase} twice")
+        latency_ms = parse_amount(f"--max-latency-ms {phase}", amount, "milliseconds such as 30")
+        limits_s[phase] = (latency_ms or 0.0) * 1e-3
+    return limits_s
 
 
 def _shape(question: ModelQuestion) -> ModelShape:

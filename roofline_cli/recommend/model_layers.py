@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from roofline_cli.screen.tables import Column, decimal_bytes, show_line, show_table
 from roofline_model.core.finding import short_text
-from roofline_model.core.units import counted, format_time
+from roofline_model.core.units import column_times, counted, format_time
 
 if TYPE_CHECKING:
     from roofline_model.recommend.model import ModelRanking
@@ -41,7 +41,9 @@ def print_layers(ranking: ModelRanking) -> None:
     for search in ranking.searches:
         show_line()
         show_line(f"{search.label}: {short_text(search.goal)}. {_proof(search)}", "bold")
-        show_table(_LAYER_COLUMNS, [_row(run) for run in _runs(search.choice.reasons)])
+        runs = list(_runs(search.choice.reasons))
+        times = column_times([sum(reason.chosen.time_s for reason in run) for run in runs])
+        show_table(_LAYER_COLUMNS, [_row(run, time) for run, time in zip(runs, times, strict=True)])
     if ranking.front:
         _print_front(ranking.front, len(ranking.searches[0].choice.problem.groups) if ranking.searches else 0)
 
@@ -69,14 +71,14 @@ def _runs(reasons: Sequence[GroupReason]) -> Iterator[list[GroupReason]]:
         yield run
 
 
-def _row(run: Sequence[GroupReason]) -> list[str]:
+def _row(run: Sequence[GroupReason], time: str) -> list[str]:
     loss = sum(reason.chosen.loss_value for reason in run)
     return [
         _part(run[0].group),
         _layers(run),
         run[0].chosen.label,
         f"{loss:.3g}",
-        format_time(sum(reason.chosen.time_s for reason in run)),
+        time,
         decimal_bytes(sum(reason.chosen.memory_bytes for reason in run)),
         _why(run[0]),
     ]
@@ -90,11 +92,12 @@ def _print_front(front: Sequence[FormatAssignment], group_count: int) -> None:
     shown = f"{len(picked)} of the {len(front)} plans" if len(picked) < len(front) else whole
     show_line(f"Front: {shown} that no other beats in loss, time and memory ({counted(group_count, 'group')}).", "bold")
     rows = []
-    for at in picked:
+    times = column_times([front[at].time_s for at in picked])
+    for at, time in zip(picked, times, strict=True):
         point = front[at]
         counts = Counter(point.labels).most_common()
         listed = ", ".join(f"{label} {number}" for label, number in counts)
-        rows.append([f"{point.loss_value:.3g}", format_time(point.time_s), decimal_bytes(point.memory_bytes), listed])
+        rows.append([f"{point.loss_value:.3g}", time, decimal_bytes(point.memory_bytes), listed])
     show_table(_FRONT_COLUMNS, rows)
 
 

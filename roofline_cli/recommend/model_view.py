@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 
 from reports.answers.short_answer import (
     LOSS_METRICS,
+    PHASES,
     ROLES,
     gain_text,
     is_loss_known,
     least_mark,
     loss_texts,
+    phase_texts,
     shown_key,
     tokens_text,
     with_names,
@@ -47,7 +49,8 @@ _COLUMNS = (
     Column("Expected", "right", hide_empty=True),
     Column("80 % from", "right", drop=5, hide_empty=True),
     Column("at most", "right", hide_empty=True),
-    Column("Tokens/s", "right", drop=2),
+    Column("Tokens/s", "right", drop=2, hide_empty=True),
+    *(Column(phase.capitalize(), "right", hide_empty=True) for phase in PHASES),
     Column("Gain", "right"),
     Column("Weights", "right", drop=8),
     Column("KV cache", "right", drop=7),
@@ -180,6 +183,7 @@ def limits_sentence(ranking: ModelRanking) -> str:
         limit_texts.append(f"{decimal_bytes(limits.memory_limit_bytes)} of memory{headroom}")
     if limits.time_s is not None:
         limit_texts.append(f"{limits.time_s * 1e3:g} ms a pass")
+    limit_texts += [f"{limit_s * 1e3:g} ms a {phase}" for phase, limit_s in limits.phase_times_s]
     most = f"a loss of at most {limits.loss_pct:g} %"
     default = "" if limits.is_loss_given else " (default)"
     limit_texts.append(f"{most}{default}, of perplexity where published, else of task accuracy")
@@ -225,7 +229,7 @@ def _rows(ranking: ModelRanking) -> list[list[Cell]]:
     options = [*ranking.options, *excluded]
     ideals_s = [None if option.times.ideal is None else option.times.ideal.time_s for option in options]
     better_s = [None if option.estimate.source == "ideal" else option.estimate.time_s for option in options]
-    prefix = shared_prefix(ideals_s, better_s)
+    prefix = shared_prefix(ideals_s, better_s, [phase.time_s for option in options for phase in option.phases])
     rows: list[list[Cell]] = []
     for rank, (option, ideal_s, time_s) in enumerate(zip(options, ideals_s, better_s, strict=True), 1):
         memory = option.memory
@@ -237,6 +241,7 @@ def _rows(ranking: ModelRanking) -> list[list[Cell]]:
                 MISSING if time_s is None else f"{least_mark(option)}{in_prefix(time_s, prefix)}",
                 *_interval(option, prefix),
                 tokens_text(option),
+                *phase_texts(option, prefix, PHASES),
                 gain_text(option, ranking.baseline),
                 MISSING if memory is None else decimal_bytes(memory.weight_bytes),
                 MISSING if memory is None else decimal_bytes(memory.cache_bytes),

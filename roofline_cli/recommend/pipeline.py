@@ -22,6 +22,7 @@ from roofline_cli.shared.options import (
     parse_size,
     split_list,
 )
+from roofline_cli.shared.quiet import WaitOption, begin_model_when_quiet
 from roofline_model.core.errors import InvalidValueError, RooflineError
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ COMMANDS = {
 }
 
 MAX_COUNT = 99
+REPORT_FILE = "report.json"
+"""Written when a pipeline has ended."""
 PrecisionsOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -105,11 +108,12 @@ def pipeline(
     text: TextOption = None,
     processes: Annotated[
         str,
-        typer.Option("--processes", metavar="N", help="Fresh processes per candidate; one says little about the next."),
+        typer.Option("--processes", metavar="N", help="Fresh processes per candidate; one can find none faster."),
     ] = "3",
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Forget what the folder holds of an earlier pipeline.")
     ] = False,
+    waits: WaitOption = False,
     db: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -117,7 +121,8 @@ def pipeline(
 
     Loads, recommends, quantises, benchmarks and judges; writes a report.
 
-    Exits 1 when no model keeps the limits. After an interruption the same command resumes.
+    Exits 1 when no model keeps the limits, and 5 before it begins where other processes use more than half of the CPUs.
+    After an interruption the same command resumes.
     """
     from roofline_cli.recommend.pipeline_progress import shown_progress
     from roofline_cli.recommend.pipeline_view import print_pipeline
@@ -141,6 +146,8 @@ def pipeline(
         "fresh": fresh,
     }
     check_can_measure()
+    if fresh or not (output / REPORT_FILE).is_file():  # else all may be there already
+        _begin(processes=int(processes), waits=waits)
     with shown_progress() as tell:
         result = _run(model, output, wanted | {"progress": tell})
     notes = [] if not result.run_ids else _html_report(result, db)
@@ -150,6 +157,17 @@ def pipeline(
         print_pipeline(result, notes)
     if not result.is_within_limits:
         raise typer.Exit(1)
+
+
+def _begin(*, processes: int, waits: bool) -> None:
+    """Say before the minutes of measuring what they cannot find, and end the command where they would find nothing."""
+    if processes == 1:
+        typer.echo(
+            "--processes 1: one process says nothing about the next, so no candidate can be found faster; 3 can (the "
+            "default)",
+            err=True,
+        )
+    begin_model_when_quiet(waits=waits)
 
 
 def _run(model: str, output: Path, wanted: dict[str, object]) -> PipelineResult:

@@ -42,8 +42,10 @@ def shown_progress() -> Iterator[Tell]:
 
 
 def step_line(event: PipelineEvent) -> str:
-    """Return an event as one line: `[3/6] measuring INT4 … (about 2 min left)`."""
-    place = f"[{event.step_index}/{event.steps_count}]"
+    """Return an event as one line: `[3/4] measuring INT4 (1 of 2) … (about 2 min left)`."""
+    from bench_cases.pipeline.progress import STEPS
+
+    place = f"[{event.step_index}/{len(STEPS)}]"
     if event.kind == "begin":
         return f"{place} {clean_line(event.text)} …{_left(event.remaining_s)}"
     earlier = " (from an earlier run)" if event.kind == "reused" else ""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from roofline_cli.screen.tables import Cell, Column, Styled, show_line, show_table
 from roofline_model.core.finding import Finding, findings_text, short_text
-from roofline_model.core.units import format_memory, format_time
+from roofline_model.core.units import column_times, format_memory
 
 if TYPE_CHECKING:
     from bench_cases.pipeline.records import MeasuredCase
@@ -36,7 +36,8 @@ def print_pipeline(result: PipelineResult, notes: Sequence[str]) -> None:
         f"{result.context_count}"
     )
     show_table(_COLUMNS, _rows(result))
-    show_line("speed-ups against 16 bit; loss: rise of the perplexity (untrained weights: see below)")
+    of_seed = " (weights of a seed: see below)" if result.facts.is_seeded else ""
+    show_line(f"speed-ups against 16 bit; loss: rise of the perplexity{of_seed}")
     show_line()
     for index, sentence in enumerate(result.sentences):
         show_line(sentence, style="bold" if not index else "")
@@ -53,10 +54,12 @@ def _rows(result: PipelineResult) -> list[list[Cell]]:
 
     verdict, recommendation = result.verdict, result.recommendation
     missed = findings_text(miss.finding for miss in verdict.baseline_misses)
+    cases = [verdict.baseline, *(candidate.measured for candidate in verdict.judged)]
+    base_pass, *passes = column_times([case.median_s for case in cases])
     rows: list[list[Cell]] = [
-        [result.wide, "1", "1", "1", *_figures(verdict.baseline), missed or _baseline_note(result)]
+        [result.wide, "1", "1", "1", base_pass, *_figures(verdict.baseline), missed or _baseline_note(result)]
     ]
-    for candidate in verdict.judged:
+    for candidate, pass_text in zip(verdict.judged, passes, strict=True):
         text = judgement(candidate, result)
         speedups = [
             _times(recommendation.speedup(candidate.option, "ideal")),
@@ -64,7 +67,7 @@ def _rows(result: PipelineResult) -> list[list[Cell]]:
         ]
         measured = "–" if candidate.speedup is None else _measured(candidate.speedup)
         cell: Cell = Styled(text, _STYLES[text]) if text in _STYLES else text
-        rows.append([candidate.name, *speedups, measured, *_figures(candidate.measured), cell])
+        rows.append([candidate.name, *speedups, measured, pass_text, *_figures(candidate.measured), cell])
     for large in recommendation.too_large:
         cells = [_times(recommendation.speedup(large, "ideal")), _times(recommendation.speedup(large, "expected"))]
         cell = f"too large: {(memory_bytes(large) or 0.0) / 1e9:.3g} GB"
@@ -97,7 +100,6 @@ def _baseline_note(result: PipelineResult) -> str:
 def _figures(case: MeasuredCase) -> list[str]:
     rate, loss = case.tokens_per_s, case.quality.loss_pct
     return [
-        format_time(case.median_s),
         "–" if rate is None else f"{rate:.4g}",
         format_memory(case.held_bytes),
         "0" if case.quality.source == "reference" else "–" if loss is None else f"{loss.value:.3g} %",

@@ -25,7 +25,7 @@ from roofline_cli.screen.tables import (
 from roofline_cli.shared.database import reading
 from roofline_cli.shared.options import AllOption, DatabaseOption, JsonOption, PlotOption, check_plot
 from roofline_model.core.errors import InvalidValueError
-from roofline_model.core.units import format_achieved, format_percent, format_time
+from roofline_model.core.units import column_times, format_achieved, format_percent
 
 if TYPE_CHECKING:
     from reports.cases.errors import ErrorSummary
@@ -68,6 +68,7 @@ def show_run(
     from reports.cases.errors import profile_doubts
     from reports.cases.summary import run_summaries
     from reports.view.run_state import run_state
+    from results.exchange.exported.impossible import without_contended
     from results.statistics.replication import total_intervals
     from roofline_cli.database.transfer_view import show_unpredicted
     from roofline_cli.plot.view import plotted_chips, show_run_plots, stored_profiles
@@ -81,6 +82,7 @@ def show_run(
         canaries = store.canaries(info.run_id)
         floors = store.noise_floors(info.environment.class_hash)
         profiles = stored_profiles(store, records)
+    records = list(without_contended(records, profiles.values()))
     summaries = run_summaries(info, records, floors)
     if wanted:
         chosen = _matching(summaries, wanted, info)
@@ -90,7 +92,7 @@ def show_run(
         return
     state = run_state(info, summaries, records, canaries)
     models = models_of(records, total_intervals(records, floors))
-    doubts = profile_doubts(profiles.values(), (row for case in summaries for row in case.rows))
+    doubts = profile_doubts(profiles.values())
     if as_json:
         show_json(_run_json(info, summaries, models, canaries, state, doubts))
         return
@@ -318,6 +320,7 @@ def print_cases(title: str, cases: list[CaseSummary]) -> None:
 
     rows = [case.pooled for case in cases]
     ideal, measured = paired_times([row.ideal_s for row in rows], [row.measured_s for row in rows])
+    expected = column_times([row.expected_s for row in rows])
     columns = (
         Column("Format"),
         Column("Kernel", is_prose=True, least=12),
@@ -344,14 +347,14 @@ def print_cases(title: str, cases: list[CaseSummary]) -> None:
             plus_minus_cell(case),
             predicted,
             format_percent(row.error_ratio, signed=True),
-            format_time(row.expected_s),
+            expected_time,
             format_percent(row.expected_error_ratio, signed=True),
             row.bound or "–",
             format_achieved(row.bound, row.achieved_bytes_per_s, row.achieved_flops_per_s),
             *_energy_cells(case),
             Styled(row.status, _STATUS_STYLES.get(row.status, "")),
         ]
-        for case, row, time, predicted in zip(cases, rows, measured, ideal, strict=True)
+        for case, row, time, predicted, expected_time in zip(cases, rows, measured, ideal, expected, strict=True)
     ]
     show_table(columns, cells, title=title)
     print_reasons(rows)

@@ -26,7 +26,7 @@ from plugin.terminal.table import (
     joined,
     row_lines,
 )
-from roofline_model.core.units import DECIMAL_PREFIXES, LARGEST_SHARED, format_memory, format_time, own_prefix
+from roofline_model.core.units import DECIMAL_PREFIXES, LARGEST_STRETCHED, format_memory, format_time, own_prefix
 
 MIN_WIDTH = 40
 CAVEAT_COUNT = 2
@@ -264,7 +264,7 @@ MISSING = "–"
 def common_time(times_s: Sequence[float | None]) -> list[str]:
     """Print times with two decimals in the unit of the smallest one; missing → `–`.
 
-    [33.57e-6, 8.3988e-6] → ["33.57 µs", "8.40 µs"]; where that takes four digits before the point, each in its own
+    [33.57e-6, 8.3988e-6] → ["33.57 µs", "8.40 µs"]; where that takes five digits before the point, each in its own
     unit.
     """
     return paired_times(times_s, [])[0] if any(times_s) else [MISSING if time is None else "0 s" for time in times_s]
@@ -273,12 +273,12 @@ def common_time(times_s: Sequence[float | None]) -> list[str]:
 def paired_times(first_s: Sequence[float | None], second_s: Sequence[float | None]) -> tuple[list[str], list[str]]:
     """Print two columns of times that are read against each other (predicted, measured), without losing digits.
 
-    In the unit of the smallest, with two decimals; where that takes four digits before the point, each time in its own
+    In the unit of the smallest, with two decimals; where that takes five digits before the point, each time in its own
     unit and with four digits. ([7.1e-6, 1e-6], [16.09e-6, None]) → (["7.10 µs", "1.00 µs"], ["16.09 µs", "–"]).
     """
     times = [time for time in (*first_s, *second_s) if time]
     prefix = own_prefix(min(times)) if times else ""
-    is_shared = not times or max(times) < DECIMAL_PREFIXES[prefix] * LARGEST_SHARED
+    is_shared = not times or max(times) < DECIMAL_PREFIXES[prefix] * LARGEST_STRETCHED
 
     def shown(time_s: float | None) -> str:
         if time_s is None or not is_shared:

@@ -79,9 +79,12 @@ def workload_command(*arguments: str) -> list[str]:
     ]
 
 
-def run_workloads(command: list[str]) -> tuple[int, str]:
-    """Run pytest, its progress on our stderr, and return its exit code and what it wrote to its own stderr."""
-    return _run(command, _environment())
+def run_workloads(command: list[str], *, timeout_s: float | None = None) -> tuple[int, str]:
+    """Run pytest, its progress on our stderr, and return its exit code and what it wrote to its own stderr.
+
+    Raises `RooflineError` when it has not ended after `timeout_s`.
+    """
+    return _run(command, _environment(), timeout_s)
 
 
 def pytest_command(plan: MeasuringPlan, label: str) -> list[str]:
@@ -130,8 +133,7 @@ def measure(plan: MeasuringPlan) -> tuple[str, bool]:
     return label, exit_code == 0
 
 
-def _run(command: list[str], environment: dict[str, str]) -> tuple[int, str]:
-    """Run pytest, its progress on our stderr, and return its exit code and what it wrote to its own stderr."""
+def _run(command: list[str], environment: dict[str, str], timeout_s: float | None) -> tuple[int, str]:
     from bench_cases.child_process import start_interruptible, stop_child
 
     screen = _stream_with_handle(sys.stderr)
@@ -146,10 +148,16 @@ def _run(command: list[str], environment: dict[str, str]) -> tuple[int, str]:
             errors="replace",
         )
         try:
-            output, errors = process.communicate()
+            output, errors = process.communicate(timeout=timeout_s)
         except KeyboardInterrupt:
             stop_child(process, STOP_TIMEOUT_S)
             raise
+        except subprocess.TimeoutExpired:
+            stop_child(process, STOP_TIMEOUT_S)
+            raise RooflineError(
+                f"measuring had not ended after {timeout_s:.0f} s, so it was stopped: the machine is busy; "
+                "--wait-until-quiet waits for a quiet one"
+            ) from None
         finally:
             if process.poll() is None:
                 process.kill()
@@ -184,6 +192,7 @@ def _stream_with_handle(stream: IO[str]) -> IO[str] | None:
 def _environment() -> dict[str, str]:
     """Return the caller's environment without its pytest options, with our packages before the caller's folder."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
+    environment["PYTHONUNBUFFERED"] = "1"  # progress is seen while it goes, in a pipe and a log, too
     inherited = environment.get("PYTHONPATH")
     environment["PYTHONPATH"] = os.pathsep.join([str(_package_root()), *([inherited] if inherited else [])])
     return environment

@@ -273,15 +273,12 @@ class TimedCall:
     time_s: float
 
 
-def kernel_curves(
-    calls: Iterable[TimedCall], curves_before: Iterable[KernelCurve] = (), *, are_disturbed: bool = False
-) -> tuple[KernelCurve, ...]:
+def kernel_curves(calls: Iterable[TimedCall], curves_before: Iterable[KernelCurve] = ()) -> tuple[KernelCurve, ...]:
     """Return one curve per kernel, family and formats, sorted by name: the new look beside those that `curves_before`
     holds.
 
-    `are_disturbed`: other work ran during all of these looks. It only makes a time longer, so at each size the shortest
-    stands, the one that was least disturbed. A curve that no call belongs to is kept as it is. Raises
-    `InvalidValueError` for a time that is not positive and finite.
+    A curve that no call belongs to is kept as it is. Raises `InvalidValueError` for a time that is not positive and
+    finite.
     """
     looks: dict[Key, dict[str, dict[float, tuple[float, ...]]]] = defaultdict(lambda: defaultdict(dict))
     for curve in curves_before:
@@ -294,8 +291,7 @@ def kernel_curves(
             raise InvalidValueError(f"{call.kernel}: a measured time must be positive, got {call.time_s}")
         size = work_size(call.work)
         at = looks[size.family, call.kernel, size.formats][size.regime]
-        times_s = (*at.get(size.unit_count, ()), _short(call.time_s))
-        at[size.unit_count] = (min(times_s),) if are_disturbed else times_s[-MOST_LOOKS:]
+        at[size.unit_count] = (*at.get(size.unit_count, ()), _short(call.time_s))[-MOST_LOOKS:]
     curves = [_curve_of(key, regimes) for key, regimes in sorted(looks.items())]
     errors = [_Errors(_misses(curve), _look_errors(curve)) for curve in curves]
     pooled = _Errors(

@@ -74,7 +74,7 @@ from typing import Any, Literal
 from roofline_model.chips.machine_constants import Calibration
 from roofline_model.core.definition_text import parse_definition, read_definition_text, shown
 from roofline_model.core.errors import DefinitionError, InvalidValueError, UnknownNameError, UnsupportedError
-from roofline_model.core.finding import Finding, finding, subject_text
+from roofline_model.core.finding import Finding, finding, subject_text, unsupported
 from roofline_model.core.units import format_bandwidth, format_quantity
 from roofline_model.formats.catalog import FORMATS, get_format
 
@@ -905,9 +905,11 @@ def _check_memory(device: Device) -> list[Finding]:
 
 
 def doubt_of_ideals(device: Device) -> Finding | None:
-    """Return what weakens the ideal times of a CPU whose ceilings were measured while it was busy; None: nothing does.
+    """Return why a CPU has no ideal times, and so no expected ones: its ceilings were measured while it was busy; None
+    where it has.
 
-    A GPU's ideals are of its data sheet.
+    Such a ceiling is no bound: a call took 28 ms on a machine whose contended ceilings allowed 4.7 s (2026-11-27). A
+    GPU's ideals are of its data sheet.
     """
     calibration = device.calibration
     if calibration is None or calibration.kind != "cpu" or not calibration.disturbed_by:
@@ -920,10 +922,14 @@ def ceilings_doubt(hardware: str, calibration: Calibration) -> Finding:
     return finding("ceilings-contended", hardware=hardware, disturbed_by=calibration.disturbed_by)
 
 
+def check_ceilings(device: Device) -> None:
+    """Raise `UnsupportedError` where the ceilings of a CPU were measured while it was busy."""
+    if (doubt := doubt_of_ideals(device)) is not None:
+        raise unsupported(doubt)
+
+
 def doubt_of_times(device: Device) -> Finding | None:
-    """Return what weakens the expected times of a machine whose kernels were timed while it was busy; None: nothing
-    does.
-    """
+    """Return why a machine whose kernels were timed while it was busy has no expected times; None where it may have."""
     calibration = device.calibration
     if calibration is None or not calibration.kernels_disturbed_by:
         return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -58,23 +58,14 @@ class Constant:
         """Whether smaller is better."""
         return self.unit == "s"
 
-    def merged(self, older: Constant, *, keeps_typical: bool) -> Constant:
-        """Return this measuring with the better best of both; `keeps_typical` keeps the older median and spread.
+    def merged(self, older: Constant) -> Constant:
+        """Return this measuring with the better best of both.
 
         A ceiling is an envelope, but what is typical is what was seen last: an old lucky median is not kept.
         """
         better = min if self.is_time else max
-        typical = older if keeps_typical else self
         best = better((self, older), key=lambda constant: constant.best_value)
-        return Constant(
-            self.unit,
-            best.best_value,
-            typical.median_value,
-            typical.slow_value,
-            typical.sd_ratio,
-            typical.repetition_count,
-            best.kernel,
-        )
+        return replace(self, best_value=best.best_value, kernel=best.kernel)
 
 
 def constant_of_times(seconds: Sequence[float], work: float | None = None, *, kernel: str = "") -> Constant:
@@ -135,11 +126,11 @@ class Calibration:
     kernels: tuple[KernelCurve, ...] = ()
     """Each kernel's own time over sizes, of cold operands; empty where only ceilings were measured."""
     kernels_disturbed_by: tuple[str, ...] = ()
-    """Flags of the CPUs' load while the kernels were timed: contended, stolen. Their times are then too long."""
+    """Flags of the CPUs' load while the kernels were timed, in an older file: nothing is expected from it."""
     conditions: Mapping[str, str | int | float | bool] = field(default_factory=dict)
     """What moves the numbers: torch, driver, threads, governor, clock (`_hz`: Hz), … Unknown ones are absent."""
     disturbed_by: tuple[str, ...] = ()
-    """Flags of the CPUs' load while measuring: contended, stolen."""
+    """Flags of the CPUs' load while measuring: contended, stolen. Nothing is predicted from such constants."""
     fingerprint: str = ""
     """Of machine and software: tells this machine's own file from one of another machine of the same model."""
     provenance: str = "measured-here"

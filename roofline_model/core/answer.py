@@ -232,6 +232,20 @@ NOT_STORED = Trust("low")
 
 
 @dataclass(frozen=True, slots=True)
+class PhaseTime:
+    """The passes of one phase among a mix, with one option."""
+
+    phase: str
+    """decode or prefill."""
+    time_s: float
+    """Of a pass of the phase, the mean by share, seconds."""
+    longest_s: float
+    """Of the pass that takes longest, seconds."""
+    tokens_per_s: float
+    """Tokens per second while such passes run: decode generates them, prefill reads prompts."""
+
+
+@dataclass(frozen=True, slots=True)
 class Option:
     """One way to run the work: formats, kernel and method, with its times, memory and loss."""
 
@@ -266,7 +280,9 @@ class Option:
     """Other names of the same option."""
     energy_j: float | None = None
     tokens_per_s: float | None = None
-    """Of a model's pass at its time."""
+    """Of a model's pass at its time; None for a mix of phases, whose tokens are not of one kind."""
+    phases: tuple[PhaseTime, ...] = ()
+    """Of a mix of passes; empty for a single kind."""
     evidence: tuple[Evidence, ...] = ()
     """The runs behind it, oldest first."""
     trust: Trust = NOT_STORED

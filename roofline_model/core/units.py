@@ -126,25 +126,34 @@ LARGEST_SHARED = 999.995
 """From here on two decimals print as `1000.00`: a table never says 3054.17 µs in one column and 3.222 ms in the
 next.
 """
+SMALLEST_SHARED = 0.0995
+"""Below, a time is printed in its own unit: two decimals would leave one digit."""
+LARGEST_STRETCHED = 9999.95
+"""Up to here a time is printed in the unit of the smallest, where no larger one prints that: 1200.0 ms, not 1.20 s
+above 93.84 ms.
+"""
 
 
 def shared_prefix(*columns_s: Sequence[float | None]) -> str | None:
-    """Return the prefix in which columns that share a row (ideal, expected, interval) are printed; None: no time at
-    all.
+    """Return the prefix in which times are printed that share a column or a row (ideal, expected, interval); None: no
+    time at all.
 
     That of the smallest time, unless the largest would take four digits before the point: [8.4e-6], [0.19e-3] → µ;
-    [9.7e-6], [1.07e-3] → m.
+    [0.17e-3, 1.07e-3] → m; but [93.8e-3, 1.2] → m, as 93.8 ms are no time in seconds.
     """
     present = [time for column in columns_s for time in column if time]
     if not present:
         return None
+    least, most = min(present), max(present)
     units = list(DECIMAL_PREFIXES)
-    units = units[units.index(own_prefix(min(present))) : units.index("") + 1]
-    return next((unit for unit in units if max(present) < LARGEST_SHARED * DECIMAL_PREFIXES[unit]), "")
+    units = units[units.index(own_prefix(least)) : units.index("") + 1]
+    unit = next((unit for unit in units if most < LARGEST_SHARED * DECIMAL_PREFIXES[unit]), "")
+    is_lost = least < SMALLEST_SHARED * DECIMAL_PREFIXES[unit]
+    return units[0] if is_lost and most < LARGEST_STRETCHED * DECIMAL_PREFIXES[units[0]] else unit
 
 
 def in_prefix(time_s: float | None, prefix: str | None, *, is_sum: bool = False) -> str:
-    """Print a time in a given unit, `0.58 ms`, `309.7 ms`; in its own below a tenth of it (`41.2 µs`) and from four
+    """Print a time in a given unit, `0.58 ms`, `309.7 ms`; in its own below a tenth of it (`41.2 µs`) and from five
     digits before the point on.
 
     `is_sum`: of a column that adds up, so a small time stays in its unit, with two digits.
@@ -154,9 +163,20 @@ def in_prefix(time_s: float | None, prefix: str | None, *, is_sum: bool = False)
     value = time_s / DECIMAL_PREFIXES[prefix]
     if is_sum and 0.00095 <= value < 0.0995:
         return f"{value:.2g} {prefix}s"
-    if not 0.0995 <= value < LARGEST_SHARED:
+    if not SMALLEST_SHARED <= value < LARGEST_STRETCHED:
         return format_time(time_s)
     return f"{value:.2f} {prefix}s" if value < 99.995 else f"{value:.1f} {prefix}s"
+
+
+def column_times(times_s: Sequence[float | None]) -> list[str]:
+    """Print the times of a column in one unit: [93.84e-3, 1.2] → ["93.84 ms", "1200.0 ms"]; missing → `–`.
+
+    Too far apart for one, each in its own: [12.35e-9, 38e-3] → ["12.35 ns", "38 ms"].
+    """
+    prefix, present = shared_prefix(times_s), [time for time in times_s if time]
+    if prefix is not None and min(present) < SMALLEST_SHARED * DECIMAL_PREFIXES[prefix]:
+        prefix = None
+    return [in_prefix(time_s, prefix) for time_s in times_s]
 
 
 def interval_in_prefix(low_s: float, high_s: float, prefix: str | None, beside: str) -> str:

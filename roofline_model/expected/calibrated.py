@@ -8,8 +8,8 @@ A call by its ceilings (not the model of a good kernel), or by the curve of the 
 All from `Device.calibration`: medians for the time, the best repetitions for its low end, the slow ones for its high
 end. Known beyond the ideal: bandwidth that is reached instead of printed, the fixed cost of a call, and what widening
 narrow operands costs. Not known: how a kernel tiles, its efficiency, its occupancy. The interval is the spread of
-micro-kernels in one process, so it says what the machine does, not how well a kernel uses it. Medians of a busy machine
-are of its other work: then the best repetitions stand for the typical ones, and a finding says so.
+micro-kernels in one process, so it says what the machine does, not how well a kernel uses it. Nothing is predicted from
+what was measured on a busy machine.
 
 Transferred constants take over what is known of this chip's own DRAM, measured here or published. Only the DRAM share
 moves: what `roofline calibrate` reads back is the same number that fits find (on five chips the fitted share agrees
@@ -20,13 +20,12 @@ kernels: neither is a constant of the model. Products and attention share the ru
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from roofline_model.chips.curve import PRODUCT, KernelCurve, WorkSize, work_size
-from roofline_model.chips.hardware import ComputePath, Device, doubt_of_times, doubts_of, get_hardware
+from roofline_model.chips.hardware import ComputePath, Device, get_hardware
 from roofline_model.chips.machine_constants import Calibration, Constant
-from roofline_model.core.answer import SLOW_IDEAL_RATIO
 from roofline_model.core.cost import OpCost
 from roofline_model.core.errors import InvalidValueError, RooflineError
 from roofline_model.core.finding import Finding, finding
@@ -81,14 +80,14 @@ class CalibratedPrediction:
 
 
 def predict_calibrated(work: Operator | OpCost, device: Device, *, cache: str = "cold") -> CalibratedPrediction | None:
-    """Return the prediction from this machine's measured constants, or None when it was never calibrated.
+    """Return the prediction from this machine's measured constants, or None when it was never calibrated while quiet.
 
     `cache="warm"` uses the cache's measured bandwidth for operands that stay in it (`WARM_CACHE_SHARE`).
     Raises `UnsupportedError` when the chip cannot compute in the format.
     """
-    if device.calibration is None:
+    calibration = device.calibration
+    if calibration is None or calibration.disturbed_by:
         return None
-    calibration = _undisturbed(device.calibration)
     ideal = predict(work, device, cache=cache)
     cost = work.cost if isinstance(work, Operator) else work
     mix, bandwidth, level = _bandwidth(calibration, cost, device, cache)
@@ -97,8 +96,6 @@ def predict_calibrated(work: Operator | OpCost, device: Device, *, cache: str = 
     floor = _floor(calibration, cost)
     cast, cast_findings = _cast(work, device, calibration)
     findings += cast_findings
-    if calibration.disturbed_by:
-        findings.append(finding("calibrated-contended", disturbed_by=calibration.disturbed_by))
     if not floor[1]:
         findings.append(finding("call-cost-unmeasured"))
     low = max(memory[0], compute[0]) + floor[0]
@@ -125,26 +122,6 @@ def predict_calibrated(work: Operator | OpCost, device: Device, *, cache: str = 
         access_mix=mix,
         provenance=provenance,
         findings=tuple(dict.fromkeys(findings)),
-    )
-
-
-def _undisturbed(calibration: Calibration) -> Calibration:
-    """Return the constants to predict with: those of a busy machine with their best repetition in place of the
-    median.
-    """
-    if not calibration.disturbed_by:
-        return calibration
-
-    def best(table: Mapping[str, Constant]) -> dict[str, Constant]:
-        return {key: replace(constant, median_value=constant.best_value) for key, constant in table.items()}
-
-    return replace(
-        calibration,
-        dram=best(calibration.dram),
-        cache=best(calibration.cache),
-        peaks=best(calibration.peaks),
-        floors=best(calibration.floors),
-        casts=best(calibration.casts),
     )
 
 
@@ -259,7 +236,7 @@ def predict_kernel(work: Operator, device: Device, *, kernel: str | None = None)
     so. Curves are of cold operands.
     """
     calibration = device.calibration
-    if calibration is None or not calibration.kernels:
+    if calibration is None or calibration.kernels_disturbed_by or not calibration.kernels:
         return None
     size = work_size(work)
     curves = [curve for curve in calibration.kernels if curve.fits(size)] or list(
@@ -277,34 +254,8 @@ def predict_kernel(work: Operator, device: Device, *, kernel: str | None = None)
         findings.append(finding("other-result-format", kernel=best.kernel, timed_format=timed, format=asked_format))
     if best.row_counts and int(size.regime) > (most := best.row_counts[-1]):
         findings.append(finding("rows-beyond-timed", row_count=most))
-    if (doubt := doubt_of_times(device)) is not None:
-        findings.append(doubt)
     time_s, spread = best.time_s(size), best.interval_ratio
     return KernelTime(best, time_s, time_s / spread, time_s * spread, tuple(findings))
-
-
-def why_implausible(timed: KernelTime, ceilings: CalibratedPrediction, device: Device) -> Finding | None:
-    """Return why the time of a product or attention is not believed: other work ran during the calibration, and it
-    takes more than `SLOW_IDEAL_RATIO` times what the ceilings allow; None where it is.
-
-    They allow its bytes or FLOPs and the smallest call. What waking the threads and widening cost beside other work is
-    no measure: on a busy machine of two cores the first took 11 ms in place of 4 µs. Of emulated work nobody knows what
-    the ceilings allow.
-    """
-    calibration, doubts = device.calibration, doubts_of(device)
-    if calibration is None or not doubts or ceilings.path == "emulated":
-        return None
-    floors = [calibration.floors[name].best_value for name in ("call", "launch") if name in calibration.floors]
-    least_s = max(ceilings.memory_time_s, ceilings.compute_time_s) + min(floors, default=0.0)
-    if timed.time_s <= SLOW_IDEAL_RATIO * least_s:
-        return None
-    return finding(
-        "kernel-time-implausible",
-        timed.curve.kernel,
-        hardware=device.key,
-        speedup_ratio=timed.time_s / least_s,
-        disturbed_by=doubts[0].value("disturbed_by"),
-    )
 
 
 def _of_another_result(curves: Iterable[KernelCurve], size: WorkSize) -> Iterable[KernelCurve]:
@@ -375,9 +326,11 @@ def _published_ratio(key: str) -> float | None:
 
 
 def measured_share(device: Device, bandwidth_bytes_per_s: float) -> float | None:
-    """Return the share of `bandwidth_bytes_per_s` that this machine reads at, or None where it was never measured."""
+    """Return the share of `bandwidth_bytes_per_s` that this machine reads at, or None where it was never measured while
+    quiet.
+    """
     calibration = device.calibration
     read = None if calibration is None else calibration.dram.get("read")
-    if calibration is None or read is None:
+    if calibration is None or calibration.disturbed_by or read is None:
         return None
-    return (read.best_value if calibration.disturbed_by else read.median_value) / bandwidth_bytes_per_s
+    return read.median_value / bandwidth_bytes_per_s

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from roofline_model.chips.hardware import Device, get_hardware
+from roofline_model.chips.hardware import Device, ceilings_doubt, get_hardware
 from roofline_model.core.answer import Estimate
 from roofline_model.core.cost import OpCost
 from roofline_model.core.elementwise import Numbers, larger
@@ -37,7 +37,6 @@ from roofline_model.expected.calibrated import (
     KernelTime,
     predict_calibrated,
     predict_kernel,
-    why_implausible,
 )
 from roofline_model.expected.prediction import EXPECTED_VERSION, NORM_PARTS, ExpectedBatch, ExpectedPrediction, is_far
 from roofline_model.formats.catalog import NumberFormat, ScaleLevel, get_format
@@ -45,7 +44,7 @@ from roofline_model.ideal.operator_sequence import predict_operator
 from roofline_model.ideal.roofline import Prediction, ProductRoof, beaten_ratio, predict
 from roofline_model.kernels.attention_kernels import ATTENTION_KERNELS
 from roofline_model.kernels.described_kernels import constants_of, why_not_described
-from roofline_model.kernels.known_kernels import KERNEL_OPS, computed_activation, why_no_product_kernel, why_untimed
+from roofline_model.kernels.known_kernels import computed_activation, why_no_product_kernel, why_untimed
 from roofline_model.operators.case import Case
 from roofline_model.operators.product import Operator, check_dimension, gemm
 
@@ -167,8 +166,6 @@ def _predicted(
     if calibrated is not None:
         timed = predict_kernel(work, device, kernel=kernel) if isinstance(work, Operator) else None
         why_not = why_untimed(work, device) if timed is None else None
-        if timed is not None and op in KERNEL_OPS:
-            why_not = why_implausible(timed, calibrated, device)
         if why_not is not None:
             if not allow:
                 raise reason or unsupported(why_not)
@@ -177,6 +174,8 @@ def _predicted(
         return _from_calibration(calibrated) if timed is None or cache == "warm" else _from_kernel(timed, calibrated)
     if reason is not None:
         raise reason
+    if device.calibration is not None:  # not calibrated while quiet
+        raise unsupported(ceilings_doubt(device.key, device.calibration))
     if op not in (*PRODUCTS, "attention"):
         raise unsupported(finding("no-expected-model", operation=op or "a plain cost"))
     raise unsupported(finding("never-calibrated", hardware=device.key))

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
-from roofline_model.chips.hardware import ComputePath, Device, Quantity, get_hardware
+from roofline_model.chips.hardware import ComputePath, Device, Quantity, check_ceilings, get_hardware
 from roofline_model.core.answer import NOT_IN_JSON
 from roofline_model.core.cost import OpCost
 from roofline_model.core.elementwise import Numbers, choose, larger
@@ -205,9 +205,10 @@ def predict(work: Operator | OpCost, hardware: Device | str, *, cache: str = "co
     `cache="warm"` uses the last-level cache's bandwidth when it is known and the operands take at most
     `WARM_CACHE_SHARE` of the cache. Otherwise the DRAM roof is used, and where the operands fit a finding says that the
     case may run faster. Raises `UnsupportedError` when the chip cannot compute in the format,
-    `InvalidValueError` for FLOPs without a format.
+    or its ceilings were measured while it was busy, `InvalidValueError` for FLOPs without a format.
     """
     device = get_hardware(hardware)
+    check_ceilings(device)
     cost = work.cost if isinstance(work, Operator) else work
     paths = _paths(cost, device)
     compute_time_s = math.fsum([count / path.dense.value for count, path in paths])
@@ -390,6 +391,7 @@ class ProductRoof:
     @classmethod
     def of(cls, device: Device, *, activation: NumberFormat, weight: NumberFormat, output: NumberFormat) -> ProductRoof:
         """Return the roof of C = A·B; raises `UnsupportedError` when the chip cannot compute in the formats."""
+        check_ceilings(device)
         computes_in = compute_format(activation, weight)
         return cls(
             device,

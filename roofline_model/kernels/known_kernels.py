@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from roofline_model.chips.hardware import Device
+from roofline_model.chips.hardware import Device, doubt_of_times
 from roofline_model.core.cost import OpCost
 from roofline_model.core.finding import Finding, finding
 from roofline_model.formats.catalog import FORMATS, NumberFormat, get_format, is_narrow_format
@@ -384,11 +384,15 @@ it.
 
 
 def why_no_time_here(device: Device) -> Finding | None:
-    """Return why nothing has an expected time on a CPU whose ceilings alone are known (`--hw auto` measures them); else
-    None.
+    """Return why nothing has an expected time on a CPU: it was busy while its kernels were timed, or its ceilings alone
+    are known (`--hw auto` measures them); else None.
     """
     calibration = device.calibration
-    if calibration is None or calibration.kind != "cpu" or calibration.kernels:
+    if calibration is None or calibration.kind != "cpu":
+        return None
+    if (doubt := doubt_of_times(device)) is not None:
+        return doubt
+    if calibration.kernels:
         return None
     return finding("no-kernel-timed", hardware=device.key)
 

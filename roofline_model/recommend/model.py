@@ -8,7 +8,7 @@ kernel on the chip is excluded unless the caller named it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -64,7 +64,7 @@ def recommend_model(
     context: int | None = None,
     memory_limit_bytes: float | None = None,
     memory_headroom_ratio: float = 0.0,
-    max_latency_s: float | None = None,
+    max_latency_s: float | Mapping[str, float] | None = None,
     max_loss_pct: float | None = None,
     losses: MeasuredLosses | None = None,
     formats: Iterable[str] | None = None,
@@ -81,9 +81,9 @@ def recommend_model(
 
     - `phase`, `batch`, `context` (default 4096 tokens, or the model's longest): as in `predict_model`. `traffic` is a
       mix of passes instead.
-    - Limits: memory in bytes (default the chip's; `memory_headroom_ratio` of it stays free), seconds of a pass, and the
-      loss in percent of perplexity (`max_loss_pct`, default 3). Where no perplexity was published it is of task
-      accuracy.
+    - Limits: memory in bytes (default the chip's; `memory_headroom_ratio` of it stays free), seconds of a pass (of a
+      mix by phase: `{"decode": 0.03}`, held against its longest pass), and the loss in percent of perplexity
+      (`max_loss_pct`, default 3). Where no perplexity was published it is of task accuracy.
     - `losses`: losses of the model's layers (`read_losses`). They replace published ones and start the Pareto search.
     - `formats`: these uniform plans alone; `extra_formats`: beside the usual ones; `strategies`: instead of the six
       named, or beside `formats`.
@@ -98,11 +98,15 @@ def recommend_model(
         )
     device, shape = get_chip_and_model(hardware, model)
     shares = _traffic(shape, phase, batch, context, traffic)
+    phase_latencies_s = _phase_latencies(max_latency_s, shares)
+    if isinstance(max_latency_s, Mapping):
+        max_latency_s = next(iter(max_latency_s.values()), None)
     limits = model_limits(
         device,
         memory_limit_bytes=memory_limit_bytes,
         headroom_ratio=memory_headroom_ratio,
-        max_latency_s=max_latency_s,
+        max_latency_s=max_latency_s if len(shares) == 1 else None,
+        phase_latencies_s=phase_latencies_s,
         max_loss_pct=max_loss_pct,
     )
     are_strategies_asked_for = strategies is not None
@@ -131,7 +135,7 @@ def recommend_model(
             traffic=shares,
             limits=limits,
             is_ideal=pricer.is_ideal,
-            time_of=pricer.time_s,
+            latency_share_of=lambda plan: pricer.latency_share(plan, limits),
             why_not=lambda label: _why_not_searched(label, shape, wide, pricer, is_runnable),
         )
         for candidate in search.candidates:
@@ -174,12 +178,14 @@ def model_limits(
     memory_limit_bytes: float | None,
     headroom_ratio: float,
     max_latency_s: float | None,
+    phase_latencies_s: Mapping[str, float],
     max_loss_pct: float | None,
 ) -> Limits:
     """Return checked limits; the memory's default is what the chip reports. Raises `InvalidValueError` naming the
     limit.
     """
-    for name, value in (("memory_limit_bytes", memory_limit_bytes), ("max_latency_s", max_latency_s)):
+    latencies_s = [max_latency_s, *phase_latencies_s.values()]
+    for name, value in (("memory_limit_bytes", memory_limit_bytes), *(("max_latency_s", each) for each in latencies_s)):
         if value is not None:
             positive_limit(name, value)
     if max_loss_pct is not None and max_loss_pct != 0 and not is_positive(max_loss_pct, 1e6):
@@ -194,6 +200,7 @@ def model_limits(
         memory_limit_bytes=limit_bytes,
         headroom_ratio=headroom_ratio,
         time_s=max_latency_s,
+        phase_times_s=tuple(phase_latencies_s.items()),
         loss_pct=MAX_LOSS_PCT if max_loss_pct is None else float(max_loss_pct),
         is_loss_given=max_loss_pct is not None,
     )
@@ -210,6 +217,24 @@ def _traffic(
     if (phase, batch, context) != ("decode", 1, None):
         raise InvalidValueError("traffic says phase, batch and context of every pass; leave those three out")
     return tuple(traffic)
+
+
+def _phase_latencies(limit: float | Mapping[str, float] | None, traffic: Sequence[TrafficShare]) -> dict[str, float]:
+    """Return phase → limit of its passes; empty without one, and where a single kind of pass has the only one."""
+    phases = list(dict.fromkeys(share.workload.phase for share in traffic))
+    if isinstance(limit, Mapping):
+        if unknown := [name for name in limit if name not in phases]:
+            raise InvalidValueError(f"a latency of {unknown[0]!r}: the passes are of {' and '.join(phases)} alone")
+        return {} if len(traffic) == 1 else dict(limit)
+    if limit is None or len(traffic) == 1:
+        return {}
+    if len(phases) > 1:
+        example = ",".join(f"{phase}={30 if phase == 'decode' else 500}" for phase in phases)
+        raise InvalidValueError(
+            f"one latency for {' and '.join(phases)} together says nothing of either: name the phase, e.g. in "
+            f"milliseconds {example}"
+        )
+    return {phases[0]: limit}
 
 
 def _question(device: Device, shape: ModelShape, traffic: Sequence[TrafficShare], limits: Limits) -> Question:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from roofline_model.chips.hardware import Device
-from roofline_model.core.answer import Estimate, Memory, Option, Source, Times, is_comparable
+from roofline_model.core.answer import Estimate, Memory, Option, PhaseTime, Source, Times, is_comparable
 from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import Finding, finding
 from roofline_model.expected.predict import predict_expected
@@ -30,7 +30,7 @@ from roofline_model.recommend.options import speedups
 from roofline_model.recommend.plan_formats import CACHE, PlanFormats, PlanPart, formats_of, plan_parts
 from roofline_model.recommend.plan_loss import LossBook, plan_loss
 from roofline_model.recommend.plans import CandidatePlan, published_candidate
-from roofline_model.recommend.ranking import LEVEL_RATIO
+from roofline_model.recommend.ranking import LEVEL_RATIO, Limits
 from roofline_model.recommend.search.losses import parse_formats
 from roofline_model.recommend.search.model_problem import TrafficShare
 
@@ -159,6 +159,7 @@ class PlanPricer:
         better = self._better(passes)
         if self.baseline is not None and self.is_ideal:
             better = None  # a time of another kind than the baseline's cannot be held against it
+        phases = self._phases(passes, is_ideal=better is None)
         times = Times(ideal) if better is None else _times(ideal, better)
         methods = plan_methods(candidate.formats)
         kernels = plan_kernels(candidate.formats, self.device) if self.is_listed else NO_KERNELS
@@ -179,7 +180,8 @@ class PlanPricer:
             ideal_speedup_ratio=ideal_speedup_ratio,
             kernel="; ".join(kernels.names) or None,
             aliases=candidate.aliases,
-            tokens_per_s=self._mean([float(prediction.token_count) for prediction in passes]) / times.best.time_s,
+            tokens_per_s=phases[0].tokens_per_s if len(phases) == 1 else None,
+            phases=phases if len(passes) > 1 else (),
             findings=(
                 *self._pass_findings(candidate, passes, methods, times.best),
                 *([] if kernels.gap is None else [kernels.gap]),
@@ -242,11 +244,37 @@ class PlanPricer:
             self._originals[wide] = None if published is None else published.formats
         return self._originals[wide]
 
-    def time_s(self, plan: FormatPlan) -> float:
-        """Return the time of a plan of the kind that plans are ranked by; the ideal where it has no better one."""
+    def latency_share(self, plan: FormatPlan, limits: Limits) -> float:
+        """Return the time of a plan, of the kind that plans are ranked by, over its limit: of a mix the largest of its
+        phases; 0 without a limit.
+        """
         passes = self.passes(plan)
-        better = None if self.is_ideal else self._better(passes)
-        return self._mean([timed.time_s for timed in passes]) if better is None else better.time_s
+        phases = self._phases(passes, is_ideal=self.is_ideal or self._better(passes) is None)
+        limit_s = dict(limits.phase_times_s)
+        if limits.time_s is not None:
+            limit_s |= dict.fromkeys((phase.phase for phase in phases), limits.time_s)
+        return max((phase.longest_s / limit_s[phase.phase] for phase in phases if phase.phase in limit_s), default=0.0)
+
+    def _phases(self, passes: Sequence[ModelPrediction], *, is_ideal: bool) -> tuple[PhaseTime, ...]:
+        """Return the times of the passes by phase, ideal ones or the best known of each."""
+        estimates = [prediction if is_ideal else self._estimate(prediction) or prediction for prediction in passes]
+        phases = []
+        for phase in dict.fromkeys(prediction.workload.phase for prediction in passes):
+            own = [
+                (share, prediction.token_count, estimate.time_s)
+                for share, prediction, estimate in zip(self._shares, passes, estimates, strict=True)
+                if prediction.workload.phase == phase
+            ]
+            busy_s = math.fsum(share * time_s for share, _, time_s in own)
+            phases.append(
+                PhaseTime(
+                    phase,
+                    busy_s / math.fsum(share for share, _, _ in own),
+                    max(time_s for _, _, time_s in own),
+                    math.fsum(share * count for share, count, _ in own) / busy_s,
+                )
+            )
+        return tuple(phases)
 
     def why_incomparable(self, plan: FormatPlan) -> Finding | None:
         """Return why the time of a plan cannot be held against the baseline's; None where it can, or cannot run at

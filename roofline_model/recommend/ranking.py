@@ -53,7 +53,7 @@ from roofline_model.core.answer import (
     is_comparable,
 )
 from roofline_model.core.errors import InvalidValueError
-from roofline_model.core.finding import Finding, finding, has_code
+from roofline_model.core.finding import Finding, Value, finding, has_code
 
 Item = TypeVar("Item")
 
@@ -120,6 +120,9 @@ class Limits:
     """The same with the headroom: what there is."""
     headroom_ratio: float = 0.0
     time_s: float | None = None
+    """Of a pass, seconds."""
+    phase_times_s: tuple[tuple[str, float], ...] = ()
+    """Phase → seconds of its longest pass, where the passes are a mix."""
     loss_pct: float | None = None
     """Rise of perplexity in percent, measured or published; of task accuracy where no perplexity was published."""
     is_loss_given: bool = False
@@ -135,6 +138,7 @@ class Limits:
             "time_s": self.time_s,
             "loss_pct": self.loss_pct,
             "choice_loss_pct": self.choice_loss_pct,
+            **{f"{phase}_time_s": limit_s for phase, limit_s in self.phase_times_s},
         }
         return tuple((name, value) for name, value in named.items() if value is not None)
 
@@ -427,6 +431,10 @@ def limit_misses(option: Option, limits: Limits) -> list[Finding]:
         misses.append(_miss("memory", option.key, "_bytes", memory.total_bytes, limits.memory_bytes))
     if limits.time_s is not None and (time_s := option.estimate.time_s) > limits.time_s:
         misses.append(_miss("time", option.key, "_s", time_s, limits.time_s))
+    for phase in option.phases:
+        limit_s = dict(limits.phase_times_s).get(phase.phase)
+        if limit_s is not None and phase.longest_s > limit_s:
+            misses.append(_miss("phase", option.key, "_s", phase.longest_s, limit_s, phase=phase.phase))
     if limits.loss_pct is not None:
         if loss.at_least_pct is not None and loss.at_least_pct > limits.loss_pct:
             misses.append(_miss("loss", option.key, "_pct", loss.at_least_pct, limits.loss_pct))
@@ -450,9 +458,9 @@ def _excess_ratio(miss: Finding, limits: Limits) -> float:
     return 0.0 if miss.code == "misses-loss-limit" and not limits.is_loss_given else excess_ratio(miss)
 
 
-def _miss(limit: str, key: str, unit: str, value: float, limit_value: float) -> Finding:
+def _miss(limit: str, key: str, unit: str, value: float, limit_value: float, **more: Value) -> Finding:
     values = {f"value{unit}": float(value), f"limit{unit}": float(limit_value), f"excess{unit}": value - limit_value}
-    return finding(f"misses-{limit}-limit", key, **values)
+    return finding(f"misses-{limit}-limit", key, **values, **more)
 
 
 def _split(

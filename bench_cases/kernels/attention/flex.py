@@ -1,6 +1,6 @@
 """FlexAttention: the mask is a function that torch.compile builds into the kernel.
 
-Unproven: no machine of ours ran it.
+What ran on hardware stands in docs/reference/measuring.md.
 """
 
 from __future__ import annotations

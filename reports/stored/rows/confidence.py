@@ -43,17 +43,13 @@ def measured_confidence(
     return CONFIDENCES[min(len(weak), 2)], reasons
 
 
-def predicted_confidence(estimate: Estimate, *, is_doubtful: bool = False) -> tuple[Confidence, tuple[Finding, ...]]:
+def predicted_confidence(estimate: Estimate) -> tuple[Confidence, tuple[Finding, ...]]:
     """Return the confidence in a predicted time: medium for an expected one with an interval, from constants of this
     chip.
-
-    `is_doubtful`: these constants were measured on a busy machine.
     """
     provenance = estimate.provenance or None
     if estimate.source == "ideal":
         return "low", (finding("ideal-time-only"),)
-    if is_doubtful:
-        return "low", (finding("expected-on-busy-machine", provenance=provenance),)
     has_interval = estimate.low_s is not None and estimate.high_s is not None
     if has_interval and estimate.provenance in OWN_PROVENANCES:
         return "medium", (finding("expected-with-interval", provenance=provenance),)

@@ -33,11 +33,9 @@ def model_options(
     losses: Sequence[MeasuredLosses],
     totals: Totals,
     speedups: RunSpeedups,
-    *,
-    is_calibration_doubtful: bool = False,
 ) -> tuple[StoredOptions, list[Exclusion]]:
     """Return the precisions of a phase that have a time, unordered, and the others with the reason. `totals`: the
-    intervals over processes by case key; `is_calibration_doubtful`: whether expected times are of a busy machine.
+    intervals over processes by case key.
     """
     options, excluded = [], []
     baseline = phase.of(phase.judged.baseline)
@@ -53,7 +51,7 @@ def model_options(
             speedup = speedups.of(case_key, baseline.records[0].case.case_key, model_pass.measured_speedup)
         times = _times(model_pass, totals.get(case_key))
         level = levels.get(case_key)
-        trust = trust_of(times.best, level, reference, is_calibration_doubtful=is_calibration_doubtful)
+        trust = trust_of(times.best, level, reference)
         loss = pass_loss(model_pass, stored_losses, losses)
         options.append(_option(model_pass, times, evidence_of(level), trust, loss, speedup))
     key = "" if baseline is None else baseline.records[0].case.case_key

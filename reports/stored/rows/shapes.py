@@ -29,19 +29,16 @@ def shape_options(
     reference: RunInfo | None,
     totals: Totals,
     speedups: RunSpeedups,
-    *,
-    is_calibration_doubtful: bool = False,
 ) -> StoredOptions:
     """Return the options of a ranked shape, unordered. `levels`: by case key; `reference`: the chip's newest measuring
-    run; `totals`: the intervals over processes by case key; `is_calibration_doubtful`: whether expected times are of a
-    busy machine.
+    run; `totals`: the intervals over processes by case key.
     """
     baseline = ranking.baseline
     options = []
     for option in ranking.options:
         level, speedup_ratio = levels.get(option.key), option.speedup_ratio
         times = _times(option.times, level, totals.get(option.key))
-        trust = trust_of(times.best, level, reference, is_calibration_doubtful=is_calibration_doubtful)
+        trust = trust_of(times.best, level, reference)
         if baseline is not None and ranking.is_baseline(option):
             speedup_ratio = 1.0
         elif baseline is not None and option.is_measured and baseline.is_measured:

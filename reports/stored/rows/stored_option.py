@@ -44,15 +44,12 @@ def predicted_half_ratio(time_s: float, low_s: float | None, high_s: float | Non
     return None if low_s is None or high_s is None else (high_s - low_s) / 2 / time_s
 
 
-def trust_of(
-    estimate: Estimate, level: CaseLevel | None, reference: RunInfo | None, *, is_calibration_doubtful: bool = False
-) -> Trust:
+def trust_of(estimate: Estimate, level: CaseLevel | None, reference: RunInfo | None) -> Trust:
     """Return the trust in a time. `level`: of its case, None where nothing is stored; `reference`: the chip's newest
-    measuring run; `is_calibration_doubtful`: whether the constants behind an expected time were measured on a busy
-    machine.
+    measuring run.
     """
     if estimate.source != "measured" or level is None:
-        return Trust(*predicted_confidence(estimate, is_doubtful=is_calibration_doubtful))
+        return Trust(*predicted_confidence(estimate))
     doubts = doubts_of(level)
     stale = () if reference is None else stale_findings(level, reference)
     process_count = sum(run.process_count for run in evidence_of(level))

@@ -13,8 +13,9 @@ from functools import cache
 from typing import Any, get_args, get_type_hints
 
 from results.records.limits import outside_limits
-from results.records.records import Measurement, PredictionRecord, Record, TelemetrySample
+from results.records.records import HardwareProfile, Measurement, PredictionRecord, Record, TelemetrySample
 from results.records.state_records import EnergyReading, KernelAttribution, MachineState
+from roofline_model.chips.hardware import doubt_of_ideals, doubt_of_times
 from roofline_model.core.finding import finding, short_text
 
 LARGEST = 1e30
@@ -42,6 +43,31 @@ def possible_records(records: Iterable[Record]) -> tuple[Record, ...]:
     reading, its sensor reading.
     """
     return tuple(_possible(record) for record in records)
+
+
+def without_contended(records: Iterable[Record], profiles: Iterable[HardwareProfile]) -> tuple[Record, ...]:
+    """Return the records without predictions that rest on what a busy machine showed of itself: an earlier version
+    stored some.
+
+    `profiles`: the chips of the predictions.
+    """
+    chips = {profile.profile_hash: chip for profile in profiles if (chip := profile.device) is not None}
+    bare = {profile_hash for profile_hash, chip in chips.items() if doubt_of_ideals(chip) is not None}
+    ideal_alone = {profile_hash for profile_hash, chip in chips.items() if doubt_of_times(chip) is not None}
+    if not bare and not ideal_alone:
+        return tuple(records)
+    return tuple(
+        replace(
+            record,
+            predictions=tuple(
+                prediction
+                for prediction in record.predictions
+                if prediction.profile_hash not in bare
+                and (prediction.kind == "ideal" or prediction.profile_hash not in ideal_alone)
+            ),
+        )
+        for record in records
+    )
 
 
 def _possible(record: Record) -> Record:

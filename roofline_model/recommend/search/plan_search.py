@@ -71,10 +71,11 @@ def search_plans(
     traffic: Sequence[TrafficShare],
     limits: Limits,
     is_ideal: bool,
-    time_of: Callable[[FormatPlan], float],
+    latency_share_of: Callable[[FormatPlan], float],
     why_not: Callable[[str], Finding | None],
 ) -> SearchedPlans:
-    """Return the plans of least time and of least loss, and the whole front. `time_of`: time of a plan as a whole.
+    """Return the plans of least time and of least loss, and the whole front. `latency_share_of`: time of a plan as a
+    whole over its limit, the largest of its phases; 0 without a limit.
 
     `why_not`: a format, or `kv=FORMAT` of the cache → why it is not searched, None when it is.
     """
@@ -91,8 +92,8 @@ def search_plans(
     excluded: list[Exclusion] = []
     if book.losses.is_in_nats:
         _take(_fastest(model, limits), searches, excluded)
-    if limits.time_s is not None or not book.losses.is_in_nats:
-        _take(_least_loss(model, limits, time_of), searches, excluded)
+    if limits.time_s is not None or limits.phase_times_s or not book.losses.is_in_nats:
+        _take(_least_loss(model, limits, latency_share_of), searches, excluded)
     if not book.losses.is_in_nats:
         findings.append(finding("losses-without-percent", unit=book.losses.unit))
     candidates = []
@@ -116,24 +117,23 @@ def _fastest(model: ModelProblem, limits: Limits) -> FormatSearch | Exclusion:
 
 
 def _least_loss(
-    model: ModelProblem, limits: Limits, time_of: Callable[[FormatPlan], float]
+    model: ModelProblem, limits: Limits, latency_share_of: Callable[[FormatPlan], float]
 ) -> FormatSearch | Exclusion:
-    latency_s = limits.time_s
-    goal = finding("goal-least-loss", LEAST_LOSS)
-    if latency_s is not None:
-        goal = finding("goal-least-loss-in-time", LEAST_LOSS, time_s=latency_s)
-    budget_s, last = latency_s, None
+    goal = finding("goal-least-loss-in-phases" if limits.phase_times_s else "goal-least-loss", LEAST_LOSS)
+    if limits.time_s is not None:
+        goal = finding("goal-least-loss-in-time", LEAST_LOSS, time_s=limits.time_s)
+    budget_s, last = limits.time_s, None
     for at in range(1, MAX_PASSES + 1):
         choice = choose_formats(model.problem, Budgets(budget_s, limits.memory_bytes))
         if choice.plan is None:
             # Behind a first plan: it is too slow by a little, and the ranking says by how much.
             return last or Exclusion(LEAST_LOSS, tuple(map(_budget_miss, choice.misses)))
         last = FormatSearch(LEAST_LOSS, goal, choice, at)
-        time_s = time_of(model.plan(choice.choices))
-        if latency_s is None or time_s <= latency_s:
+        share = latency_share_of(model.plan(choice.choices))
+        if share <= 1:
             return last
         # What the groups' sum leaves out, it leaves out of the next plan by the same factor.
-        budget_s = choice.plan.time_s * latency_s / time_s
+        budget_s = choice.plan.time_s / share
     assert last is not None  # the loop runs at least once
     return last
 

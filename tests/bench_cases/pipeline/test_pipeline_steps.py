@@ -87,9 +87,10 @@ def test_reports_hold_the_figures_and_the_sentence(finished):
 def test_progress_counts_steps_and_tells_the_time_left(finished):
     _, events, _ = finished
     assert [(event.kind, event.step_index) for event in events] == [
-        (kind, index) for index in range(1, 6) for kind in ("begin", "end")
+        (kind, index) for index in (1, 2, 3, 3, 4) for kind in ("begin", "end")
     ]
-    assert {event.steps_count for event in events[4:]} == {5}  # load, recommend, two measured, saved
+    assert ["(1 of 2)" in event.text for event in events[4:9:2]] == [True, False, False]
+    assert "(2 of 2)" in events[6].text
     assert events[4].remaining_s > events[-2].remaining_s > 0 == events[-1].remaining_s
 
 

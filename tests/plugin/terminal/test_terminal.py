@@ -223,8 +223,8 @@ def test_60_columns_keep_what_was_measured_and_fold_a_long_kernel_name():
     lines = [line.text for line in summary_lines(records, width=60)]
     assert lines[1].split() == ["formats", "kernel", "median", "error", "!"]
     row = next(index for index, line in enumerate(lines) if line.startswith("  INT4 (W4A16)"))
-    assert lines[row].split()[2:] == ["dequantize_then_matmul_in_", "35", "µs", "-76", "%", "!"]
-    assert lines[row + 1].strip() == "bf16"
+    assert lines[row].split()[2:] == ["dequantize_then_matmul_", "35.00", "µs", "-76", "%", "!"]
+    assert lines[row + 1].strip() == "in_bf16"
     assert "…" not in "\n".join(lines)
     (footnote,) = [line for line in lines if "left out at this width" in line]
     assert footnote.startswith("±, ideal, rate, roof, bound, W left out")
@@ -252,7 +252,7 @@ def test_several_processes_are_one_row_with_the_total_interval():
     lines = summary_lines(records, width=100)
     (row,) = [line.text for line in lines if "matmul" in line.text and "→" not in line.text]
     total = total_intervals(records)[base.case.case_key]
-    assert "70 µs" in row  # the median of the medians
+    assert "70.00 µs" in row  # the median of the medians
     assert f"{total.half_width_ratio * 100:.1f} %  " in row
     assert "%*" not in row
     assert "-52 %" in row  # 33.57 µs against 70 µs, not against one process

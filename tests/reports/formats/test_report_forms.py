@@ -17,7 +17,7 @@ from reports.formats.markdown import MOST_CHARACTERS, MOST_ROWS, escaped_sentenc
 from reports.page.html import print_page
 from reports.view.views import report_view
 from results.records.records import EnvironmentInfo
-from roofline_model.core.units import format_time
+from roofline_model.core.units import column_times
 
 HOSTILE = '<script>alert(1)</script> | [x](javascript:y) `code` **b** @all \u202e\x1b[31m "q" $x$ </title>\n# head'
 
@@ -87,7 +87,7 @@ def test_markdown_has_the_verdict_first_then_cases_recommendation_and_environmen
     ]
     assert titles == [f"## {title}" for title in expected]  # a section that is a figure only, or empty, has no title
     assert (
-        "| gemm 2048x8192x8192 | FP8 (W8A8) | scaled_mm_row | 210 µs |   | ±2.0 % | – | cold | 138.9 µs | -33.9 % |"
+        "| gemm 2048x8192x8192 | FP8 (W8A8) | scaled_mm_row | 210.0 µs |   | ±2.0 % | – | cold | 138.9 µs | -33.9 % |"
         in text
     )
     assert "| gemm 2048x8192x8192 | BF16 | matmul | 405.9 µs | ! | ±6.3 % |" in text
@@ -105,8 +105,9 @@ def test_every_row_of_a_markdown_table_has_the_cells_of_its_header(rich):
 
 def test_every_case_of_the_view_is_in_the_markdown_with_its_own_numbers(rich):
     text = markdown_report(rich)
-    for case in rich.cases:
-        time = format_time(case.measured_s) if case.measured_s is not None else case.status
+    times = column_times([case.measured_s for case in rich.cases])
+    for case, shown in zip(rich.cases, times, strict=True):
+        time = shown if case.measured_s is not None else case.status
         assert re.search(
             rf"\| {re.escape(case.lead.title)} \| {re.escape(case.lead.precision)} \|.*\| {re.escape(time)} \|", text
         )

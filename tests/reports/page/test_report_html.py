@@ -233,7 +233,7 @@ def test_a_replicated_case_is_one_row_with_both_intervals_and_every_process_belo
     case = records[0].case
     cells = row_of(text, case.id)
     total = total_intervals(records)[case.case_key]
-    assert cells[0] == "122 µs"  # the median of 120.8, 122 and 123.2 µs
+    assert cells[0] == "122.0 µs"  # the median of 120.8, 122 and 123.2 µs
     assert cells[1] == "1.0 %"
     assert cells[2] == f"{total.half_width_ratio * 100:.1f} % 3 processes"
     assert len(re.findall(rf'<tr id="case-\d+"><th scope="row"><code>{re.escape(case.id)}</code>', text)) == 1

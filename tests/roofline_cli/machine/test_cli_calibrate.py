@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -15,17 +16,15 @@ from plugin.calibrate import cpu_calibration as calibration
 from plugin.calibrate import gpu_calibration
 from plugin.calibrate.cpu_ceilings import CpuReadings
 from plugin.machine import facts as machine
-from reports.answers.short_answer import product_answer
 from roofline_cli.machine import kernel_calibration
 from roofline_cli.main import app
+from roofline_cli.shared import quiet
 from roofline_model.chips.curve import TimedCall
-from roofline_model.chips.hardware import DeviceFacts, doubt_of_times, get_hardware
+from roofline_model.chips.hardware import DeviceFacts, doubt_of_ideals, get_hardware
 from roofline_model.chips.machine_constants import Constant
 from roofline_model.core.errors import RooflineError
-from roofline_model.core.finding import finding, short_text
-from roofline_model.expected.predict import expected_times
+from roofline_model.core.finding import advice_text, finding, short_text
 from roofline_model.operators.product import gemm
-from roofline_model.recommend.shape import recommend_quantization
 
 runner = CliRunner()
 GB10 = DeviceFacts("NVIDIA GB10", "12.1", 48, 128_000_000_000)
@@ -51,7 +50,8 @@ def _alone(monkeypatch, tmp_path):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setenv("ROOFLINE_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(calibration.LoadWatch, "flags", lambda self: ())
+    watch_at_rest = type("WatchAtRest", (calibration.LoadWatch,), {"flags": lambda self: ()})
+    monkeypatch.setattr(calibration, "LoadWatch", watch_at_rest)
     monkeypatch.setattr(gpu_calibration, "open_nvml_device", lambda: (None, None))
 
 
@@ -65,9 +65,9 @@ def here(monkeypatch):
         report("memory 60 GB/s (sum)")
         return READINGS
 
-    def fake_kernels(budget_s, report):
+    def fake_kernels(budget_s, report, family=None):
         report("timing 1 kernels at 2 sizes")
-        calls.append(("kernels", budget_s))
+        calls.append(("kernels", budget_s, *([family] if family else [])))
         calls_of_a_look = [TimedCall(gemm(1, N, 1024, a="BF16"), "matmul", N * 1e-7) for N in (512, 2048)]
         return kernel_calibration.KernelLook(calls_of_a_look, ("gemv broken",))
 
@@ -148,110 +148,152 @@ def test_if_needed_leaves_a_gpu_alone(here):
     assert calls == []
 
 
-@pytest.mark.parametrize("arguments", [("-o", "chip.toml"), ("--forget",), ("--no-kernels",), ("--json",)])
+@pytest.mark.parametrize(
+    "arguments", [("-o", "chip.toml"), ("--forget",), ("--no-kernels",), ("--json",), ("--only", "products")]
+)
 def test_if_needed_goes_alone(here, arguments):
     calls = here()
     assert run("--if-needed", *arguments).exit_code == 2
     assert calls == []
 
 
-def test_a_look_on_a_busy_machine_is_doubted_everywhere_until_a_quiet_one_takes_its_place(here, monkeypatch):
+SHAPE = ("-M", "1", "-N", "1024", "-K", "1024")
+WHOLE = ("--model", "llama-3.2-1b", "--context", "512")
+
+
+def expected_of_matmul():
+    """What is expected of one product: its time in seconds, else the code of the reason."""
+    shown = runner.invoke(app, ["predict", "gemv", *SHAPE, "--formats", "BF16", "--json"])
+    [row] = json.loads(shown.stdout)["predictions"]
+    return row["expected_reason"]["code"] if row["expected"] is None else row["expected"]["time_s"]
+
+
+def test_kernels_that_were_timed_beside_other_work_are_left_out(here, monkeypatch):
     here()
     quiet = kernel_calibration.time_kernels
 
-    def busy(budget_s, report):
-        look = quiet(budget_s, report)
-        slow = [replace(call, time_s=2 * call.time_s) for call in look.calls]
-        return replace(look, calls=slow, disturbed_by=("contended",))
-
-    def expected_s():
-        shown = runner.invoke(app, ["predict", "gemv", "-N", "1024", "-K", "1024", "--formats", "BF16", "--json"])
-        return json.loads(shown.stdout)["predictions"][0]["expected"]["time_s"]
+    def busy(*arguments):
+        return replace(quiet(*arguments), disturbed_by=("contended",))
 
     monkeypatch.setattr(kernel_calibration, "time_kernels", busy)
-    assert "busy while the kernels were timed (contended)" in " ".join(run().stdout.split())
-    assert expected_s() == pytest.approx(2 * 1024e-7)
-    doubt = "other work ran while cpu-test-cpu-2t timed its kernels (contended)"
-    for arguments in (("-M", "1", "-N", "1024", "-K", "1024"), ("--model", "llama-3.2-1b", "--context", "512")):
-        assert doubt in str(json.loads(runner.invoke(app, ["recommend", *arguments, "--json"]).stdout)["findings"])
-    assert "doubtful (contended)" in calibration.calibration_text(calibration.cached_cpu_device(machine.find_machine()))
+    left_out = advice_text(finding("look-left-out", "kernels", disturbed_by=("contended",)))
+    assert left_out in run().stderr
+    assert expected_of_matmul() == "no-kernel-timed"
     monkeypatch.setattr(kernel_calibration, "time_kernels", quiet)
-    assert "busy" not in run().stdout
-    assert expected_s() == pytest.approx(1024e-7)
-    monkeypatch.setattr(kernel_calibration, "time_kernels", busy)
-    assert "these times of the kernels are left out, earlier ones stand" in run().stderr
-    assert expected_s() == pytest.approx(1024e-7)
-
-
-def test_of_two_disturbed_looks_the_shorter_time_of_each_size_stands(here, monkeypatch):
-    here()
-    quiet, slowdowns = kernel_calibration.time_kernels, iter([(8, 1), (2, 20), (9, 9)])
-
-    def busy(budget_s, report):
-        look = quiet(budget_s, report)
-        calls = [
-            replace(call, time_s=slowdown * call.time_s)
-            for call, slowdown in zip(look.calls, next(slowdowns), strict=True)
-        ]
-        return replace(look, calls=calls, disturbed_by=("contended",))
-
-    def times_s():
-        cached = calibration.cached_cpu_device(machine.find_machine()).calibration
-        assert cached.kernels_disturbed_by == ("contended",)
-        return [point.time_s for point in cached.kernels[0].points["1"]]
-
-    monkeypatch.setattr(kernel_calibration, "time_kernels", busy)
     run()
-    assert times_s() == pytest.approx([8 * 512e-7, 2048e-7])
-    for _ in range(2):
-        assert run().exit_code == 0
-        assert times_s() == pytest.approx([2 * 512e-7, 2048e-7])
-
-
-@pytest.mark.parametrize(("slowdown", "is_believed"), [(2, True), (160, False)])
-def test_a_time_beyond_what_is_plausible_makes_no_speedup(here, monkeypatch, slowdown, is_believed):
-    here()
-
-    def busy(budget_s, report):
-        times_s = {"BF16": 6e-5 * slowdown, "INT4": 2e-5}
-        calls = [TimedCall(gemm(1, 1024, 1024, a="BF16", b=key), "matmul", time_s) for key, time_s in times_s.items()]
-        return kernel_calibration.KernelLook(calls, (), ("contended",))
-
-    def ask(*arguments):
-        result = runner.invoke(app, [*arguments, "-M", "1", "-N", "1024", "-K", "1024", "--json"])
-        assert result.exit_code == 0, result.output
-        return json.loads(result.stdout)
-
+    assert expected_of_matmul() == pytest.approx(1024e-7)
     monkeypatch.setattr(kernel_calibration, "time_kernels", busy)
-    # Seen on two busy cores: waking the threads is no measure of what a kernel may take.
-    monkeypatch.setitem(READINGS.floors, "fork-join", Constant("s", 1e-2, 1.2e-2, 1.3e-2, 0.1, 3, "add on 2 threads"))
-    run()
-    answer = ask("recommend")
-    (int4,) = (each for each in answer["candidates"] if each["format"] == "INT4")
-    assert int4["speedup_ratio"] == pytest.approx(3 * slowdown if is_believed else int4["ideal_speedup_ratio"])
-    (row,) = (each for each in ask("predict", "gemv")["predictions"] if each["format"] == "INT4.BF16")
-    assert (row["expected_speedup_ratio"] is not None) is is_believed
-    codes = [item["code"] for item in answer["findings"]]
-    assert codes[0] == ("kernels-contended" if is_believed else "kernel-time-implausible")
+    assert left_out in run().stderr
+    assert expected_of_matmul() == pytest.approx(1024e-7)
 
 
-def test_the_doubt_of_expected_times_is_the_first_note_of_a_dozen_lines(here, monkeypatch):
+def test_kernels_of_a_file_that_says_they_were_disturbed_make_no_expected_time(here):
     here()
-    quiet = kernel_calibration.time_kernels
-    monkeypatch.setattr(
-        kernel_calibration, "time_kernels", lambda *args: replace(quiet(*args), disturbed_by=("contended",))
-    )
+    run()
+    file = calibration.cache_file("cpu", calibration.cpu_fingerprint(machine.find_machine()))
+    stored = json.loads(file.read_text())
+    stored["calibration"]["kernels_disturbed_by"] = ["contended"]
+    file.write_text(json.dumps(stored))
+    assert expected_of_matmul() == "kernels-contended"
+    answer = json.loads(runner.invoke(app, ["recommend", *SHAPE, "--json"]).stdout)
+    assert "kernels-contended" in [item["code"] for item in answer["findings"]]
+    run("--if-needed")  # they are needed: timed anew, and the disturbed ones dropped
+    assert expected_of_matmul() == pytest.approx(1024e-7)
+
+
+def test_nothing_is_stated_from_ceilings_of_a_busy_machine(here, monkeypatch):
+    calls = here()
     monkeypatch.setattr(calibration.LoadWatch, "flags", lambda self: ("contended",))
-    run()
+    assert run().exit_code == 5
+    assert len(calls) == 1  # the kernels would be held against these ceilings
     chip = calibration.cached_cpu_device(machine.find_machine())
-    ranking = recommend_quantization(chip, 1, 1024, 1024, times=expected_times(chip))
-    answer = product_answer(ranking)
-    assert answer.notes[0] == short_text(doubt_of_times(chip))
-    assert len(runner.invoke(app, ["recommend", "-M", "1", "-N", "1024", "-K", "1024"]).stdout.splitlines()) <= 12
+    for arguments in (
+        ("predict", "gemv", *SHAPE),
+        ("predict", "gemv", *SHAPE, "--measured-us", "40", "--formats", "BF16"),
+        ("predict", "gemm", "-M", "512", "-N", "1024", "-K", "1024", "--formats", "BF16"),
+        ("predict", "ffn", "--tokens", "8", "--hidden", "1024", "--ffn-dim", "2048"),
+        ("predict", "attention", "--q-len", "1", "--kv-len", "512", "--heads", "8", "--head-dim", "64"),
+        ("predict", "model", *WHOLE),
+        ("predict", "model", *WHOLE, "--batch", "1,8"),
+        ("recommend", *SHAPE),
+        ("recommend", *WHOLE),
+        ("recommend", *WHOLE, "--formats", "INT4"),
+        ("compare", "gemv", *SHAPE, "--no-measure"),
+    ):
+        for options in ((), ("--json",)):
+            result = runner.invoke(app, [*arguments, *options])
+            assert (result.exit_code, result.stdout) == (2, ""), (arguments, result.output)
+            assert result.stderr == f"error: {short_text(doubt_of_ideals(chip))}\n", arguments
+    swept = json.loads(runner.invoke(app, ["sweep", *SHAPE, "--formats", "BF16", "--json"]).stdout)
+    assert [(row["ideal_s"], row["expected_s"]) for row in swept["rows"]] == [(None, None)]
+    monkeypatch.setattr(calibration.LoadWatch, "flags", lambda self: ())
+    count = len(calls)
+    assert run("--if-needed").exit_code == 0  # it is needed
+    assert len(calls) == count + 2
+    assert runner.invoke(app, ["predict", "gemv", *SHAPE]).exit_code == 0
+
+
+def test_a_busy_machine_is_not_calibrated(here, others_use):
+    calls = here()
+    others_use(0.6)
+    for options in ((), ("--if-needed",), ("--no-kernels",)):
+        result = run(*options)
+        assert (result.exit_code, calls, result.stderr.count("\n")) == (5, [], 1)
+        assert "60 %" in result.stderr
+    others_use(0.3)
+    assert run().exit_code == 0
+    assert len(calls) == 2
+
+
+def test_a_machine_that_becomes_busy_keeps_its_ceilings_and_times_no_kernel(here, others_use):
+    calls = here()
+    others_use(0.0, 0.8)
+    assert (run().exit_code, [call[0] for call in calls]) == (5, [pytest.approx(26.25)])
+    assert calibration.cached_cpu_device(machine.find_machine()) is not None
+
+
+def test_it_waits_until_the_machine_is_quiet_and_not_for_ever(here, others_use, monkeypatch):
+    calls = here()
+    others_use(0.9, 0.05, 0.9, 0.9, 0.05)
+    assert (run("--wait-until-quiet").exit_code, len(calls)) == (0, 2)
+    ticks = itertools.count(step=300)
+    monkeypatch.setattr(quiet.time, "monotonic", lambda: next(ticks))
+    others_use(0.9)
+    result = run("--wait-until-quiet")
+    assert (result.exit_code, len(calls)) == (5, 2)
+    assert "30 minutes" in result.stderr.splitlines()[-1]
+
+
+def test_one_family_is_timed_on_known_ceilings(here):
+    calls = here()
+    assert run("--only", "attention").exit_code == 0  # unknown ceilings are measured first
+    assert run("--only", "products").exit_code == 0
+    assert [call[0] for call in calls] == [pytest.approx(26.25), "kernels", "kernels"]
+    assert [call[2] for call in calls if call[0] == "kernels"] == ["attention", "products"]
+
+
+def test_a_family_selects_its_own_cases(monkeypatch):
+    every = {
+        spec.case.case_key: spec.case.op
+        for spec in selection.selected_cases("calibration", "cpu", None, "cold", ("eager",))
+    }
+    asked = []
+
+    def fake(seconds_per_case, family, timeout_s):
+        asked.append(timeout_s)
+        return pandas.DataFrame({"case_key": list(every), "median_s": 1e-3, "flags": ""}), ()
+
+    monkeypatch.setattr(kernel_calibration, "_timed", fake)
+    looks = [kernel_calibration.time_kernels(50, lambda text: None, family) for family in selection.FAMILIES]
+    assert [{selection.family_of(call.work.op) for call in look.calls} for look in looks] == [
+        {family} for family in selection.FAMILIES
+    ]
+    assert sum(len(look.calls) for look in looks) == len(every)
+    assert max(asked) < 300  # it ends, however busy the machine is
 
 
 def test_a_case_that_other_work_disturbed_is_left_out_of_a_quiet_look(monkeypatch):
-    def fake(seconds):
+    def fake(seconds_per_case, family, timeout_s):
         specs = selection.selected_cases("calibration", "cpu", None, "cold", ("eager",))
         keys = [spec.case.case_key for spec in specs]
         flags = ["contended", *[""] * (len(keys) - 1)]
@@ -259,7 +301,7 @@ def test_a_case_that_other_work_disturbed_is_left_out_of_a_quiet_look(monkeypatc
 
     monkeypatch.setattr(kernel_calibration, "_timed", fake)
     look = kernel_calibration.time_kernels(50, lambda text: None)
-    case_count = len(fake(0)[0])
+    case_count = len(fake(0, None, 0)[0])
     assert (len(look.calls), look.disturbed_by) == (case_count - 1, ())
 
 
@@ -278,27 +320,6 @@ def test_ceilings_alone_leave_the_kernels_as_they_were(here):
     result = run("--no-kernels")
     assert "kernels: 1 timed" in result.stdout
     assert len(calibration.cached_cpu_device(machine.find_machine()).calibration.kernels) == 1
-
-
-def test_ceilings_of_a_busy_machine_are_doubted_beside_every_time(here, monkeypatch):
-    here()
-    monkeypatch.setattr(calibration.LoadWatch, "flags", lambda self: ("contended",))
-    assert run("--no-kernels").exit_code == 0
-    doubt = "other work ran while cpu-test-cpu-2t was calibrated (contended)"
-    shape = ("-M", "1", "-N", "1024", "-K", "1024")
-    whole = ("--model", "llama-3.2-1b", "--context", "512")
-    for arguments in (
-        ("predict", "gemv", *shape),
-        ("predict", "ffn", "--tokens", "8", "--hidden", "1024", "--ffn-dim", "2048"),
-        ("predict", "attention", "--q-len", "1", "--kv-len", "512", "--heads", "8", "--head-dim", "64"),
-        ("predict", "model", *whole),
-        ("predict", "model", *whole, "--batch", "1,8"),
-        ("recommend", *shape),
-        ("recommend", *whole),
-        ("compare", "gemv", *shape, "--no-measure"),
-    ):
-        assert doubt in runner.invoke(app, arguments).stdout, arguments
-        assert doubt in str(json.loads(runner.invoke(app, [*arguments, "--json"]).stdout)["findings"]), arguments
 
 
 def test_without_timed_kernels_every_command_names_the_way_to_expected_times_in_the_same_words(here):
@@ -324,7 +345,7 @@ def test_without_timed_kernels_every_command_names_the_way_to_expected_times_in_
 def test_kernels_that_cannot_be_timed_leave_the_ceilings(here, monkeypatch):
     here()
 
-    def fail(budget_s, report):
+    def fail(*arguments):
         raise RooflineError(
             "timing the kernels failed (pytest exit code 3): no torch. --no-kernels measures the ceilings alone"
         )
@@ -371,8 +392,10 @@ def test_json_holds_everything(here):
 def test_a_busy_machine_is_said(here, monkeypatch):
     here()
     monkeypatch.setattr(calibration.LoadWatch, "flags", lambda self: ("contended",))
-    result = run()
-    assert "doubtful: the machine was busy (contended)" in result.stdout
+    result = run("--no-kernels")
+    assert short_text(doubt_of_ideals(calibration.cached_cpu_device(machine.find_machine()))) in result.stdout.replace(
+        "\n", " "
+    )
     assert "other work ran (contended)" in result.stderr
 
 
@@ -385,6 +408,8 @@ def test_a_busy_machine_is_said(here, monkeypatch):
         (["-o", "absent/mine.toml"], "there is not a folder absent"),
         (["-o", "results.db"], "belongs to a SQLite database"),
         (["--seconds", "1"], "--seconds"),
+        (["--only", "gemv"], "--only must be products, attention or operators"),
+        (["--only", "products", "--no-kernels"], "--no-kernels"),
     ],
 )
 def test_what_cannot_be_done_is_refused_before_measuring(here, arguments, words):

@@ -71,7 +71,23 @@ def test_json_has_the_ranking(pytest_runs):
     assert [row["label"] for row in ranking["rows"]] == ["INT4 (W4A16)", "BF16", "INT8 (W8A16)"]
     assert ranking["rows"][0]["loss"]["pct"] == pytest.approx(2.0)
     [command] = pytest_runs
-    assert command[command.index("--roofline-formats") + 1] == "BF16,INT4"
+    assert command[command.index("--roofline-formats") + 1] == "BF16,INT4.BF16"  # no kernel with 8-bit activations
+
+
+def test_a_busy_machine_ends_it_before_anything_is_decoded(pytest_runs, others_use, tmp_path):
+    others_use(0.7)
+    result = runner.invoke(app, ["demo", "-o", "out"])
+    assert (result.exit_code, result.stderr.count("\n"), pytest_runs) == (5, 1, [])
+    assert not (tmp_path / "out").exists()
+    others_use(0.7, 0.0)
+    assert runner.invoke(app, ["demo", "-o", "out", "--wait-until-quiet"]).exit_code == 0
+
+
+@pytest.mark.parametrize("formats", ["INT5", "NF4"])
+def test_a_format_that_is_not_measured_is_refused_before_it(pytest_runs, formats):
+    result = runner.invoke(app, ["demo", "-o", "out", "--formats", formats])
+    assert (result.exit_code, result.stderr.count("\n"), pytest_runs) == (2, 1, [])
+    assert formats in result.stderr
 
 
 def test_the_model_is_decoded_once(pytest_runs):

@@ -64,8 +64,8 @@ def test_a_winner_is_told_with_its_prediction_loss_and_place(finished):
     assert "1,016 tokens of a text" in text
     assert "no HTML report: " in text  # the fake stored no run
     assert str(folder / "report.md") in text
-    assert "[5/5] " in result.stderr
-    assert "[3/5] measuring INT" in result.stderr
+    assert "[4/4] " in result.stderr
+    assert "[3/4] measuring INT" in result.stderr
     assert "left)" in result.stderr
 
 
@@ -121,6 +121,22 @@ def test_errors_are_one_line(measured, tmp_path):
         assert "Traceback" not in result.stderr
 
 
+def test_a_busy_machine_ends_it_before_anything_is_loaded(measured, tmp_path, others_use):
+    measured({"INT4": 2.0})
+    others_use(0.7)
+    result = run(tmp_path / "out")
+    assert (result.exit_code, result.stderr.count("\n"), (tmp_path / "out").exists()) == (5, 1, False)
+
+
+def test_what_one_process_cannot_find_is_said_before_it_measures(measured, finished, tmp_path):
+    measured({"INT4": 2.0, "INT8": 0.7})
+    alone, three = run(tmp_path / "one", "--processes", "1").stderr, finished[1].stderr
+    assert [("no candidate can be found faster" in text.partition("[1/4]")[0]) for text in (alone, three)] == [
+        True,
+        False,
+    ]
+
+
 def test_progress_is_a_line_per_event_with_the_time_left():
     events: list[PipelineEvent] = []
     now = [0.0]
@@ -136,7 +152,7 @@ def test_progress_is_a_line_per_event_with_the_time_left():
     lines = [step_line(event) for event in events]
     assert lines[0] == "[1/4] loading …"  # nothing to go by yet
     assert lines[1] == "[1/4] 7 B parameters"
-    assert lines[2] == "[2/4] measuring?[2J INT4 … (about 2 min left)"
+    assert lines[2] == "[3/4] measuring?[2J INT4 (1 of 2) … (about 2 min left)"
     assert events[3].remaining_s == 310  # the next candidate as the last one, then saving
-    assert lines[4] == "[3/4] INT8 (from an earlier run)"
+    assert lines[4] == "[3/4] INT8 (2 of 2) (from an earlier run)"
     assert events[4].remaining_s == 10

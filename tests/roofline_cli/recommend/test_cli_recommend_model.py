@@ -274,6 +274,20 @@ def test_traffic_is_a_line_several_or_a_file(model, tmp_path: Path) -> None:
     text = run(*model, "--traffic", lines[0], "--traffic", lines[1]).stdout
     mean = "mean pass of decode:batch=8,context=2048,share=3 + prefill:batch=1,context=1024,share=1 on gb10"
     assert f", {mean}" in text.splitlines()[1]
+    assert text.splitlines()[2].split()[:4] == ["Format", "Mean", "Decode", "Prefill"]  # no tokens per second of both
+    plan = typed["candidates"][0]
+    assert (plan["tokens_per_s"], [phase["phase"] for phase in plan["phases"]]) == (None, ["decode", "prefill"])
+
+
+def test_a_latency_of_a_mix_names_its_phase(model) -> None:
+    mix = ("--traffic", "decode:batch=8,context=2048,share=3", "--traffic", "prefill:context=1024")
+    refused = run(*model, *mix, "--max-latency-ms", "30")
+    assert (refused.exit_code, refused.stderr.count("\n")) == (2, 1)
+    assert "decode=30,prefill=500" in refused.stderr
+    document, _ = ask(model, *mix, "--max-latency-ms", "decode=1000,prefill=2000")
+    assert document["limits"]["max_phase_latency_s"] == {"decode": 1.0, "prefill": 2.0}
+    for bad in ("decode=", "decode=1,decode=2", "decode=-1", "step=3"):
+        assert run(*model, *mix, "--max-latency-ms", bad).exit_code == 2, bad
 
 
 def test_own_formats_and_strategies_take_part(model, tmp_path: Path) -> None:

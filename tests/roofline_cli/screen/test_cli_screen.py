@@ -20,7 +20,7 @@ from roofline_cli.screen.tables import (
     show_line,
     show_table,
 )
-from roofline_model.core.units import format_speedup, in_prefix, shared_prefix
+from roofline_model.core.units import column_times, format_speedup, in_prefix, shared_prefix
 
 COLUMNS = (
     Column("Name"),
@@ -131,7 +131,7 @@ def test_json_is_ascii_and_has_no_infinities(capsys):
 
 def test_times_of_a_column_share_a_unit():
     assert common_time([33.57e-6, 8.3988e-6, None]) == ["33.57 µs", "8.40 µs", "–"]
-    assert common_time([1.5, 2.0e-3]) == ["1.5 s", "2 ms"]  # never 1500.00 ms
+    assert common_time([1.5, 2.0e-3]) == ["1500.00 ms", "2.00 ms"]
     assert common_time([999.999e-9]) == ["1.00 µs"]
     assert common_time([1e-9, 2.0]) == ["1 ns", "2 s"]  # too far apart for one unit
     assert common_time([None]) == ["–"]
@@ -147,15 +147,19 @@ def test_predicted_and_measured_share_a_unit_as_long_as_no_digit_is_lost():
     assert paired_times([0.0], [2e-6]) == (["0.00 µs"], ["2.00 µs"])
 
 
-def test_ideal_and_expected_of_a_row_never_take_four_digits_or_lose_theirs():
-    prefix = shared_prefix([0.17e-3], [0.0410123e-3, 17.04947e-3])
-    assert [in_prefix(time_s, prefix) for time_s in (0.17e-3, 41.0123e-6, 17.04947e-3)] == [
-        "0.17 ms",
+def test_times_below_and_beside_each_other_have_one_unit_and_lose_no_digit():
+    assert column_times([93.84e-3, 0.11837, 1.2, None]) == ["93.84 ms", "118.4 ms", "1200.0 ms", "–"]
+    prefix = shared_prefix([0.17e-3], [0.0410123e-3, 1.704947e-3])
+    assert [in_prefix(time_s, prefix) for time_s in (0.17e-3, 41.0123e-6, 1.704947e-3)] == [
+        "170.0 µs",
         "41.01 µs",
-        "17.05 ms",
+        "1704.9 µs",
     ]
+    assert shared_prefix([0.17e-3], [1.704947e-3]) == "m"
+    # Too far apart for one unit: the small one keeps its digits.
+    assert column_times([2.345e-9, 5e-3]) == ["2.345 ns", "5 ms"]
     assert in_prefix(41.0123e-6, "m", is_sum=True) == "0.041 ms"
-    assert in_prefix(1.7, "m") == "1.7 s"
+    assert in_prefix(170.0, "m") == "170 s"
 
 
 def test_a_column_without_content_is_not_shown(capsys, monkeypatch):

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from roofline_cli.shared.measuring import workload_command
+from roofline_cli.shared.measuring import run_workloads, workload_command
+from roofline_model.core.errors import RooflineError
 
 ROOT = Path(__file__).resolve().parents[3]
 CHILD = """
@@ -69,6 +70,11 @@ def test_a_command_that_is_killed_takes_its_pytest_along(tmp_path):
             os.kill(int((tmp_path / "child_pid").read_text()), signal.SIGKILL)
     assert "KeyboardInterrupt" in (tmp_path / "stderr").read_text()  # interrupted: pytest could store what it had
     assert not (tmp_path / "went_on").exists()
+
+
+def test_what_does_not_end_in_time_is_stopped_and_said():
+    with pytest.raises(RooflineError, match="--wait-until-quiet"):
+        run_workloads([sys.executable, "-c", "import time; time.sleep(600)"], timeout_s=0.2)
 
 
 def test_the_workloads_are_started_with_the_watch():

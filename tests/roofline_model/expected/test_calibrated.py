@@ -22,11 +22,14 @@ from roofline_model.chips.hardware import (
 )
 from roofline_model.chips.machine_constants import Calibration, Constant, constant_of_flops, constant_of_times
 from roofline_model.core.cost import OpCost
-from roofline_model.core.errors import DefinitionError
+from roofline_model.core.errors import DefinitionError, UnsupportedError
 from roofline_model.core.finding import finding
 from roofline_model.expected.calibrated import predict_calibrated
+from roofline_model.expected.predict import predict_expected, why_no_expected
 from roofline_model.ideal.roofline import predict
+from roofline_model.operators.elementwise import softmax
 from roofline_model.operators.product import gemm, gemv
+from roofline_model.recommend.shape import recommend_quantization
 
 
 def rate(best, median, slow, unit="B/s"):
@@ -144,18 +147,27 @@ def test_a_rate_that_was_not_measured_weakens_the_provenance():
 
 
 def test_doubts_are_passed_on():
-    chip = replace(
-        CHIP, calibration=replace(CALIBRATION, disturbed_by=("contended",), floors={}, provenance="measured")
-    )
+    chip = replace(CHIP, calibration=replace(CALIBRATION, floors={}, provenance="measured"))
     prediction = predict_calibrated(gemv(4096, 4096, a="BF16"), chip)
     assert prediction.provenance == "measured"
-    assert finding("calibrated-contended", disturbed_by=("contended",)) in prediction.findings
-    moved = 2 * (4096 * 4096 + 4096 + 4096)
-    assert (
-        prediction.time_s == prediction.low_s == pytest.approx(moved / 50e9)
-    )  # medians under load are of the other work
-    assert prediction.high_s == pytest.approx(moved / 20e9)
     assert finding("call-cost-unmeasured") in prediction.findings
+
+
+@pytest.mark.parametrize("kind", ["cpu", "cuda"])
+def test_nothing_is_predicted_from_what_a_busy_machine_showed(kind):
+    calibration = replace(CALIBRATION, kind=kind, disturbed_by=("contended",))
+    chip = replace(CHIP, kind="cpu" if kind == "cpu" else "gpu", calibration=calibration)
+    work = softmax(64, 4096)
+    assert predict_calibrated(work, chip) is None
+    assert predict_expected(work, chip, allow_ceilings=True) is None
+    assert why_no_expected(work, chip).code == "ceilings-contended"
+    if kind == "cuda":
+        assert predict(work, chip).time_s == predict(work, replace(chip, calibration=None)).time_s  # a data sheet's
+        return
+    for ask in (lambda: predict(work, chip), lambda: recommend_quantization(chip, 1, 4096, 4096)):
+        with pytest.raises(UnsupportedError) as caught:
+            ask()
+        assert caught.value.finding.code == "ceilings-contended"
 
 
 def test_a_gpu_pays_its_launch():
@@ -213,11 +225,9 @@ def test_a_constant_is_ordered_and_survives_its_file(seconds):
 
 def test_the_best_of_two_measurings_and_the_typical_of_the_newest():
     old, new = rate(50e9, 40e9, 20e9), rate(45e9, 30e9, 25e9)
-    merged = new.merged(old, keeps_typical=False)
+    merged = new.merged(old)
     assert (merged.best_value, merged.median_value, merged.slow_value) == (50e9, 30e9, 25e9)
-    combined = new.merged(old, keeps_typical=True)
-    assert (combined.best_value, combined.median_value, combined.slow_value) == (50e9, 40e9, 20e9)
-    assert cost_s(2e-6, 3e-6, 4e-6).merged(cost_s(1e-6, 9e-6, 9e-6), keeps_typical=False).best_value == 1e-6
+    assert cost_s(2e-6, 3e-6, 4e-6).merged(cost_s(1e-6, 9e-6, 9e-6)).best_value == 1e-6
 
 
 @pytest.mark.parametrize("device", [*list_hardware(), CHIP], ids=lambda device: device.key)

@@ -384,9 +384,53 @@ def test_a_mix_of_passes_is_the_mean_by_share_and_the_memory_of_the_largest():
         )
         assert option.estimate.low_s == pytest.approx(0.75 * parts[0].estimate.low_s + 0.25 * parts[1].estimate.low_s)
         assert option.memory.total_bytes == max(each.memory.total_bytes for each in parts)
-        assert option.tokens_per_s == pytest.approx((0.75 * 8 + 0.25 * 2048) / option.estimate.time_s)
+        # Generated tokens and those of a prompt are of two kinds: each phase has its own rate.
+        assert option.tokens_per_s is None
+        assert [(phase.phase, phase.time_s, phase.tokens_per_s) for phase in option.phases] == [
+            (name, pytest.approx(part.estimate.time_s), pytest.approx(count / part.estimate.time_s))
+            for name, part, count in zip(("decode", "prefill"), parts, (8, 2048), strict=True)
+        ]
     with pytest.raises(InvalidValueError, match="leave those three out"):
         recommend_model("gb10", shape, batch=2, traffic=shares)
+
+
+def test_a_latency_of_a_mix_is_held_against_the_longest_pass_of_its_phase():
+    shape = small_llama()
+    passes = [{"batch": 1, "context": 512}, {"batch": 8, "context": 8192}, {"phase": "prefill", "context": 2048}]
+    shares = [traffic_share(**step, share=share) for step, share in zip(passes, (5.0, 3.0, 1.0), strict=True)]
+    wide_s = recommend_model("gb10", shape, **passes[1]).option("BF16").estimate.time_s
+    limited = recommend_model("gb10", shape, traffic=shares, max_latency_s={"decode": 0.9 * wide_s})
+    [excluded] = [each for each in limited.excluded if each.key == "BF16"]
+    miss = excluded.findings[0]
+    assert (miss.code, miss.value("phase"), miss.value("value_s")) == (
+        "misses-phase-limit",
+        "decode",
+        pytest.approx(wide_s),
+    )
+    assert limited.options
+    for option in limited.options:
+        assert option.phases[0].longest_s <= 0.9 * wide_s
+    # No limit of the prefill: the prompt may take longer than a step.
+    assert max(option.phases[1].time_s for option in limited.options) > 0.9 * wide_s
+    with pytest.raises(InvalidValueError, match="name the phase"):
+        recommend_model("gb10", shape, traffic=shares, max_latency_s=0.05)
+    with pytest.raises(InvalidValueError, match="decode and prefill alone"):
+        recommend_model("gb10", shape, traffic=shares, max_latency_s={"chat": 0.05})
+    alike = recommend_model("gb10", shape, traffic=shares[:2], max_latency_s=0.9 * wide_s)
+    assert "BF16" in [each.key for each in alike.excluded]
+    single = recommend_model("gb10", shape, **passes[1], max_latency_s={"decode": 0.9 * wide_s})
+    assert single.limits == recommend_model("gb10", shape, **passes[1], max_latency_s=0.9 * wide_s).limits
+
+
+def test_the_search_keeps_the_latency_of_each_phase():
+    shares = [traffic_share(batch=8, context=2048, share=9), traffic_share("prefill", context=1024)]
+    free = recommend_model("gb10", small_llama(), losses=small_losses(), traffic=shares)
+    wide = {phase.phase: phase.time_s for phase in free.option("BF16").phases}
+    limits = {"decode": 0.8 * wide["decode"], "prefill": 0.97 * wide["prefill"]}
+    ranking = recommend_model("gb10", small_llama(), losses=small_losses(), traffic=shares, max_latency_s=limits)
+    searched_plan = ranking.option("pareto-least-loss")
+    assert all(phase.longest_s <= limits[phase.phase] for phase in searched_plan.phases)
+    assert searched_plan.loss.value > 0
 
 
 def test_own_strategies_take_part_and_one_that_cannot_run_is_told():
