@@ -25,7 +25,7 @@ from typing import Any
 
 from plugin.samples.float_types import Argument, FloatType, coarsest_roundoff, expected_type, float_type
 from plugin.samples.leaves import Leaf, element_count, leaves_of, paired, raw_leaves, read_tree, type_name
-from plugin.samples.term_sizes import Terms, sizes_by_shape, sizes_by_trial, underflow_factor
+from plugin.samples.term_sizes import Terms, sizes_by_shape, sizes_by_trial, underflow_factors
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.formats.rounding import Deviation, mean_square_allowed, spreads_allowed, unit_roundoff, worst
 from roofline_model.operators.product import Operator
@@ -79,7 +79,10 @@ class Verifier:
         all. `fix` says what may have gone wrong.
         """
         __tracebackhide__ = True
-        checked = self.check(output)
+        try:
+            checked = self.check(output)
+        except WrongResultError as error:
+            raise WrongResultError(f"{when}: {error}") from None
         deviation = checked if isinstance(checked, Deviation) else Deviation(_relative_error_of(checked), self.default)
         error, tolerance, where = deviation
         if math.isnan(error) or math.isinf(error):
@@ -184,7 +187,6 @@ class _Comparison:
     arguments: Sequence[Any]
     work: Any
     tolerance: float | None
-    underflow_factor: float
 
     @classmethod
     def with_reference(
@@ -200,7 +202,7 @@ class _Comparison:
                 "the reference holds no number, so every output would pass: give the expected output, or a function "
                 "that returns it"
             )
-        comparison = cls(expected, {}, arguments, work, tolerance, underflow_factor(arguments))
+        comparison = cls(expected, {}, arguments, work, tolerance)
         trials = None
         if callable(reference):
             given = comparison._given
@@ -208,8 +210,10 @@ class _Comparison:
             trials = sizes_by_trial(reference, arguments, leaves, coarsest_roundoff(given, *types), took_s)
         is_local = isinstance(work, Operator) and work.op in _LOCAL
         for leaf, tried in zip(leaves, trials or [Terms(None)] * len(leaves), strict=True):
-            shaped = sizes_by_shape(leaf, arguments, is_local=is_local)
-            comparison.terms[id(leaf)] = tried if tried.sizes is not None else replace(shaped, seen=tried.seen)
+            known = tried
+            if known.sizes is None:
+                known = replace(sizes_by_shape(leaf, arguments, is_local=is_local), seen=tried.seen)
+            comparison.terms[id(leaf)] = replace(known, underflow=underflow_factors(leaf.array.shape, arguments))
         return comparison
 
     def __call__(self, output: Any) -> Deviation:
@@ -284,19 +288,19 @@ class _Comparison:
         tolerance, floor, bound = self.tolerance, 0.0, 0.0
         if tolerance is None:
             tolerance = self._default_tolerance(right, own)
-            floor = 0.0 if own is None else own.smallest * self.underflow_factor
+            floor = 0.0 if own is None else own.smallest * terms.underflow
             bound = 0.0 if own is None or own.bits >= 16 else 2 * own.roundoff
         largest = math.inf if own is None else own.largest * (1 - 2 * own.roundoff)
         is_finite = np.isfinite(exact) & ~(_is_infinite_alike(values, exact) & (np.abs(exact) > largest))
         strange = ~is_finite & ~_is_same(values, exact, largest) | is_finite & ~np.isfinite(values)
         if strange.any():
             raise WrongResultError(
-                f"the {which or 'output '}holds NaN or Inf where the reference has another number, or the reverse "
+                f"the {which or 'output '}holds NaN or Inf where the reference holds another number, or the reverse "
                 f"({_numbered('', strange, int(np.argmax(strange)))})"
             )
-        right_size = np.where(is_finite, np.abs(exact), 0.0)
-        error = np.where(is_finite, np.abs(np.where(is_finite, values, 0) - np.where(is_finite, exact, 0)), 0.0)
-        error = np.maximum(error - floor - bound * right_size, 0.0)
+        values, exact = np.where(is_finite, values, 0), np.where(is_finite, exact, 0)
+        right_size = np.abs(exact)
+        error = np.maximum(np.abs(values - exact) - floor - bound * right_size, 0.0)
         count = int(is_finite.sum())
         deviations = [
             _together(error, terms.sizes, tolerance, is_given=self.tolerance is not None),
@@ -304,6 +308,8 @@ class _Comparison:
         ]
         if terms.own_sizes is not None:
             deviations.append(_many(error, terms.own_sizes, tolerance))
+        if self.tolerance is None:
+            deviations.append(_factor(values, exact, terms.sizes, tolerance + bound))
         return worst(deviations)
 
     def _integers(self, output: Any, right: Any, seen: Sequence[Any], which: str) -> Deviation:
@@ -330,6 +336,16 @@ def _together(error: Any, sizes: Any, tolerance: float, *, is_given: bool) -> De
     independent = max(1, int(scale**2 / float((squares**2).sum())))
     slack = 1.0 if is_given else math.sqrt(mean_square_allowed(independent))
     return Deviation(math.sqrt(float((error**2).sum()) / scale), tolerance * slack, "all numbers")
+
+
+def _factor(values: Any, exact: Any, sizes: Any, tolerance: float) -> Deviation:
+    """Return how far the factor between output and reference is from 1: what one scale does wrong to all numbers."""
+    power = float((abs(exact) ** 2).sum())
+    if power == 0:
+        return Deviation(0.0, tolerance)
+    factor = abs(complex(((values - exact) * exact.conj()).sum())) / power
+    spread = tolerance * math.sqrt(float(((sizes * abs(exact)) ** 2).sum())) / power
+    return Deviation(factor, tolerance + spreads_allowed(1) * spread, "factor of all numbers")
 
 
 def _largest(error: Any, sizes: Any, right_size: Any, tolerance: float, which: str) -> Deviation:
