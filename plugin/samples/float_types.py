@@ -66,6 +66,12 @@ def float_type(type_name: str) -> FloatType | None:
     return None if small is None else FloatType(type_name, int(small[1]), int(small[2]))
 
 
+def names_codes(work: Any) -> bool:
+    """Return whether an operator's result is in a format that is no plain float: codes, with scales of any type."""
+    key = _output_key(work)
+    return key is not None and _output_type(work) is None
+
+
 def is_byte(type_name: str) -> bool:
     """Return whether numbers of a type take 8 bits or fewer."""
     small = float_type(type_name)
@@ -115,16 +121,21 @@ def _of_arguments(arguments: Sequence[Argument], shape: tuple[int, ...]) -> Floa
     return max(types, key=lambda each: (each.bits, -each.mantissa_bits), default=None)
 
 
-def _output_type(work: Any) -> FloatType | None:
-    """Return the type of the result that an operator names; None where it is no plain float, or not named."""
+def _output_key(work: Any) -> str | None:
+    """Return the format of the result that an operator names."""
     if not isinstance(work, Operator):
         return None
     formats = dict(work.formats)
-    key = formats.get("c") or formats.get("o") or formats.get(_OTHER_RESULTS.get(work.op, ""))
+    return formats.get("c") or formats.get("o") or formats.get(_OTHER_RESULTS.get(work.op, ""))
+
+
+def _output_type(work: Any) -> FloatType | None:
+    """Return the type of the result that an operator names; None where it is no plain float, or not named."""
+    key = _output_key(work)
     try:
         fmt = None if key is None else get_format(key)
     except UnknownNameError:  # a user's own word
         return None
     if fmt is None or fmt.kind != "float" or fmt.scales or fmt.exponent_bits is None or fmt.mantissa_bits is None:
         return None
-    return FP32 if key == "TF32" else FloatType(fmt.element_dtype, fmt.exponent_bits, fmt.mantissa_bits)
+    return FP32 if fmt.key == "TF32" else FloatType(fmt.element_dtype, fmt.exponent_bits, fmt.mantissa_bits)

@@ -88,8 +88,7 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 def make_rope(dtype: torch.dtype, seed: int) -> Right:
     angles = torch.rand(ROWS, WIDTH // 2, generator=torch.Generator().manual_seed(seed)) * 6
     args = (*of(dtype, seed, (ROWS, WIDTH)), angles.cos(), angles.sin())  # tables are FP32 whatever the data are
-    kernel = lambda x, cos, sin: rotate(x, cos.to(x.dtype), sin.to(x.dtype)) if dtype != torch.float64 else rotate(x, cos.double(), sin.double())
-    return Right(kernel, in_double(rotate), args)
+    return Right(lambda x, cos, sin: rotate(x, cos.to(x.dtype), sin.to(x.dtype)), in_double(rotate), args)
 
 
 def masked_scores(q: Tensor, k: Tensor) -> Tensor:
@@ -135,7 +134,7 @@ def make_complex_product(dtype: torch.dtype, seed: int) -> Right:
 def make_sparse(dtype: torch.dtype, seed: int) -> Right:
     kind = dtype if dtype in (torch.float32, torch.float64) else torch.float32
     held = torch.where(numbers(seed - seed % 5, ROWS, WIDTH) > 1, 1.0, 0.0) * numbers(seed, ROWS, WIDTH)
-    return Right(lambda x: (x.to_sparse() * 2), lambda x: x.double() * 2, (held.to(kind),))
+    return Right(lambda x: x.to_sparse() * 2, lambda x: x.double() * 2, (held.to(kind),))
 
 
 def make_sparse_product(dtype: torch.dtype, seed: int) -> Right:
@@ -205,7 +204,9 @@ OPERATORS: dict[str, Make] = {
     "argmax": alike(lambda x: x.argmax(-1), MATRIX),
     "topk": alike(top_values, MATRIX),
     "sort": alike(lambda x: torch.sort(x, -1), MATRIX),
-    "embedding": lambda dtype, seed: Right(lambda w, i: w[i], lambda w, i: w.double()[i], (*of(dtype, seed, (50, 24)), torch.arange(0, 50, 3))),
+    "embedding": lambda dtype, seed: Right(
+        lambda w, i: w[i], lambda w, i: w.double()[i], (*of(dtype, seed, (50, 24)), torch.arange(0, 50, 3))
+    ),
     "fft": lambda dtype, seed: Right(spectrum, lambda x: torch.fft.fft(x.double()), of(dtype, seed, (4, 64))),
     "complex product": make_complex_product,
     "sparse": make_sparse,
@@ -230,7 +231,11 @@ def with_scales(out: torch.dtype) -> Make:
 
     def make(_: torch.dtype, seed: int) -> Right:
         scales = torch.rand(64, generator=torch.Generator().manual_seed(seed)) * 1e-3
-        return Right(kernel, lambda x, w, s: (x.double() @ w.double().T) * s.double(), (*integers(seed, MATRIX, (64, WIDTH)), scales))
+        return Right(
+            kernel,
+            lambda x, w, s: (x.double() @ w.double().T) * s.double(),
+            (*integers(seed, MATRIX, (64, WIDTH)), scales),
+        )
 
     return make
 
@@ -239,7 +244,9 @@ def make_weight_only(_: torch.dtype, seed: int) -> Right:
     (x,), (w,) = of(torch.bfloat16, seed, (4, WIDTH)), integers(seed, (64, WIDTH))
     scales = (torch.rand(64, generator=torch.Generator().manual_seed(seed)) * 1e-2).bfloat16()
     return Right(
-        lambda x, w, s: (x @ w.to(x.dtype).T) * s, lambda x, w, s: (x.double() @ w.double().T) * s.double(), (x, w, scales)
+        lambda x, w, s: (x @ w.to(x.dtype).T) * s,
+        lambda x, w, s: (x.double() @ w.double().T) * s.double(),
+        (x, w, scales),
     )
 
 
@@ -251,7 +258,9 @@ INTEGER_OPERATORS: dict[str, Make] = {
     "mean": of_integers(lambda x: x.float().mean(-1), lambda x: x.double().mean(-1), MATRIX),
     "dot": of_integers(lambda x, y: (x.int() * y.int()).sum(), lambda x, y: x.long() @ y.long(), VECTOR, VECTOR),
     "gemm": of_integers(lambda a, b: a.int() @ b.int(), lambda a, b: a.double() @ b.double(), MATRIX, (WIDTH, 48)),
-    "gemm in FP32": of_integers(lambda a, b: a.float() @ b.float(), lambda a, b: a.double() @ b.double(), MATRIX, (WIDTH, 48)),
+    "gemm in FP32": of_integers(
+        lambda a, b: a.float() @ b.float(), lambda a, b: a.double() @ b.double(), MATRIX, (WIDTH, 48)
+    ),
     "gemm, FP16 out": with_scales(torch.float16),
     "gemm, BF16 out": with_scales(torch.bfloat16),
     "gemm, FP32 out": with_scales(torch.float32),
