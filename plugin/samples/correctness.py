@@ -375,7 +375,7 @@ def _quantised(output: Any, right: Any, tolerance: float, which: str) -> Deviati
 
     values, exact = output.astype(np.float64), right.astype(np.float64)
     size, error = np.abs(exact), np.abs(values - exact)
-    limit = 1 + spreads_allowed(error.size) * tolerance * size
+    limit = 1 + tolerance * size
     at = int(np.argmax(error / limit))
     scale = max(1.0, float(size.reshape(-1)[at]))
     furthest = Deviation(
