@@ -192,33 +192,44 @@ class _Comparison:
     def with_reference(
         cls, reference: Any, arguments: Sequence[Any], work: Any, tolerance: float | None
     ) -> _Comparison:
+        import numpy as np
+
         began_s = perf_counter()
         given = reference(*arguments) if callable(reference) else reference
         expected = read_tree(given, copied=True)
         took_s = perf_counter() - began_s
         leaves = leaves_of(expected)
+        comparison = cls(expected, {}, arguments, work, tolerance)
         if not any(leaf.array.size and not _is_nan(leaf.array).all() for leaf in leaves):
             raise InvalidValueError(
                 "the reference holds no number, so every output would pass: give the expected output, or a function "
                 "that returns it"
             )
-        comparison = cls(expected, {}, arguments, work, tolerance)
+        with np.errstate(all="ignore"):
+            comparison._find_terms(reference if callable(reference) else None, leaves, took_s)
+        return comparison
+
+    def _find_terms(self, reference: Any, leaves: Sequence[Leaf], took_s: float) -> None:
+        """Learn how large the terms of each array are; `reference`: None where it is fixed."""
         trials = None
-        if callable(reference):
-            given = comparison._given
-            types = [each for leaf in leaves for each in (comparison._type(leaf), leaf.float_type)]
-            trials = sizes_by_trial(reference, arguments, leaves, coarsest_roundoff(given, *types), took_s)
-        is_local = isinstance(work, Operator) and work.op in _LOCAL
+        if reference is not None:
+            types = [each for leaf in leaves for each in (self._type(leaf), leaf.float_type)]
+            roundoff = coarsest_roundoff(self._given, *types)
+            trials = sizes_by_trial(reference, self.arguments, leaves, roundoff, took_s)
+        is_local = isinstance(self.work, Operator) and self.work.op in _LOCAL
         for leaf, tried in zip(leaves, trials or [Terms(None)] * len(leaves), strict=True):
             known = tried
             if known.sizes is None:
-                known = replace(sizes_by_shape(leaf, arguments, is_local=is_local), seen=tried.seen)
-            comparison.terms[id(leaf)] = replace(known, underflow=underflow_factors(leaf.array.shape, arguments))
-        return comparison
+                known = replace(sizes_by_shape(leaf, self.arguments, is_local=is_local), seen=tried.seen)
+            self.terms[id(leaf)] = known
+            if any(each is not None and each.exponent_bits < 8 for each in (self._type(leaf), leaf.float_type)):
+                self.terms[id(leaf)] = replace(known, underflow=underflow_factors(leaf.array.shape, self.arguments))
 
     def __call__(self, output: Any) -> Deviation:
         """Return what is furthest from right; raises `WrongResultError` for another form, shape or a narrower type."""
         __tracebackhide__ = True
+        import numpy as np
+
         if output is None:
             raise WrongResultError(
                 "the kernel returned nothing to compare; return its output, or name the arguments it writes to in "
@@ -228,7 +239,8 @@ class _Comparison:
             pairs = list(paired(read_tree(output), self.expected))
         except InvalidValueError as error:
             raise WrongResultError(str(error)) from None
-        return worst([self._deviation(place, leaf, right) for place, leaf, right in pairs])
+        with np.errstate(all="ignore"):
+            return worst([self._deviation(place, leaf, right) for place, leaf, right in pairs])
 
     def _deviation(self, place: str, output: Leaf, right: Leaf) -> Deviation:
         __tracebackhide__ = True
@@ -284,33 +296,25 @@ class _Comparison:
         import numpy as np
 
         kind = np.complex128 if output.is_complex or right.is_complex else np.float64
-        values, exact = output.array.astype(kind), right.array.astype(kind)
-        terms = self.terms[id(right)]
-        tolerance, floor, bound = self.tolerance, 0.0, 0.0
+        values, exact = output.array.astype(kind, copy=False), right.array.astype(kind, copy=False)
+        terms, tolerance, count = self.terms[id(right)], self.tolerance, values.size
+        if not (np.isfinite(values).all() and np.isfinite(exact).all()):
+            is_finite = _finite(values, exact, math.inf if own is None else own.largest * (1 - 2 * own.roundoff), which)
+            values, exact = np.where(is_finite, values, 0), np.where(is_finite, exact, 0)
+            count = int(is_finite.sum())
+        off, size = values - exact, np.abs(exact)
+        error, bound = np.abs(off), 0.0
         if tolerance is None:
             tolerance = self._default_tolerance(right, own)
-            floor = 0.0 if own is None else own.smallest * terms.underflow
             bound = 0.0 if own is None or own.bits >= 16 else 2 * own.roundoff
-        largest = math.inf if own is None else own.largest * (1 - 2 * own.roundoff)
-        is_finite = np.isfinite(exact) & ~(_is_infinite_alike(values, exact) & (np.abs(exact) > largest))
-        strange = ~is_finite & ~_is_same(values, exact, largest) | is_finite & ~np.isfinite(values)
-        if strange.any():
-            raise WrongResultError(
-                f"the {which or 'output '}holds NaN or Inf where the reference holds another number, or the reverse "
-                f"({_numbered('', strange, int(np.argmax(strange)))})"
-            )
-        values, exact = np.where(is_finite, values, 0), np.where(is_finite, exact, 0)
-        right_size = np.abs(exact)
-        error = np.maximum(np.abs(values - exact) - floor - bound * right_size, 0.0)
-        count = int(is_finite.sum())
-        deviations = [
-            _together(error, terms.sizes, tolerance, is_given=self.tolerance is not None),
-            _largest(error, terms.sizes, right_size, tolerance * spreads_allowed(count), which),
-        ]
+            error = np.maximum(error - (0.0 if own is None else own.smallest * terms.underflow) - bound * size, 0.0)
+        unit = float(terms.sizes.max()) or 1.0  # squares of the largest and smallest numbers are none
+        together = _together(error / unit, terms.sizes / unit, tolerance, is_given=self.tolerance is not None)
+        deviations = [together, _largest(error, terms.sizes, size, tolerance * spreads_allowed(count), which)]
         if terms.own_sizes is not None:
             deviations.append(_many(error, terms.own_sizes, tolerance))
         if self.tolerance is None:
-            deviations.append(_factor(values, exact, terms.sizes, tolerance + bound))
+            deviations.append(_factor(off / unit, exact / unit, terms.sizes / unit, tolerance + bound))
         return worst(deviations)
 
     def _integers(self, output: Any, right: Any, seen: Sequence[Any], which: str) -> Deviation:
@@ -328,24 +332,53 @@ class _Comparison:
         return Deviation(error, 0.0, _numbered(which, differs, at))
 
 
+def _finite(values: Any, exact: Any, largest: float, which: str) -> Any:
+    """Return where two arrays hold numbers to compare; raises `WrongResultError` where one has NaN or Inf by itself.
+
+    largest: what the expected type holds; beyond it a value may be infinite.
+    """
+    __tracebackhide__ = True
+    import numpy as np
+
+    def alike(mine: Any, right: Any) -> Any:
+        return (mine == right) | ((mine != mine) & (right != right)) | (np.isfinite(mine) & np.isfinite(right))
+
+    is_beyond = np.isinf(values) & (np.sign(values.real) == np.sign(exact.real)) & (np.abs(exact) > largest)
+    same = alike(values.real, exact.real)
+    if values.dtype.kind == "c":
+        same &= alike(values.imag, exact.imag)
+    strange = ~(same | is_beyond)
+    if strange.any():
+        raise WrongResultError(
+            f"the {which or 'output '}holds NaN or Inf where the reference holds another number, or the reverse "
+            f"({_numbered('', strange, int(np.argmax(strange)))})"
+        )
+    return np.isfinite(values) & np.isfinite(exact)
+
+
 def _together(error: Any, sizes: Any, tolerance: float, *, is_given: bool) -> Deviation:
     """Return the errors of all numbers together, as a ratio of all sizes."""
-    squares = sizes**2
-    scale = float(squares.sum())
+    import numpy as np
+
+    scale = float(np.vdot(sizes, sizes))
     if scale == 0:
         return Deviation(math.inf if error.any() else 0.0, tolerance, "all numbers")
-    independent = max(1, int(scale**2 / float((squares**2).sum())))
+    squares = sizes * sizes
+    independent = max(1, int(scale**2 / float(np.vdot(squares, squares))))
     slack = 1.0 if is_given else math.sqrt(mean_square_allowed(independent))
-    return Deviation(math.sqrt(float((error**2).sum()) / scale), tolerance * slack, "all numbers")
+    return Deviation(math.sqrt(float(np.vdot(error, error)) / scale), tolerance * slack, "all numbers")
 
 
-def _factor(values: Any, exact: Any, sizes: Any, tolerance: float) -> Deviation:
+def _factor(off: Any, exact: Any, sizes: Any, tolerance: float) -> Deviation:
     """Return how far the factor between output and reference is from 1: what one scale does wrong to all numbers."""
-    power = float((abs(exact) ** 2).sum())
+    import numpy as np
+
+    power = float(np.vdot(exact, exact).real)
     if power == 0:
         return Deviation(0.0, tolerance)
-    factor = abs(complex(((values - exact) * exact.conj()).sum())) / power
-    spread = tolerance * math.sqrt(float(((sizes * abs(exact)) ** 2).sum())) / power
+    weighted = sizes * np.abs(exact)
+    spread = tolerance * math.sqrt(float(np.vdot(weighted, weighted))) / power
+    factor = abs(complex(np.vdot(exact, off))) / power
     return Deviation(factor, tolerance + spreads_allowed(1) * spread, "factor of all numbers")
 
 
@@ -440,24 +473,6 @@ def _along(array: Any, indices: Any, axis: int) -> Any:
 
 def _is_nan(array: Any) -> Any:
     return array != array
-
-
-def _is_infinite_alike(values: Any, exact: Any) -> Any:
-    """Return where a value is infinite on the exact one's side."""
-    import numpy as np
-
-    return np.isinf(values) & (np.sign(values.real) == np.sign(exact.real))
-
-
-def _is_same(values: Any, exact: Any, largest: float) -> Any:
-    """Return where two numbers are the same NaN or Inf, part by part, or one is too large for the other's type."""
-    import numpy as np
-
-    def alike(mine: Any, right: Any) -> Any:
-        return (mine == right) | (_is_nan(mine) & _is_nan(right)) | (np.isfinite(mine) & np.isfinite(right))
-
-    same = alike(values.real, exact.real) & (alike(values.imag, exact.imag) if values.dtype.kind == "c" else True)
-    return same | (_is_infinite_alike(values, exact) & (np.abs(exact) > largest))
 
 
 def _numbered(which: str, array: Any, at: int) -> str:

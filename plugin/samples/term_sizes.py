@@ -32,6 +32,8 @@ STEEP_RATIO = 3.0
 """A product of several arguments changes by their number's root; what changes faster is a remainder of larger terms."""
 MOST_TURNS = 6
 """Times that an elementwise function goes through its own order; 64 numbers at random do so twenty times."""
+MOST_SAMPLED = 1 << 16
+"""Numbers of a large array that its statistics are made from, about."""
 FEW = 16
 """Numbers of an output that are too few to have a typical one."""
 
@@ -63,7 +65,7 @@ def sizes_by_trial(
         return None
     has_reals = not all(leaf.is_exact for leaf in expected)
     step = max([2 * roundoff, *(_own_step(raw, has_reals) for raw in raw_leaves(tuple(arguments)))])
-    squares = [np.zeros(leaf.array.shape) for leaf in expected]
+    changes = [np.zeros(leaf.array.shape) for leaf in expected]
     seen: list[list[Any]] = [[] for _ in expected]
     noise, began_s = Noise(), perf_counter()
     for _ in range(TRIALS):
@@ -80,16 +82,15 @@ def sizes_by_trial(
             if own.is_exact:
                 seen[position] += [leaf.array] if not np.array_equal(leaf.array, own.array) else []
             else:
-                with np.errstate(all="ignore"):
-                    change = np.abs(leaf.array - own.array)
-                squares[position] += np.where(np.isfinite(change), change, 0.0) ** 2
+                change = np.abs(leaf.array - own.array)
+                changes[position] = np.hypot(changes[position], np.where(np.isfinite(change), change, 0.0))
     # The steps are of one to two, either way.
     change_to_size = 1 / (step * math.sqrt(7 / 3) * math.sqrt(TRIALS))
     return [
         Terms(None, seen=tuple(others))
         if own.is_exact
-        else Terms(_with_hidden(own, np.sqrt(square) * change_to_size, arguments))
-        for own, square, others in zip(expected, squares, seen, strict=True)
+        else Terms(_with_hidden(own, change * change_to_size, arguments))
+        for own, change, others in zip(expected, changes, seen, strict=True)
     ]
 
 
@@ -139,8 +140,9 @@ def _is_function(own: Leaf, arguments: Sequence[Any]) -> bool:
     leaf = read_tree(reals[0]) if len(reals) == 1 else None
     if not isinstance(leaf, Leaf) or leaf.array.shape != own.array.shape or leaf.is_complex or own.is_complex:
         return False
-    is_finite = np.isfinite(own.array) & np.isfinite(leaf.array)
-    argument, output = leaf.array[is_finite].astype(np.float64), own.array[is_finite].astype(np.float64)
+    argument, output = (_sampled(array).astype(np.float64) for array in (leaf.array, own.array))
+    is_finite = np.isfinite(argument) & np.isfinite(output)
+    argument, output = argument[is_finite], output[is_finite]
     if output.size < 4 * FEW:
         return False
     ranks = np.unique(output, return_inverse=True)[1].reshape(-1)[np.argsort(argument, kind="stable")]
@@ -153,12 +155,20 @@ def _gain(size: Any, argument: Any) -> float:
 
     if argument.shape != size.shape:
         return 0.0
+    size, argument = _sampled(size), _sampled(argument)
     ratios = [0.0]
     for axis in (None, *range(size.ndim)):
         spread_of_output, spread = np.std(size, axis=axis), np.std(argument, axis=axis)
         rms = lambda values: float(np.sqrt(np.mean(np.square(values))))  # noqa: E731
         ratios += [rms(spread_of_output) / rms(spread)] if rms(spread) > 0 else []
     return max(ratios)
+
+
+def _sampled(array: Any) -> Any:
+    """Return some of a large array: every so many of its longest axis."""
+    longest = max(range(array.ndim), key=lambda axis: array.shape[axis], default=0)
+    step = max(1, array.size // MOST_SAMPLED)
+    return array[(slice(None),) * longest + (slice(None, None, step),)] if array.ndim else array
 
 
 def _of_few(size: Any, arguments: Sequence[Any]) -> float:
@@ -226,7 +236,8 @@ def underflow_factors(shape: tuple[int, ...], arguments: Sequence[Any]) -> Any:
 def _rms(values: Any) -> float:
     import numpy as np
 
-    return float(np.sqrt(np.mean(np.square(values)))) if np.size(values) else 0.0
+    largest = float(np.max(values, initial=0.0))
+    return largest * float(np.sqrt(np.mean(np.square(values / largest)))) if largest > 0 else 0.0
 
 
 # Arguments a rounding away --------------------------------------------------------------------------------------
@@ -247,7 +258,7 @@ def _own_step(raw: Any, has_reals: bool) -> float:
     if not (has_reals and _is_inexact(raw) and is_byte(type_name(raw))):
         return 0.0
     leaf = read_tree(raw)
-    return 1 / max(1.0, _rms(leaf.array.astype(np.float64))) if isinstance(leaf, Leaf) else 0.0
+    return 1 / max(1.0, _rms(np.abs(leaf.array.astype(np.float64)))) if isinstance(leaf, Leaf) else 0.0
 
 
 def _moved(value: Any, step: float, has_reals: bool, noise: Noise) -> Any:
@@ -271,9 +282,8 @@ def _moved_array(array: Any, step: float, noise: Noise) -> Any:
 
     wide = array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
     moved = _off(wide, step, noise.of(array.shape), array.dtype, np)
-    with np.errstate(all="ignore"):
-        narrow = moved.astype(array.dtype)
-        return np.where(np.isfinite(narrow.astype(wide.dtype)), narrow, array)
+    narrow = moved.astype(array.dtype)
+    return np.where(np.isfinite(narrow.astype(wide.dtype)), narrow, array)
 
 
 def _moved_tensor(tensor: Any, step: float, noise: Noise) -> Any:
@@ -281,7 +291,7 @@ def _moved_tensor(tensor: Any, step: float, noise: Noise) -> Any:
     if tensor.layout == torch.sparse_coo:
         tensor = tensor.detach().coalesce()
         values = _moved_tensor(tensor.values(), step, noise)
-        return torch.sparse_coo_tensor(tensor.indices(), values, tensor.shape)
+        return torch.sparse_coo_tensor(tensor.indices(), values, tensor.shape, check_invariants=False)
     if tensor.layout != torch.strided:
         return tensor  # its other operands tell enough
     given = tensor.detach()

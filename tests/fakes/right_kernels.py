@@ -39,7 +39,7 @@ def numbers(seed: int, *shape: int) -> Tensor:
     if kind == 1:
         return values + 30
     if kind == 2:
-        return values * 10 ** (torch.rand(*shape, generator=generator, dtype=torch.float64) * 6 - 4)
+        return values * 10 ** (torch.rand(*shape, generator=generator, dtype=torch.float64) * 5 - 4)
     if kind == 3:
         return torch.where(torch.rand(*shape, generator=generator) < 0.7, 0.0, values)
     return values * 4 if kind == 4 else values

@@ -1,11 +1,9 @@
-"""Kernels that are wrong in ways which a norm over float64 does not show, through the fixture: none is stored as a time.
+"""Kernels that are wrong in ways which a norm over float64 does not show, through the fixture: none is a time.
 
 Each class in every data type that has it, against its reference as a function and as a fixed output.
 """
 
 from __future__ import annotations
-
-import pytest
 
 from results import open_store
 
@@ -111,7 +109,16 @@ SUITE = """
         assert not passed
         assert len(CASES) > 100
 """
-OPTIONS = ("--hw", "b10", "--roofline-timer", "simulated:true_s=1e-5", "--roofline-db", "r.db", "-p", "no:cacheprovider")
+OPTIONS = (
+    "--hw",
+    "b10",
+    "--roofline-timer",
+    "simulated:true_s=1e-5",
+    "--roofline-db",
+    "r.db",
+    "-p",
+    "no:cacheprovider",
+)
 
 
 def test_no_wrong_kernel_is_stored_as_a_time(pytester):
