@@ -218,12 +218,12 @@ class _Comparison:
             trials = sizes_by_trial(reference, self.arguments, leaves, roundoff, took_s)
         is_local = isinstance(self.work, Operator) and self.work.op in _LOCAL
         for leaf, tried in zip(leaves, trials or [Terms(None)] * len(leaves), strict=True):
-            known = tried
-            if known.sizes is None:
-                known = replace(sizes_by_shape(leaf, self.arguments, is_local=is_local), seen=tried.seen)
-            self.terms[id(leaf)] = known
+            terms = tried
+            if terms.sizes is None:
+                terms = replace(sizes_by_shape(leaf, self.arguments, is_local=is_local), seen=tried.seen)
             if any(each is not None and each.exponent_bits < 8 for each in (self._type(leaf), leaf.float_type)):
-                self.terms[id(leaf)] = replace(known, underflow=underflow_factors(leaf.array.shape, self.arguments))
+                terms = replace(terms, underflow=underflow_factors(leaf.array.shape, self.arguments))
+            self.terms[id(leaf)] = terms
 
     def __call__(self, output: Any) -> Deviation:
         """Return what is furthest from right; raises `WrongResultError` for another form, shape or a narrower type."""
@@ -379,7 +379,7 @@ def _factor(off: Any, exact: Any, sizes: Any, tolerance: float) -> Deviation:
     weighted = sizes * np.abs(exact)
     spread = tolerance * math.sqrt(float(np.vdot(weighted, weighted))) / power
     factor = abs(complex(np.vdot(exact, off))) / power
-    return Deviation(factor, tolerance + spreads_allowed(1) * spread, "factor of all numbers")
+    return Deviation(factor, tolerance + spreads_allowed(1) * spread, "one factor")
 
 
 def _largest(error: Any, sizes: Any, right_size: Any, tolerance: float, which: str) -> Deviation:

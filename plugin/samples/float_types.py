@@ -106,8 +106,8 @@ def coarsest_roundoff(arguments: Sequence[Argument], *types: FloatType | None) -
     """
     of_arguments = [float_type(argument.type_name) for argument in arguments if argument.shape]
     bytes_too = [BF16] if any(is_byte(argument.type_name) for argument in arguments) else []
-    known = [each.roundoff for each in (*types, *of_arguments, *bytes_too) if each is not None]
-    return min(max(known, default=FP64.roundoff), BF16.roundoff)
+    roundoffs = [each.roundoff for each in (*types, *of_arguments, *bytes_too) if each is not None]
+    return min(max(roundoffs, default=FP64.roundoff), BF16.roundoff)
 
 
 def _of_arguments(arguments: Sequence[Argument], shape: tuple[int, ...]) -> FloatType | None:

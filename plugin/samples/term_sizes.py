@@ -68,7 +68,8 @@ def sizes_by_trial(
     changes = [np.zeros(leaf.array.shape) for leaf in expected]
     seen: list[list[Any]] = [[] for _ in expected]
     noise, began_s = Noise(), perf_counter()
-    for _ in range(TRIALS):
+    for trial in range(TRIALS):
+        noise.next_is_half = bool(trial % 2)
         if perf_counter() - began_s > 2 * MOST_SECONDS:
             return None
         try:
@@ -84,8 +85,7 @@ def sizes_by_trial(
             else:
                 change = np.abs(leaf.array - own.array)
                 changes[position] = np.hypot(changes[position], np.where(np.isfinite(change), change, 0.0))
-    # The steps are of one to two, either way.
-    change_to_size = 1 / (step * math.sqrt(7 / 3) * math.sqrt(TRIALS))
+    change_to_size = 1 / (step * Noise.RMS * math.sqrt(TRIALS))
     return [
         Terms(None, seen=tuple(others))
         if own.is_exact
@@ -192,7 +192,7 @@ def _alike(shape: tuple[int, ...], arguments: Sequence[Any]) -> list[Any]:
     """Return the magnitudes of arguments of the output's shape, or spread to it; empty where some cannot be."""
     import numpy as np
 
-    found = []
+    magnitudes = []
     for raw in raw_leaves(tuple(arguments)):
         values = _magnitudes(raw)
         if values is None or not values.ndim:
@@ -203,8 +203,8 @@ def _alike(shape: tuple[int, ...], arguments: Sequence[Any]) -> list[Any]:
             fits = False
         if not fits:
             return []
-        found.append(values)
-    return found
+        magnitudes.append(values)
+    return magnitudes
 
 
 def _magnitudes(raw: Any) -> Any:
@@ -262,7 +262,7 @@ def _own_step(raw: Any, has_reals: bool) -> float:
 
 
 def _moved(value: Any, step: float, has_reals: bool, noise: Noise) -> Any:
-    """Return a copy of an argument with each of its numbers changed by one to two steps, either way."""
+    """Return a copy of an argument with each of its numbers changed by half a step to two, either way."""
     if isinstance(value, dict):
         return type(value)((key, _moved(item, step, has_reals, noise)) for key, item in value.items())
     if isinstance(value, list | tuple):
@@ -313,19 +313,25 @@ def _off(wide: Any, step: float, noise: Any, dtype: Any, library: Any) -> Any:
 
 
 class Noise:
-    """Numbers from 1 to 2 of either sign. One stretch of them is repeated: its length fits no array's sides."""
+    """Numbers from 1 to 2 of either sign, every other array of half the size, so that equal terms of two arguments do
+    not change alike. One stretch of numbers is repeated: its length fits no array's sides.
+    """
 
     LENGTH = 65_537
+    RMS = math.sqrt((1 + 1 / 4) / 2 * 7 / 3)
+    """Of an array that is now whole, now half."""
 
     def __init__(self) -> None:
         import numpy as np
 
         self._generator = np.random.default_rng(0)
+        self.next_is_half = False
 
     def of(self, shape: tuple[int, ...]) -> Any:
         """Return an array of `shape`."""
         import numpy as np
 
-        count = math.prod(shape)
+        count, scale = math.prod(shape), 0.5 if self.next_is_half else 1.0
+        self.next_is_half = not self.next_is_half
         values = self._generator.uniform(-1, 1, min(count, self.LENGTH))
-        return np.resize(values + np.sign(values), shape)
+        return np.resize(scale * (values + np.sign(values)), shape)

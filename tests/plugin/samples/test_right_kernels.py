@@ -32,16 +32,8 @@ SUITE = """
                     FAILED.append(f"{{kind}} {{name}} {{seed}}: {{error}}")
         assert not FAILED
 """
-OPTIONS = (
-    "--hw",
-    "b10",
-    "--roofline-timer",
-    "simulated:true_s=1e-5",
-    "--roofline-db",
-    "r.db",
-    "-p",
-    "no:cacheprovider",
-)
+OPTIONS = ("--hw", "b10", "--roofline-timer", "simulated:true_s=1e-5", "--roofline-db", "r.db")
+OPTIONS += ("--roofline-timeout", "1500", "-p", "no:cacheprovider")  # of a test that measures hundreds
 
 
 @pytest.mark.parametrize("count", [1, pytest.param(20, marks=pytest.mark.full)], ids=["each", "thousands"])
