@@ -81,8 +81,8 @@ class Verifier:
         __tracebackhide__ = True
         try:
             checked = self.check(output)
-        except WrongResultError as error:
-            raise WrongResultError(f"{when}: {error}") from None
+        except WrongResultError as failure:
+            raise WrongResultError(f"{when}: {failure}") from None
         deviation = checked if isinstance(checked, Deviation) else Deviation(_relative_error_of(checked), self.default)
         error, tolerance, where = deviation
         if math.isnan(error) or math.isinf(error):
