@@ -362,7 +362,7 @@ def _together(error: Any, sizes: Any, tolerance: float, *, is_given: bool) -> De
 
     scale = float(np.vdot(sizes, sizes))
     if scale == 0:
-        return Deviation(math.inf if error.any() else 0.0, tolerance, "all numbers")
+        return Deviation(float(error.max()), 0.0, "all numbers")
     squares = sizes * sizes
     independent = max(1, int(scale**2 / float(np.vdot(squares, squares))))
     slack = 1.0 if is_given else math.sqrt(mean_square_allowed(independent))

@@ -237,6 +237,12 @@ def test_what_a_type_cannot_hold_may_become_infinite_in_it_alone():
         verified(torch.exp(x).float(), lambda x: x.double().exp(), x.float())
 
 
+def test_a_number_beside_zeros_without_terms_is_named():
+    verified(np.zeros(3), np.zeros(3))
+    with pytest.raises(WrongResultError, match="relative error 1 exceeds the tolerance 0"):
+        verified(np.array([0.0, 1.0, 0.0]), np.zeros(3))
+
+
 def test_a_reference_of_nothing_but_nan_checks_nothing():
     with pytest.raises(InvalidValueError, match="the reference holds no number"):
         make_verifier(np.full(3, np.nan), None, None, ())
