@@ -156,10 +156,11 @@ class RooflineFixture:
           because calls rotate the sets past the cache. `args` gives one set: the case is warm (or flushed, with
           --roofline-cache flushed).
         - `work`: an operator of `roofline_model` or a plain `OpCost`; without it nothing is predicted.
-        - `reference`: the expected output, or a callable that computes it from the same arguments. `check(output)`
-          returns the relative error instead.
+        - `reference`: the expected output, or a callable that computes it from the same arguments, which is better: it
+          also tells how large the terms are that the output is made of. The output may not be narrower than `work`
+          says, or else the arguments and the reference. `check(output)` returns the relative error instead.
         - `tolerance`: relative error (ratio) that all numbers together may have, and a single one a few times
-          (`plugin.samples.correctness`). Default: what rounding explains.
+          (`plugin.samples.correctness`). Default: what rounding explains. Integers are equal in any case.
         - `again`: says that the kernel may be called after the test, and gives the context to enter for it
           (`contextlib.nullcontext`). A part of the samples is then taken later, between those of other cases. The
           stored record and pytest-benchmark's row get them all, `Outcome` has the first visit. Without it all samples
@@ -179,6 +180,7 @@ class RooflineFixture:
             reference=reference,
             check=check,
             tolerance=self._tolerance(tolerance),
+            work=pending.work,
             mutates=mutates,
             setup=setup,
         )
@@ -247,6 +249,7 @@ class RooflineFixture:
                     reference=reference,
                     check=check,
                     tolerance=self._tolerance(tolerance),
+                    work=entries[label].work,
                     mutates=mutates,
                     label=label,
                 ),
@@ -368,6 +371,7 @@ class RooflineFixture:
         """Give a case its ideal prediction, and the expected one where a model or this machine's own constants know
         it; none where the machine was busy when its ceilings were measured.
         """
+        pending.work = work
         if doubt_of_ideals(self.hardware) is not None:
             return
         if isinstance(work, ModelPass):

@@ -31,6 +31,8 @@ class Pending:
 
     case: Case
     prediction: Prediction | None
+    work: Any = None
+    """What the case does, as it was declared."""
     expected: ExpectedPrediction | None = None
     why_no_expected: Finding | None = None
     """That no constants describe the kernel; None where it has an expected time, or the chip or its work lacks one."""

@@ -111,7 +111,7 @@ def _first_call(
     call: KernelCall, timer: Timer, first_args: Arguments, plan: MeasurePlan
 ) -> tuple[Rotation, Verifier | None, float, list[Any]]:
     __tracebackhide__ = True
-    verifier = make_verifier(call.reference, call.check, call.tolerance, first_args)
+    verifier = make_verifier(call.reference, call.check, call.tolerance, first_args, work=call.work)
     saved = call.saved(first_args)
     call.run_setup()
     timer.synchronize()

@@ -1,43 +1,54 @@
 """Is the kernel right? Nothing is timed that was not compared with a reference first, and again after.
 
-An output is compared in float64, as a whole (‖output − reference‖ / ‖reference‖) and number by number: the largest
-error of n numbers may be `spreads_allowed(n)` times the tolerance, of the number's size or of the typical one's,
-whichever is more. A number wrong by itself is too small for a norm, and an error of all numbers is too small for a
-single one. NaN and Inf never pass.
+An output has the form of its reference (keys, places of None, shapes) and a type that is no narrower than its work,
+arguments and reference ask for (`float_types`). Reals and complex numbers are compared number by number: the largest
+error of n numbers may be `spreads_allowed(n)` times the tolerance, of the number's own size and that of the terms it is
+made of (`term_sizes`), and the errors of all together the tolerance. NaN and Inf are right where the reference has
+them, and Inf where the result's type holds nothing so large.
 
-A tolerance that nobody gave is what rounding explains (`default_tolerance`). A check of the caller's own may bring
-tolerances itself, as a `Deviation`.
+Integers and truth values are equal, with two exceptions. An index may be another one where an argument holds the same
+value at both, or where the reference itself gives it for arguments a rounding away. And small integers that were made
+of reals (16 bits and fewer: quantisation) may be the neighbour, as often as a rounding crosses the middle between two.
+
+A tolerance that nobody gave is what rounding explains (`default_tolerance`); it follows from the types that work,
+arguments and reference have, never from the output's own. A check of the caller's own may bring tolerances itself, as a
+`Deviation`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from time import perf_counter
 from typing import Any
 
+from plugin.samples.float_types import Argument, FloatType, coarsest_roundoff, expected_type, float_type, names_codes
+from plugin.samples.leaves import Leaf, element_count, leaves_of, paired, raw_leaves, read_tree, type_name
+from plugin.samples.term_sizes import Terms, sizes_by_shape, sizes_by_trial, underflow_factors
 from roofline_model.core.errors import InvalidValueError
-from roofline_model.formats.rounding import Deviation, spreads_allowed, unit_roundoff, worst
+from roofline_model.formats.rounding import Deviation, mean_square_allowed, spreads_allowed, unit_roundoff, worst
+from roofline_model.operators.product import Operator
 
 Check = Callable[[Any], float | Deviation]
 
-INTEGER_TOLERANCE = 1e-2
-"""Of integers made from floats: a number between two integers may become either."""
+CHECK_TOLERANCE = 1e-2
+"""Of a check that returns a number."""
 NARROW_ROUNDINGS = 2
 """Of 16 bits and fewer, in typical errors: some four roundings to the format, each of which is half a unit roundoff
 off.
 """
 WIDE_ROUNDINGS = 16
 """Of 32 and 64 bits: exponentials and roots of kernels are right to four bits less than the format."""
-_FORMATS = {
-    "float64": "FP64",
-    "float32": "FP32",
-    "bfloat16": "BF16",
-    "float16": "FP16",
-    "float8_e4m3fn": "FP8_E4M3",
-    "float8_e5m2": "FP8_E5M2",
-}
-"""Names of numpy's, ml_dtypes' and torch's float types."""
+MOST_NEIGHBOURS, FEW_NEIGHBOURS = 0.4, 3
+"""Share of integers that rounding may turn into the neighbour; where it is more, their steps are finer than the reals'.
+A few of them may do so at any rate.
+"""
+MANY_RATIO, MANY_SHARE = 16, 0.05
+"""A twentieth of all numbers that is off by 16 tolerances of its own size is no chance: what cancels is rarer."""
+_LOCAL = ("residual_add", "silu_mul", "gelu")
+"""Operators that make each number of those at its place."""
+_PRODUCTS = ("gemv", "gemm", "batched_gemm", "grouped_gemm")
 
 
 class WrongResultError(AssertionError):
@@ -68,7 +79,10 @@ class Verifier:
         all. `fix` says what may have gone wrong.
         """
         __tracebackhide__ = True
-        checked = self.check(output)
+        try:
+            checked = self.check(output)
+        except WrongResultError as failure:
+            raise WrongResultError(f"{when}: {failure}") from None
         deviation = checked if isinstance(checked, Deviation) else Deviation(_relative_error_of(checked), self.default)
         error, tolerance, where = deviation
         if math.isnan(error) or math.isinf(error):
@@ -82,14 +96,15 @@ class Verifier:
 
 
 def make_verifier(
-    reference: Any, check: Check | None, tolerance: float | None, arguments: Sequence[Any]
+    reference: Any, check: Check | None, tolerance: float | None, arguments: Sequence[Any], *, work: Any = None
 ) -> Verifier | None:
     """Return the verifier for what the user gave, or None when there is nothing to compare with.
 
-    `reference` is the expected output, or a callable that computes it from the same arguments; it is evaluated once,
-    before anything is timed. Default tolerance: `default_tolerance`; 1e-2 for a check that returns a number. Raises
-    `InvalidValueError` for a tolerance that no wrong result could exceed (an output of zeros has the error 1) and a
-    reference without a number.
+    `reference` is the expected output, or a callable that computes it from the same arguments; it is evaluated now,
+    before anything is timed, and a callable a few times more with arguments a rounding away. `work`: what the kernel
+    does; an operator names its output's type. Default tolerance: `default_tolerance`; 1e-2 for a check that returns a
+    number. Raises `InvalidValueError` for a tolerance that no wrong result could exceed (an output of zeros has the
+    error 1) and a reference without a number.
     """
     if check is not None and reference is not None:
         raise InvalidValueError("give either reference= or check=, not both")
@@ -100,57 +115,30 @@ def make_verifier(
             f"{type(check).__name__}"
         )
     if check is not None:
-        return Verifier(check, INTEGER_TOLERANCE if allowed is None else allowed)
+        return Verifier(check, CHECK_TOLERANCE if allowed is None else allowed)
     if reference is None:
         return None
-    given = reference(*arguments) if callable(reference) else reference
-    expected = _snapshot(given)
-    if not any(array.size for array in expected):
-        raise InvalidValueError(
-            "the reference holds no number, so every output would pass: give the expected output, or a function that "
-            "returns it"
-        )
-    around = [_kind(leaf) for leaf in _leaves((given, tuple(arguments)))]
-    length = max((_size(leaf) for leaf in _leaves(tuple(arguments))), default=1)
-
-    def compared(output: Any) -> Deviation:
-        __tracebackhide__ = True
-        limit = allowed
-        if limit is None:
-            limit = default_tolerance([_kind(leaf) for leaf in _leaves(output)], around, length)
-        return _compared(output, expected, limit)
-
-    return Verifier(compared, 0.0 if allowed is None else allowed)
+    return Verifier(
+        _Comparison.with_reference(reference, arguments, work, allowed), 0.0 if allowed is None else allowed
+    )
 
 
-def default_tolerance(output: Sequence[str], around: Sequence[str], length: int) -> float:
+def default_tolerance(roundoff: float, length: int) -> float:
     """Return the typical relative error that rounding explains: of the whole output, or of one number.
 
-    output: names of the output's types; around: those of the arguments and of the reference; length: terms of the
-    longest sum there can be, which is the size of the largest argument. Roundings to the coarsest float type on the
-    way, and √length roundings of a running sum in FP32, or FP64 where everything is. Integers made of integers are
-    exact.
+    roundoff: of the coarsest type on the way (ratio); length: terms of the longest sum there can be. A few roundings to
+    that type, and √length roundings of a running sum in FP32, or FP64 where everything is.
     """
-    units = [unit_roundoff(_FORMATS[kind]) for kind in (*output, *around) if kind in _FORMATS]
-    if not any(kind in _FORMATS for kind in output):
-        # A reference is FP64 whatever it is about.
-        is_made_of_floats = any(_FORMATS.get(kind, "FP64") != "FP64" for kind in around)
-        return INTEGER_TOLERANCE if is_made_of_floats else 0.0
-    coarsest, wide = max(units), min(max(units), unit_roundoff("FP32"))
-    roundings = NARROW_ROUNDINGS * coarsest if coarsest > wide else 0.0
+    wide = min(roundoff, unit_roundoff("FP32"))
+    roundings = NARROW_ROUNDINGS * roundoff if roundoff > wide else 0.0
     return max(roundings, WIDE_ROUNDINGS * wide) + wide * math.sqrt(length)
 
 
-def _kind(leaf: Any) -> str:
-    """Return the name of the type of a tensor's, array's or plain number's elements."""
-    if isinstance(leaf, bool | int):
-        return "int64"
-    return "float64" if isinstance(leaf, float) else str(getattr(leaf, "dtype", "")).removeprefix("torch.")
-
-
-def _size(leaf: Any) -> int:
-    shape = getattr(leaf, "shape", ())
-    return math.prod(int(extent) for extent in shape)
+def _longest_sum(work: Any, arguments: Sequence[Any]) -> int:
+    """Return how many terms the longest sum of a kernel has: as its work says, else as many as its largest argument."""
+    if isinstance(work, Operator) and work.op in (*_LOCAL, *_PRODUCTS):
+        return dict(work.shape).get("K", 1)
+    return max(map(element_count, raw_leaves(tuple(arguments))), default=1)
 
 
 def _checked_tolerance(tolerance: Any) -> float:
@@ -188,76 +176,311 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:60]}…"
 
 
-def _compared(output: Any, expected: Sequence[Any], tolerance: float) -> Deviation:
-    """Return what is furthest from right; raises `WrongResultError` naming both shapes when they differ."""
-    __tracebackhide__ = True
-    if output is None and expected:
-        raise WrongResultError(
-            "the kernel returned nothing to compare; return its output, or name the arguments it writes to in mutates="
-        )
-    shapes, expected_shapes = ([array.shape for array in _arrays(value)] for value in (output, expected))
-    if shapes != expected_shapes:
-        raise WrongResultError(f"the output has shape {_shapes(shapes)}, the reference has {_shapes(expected_shapes)}")
-    deviations = [Deviation(relative_error(output, expected), tolerance, "all numbers")]
-    for position, (values, right) in enumerate(zip(_arrays(output), expected, strict=True)):
-        if right.size:
-            deviations.append(_largest(values, right, tolerance, f"output {position} " if len(expected) > 1 else ""))
-    return worst(deviations)
+@dataclass(frozen=True, slots=True)
+class _Comparison:
+    """Compares outputs with one reference."""
+
+    expected: Any
+    """The reference, as a tree of leaves of its own."""
+    terms: dict[int, Terms]
+    """Of the leaves of the reference, by their `id`."""
+    arguments: Sequence[Any]
+    work: Any
+    tolerance: float | None
+
+    @classmethod
+    def with_reference(
+        cls, reference: Any, arguments: Sequence[Any], work: Any, tolerance: float | None
+    ) -> _Comparison:
+        import numpy as np
+
+        began_s = perf_counter()
+        given = reference(*arguments) if callable(reference) else reference
+        expected = read_tree(given, copied=True)
+        took_s = perf_counter() - began_s
+        leaves = leaves_of(expected)
+        comparison = cls(expected, {}, arguments, work, tolerance)
+        if not any(leaf.array.size and not _is_nan(leaf.array).all() for leaf in leaves):
+            raise InvalidValueError(
+                "the reference holds no number, so every output would pass: give the expected output, or a function "
+                "that returns it"
+            )
+        with np.errstate(all="ignore"):
+            comparison._find_terms(reference if callable(reference) else None, leaves, took_s)
+        return comparison
+
+    def _find_terms(self, reference: Any, leaves: Sequence[Leaf], took_s: float) -> None:
+        """Learn how large the terms of each array are; `reference`: None where it is fixed."""
+        trials = None
+        if reference is not None:
+            types = [each for leaf in leaves for each in (self._type(leaf), leaf.float_type)]
+            roundoff = coarsest_roundoff(self._given, *types)
+            trials = sizes_by_trial(reference, self.arguments, leaves, roundoff, took_s)
+        is_local = isinstance(self.work, Operator) and self.work.op in _LOCAL
+        for leaf, tried in zip(leaves, trials or [Terms(None)] * len(leaves), strict=True):
+            terms = tried
+            if terms.sizes is None:
+                terms = replace(sizes_by_shape(leaf, self.arguments, is_local=is_local), seen=tried.seen)
+            if any(each is not None and each.exponent_bits < 8 for each in (self._type(leaf), leaf.float_type)):
+                terms = replace(terms, underflow=underflow_factors(leaf.array.shape, self.arguments))
+            self.terms[id(leaf)] = terms
+
+    def __call__(self, output: Any) -> Deviation:
+        """Return what is furthest from right; raises `WrongResultError` for another form, shape or a narrower type."""
+        __tracebackhide__ = True
+        import numpy as np
+
+        if output is None:
+            raise WrongResultError(
+                "the kernel returned nothing to compare; return its output, or name the arguments it writes to in "
+                "mutates="
+            )
+        try:
+            pairs = list(paired(read_tree(output), self.expected))
+        except InvalidValueError as error:
+            raise WrongResultError(str(error)) from None
+        with np.errstate(all="ignore"):
+            return worst([self._deviation(place, leaf, right) for place, leaf, right in pairs])
+
+    def _deviation(self, place: str, output: Leaf, right: Leaf) -> Deviation:
+        __tracebackhide__ = True
+        which = f"output {place} " if place else ""
+        if output.array.shape != right.array.shape:
+            raise WrongResultError(
+                f"the {which or 'output '}has shape {_shape(output)}, the reference has {_shape(right)}"
+            )
+        if not right.array.size:
+            return Deviation(0.0, 0.0)
+        terms = self.terms[id(right)]
+        if output.is_exact and not self._is_rounded(output):
+            return self._integers(output.array, right.array, terms.seen, which)
+        expected, own = self._type(right), output.float_type
+        narrowest = 16 if expected is None else expected.bits
+        is_scale = names_codes(self.work) or (own is not None and not own.mantissa_bits)
+        if own is not None and own.bits < narrowest and not is_scale:
+            name = "16 bits" if expected is None else expected.name
+            raise WrongResultError(
+                f"the {which or 'output '}is {own.name}, narrower than {name}: if that is meant, name it as the output's "
+                "format in work=, or return it from the reference"
+            )
+        if output.is_exact and self.tolerance is None:
+            return _quantised(output.array, right.array, self._default_tolerance(right, None), which)
+        return self._reals(output, right, expected or own, which)
+
+    # Types ---------------------------------------------------------------------------------------------------
+
+    @property
+    def _given(self) -> list[Argument]:
+        shaped = [raw for raw in raw_leaves(tuple(self.arguments)) if hasattr(raw, "shape")]
+        return [Argument(type_name(raw), tuple(map(int, raw.shape))) for raw in shaped]
+
+    def _type(self, right: Leaf) -> FloatType | None:
+        return expected_type(self.work, self._given, right.float_type, right.array.shape)
+
+    def _is_rounded(self, output: Leaf) -> bool:
+        """Whether integers may have been rounded from real arguments: indices and counts take more than 16 bits."""
+        if output.array.dtype.kind not in "iu" or output.array.dtype.itemsize > 2:
+            return False
+        names = [type_name(raw) for raw in raw_leaves(tuple(self.arguments))]
+        return any(name == "float" or float_type(name) is not None for name in names)
+
+    def _default_tolerance(self, right: Leaf, expected: FloatType | None) -> float:
+        roundoff = coarsest_roundoff(self._given, expected, right.float_type)
+        return default_tolerance(roundoff, _longest_sum(self.work, self.arguments))
+
+    # Numbers -------------------------------------------------------------------------------------------------
+
+    def _reals(self, output: Leaf, right: Leaf, own: FloatType | None, which: str) -> Deviation:
+        """Compare number by number: NaN and Inf by place, the others by what rounding explains."""
+        __tracebackhide__ = True
+        import numpy as np
+
+        kind = np.complex128 if output.is_complex or right.is_complex else np.float64
+        values, exact = output.array.astype(kind, copy=False), right.array.astype(kind, copy=False)
+        terms, tolerance, count = self.terms[id(right)], self.tolerance, values.size
+        if not (np.isfinite(values).all() and np.isfinite(exact).all()):
+            is_finite = _finite(values, exact, math.inf if own is None else own.largest * (1 - 2 * own.roundoff), which)
+            values, exact = np.where(is_finite, values, 0), np.where(is_finite, exact, 0)
+            count = int(is_finite.sum())
+        off, size = values - exact, np.abs(exact)
+        error, bound = np.abs(off), 0.0
+        if tolerance is None:
+            tolerance = self._default_tolerance(right, own)
+            bound = 0.0 if own is None or own.bits >= 16 else 2 * own.roundoff
+            error = np.maximum(error - (0.0 if own is None else own.smallest * terms.underflow) - bound * size, 0.0)
+        unit = float(terms.sizes.max()) or 1.0  # squares of the largest and smallest numbers are none
+        together = _together(error / unit, terms.sizes / unit, tolerance, is_given=self.tolerance is not None)
+        deviations = [together, _largest(error, terms.sizes, size, tolerance * spreads_allowed(count), which)]
+        if terms.own_sizes is not None:
+            deviations.append(_many(error, terms.own_sizes, tolerance))
+        if self.tolerance is None:
+            deviations.append(_factor(off / unit, exact / unit, terms.sizes / unit, tolerance + bound))
+        return worst(deviations)
+
+    def _integers(self, output: Any, right: Any, seen: Sequence[Any], which: str) -> Deviation:
+        """Compare integers and truth values: equal, or an index as good as the reference's."""
+        import numpy as np
+
+        differs = _differs(output, right)
+        for other in seen:
+            differs &= _differs(output, other)
+        if not differs.any() or _holds_the_same(output, right, self.arguments):
+            return Deviation(0.0, 0.0)
+        at = int(np.argmax(differs))
+        mine, other = output.reshape(-1)[at].item(), right.reshape(-1)[at].item()
+        error = max(1.0, abs(float(mine) - float(other))) / max(1.0, abs(float(other)))
+        return Deviation(error, 0.0, _numbered(which, differs, at))
 
 
-def _largest(values: Any, right: Any, tolerance: float, which: str) -> Deviation:
-    """Return the error of the number that is furthest off, as a ratio of its size or of the typical one's."""
-    import numpy as np
+def _finite(values: Any, exact: Any, largest: float, which: str) -> Any:
+    """Return where two arrays hold numbers to compare; raises `WrongResultError` where one has NaN or Inf by itself.
 
-    size = np.maximum(np.abs(right), np.sqrt(np.mean(np.square(right))))
-    error = np.abs(values - right)
-    ratios = np.divide(error, size, out=np.where(error > 0, np.inf, 0.0), where=size > 0)
-    at = int(np.argmax(ratios))
-    place = ", ".join(str(int(index)) for index in np.unravel_index(at, ratios.shape)) if ratios.shape else "0"
-    return Deviation(float(ratios.flat[at]), tolerance * spreads_allowed(right.size), f"{which}number {place}")
-
-
-def _shapes(shapes: Sequence[tuple[int, ...]]) -> str:
-    return ", ".join("×".join(map(str, shape)) or "one number" for shape in shapes) or "nothing"
-
-
-def relative_error(output: Any, expected: Any) -> float:
-    """Return ‖output − expected‖ / ‖expected‖ over all arrays of the two structures; NaN when they cannot be
-    compared.
+    largest: what the expected type holds; beyond it a value may be infinite.
     """
+    __tracebackhide__ = True
     import numpy as np
 
-    outputs, references = list(_arrays(output)), list(_arrays(expected))
-    if len(outputs) != len(references) or any(a.shape != b.shape for a, b in zip(outputs, references, strict=True)):
-        return math.nan
-    difference = math.fsum(float(np.sum(np.square(a - b))) for a, b in zip(outputs, references, strict=True))
-    scale = math.fsum(float(np.sum(np.square(b))) for b in references)
+    def alike(mine: Any, right: Any) -> Any:
+        return (mine == right) | ((mine != mine) & (right != right)) | (np.isfinite(mine) & np.isfinite(right))
+
+    is_beyond = np.isinf(values) & (np.sign(values.real) == np.sign(exact.real)) & (np.abs(exact) > largest)
+    same = alike(values.real, exact.real)
+    if values.dtype.kind == "c":
+        same &= alike(values.imag, exact.imag)
+    strange = ~(same | is_beyond)
+    if strange.any():
+        raise WrongResultError(
+            f"the {which or 'output '}holds NaN or Inf where the reference holds another number, or the reverse "
+            f"({_numbered('', strange, int(np.argmax(strange)))})"
+        )
+    return np.isfinite(values) & np.isfinite(exact)
+
+
+def _together(error: Any, sizes: Any, tolerance: float, *, is_given: bool) -> Deviation:
+    """Return the errors of all numbers together, as a ratio of all sizes."""
+    import numpy as np
+
+    scale = float(np.vdot(sizes, sizes))
     if scale == 0:
-        return 0.0 if difference == 0 else math.inf
-    return math.sqrt(difference / scale)
+        return Deviation(float(error.max()), 0.0, "all numbers")
+    squares = sizes * sizes
+    independent = max(1, int(scale**2 / float(np.vdot(squares, squares))))
+    slack = 1.0 if is_given else math.sqrt(mean_square_allowed(independent))
+    return Deviation(math.sqrt(float(np.vdot(error, error)) / scale), tolerance * slack, "all numbers")
 
 
-def _snapshot(value: Any) -> Any:
-    """Return the arrays of a reference as float64 copies, so that a kernel writing in place cannot change them."""
-    return [array.copy() for array in _arrays(value)]
-
-
-def _arrays(value: Any) -> Iterator[Any]:
+def _factor(off: Any, exact: Any, sizes: Any, tolerance: float) -> Deviation:
+    """Return how far the factor between output and reference is from 1: what one scale does wrong to all numbers."""
     import numpy as np
 
-    for leaf in _leaves(value):
-        if hasattr(leaf, "detach"):  # a torch tensor, without importing torch
-            leaf = leaf.detach().double().cpu().numpy()
-        yield np.asarray(leaf, dtype=np.float64)
+    power = float(np.vdot(exact, exact).real)
+    if power == 0:
+        return Deviation(0.0, tolerance)
+    weighted = sizes * np.abs(exact)
+    spread = tolerance * math.sqrt(float(np.vdot(weighted, weighted))) / power
+    factor = abs(complex(np.vdot(exact, off))) / power
+    return Deviation(factor, tolerance + spreads_allowed(1) * spread, "one factor")
 
 
-def _leaves(value: Any) -> Iterator[Any]:
-    """Yield what a nested structure of outputs or arguments holds, without None."""
-    if isinstance(value, dict):
-        for key in sorted(value):
-            yield from _leaves(value[key])
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _leaves(item)
-    elif value is not None:
-        yield value
+def _largest(error: Any, sizes: Any, right_size: Any, tolerance: float, which: str) -> Deviation:
+    """Return the error of the number that is furthest off, as a ratio of its own size where it has one."""
+    import numpy as np
+
+    shares = np.divide(error, sizes, out=np.where(error > 0, np.inf, 0.0), where=sizes > 0)
+    at = int(np.argmax(shares))
+    off, of_terms, own = (float(values.reshape(-1)[at]) for values in (error, sizes, right_size))
+    scale = own or of_terms or 1.0
+    return Deviation(off / scale, tolerance * of_terms / scale, _numbered(which, shares, at))
+
+
+def _many(error: Any, own_sizes: Any, tolerance: float) -> Deviation:
+    """Return the error that a twentieth of all numbers exceeds, as a ratio of their own sizes."""
+    import numpy as np
+
+    shares = np.divide(error, own_sizes, out=np.where(error > 0, np.inf, 0.0), where=own_sizes > 0)
+    typical = float(np.quantile(shares, 1 - MANY_SHARE, method="lower"))
+    return Deviation(min(typical, 1e300), MANY_RATIO * tolerance, "many numbers")
+
+
+def _quantised(output: Any, right: Any, tolerance: float, which: str) -> Deviation:
+    """Compare small integers that were rounded from reals: the neighbour is right as often as rounding explains."""
+    import numpy as np
+
+    values, exact = output.astype(np.float64), right.astype(np.float64)
+    size, error = np.abs(exact), np.abs(values - exact)
+    limit = 1 + tolerance * size
+    at = int(np.argmax(error / limit))
+    scale = max(1.0, float(size.reshape(-1)[at]))
+    furthest = Deviation(
+        float(error.reshape(-1)[at]) / scale, float(limit.reshape(-1)[at]) / scale, _numbered(which, error, at)
+    )
+    expected = tolerance * float(size.mean()) / 2  # a number lies so near the middle of two integers that often
+    if expected >= MOST_NEIGHBOURS:
+        return furthest
+    count = error.size * expected
+    most = count + spreads_allowed(1) * math.sqrt(count) + FEW_NEIGHBOURS
+    others = Deviation(float((error > 0.5).mean()), most / error.size, f"{which}share of neighbouring integers")
+    return worst([furthest, others])
+
+
+def _differs(output: Any, right: Any) -> Any:
+    if {output.dtype.kind, right.dtype.kind} == {"i", "u"}:  # int64 and uint64 would meet as float64
+        return output.astype(object) != right.astype(object)
+    return output != right
+
+
+def _holds_the_same(output: Any, right: Any, arguments: Sequence[Any]) -> bool:
+    """Return whether both are indices into an argument that holds equal values there, each of them named once."""
+    import numpy as np
+
+    if output.dtype.kind not in "iu" or right.dtype.kind not in "iu":
+        return False
+    for raw in raw_leaves(tuple(arguments)):
+        held = read_tree(raw) if hasattr(raw, "shape") else None
+        if not isinstance(held, Leaf) or not held.array.ndim:
+            continue
+        if not output.ndim:
+            candidates = [(held.array.reshape(-1), 0)]
+        else:
+            candidates = [(held.array, axis) for axis in range(held.array.ndim)]
+        for array, axis in candidates:
+            mine, other = (_along(array, indices, axis) for indices in (output, right))
+            if (
+                mine is not None
+                and other is not None
+                and np.array_equal(mine, other, equal_nan=array.dtype.kind in "fc")
+            ):
+                return True
+    return False
+
+
+def _along(array: Any, indices: Any, axis: int) -> Any:
+    """Return what an array holds at indices along an axis; None where they do not fit it, or name a place twice."""
+    import numpy as np
+
+    if indices.ndim == array.ndim - 1:
+        indices = np.expand_dims(indices, axis)
+    fits = indices.ndim == array.ndim and all(
+        mine == own for at, (mine, own) in enumerate(zip(indices.shape, array.shape, strict=True)) if at != axis
+    )
+    if not fits or not indices.size or indices.min() < 0 or indices.max() >= array.shape[axis]:
+        return None
+    in_order = np.sort(indices, axis=axis)
+    if (np.diff(in_order, axis=axis) == 0).any():
+        return None
+    return np.take_along_axis(array, indices.astype(np.intp), axis=axis)
+
+
+def _is_nan(array: Any) -> Any:
+    return array != array
+
+
+def _numbered(which: str, array: Any, at: int) -> str:
+    import numpy as np
+
+    place = ", ".join(str(int(index)) for index in np.unravel_index(at, array.shape)) if array.shape else "0"
+    return f"{which}number {place}"
+
+
+def _shape(leaf: Leaf) -> str:
+    return "×".join(map(str, leaf.array.shape)) or "one number"

@@ -23,6 +23,8 @@ class KernelCall:
     reference: Any = None
     check: Check | None = None
     tolerance: float | None = None
+    work: Any = None
+    """What it does: an operator names the type of its output."""
     mutates: tuple[int, ...] = ()
     """Positions of arguments the kernel writes to; put back before and after each check, so that every check sees the
     same input.
@@ -75,6 +77,7 @@ def make_kernel_call(
     reference: Any = None,
     check: Check | None = None,
     tolerance: float | None = None,
+    work: Any = None,
     mutates: Sequence[int] = (),
     setup: Callable[[], Any] | None = None,
     label: str = "",
@@ -100,6 +103,7 @@ def make_kernel_call(
         reference=reference,
         check=check,
         tolerance=tolerance,
+        work=work,
         mutates=tuple(mutates),
         label=label,
         setup=setup,

@@ -19,6 +19,15 @@ MakeArgs = Callable[[int], Arguments]
 
 CACHE_MULTIPLE = 2
 MAX_SETS = 20_000
+_OF_ROWS, _OF_COLUMNS = ("crow_indices", "col_indices", "values"), ("ccol_indices", "row_indices", "values")
+_SPARSE_PARTS = {
+    "coo": ("_indices", "_values"),
+    "csr": _OF_ROWS,
+    "bsr": _OF_ROWS,
+    "csc": _OF_COLUMNS,
+    "bsc": _OF_COLUMNS,
+}
+"""What a sparse tensor of torch consists of, by its layout."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,5 +120,9 @@ def _leaves(value: Any) -> Iterator[Any]:
     elif isinstance(value, list | tuple | set | frozenset):
         for item in value:
             yield from _leaves(item)
+    elif str(getattr(value, "layout", "")).startswith("torch.sparse"):
+        # A sparse tensor has no memory of its own, but that of its indices and values.
+        for name in _SPARSE_PARTS[str(value.layout).removeprefix("torch.sparse_")]:
+            yield getattr(value, name)()
     elif not isinstance(value, str | int | float | complex | bool | type(None)):
         yield value

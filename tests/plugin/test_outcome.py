@@ -48,7 +48,7 @@ def test_a_wrong_kernel_that_was_expected_is_stored_as_failed(pytester):
         "test_mended": "measured",
         "test_not_today": "skipped",
     }
-    assert "relative error 0.5 exceeds the tolerance 1.89e-15 (all numbers)" in records["test_marked"].reason
+    assert "relative error 0.5 exceeds the tolerance" in records["test_marked"].reason
     assert records["test_given_up"].reason == "not tried"
 
 
