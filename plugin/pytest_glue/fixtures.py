@@ -56,7 +56,7 @@ class RooflineFixture:
         self._benchmark = benchmark
         self._defaults = marker_defaults(request.node)
         self._threshold = threshold_facts(self._defaults)
-        self._state_before = program_state(request.node.function)
+        self._state_before = program_state(getattr(request.node, "function", None))
         self.pending: list[Pending] = []
 
     @property
@@ -198,6 +198,8 @@ class RooflineFixture:
         may_keep = again is not False and setup is None and not mutates and pool.may_keep(timer, plan)
         if may_keep and (again is not True or self._may_call_later(sys._getframe(1))):
             pending.visit_count, opened = VISITS, dict[str, Series]()
+        state = partial(program_state, fn) if opened is not None and again is True else None
+        found = {} if state is None else state()
         pool.pay()
         with _skipping(pending):
             observed = self._observe([pending], {"": (call, timer)}, plan, opened)[""]
@@ -207,8 +209,7 @@ class RooflineFixture:
                 observed = with_attribution(observed, call, timer, plan)
         if opened is not None:
             settings = contextlib.nullcontext if isinstance(again, bool) else again
-            state = partial(program_state, fn) if isinstance(again, bool) else None
-            observed = self._keep_open(pending, observed, opened[""], timer, plan, settings, state)
+            observed = self._keep_open(pending, observed, opened[""], timer, plan, settings, state, found)
         measurement = pending.measured(self._session, observed, timer, plan)
         self._session.declared(pending)  # measured: a crash later in this test does not cost it
         row = benchmark_bridge.feed(self._benchmark, self._request.node, observed.timing.samples_s)
@@ -293,11 +294,14 @@ class RooflineFixture:
         plan: MeasurePlan,
         settings: Settings,
         state: Callable[[], State] | None,
+        found: State,
     ) -> Observed:
         """Let a case be visited again."""
         options = self._session.options
         budget_s, target = options.max_seconds, options.target_ci_ratio
-        case = OpenCase(pending, observed, series, timer, plan, settings, budget_s, target, series.elapsed_s, state)
+        case = OpenCase(
+            pending, observed, series, timer, plan, settings, budget_s, target, series.elapsed_s, state, found
+        )
         return self._session.visits.keep(case)
 
     def _may_call_later(self, frame: FrameType) -> bool:
@@ -305,11 +309,9 @@ class RooflineFixture:
         `measure`.
         """
         item = self._request.node
-        return (
-            not cleans_up(item)
-            and not is_enclosed(frame, item.function)
-            and is_same(self._state_before, program_state(item.function))
-        )
+        test = getattr(item, "function", None)
+        is_free = not cleans_up(item) and not is_enclosed(frame, test)
+        return is_free and is_same(self._state_before, program_state(test))
 
     def _observe(
         self,

@@ -17,7 +17,7 @@ import inspect
 import os
 import sys
 import textwrap
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Hashable, Iterator
 from functools import lru_cache, partial
 from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
@@ -54,7 +54,7 @@ def cleans_up(item: Any) -> bool:
     )
 
 
-def is_enclosed(frame: FrameType | None, test: Callable[..., Any]) -> bool:
+def is_enclosed(frame: FrameType | None, test: Any) -> bool:
     """Return whether a call, whose frame is given, stands inside a `with` or a `try … finally`, in the test or in a
     function between; True where that cannot be read.
     """
@@ -84,14 +84,19 @@ def _undone_lines(code: CodeType) -> frozenset[int] | None:
     return frozenset(undone)
 
 
-def program_state(kernel: Callable[..., Any]) -> State:
-    """Return what a kernel depends on outside its arguments, by name."""
-    return dict((*_settings(), *_named_by(kernel)))
+def program_state(kernel: Any) -> State:
+    """Return what a kernel depends on outside its arguments, by name; empty where that cannot be read."""
+    try:
+        return dict((*_settings(), *_named_by(kernel)))
+    except Exception:  # another version of a library, a module that changes meanwhile: the suite is not ours to stop
+        return {}
 
 
 def is_same(state: State, other: State) -> bool:
-    """Return whether two states agree in all that both know: a library that was loaded meanwhile is no change."""
-    return all(state[name] == other[name] for name in state.keys() & other.keys())
+    """Return whether two states agree in all that both know: a library that was loaded meanwhile is no change. What
+    could not be read is like no other.
+    """
+    return bool(state and other) and all(state[name] == other[name] for name in state.keys() & other.keys())
 
 
 def _settings() -> Iterator[tuple[Hashable, Any]]:
@@ -111,7 +116,7 @@ def _settings() -> Iterator[tuple[Hashable, Any]]:
         yield "numba", numba.get_num_threads()
 
 
-def _named_by(kernel: Callable[..., Any]) -> Iterator[tuple[Hashable, Any]]:
+def _named_by(kernel: Any) -> Iterator[tuple[Hashable, Any]]:
     """Yield the names that a kernel's code takes from outside, and the plain values beside what they mean."""
     while isinstance(kernel, partial):
         kernel = kernel.func
@@ -123,7 +128,7 @@ def _named_by(kernel: Callable[..., Any]) -> Iterator[tuple[Hashable, Any]]:
     for name in function.__code__.co_names:
         if name in scope:
             held.append(scope[name])
-            yield name, _plain(scope[name])
+            yield (None, name), _plain(scope[name])
     for value in held:
         if isinstance(value, FunctionType | ModuleType):
             beside = value.__globals__ if isinstance(value, FunctionType) else vars(value)

@@ -176,8 +176,8 @@ class OpenCase:
     """What the kernel finds outside its arguments (`later_calls.program_state`); None: its test asked to be visited,
     whatever that is.
     """
-    found: State = field(init=False)
-    """The state in its test."""
+    found: State = field(default_factory=dict)
+    """The state in its test, without what the kernel itself changes."""
     spent_s: float = field(init=False)
     """Seconds that all visits took."""
     visits: list[Visit] = field(default_factory=list)
@@ -186,7 +186,9 @@ class OpenCase:
 
     def __post_init__(self) -> None:
         self.spent_s = self.first_s
-        self.found = {} if self.state is None else self.state()
+        if self.state is not None:
+            after = self.state()
+            self.found = {name: value for name, value in self.found.items() if after.get(name) == value}
 
     @property
     def finds_the_same(self) -> bool:

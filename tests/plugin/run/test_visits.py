@@ -167,7 +167,11 @@ OWN = """
     values = np.arange(1000.0)
     scale, calls = 1.0, []
 
+    count = 0
+
     def kernel():
+        global count
+        count += 1
         return np.sqrt(values) * scale
 
     @contextlib.contextmanager
@@ -186,6 +190,8 @@ OWN = """
     @pytest.mark.parametrize("name", ["plain_a", "plain_b"])
     def test_plain(roofline, shared, name):
         def checked():
+            global count
+            count += 1  # what a kernel changes itself is no change
             assert not calls, "called after the fixtures of the session"
             return kernel()
 
@@ -237,6 +243,7 @@ def test_an_own_kernel_that_finds_something_else_later_keeps_what_its_test_found
     pytester.makepyfile(
         """
         import time
+        import torch
         scale, broken, wrong = 1e-4, [], []
 
         def scaled():
@@ -259,6 +266,11 @@ def test_an_own_kernel_that_finds_something_else_later_keeps_what_its_test_found
             roofline.measure(kernel, reference=44850, name="breaks")
             broken.append(1)
 
+        @torch.no_grad()
+        def test_without_gradients(roofline):
+            weights = torch.ones(64, 64, requires_grad=True)
+            roofline.measure(lambda: weights @ weights, name="without_gradients")
+
         def test_becomes_wrong(roofline):
             def kernel():
                 return sum(range(300)) + len(wrong)
@@ -273,6 +285,7 @@ def test_an_own_kernel_that_finds_something_else_later_keeps_what_its_test_found
     assert records["scale"].measurement.median_s > 9e-5  # no sample of the faster kernel is among its own
     assert "the file is closed" in records["breaks"].extra["visits"]["ended_by"]
     assert records["wrong"].extra["visits"]["ended_by"]
+    assert "visits" not in records["without_gradients"].extra
     assert all("test_failure" not in record.extra for record in records.values())
 
 
