@@ -94,8 +94,8 @@ def measure(folder: Path, *, quick: bool) -> list[Figure]:
         print(f"real_steps: {label}, {took_s[-1]:.0f} s", file=sys.stderr, flush=True)
     with open_store(folder / "runs.db", create=False, read_only=True) as store:
         sides = {label: side_of(store, (store.resolve_run(label),)) for label in labels}
-    found, notes, unchanged, exits = 0, [], [], []
-    rival_found = rival_false = 0
+    hits, notes, unchanged, exits = 0, [], [], []
+    rival_hits = rival_false = 0
     for number in range(tries):
         base, slow, after = (sides[label] for label in labels[2 * number : 2 * number + 3])
         name = f"kernel{SLOW_KERNELS[number]}"
@@ -104,11 +104,11 @@ def measure(folder: Path, *, quick: bool) -> list[Figure]:
             unchanged += [case for case in diff.cases if case.case.kernel != changed]
             exits += [] if changed else [gate(diff, parse_fail_on(["slower"]), None, 0.2).exit_code]
             for case in (case for case in diff.cases if case.case.kernel == changed):
-                found += case.verdict == "SLOWER"
+                hits += case.verdict == "SLOWER"
                 change = "" if case.change_ratio is None else f" {case.change_ratio:+.1%}"
                 notes.append(f"{name} {case.verdict} ({case.reason}){change}")
         over = rival_over(base, slow)
-        rival_found += name in over
+        rival_hits += name in over
         rival_false += len(over - {name})
     others = [ratio for label in labels for ratio in others_ratios(sides[label])]
     quiet = f"others used {fmean(others):.1%} of the CPUs while kernels ran" if others else "others are not known"
@@ -118,13 +118,13 @@ def measure(folder: Path, *, quick: bool) -> list[Figure]:
     return [
         Figure(
             f"a real +10 % of one of {count} found, {where}",
-            found / tries,
+            hits / tries,
             tries,
             "share",
             0.8,
             None,
             rival,
-            rival_found / tries,
+            rival_hits / tries,
             f"{', '.join(notes)}; {2 * fmean(took_s):.0f} s a try; {quiet}",
         ),
         Figure(

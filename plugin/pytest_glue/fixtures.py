@@ -199,7 +199,7 @@ class RooflineFixture:
         if may_keep and (again is not True or self._may_call_later(sys._getframe(1))):
             pending.visit_count, opened = VISITS, dict[str, Series]()
         state = partial(program_state, fn) if opened is not None and again is True else None
-        found = {} if state is None else state()
+        test_state = {} if state is None else state()
         pool.pay()
         with _skipping(pending):
             observed = self._observe([pending], {"": (call, timer)}, plan, opened)[""]
@@ -209,7 +209,7 @@ class RooflineFixture:
                 observed = with_attribution(observed, call, timer, plan)
         if opened is not None:
             settings = contextlib.nullcontext if isinstance(again, bool) else again
-            observed = self._keep_open(pending, observed, opened[""], timer, plan, settings, state, found)
+            observed = self._keep_open(pending, observed, opened[""], timer, plan, settings, state, test_state)
         measurement = pending.measured(self._session, observed, timer, plan)
         self._session.declared(pending)  # measured: a crash later in this test does not cost it
         row = benchmark_bridge.feed(self._benchmark, self._request.node, observed.timing.samples_s)
@@ -294,13 +294,13 @@ class RooflineFixture:
         plan: MeasurePlan,
         settings: Settings,
         state: Callable[[], State] | None,
-        found: State,
+        test_state: State,
     ) -> Observed:
         """Let a case be visited again."""
         options = self._session.options
         budget_s, target = options.max_seconds, options.target_ci_ratio
         case = OpenCase(
-            pending, observed, series, timer, plan, settings, budget_s, target, series.elapsed_s, state, found
+            pending, observed, series, timer, plan, settings, budget_s, target, series.elapsed_s, state, test_state
         )
         return self._session.visits.keep(case)
 

@@ -112,8 +112,8 @@ class Agreement:
         """Share of our CPUs' time that others used, mean over the visits that count and know it; None where none
         does.
         """
-        known = [visit.others_ratio for visit in self.used if visit.others_ratio is not None]
-        return fmean(known) if known else None
+        shares = [visit.others_ratio for visit in self.used if visit.others_ratio is not None]
+        return fmean(shares) if shares else None
 
     @property
     def samples_s(self) -> tuple[float, ...]:
@@ -176,7 +176,7 @@ class OpenCase:
     """What the kernel finds outside its arguments (`later_calls.program_state`); None: its test asked to be visited,
     whatever that is.
     """
-    found: State = field(default_factory=dict)
+    test_state: State = field(default_factory=dict)
     """The state in its test, without what the kernel itself changes."""
     spent_s: float = field(init=False)
     """Seconds that all visits took."""
@@ -188,12 +188,12 @@ class OpenCase:
         self.spent_s = self.first_s
         if self.state is not None:
             after = self.state()
-            self.found = {name: value for name, value in self.found.items() if after.get(name) == value}
+            self.test_state = {name: value for name, value in self.test_state.items() if after.get(name) == value}
 
     @property
     def finds_the_same(self) -> bool:
         """Whether the kernel would find now what it found in its test."""
-        return self.state is None or is_same(self.state(), self.found)
+        return self.state is None or is_same(self.state(), self.test_state)
 
     @property
     def agreement(self) -> Agreement:

@@ -105,8 +105,8 @@ class CaseSide:
         unless all of them know it.
         """
         states = [measured.state for measured in self._measurements(timer=CPU_TIMER)]
-        known = [state.others_ratio for state in states if state is not None and state.others_ratio is not None]
-        return fmean(known) if known and len(known) == len(self._measurements()) else None
+        shares = [state.others_ratio for state in states if state is not None and state.others_ratio is not None]
+        return fmean(shares) if shares and len(shares) == len(self._measurements()) else None
 
     @property
     def wall_s(self) -> float | None:
