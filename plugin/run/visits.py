@@ -39,15 +39,17 @@ if TYPE_CHECKING:
     from plugin.run.session import BenchSession
     from results.records.records import Record
 
-VISITS = 9
-"""Stays at a case, at most; no more cases are open at once."""
+VISITS = 12
+"""Stays at a case, at most."""
+SPACING_S = 1.0
+"""A case is left alone for so long after a visit, while tests go on: slow states last up to seconds."""
 VISIT_RATIO = 0.07
 """Share of the budget that one takes; the shortest one that tells whether others used the CPUs takes more of a small
 budget.
 """
 MOST_BYTES_RATIO = 0.1
 """Of the free memory, that the operands of open cases may hold."""
-CLOSING_S = 8.0
+CLOSING_S = 12.0
 """Longest time that the last cases are visited for when the run ends."""
 WAKE_S = 0.005
 """A visit begins with so many seconds untimed, and one sample at least: other kernels had the caches meanwhile."""
@@ -62,8 +64,8 @@ LEAST_AGREEING = 3
 """Undisturbed visits that have to agree with the fastest one before a case is left alone."""
 LEAST_CONTENDED = 6
 """Contended ones that have to, where no others are to be had."""
-AGREE_MULTIPLE = 2.0
-"""Medians agree within this many times the target of the precision …"""
+AGREE_MULTIPLE = 1.0
+"""Medians agree within twice ± this many times the target of the precision …"""
 AGREEING_RATIO = 2 / 3
 """… and of contended ones this share has to."""
 
@@ -181,6 +183,8 @@ class OpenCase:
     spent_s: float = field(init=False)
     """Seconds that all visits took."""
     visits: list[Visit] = field(default_factory=list)
+    left_s: float = field(default_factory=time.perf_counter)
+    """When its last visit ended, by the process's clock."""
     record: Record | None = None
     """As it is stored; None until its test is over."""
 
@@ -232,7 +236,8 @@ class OpenCase:
         finally:
             if was_enabled:
                 gc.enable()
-        self.spent_s += time.perf_counter() - began
+        self.left_s = time.perf_counter()
+        self.spent_s += self.left_s - began
         self.visits.append(_visit(self.series, first, bool(load.flags()), load.others_ratio))
 
     def completed(self) -> Observed:
@@ -316,9 +321,12 @@ class VisitPool:
                     self._cases.remove(case)
 
     def pay(self) -> None:
-        """Visit every open case whose test is over and which finds the same; complete what is done."""
+        """Visit every open case whose test is over, that was left some time ago and that finds the same; complete what
+        is done.
+        """
         for case in list(self._cases):
-            if case.record is not None and case.finds_the_same:
+            is_due = case.record is not None and time.perf_counter() - case.left_s >= SPACING_S
+            if is_due and case.finds_the_same:
                 self._visit(case)
 
     def end_tests(self) -> None:

@@ -61,7 +61,7 @@ def test_of_contended_visits_those_like_the_fastest_count_and_twice_as_many_have
 
 @pytest.mark.parametrize("target", [0.001, 0.01, 0.1])
 def test_the_target_says_how_near_agreeing_is(target):
-    apart = 1 + 2 * target
+    apart = 1 + target
     assert agreement(visits(1.0, apart, apart**2 * 0.9999), target).agreed_count == 3
     assert agreement(visits(1.0, apart, apart**2 * 1.01), target).agreed_count == 2
 

@@ -219,6 +219,7 @@ OWN = """
     def test_environment(roofline):
         os.environ["KERNEL_PATH"] = "fast"
         roofline.measure(kernel, reference=kernel, name="environment")
+        del os.environ["KERNEL_PATH"]
 
     def test_asked_not_to(roofline):
         roofline.measure(kernel, reference=kernel, name="asked_not_to", again=False)
