@@ -7,7 +7,8 @@ wrong and nothing would show it. So a case is sampled later only where all of th
 - `measure` does not stand inside a `with` or a `try … finally` of the test, which undo what the kernel may need.
 - The state of the program that kernels depend on is at each visit what it was in the test, and there what it was when
   the test began (`program_state`): environment, CPUs, torch's settings, threads of the libraries, and what the kernel's
-  own code names.
+  own code takes from outside. So a loop that measures `lambda: f(x)` with another `x` each time is seen, and a model
+  that the next test moves to another type.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ import os
 import sys
 import textwrap
 from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache, partial
-from types import CodeType, FrameType, FunctionType, ModuleType
+from types import CellType, CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
 from plugin.machine.cpu_state import allowed_cpus
@@ -27,6 +29,8 @@ from plugin.machine.cpu_state import allowed_cpus
 State = dict[Hashable, Any]
 """What a kernel finds outside its arguments, by name."""
 _OURS = ("roofline", "benchmark")
+_MOST_HELD = 200
+"""Entries of a container or an object that are looked at."""
 _PLAIN = (bool, int, float, str, type(None))
 _TORCH = (
     "get_num_threads",
@@ -117,32 +121,54 @@ def _settings() -> Iterator[tuple[Hashable, Any]]:
 
 
 def _named_by(kernel: Any) -> Iterator[tuple[Hashable, Any]]:
-    """Yield the names that a kernel's code takes from outside, and the plain values beside what they mean."""
+    """Yield what a kernel and its code take from outside, and plain values beside the functions and modules in it."""
     while isinstance(kernel, partial):
+        yield (None, "arguments of a partial"), _mark((kernel.args, kernel.keywords))
         kernel = kernel.func
+    yield (None, "kernel"), _mark(getattr(kernel, "__self__", kernel))
     function = inspect.unwrap(getattr(kernel, "__func__", kernel))
     if not isinstance(function, FunctionType):
         return
-    scope = function.__globals__
-    held = [cell.cell_contents for cell in function.__closure__ or () if _is_set(cell)]
-    for name in function.__code__.co_names:
-        if name in scope:
-            held.append(scope[name])
-            yield (None, name), _plain(scope[name])
-    for value in held:
+    code, scope = function.__code__, function.__globals__
+    cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
+    taken = {name: cell.cell_contents for name, cell in cells if cell != CellType()}
+    taken |= {name: scope[name] for name in code.co_names if name in scope}
+    for name, value in taken.items():
+        yield (None, name), _mark(value)
         if isinstance(value, FunctionType | ModuleType):
             beside = value.__globals__ if isinstance(value, FunctionType) else vars(value)
             where = beside.get("__name__", "")
-            yield from [((where, name), _plain(entry)) for name, entry in beside.items() if isinstance(entry, _PLAIN)]
+            yield from [((where, name), repr(entry)) for name, entry in beside.items() if isinstance(entry, _PLAIN)]
 
 
-def _plain(value: Any) -> Any:
-    return repr(value) if isinstance(value, _PLAIN) else id(value)
+@dataclass(frozen=True, slots=True, eq=False)
+class _Held:
+    """An object, the same as itself alone. It is held: a freed one could leave its place in memory to another."""
+
+    value: Any
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Held) and self.value is other.value
+
+    __hash__ = None  # type: ignore[assignment]
 
 
-def _is_set(cell: Any) -> bool:
-    try:
-        cell.cell_contents  # noqa: B018
-    except ValueError:
-        return False
-    return True
+def _mark(value: Any, depth: int = 2) -> Any:
+    """Return what shows that a value was replaced, or changed in a way that a time may depend on: which object it is,
+    type, shape and place of arrays, tensors of a torch module, and the same of what a container or an object holds.
+    """
+    if isinstance(value, _PLAIN):
+        return repr(value)
+    if isinstance(value, FunctionType | ModuleType | type):
+        return _Held(value)
+    marks: list[Any] = [_Held(value)]
+    if hasattr(value, "dtype") and hasattr(value, "shape"):
+        pointer = value.data_ptr() if hasattr(value, "data_ptr") else value.__array_interface__["data"][0]
+        return [*marks, str(value.dtype), tuple(value.shape), pointer]
+    if hasattr(value, "parameters") and hasattr(value, "buffers"):  # a module of torch
+        return [*marks, value.training, [_mark(tensor, 0) for tensor in (*value.parameters(), *value.buffers())]]
+    if depth:
+        held = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+        held = [*held, *getattr(value, "__dict__", {}).values()]
+        marks += [len(held), [_mark(entry, depth - 1) for entry in held[:_MOST_HELD]]]
+    return marks

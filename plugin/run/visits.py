@@ -351,7 +351,10 @@ class VisitPool:
             for case in due:
                 self._visit(case)
         for case in are_open():
-            self._complete(case)
+            if case.state is None or len(case.visits) > 1:
+                self._complete(case)
+            else:  # it never found again what its test found
+                self._cases.remove(case)
 
     def _leave(self, case: OpenCase) -> None:
         """Complete a case whose place is needed; one whose test has not stored it goes as it is."""
@@ -376,6 +379,9 @@ class VisitPool:
             observed = case.completed()
         except WrongResultError as error:
             self._fail(case, str(error))
+            return
+        except Exception as error:  # whatever the kernel raises when it is checked once more
+            self._fail(case, f"{type(error).__name__}: {error}")
             return
         self._cases.remove(case)
         case.pending.extra["visits"] = together.facts()

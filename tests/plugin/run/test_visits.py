@@ -243,9 +243,10 @@ def test_own_kernels_are_visited_where_nothing_that_they_need_ends_with_their_te
 def test_an_own_kernel_that_finds_something_else_later_keeps_what_its_test_found(pytester):
     pytester.makepyfile(
         """
-        import time
+        import os, time
+        from pathlib import Path
         import torch
-        scale, broken, wrong = 1e-4, [], []
+        scale = 1e-4
 
         def scaled():
             time.sleep(scale)
@@ -258,14 +259,35 @@ def test_an_own_kernel_that_finds_something_else_later_keeps_what_its_test_found
             scale = 1e-5
             roofline.measure(scaled, name="changed", again=False)
 
+        def test_in_a_loop(roofline):
+            for pause in (3e-4, 2e-4, 1e-4):
+                roofline.measure(lambda: time.sleep(pause), name=f"loop_{pause}")
+
+        class Paused:
+            pause = 2e-4
+
+            def run(self):
+                time.sleep(self.pause)
+
+        layer, paused = torch.nn.Linear(64, 64), Paused()
+
+        def test_methods(roofline):
+            roofline.measure(paused.run, name="method")
+            roofline.measure(layer, args=(torch.ones(1, 64),), name="module")
+
+        def test_moves_them(roofline):
+            paused.pause = 1e-5
+            layer.to(torch.float64)
+            roofline.measure(paused.run, name="moved", again=False)
+
         def test_breaks(roofline):
             def kernel():
-                if broken:
+                if os.path.exists("broken"):
                     raise RuntimeError("the file is closed")
                 return sum(range(300))
 
             roofline.measure(kernel, reference=44850, name="breaks")
-            broken.append(1)
+            Path("broken").touch()
 
         @torch.no_grad()
         def test_without_gradients(roofline):
@@ -274,10 +296,10 @@ def test_an_own_kernel_that_finds_something_else_later_keeps_what_its_test_found
 
         def test_becomes_wrong(roofline):
             def kernel():
-                return sum(range(300)) + len(wrong)
+                return sum(range(300)) + os.path.exists("wrong")
 
             roofline.measure(kernel, reference=44850, name="wrong")
-            wrong.append(1)
+            Path("wrong").touch()
         """
     )
     assert pytester.runpytest_inprocess(*REAL, "--roofline-isolate", "none").ret == 0  # the suite is not ours to fail
@@ -286,6 +308,9 @@ def test_an_own_kernel_that_finds_something_else_later_keeps_what_its_test_found
     assert records["scale"].measurement.median_s > 9e-5  # no sample of the faster kernel is among its own
     assert "the file is closed" in records["breaks"].extra["visits"]["ended_by"]
     assert records["wrong"].extra["visits"]["ended_by"]
+    for name, least_s in (("loop_0.0003", 3e-4), ("loop_0.0002", 2e-4), ("method", 2e-4), ("module", 0.0)):
+        assert records[name].extra["visits"]["count"] == 1, name
+        assert records[name].measurement.median_s > least_s, name
     assert "visits" not in records["without_gradients"].extra
     assert all("test_failure" not in record.extra for record in records.values())
 
