@@ -367,7 +367,7 @@ class VisitPool:
         try:
             case.visit()
         except Exception as error:  # whatever the kernel raises, it is not the running test's
-            self._fail(case, f"{type(error).__name__}: {error}")
+            self._fail(case, error)
             return
         if case.is_done:
             self._complete(case)
@@ -377,11 +377,8 @@ class VisitPool:
         together = case.agreement
         try:
             observed = case.completed()
-        except WrongResultError as error:
-            self._fail(case, str(error))
-            return
         except Exception as error:  # whatever the kernel raises when it is checked once more
-            self._fail(case, f"{type(error).__name__}: {error}")
+            self._fail(case, error)
             return
         self._cases.remove(case)
         case.pending.extra["visits"] = together.facts()
@@ -390,14 +387,18 @@ class VisitPool:
         assert record is not None
         self._session.complete(replace(record, created_at=case.record.created_at))
 
-    def _fail(self, case: OpenCase, reason: str) -> None:
+    def _fail(self, case: OpenCase, error: Exception) -> None:
         """Let a case go that failed when it was visited again: its record says so. The session fails where its test
-        asked for the visit; where it did not, what its test found stays as it is.
+        asked for the visit; where it did not, what its test found stays, and a wrong result puts it in doubt.
         """
         assert case.record is not None
+        assert case.record.measurement is not None
+        is_wrong, measured = isinstance(error, WrongResultError), case.record.measurement
+        reason = str(error) if is_wrong else f"{type(error).__name__}: {error}"
         self._cases.remove(case)
         if case.state is None:
             extra = {**case.record.extra, "test_failure": reason[:200], FAILED_VISIT: True}
         else:
             extra = {**case.record.extra, "visits": {**case.record.extra["visits"], "ended_by": reason[:200]}}
-        self._session.complete(replace(case.record, extra=extra))
+            measured = replace(measured, flags=(*measured.flags, *(["wrong-later"] if is_wrong else [])))
+        self._session.complete(replace(case.record, extra=extra, measurement=measured))
