@@ -188,7 +188,7 @@ class MedianPool(VisitPool):
     """The pool of a run without a store: keeps the medians."""
 
     def __init__(self) -> None:
-        options = SimpleNamespace(power=None, attribution="none")
+        options = SimpleNamespace(power=None, attribution="none", timeout_s=60.0)
         instruments = SimpleNamespace(free_bytes=lambda: None)
         super().__init__(SimpleNamespace(options=options, instruments=instruments))  # type: ignore[arg-type]
         self.medians: dict[str, float] = {}

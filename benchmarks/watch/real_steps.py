@@ -1,7 +1,9 @@
-"""A real step on this machine: one kernel of 21 with 10 % more work, measured and compared as a nightly job does.
+"""A real step on this machine: one own kernel of twenty with 10 % more work, measured and compared as a gate does.
 
-Each round measures the unchanged suite and the suite with the slower kernel in fresh processes, back to back. Found is
-the slower kernel called SLOWER; a false alarm is any other kernel. `--quick` takes one short round of seven kernels.
+A stranger's suite: kernels of numpy through the `roofline` fixture, with its defaults. Runs of the unchanged suite and
+of one with a slower kernel lie in turn, three fresh processes each: base, slow, base, slow, … base. Every try has
+another slower kernel. Found is that kernel called SLOWER between a base and the slow run after it; false alarms are all
+other kernels there, and all kernels between a base and the next one. `--quick` takes one short try of ten kernels.
 """
 
 from __future__ import annotations
@@ -9,21 +11,23 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
+from statistics import fmean
 
 from benchmarks.timing.interleave import run_seconds
 from benchmarks.timing.rows import Figure
 from benchmarks.watch.rivals import GATE_RATIO
 from results import open_store
+from results.diff.case_diff import CaseDiff
+from results.diff.gate import gate, parse_fail_on
 from results.diff.rules import DiffRules
 from results.diff.stored_sides import side_of
-from results.diff.suites import compare_suites
+from results.diff.suites import SuiteSide, compare_suites
 
-KERNELS, ROUNDS, SECONDS = 21, 5, 0.7
-QUICK_KERNELS, QUICK_ROUNDS, QUICK_SECONDS = 7, 1, 0.1
+KERNELS, TRIES, SECONDS = 20, 5, 0.7
+QUICK_KERNELS, QUICK_TRIES, QUICK_SECONDS = 10, 1, 0.1
 PROCESSES = 3
-SLOW = 3
-"""Number of the kernel that gets more work."""
-WORK_RATIO = 1.1
+SLOW_KERNELS = (3, 16, 9, 12, 5)
+"""Number of the kernel that gets more work, per try."""
 
 _SUITE = '''
 """Kernels of numpy that differ in size and kind; the number of repetitions is the work."""
@@ -32,84 +36,135 @@ import numpy as np
 import pytest
 
 SLOW = int(os.environ.get("ROOFLINE_SLOW_KERNEL", "-1"))
-KINDS = (np.sin, np.sqrt, np.exp)
+KINDS = ("sin", "sqrt", "exp", "add", "cumsum", "sort", "matmul", "matvec", "softmax", "python")
+
+
+def softmax(x):
+    raised = np.exp(x - x.max(-1, keepdims=True))
+    return raised / raised.sum(-1, keepdims=True)
+
+
+def operation(kind, scale):
+    source = np.random.default_rng(1)
+    vector = source.random(2000 * scale)
+    if kind == "add":
+        left, right = source.random((2, 30_000 * scale))
+        return lambda: left + right
+    if kind == "matmul":
+        left, right = source.random((32, 64 * scale)), source.random((64 * scale, 32))
+        return lambda: left @ right
+    if kind == "matvec":
+        matrix, right = source.random((64 * scale, 256)), source.random(256)
+        return lambda: matrix @ right
+    if kind == "softmax":
+        rows = source.random((8 * scale, 256))
+        return lambda: softmax(rows)
+    if kind == "python":
+        return lambda: sum(range(300 * scale))
+    function = getattr(np, kind)
+    return lambda: function(vector)
+
 
 @pytest.mark.parametrize("number", range({count}))
 def test_kernel(number, roofline):
-    size = 2000 + 1000 * (number % 7)
-    values = np.linspace(0.1, 1.0, round(size * ({ratio} if number == SLOW else 1.0)))
-    out = np.empty_like(values)
-    kind = KINDS[number % 3]
+    once = operation(KINDS[number % 10], 1 + 3 * (number // 10))
+    repeats = 11 if number == SLOW else 10
 
-    def kernel(values):
-        for _ in range(10):
-            kind(values, out=out)
-        return out
+    def kernel():
+        for _ in range(repeats):
+            result = once()
+        return result
 
-    roofline.measure(kernel, args=(values,), reference=lambda values: kind(values), name=f"kernel{{number}}")
+    roofline.measure(kernel, reference=once, name=f"kernel{{number}}")
 '''
 
 
 def measure(folder: Path, *, quick: bool) -> list[Figure]:
-    """Take the rounds; the note has every round's verdict on the slower kernel."""
-    count, rounds, seconds = (QUICK_KERNELS, QUICK_ROUNDS, QUICK_SECONDS) if quick else (KERNELS, ROUNDS, SECONDS)
-    (folder / "test_suite.py").write_text(_SUITE.format(count=count, ratio=WORK_RATIO))
+    """Take the tries; the notes have every try's verdict on the slower kernel, and how quiet it was."""
+    count, tries, seconds = (QUICK_KERNELS, QUICK_TRIES, QUICK_SECONDS) if quick else (KERNELS, TRIES, SECONDS)
+    (folder / "test_suite.py").write_text(_SUITE.format(count=count))
     (folder / "pytest.ini").write_text("[pytest]\n")
-    hits = false = invalid = rival_hits = rival_false = 0
-    notes = []
-    for number in range(rounds):
-        for name, slow in (("a", -1), ("b", SLOW)):
-            begin = time.perf_counter()
-            take_run(folder, f"{name}{number}", slow, seconds)
-            print(f"real_steps: {name}{number}, {time.perf_counter() - begin:.0f} s", file=sys.stderr, flush=True)
-        with open_store(folder / "runs.db", create=False, read_only=True) as store:
-            sides = [side_of(store, (store.resolve_run(f"{name}{number}"),)) for name in "ab"]
-        diff = compare_suites(*sides, {}, DiffRules())
-        for case in diff.cases:
-            is_slow = case.case.kernel == f"kernel{SLOW}"
-            hits += is_slow and case.verdict == "SLOWER"
-            false += not is_slow and case.verdict == "SLOWER"
-            invalid += case.verdict == "INVALID"
-            if is_slow:
+    labels = [f"{kind}{number}" for number in range(tries) for kind in ("base", "slow")] + [f"base{tries}"]
+    took_s = []
+    for label in labels:
+        slow = SLOW_KERNELS[int(label[-1])] if label.startswith("slow") else -1
+        begin = time.perf_counter()
+        take_run(folder, label, slow, seconds)
+        took_s.append(time.perf_counter() - begin)
+        print(f"real_steps: {label}, {took_s[-1]:.0f} s", file=sys.stderr, flush=True)
+    with open_store(folder / "runs.db", create=False, read_only=True) as store:
+        sides = {label: side_of(store, (store.resolve_run(label),)) for label in labels}
+    hits, notes, unchanged, exits = 0, [], [], []
+    rival_hits = rival_false = 0
+    for number in range(tries):
+        base, slow, after = (sides[label] for label in labels[2 * number : 2 * number + 3])
+        name = f"kernel{SLOW_KERNELS[number]}"
+        for other, changed in ((slow, name), (after, "")):
+            diff = compare_suites(base, other, {}, DiffRules())
+            unchanged += [case for case in diff.cases if case.case.kernel != changed]
+            exits += [] if changed else [gate(diff, parse_fail_on(["slower"]), None, 0.2).exit_code]
+            for case in (case for case in diff.cases if case.case.kernel == changed):
+                hits += case.verdict == "SLOWER"
                 change = "" if case.change_ratio is None else f" {case.change_ratio:+.1%}"
-                notes.append(f"{case.verdict} ({case.reason}){change}")
-        firsts = [
-            {
-                record.case.kernel: record.measurement.median_s
-                for record in sorted(side.records, key=lambda record: -record.process.ordinal)
-                if record.measurement is not None
-            }
-            for side in sides
-        ]
-        over = {kernel for kernel in firsts[0] if firsts[1][kernel] > GATE_RATIO * firsts[0][kernel]}
-        rival_hits += f"kernel{SLOW}" in over
-        rival_false += len(over - {f"kernel{SLOW}"})
+                notes.append(f"{name} {case.verdict} ({case.reason}){change}")
+        over = rival_over(base, slow)
+        rival_hits += name in over
+        rival_false += len(over - {name})
+    others = [ratio for label in labels for ratio in others_ratios(sides[label])]
+    quiet = f"others used {fmean(others):.1%} of the CPUs while kernels ran" if others else "others are not known"
+    pairs = 2 * tries
+    where = f"{tries} tries, {PROCESSES} processes a side"
     rival = "pytest-benchmark, median:5%"
-    where = f"{rounds} rounds, {PROCESSES} processes a side"
     return [
         Figure(
-            f"a real +10 % found, {where}",
-            hits / rounds,
-            rounds,
+            f"a real +10 % of one of {count} found, {where}",
+            hits / tries,
+            tries,
             "share",
-            None,
+            0.8,
             None,
             rival,
-            rival_hits / rounds,
-            ", ".join(notes),
+            rival_hits / tries,
+            f"{', '.join(notes)}; {2 * fmean(took_s):.0f} s a try; {quiet}",
         ),
         Figure(
-            f"unchanged kernels of {count - 1} called slower, a round",
-            false / rounds,
-            rounds,
+            f"unchanged kernels called SLOWER, in {pairs} pairs of runs",
+            _count(unchanged, "SLOWER"),
+            pairs,
             "count",
-            None,
-            None,
+            0.0,
+            0.0,
             rival,
-            rival_false / rounds,
-            f"{invalid} of {count * rounds} cases could not be judged (contended, stolen)",
+            rival_false,
+            f"exit codes of unchanged pairs: {', '.join(map(str, exits))}",
         ),
+        Figure(f"unchanged kernels called FASTER, in {pairs} pairs", _count(unchanged, "FASTER"), pairs, "count"),
+        Figure("of unchanged kernels AMBIGUOUS", _count(unchanged, "AMBIGUOUS") / len(unchanged), pairs, "share"),
+        Figure("of unchanged kernels INVALID", _count(unchanged, "INVALID") / len(unchanged), pairs, "share"),
     ]
+
+
+def _count(cases: list[CaseDiff], verdict: str) -> int:
+    return sum(case.verdict == verdict for case in cases)
+
+
+def others_ratios(side: SuiteSide) -> list[float]:
+    """Return the share of the CPUs that other processes used beside each measurement that knows it."""
+    states = [record.measurement.state for record in side.records if record.measurement is not None]
+    return [state.others_ratio for state in states if state is not None and state.others_ratio is not None]
+
+
+def rival_over(before: SuiteSide, after: SuiteSide) -> set[str]:
+    """Return the kernels whose first process is slower by more than the rival's limit."""
+    firsts = [
+        {
+            record.case.kernel: record.measurement.median_s
+            for record in sorted(side.records, key=lambda record: -record.process.ordinal)
+            if record.measurement is not None
+        }
+        for side in (before, after)
+    ]
+    return {kernel for kernel in firsts[0] if firsts[1][kernel] > GATE_RATIO * firsts[0][kernel]}
 
 
 def take_run(folder: Path, label: str, slow: int, seconds: float) -> None:

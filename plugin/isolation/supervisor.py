@@ -209,7 +209,7 @@ class Supervisor:
             message = worker.wait(until_s)
             if message is not None:
                 self._take(worker, running, message)
-                if message["kind"] == "canary":  # its time, and loading what it needs, is not the case's
+                if message["kind"] in ("canary", "completed"):  # its time, or another case's, is not the case's
                     until_s = time.monotonic() + self.limit_s
                 continue
             stack = worker.stack()

@@ -7,8 +7,11 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -16,6 +19,7 @@ import pytest
 from plugin.machine.facts import find_machine
 from plugin.run import benchmark_bridge
 from plugin.run.instruments import Instruments
+from plugin.run.later_calls import State, cleans_up, is_enclosed, is_same, program_state
 from plugin.run.observe import Observed, observe, with_attribution, with_energy
 from plugin.run.pending import Pending
 from plugin.run.session import BenchSession
@@ -52,6 +56,7 @@ class RooflineFixture:
         self._benchmark = benchmark
         self._defaults = marker_defaults(request.node)
         self._threshold = threshold_facts(self._defaults)
+        self._state_before = program_state(getattr(request.node, "function", None))
         self.pending: list[Pending] = []
 
     @property
@@ -148,7 +153,7 @@ class RooflineFixture:
         mutates: Sequence[int] = (),
         setup: Callable[[], Any] | None = None,
         name: str | None = None,
-        again: Settings | None = None,
+        again: Settings | bool = True,
     ) -> Outcome:
         """Check `fn`, time it, and store the result beside its prediction.
 
@@ -161,10 +166,10 @@ class RooflineFixture:
           says, or else the arguments and the reference. `check(output)` returns the relative error instead.
         - `tolerance`: relative error (ratio) that all numbers together may have, and a single one a few times
           (`plugin.samples.correctness`). Default: what rounding explains. Integers are equal in any case.
-        - `again`: says that the kernel may be called after the test, and gives the context to enter for it
-          (`contextlib.nullcontext`). A part of the samples is then taken later, between those of other cases. The
-          stored record and pytest-benchmark's row get them all, `Outcome` has the first visit. Without it all samples
-          lie in the test.
+        - `again`: on a CPU a part of the samples is taken later, between those of other cases. The stored record and
+          pytest-benchmark's row get them all, `Outcome` has the first visit. True: where nothing that the kernel may
+          need ends with the test (`plugin.run.later_calls`). A context to enter (`contextlib.nullcontext`) says that
+          the kernel may be called after the test inside it. False: all samples lie in the test.
         - `mutates`: positions of arguments that `fn` overwrites; when it returns nothing, they are checked.
 
         Times are seconds per call. The first call is timed apart (`first_call_s`), so compilation and autotuning never
@@ -192,8 +197,11 @@ class RooflineFixture:
             profile_one_call(lambda: call.kernel(*arguments), timer.synchronize)
             pytest.skip("run under a profiler: one call was made for it, nothing is timed")
         pool, opened = self._session.visits, None
-        if again is not None and setup is None and not mutates and pool.may_keep(timer, plan):
+        may_keep = again is not False and setup is None and not mutates and pool.may_keep(timer, plan)
+        if may_keep and (again is not True or self._may_call_later(sys._getframe(1))):
             pending.visit_count, opened = VISITS, dict[str, Series]()
+        state = partial(program_state, fn) if opened is not None and again is True else None
+        test_state = {} if state is None else state()
         pool.pay()
         with _skipping(pending):
             observed = self._observe([pending], {"": (call, timer)}, plan, opened)[""]
@@ -201,8 +209,9 @@ class RooflineFixture:
                 observed = with_energy(observed, call, timer, plan, self._instruments)
             if self._session.options.attribution == "cupti" and timer.runs_kernel:
                 observed = with_attribution(observed, call, timer, plan)
-        if opened is not None and again is not None:
-            observed = self._keep_open(pending, observed, opened[""], timer, plan, again)
+        if opened is not None:
+            settings = contextlib.nullcontext if isinstance(again, bool) else again
+            observed = self._keep_open(pending, observed, opened[""], timer, plan, settings, state, test_state)
         measurement = pending.measured(self._session, observed, timer, plan)
         self._session.declared(pending)  # measured: a crash later in this test does not cost it
         row = benchmark_bridge.feed(self._benchmark, self._request.node, observed.timing.samples_s)
@@ -287,12 +296,25 @@ class RooflineFixture:
         timer: Timer,
         plan: MeasurePlan,
         settings: Settings,
+        state: Callable[[], State] | None,
+        test_state: State,
     ) -> Observed:
         """Let a case be visited again."""
         options = self._session.options
         budget_s, target = options.max_seconds, options.target_ci_ratio
-        case = OpenCase(pending, observed, series, timer, plan, settings, budget_s, target, series.elapsed_s)
+        case = OpenCase(
+            pending, observed, series, timer, plan, settings, budget_s, target, series.elapsed_s, state, test_state
+        )
         return self._session.visits.keep(case)
+
+    def _may_call_later(self, frame: FrameType) -> bool:
+        """Return whether a kernel may be called after this test though the test does not say so; `frame` calls
+        `measure`.
+        """
+        item = self._request.node
+        test = getattr(item, "function", None)
+        is_free = not cleans_up(item) and not is_enclosed(frame, test)
+        return is_free and is_same(self._state_before, program_state(test))
 
     def _observe(
         self,

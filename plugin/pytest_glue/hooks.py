@@ -240,6 +240,15 @@ class RooflineHooks:
         with turn, watch:
             return (yield)
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_teardown(self, nextitem: pytest.Item | None) -> None:
+        """Take the last samples of open cases before the fixtures of the session end."""
+        if nextitem is None and self._session is not None:
+            try:
+                self._session.visits.end_tests()
+            except RooflineError as error:
+                raise self.usage_error(str(error)) from None
+
     def pytest_enter_pdb(self) -> None:
         """Let a person look at a case for as long as they like; a worker has no keyboard for them."""
         if self._link is not None:

@@ -5,9 +5,13 @@ later test pays each a visit before its own sampling. A case is completed when i
 where memory runs short the oldest is. What its test stored is replaced then: the same record with all samples that
 count. A killed process loses the later visits, never the record.
 
-A shared machine has slow states that last longer than a visit. The samples of one visit then resemble each other and
-say nothing about the next one; only visits that lie apart tell. `agreement` is pure: the samples of each visit in, the
-samples that count out.
+A shared machine has slow states that last longer than a visit and that no counter shows: another guest on the same
+core makes a kernel 20 to 35 % slower, for tenths of seconds to seconds. The samples of one visit then resemble each
+other and say nothing about the next one; only visits that lie apart tell. What disturbs only adds time, so the visits
+that agree with the fastest one count. `agreement` is pure: the samples of each visit in, the samples that count out.
+
+Kernels of `bench_cases` are asked for (`again=context`). A kernel of somebody else's suite is visited where
+`later_calls` sees that nothing it may depend on ended with its test; one that fails then keeps what its test found.
 """
 
 from __future__ import annotations
@@ -18,10 +22,11 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from statistics import median
+from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
 from plugin.machine.cpu_state import SHORTEST_WINDOW_S, LoadWatch
+from plugin.run.later_calls import State, is_same
 from plugin.run.observe import Observed
 from plugin.samples.correctness import WrongResultError
 from plugin.samples.plan import MeasurePlan
@@ -34,15 +39,17 @@ if TYPE_CHECKING:
     from plugin.run.session import BenchSession
     from results.records.records import Record
 
-VISITS = 9
-"""Stays at a case, at most; no more cases are open at once."""
+VISITS = 12
+"""Stays at a case, at most."""
+SPACING_S = 1.0
+"""A case is left alone for so long after a visit, while tests go on: slow states last up to seconds."""
 VISIT_RATIO = 0.07
 """Share of the budget that one takes; the shortest one that tells whether others used the CPUs takes more of a small
 budget.
 """
 MOST_BYTES_RATIO = 0.1
 """Of the free memory, that the operands of open cases may hold."""
-CLOSING_S = 8.0
+CLOSING_S = 12.0
 """Longest time that the last cases are visited for when the run ends."""
 WAKE_S = 0.005
 """A visit begins with so many seconds untimed, and one sample at least: other kernels had the caches meanwhile."""
@@ -51,14 +58,16 @@ FAILED_VISIT = "is_visit_failed"
 """Key of a record's `extra`: its kernel failed at a later visit, when its test had passed."""
 _DISTURBED = ("contended", "stolen")
 _OF_SAMPLES = ("few-samples", "noisy", "drift", "bimodal", "outliers", "autocorrelated")
+LEAST_VISITS = 5
+"""Stays at a case before it is left alone: fewer may all lie in one slow state."""
 LEAST_AGREEING = 3
-"""Undisturbed visits that have to agree before a case is left alone."""
+"""Undisturbed visits that have to agree with the fastest one before a case is left alone."""
 LEAST_CONTENDED = 6
 """Contended ones that have to, where no others are to be had."""
-AGREE_MULTIPLE = 2.0
-"""Medians agree within this many times the target of the precision …"""
+AGREE_MULTIPLE = 1.0
+"""Medians agree within twice ± this many times the target of the precision …"""
 AGREEING_RATIO = 2 / 3
-"""… and this share of the undisturbed visits has to, of the contended ones where none is undisturbed."""
+"""… and of contended ones this share has to."""
 
 Settings = Callable[[], AbstractContextManager[Any]]
 """What the kernel has to run inside, entered anew at each visit."""
@@ -72,6 +81,8 @@ class Visit:
     clocks_hz: tuple[float | None, ...]
     is_contended: bool
     """Whether other processes used the CPUs meanwhile."""
+    others_ratio: float | None = None
+    """Share of our CPUs' time that other processes used; None where it is not known."""
 
     @property
     def median_s(self) -> float:
@@ -85,8 +96,8 @@ class Agreement:
 
     visits: tuple[Visit, ...]
     used: tuple[Visit, ...]
-    """Those whose samples count, in order: the ones that agree where they are most of the undisturbed ones, else all
-    undisturbed ones; where there are none, those like the fastest.
+    """Those whose samples count, in order: the undisturbed ones that agree with the fastest of them; where too few are
+    undisturbed, all that agree with the fastest.
     """
     agreed_count: int
     contended_count: int
@@ -97,6 +108,14 @@ class Agreement:
     def is_disturbed(self) -> bool:
         """Whether contended visits had to be used."""
         return any(visit.is_contended for visit in self.used)
+
+    @property
+    def others_ratio(self) -> float | None:
+        """Share of our CPUs' time that others used, mean over the visits that count and know it; None where none
+        does.
+        """
+        shares = [visit.others_ratio for visit in self.used if visit.others_ratio is not None]
+        return fmean(shares) if shares else None
 
     @property
     def samples_s(self) -> tuple[float, ...]:
@@ -122,9 +141,9 @@ def agreement(visits: Sequence[Visit], target_ratio: float) -> Agreement:
     """Return what one or more visits say together.
 
     Contended visits are left out as soon as `LEAST_AGREEING` are not: the counters of a short stay are coarse, and one
-    alone may have been found undisturbed by chance. The largest group that lies within twice ± `AGREE_MULTIPLE` × the
-    target agrees; of equal groups the fastest. With fewer undisturbed ones, those that agree with the fastest of all
-    count: other processes only ever add time. They settle a case too, if they are `LEAST_CONTENDED`.
+    alone may have been found undisturbed by chance. Those within twice ± `AGREE_MULTIPLE` × the target of the fastest
+    agree: what disturbs, seen or not, only ever adds time. They settle a case if they are `LEAST_AGREEING` of
+    `LEAST_VISITS`; contended ones if they are `LEAST_CONTENDED`, and most of all.
     """
     contended = [visit for visit in visits if visit.is_contended]
     clean = [visit for visit in visits if not visit.is_contended]
@@ -132,16 +151,13 @@ def agreement(visits: Sequence[Visit], target_ratio: float) -> Agreement:
         clean = []
     ordered = sorted(clean or visits, key=lambda visit: visit.median_s)
     width = 2 * math.log1p(AGREE_MULTIPLE * target_ratio)
-    groups = [
-        [visit for visit in ordered[start:] if math.log(visit.median_s / first.median_s) <= width]
-        for start, first in enumerate(ordered)
-    ]
-    best = max(groups, key=len) if clean else groups[0]
-    counts = best if not clean or 2 * len(best) > len(clean) else clean
-    used = tuple(visit for visit in visits if any(visit is member for member in counts))
-    least_count = LEAST_AGREEING if clean else LEAST_CONTENDED
-    is_settled = len(best) >= max(least_count, AGREEING_RATIO * len(ordered))
-    return Agreement(tuple(visits), used, len(best), len(contended), is_settled)
+    agreeing = [visit for visit in ordered if math.log(visit.median_s / ordered[0].median_s) <= width]
+    used = tuple(visit for visit in visits if any(visit is member for member in agreeing))
+    if clean:
+        is_settled = len(agreeing) >= LEAST_AGREEING and len(visits) >= LEAST_VISITS
+    else:
+        is_settled = len(agreeing) >= max(LEAST_CONTENDED, AGREEING_RATIO * len(ordered))
+    return Agreement(tuple(visits), used, len(agreeing), len(contended), is_settled)
 
 
 @dataclass(slots=True)
@@ -158,14 +174,30 @@ class OpenCase:
     target_ratio: float
     first_s: float
     """Seconds that the first visit sampled."""
+    state: Callable[[], State] | None = None
+    """What the kernel finds outside its arguments (`later_calls.program_state`); None: its test asked to be visited,
+    whatever that is.
+    """
+    test_state: State = field(default_factory=dict)
+    """The state in its test, without what the kernel itself changes."""
     spent_s: float = field(init=False)
     """Seconds that all visits took."""
     visits: list[Visit] = field(default_factory=list)
+    left_s: float = field(default_factory=time.perf_counter)
+    """When its last visit ended, by the process's clock."""
     record: Record | None = None
     """As it is stored; None until its test is over."""
 
     def __post_init__(self) -> None:
         self.spent_s = self.first_s
+        if self.state is not None:
+            after = self.state()
+            self.test_state = {name: value for name, value in self.test_state.items() if after.get(name) == value}
+
+    @property
+    def finds_the_same(self) -> bool:
+        """Whether the kernel would find now what it found in its test."""
+        return self.state is None or is_same(self.state(), self.test_state)
 
     @property
     def agreement(self) -> Agreement:
@@ -204,8 +236,9 @@ class OpenCase:
         finally:
             if was_enabled:
                 gc.enable()
-        self.spent_s += time.perf_counter() - began
-        self.visits.append(_visit(self.series, first, bool(load.flags())))
+        self.left_s = time.perf_counter()
+        self.spent_s += self.left_s - began
+        self.visits.append(_visit(self.series, first, bool(load.flags()), load.others_ratio))
 
     def completed(self) -> Observed:
         """Return the measurement of all visits that count; raises `WrongResultError` for a kernel that is wrong by
@@ -217,16 +250,19 @@ class OpenCase:
         series.stop_reason = "agreed" if together.is_settled else "budget"
         with self.settings():
             timing: CaseTiming = series.finish()
+        state = replace(self.observed.state, others_ratio=together.others_ratio)
         own_s = self.observed.timing.wall_s + self.spent_s - self.first_s
         timing = replace(timing, wall_s=own_s)  # what other cases took in between is theirs
         flags = [flag for flag in self.observed.flags if flag not in (*_DISTURBED, *_OF_SAMPLES)]
         if together.is_disturbed:
             flags += [flag for flag in _DISTURBED if flag in self.observed.flags] or ["contended"]
-        return replace(self.observed, timing=timing, flags=tuple(dict.fromkeys([*timing.flags, *flags])))
+        if together.agreed_count < LEAST_AGREEING <= len(self.visits):
+            flags.append("bimodal")  # hardly any visit was as fast as the one that counts
+        return replace(self.observed, timing=timing, state=state, flags=tuple(dict.fromkeys([*timing.flags, *flags])))
 
 
-def _visit(series: Series, first: int, is_contended: bool) -> Visit:
-    return Visit(tuple(series.samples[first:]), tuple(series.clocks[first:]), is_contended)
+def _visit(series: Series, first: int, is_contended: bool, others_ratio: float | None) -> Visit:
+    return Visit(tuple(series.samples[first:]), tuple(series.clocks[first:]), is_contended, others_ratio)
 
 
 class VisitPool:
@@ -256,7 +292,8 @@ class VisitPool:
 
         One whose operands alone take too much memory gets its visits now, one after the other.
         """
-        case.visits.append(_visit(case.series, 0, bool(set(_DISTURBED).intersection(case.observed.flags))))
+        is_contended = bool(set(_DISTURBED).intersection(case.observed.flags))
+        case.visits.append(_visit(case.series, 0, is_contended, case.observed.state.others_ratio))
         case.pending.extra["visits"] = case.agreement.facts()
         if case.is_done:
             return case.observed
@@ -284,19 +321,40 @@ class VisitPool:
                     self._cases.remove(case)
 
     def pay(self) -> None:
-        """Visit every open case whose test is over; complete what is done."""
+        """Visit every open case whose test is over, that was left some time ago and that finds the same; complete what
+        is done.
+        """
         for case in list(self._cases):
-            if case.record is not None:
+            is_due = case.record is not None and time.perf_counter() - case.left_s >= SPACING_S
+            if is_due and case.finds_the_same:
                 self._visit(case)
 
+    def end_tests(self) -> None:
+        """Complete the cases whose test did not ask to be visited: the fixtures of the session end next."""
+        self._finish([case for case in self._cases if case.state is not None])
+
     def close(self, *, may_visit: bool = True) -> None:
-        """Complete everything; visit what is still open, in turn, for at most `CLOSING_S`."""
-        until_s = time.perf_counter() + (CLOSING_S if may_visit else 0.0)
-        self._cases = [case for case in self._cases if case.record is not None]
-        while self._cases and time.perf_counter() < until_s:
-            self.pay()
-        for case in list(self._cases):
-            self._complete(case)
+        """Complete everything. What is open though its test did not ask for it stays as its test stored it."""
+        self._cases = [case for case in self._cases if case.record is not None and case.state is None]
+        self._finish(self._cases, may_visit=may_visit)
+
+    def _finish(self, cases: Sequence[OpenCase], *, may_visit: bool = True) -> None:
+        """Visit cases in turn, for at most `CLOSING_S`, and complete them."""
+        limit_s = min(CLOSING_S, self._session.options.timeout_s / 2)
+        until_s = time.perf_counter() + (limit_s if may_visit else 0.0)
+
+        def are_open() -> list[OpenCase]:
+            return [case for case in cases if case.record is not None and any(case is each for each in self._cases)]
+
+        cases = list(cases)
+        while time.perf_counter() < until_s and (due := [case for case in are_open() if case.finds_the_same]):
+            for case in due:
+                self._visit(case)
+        for case in are_open():
+            if case.state is None or len(case.visits) > 1:
+                self._complete(case)
+            else:  # it never found again what its test found
+                self._cases.remove(case)
 
     def _leave(self, case: OpenCase) -> None:
         """Complete a case whose place is needed; one whose test has not stored it goes as it is."""
@@ -309,7 +367,7 @@ class VisitPool:
         try:
             case.visit()
         except Exception as error:  # whatever the kernel raises, it is not the running test's
-            self._fail(case, f"{type(error).__name__}: {error}")
+            self._fail(case, error)
             return
         if case.is_done:
             self._complete(case)
@@ -319,8 +377,8 @@ class VisitPool:
         together = case.agreement
         try:
             observed = case.completed()
-        except WrongResultError as error:
-            self._fail(case, str(error))
+        except Exception as error:  # whatever the kernel raises when it is checked once more
+            self._fail(case, error)
             return
         self._cases.remove(case)
         case.pending.extra["visits"] = together.facts()
@@ -329,9 +387,18 @@ class VisitPool:
         assert record is not None
         self._session.complete(replace(record, created_at=case.record.created_at))
 
-    def _fail(self, case: OpenCase, reason: str) -> None:
-        """Let a case go that failed when it was visited again: its record says so, and the session fails."""
+    def _fail(self, case: OpenCase, error: Exception) -> None:
+        """Let a case go that failed when it was visited again: its record says so. The session fails where its test
+        asked for the visit; where it did not, what its test found stays, and a wrong result puts it in doubt.
+        """
         assert case.record is not None
+        assert case.record.measurement is not None
+        is_wrong, measured = isinstance(error, WrongResultError), case.record.measurement
+        reason = str(error) if is_wrong else f"{type(error).__name__}: {error}"
         self._cases.remove(case)
-        extra = {**case.record.extra, "test_failure": reason[:200], FAILED_VISIT: True}
-        self._session.complete(replace(case.record, extra=extra))
+        if case.state is None:
+            extra = {**case.record.extra, "test_failure": reason[:200], FAILED_VISIT: True}
+        else:
+            extra = {**case.record.extra, "visits": {**case.record.extra["visits"], "ended_by": reason[:200]}}
+            measured = replace(measured, flags=(*measured.flags, *(["wrong-later"] if is_wrong else [])))
+        self._session.complete(replace(case.record, extra=extra, measurement=measured))

@@ -11,6 +11,7 @@ from results.history.points import HistoryPoint
 from results.history.segments import Segment
 from results.records.metrics import Metric
 from results.watch.annotations import Annotation
+from roofline_model.core.finding import Finding
 from roofline_model.operators.case import Case
 
 
@@ -58,6 +59,8 @@ class HistorySegment:
     """Change from the last level of the segment before, relative or in the metric's unit: told, never judged."""
     is_too_short: bool
     """Whether there are too few nights to say anything of steps."""
+    pending: Finding | None
+    """That the newest nights differ and are too few to be a step; null where they do not."""
     nights: tuple[HistoryPoint, ...]
     """The nights, oldest first."""
     levels: tuple[HistoryLevel, ...]
@@ -78,6 +81,8 @@ class CaseHead:
     """Nights, count."""
     is_too_short: bool
     """Whether there are too few nights to say anything of steps."""
+    pending: Finding | None
+    """That the newest nights differ and are too few to be a step; null where they do not."""
     quarantine_reason: str
     """Why it raises no alert; empty where it may."""
     alert_count: int
@@ -117,7 +122,7 @@ class HistoryOverview:
     unused_entries: tuple[str, ...]
     """Annotations and quarantine entries that matched nothing."""
     cases: tuple[CaseHead, ...]
-    """The cases that changed."""
+    """The cases that changed, or whose newest nights differ."""
 
 
 def history_answer(history: CaseHistory) -> HistoryAnswer:
@@ -143,7 +148,7 @@ def history_overview(
         too_short_count=sum(history.is_too_short for history in histories),
         alert_count=sum(len(history.alerts) for history in histories),
         unused_entries=tuple(unused_entries),
-        cases=tuple(case_head(history) for history in histories if history.changes),
+        cases=tuple(case_head(history) for history in histories if history.changes or history.pending),
     )
 
 
@@ -155,6 +160,7 @@ def case_head(history: CaseHistory) -> CaseHead:
         case=history.case,
         night_count=len(history.points),
         is_too_short=history.is_too_short,
+        pending=history.pending,
         quarantine_reason=history.quarantine_reason,
         alert_count=len(history.alerts),
         changes=tuple(_change(history, change) for change in history.changes),
@@ -182,6 +188,7 @@ def _segment(history: CaseHistory, segment: Segment) -> HistorySegment:
         split=segment.split,
         split_change_value=segment.split_change_value,
         is_too_short=segment.is_too_short,
+        pending=segment.pending,
         nights=history.shown_points(segment),
         levels=tuple(
             HistoryLevel(

@@ -30,7 +30,7 @@ from reports.view.comparison import (
 )
 from results.history.alerts import Change
 from results.history.case_history import CaseHistory
-from roofline_model.core.finding import fix_text
+from roofline_model.core.finding import fix_text, short_text
 from roofline_model.core.units import sentence
 
 MOST_CHANGES = 100
@@ -103,9 +103,17 @@ def _nights(report: Report, comparison: Comparison) -> Iterator[Block]:
     )
     if report.live and report.live["histories"]:
         yield Live("history", medium="page")
-    if not comparison.changes:
+    pending = [
+        (Span(shown(history.name, 160), "code"), f": {short_text(history.pending)}")
+        for history in comparison.histories
+        if history.pending is not None
+    ]
+    if pending:
+        yield Bullets(tuple(pending[:MOST_CHANGES]))
+    elif not comparison.changes:
         few = f"; {short} have too few runs to tell" if short else ""
         yield Paragraph(f"No case has a step or a drift{few}.", "quiet")
+    if not comparison.changes:
         return
     left_count = len(comparison.changes) - MOST_CHANGES
     columns = (

@@ -132,6 +132,8 @@ def _history(history: CaseHistory) -> dict[str, Any]:
         for change in history.changes
         if change.status != "withdrawn"
     )
+    if history.pending is not None:
+        changes = f"{changes}; {short_text(history.pending)}".removeprefix("; ")
     return {
         "name": shown(history.name, 160),
         "label": f"{shown(history.name, 100)} ({changes or counted(len(history.points), 'run')})",

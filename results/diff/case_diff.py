@@ -60,6 +60,10 @@ class CaseDiff:
     """Clock of the SMs, or of the CPUs where no SM clock is known, on the earlier side, Hz."""
     clock_after_hz: float | None = None
     """The same on the later side, Hz."""
+    others_before_ratio: float | None = None
+    """Share of the CPUs that other processes used beside a kernel on the CPU, on the earlier side."""
+    others_after_ratio: float | None = None
+    """The same on the later side."""
     cycles_change_ratio: float | None = None
     """Change of time × clock, as a share; None where a clock is not known."""
     threshold_ratio: float | None = None

@@ -21,6 +21,8 @@ WILD = "wild"
 WILD_RATIO = 2.0
 LEAST_FOR_WILD = 5
 """Processes from which one may be called wild; one in five at most, so that two states are never cut down to one."""
+CPU_TIMER = "monotonic"
+"""The timer of kernels on the CPU, which other processes slow down."""
 _NORMAL_QUANTILE = 1.959964
 _ORDER = {flag: number for number, flag in enumerate((*INVALIDATING_FLAGS, WILD))}
 _INVALIDATING = frozenset(INVALIDATING_FLAGS)
@@ -98,6 +100,22 @@ class CaseSide:
         return None
 
     @property
+    def others_ratio(self) -> float | None:
+        """Share of the CPUs that other processes used beside a kernel on the CPU, mean over the processes used; None
+        unless all of them know it.
+        """
+        states = [measured.state for measured in self._measurements(timer=CPU_TIMER)]
+        shares = [state.others_ratio for state in states if state is not None and state.others_ratio is not None]
+        return fmean(shares) if shares and len(shares) == len(self._measurements()) else None
+
+    @property
+    def wall_s(self) -> float | None:
+        """Seconds that the processes used took to measure it, together; None where one does not say."""
+        walls_s = [measured.wall_s for measured in self._measurements()]
+        known_s = [wall_s for wall_s in walls_s if wall_s]
+        return math.fsum(known_s) if known_s and len(known_s) == len(walls_s) else None
+
+    @property
     def has_sampled_clock(self) -> bool:
         """Whether the clock of every process used was read while it measured, and not once afterwards."""
         clocks_hz = [_clock(measurement, "sm_clock_hz") for measurement in self._measurements()]
@@ -134,13 +152,14 @@ class CaseSide:
                 values_by_process.setdefault(key, []).append(value)
         return {key: median(values) for key, values in values_by_process.items()}
 
-    def _measurements(self, *, used: bool = True) -> list[Measurement]:
+    def _measurements(self, *, used: bool = True, timer: str | None = None) -> list[Measurement]:
         return [
             record.measurement
             for record in self.records
             if record.measurement is not None
             and record.status == "measured"
             and (not used or (record.run_id, record.process.ordinal) in self.logs)
+            and (timer is None or (record.method is not None and record.method.timer == timer))
         ]
 
 

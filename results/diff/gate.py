@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -26,6 +27,9 @@ MOST_DECIMALS = 6
 """Of a size in percent."""
 MOST_INVALID_RATIO = 0.5
 """With more of the cases invalid by the machine's state, the machine is what is wrong."""
+SEEN_RATIO = 0.10
+"""The slow-down that a gate which saw too little is asked about: how many processes would see it."""
+_DECIDED = ("SLOWER", "FASTER", "SAME", "AMBIGUOUS")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +82,20 @@ def parse_fail_on(texts: Sequence[str]) -> tuple[FailRule, ...]:
     return tuple(rules)
 
 
+def parse_max_ambiguous(text: str) -> tuple[int | None, float | None]:
+    """Return the most ambiguous cases that pass, as a count (`12`) or as a share of the cases that were compared
+    (`20%`), and None for the other; both None for an empty text. Raises `InvalidValueError` for anything else.
+    """
+    number = re.fullmatch(r"([0-9]{1,9})|([0-9]{1,3}(?:\.[0-9]{1,6})?) ?%", text.strip())
+    if text and (number is None or float(number[2] or 0) > 100):
+        raise InvalidValueError(
+            f"--max-ambiguous takes a number of cases such as 12, or a share of them such as 20%, got {text[:40]!r}"
+        )
+    if number is None:
+        return None, None
+    return (int(number[1]), None) if number[1] else (None, float(number[2]) / 100)
+
+
 def rules_for(fail_on: Sequence[FailRule], rules: DiffRules) -> DiffRules:
     """Return the rules of a diff for a gate: the smallest size of its `slower` conditions is its limit.
 
@@ -90,7 +108,12 @@ def rules_for(fail_on: Sequence[FailRule], rules: DiffRules) -> DiffRules:
     return replace(rules, limit_ratio=limit_ratio, asked_ratio=limit_ratio if all(sizes) else 0.0)
 
 
-def gate(diff: SuiteDiff, fail_on: Sequence[FailRule], max_ambiguous_count: int | None = None) -> GateResult:
+def gate(
+    diff: SuiteDiff,
+    fail_on: Sequence[FailRule],
+    max_ambiguous_count: int | None = None,
+    max_ambiguous_ratio: float | None = None,
+) -> GateResult:
     """Return the exit code: 4 not comparable, 1 regression, 5 machine state invalid, 3 too ambiguous, 0 otherwise, the
     first that holds.
 
@@ -109,11 +132,44 @@ def gate(diff: SuiteDiff, fail_on: Sequence[FailRule], max_ambiguous_count: int 
         return GateResult(EXIT_REGRESSION, failures, (finding("gate-failed", case_count=count, rules=rules),))
     if (reason := _machine(diff, watched)) is not None:
         return GateResult(EXIT_MACHINE, (), (reason,))
-    ambiguous = sum(case.verdict == "AMBIGUOUS" for case in watched)
-    if max_ambiguous_count is not None and ambiguous > max_ambiguous_count:
-        reason = finding("too-ambiguous", case_count=ambiguous, limit_count=max_ambiguous_count)
-        return GateResult(EXIT_AMBIGUOUS, (), (reason,))
-    return GateResult(EXIT_SAME, ())
+    reason = _ambiguous(watched, max_ambiguous_count, max_ambiguous_ratio)
+    return GateResult(EXIT_SAME, ()) if reason is None else GateResult(EXIT_AMBIGUOUS, (), (reason,))
+
+
+def _ambiguous(watched: Sequence[CaseDiff], most_count: int | None, most_ratio: float | None) -> Finding | None:
+    """Return that more cases are ambiguous than may be, and the processes a side with which no more than that would
+    miss `SEEN_RATIO`; None where they are few enough.
+    """
+    decided = [case for case in watched if case.verdict in _DECIDED]
+    if most_count is None:
+        most_count = len(decided) if most_ratio is None else int(most_ratio * len(decided))
+    ambiguous_count = sum(case.verdict == "AMBIGUOUS" for case in decided)
+    if ambiguous_count <= most_count:
+        return None
+    needed = sorted((needed_processes(case, SEEN_RATIO) for case in decided), reverse=True)
+    process_count = needed[most_count]
+    return finding(
+        "too-ambiguous",
+        case_count=ambiguous_count,
+        decided_count=len(decided),
+        limit_count=most_count,
+        step_ratio=SEEN_RATIO,
+        process_count=None if math.isinf(process_count) else int(process_count),
+    )
+
+
+def needed_processes(case: CaseDiff, step_ratio: float) -> float:
+    """Return how many processes a side would find a slow-down of this size in this case with 80 %, as noisy as they are
+    now; infinite where the diff does not know its noise.
+
+    The smallest step falls with the root of the processes; that more of them know the noise better is left out.
+    """
+    step = case.smallest_step_ratio
+    counts = (case.before_process_count, case.after_process_count)
+    if step is None or not all(counts):
+        return math.inf
+    share = 1 / counts[0] + 1 / counts[1]
+    return max(2, math.ceil(2 / share * (math.log1p(step) / math.log1p(step_ratio)) ** 2))
 
 
 def _failure(diff: SuiteDiff, case: CaseDiff, rule: FailRule) -> Failure | None:

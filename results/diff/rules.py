@@ -30,6 +30,7 @@ REASONS = frozenset(
         "ranks-disagree",
         "few-processes",
         "too-noisy",
+        "load-differs",
         "noise-unknown",
         "method-differs",
         *INVALIDATING_FLAGS,

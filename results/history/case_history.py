@@ -91,6 +91,11 @@ class CaseHistory:
         return tuple(change for change in self.changes if change.is_open)
 
     @property
+    def pending(self) -> Finding | None:
+        """That the newest runs differ and are too few to be a step; None where they do not."""
+        return max(self.segments, key=lambda segment: segment.nights[-1].started_at).pending
+
+    @property
     def is_too_short(self) -> bool:
         """Whether no segment has enough nights to say anything of steps."""
         return all(segment.is_too_short for segment in self.segments)

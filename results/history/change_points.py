@@ -14,6 +14,10 @@ decide about that: a step that was found stays the same step on every following 
 The search over windows with a t test instead of permutations is that of E-divisive as used by Hunter (D. Matteson,
 N. James, J. Am. Stat. Assoc. 109 (2014) 334; M. Fleming et al., arXiv:2301.03034); see
 docs/development/decisions/0007-change-points.md for what was compared.
+
+**A young series** knows too little of its spread for that. There five nights are a step when the new and the earlier
+nights lie apart by three quarters of what either group spans (`_is_clear`): of 3,000 unchanged series of normal noise
+that happened in none. Fewer new nights that lie so far off are *pending*: told, and no step yet.
 """
 
 from __future__ import annotations
@@ -25,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 from results.history.fences import clip_to_fences, is_heavy_tailed
 from results.history.step_scan import (
     DOUBTFUL_SHARE,
+    LEAST_NIGHTS_FOR,
     WINDOWS,
     Scan,
     critical,
@@ -61,6 +66,21 @@ average.
 _FEW = 8
 _MOST_RESIDUAL_CORRELATION = 0.7
 _LONG = 5
+CLEAR_NIGHTS = range(5, 9)
+"""Newest nights that are a step where they lie clear of all earlier ones of the level …"""
+_CLEAR_AFTER = range(5, 20)
+"""… which are so many: the t tests find fewer new nights after more."""
+_CLEAR_SHARE = 0.75
+"""Clear is a gap of this share of what the earlier or the new nights span, the wider of the two."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """The newest nights differ from all others of their level, and are too few to be a step."""
+
+    newer_count: int
+    needed_count: int
+    """Newest nights that may be a step after so many earlier ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +118,10 @@ def find_steps(values: Sequence[float], *, least: float = 0.0) -> tuple[Step, ..
         end, start = hit
         judged = max(end, start + CONFIRMING_NIGHTS - 1)
         is_judged = judged < len(level)
-        withdrawn = is_judged and not _is_confirmed(level, start, judged, earlier_squares, earlier_df, least)
+        withdrawn = is_judged and not (
+            _is_confirmed(level, start, judged, earlier_squares, earlier_df, least)
+            or (start in _CLEAR_AFTER and _is_clear(level[: judged + 1], start, least))
+        )
         steps.append(Step(level_index + start, level_index + end, is_judged and not withdrawn, withdrawn))
         if withdrawn:
             first_index = judged + 1
@@ -110,6 +133,32 @@ def find_steps(values: Sequence[float], *, least: float = 0.0) -> tuple[Step, ..
     return tuple(steps)
 
 
+def find_pending(values: Sequence[float], steps: Sequence[Step], *, least: float = 0.0) -> Pending | None:
+    """Return how many of the newest nights differ though they are no step yet, and how many it takes; None where none
+    do. `steps`: of `find_steps` of the same values.
+    """
+    import numpy as np
+
+    first = max((step.start_index for step in steps if not step.is_withdrawn), default=0)
+    level = np.asarray(values[first:], dtype=float)
+    for newer in range(CLEAR_NIGHTS.start - 1, 1, -1):
+        before = len(level) - newer
+        if before >= _CLEAR_AFTER.start and _is_clear(level, before, least):
+            more = range(newer + 1, CLEAR_NIGHTS.start)
+            needed = next((count for count in more if before >= LEAST_NIGHTS_FOR[count]), CLEAR_NIGHTS.start)
+            return Pending(newer, needed)
+    return None
+
+
+def _is_clear(level: NDArray[Any], start: int, least: float) -> bool:
+    """Return whether the nights from `start` on all lie beyond all nights before, with a gap between them."""
+    import numpy as np
+
+    before, after = level[:start], level[start:]
+    gap = float(max(after.min() - before.max(), before.min() - after.max()))
+    return gap > 0 and gap >= max(least, _CLEAR_SHARE * float(max(np.ptp(before), np.ptp(after))))
+
+
 def _first_step(
     level: NDArray[Any], clipped: NDArray[Any], first_index: int, earlier_squares: float, earlier_df: int, least: float
 ) -> tuple[int, int] | None:
@@ -117,10 +166,16 @@ def _first_step(
     import numpy as np
 
     hits = scan(clipped, first_index=first_index, earlier_squares=earlier_squares, earlier_df=earlier_df, least=least)
-    for end in np.flatnonzero(hits.is_hit.any(axis=1)).tolist():
+    hit_ends = np.flatnonzero(hits.is_hit.any(axis=1)).tolist()
+    young_ends = range(first_index, min(len(level), _CLEAR_AFTER.stop + CLEAR_NIGHTS.stop))
+    for end in sorted({*hit_ends, *young_ends}):
         for column in np.flatnonzero(hits.is_hit[end]).tolist():
             if _is_step(level, clipped, hits, end, column):
                 return end, _start_of(clipped[: end + 1])
+        for newer in CLEAR_NIGHTS:
+            start = end + 1 - newer
+            if start in _CLEAR_AFTER and _is_clear(level[: end + 1], start, least):
+                return end, start
     return None
 
 

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from statistics import median
 
 from results.diff.environments import differences
-from results.history.change_points import LEAST_NIGHTS, Step, find_steps
+from results.history.change_points import LEAST_NIGHTS, Step, find_pending, find_steps
 from results.history.drift import find_trend
 from results.history.fences import clip_to_fences
 from results.history.points import HistoryPoint, Observation, points_of
 from results.records.metrics import Metric
 from results.records.records import RunInfo
+from roofline_model.core.finding import Finding, finding
 
 LEAST_CLOCK_RATIO = 0.02
 """Clocks that differ by more than this share are told beside a change."""
@@ -48,6 +49,8 @@ class Segment:
     levels: tuple[Level, ...]
     steps: tuple[Step, ...]
     """Between the levels, and withdrawn ones. Indices count `used`."""
+    pending: Finding | None = None
+    """That the newest nights differ and are too few to be a step (`step-pending`); None where they do not."""
     split: tuple[str, ...] = ()
     """What differs from the segment before it, in words; empty for the first one of a machine."""
     split_change_value: float | None = None
@@ -77,23 +80,35 @@ def segments_of(
     nights_by_key = [(points_of(members, runs, metric, branch), members[0]) for members in by_key.values()]
     stretches = [(nights, first) for nights, first in nights_by_key if nights]
     for nights, first in sorted(stretches, key=lambda stretch: (stretch[0][0].started_at, stretch[1].segment_key)):
-        levels, steps = _levels([point for point in nights if point.is_used], metric)
+        levels, steps, pending = _levels([point for point in nights if point.is_used], metric)
         split, change = _split(nights[0], first, levels, segments, runs, metric)
         segment = Segment(
-            first.history_key, first.hardware_key, first.method_version, tuple(nights), levels, steps, split, change
+            first.history_key,
+            first.hardware_key,
+            first.method_version,
+            tuple(nights),
+            levels,
+            steps,
+            pending,
+            split,
+            change,
         )
         segments.append((segment, first))
     return tuple(segment for segment, _ in segments)
 
 
-def _levels(used: Sequence[HistoryPoint], metric: Metric) -> tuple[tuple[Level, ...], tuple[Step, ...]]:
+def _levels(used: Sequence[HistoryPoint], metric: Metric) -> tuple[tuple[Level, ...], tuple[Step, ...], Finding | None]:
     values = [scaled for point in used if (scaled := metric.scaled(point.value)) is not None]
     if not values:
-        return (), ()
+        return (), (), None
     steps = find_steps(values, least=metric.least)
     starts = [0, *(step.start_index for step in steps if not step.is_withdrawn)]
     ends = [*starts[1:], len(values)]
-    return tuple(_level(used, values, start, end, metric) for start, end in zip(starts, ends, strict=True)), steps
+    levels = tuple(_level(used, values, start, end, metric) for start, end in zip(starts, ends, strict=True))
+    newer = find_pending(values, steps, least=metric.least)
+    if newer is None:
+        return levels, steps, None
+    return levels, steps, finding("step-pending", newer_count=newer.newer_count, needed_count=newer.needed_count)
 
 
 def _level(used: Sequence[HistoryPoint], values: Sequence[float], start: int, end: int, metric: Metric) -> Level:

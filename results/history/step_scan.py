@@ -32,7 +32,7 @@ DOUBTFUL_SHARE = 0.1
 """Share of those chances for a series that wanders, or has heavy tails, or is too young to tell."""
 YOUNG_NIGHTS = 30
 """Below this many earlier nights nobody can tell whether a series wanders."""
-_LEAST_NIGHTS_FOR = {2: 40, 3: 30, 4: 20}
+LEAST_NIGHTS_FOR = {2: 40, 3: 30, 4: 20}
 """Window → earlier nights that it takes before so few nights may be a step: until then nobody knows whether nights far
 off, or a second state of the machine, are usual here.
 """
@@ -135,7 +135,7 @@ def scan(values: NDArray[Any], *, first_index: int, earlier_squares: float, earl
     )
     size = np.abs(difference)
     hit = enough & (ends >= first_index) & (size > limit * error) & (size >= least) & (size >= smallest * spread)
-    hit &= counts_before + earlier_df >= np.array([_LEAST_NIGHTS_FOR.get(window, 0) for window in WINDOWS])
+    hit &= counts_before + earlier_df >= np.array([LEAST_NIGHTS_FOR.get(window, 0) for window in WINDOWS])
     # The same against the nights just before.
     near = np.minimum(np.maximum(LOCAL_NIGHTS, windows), counts_before)
     local = mean_after - (sums[at] - sums[np.maximum(at - near, 0)]) / near

@@ -18,6 +18,7 @@ FLAGS: tuple[str, ...] = (
     "above-roof",
     "launch-gaps",
     "not-steady",
+    "wrong-later",
     "outliers",
     "autocorrelated",
     "energy-pace",

@@ -9,7 +9,7 @@ from reports.text.display_text import prefixed
 from results.text.verdict_text import doubts_text
 from roofline_cli.diff.history_plot import Point, chart, sparkline
 from roofline_cli.screen.tables import Cell, Column, Styled, screen_width, show_json, show_line, show_table
-from roofline_model.core.finding import subject_text
+from roofline_model.core.finding import short_text, subject_text
 from roofline_model.core.units import counted, format_memory, format_percent, format_time
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ _SPARK = 30
 _STYLES = {"open": "bold red", "better": "green", "fixed": "green", "drifting": "dim"}
 _MOST_CHANGED = 8
 _KEY_DIGITS = 8
+_MOST_PENDING = 5
 
 
 def show_cases(cases: Sequence[Case]) -> None:
@@ -83,7 +84,9 @@ def show_case(history: CaseHistory, *, as_json: bool) -> None:
         for change in changes:
             number += 1
             _show_change(number, change, history.metric)
-        if not changes and not segment.is_too_short:
+        if segment.pending is not None:
+            show_line(short_text(segment.pending), "yellow")
+        elif not changes and not segment.is_too_short:
             show_line("no step and no drift")
 
 
@@ -100,6 +103,7 @@ def show_all(histories: Sequence[CaseHistory], options: HistoryOptions, *, as_js
         return
     changed = [history for history in histories if any(change.status != "withdrawn" for change in history.changes)]
     changed.sort(key=lambda case_history: (not case_history.alerts, case_history.name))
+    pending = [history for history in histories if history.pending is not None]
     alerts = sum(len(history.alerts) for history in histories)
     short = sum(history.is_too_short for history in histories)
     show_line(
@@ -107,6 +111,10 @@ def show_all(histories: Sequence[CaseHistory], options: HistoryOptions, *, as_js
         f"{counted(alerts, 'alert')} open" + (f"; {short} too short to tell" if short else ""),
         "bold red" if alerts else "",
     )
+    for history in pending[:_MOST_PENDING]:
+        show_line(f"{history.name}: {short_text(history.pending)}" if history.pending else "", "yellow")
+    if len(pending) > _MOST_PENDING:
+        show_line(f"and {counted(len(pending) - _MOST_PENDING, 'more case')} whose newest runs differ", "yellow")
     if changed:
         columns = (
             Column("Key"),
@@ -226,6 +234,8 @@ def _show_summary(history: CaseHistory) -> None:
     if standing:
         last = standing[-1]
         changed = f"; last change {change_text(last.change_value, history.metric)} on {last.started_at[:10]}"
+    if history.pending is not None:
+        changed = f"{changed if standing else ''}; {short_text(history.pending)}"
     show_line(f"{nights}: {counted(len(alerts), 'alert')} open{changed}.", "bold red" if alerts else "bold")
 
 

@@ -61,8 +61,9 @@ def diff_runs(
         str, typer.Option("--fdr", metavar="SHARE", help="Share of the cases called SLOWER that may be wrong.")
     ] = "0.01",
     max_ambiguous: Annotated[
-        int | None, typer.Option("--max-ambiguous", metavar="N", min=0, help="Exit 3 with more ambiguous cases.")
-    ] = None,
+        str,
+        typer.Option("--max-ambiguous", metavar="N|P%", help="Exit 3 with more ambiguous cases, or a larger share."),
+    ] = "",
     quarantine: Annotated[
         Path | None, typer.Option("--quarantine", metavar="FILE.toml", help="Cases that are shown and fail nothing.")
     ] = None,
@@ -92,7 +93,7 @@ def diff_runs(
 
     Exit codes: 0 nothing worse, 1 regression, 2 bad input, 3 too much is ambiguous, 4 not comparable, 5 machine state.
     """
-    from results.diff.gate import gate, parse_fail_on
+    from results.diff.gate import gate, parse_fail_on, parse_max_ambiguous
     from results.diff.stored_sides import baseline_side, named_side, side_of
     from results.diff.suites import compare_suites
     from results.watch.annotations import load_annotations
@@ -100,6 +101,7 @@ def diff_runs(
 
     form = _format(file_format, as_json)
     fails = parse_fail_on(fail_on or ["slower"])
+    most_ambiguous = parse_max_ambiguous(max_ambiguous)
     rules = _rules(min_effect, fdr, fails)
     listed = load_quarantine(quarantine, datetime.datetime.now(datetime.UTC).date()) if quarantine is not None else None
     expected = load_annotations(annotations) if annotations is not None else ()
@@ -122,7 +124,7 @@ def diff_runs(
         _first(after_runs[0], output, form)
         return
     diff = compare_suites(before, after, noise, rules, quarantine=listed, allowed=allow or (), annotations=expected)
-    result = gate(diff, fails, max_ambiguous)
+    result = gate(diff, fails, *most_ambiguous)
     _deliver(_rendered(diff, result, fails, form, show_all, simulated_ids, is_file=output is not None), output)
     if result.exit_code:
         raise typer.Exit(result.exit_code)

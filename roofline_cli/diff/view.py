@@ -216,12 +216,15 @@ def _show_remarks(cases: Sequence[CaseDiff]) -> None:
 
 def _remarks(case: CaseDiff) -> list[str]:
     """Return cycles, other figures, and what was not used."""
-    from results.text.diff_text import changed_metric_texts, signed
+    from results.text.diff_text import changed_metric_texts, percent, signed
 
     texts = [case.detail] if case.detail else []
     if case.cycles_change_ratio is not None and case.verdict in ("SLOWER", "FASTER"):
         clocks = [format_quantity(clock, "Hz") for clock in (case.clock_before_hz, case.clock_after_hz) if clock]
         texts.append(f"cycles {signed(case.cycles_change_ratio)}, clock {' → '.join(clocks)}")
+    if case.others_before_ratio is not None and case.others_after_ratio is not None and case.reason == "load-differs":
+        shares = (case.others_before_ratio, case.others_after_ratio)
+        texts.append(f"others used {' → '.join(map(percent, shares))} of the CPUs")
     texts += map(short_text, case.set_aside)
     texts += changed_metric_texts(case)
     texts += [f"on the quarantine list: {case.quarantine_reason}"] if case.quarantine_reason else []

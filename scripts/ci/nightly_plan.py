@@ -28,6 +28,8 @@ OWN_WORKLOADS = "bench_cases"
 DEFAULT_AGAINST = "baseline"
 """The rolling one: the newest five complete runs of the same machine, branch and method, pooled."""
 DEFAULT_FAIL_ON = "slower,gone"
+DEFAULT_MAX_AMBIGUOUS = "20%"
+"""A gate that cannot tell in more of its cases has seen nothing: it does not pass."""
 
 
 class PlanError(Exception):
@@ -59,7 +61,8 @@ class NightlyPlan:
     """Further options, as typed in a shell."""
     against: str = DEFAULT_AGAINST
     fail_on: str = DEFAULT_FAIL_ON
-    max_ambiguous: str = ""
+    max_ambiguous: str = DEFAULT_MAX_AMBIGUOUS
+    """Empty: no limit."""
     quarantine: str = ""
     annotations: str = ""
     bench_minutes: float = 240.0
@@ -205,7 +208,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--db": ("URL|PATH", "Results database, without a password (default: ROOFLINE_DB, else .roofline/results.db here)."),
         "--spool": ("FOLDER", "Keep results that a server did not take here, not in a workspace that CI empties."),
         "--pytest-options": ("'…'", "Further options for pytest."),
-        "--max-ambiguous": ("N", "As of `roofline diff`."),
         "--quarantine": ("FILE.toml", "Cases that are shown but fail nothing."),
         "--annotations": ("FILE.toml", "Changes that are expected: they fail nothing and raise no alert."),
         "--venv": ("FOLDER", "Build this environment first, as `make bench` does; never replaces a working vendor torch."),
@@ -230,12 +232,23 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         default=DEFAULT_FAIL_ON,
         help=f"As of `roofline diff` (default {DEFAULT_FAIL_ON}).",
     )
+    add_max_ambiguous(parser)
     parser.add_argument("--processes", metavar="N", type=int, default=3, help="Fresh processes per case (default 3).")
     parser.add_argument(
         "--require-measured", metavar="N", type=int, default=1, help="Fail when fewer cases were measured (default 1)."
     )
     parser.add_argument(
         "--bench-minutes", metavar="MINUTES", type=float, default=240.0, help="Stop measuring after this (default 240)."
+    )
+
+
+def add_max_ambiguous(parser: argparse.ArgumentParser) -> None:
+    """Add the option that the gates of nights and pull requests have in common."""
+    parser.add_argument(
+        "--max-ambiguous",
+        metavar="N|P%",
+        default=DEFAULT_MAX_AMBIGUOUS,
+        help=f"As of `roofline diff` (default {DEFAULT_MAX_AMBIGUOUS}; '': no limit).".replace("%", "%%"),
     )
 
 

@@ -69,7 +69,7 @@ def complaints(
 ) -> Iterator[str]:
     """Yield what cannot be meant, a line each. `given`: options of pytest that are not the user's to give, and why."""
     _import_ours()
-    from results.diff.gate import parse_fail_on
+    from results.diff.gate import parse_fail_on, parse_max_ambiguous
     from results.watch.annotations import load_annotations
     from results.watch.quarantine import load_quarantine
     from roofline_model.core.errors import RooflineError
@@ -77,6 +77,7 @@ def complaints(
     today = datetime.datetime.now(datetime.UTC).date()
     readers = (
         (fail_on, lambda: parse_fail_on([fail_on]), ""),
+        (max_ambiguous, lambda: parse_max_ambiguous(max_ambiguous), ""),
         (quarantine, lambda: load_quarantine(quarantine, today), "--quarantine "),
         (annotations, lambda: load_annotations(annotations), "--annotations "),
     )
@@ -87,8 +88,6 @@ def complaints(
         except RooflineError as error:
             yield f"{option}{error}"
     yield from _against(against)
-    if max_ambiguous and not (max_ambiguous.isascii() and max_ambiguous.isdecimal()):
-        yield f"--max-ambiguous takes a whole number of cases, got {max_ambiguous[:40]!r}"
     yield from _pytest_options(pytest_words, given)
     if not any(word.startswith("-") for word in tests):
         for word in tests:

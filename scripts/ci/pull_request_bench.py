@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from child_command import EXIT_INTERRUPTED, interruptible, run_command
 from machine_lock import machine_lock
 from measured_run import MeasuredRun
-from nightly_plan import OWN_WORKLOADS, PlanError, read_json
+from nightly_plan import OWN_WORKLOADS, PlanError, add_max_ambiguous, read_json
 from plan_checks import complaints, split_words
 
 SCRIPTS = Path(__file__).resolve().parent
@@ -221,7 +221,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--python", metavar="PATH", default=sys.executable, help="Interpreter that has roofline-bench.")
     parser.add_argument("--fail-on", metavar="RULES", default="", help="As of `roofline diff`.")
-    parser.add_argument("--max-ambiguous", metavar="N", default="", help="As of `roofline diff`.")
+    add_max_ambiguous(parser)
     parser.add_argument(
         "--round-minutes", metavar="MINUTES", type=float, default=30.0, help="Limit of one round (default 30)."
     )

@@ -37,6 +37,11 @@ from roofline_model.core.finding import Finding, finding
 SAME_CLOCK_RATIO = 0.005
 """Clocks nearer than this are one clock (the sensors' own steps are 15 MHz of some 2 GHz)."""
 
+EVEN_LOAD_RATIO = 0.03
+"""Shares of the CPUs that others used are one load when they are nearer than this …"""
+LOAD_STEPS_S = 0.02
+"""… or than two steps of the kernel's counters, over the time that was measured."""
+
 SidePair = tuple[CaseSide, CaseSide]
 """(before, after)"""
 
@@ -79,6 +84,9 @@ def judge_pairs(
     cases = {}
     for index, (key, (before, after)) in enumerate(pairs.items()):
         verdict, reason = verdicts[index]
+        loads = before.others_ratio, after.others_ratio
+        if verdict in ("SLOWER", "FASTER") and is_by_load(verdict, *loads, walls_s=(before.wall_s, after.wall_s)):
+            verdict, reason = "AMBIGUOUS", "load-differs"
         before_hz, after_hz, cycles_log = before.clock_hz, after.clock_hz, None
         if before_hz is not None and after_hz is not None:
             cycles_log = float(time_tests.change_log[index]) + math.log(after_hz / before_hz)
@@ -99,6 +107,8 @@ def judge_pairs(
             "",
             clock_before_hz=before_hz,
             clock_after_hz=after_hz,
+            others_before_ratio=loads[0],
+            others_after_ratio=loads[1],
             cycles_change_ratio=ratio_of(cycles_log),
             threshold_ratio=_threshold_ratio((before, after)),
             metrics=(*energy, *other_changes(before, after)),
@@ -123,6 +133,21 @@ def clock_reason(change_log: float, clock_log: float, *, half_log: float, least_
     if is_sampled and cycles_log > half_log:
         return "more-cycles" if sign > 0 else "fewer-cycles"
     return "significant"
+
+
+def is_by_load(
+    verdict: Verdict, before_ratio: float | None, after_ratio: float | None, *, walls_s: Sequence[float | None]
+) -> bool:
+    """Return whether other processes may have made the change: they used more of the CPUs on the slower side.
+
+    Such a share of a tenth is below what sets a process aside, and slows some kernels all the same: while the load of a
+    machine changed, 3 of 60 unchanged cases were called FASTER. `walls_s`: how long each side was measured.
+    """
+    if before_ratio is None or after_ratio is None:
+        return False
+    more_ratio = after_ratio - before_ratio if verdict == "SLOWER" else before_ratio - after_ratio
+    steps = [LOAD_STEPS_S / wall_s for wall_s in walls_s if wall_s is not None]
+    return more_ratio > max(EVEN_LOAD_RATIO, *steps)
 
 
 def _threshold_ratio(pair: SidePair) -> float | None:

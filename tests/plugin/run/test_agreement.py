@@ -16,12 +16,12 @@ def medians(together):
     return [round(visit.median_s, 2) for visit in together.used]
 
 
-def test_three_undisturbed_visits_that_agree_settle_a_case():
-    together = agreement(visits(1.0, 1.01, 1.02), 0.01)
+def test_three_of_five_undisturbed_visits_that_agree_with_the_fastest_settle_a_case():
+    together = agreement(visits(1.0, 1.01, 1.02, 1.3, 1.2), 0.01)
     assert (together.is_settled, together.agreed_count, together.contended_count) == (True, 3, 0)
     assert len(together.samples_s) == 6
-    assert not agreement(visits(1.0, 1.01), 0.01).is_settled
-    assert not agreement(visits(1.0, 1.01, 1.5), 0.01).is_settled
+    assert not agreement(visits(1.0, 1.01, 1.02, 1.0), 0.01).is_settled  # all may lie in one slow state
+    assert not agreement(visits(1.0, 1.01, 1.5, 1.5, 1.5), 0.01).is_settled
 
 
 def test_a_slow_state_of_a_few_visits_does_not_count():
@@ -32,8 +32,11 @@ def test_a_slow_state_of_a_few_visits_does_not_count():
     assert len(together.facts()["medians_s"]) == 5
 
 
-def test_where_no_group_is_most_of_them_all_count():
-    assert medians(agreement(visits(1.0, 1.2, 1.4, 1.6), 0.01)) == [1.0, 1.2, 1.4, 1.6]
+def test_a_slow_state_of_most_visits_does_not_count_either():
+    """Seen on two quiet cores: a guest on the same core makes softmax 35 % slower, and no counter shows it."""
+    together = agreement(visits(1.35, 1.34, 1.36, 1.0, 1.35, 1.01, 1.35, 1.0, 1.35), 0.01)
+    assert medians(together) == [1.0, 1.01, 1.0]
+    assert together.is_settled
 
 
 def test_contended_visits_are_left_out_as_soon_as_three_are_not():
@@ -58,7 +61,7 @@ def test_of_contended_visits_those_like_the_fastest_count_and_twice_as_many_have
 
 @pytest.mark.parametrize("target", [0.001, 0.01, 0.1])
 def test_the_target_says_how_near_agreeing_is(target):
-    apart = 1 + 2 * target
+    apart = 1 + target
     assert agreement(visits(1.0, apart, apart**2 * 0.9999), target).agreed_count == 3
     assert agreement(visits(1.0, apart, apart**2 * 1.01), target).agreed_count == 2
 

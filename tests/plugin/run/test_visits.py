@@ -30,7 +30,7 @@ SUITE = """
         roofline.measure(kernel, work=OpCost(read_bytes=1e6), reference=44850, name=name, again=nullcontext)
 
     def test_alone(roofline):
-        roofline.measure(kernel, work=OpCost(read_bytes=1e6), name="alone")
+        roofline.measure(kernel, work=OpCost(read_bytes=1e6), name="alone", again=False)
 """
 
 
@@ -157,6 +157,164 @@ def test_a_kernel_that_fails_when_it_is_visited_again_fails_the_run_and_keeps_it
     assert "the stream is closed" in records["test_breaks"].extra["test_failure"]
     assert records["test_breaks"].status == "measured"
     assert "visits" in records["test_next"].extra
+
+
+OWN = """
+    import contextlib, os
+    import numpy as np
+    import pytest
+
+    values = np.arange(1000.0)
+    scale, calls = 1.0, []
+
+    count = 0
+
+    def kernel():
+        global count
+        count += 1
+        return np.sqrt(values) * scale
+
+    @contextlib.contextmanager
+    def settings():
+        yield
+
+    @pytest.fixture
+    def resource():
+        yield
+
+    @pytest.fixture(scope="session")
+    def shared():
+        yield
+        calls.append("ended")
+
+    @pytest.mark.parametrize("name", ["plain_a", "plain_b"])
+    def test_plain(roofline, shared, name):
+        def checked():
+            global count
+            count += 1  # what a kernel changes itself is no change
+            assert not calls, "called after the fixtures of the session"
+            return kernel()
+
+        roofline.measure(checked, reference=kernel, name=name)
+
+    def test_fixture(roofline, resource):
+        roofline.measure(kernel, reference=kernel, name="fixture")
+
+    def test_patched(roofline, monkeypatch):
+        roofline.measure(kernel, reference=kernel, name="patched")
+
+    def test_inside(roofline):
+        with settings():
+            roofline.measure(kernel, reference=kernel, name="inside")
+
+    def test_undone(roofline):
+        def helper():
+            roofline.measure(kernel, reference=kernel, name="undone")
+
+        try:
+            helper()
+        finally:
+            pass
+
+    def test_environment(roofline):
+        os.environ["KERNEL_PATH"] = "fast"
+        roofline.measure(kernel, reference=kernel, name="environment")
+        del os.environ["KERNEL_PATH"]
+
+    def test_asked_not_to(roofline):
+        roofline.measure(kernel, reference=kernel, name="asked_not_to", again=False)
+"""
+
+
+def test_own_kernels_are_visited_where_nothing_that_they_need_ends_with_their_test(pytester):
+    pytester.makepyfile(OWN)
+    assert run_suite(pytester, "auto").ret == 0
+    _, records = stored(pytester)
+    visited = {name for name, record in records.items() if "visits" in record.extra}
+    assert visited == {"plain_a", "plain_b"}
+    for name in visited:
+        assert records[name].extra["visits"]["count"] >= 2
+        assert "ended_by" not in records[name].extra["visits"]
+        assert records[name].method.settings["visits"] == VISITS
+    for name in records.keys() - visited:
+        assert "visits" not in records[name].method.settings
+
+
+def test_an_own_kernel_that_finds_something_else_later_keeps_what_its_test_found(pytester):
+    pytester.makepyfile(
+        """
+        import os, time
+        from pathlib import Path
+        import torch
+        scale = 1e-4
+
+        def scaled():
+            time.sleep(scale)
+
+        def test_scale(roofline):
+            roofline.measure(scaled, name="scale")
+
+        def test_changes(roofline):
+            global scale
+            scale = 1e-5
+            roofline.measure(scaled, name="changed", again=False)
+
+        def test_in_a_loop(roofline):
+            for pause in (3e-4, 2e-4, 1e-4):
+                roofline.measure(lambda: time.sleep(pause), name=f"loop_{pause}")
+
+        class Paused:
+            pause = 2e-4
+
+            def run(self):
+                time.sleep(self.pause)
+
+        layer, paused = torch.nn.Linear(64, 64), Paused()
+
+        def test_methods(roofline):
+            roofline.measure(paused.run, name="method")
+            roofline.measure(layer, args=(torch.ones(1, 64),), name="module")
+
+        def test_moves_them(roofline):
+            paused.pause = 1e-5
+            layer.to(torch.float64)
+            roofline.measure(paused.run, name="moved", again=False)
+
+        def test_breaks(roofline):
+            def kernel():
+                if os.path.exists("broken"):
+                    raise RuntimeError("the file is closed")
+                return sum(range(300))
+
+            roofline.measure(kernel, reference=44850, name="breaks")
+            Path("broken").touch()
+
+        @torch.no_grad()
+        def test_without_gradients(roofline):
+            weights = torch.ones(64, 64, requires_grad=True)
+            roofline.measure(lambda: weights @ weights, name="without_gradients")
+
+        def test_becomes_wrong(roofline):
+            def kernel():
+                return sum(range(300)) + os.path.exists("wrong")
+
+            roofline.measure(kernel, reference=44850, name="wrong")
+            Path("wrong").touch()
+        """
+    )
+    assert pytester.runpytest_inprocess(*REAL, "--roofline-isolate", "none").ret == 0  # the suite is not ours to fail
+    _, records = stored(pytester)
+    assert records["scale"].extra["visits"]["count"] == 1
+    assert records["scale"].measurement.median_s > 9e-5  # no sample of the faster kernel is among its own
+    assert "the file is closed" in records["breaks"].extra["visits"]["ended_by"]
+    assert records["wrong"].extra["visits"]["ended_by"]
+    flagged = {name for name, record in records.items() if "wrong-later" in record.measurement.flags}
+    assert flagged == {"wrong"}  # a doubt: it is not always right, or its test was not all that it needs
+    for name, least_s in (("loop_0.0003", 3e-4), ("loop_0.0002", 2e-4), ("method", 2e-4), ("module", 0.0)):
+        assert records[name].extra["visits"]["count"] == 1, name
+        assert records[name].measurement.median_s > least_s, name
+    assert "visits" not in records["without_gradients"].extra
+    assert all("test_failure" not in record.extra for record in records.values())
 
 
 def test_a_test_that_fails_after_measuring_is_not_visited_again(pytester):

@@ -14,7 +14,7 @@ from reports.answers.answer_json import answer_json
 from reports.answers.diff_answer import diff_answer
 from results.diff.baseline import check_complete, choose_baseline
 from results.diff.environments import Difference
-from results.diff.gate import FailRule, gate, parse_fail_on, rules_for
+from results.diff.gate import FailRule, gate, needed_processes, parse_fail_on, parse_max_ambiguous, rules_for
 from results.diff.rules import VERDICTS, DiffRules
 from results.diff.suites import compare_suites
 from results.records.records import EnvironmentInfo
@@ -158,6 +158,47 @@ def test_a_gate_with_a_size_fails_only_for_what_is_surely_beyond_it():
     assert case.verdict == "AMBIGUOUS"
     assert gate(suite_diff, fails).exit_code == 0
     assert gate(suite_diff, fails, 0).exit_code == 3
+
+
+def test_a_gate_that_sees_too_little_does_not_pass_and_says_what_would_see():
+    before, after = (
+        runs.side(runs.noisy(np.random.default_rng(seed), 8, 3, 0.1), run=runs.run_info(name))
+        for seed, name in ((1, "a"), (2, "b"))
+    )
+    suite_diff = compare_suites(before, after, {}, DiffRules())
+    ambiguous = sum(case.verdict == "AMBIGUOUS" for case in suite_diff.cases)
+    assert ambiguous >= 6
+    assert gate(suite_diff, SLOWER, *parse_max_ambiguous("")).exit_code == 0
+    assert gate(suite_diff, SLOWER, *parse_max_ambiguous(str(ambiguous))).exit_code == 0
+    assert gate(suite_diff, SLOWER, *parse_max_ambiguous("100%")).exit_code == 0
+    result = gate(suite_diff, SLOWER, *parse_max_ambiguous("20%"))
+    assert result.exit_code == 3
+    (reason,) = result.reasons
+    assert reason.code == "too-ambiguous"
+    assert (reason.value("case_count"), reason.value("decided_count"), reason.value("limit_count")) == (ambiguous, 8, 1)
+    count = reason.value("process_count")
+    assert isinstance(count, int)
+    assert 20 <= count <= 80  # 40 find it: (3.4 + 0.84) · 10 % · √(2/40) is ln 1.1; six processes know 10 % roughly
+
+
+def test_needed_processes_are_those_of_the_smallest_step():
+    case = replace(diff({}).cases[0], smallest_step_ratio=0.21, before_process_count=3, after_process_count=3)
+    assert needed_processes(case, 0.1) == 12  # half the step in logarithms: four times the processes
+    assert needed_processes(replace(case, before_process_count=15), 0.1) == 20
+    assert math.isinf(needed_processes(replace(case, smallest_step_ratio=None), 0.1))
+
+
+@pytest.mark.parametrize(
+    ("text", "limit"), [("", (None, None)), ("12", (12, None)), ("20%", (None, 0.2)), ("2.5 %", (None, 0.025))]
+)
+def test_most_ambiguous_cases_are_a_count_or_a_share(text, limit):
+    assert parse_max_ambiguous(text) == limit
+
+
+@pytest.mark.parametrize("text", ["-1", "x", "0.2", "101%", "%", "1,2"])
+def test_a_limit_that_is_neither_is_refused(text):
+    with pytest.raises(InvalidValueError, match="--max-ambiguous takes a number of cases"):
+        parse_max_ambiguous(text)
 
 
 @pytest.mark.parametrize(

@@ -341,6 +341,41 @@ def test_the_clock_is_the_cause_only_where_it_explains_the_change():
     assert clock_reason(-0.030, 0.0, **(noisy | {"is_sampled": False})) == "significant"
 
 
+@pytest.mark.parametrize(
+    ("loads", "wall_s", "verdicts"),
+    [
+        ((0.01, 0.01), 1.0, ("SLOWER", "FASTER")),
+        ((0.01, 0.03), 1.0, ("SLOWER", "FASTER")),  # one load
+        ((0.01, 0.07), 1.0, ("AMBIGUOUS", "FASTER")),  # the load explains a slow-down, never a gain
+        ((0.07, 0.01), 1.0, ("SLOWER", "AMBIGUOUS")),
+        ((0.07, 0.01), 0.04, ("SLOWER", "FASTER")),  # so short that the counters tell no difference
+        ((None, 0.07), 1.0, ("SLOWER", "FASTER")),
+    ],
+)
+def test_a_change_that_the_load_of_the_machine_explains_is_not_called(loads, wall_s, verdicts):
+    sides = [
+        changed(side, range(12), state=None if load is None else MachineState(others_ratio=load), wall_s=wall_s)
+        for side, load in zip(pair({3: math.log(1.1), 5: math.log(0.9)}), loads, strict=True)
+    ]
+    suite_diff = compared(*sides)
+    cases = of(suite_diff, 3), of(suite_diff, 5)
+    assert tuple(case.verdict for case in cases) == verdicts
+    assert all((case.reason == "load-differs") is (case.verdict == "AMBIGUOUS") for case in cases)
+    assert (cases[0].others_before_ratio, cases[0].others_after_ratio) == pytest.approx(loads)
+
+
+def test_the_load_of_the_cpus_says_nothing_about_a_gpu():
+    sides = [
+        replace(side, records=tuple(replace(record, method=Method("cuda-event", "2", {})) for record in side.records))
+        for side in pair({3: math.log(1.1)})
+    ]
+    sides = [
+        changed(side, range(12), state=MachineState(others_ratio=load))
+        for side, load in zip(sides, (0, 0.09), strict=True)
+    ]
+    assert of(compared(*sides), 3).verdict == "SLOWER"
+
+
 def test_a_cases_own_threshold_takes_the_place_of_the_minimum_effect():
     before, after = pair({0: math.log(1.1), 1: math.log(1.1)}, sd=0.002)
     changed = replace(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from results.history.change_points import CONFIRMING_NIGHTS, LEAST_NIGHTS, find_steps
+from results.history.change_points import CONFIRMING_NIGHTS, LEAST_NIGHTS, Pending, find_pending, find_steps
 
 NOISES = {
     "normal": lambda source, count: source.normal(size=count),
@@ -98,6 +98,41 @@ def test_a_step_is_where_it_is():
     starts = np.array(starts)
     assert len(starts) >= 57
     assert np.mean(np.abs(starts - 50) <= 1) >= 0.95
+
+
+@pytest.mark.parametrize("prior_count", [5, 8, 12])
+def test_a_clear_step_in_a_young_series_is_announced_then_found(prior_count):
+    source = np.random.default_rng(prior_count)
+    for _ in range(20):
+        series = 0.01 * stepped(source, prior_count, 10.0, 8)  # 10 % at 1 % between nights
+        for newer in (2, 3, 4):
+            nights = series[: prior_count + newer]
+            assert find_steps(nights, least=0.01) == ()
+            assert find_pending(nights, (), least=0.01) == Pending(newer, 5)
+        steps = find_steps(series[: prior_count + 5], least=0.01)
+        assert [(step.start_index, step.found_index) for step in steps] == [(prior_count, prior_count + 4)]
+        assert find_pending(series[: prior_count + 5], steps, least=0.01) is None  # the promise is kept
+        (step,) = find_steps(series, least=0.01)
+        assert step.is_confirmed
+
+
+@pytest.mark.parametrize(("prior_count", "needed"), [(4, None), (5, 5), (20, 4), (30, 3)])
+def test_how_many_newer_nights_it_takes_is_what_the_search_takes(prior_count, needed):
+    nights = 0.01 * stepped(np.random.default_rng(1), prior_count, 10.0, 2)
+    pending = find_pending(nights, find_steps(nights, least=0.01), least=0.01)
+    assert (pending and pending.needed_count) == needed
+    if needed is not None:
+        longer = np.append(nights, nights[-1:].repeat(needed - 2))
+        assert find_steps(longer, least=0.01)
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_unchanged_nights_are_seldom_announced_as_pending(noise):
+    source, announced = np.random.default_rng(2), 0
+    for _ in range(300):
+        series = NOISES[noise](source, 30)
+        announced += find_pending(series, find_steps(series)) is not None
+    assert announced <= 3
 
 
 def test_there_and_back_are_two_steps():

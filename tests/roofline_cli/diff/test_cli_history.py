@@ -215,3 +215,44 @@ def test_the_sparkline_has_all_values():
     assert sparkline([1.0, 1.0, 8.0, 8.0, 1.0], 4) == "▁█▁"
     assert sparkline([], 4) == ""
     assert sparkline([5.0, 5.0], 4) == "▅▅"
+
+
+def test_newer_runs_that_differ_are_announced_wherever_a_history_is_told(tmp_path):
+    """Nine nights, the last four 10 % slower: the diff calls it, and the history says what it waits for."""
+    from fastapi.testclient import TestClient
+
+    from reports.api.http.app import create_app
+
+    path, source = tmp_path / "nine.db", random.Random(6)
+    with open_store(path) as store:
+        for number in range(9):
+            run = RunInfo(
+                uuid.UUID(int=source.getrandbits(128)).hex,
+                f"2026-03-{number + 1:02d}T02:00:00.000000+00:00",
+                status="complete",
+            )
+            (record,) = [night_record for night_record in night_records(run, 0, source) if night_record.case == STEADY]
+            time_s = record.measurement.median_s * (1.1 if number >= 5 else 1.0)
+            store.add_run(run, [], [replace(record, measurement=replace(record.measurement, median_s=time_s))])
+    sentence, values = "4 newer runs differ; 5 are needed", {"newer_count": 4, "needed_count": 5}
+    text = call(path, "gemv").stdout
+    assert text.startswith(f"9 runs: 0 alerts open; {sentence}.\n")
+    assert "no step" not in text
+    assert sentence in call(path, "--all").stdout
+
+    def is_announced(pending):
+        return pending["code"] == "step-pending" and pending["values"] == values
+
+    document = json.loads(call(path, "gemv", "--json").stdout)
+    assert is_announced(document["pending"])
+    assert is_announced(document["segments"][0]["pending"])
+    (overview,) = json.loads(call(path, "--all", "--json").stdout)["cases"]
+    assert is_announced(overview["pending"])
+    answer = TestClient(create_app(path)).get(f"/api/cases/{STEADY.case_key}/history").json()
+    assert is_announced(answer["pending"])
+    for name, options in (("page.html", ()), ("page.md", ("--format", "md"))):
+        page = tmp_path / name
+        result = runner.invoke(app, ["report", "--db", str(path), "--baseline", "latest", "-o", str(page), *options])
+        assert result.exit_code == 0, result.output
+        assert sentence in page.read_text(encoding="utf-8")
+        assert "No case has a step" not in page.read_text(encoding="utf-8")
