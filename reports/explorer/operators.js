@@ -110,7 +110,7 @@ const MODEL = {
   sliders: SLIDERS,
   question: (state, format) => [
     `api/models/${encodeURIComponent(state.model)}/predict`,
-    { ...sizes(MODEL, state, ["batch", "context"]), phase: state.phase, formats: format, wide_head: true },
+    { ...sizes(MODEL, state, ["batch", "context"]), phase: state.phase, formats: format },
   ],
   advice: (state) => [
     `api/models/${encodeURIComponent(state.model)}/recommend`,

@@ -49,7 +49,7 @@ def print_pass(prediction: ModelPrediction, chip: Device, hardware: str, *, show
 
     expected = expected_step(prediction, chip)
     show_line(_pass_sentence(prediction, expected), "bold")
-    show_line(f"{_title(prediction, chip)}.{_head_remark([prediction])}", "dim")
+    show_line(f"{_title(prediction, chip)}.", "dim")
     show_table(_ANSWER_COLUMNS, _largest_rows(prediction, expected), says_what_is_left_out=False)
     _print_first_token(prediction, chip)
     show_line(_short_memory_sentence(prediction))
@@ -137,7 +137,7 @@ def print_passes(predictions: Sequence[ModelPrediction], chip: Device, hardware:
         prediction.time_s if step is None else step.time_s for prediction, step in zip(predictions, steps, strict=True)
     ]
     show_line(_best_sentence(predictions, steps, times), "bold")
-    show_line(f"{_title(predictions[0], chip, with_batch=False)}.{_head_remark(predictions)}", "dim")
+    show_line(f"{_title(predictions[0], chip, with_batch=False)}.", "dim")
     prefix = shared_prefix(times, [prediction.time_s for prediction in predictions])
     batches = {prediction.workload.batch_count for prediction in predictions}
     columns = (
@@ -174,15 +174,6 @@ def print_passes(predictions: Sequence[ModelPrediction], chip: Device, hardware:
 def _has_formats(predictions: Sequence[ModelPrediction]) -> bool:
     """Return whether plans differ, and not only batches."""
     return len({prediction.plan.name for prediction in predictions}) > 1
-
-
-def _head_remark(predictions: Sequence[ModelPrediction]) -> str:
-    """Say what a recommendation and most checkpoints do otherwise, where it is so: their head stays in 16 bit."""
-    from roofline_model.models.format_plan import narrow_heads
-
-    if not narrow_heads([each.plan for each in predictions]):
-        return ""
-    return " Embedding and head are narrow, too: `recommend` and published checkpoints keep both in 16 bit."
 
 
 def _best_sentence(
@@ -416,12 +407,16 @@ def _print_first_token(prediction: ModelPrediction, chip: Device) -> None:
     from roofline_model.models.llm import first_token_pass
     from roofline_model.models.step_expected import expected_step
 
-    first = first_token_pass(prediction, chip)
-    expected = expected_step(first, chip)
-    tokens, batch = counted(first.workload.new_count, "prompt token"), first.workload.batch_count
-    whose = tokens if batch == 1 else f"the prompts of all {batch:,} sequences in one pass, {tokens} each"
-    time_s = first.time_s if expected is None else expected.time_s
-    show_line(f"First token: {'ideal' if expected is None else 'expected'} {format_time(time_s)} ({whose}).")
+    batch = prediction.workload.batch_count
+    times = []
+    for prompts in dict.fromkeys((1, batch)):
+        first = first_token_pass(prediction, chip, batch=prompts)
+        expected = expected_step(first, chip)
+        time_s = first.time_s if expected is None else expected.time_s
+        times.append(f"{'ideal' if expected is None else 'expected'} {format_time(time_s)}")
+    tokens = counted(first.workload.new_count, "prompt token")
+    together = f"; all {batch:,} prompts in one pass: {times[-1]}" if batch > 1 else ""
+    show_line(f"First token of one request alone: {times[0]} ({tokens}){together}.")
 
 
 def _print_expected(prediction: ModelPrediction, expected: ExpectedStep) -> None:
@@ -518,20 +513,11 @@ def _print_sources(passes: Sequence[ModelPrediction], chip: Device, hardware: st
 
 
 def _coverage_text(passes: Sequence[ModelPrediction]) -> str:
-    """Return that narrow formats hold for head and embedding, too, unlike in a recommendation; empty where none
-    does.
-    """
-    from roofline_model.models.format_plan import narrow_heads
+    """Return which matrices have the narrow formats; empty where every plan is wide."""
+    from roofline_model.models.format_plan import plan_coverage
 
-    narrow = narrow_heads([prediction.plan for prediction in passes])
-    if not narrow:
-        return ""
-    wide = narrow[0].wide
-    return (
-        "A narrow format holds for every matrix, head and embedding included; `roofline recommend --model` keeps both "
-        "in 16 bit "
-        f"(here: --set lm_head={wide} --set embedding={wide})."
-    )
+    coverages = dict.fromkeys(plan_coverage(prediction.plan) for prediction in passes)
+    return "; ".join(short_text(each) for each in coverages if each is not None)
 
 
 def _group_scales_text(passes: Sequence[ModelPrediction]) -> str:

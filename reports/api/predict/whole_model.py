@@ -22,7 +22,7 @@ from reports.api.http.service import Service
 from reports.api.http.strict_route import StrictRoute
 from roofline_model.chips.hardware import Device
 from roofline_model.kernels.attention_kernels import find_attention_kernel
-from roofline_model.models.format_plan import AS_PUBLISHED, plan_from_text, wide_head_exceptions
+from roofline_model.models.format_plan import AS_PUBLISHED
 from roofline_model.models.llm import predict_model
 from roofline_model.models.model_shapes import DEFAULT_CONTEXT
 from roofline_model.predictions.batches import BatchCurves, batch_curves, with_limits
@@ -53,17 +53,13 @@ class ModelPredictRequest(RequestBody):
         default=None, description="tokens per sequence; default 4096, or the model's longest"
     )
     formats: Annotated[str, Field(strict=True, min_length=1, max_length=81)] | None = Field(
-        default=None, description="BF16, or weight.activation: INT4.BF16; default: as published"
+        default=None,
+        description="BF16, or weight.activation: INT4.BF16, of the layers' matrices; head, embedding and router keep 16 bit; default: as published",
     )
     kv_format: FormatName | None = Field(default=None, description="format of the KV cache; default: the activations'")
     attention_kernel: Annotated[str, Field(strict=True, min_length=1, max_length=40)] | None = Field(
         default=None,
         description="kernel whose attention time is expected: fa1, fa2, fa3, fa4, trtllm, cudnn, flashinfer; default: trtllm's",
-    )
-    wide_head: bool = Field(
-        default=False,
-        strict=True,
-        description="keep head and embedding in 16 bit, as /recommend does; else `formats` holds for every matrix",
     )
 
 
@@ -124,7 +120,7 @@ class BatchRequest(RequestBody):
     )
     max_token_s: float | None = Field(default=None, gt=0, le=1e9, description="longest time per token, seconds")
     max_first_token_s: float | None = Field(
-        default=None, gt=0, le=1e9, description="longest time to the first token, seconds"
+        default=None, gt=0, le=1e9, description="longest time to the first token of a request that arrives, seconds"
     )
 
 
@@ -147,8 +143,6 @@ def model_predict(
 def prediction_json(model: str, chip_key: str, body: ModelPredictRequest) -> bytes:
     """Return the `PassPrediction` of a request as JSON. Raises as `predict_model`."""
     shape, chip = find_model(model), find_chip(chip_key)
-    plan = plan_from_text(body.formats or AS_PUBLISHED, shape, kv=body.kv_format)
-    exceptions = wide_head_exceptions(plan, shape) if body.wide_head and body.formats else ()
     ideal = predict_model(
         chip,
         shape,
@@ -157,7 +151,6 @@ def prediction_json(model: str, chip_key: str, body: ModelPredictRequest) -> byt
         context=body.context_tokens or min(DEFAULT_CONTEXT, shape.max_context_size),
         formats=body.formats or AS_PUBLISHED,
         kv=body.kv_format,
-        exceptions=exceptions,
         attention_kernel=body.attention_kernel,
     )
     return answer_bytes(pass_prediction(ideal, chip))
