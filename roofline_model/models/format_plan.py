@@ -487,3 +487,14 @@ def plan_coverage(plan: FormatPlan) -> Finding | None:
     if head == embedding == plan.base.label:
         return finding("narrow-everywhere", formats=plan.base.label)
     return finding("narrow-layers", formats=plan.base.label, head=head, embedding=embedding)
+
+
+def stored_plan(text: str, shape: ModelShape, *, kv: str | None = None, weight_bytes: float | None = None) -> FormatPlan:
+    """Return the plan of a file: as `plan_from_text`, but of one whose size is known every matrix has the format.
+
+    Such a file is a GGUF, whose head and embedding are quantised with the rest; its size then says how far they are not.
+    """
+    plan = plan_from_text(text, shape, kv=kv)
+    if weight_bytes is None or plan.label.startswith(AS_PUBLISHED):
+        return plan
+    return replace(plan, exceptions=())

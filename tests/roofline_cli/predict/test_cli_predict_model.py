@@ -50,7 +50,7 @@ def test_the_table_names_operators_bounds_totals_and_memory() -> None:
         "323 kernels",
     ):
         assert words in text
-    assert "First token: ideal 332.5 ms" in text
+    assert "First token of one request alone: ideal 332.5 ms" in text
     assert "weights 16.06 GB + KV cache 536.9 MB" in text
     assert "states no capacity" in text  # the placeholder has none
     assert "114,512 tokens per sequence, beyond its 8,192" in text
@@ -293,11 +293,11 @@ def test_tokens_of_speculative_decoding_are_a_promise() -> None:
     )
 
 
-def test_the_first_token_waits_for_all_prompts_of_the_batch() -> None:
+def test_the_first_token_is_of_one_request_alone_whatever_the_batch() -> None:
     single = flat("--model", "llama-3-8b", "--hw", "gb10", "--context", "2048")
     many = flat("--model", "llama-3-8b", "--hw", "gb10", "--context", "2048", "--batch", "8")
     assert "(2,047 prompt tokens)" in single
-    assert "(the prompts of all 8 sequences in one pass, 2,047 prompt tokens each)" in many
+    assert "(2,047 prompt tokens); all 8 prompts in one pass: expected" in many
 
 
 def test_a_cache_that_never_overtakes_is_said() -> None:
