@@ -489,7 +489,9 @@ def plan_coverage(plan: FormatPlan) -> Finding | None:
     return finding("narrow-layers", formats=plan.base.label, head=head, embedding=embedding)
 
 
-def stored_plan(text: str, shape: ModelShape, *, kv: str | None = None, weight_bytes: float | None = None) -> FormatPlan:
+def stored_plan(
+    text: str, shape: ModelShape, *, kv: str | None = None, weight_bytes: float | None = None
+) -> FormatPlan:
     """Return the plan of a file: as `plan_from_text`, but of one whose size is known every matrix has the format.
 
     Such a file is a GGUF, whose head and embedding are quantised with the rest; its size then says how far they are not.

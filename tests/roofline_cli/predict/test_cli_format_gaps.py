@@ -29,7 +29,18 @@ def _json(gap):
 
 
 def test_a_format_without_a_known_kernel_says_so_as_the_api_does():
-    arguments = ("predict", "gemv", "-N", "4096", "-K", "4096", "--hw", "gb10", "--formats", "MXFP4,INT8.INT8,INT4.INT4,FP8")
+    arguments = (
+        "predict",
+        "gemv",
+        "-N",
+        "4096",
+        "-K",
+        "4096",
+        "--hw",
+        "gb10",
+        "--formats",
+        "MXFP4,INT8.INT8,INT4.INT4,FP8",
+    )
     rows = {prediction["format"]: prediction for prediction in json.loads(invoke(*arguments, "--json"))["predictions"]}
     chip = get_hardware("gb10")
     for name, row in rows.items():

@@ -58,7 +58,7 @@ def test_the_choice_has_the_most_tokens_within_every_limit(curves, token_s, firs
     assert held.choice.point in within
     assert held.choice.point.tokens_per_s * (1 + LEVEL_RATIO) >= max(point.tokens_per_s for point in within)
     assert all(
-        point.is_within_limits 
+        point.is_within_limits
         == (point.token_s <= (token_s or 1e9) and point.arriving_first_token_s <= (first_s or 1e9))
         for curve in held.curves
         for point in curve.points
