@@ -58,6 +58,10 @@ class ModelLimits:
 
     memory_limit_bytes: float | None
     """Bytes; null where the chip's memory is not known."""
+    memory_usable_bytes: float | None
+    """What of it a plan may take: headroom, and of a chip's own memory the shares of system, driver and engine, are off;
+    bytes.
+    """
     memory_headroom_ratio: float
     """Share of it that stays free."""
     max_latency_s: float | None
@@ -334,6 +338,7 @@ def model_advice(ranking: ModelRanking, chip: Device, shape: ModelShape) -> Mode
         ),
         limits=ModelLimits(
             memory_limit_bytes=limits.memory_limit_bytes,
+            memory_usable_bytes=limits.memory_bytes,
             memory_headroom_ratio=limits.headroom_ratio,
             max_latency_s=limits.time_s,
             max_loss_pct=limits.loss_pct,

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from reports.text.display_text import IDEAL_TIMES, saved_share
+from roofline_model.chips.usable_memory import ENGINE
 from roofline_model.core.answer import Estimate, Memory, Option, Ranking, is_comparable
 from roofline_model.core.finding import (
     Finding,
@@ -60,8 +61,10 @@ USUAL_FORMATS = "INT4.BF16"
 """Formats of the layers that many ship, and so look for: their absence is explained."""
 USUAL_GAIN_RATIO = 0.95
 """Share of the choice's time from which on it is no faster."""
+VLLM_MEMORY_RATIO = 0.9
+"""Share of the memory that vLLM takes unless told otherwise (vllm-project/vllm 35313)."""
 ENGINE_MEMORY_RATIO = 0.88
-"""Share of the memory from which on a plan leaves too little of the 0.9 that vLLM takes unless told otherwise."""
+"""Share of the memory from which on a plan leaves too little of it."""
 UNNAMED_METHODS = frozenset({"", "none", "native_fp8", "native_fp4"})
 """Methods that say no more than the format does."""
 BETTER_CODES = frozenset({"faster-less-certain", "faster-behind-surer", "faster-loss-unknown"})
@@ -569,13 +572,19 @@ def _next_step(ranking: ModelRanking) -> tuple[str, str]:
 
 
 def _engine_memory(memory: Memory | None) -> str:
-    """Return the option for a plan that needs more of the chip than vLLM takes by itself; empty for others."""
-    if memory is None or memory.capacity_bytes is None:
+    """Return the option that keeps vLLM within the usable memory, and gives it what a plan needs; empty where its own
+    share does both.
+    """
+    if memory is None or memory.capacity_bytes is None or memory.usable_bytes is None:
         return ""
-    ratio = memory.total_bytes / memory.capacity_bytes
-    if ratio <= ENGINE_MEMORY_RATIO:
+    need, most = (
+        (size + ENGINE.size_bytes) / memory.capacity_bytes for size in (memory.total_bytes, memory.usable_bytes)
+    )
+    if need <= ENGINE_MEMORY_RATIO and most >= VLLM_MEMORY_RATIO:
         return ""
-    return f" --gpu-memory-utilization {min(max(0.95, math.ceil(100 * ratio) / 100), 0.99):g}"
+    most_text = math.floor(100 * most) / 100
+    ratio = most_text if most < VLLM_MEMORY_RATIO else min(max(0.95, math.ceil(100 * need) / 100), most_text)
+    return f" --gpu-memory-utilization {ratio:g}"
 
 
 def _other_chips(ranking: Ranking) -> str:

@@ -23,6 +23,7 @@ from roofline_cli.screen.tables import (
 )
 from roofline_cli.shared.options import AllOption, JsonOption, find_chip
 from roofline_model.chips.hardware import check_device, doubts_of, errors_of, list_hardware
+from roofline_model.chips.usable_memory import memory_shares, usable_bytes
 from roofline_model.core.errors import DefinitionError, InvalidValueError, UnsupportedError
 from roofline_model.core.finding import Finding, finding, findings_json, short_text, subject_text
 from roofline_model.core.units import counted, format_bandwidth, format_bytes, format_flops
@@ -183,7 +184,10 @@ _ANSWER_PEAK_COUNT = 3
 
 def _print_answer(chip: Device, hardware: str, *, show_all: bool) -> None:
     """Print bandwidth, memory and dense rates with what they rest on, and what to type next: a dozen lines."""
-    memory = "" if chip.capacity is None else f" to {decimal_bytes(chip.capacity.value)} of memory"
+    memory = ""
+    if chip.capacity is not None:
+        usable = f", {decimal_bytes(usable_bytes(chip))} of it usable by a model" if memory_shares(chip) else ""
+        memory = f" to {decimal_bytes(chip.capacity.value)} of memory{usable}"
     show_line(f"{chip.key}: {format_bandwidth(chip.bandwidth.value)}{memory}.", "bold")
     identity = [part for part in (chip.name, chip.vendor, chip.architecture) if part]
     identity += [f"aliases {', '.join(chip.aliases)}"] if chip.aliases else []
@@ -261,6 +265,7 @@ def _quantities(chip: Device) -> list[tuple[str, Quantity]]:
         ("memory bandwidth", chip.bandwidth),
         ("memory bandwidth achieved", chip.bandwidth_achieved),
         ("memory capacity", chip.capacity),
+        ("memory of the system", chip.system_memory),
         *((f"{level.name} bandwidth", level.bandwidth) for level in chip.levels),
         *((name.replace("_", " "), quantity) for name, quantity in chip.chip.items()),
     ]
@@ -305,7 +310,7 @@ def _value(label: str, quantity: Quantity) -> str:
     if quantity.unit == "FLOP/s":
         return format_flops(value)
     if quantity.unit == "B":
-        return decimal_bytes(value) if label == "memory capacity" else format_bytes(value)
+        return decimal_bytes(value) if label.startswith("memory") else format_bytes(value)
     if quantity.unit == "Hz":
         return f"{value / 1e6:g} MHz"
     return clean(f"{value:g} {quantity.unit}".strip())

@@ -19,6 +19,7 @@ from roofline_cli.screen.tables import (
     show_table,
 )
 from roofline_model.chips.hardware import doubts_of
+from roofline_model.chips.usable_memory import memory_shares
 from roofline_model.core.finding import Finding, reason_text, short_text
 from roofline_model.core.units import counted, format_rate, format_time, in_prefix, interval_in_prefix, shared_prefix
 from roofline_model.operators.product import WEIGHT_GROUP_ELEMS, WEIGHT_SCALE_BITS
@@ -189,8 +190,8 @@ def _best_sentence(
     fitting = [each for each in passes if each[2].memory.fits is not False]
     if not fitting:
         smallest = min(predictions, key=lambda prediction: prediction.memory.total_bytes)
-        size, room = smallest.memory.total_bytes, smallest.memory.capacity_bytes
-        return f"Nothing fits: {smallest.plan.name} takes {decimal_bytes(size)} of {decimal_bytes(room)}."
+        size, room = smallest.memory.total_bytes, smallest.memory.usable_bytes
+        return f"Nothing fits: {smallest.plan.name} takes {decimal_bytes(size)} of {decimal_bytes(room)} usable."
     expected = [each for each in fitting if not each[1]] or fitting
     time_s, is_ideal, best = min(expected, key=lambda each: each[0])
     count = "the fastest that fits" if len(fitting) < len(passes) else "the fastest"
@@ -218,7 +219,7 @@ def print_prediction(prediction: ModelPrediction, chip: Device, hardware: str) -
     else:
         _print_expected(prediction, expected)
     _print_gaps([prediction], chip)
-    show_line(_memory_sentence(prediction))
+    show_line(_memory_sentence(prediction, chip))
     show_line(_crossover_text(prediction))
     _print_sources([prediction], chip, hardware)
 
@@ -449,24 +450,28 @@ def _all_reduce_text(prediction: ModelPrediction) -> str:
 
 def _short_memory_sentence(prediction: ModelPrediction) -> str:
     memory = prediction.memory
-    room = "" if memory.capacity_bytes is None else f" of {decimal_bytes(memory.capacity_bytes)}"
+    room = "" if memory.usable_bytes is None else f" of {decimal_bytes(memory.usable_bytes)} usable"
     parts = f"weights {decimal_bytes(memory.weights_bytes)}, KV cache {decimal_bytes(memory.kv_bytes)}"
     each = " on each device" if prediction.parallel.device_count > 1 else ""
     return f"Memory{each}: {decimal_bytes(memory.total_bytes)}{room} ({parts})."
 
 
-def _memory_sentence(prediction: ModelPrediction) -> str:
+def _memory_sentence(prediction: ModelPrediction, chip: Device) -> str:
     memory = prediction.memory
     parts = (
         f"weights {decimal_bytes(memory.weights_bytes)} + KV cache {decimal_bytes(memory.kv_bytes)} "
         f"+ buffers about {decimal_bytes(memory.activation_bytes)} = {decimal_bytes(memory.total_bytes)}"
     )
-    if memory.capacity_bytes is None:
+    if memory.usable_bytes is None:
         verdict = "the chip's file states no capacity"
     else:
         does = "fits" if memory.fits else "does NOT fit"
         headroom = f" with {memory.headroom_ratio * 100:g} % kept free" if memory.headroom_ratio else ""
-        verdict = f"{does} in {decimal_bytes(memory.capacity_bytes)} ({(memory.used_ratio or 0) * 100:.1f} %){headroom}"
+        taken = ", ".join(f"{share.name} {decimal_bytes(share.size_bytes)}" for share in memory_shares(chip))
+        verdict = (
+            f"{does} in {decimal_bytes(memory.usable_bytes)} usable of {decimal_bytes(memory.capacity_bytes)} "
+            f"({(memory.used_ratio or 0) * 100:.1f} %{f'; {taken}' if taken else ''}){headroom}"
+        )
     each = " on each device" if prediction.parallel.device_count > 1 else ""
     return f"Memory{each}: {parts}; {verdict}."
 

@@ -163,7 +163,9 @@ def limits_sentence(ranking: ModelRanking) -> str:
         limit_texts.append("no limit of memory (the chip's file states no capacity)")
     else:
         headroom = f", {limits.headroom_ratio * 100:g} % of it kept free" if limits.headroom_ratio else ""
-        limit_texts.append(f"{decimal_bytes(limits.memory_limit_bytes)} of memory{headroom}")
+        is_whole = limits.memory_bytes == limits.memory_limit_bytes
+        usable = "" if is_whole else f"{decimal_bytes(limits.memory_bytes)} usable of "
+        limit_texts.append(f"{usable}{decimal_bytes(limits.memory_limit_bytes)} of memory{headroom}")
     if limits.time_s is not None:
         limit_texts.append(f"{limits.time_s * 1e3:g} ms a pass")
     most = f"a loss of at most {limits.loss_pct:g} %"
