@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from reports.answers.asked import Asked
 from reports.answers.short_answer import ShortAnswer, model_answer, with_names
 from roofline_model.chips.hardware import Device
 from roofline_model.core.answer import Alternative, AlternativeRole, Exclusion, Option, Source, is_comparable
@@ -59,9 +60,7 @@ class ModelLimits:
     memory_limit_bytes: float | None
     """Bytes; null where the chip's memory is not known."""
     memory_usable_bytes: float | None
-    """What of it a plan may take: headroom, and of a chip's own memory the shares of system, driver and engine, are off;
-    bytes.
-    """
+    """What of it a plan may take, bytes: less headroom and, of a chip's own, the shares of system, driver and engine."""
     memory_headroom_ratio: float
     """Share of it that stays free."""
     max_latency_s: float | None
@@ -314,8 +313,10 @@ class ModelRecommendation:
     """Its first lines: what to take, the options by name, what to type next."""
 
 
-def model_advice(ranking: ModelRanking, chip: Device, shape: ModelShape) -> ModelRecommendation:
-    """Return the ranking of a model's plans as an answer; the plan to take is predicted kernel by kernel."""
+def model_advice(ranking: ModelRanking, chip: Device, shape: ModelShape, asked: Asked = ()) -> ModelRecommendation:
+    """Return the ranking of a model's plans as an answer; the plan to take is predicted kernel by kernel. `asked`: the
+    question as it is typed.
+    """
     limits, baseline, choice = ranking.limits, ranking.baseline, ranking.choice
     assert baseline is not None  # 16 bit is always predicted
     assert limits.loss_pct is not None  # of a model it is always set
@@ -357,7 +358,7 @@ def model_advice(ranking: ModelRanking, chip: Device, shape: ModelShape) -> Mode
         front=tuple(
             FrontPlan(point.loss_value, unit, point.time_s, point.memory_bytes, point.labels) for point in ranking.front
         ),
-        short_answer=model_answer(ranking, chip),
+        short_answer=model_answer(ranking, chip, asked),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,6 +19,7 @@ from roofline_cli.screen.tables import (
     show_json,
     show_line,
     show_more,
+    show_next,
     show_notes,
     show_table,
 )
@@ -207,7 +209,7 @@ def _print_answer(chip: Device, hardware: str, *, show_all: bool) -> None:
     )
     placeholder = ["placeholder: invented numbers, for examples only"] if chip.is_placeholder else []
     show_notes([*placeholder, *map(short_text, doubts_of(chip))])
-    show_line(f"Next: roofline predict gemv -N 4096 -K 4096 --hw {hardware}")
+    show_next(f"roofline predict gemv -N 4096 -K 4096 --hw {shlex.quote(hardware)}")
     show_more("shows caches, clocks, every format's path, notes and sources", is_shown=show_all)
 
 

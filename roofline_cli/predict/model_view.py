@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from reports.answers.asked import option_words
 from reports.answers.short_answer import good_kernels_sentence
 from roofline_cli.predict.prediction_rows import print_caveats, show_doubts
 from roofline_cli.screen.tables import (
@@ -16,8 +17,10 @@ from roofline_cli.screen.tables import (
     intensity,
     show_line,
     show_more,
+    show_next,
     show_table,
 )
+from roofline_cli.shared.next_step import typed_pairs
 from roofline_model.chips.hardware import doubts_of
 from roofline_model.chips.usable_memory import memory_shares
 from roofline_model.core.finding import Finding, reason_text, short_text
@@ -66,8 +69,35 @@ def _print_next(
     prediction: ModelPrediction, chip: Device, hardware: str, effect: str, more: str, *, show_all: bool
 ) -> None:
     print_caveats(chip, [])
-    show_line(f"Next: roofline recommend --model {prediction.model.name} --hw {hardware} {effect}")
+    show_next(*_next_step(prediction, effect))
     show_more(f"shows {more}", is_shown=show_all)
+
+
+_NOT_RECOMMENDED = frozenset({
+    "--new-tokens", "--kv", "--attention-kernel", "--tensor-parallel", "--link-gb-s", "--all-reduce-us",
+    "--no-group-scales",
+})  # fmt: skip
+"""What `recommend --model` is not asked: with one of these the next command stays a prediction."""
+_OTHER_FORMATS = "BF16,FP8,INT4"
+
+
+def _next_step(first: ModelPrediction, effect: str) -> tuple[str, str]:
+    """Return what to type next and what it does: the same question, ranked, or in other formats; `first`: the pass of
+    the headline.
+    """
+    asked = typed_pairs()
+    names = {option for option, _ in asked}
+    if "--set" in names:
+        return "", ""  # an exception is made for one plan
+    if names & _NOT_RECOMMENDED:
+        is_compared = any("," in value for option, value in asked if option == "--formats")
+        formats = "" if is_compared else f" --formats {_OTHER_FORMATS}"
+        return (
+            ("", "") if is_compared else (f"roofline predict model{option_words(asked)}{formats}", "compares formats")
+        )
+    batch = first.workload.batch_count
+    size = f" --batch {batch}" if "--batch" in names else ""
+    return f"roofline recommend{option_words(asked, without=('--batch',))}{size}", effect
 
 
 def _pass_sentence(prediction: ModelPrediction, expected: ExpectedStep | None) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from roofline_cli.predict import prediction_rows
 from roofline_cli.screen.tables import Cell, Column, intensity, show_json, show_line, show_table
+from roofline_cli.shared.next_step import typed
 from roofline_cli.shared.option_blocks import PredictOptions, Request, takes_blocks
 from roofline_cli.shared.options import (
     ColumnsOption,
@@ -90,7 +91,11 @@ def print_products(
     first = rows[0]
     names = list(map(_name, rows))
     title = f"{first.op} M={first.M} N={first.N} K={first.K}"
-    next_step = f"roofline recommend -M {first.M} -N {first.N} -K {first.K} --hw {hardware}"
+    sizes = f"-M {first.M} -N {first.N} -K {first.K}{typed('--hw', '--formats', '--formats-file')}"
+    if are_named:
+        next_step = (f"roofline compare {first.op} {sizes} --no-measure", "weighs the loss")
+    else:
+        next_step = (f"roofline recommend {sizes}", "weighs the loss")
     prediction_rows.print_answer(rows, names, title, chip, next_step, are_named=are_named, show_all=show_all)
 
 

@@ -12,6 +12,7 @@ from roofline_cli.recommend.chips import chip_names, print_chips
 from roofline_cli.screen.output_file import check_output
 from roofline_cli.screen.tables import show_json, show_line
 from roofline_cli.shared import completions
+from roofline_cli.shared.next_step import typed_pairs
 from roofline_cli.shared.options import (
     check_max_context,
     find_chip,
@@ -178,9 +179,9 @@ def recommend_for_model(question: ModelQuestion, hw: str, *, as_json: bool, show
     ranking = answer(question, chip)
     written = _written(question, ranking)
     if as_json:
-        show_json(command_json(model_advice(ranking, chip, _shape(question))))
+        show_json(command_json(model_advice(ranking, chip, _shape(question), typed_pairs())))
     else:
-        print_short_answer(model_answer(ranking, chip), added_by_all(ranking, "plan"), show_all=show_all)
+        print_short_answer(model_answer(ranking, chip, typed_pairs()), added_by_all(ranking, "plan"), show_all=show_all)
         if show_all:
             print_model_details(ranking)
         if question.options.layers:
@@ -203,11 +204,15 @@ def _recommend_on_chips(question: ModelQuestion, names: Sequence[str], *, as_jso
     chips = {chip.key: chip for chip in map(find_chip, names)}
     rankings = {key: answer(question, chip) for key, chip in chips.items()}
     if as_json:
-        answers = [model_advice(ranking, chips[key], _shape(question)) for key, ranking in rankings.items()]
+        asked = [pair for pair in typed_pairs() if pair[0] != "--hw"]
+        answers = [
+            model_advice(ranking, chips[key], _shape(question), [*asked, ("--hw", key)])
+            for key, ranking in rankings.items()
+        ]
         show_json({"schema_version": SCHEMA_VERSION, "answers": [answer_json(each) for each in answers]})
     else:
         first = next(iter(rankings.values()))
-        print_chips(workload(first), rankings, plan_name, f"--model {question.model}")
+        print_chips(workload(first), rankings, plan_name)
     if all(ranking.choice is None for ranking in rankings.values()):
         raise typer.Exit(1)
 

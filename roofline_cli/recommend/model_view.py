@@ -22,9 +22,9 @@ from roofline_cli.screen.tables import (
     Column,
     Styled,
     decimal_bytes,
-    show_command,
     show_line,
     show_more,
+    show_next,
     show_notes,
     show_table,
 )
@@ -89,8 +89,7 @@ def print_short_answer(answer: ShortAnswer, more: str, *, show_all: bool) -> Non
         if answer.borrowed:
             show_line(answer.borrowed, "dim")
     show_notes(answer.notes)
-    if answer.next_command:
-        show_command("Next", answer.next_command, answer.next_effect)
+    show_next(answer.next_command, answer.next_effect)
     show_more(more, is_shown=show_all)
 
 

@@ -20,6 +20,7 @@ from roofline_cli.screen.tables import (
     show_line,
     show_table,
 )
+from roofline_cli.shared.next_step import typed_pairs
 from roofline_cli.shared.options import (
     find_chip,
     register_formats,
@@ -72,9 +73,9 @@ def recommend_for_shape(
         return
     (ranking,) = rankings.values()
     if as_json:
-        show_json(command_json(shape_advice(ranking)))
+        show_json(command_json(shape_advice(ranking, typed_pairs())))
     else:
-        print_short_answer(product_answer(ranking), added_by_all(ranking, "format"), show_all=show_all)
+        print_short_answer(product_answer(ranking, typed_pairs()), added_by_all(ranking, "format"), show_all=show_all)
         if show_all:
             print_details(ranking)
     if ranking.choice is None:
@@ -87,13 +88,12 @@ def _show_chips(rankings: Mapping[str, Ranking], *, as_json: bool) -> None:
     from reports.answers.shape_advice import shape_advice
 
     if as_json:
-        answers = [answer_json(shape_advice(ranking)) for ranking in rankings.values()]
+        answers = [answer_json(shape_advice(ranking, [("--hw", key)])) for key, ranking in rankings.items()]
         show_json({"schema_version": SCHEMA_VERSION, "answers": answers})
     else:
         question = next(iter(rankings.values())).question
         sizes = " ".join(f"{name}={size}" for name, size in question.sizes)
-        arguments = " ".join(f"-{name} {size}" for name, size in question.sizes)
-        print_chips(f"{question.phase} {sizes}", rankings, product_name, arguments)
+        print_chips(f"{question.phase} {sizes}", rankings, product_name)
     if all(ranking.choice is None for ranking in rankings.values()):
         raise typer.Exit(1)
 

@@ -24,6 +24,7 @@ from typer.core import TyperGroup
 
 from roofline_cli.screen.tables import clean_line
 from roofline_cli.shared import interruption
+from roofline_cli.shared.next_step import remembering
 from roofline_cli.shared.stdout_file import stdout_as_file
 from roofline_model.core.errors import RooflineError, nearest_names
 
@@ -134,7 +135,7 @@ def _load(name: str, place: str) -> Any:
         holder.command(name)(command)
     loaded = typer.main.get_group(holder).commands[name]
     _mend_help(loaded)
-    return loaded
+    return remembering(loaded)
 
 
 def _mend_help(command: Any) -> None:

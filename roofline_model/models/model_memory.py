@@ -45,7 +45,7 @@ class ModelMemory:
 
     @property
     def total_bytes(self) -> float:
-        """Weights, cache and working buffers, bytes. Ignores: fragmentation; an engine's own share is off `usable_bytes`."""
+        """Weights, cache and working buffers, bytes. Ignores fragmentation; an engine's share is off `usable_bytes`."""
         return self.weights_bytes + self.kv_bytes + self.activation_bytes
 
     @property

@@ -82,8 +82,8 @@ def recommend_model(
 
     - `phase`, `batch`, `context` (default 4096 tokens, or the model's longest): as in `predict_model`. `traffic` is a
       mix of passes instead.
-    - Limits: memory in bytes (default the chip's usable; `memory_headroom_ratio` of all stays free), seconds of a pass, and the
-      loss in percent of perplexity (`max_loss_pct`, default 3). Where no perplexity was published it is of task
+    - Limits: memory in bytes (default the chip's usable; `memory_headroom_ratio` of all stays free), seconds of a pass,
+      and the loss in percent of perplexity (`max_loss_pct`, default 3). Where no perplexity was published it is of task
       accuracy.
     - `losses`: losses of the model's layers (`read_losses`). They replace published ones and start the Pareto search.
     - `formats`: these uniform plans alone; `extra_formats`: beside the usual ones; `strategies`: instead of the six
@@ -177,7 +177,7 @@ def model_limits(
     max_latency_s: float | None,
     max_loss_pct: float | None,
 ) -> Limits:
-    """Return checked limits; the memory's default is what of the chip's is usable. Raises `InvalidValueError` naming the
+    """Return checked limits; the memory's default is what is usable of the chip's. Raises `InvalidValueError` naming the
     limit.
     """
     for name, value in (("memory_limit_bytes", memory_limit_bytes), ("max_latency_s", max_latency_s)):

@@ -15,6 +15,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import ConfigDict, Field
 
+from reports.answers.asked import asked_chip_words
 from reports.answers.shape_advice import Recommendation, shape_advice
 from reports.api.answer_models import answer_bytes
 from reports.api.base_models import CACHE_TEXT, CacheName, Dimension, FormatName, PhaseName, RequestBody
@@ -188,7 +189,7 @@ def recommendation_json(
         times=expected_times(chip),
         max_loss_pct=max_loss_pct,
     )
-    return answer_bytes(shape_advice(ranking))
+    return answer_bytes(shape_advice(ranking, asked_chip_words(chip)))
 
 
 @lru_cache(KEPT_ANSWERS)

@@ -11,6 +11,7 @@ from fastapi import APIRouter, Path, Request
 from fastapi.responses import Response
 from pydantic import ConfigDict, Field
 
+from reports.answers.asked import Asked, asked_chip_words
 from reports.answers.batch_answer import BatchAnswer, batch_answer
 from reports.answers.model_advice import ModelRecommendation, model_advice
 from reports.api.answer_models import answer_bytes
@@ -193,7 +194,24 @@ def model_recommendation_json(model: str, chip: str | Device, body: ModelRecomme
             max_loss_pct=body.max_loss_pct,
             formats=body.formats,
         )
-    return answer_bytes(model_advice(ranking, device, shape))
+    return answer_bytes(model_advice(ranking, device, shape, _asked(model, device, body)))
+
+
+def _asked(model: str, chip: Device, body: ModelRecommendRequest) -> Asked:
+    """Return the question as the command line takes it."""
+    options = (
+        ("phase", "--phase"),
+        ("batch_count", "--batch"),
+        ("context_tokens", "--context"),
+        ("memory_limit_gb", "--memory-limit-gb"),
+        ("memory_headroom_ratio", "--memory-headroom"),
+        ("max_loss_pct", "--max-quality-loss"),
+    )
+    given = {name: getattr(body, name) for name in body.model_fields_set if getattr(body, name) is not None}
+    pairs = [("--model", model), *asked_chip_words(chip)]
+    pairs += [(option, str(given[name])) for name, option in options if name in given]
+    pairs += [("--max-latency-ms", f"{given['max_latency_s'] * 1e3:g}")] if "max_latency_s" in given else []
+    return [*pairs, *(("--formats", name) for name in given.get("formats", ()))]
 
 
 @router.post(
