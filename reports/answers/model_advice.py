@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from reports.answers.asked import Asked
-from reports.answers.short_answer import ShortAnswer, model_answer, with_names
+from reports.answers.short_answer import Asked, ShortAnswer, model_answer, with_names
 from roofline_model.chips.hardware import Device
 from roofline_model.core.answer import Alternative, AlternativeRole, Exclusion, Option, Source, is_comparable
 from roofline_model.core.finding import Finding, findings_text, first_with, short_text
@@ -60,7 +59,7 @@ class ModelLimits:
     memory_limit_bytes: float | None
     """Bytes; null where the chip's memory is not known."""
     memory_usable_bytes: float | None
-    """What of it a plan may take, bytes: less headroom and, of a chip's own, the shares of system, driver and engine."""
+    """What of it a plan may take, bytes: less headroom and, of a chip's own, what system, driver and engine take."""
     memory_headroom_ratio: float
     """Share of it that stays free."""
     max_latency_s: float | None

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from reports.answers.asked import Asked
-from reports.answers.short_answer import ShortAnswer, product_answer
+from reports.answers.short_answer import Asked, ShortAnswer, product_answer
 from roofline_model.core.answer import Option, Ranking
 from roofline_model.core.finding import Finding, findings_text, first_with
 from roofline_model.formats.catalog import operands_label

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from reports.answers.asked import Asked, option_words, place_of
 from reports.text.display_text import IDEAL_TIMES, saved_share
 from roofline_model.chips.hardware import list_hardware
 from roofline_model.chips.usable_memory import ENGINE, usable_bytes
@@ -79,6 +78,12 @@ BETTER_CODES = frozenset({"faster-less-certain", "faster-behind-surer", "faster-
 """Reasons of a choice that name an option which looks better."""
 
 
+Asked = Sequence[tuple[str, str]]
+"""(option, value) of what was asked, defaults left out; the value is empty for a switch."""
+OF_PRINTING = frozenset({"--all", "--json", "--plot", "--output", "--layers"})
+"""Options about how an answer is shown: no part of the question."""
+
+
 @dataclass(frozen=True, slots=True)
 class ShortRow:
     """One option by name."""
@@ -115,6 +120,26 @@ class ShortAnswer:
     """What to type next; may be empty."""
     next_effect: str
     """What that does, where the command does not say it."""
+
+
+def option_words(asked: Asked, *, without: Collection[str] = (), only: Collection[str] | None = None) -> str:
+    """Return options for a shell, each with a space before it: those of `only`, but for those about printing and of
+    `without`.
+    """
+    left_out = OF_PRINTING | set(without)
+    pairs = [pair for pair in asked if pair[0] not in left_out and (only is None or pair[0] in only)]
+    return "".join(f" {option} {shlex.quote(value)}" if value else f" {option}" for option, value in pairs)
+
+
+def asked_chip_words(chip: Device) -> Asked:
+    """Return the chip as `--hw` takes it; nothing for this machine, which was measured and has no key there."""
+    return () if chip.calibration is not None else (("--hw", chip.key),)
+
+
+def place_of(asked: Asked) -> str:
+    """Return where something is measured: on this machine, or on one with the chip that was asked about."""
+    chip = dict(asked).get("--hw", "auto")
+    return "on this machine" if chip == "auto" else f"on a machine with {chip}"
 
 
 def product_answer(ranking: Ranking, asked: Asked = ()) -> ShortAnswer:

@@ -9,8 +9,8 @@ import typer
 
 from roofline_cli.screen.tables import show_json, show_line
 from roofline_cli.shared.database import reading, writing
+from roofline_cli.shared.group import typed_pairs
 from roofline_cli.shared.measuring import MeasuringPlan, check_can_measure, measure
-from roofline_cli.shared.next_step import typed_pairs
 from roofline_cli.shared.option_blocks import takes_blocks
 from roofline_cli.shared.options import (
     AllOption,

@@ -19,7 +19,7 @@ from roofline_cli.screen.tables import (
     show_notes,
     show_table,
 )
-from roofline_cli.shared.next_step import typed
+from roofline_cli.shared.group import typed
 from roofline_model.core.units import (
     format_achieved,
     format_percent,

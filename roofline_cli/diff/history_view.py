@@ -9,7 +9,7 @@ from reports.text.display_text import prefixed
 from results.text.verdict_text import doubts_text
 from roofline_cli.diff.history_plot import Point, chart, sparkline
 from roofline_cli.screen.tables import Cell, Column, Styled, screen_width, show_json, show_line, show_next, show_table
-from roofline_cli.shared.next_step import typed
+from roofline_cli.shared.group import typed
 from roofline_model.core.finding import subject_text
 from roofline_model.core.units import counted, format_memory, format_percent, format_time
 

@@ -16,7 +16,7 @@ from roofline_cli.screen.tables import (
     show_notes,
     show_table,
 )
-from roofline_cli.shared.next_step import typed
+from roofline_cli.shared.group import typed
 from roofline_model.core.finding import code_text, short_text, subject_text
 from roofline_model.core.units import format_quantity, sentence
 

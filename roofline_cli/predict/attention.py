@@ -19,7 +19,7 @@ from roofline_cli.predict.prediction_rows import (
     time_columns,
 )
 from roofline_cli.screen.tables import Column, decimal_bytes, intensity, show_json, show_line
-from roofline_cli.shared.next_step import typed
+from roofline_cli.shared.group import typed
 from roofline_cli.shared.option_blocks import PredictOptions, Request, takes_blocks
 from roofline_cli.shared.options import MeasuredTimeOption, parse_size
 from roofline_model.core.units import format_time

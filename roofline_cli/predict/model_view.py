@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from reports.answers.asked import option_words
-from reports.answers.short_answer import good_kernels_sentence
+from reports.answers.short_answer import good_kernels_sentence, option_words
 from roofline_cli.predict.prediction_rows import print_caveats, show_doubts
 from roofline_cli.screen.tables import (
     MISSING,
@@ -20,7 +19,7 @@ from roofline_cli.screen.tables import (
     show_next,
     show_table,
 )
-from roofline_cli.shared.next_step import typed_pairs
+from roofline_cli.shared.group import typed_pairs
 from roofline_model.chips.hardware import doubts_of
 from roofline_model.chips.usable_memory import memory_shares
 from roofline_model.core.finding import Finding, reason_text, short_text

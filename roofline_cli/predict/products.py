@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from roofline_cli.predict import prediction_rows
 from roofline_cli.screen.tables import Cell, Column, intensity, show_json, show_line, show_table
-from roofline_cli.shared.next_step import typed
+from roofline_cli.shared.group import typed
 from roofline_cli.shared.option_blocks import PredictOptions, Request, takes_blocks
 from roofline_cli.shared.options import (
     ColumnsOption,

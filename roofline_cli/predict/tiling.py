@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from reports.answers.asked import option_words
+from reports.answers.short_answer import option_words
 from roofline_cli.screen.output_file import check_output, written_file
 from roofline_cli.screen.tables import Column, decimal_bytes, show_json, show_line, show_more, show_next, show_table
-from roofline_cli.shared.next_step import typed_pairs
+from roofline_cli.shared.group import typed_pairs
 from roofline_cli.shared.options import (
     AllOption,
     ColumnsOption,

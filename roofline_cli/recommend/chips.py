@@ -8,11 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reports.answers.asked import option_words
-from reports.answers.short_answer import SOURCES, borrowed_sentence, is_carried_over, tokens_text
+from reports.answers.short_answer import SOURCES, borrowed_sentence, is_carried_over, option_words, tokens_text
 from roofline_cli.recommend.model_view import LOSS_COLUMNS, loss_cells
 from roofline_cli.screen.tables import MISSING, Cell, Column, decimal_bytes, show_line, show_next, show_table
-from roofline_cli.shared.next_step import typed_pairs
+from roofline_cli.shared.group import typed_pairs
 from roofline_model.core.answer import BOUNDS, is_comparable
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.units import format_speedup, in_prefix, interval_in_prefix, shared_prefix

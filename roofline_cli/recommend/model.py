@@ -12,7 +12,7 @@ from roofline_cli.recommend.chips import chip_names, print_chips
 from roofline_cli.screen.output_file import check_output
 from roofline_cli.screen.tables import show_json, show_line
 from roofline_cli.shared import completions
-from roofline_cli.shared.next_step import typed_pairs
+from roofline_cli.shared.group import typed_pairs
 from roofline_cli.shared.options import (
     check_max_context,
     find_chip,

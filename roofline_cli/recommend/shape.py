@@ -20,7 +20,7 @@ from roofline_cli.screen.tables import (
     show_line,
     show_table,
 )
-from roofline_cli.shared.next_step import typed_pairs
+from roofline_cli.shared.group import typed_pairs
 from roofline_cli.shared.options import (
     find_chip,
     register_formats,

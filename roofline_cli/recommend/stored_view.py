@@ -21,7 +21,7 @@ from roofline_cli.screen.tables import (
     show_notes,
     show_table,
 )
-from roofline_cli.shared.next_step import typed
+from roofline_cli.shared.group import typed
 from roofline_model.core.answer import Option, Trust
 from roofline_model.core.finding import finding, has_code, short_text
 from roofline_model.core.units import counted, format_speedup, in_prefix, own_prefix, sentence, shared_prefix

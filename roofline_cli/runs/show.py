@@ -24,7 +24,7 @@ from roofline_cli.screen.tables import (
     show_table,
 )
 from roofline_cli.shared.database import reading
-from roofline_cli.shared.next_step import typed
+from roofline_cli.shared.group import typed
 from roofline_cli.shared.options import AllOption, DatabaseOption, JsonOption, PlotOption, check_plot
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.units import format_achieved, format_percent, format_time

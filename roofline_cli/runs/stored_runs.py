@@ -10,7 +10,7 @@ from reports.text.display_text import shown
 from roofline_cli.runs.show import RunArgument, commit_label, utc_minutes
 from roofline_cli.screen.tables import MISSING, Cell, Column, Styled, show_json, show_line, show_next, show_table
 from roofline_cli.shared.database import reading, shown_target, writing
-from roofline_cli.shared.next_step import typed
+from roofline_cli.shared.group import typed
 from roofline_cli.shared.options import DatabaseOption, JsonOption
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.units import counted

@@ -104,8 +104,9 @@ def show_next(command: str, effect: str = "") -> None:
             lines.append(f"  --{option}")
     for line in lines[:-1]:
         show_line(f"{line} \\")
-    show_line(lines[-1])
-    if effect:
+    is_beside = bool(effect) and len(f"{lines[-1]}  # {effect}") <= width
+    show_line(f"{lines[-1]}  # {effect}" if is_beside else lines[-1])
+    if effect and not is_beside:
         show_line(f"  # {effect}")
 
 

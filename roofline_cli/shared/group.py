@@ -15,6 +15,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -24,7 +25,6 @@ from typer.core import TyperGroup
 
 from roofline_cli.screen.tables import clean_line
 from roofline_cli.shared import interruption
-from roofline_cli.shared.next_step import remembering
 from roofline_cli.shared.stdout_file import stdout_as_file
 from roofline_model.core.errors import RooflineError, nearest_names
 
@@ -290,3 +290,55 @@ def _silence_stdout() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (OSError, ValueError):
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # lives until the process ends
+
+
+_RUNNING: ContextVar[Any] = ContextVar("running", default=None)
+"""Context of the command that runs, as typer has it."""
+
+
+def remembering(command: Any) -> Any:
+    """Return a click command that keeps its context for `typed_pairs` while it runs."""
+    invoke = command.invoke
+
+    def invoke_and_keep(context: Any) -> Any:
+        token = _RUNNING.set(context)
+        try:
+            return invoke(context)
+        finally:
+            _RUNNING.reset(token)
+
+    command.invoke = invoke_and_keep
+    return command
+
+
+def typed_pairs() -> list[tuple[str, str]]:
+    """Return (option, value) of the running command's options that were typed, in the command's order.
+
+    The value is empty for a switch; an option that was repeated stands once for each value. Empty outside a command.
+    """
+    context = _RUNNING.get()
+    if context is None:
+        return []
+    pairs: list[tuple[str, str]] = []
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name)
+        if source is not None and source.name == "COMMANDLINE" and parameter.opts[0].startswith("-"):
+            option = max(parameter.opts, key=len)
+            pairs += [(option, value) for value in _values(context.params[parameter.name])]
+    return pairs
+
+
+def typed(*only: str) -> str:
+    """Return the options of the running command with these names that were typed, for a shell."""
+    from reports.answers.short_answer import option_words
+
+    return option_words(typed_pairs(), only=only)
+
+
+def _values(value: Any) -> Iterator[str]:
+    if isinstance(value, bool):
+        if value:
+            yield ""
+        return
+    for each in value if isinstance(value, list | tuple) else [value]:
+        yield str(each)

@@ -24,21 +24,21 @@ class MemoryShare:
 DRIVER = MemoryShare(
     "driver",
     0.75 * GIB,
-    "memory.total of nvidia-smi less the total of a CUDA device query: B200 183,359 MiB and 178.35 GiB (0.71 GiB), H100 "
+    source="memory.total of nvidia-smi less the total of a CUDA device query: B200 183,359 MiB and 178.35 GiB (0.71 GiB), H100 "
     "81,559 MiB and 79.1 GiB in logs of vLLM (0.55 GiB); the larger one, rounded up",
 )
 """A GPU with memory of its own: what the driver keeps of what it reports."""
 ENGINE = MemoryShare(
     "engine",
     1e9,
-    "CUDA context, cuBLAS and cuDNN workspaces and launch buffers take 0.3 to 1 GB of a process: "
+    source="CUDA context, cuBLAS and cuDNN workspaces and launch buffers take 0.3 to 1 GB of a process: "
     "nairr.readthedocs.io, GPU Estimate; read 2026-11-27",
 )
 """Beside weights, cache and the buffers of a pass, which are counted themselves."""
 RESERVE = MemoryShare(
     "reserve",
     8 * GIB,
-    "hosts with a GB10 hang, and do not report, where an engine leaves 7 GiB (vllm-project/vllm 46307); operators stop "
+    source="hosts with a GB10 hang, and do not report, where an engine leaves 7 GiB (vllm-project/vllm 46307); operators stop "
     "it at 8 GiB (Hugging Face, nvidia/GLM-5.3-Flash-FP4-Local, discussion 7); read 2026-11-27",
 )
 """Memory that CPU and GPU share, of a GB10: what has to stay free, because the system goes down with the engine."""

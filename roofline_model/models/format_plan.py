@@ -1,8 +1,8 @@
 """Which number format each part of a model uses, layer by layer: weights, activations and KV cache apart.
 
 A plan is a base and exceptions. `plan_from_text("INT4.BF16")` is the matrices of the layers in that format, with head,
-embedding and router in 16 bit as published checkpoints have them; exceptions name a part or a group of parts, and layers
-if need be: `lm_head=INT4.BF16`, `q_proj@0-3=FP8_E4M3`, `kv@0=BF16`. Formats are written as everywhere:
+embedding and router in 16 bit as published checkpoints have them; exceptions name a part or a group of parts, and
+layers if need be: `lm_head=INT4.BF16`, `q_proj@0-3=FP8_E4M3`, `kv@0=BF16`. Formats are written as everywhere:
 WEIGHT.ACTIVATION, one name for both or for weights alone (`is_weight_only`); a third one is the KV cache's.
 
 A part is what can have a format of its own: a matrix, the cache, or one of the two products inside attention. Parts of
@@ -262,12 +262,12 @@ def plan_from_text(
             raise InvalidValueError(f"the KV format is given twice: {cache.key} in {text!r} and {get_format(kv).key}")
         chosen = cache or (None if kv is None else get_format(kv))
         wide = activation.key if is_wide_float(activation) else shape.wide_format
-        kept = _kept_wide(shape, wide) if weight.element_bits < _WIDE_BITS else ()
+        exceptions_of_plan = _kept_wide(shape, wide) if weight.element_bits < _WIDE_BITS else ()
         plan = FormatPlan(
             PartFormats(weight.key, activation.key),
             (chosen or get_format(wide)).key,
             wide,
-            tuple(kept),
+            tuple(exceptions_of_plan),
             label=text.strip(),
         )
     added = tuple(_parse_exception(item, plan, shape) for item in exceptions)
@@ -494,7 +494,7 @@ def stored_plan(
 ) -> FormatPlan:
     """Return the plan of a file: as `plan_from_text`, but of one whose size is known every matrix has the format.
 
-    Such a file is a GGUF, whose head and embedding are quantised with the rest; its size then says how far they are not.
+    Such a file is a GGUF, whose head and embedding are quantised with the rest; its size says how far they are not.
     """
     plan = plan_from_text(text, shape, kv=kv)
     if weight_bytes is None or plan.label.startswith(AS_PUBLISHED):

@@ -177,8 +177,8 @@ def model_limits(
     max_latency_s: float | None,
     max_loss_pct: float | None,
 ) -> Limits:
-    """Return checked limits; the memory's default is what is usable of the chip's. Raises `InvalidValueError` naming the
-    limit.
+    """Return checked limits; the memory's default is what is usable of the chip's. Raises `InvalidValueError` naming
+    the limit.
     """
     for name, value in (("memory_limit_bytes", memory_limit_bytes), ("max_latency_s", max_latency_s)):
         if value is not None:

@@ -15,8 +15,8 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import ConfigDict, Field
 
-from reports.answers.asked import asked_chip_words
 from reports.answers.shape_advice import Recommendation, shape_advice
+from reports.answers.short_answer import asked_chip_words
 from reports.api.answer_models import answer_bytes
 from reports.api.base_models import CACHE_TEXT, CacheName, Dimension, FormatName, PhaseName, RequestBody
 from reports.api.catalog.chip_lookup import DEFAULT_CHIP, HardwareKey, asked_chip, find_chip

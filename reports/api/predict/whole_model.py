@@ -11,9 +11,9 @@ from fastapi import APIRouter, Path, Request
 from fastapi.responses import Response
 from pydantic import ConfigDict, Field
 
-from reports.answers.asked import Asked, asked_chip_words
 from reports.answers.batch_answer import BatchAnswer, batch_answer
 from reports.answers.model_advice import ModelRecommendation, model_advice
+from reports.answers.short_answer import Asked, asked_chip_words
 from reports.api.answer_models import answer_bytes
 from reports.api.base_models import Dimension, FormatName, PhaseName, RequestBody
 from reports.api.catalog.chip_lookup import DEFAULT_CHIP, HardwareKey, asked_chip, find_chip, find_model

@@ -81,7 +81,7 @@ def test_only_plans_that_fit_are_called_fastest() -> None:
     assert [row["memory"]["fits"] for row in rows] == [False, True, True]
     assert lines(PLANS)[0].startswith("INT4 (W4A16) is the fastest that fits, loss aside: expected ")
     none = lines("predict model --model llama-3.1-70b --hw rtx4090 --formats BF16,FP8")
-    assert none[0] == "Nothing fits: FP8 (W8A8) takes 74 GB of 25.76 GB."
+    assert none[0] == "Nothing fits: FP8 (W8A8) takes 74 GB of 23.95 GB usable."
     assert lines("predict model --model llama-3.1-70b --hw rtx4090")[0].startswith("Does not fit. ")
 
 
