@@ -298,9 +298,9 @@ def _show(
         show_json(document)
         return
     if len(predictions) > 1:
-        print_passes(predictions, chip, hw, show_all=show_all)
+        print_passes(predictions, chip, show_all=show_all)
     else:
-        print_pass(predictions[0], chip, hw, show_all=show_all)
+        print_pass(predictions[0], chip, show_all=show_all)
     if show_all:
         show_line()
         if len(predictions) > 1:

@@ -24,6 +24,7 @@ from roofline_model.chips.hardware import doubts_of
 from roofline_model.chips.usable_memory import memory_shares
 from roofline_model.core.finding import Finding, reason_text, short_text
 from roofline_model.core.units import counted, format_rate, format_time, in_prefix, interval_in_prefix, shared_prefix
+from roofline_model.formats.catalog import get_format
 from roofline_model.operators.product import WEIGHT_GROUP_ELEMS, WEIGHT_SCALE_BITS
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ _LARGEST_COUNT = 3
 """Operators with a row of their own in the answer; one row more holds the others."""
 
 
-def print_pass(prediction: ModelPrediction, chip: Device, hardware: str, *, show_all: bool) -> None:
+def print_pass(prediction: ModelPrediction, chip: Device, *, show_all: bool) -> None:
     """Print what one pass takes, where its time goes, its memory, and what to type next: a dozen lines."""
     from roofline_model.models.step_expected import expected_step, why_no_step
 
@@ -61,14 +62,12 @@ def print_pass(prediction: ModelPrediction, chip: Device, hardware: str, *, show
     elif not chip.is_placeholder:
         show_line(f"Note: {reason_text(why_no_step(prediction, chip))}", "yellow")
     more = "every operator, launch gaps, notes and sources"
-    _print_next(prediction, chip, hardware, "ranks formats", more, show_all=show_all)
+    _print_next([prediction], chip, more, show_all=show_all)
 
 
-def _print_next(
-    prediction: ModelPrediction, chip: Device, hardware: str, effect: str, more: str, *, show_all: bool
-) -> None:
+def _print_next(predictions: Sequence[ModelPrediction], chip: Device, more: str, *, show_all: bool) -> None:
     print_caveats(chip, [])
-    show_next(*_next_step(prediction, effect))
+    show_next(*_next_step(predictions))
     show_more(f"shows {more}", is_shown=show_all)
 
 
@@ -80,11 +79,12 @@ _NOT_RECOMMENDED = frozenset({
 _OTHER_FORMATS = "BF16,FP8,INT4"
 
 
-def _next_step(first: ModelPrediction, effect: str) -> tuple[str, str]:
-    """Return what to type next and what it does: the same question, ranked, or in other formats; `first`: the pass of
-    the headline.
-    """
-    asked = typed_pairs()
+def _next_step(predictions: Sequence[ModelPrediction]) -> tuple[str, str]:
+    """Return what to type next and what it does: the same question, ranked, or in other formats."""
+    first, asked = predictions[0], typed_pairs()
+    is_wide = all(get_format(each.plan.base.weights).element_bits >= 16 for each in predictions)
+    left_out = ("--formats",) if is_wide else ()  # against 16 bit alone there is nothing to rank
+    effect = "ranks formats" if left_out or not _has_formats(predictions) else "weighs the loss"
     names = {option for option, _ in asked}
     if "--set" in names:
         return "", ""  # an exception is made for one plan
@@ -94,9 +94,8 @@ def _next_step(first: ModelPrediction, effect: str) -> tuple[str, str]:
         return (
             ("", "") if is_compared else (f"roofline predict model{option_words(asked)}{formats}", "compares formats")
         )
-    batch = first.workload.batch_count
-    size = f" --batch {batch}" if "--batch" in names else ""
-    return f"roofline recommend{option_words(asked, without=('--batch',))}{size}", effect
+    batch = f" --batch {first.workload.batch_count}" if "--batch" in names else ""
+    return f"roofline recommend{option_words(asked, without={'--batch', *left_out})}{batch}", effect
 
 
 def _pass_sentence(prediction: ModelPrediction, expected: ExpectedStep | None) -> str:
@@ -158,7 +157,7 @@ def _largest_row(
     ]
 
 
-def print_passes(predictions: Sequence[ModelPrediction], chip: Device, hardware: str, *, show_all: bool) -> None:
+def print_passes(predictions: Sequence[ModelPrediction], chip: Device, *, show_all: bool) -> None:
     """Print the fastest plan that fits, a row for each plan and batch, and what to type next."""
     from roofline_model.models.step_expected import expected_step, why_no_step
 
@@ -197,8 +196,7 @@ def print_passes(predictions: Sequence[ModelPrediction], chip: Device, hardware:
     elif not chip.is_placeholder:
         show_line(f"Note: {reason_text(why_no_step(predictions[0], chip))}", "yellow")
     more = "weights, KV cache, launch gaps, notes and sources"
-    effect = "weighs the loss" if _has_formats(predictions) else "ranks formats"
-    _print_next(predictions[0], chip, hardware, effect, more, show_all=show_all)
+    _print_next(predictions, chip, more, show_all=show_all)
 
 
 def _has_formats(predictions: Sequence[ModelPrediction]) -> bool:

@@ -19,7 +19,7 @@ from roofline_cli.shared.options import (
 )
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import Finding, reason_text
-from roofline_model.formats.catalog import format_name, format_pair
+from roofline_model.formats.catalog import format_name, format_pair, get_format
 from roofline_model.operators.product import GEMV_MAX_ROWS
 from roofline_model.predictions.kernel import fastest
 
@@ -91,11 +91,12 @@ def print_products(
     first = rows[0]
     names = list(map(_name, rows))
     title = f"{first.op} M={first.M} N={first.N} K={first.K}"
-    sizes = f"-M {first.M} -N {first.N} -K {first.K}{typed('--hw', '--formats', '--formats-file')}"
-    if are_named:
-        next_step = (f"roofline compare {first.op} {sizes} --no-measure", "weighs the loss")
+    sizes = f"-M {first.M} -N {first.N} -K {first.K}"
+    if are_named and any(get_format(row.weight_format).element_bits < 16 for row in rows):
+        options = typed("--hw", "--formats", "--formats-file")
+        next_step = (f"roofline compare {first.op} {sizes}{options} --no-measure", "weighs the loss")
     else:
-        next_step = (f"roofline recommend {sizes}", "weighs the loss")
+        next_step = (f"roofline recommend {sizes}{typed('--hw', '--formats-file')}", "ranks formats")
     prediction_rows.print_answer(rows, names, title, chip, next_step, are_named=are_named, show_all=show_all)
 
 

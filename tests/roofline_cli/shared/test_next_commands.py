@@ -86,7 +86,7 @@ def check(words: list[str], *, is_run: bool) -> None:
 
 
 def parse(arguments: list[str]) -> None:
-    """Raise for a command that typer does not know, and for an option that it does not have or that misses its value."""
+    """Raise for a command that typer does not know, and for an option that it has not or that misses its value."""
     command, rest = typer.main.get_command(app), list(arguments)
     context = command.make_context("roofline", [], resilient_parsing=True)
     while hasattr(command, "get_command") and rest and not rest[0].startswith("-"):
