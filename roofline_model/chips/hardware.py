@@ -28,6 +28,7 @@ trusted by everything else. Its layout (schema 1)::
     bandwidth = {value = 273.06, unit = "GB/s", status = "measured", source = "…"}
     bandwidth_achieved = {…}
     capacity = {…}
+    system = {…}                       # of a memory shared with the CPU: what the system takes
 
     [[level]]                          # caches, innermost first
     name = "L2"

@@ -405,7 +405,7 @@ def kv_crossover_tokens(
     """Return the context from which on a decode step reads more cache than weights; None when it never does.
 
     In tokens; it may lie beyond the model's own maximum. Llama-3 8B: 114,512 tokens with weights and cache of the same
-    width, 202,173 with FP8 weights and an NVFP4 cache. It falls as 1/batch in a dense model.
+    width, 202,173 with every matrix in FP8 and an NVFP4 cache. It falls as 1/batch in a dense model.
     """
     if isinstance(batch, bool) or not isinstance(batch, int) or batch < 1:
         raise InvalidValueError(f"batch must be a whole number of at least 1, got {batch!r}")
