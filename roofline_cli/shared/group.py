@@ -314,7 +314,8 @@ def remembering(command: Any) -> Any:
 def typed_pairs() -> list[tuple[str, str]]:
     """Return (option, value) of the running command's options that were typed, in the command's order.
 
-    The value is empty for a switch; an option that was repeated stands once for each value. Empty outside a command.
+    The value is empty for a switch, a password in a URL is masked; an option that was repeated stands once for each
+    value. Empty outside a command.
     """
     context = _RUNNING.get()
     if context is None:
@@ -340,5 +341,10 @@ def _values(value: Any) -> Iterator[str]:
         if value:
             yield ""
         return
-    for each in value if isinstance(value, list | tuple) else [value]:
-        yield str(each)
+    for each in map(str, value if isinstance(value, list | tuple) else [value]):
+        if "://" in each:
+            from results.store.target import mask_passwords
+
+            yield mask_passwords(each)
+        else:
+            yield each

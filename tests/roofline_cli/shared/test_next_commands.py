@@ -14,6 +14,7 @@ import typer
 from typer.testing import CliRunner
 
 from roofline_cli.main import app
+from roofline_cli.shared.group import remembering, typed
 from roofline_model.chips.hardware import get_hardware
 from roofline_model.chips.usable_memory import usable_bytes
 from roofline_pytest_options import OPTIONS
@@ -154,6 +155,19 @@ def test_this_machine_is_said_of_this_machine_alone() -> None:
         _, line = next_of(run(shlex.split(f"{question} --hw gb10")).output)
         assert "this machine" not in line, line
         assert "on a machine with gb10" in line
+
+
+def test_a_password_that_was_typed_is_not_printed_again(capsys) -> None:
+    tiny = typer.Typer()
+
+    @tiny.command()
+    def show(db: str = typer.Option("", "--db")) -> None:
+        print(typed("--db"), len(db))
+
+    remembering(typer.main.get_command(tiny)).main(["--db", "postgresql://me:SECRET9@h/x"], standalone_mode=False)
+    printed = capsys.readouterr().out
+    assert "--db" in printed
+    assert "SECRET9" not in printed
 
 
 def printed_commands() -> list[str]:
