@@ -110,7 +110,7 @@ def _print_answer(checks: list[Any], broken_count: int, *, show_all: bool) -> No
         if is_calibrated:
             show_next("pytest bench_cases -k gemv", "measures the products of a decode step")
         else:
-            show_next("roofline calibrate", "measures this machine's ceilings")
+            show_next("roofline calibrate", "measures this machine; then pytest bench_cases -k gemv")
     show_more(f"lists {len(checks)} checks and every fix", is_shown=show_all)
 
 

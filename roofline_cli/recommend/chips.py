@@ -45,8 +45,16 @@ def chip_names(text: str) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def print_chips(subject: str, rankings: Mapping[str, Ranking], option_name: Callable[[Option], str]) -> None:
-    """Print the choice on each chip, the fastest first; ideal times come after others, chips without a choice last."""
+def print_chips(
+    subject: str,
+    rankings: Mapping[str, Ranking],
+    option_name: Callable[[Option], str],
+    typed_names: Mapping[str, str],
+) -> None:
+    """Print the choice on each chip, the fastest first; ideal times come after others, chips without a choice last.
+
+    `typed_names`: key of a chip → how it was typed, which may be a file.
+    """
     ordered = sorted(rankings.items(), key=lambda item: _place(item[1]))
     chosen = [(chip, ranking) for chip, ranking in ordered if ranking.choice is not None]
     prefix = shared_prefix([ranking.choice.estimate.time_s for _, ranking in chosen if ranking.choice is not None])
@@ -65,7 +73,8 @@ def print_chips(subject: str, rankings: Mapping[str, Ranking], option_name: Call
         show_line(borrowed, "dim")
     chip = chosen[0][0] if chosen else ordered[0][0]
     show_next(
-        f"roofline recommend{option_words(typed_pairs(), without=('--hw',))} --hw {shlex.quote(chip)}", "says why"
+        f"roofline recommend{option_words(typed_pairs(), without=('--hw',))} --hw {shlex.quote(typed_names[chip])}",
+        "says why",
     )
 
 

@@ -201,18 +201,20 @@ def _recommend_on_chips(question: ModelQuestion, names: Sequence[str], *, as_jso
 
     if question.options.output is not None or question.options.layers:
         raise InvalidValueError("-o and --layers are about one chip: name one with --hw")
-    chips = {chip.key: chip for chip in map(find_chip, names)}
+    named_chips = {name: find_chip(name) for name in names}
+    chips = {chip.key: chip for chip in named_chips.values()}
+    typed_names = {chip.key: name for name, chip in named_chips.items()}
     rankings = {key: answer(question, chip) for key, chip in chips.items()}
     if as_json:
         asked = [pair for pair in typed_pairs() if pair[0] != "--hw"]
         answers = [
-            model_advice(ranking, chips[key], _shape(question), [*asked, ("--hw", key)])
+            model_advice(ranking, chips[key], _shape(question), [*asked, ("--hw", typed_names[key])])
             for key, ranking in rankings.items()
         ]
         show_json({"schema_version": SCHEMA_VERSION, "answers": [answer_json(each) for each in answers]})
     else:
         first = next(iter(rankings.values()))
-        print_chips(workload(first), rankings, plan_name)
+        print_chips(workload(first), rankings, plan_name, typed_names)
     if all(ranking.choice is None for ranking in rankings.values()):
         raise typer.Exit(1)
 

@@ -55,6 +55,8 @@ def recommend_for_shape(
     from roofline_model.recommend.shape import recommend_quantization
 
     names = with_user_formats(None, register_formats(formats_file), DEFAULT_FORMATS)
+    named_chips = {name: find_chip(name) for name in chip_names(hw)}
+    typed_names = {chip.key: name for name, chip in named_chips.items()}
     rankings = {
         chip.key: recommend_quantization(
             chip,
@@ -66,10 +68,10 @@ def recommend_for_shape(
             times=expected_times(chip),
             max_loss_pct=max_loss_pct,
         )
-        for chip in map(find_chip, chip_names(hw))
+        for chip in named_chips.values()
     }
     if len(rankings) > 1:
-        _show_chips(rankings, as_json=as_json)
+        _show_chips(rankings, typed_names, as_json=as_json)
         return
     (ranking,) = rankings.values()
     if as_json:
@@ -82,18 +84,20 @@ def recommend_for_shape(
         raise typer.Exit(1)
 
 
-def _show_chips(rankings: Mapping[str, Ranking], *, as_json: bool) -> None:
-    """Show the choice on each of several chips; exits 1 when nothing fits on any."""
+def _show_chips(rankings: Mapping[str, Ranking], typed_names: Mapping[str, str], *, as_json: bool) -> None:
+    """Show the choice on each of several chips; exits 1 when nothing fits on any. `typed_names`: of keys of chips."""
     from reports.answers.answer_json import SCHEMA_VERSION, answer_json
     from reports.answers.shape_advice import shape_advice
 
     if as_json:
-        answers = [answer_json(shape_advice(ranking, [("--hw", key)])) for key, ranking in rankings.items()]
+        answers = [
+            answer_json(shape_advice(ranking, [("--hw", typed_names[key])])) for key, ranking in rankings.items()
+        ]
         show_json({"schema_version": SCHEMA_VERSION, "answers": answers})
     else:
         question = next(iter(rankings.values())).question
         sizes = " ".join(f"{name}={size}" for name, size in question.sizes)
-        print_chips(f"{question.phase} {sizes}", rankings, product_name)
+        print_chips(f"{question.phase} {sizes}", rankings, product_name, typed_names)
     if all(ranking.choice is None for ranking in rankings.values()):
         raise typer.Exit(1)
 

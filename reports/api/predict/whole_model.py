@@ -197,6 +197,10 @@ def model_recommendation_json(model: str, chip: str | Device, body: ModelRecomme
     return answer_bytes(model_advice(ranking, device, shape, _asked(model, device, body)))
 
 
+def _typed(value: str | float) -> str:
+    return value if isinstance(value, str) else f"{value:.12g}"
+
+
 def _asked(model: str, chip: Device, body: ModelRecommendRequest) -> Asked:
     """Return the question as the command line takes it."""
     options = (
@@ -209,7 +213,7 @@ def _asked(model: str, chip: Device, body: ModelRecommendRequest) -> Asked:
     )
     given = {name: getattr(body, name) for name in body.model_fields_set if getattr(body, name) is not None}
     pairs = [("--model", model), *asked_chip_words(chip)]
-    pairs += [(option, str(given[name])) for name, option in options if name in given]
+    pairs += [(option, _typed(given[name])) for name, option in options if name in given]
     pairs += [("--max-latency-ms", f"{given['max_latency_s'] * 1e3:g}")] if "max_latency_s" in given else []
     return [*pairs, *(("--formats", name) for name in given.get("formats", ()))]
 

@@ -172,15 +172,15 @@ def test_a_password_that_was_typed_is_not_printed_again(capsys) -> None:
 
 def printed_commands() -> list[str]:
     """Return every command of README and the pages that a reader would copy: consoles, and what commands print next."""
-    found: dict[str, None] = {}
+    commands: dict[str, None] = {}
     for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
         if "decisions" in page.parts:
             continue
         for line in page.read_text(encoding="utf-8").splitlines():
             match = re.match(r"\s*(?:\$|Next:) ((?:roofline|pytest|vllm) [^|>&;…]*)$", line)
             if match and not re.search(r"\.\.\.|<|\\$", match[1]):
-                found[match[1]] = None
-    return list(found)
+                commands[match[1]] = None
+    return list(commands)
 
 
 def test_every_command_of_the_pages_parses_and_those_that_predict_run(tmp_path, monkeypatch) -> None:
