@@ -202,7 +202,7 @@ def _typed(value: str | float) -> str:
 
 
 def _asked(model: str, chip: Device, body: ModelRecommendRequest) -> Asked:
-    """Return the question as the command line takes it."""
+    """Return the question as the command line takes it; the page sends defaults too, which nobody typed."""
     options = (
         ("phase", "--phase"),
         ("batch_count", "--batch"),
@@ -211,7 +211,11 @@ def _asked(model: str, chip: Device, body: ModelRecommendRequest) -> Asked:
         ("memory_headroom_ratio", "--memory-headroom"),
         ("max_loss_pct", "--max-quality-loss"),
     )
-    given = {name: getattr(body, name) for name in body.model_fields_set if getattr(body, name) is not None}
+    defaults = {name: field.default for name, field in ModelRecommendRequest.model_fields.items()}
+    defaults["context_tokens"] = min(DEFAULT_CONTEXT, find_model(model).max_context_size)
+    given = {
+        name: getattr(body, name) for name in body.model_fields_set if getattr(body, name) not in (None, defaults[name])
+    }
     pairs = [("--model", model), *asked_chip_words(chip)]
     pairs += [(option, _typed(given[name])) for name, option in options if name in given]
     pairs += [("--max-latency-ms", f"{given['max_latency_s'] * 1e3:g}")] if "max_latency_s" in given else []

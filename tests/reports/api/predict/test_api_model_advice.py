@@ -29,7 +29,7 @@ def test_a_model_gets_what_the_command_line_says(api_client):
         "h200-sxm", "llama-3.1-8b", context=2048, batch=2, memory_limit_bytes=24e9, max_loss_pct=7
     )
     asked = (
-        *(("--model", "llama-3.1-8b"), ("--hw", "h200-sxm"), ("--phase", "decode"), ("--batch", "2")),
+        *(("--model", "llama-3.1-8b"), ("--hw", "h200-sxm"), ("--batch", "2")),
         *(("--context", "2048"), ("--memory-limit-gb", "24"), ("--max-quality-loss", "7")),
     )
     advice = model_advice(ranking, get_hardware("h200-sxm"), get_model("llama-3.1-8b"), asked)
