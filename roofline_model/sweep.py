@@ -16,7 +16,7 @@ from roofline_model.core.errors import InvalidValueError, UnsupportedError
 from roofline_model.core.finding import unsupported
 from roofline_model.expected.predict import arrays_raised_to_ideal, predict_expected
 from roofline_model.expected.products.product import ProductModel
-from roofline_model.formats.catalog import NumberFormat, get_format
+from roofline_model.formats.catalog import NumberFormat, format_pair
 from roofline_model.ideal.roofline import ProductRoof, memory_roof
 from roofline_model.kernels.known_kernels import computed_activation, why_no_product_kernel
 from roofline_model.operators.product import MAX_DIMENSION, default_output_format, gemm, stored_weight
@@ -289,9 +289,5 @@ def _axis_part(name: str, part: str, text: str) -> Sequence[int]:
 
 
 def format_pairs(labels: Iterable[str]) -> tuple[tuple[NumberFormat, NumberFormat], ...]:
-    """Return (weight, activation) of labels such as `BF16` (both) or `INT4.BF16`."""
-    pairs = []
-    for label in labels:
-        weight, dot, activation = label.partition(".")
-        pairs.append((get_format(weight), get_format(activation if dot else weight)))
-    return tuple(pairs)
+    """Return (weight, activation) of labels as `format_pair` reads them."""
+    return tuple(format_pair(label) for label in labels)

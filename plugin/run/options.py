@@ -115,7 +115,8 @@ class BenchOptions:
             text_path=_input("--roofline-text", parsed.roofline_bench_text, invocation, fix="give a UTF-8 text file"),
             cache=_choice("--roofline-cache", parsed.roofline_bench_cache, CACHE_CHOICES) or "cold",
             modes=_modes(parsed.roofline_bench_mode),
-            target_ci_ratio=_positive("--roofline-target-ci", parsed.roofline_bench_target_ci, 1.0, "percent", 100) / 100,
+            target_ci_ratio=_positive("--roofline-target-ci", parsed.roofline_bench_target_ci, 1.0, "percent", 100)
+            / 100,
             max_seconds=_positive("--roofline-max-seconds", parsed.roofline_bench_max_seconds, 0.7, "seconds", 86_400),
             process_count=_count("--roofline-processes", parsed.roofline_bench_processes, "processes", 1000),
             isolate=_choice("--roofline-isolate", parsed.roofline_bench_isolate, ISOLATE_CHOICES) or "auto",
@@ -123,7 +124,8 @@ class BenchOptions:
                 "--roofline-timeout", parsed.roofline_bench_timeout, 60.0, "seconds", 86_400, LEAST_TIMEOUT_S
             ),
             timer=_text("--roofline-timer", parsed.roofline_bench_timer, "auto"),
-            attribution=_choice("--roofline-attribution", parsed.roofline_bench_attribution, ATTRIBUTION_CHOICES) or "none",
+            attribution=_choice("--roofline-attribution", parsed.roofline_bench_attribution, ATTRIBUTION_CHOICES)
+            or "none",
             canary=not parsed.roofline_bench_no_canary,
             profile_file=_input("--roofline-profile-file", parsed.roofline_bench_profile_file, invocation),
             profiler=_choice("--roofline-profile", parsed.roofline_bench_profile, PROFILER_CHOICES),
@@ -132,7 +134,9 @@ class BenchOptions:
             baseline=_name("--roofline-baseline", parsed.roofline_bench_baseline),
             fail_on=_fail_on(parsed.roofline_bench_fail_on, parsed.roofline_bench_baseline),
             quarantine_path=_of_baseline("--roofline-quarantine", parsed.roofline_bench_quarantine, parsed, invocation),
-            annotations_path=_of_baseline("--roofline-annotations", parsed.roofline_bench_annotations, parsed, invocation),
+            annotations_path=_of_baseline(
+                "--roofline-annotations", parsed.roofline_bench_annotations, parsed, invocation
+            ),
             require_measured=_count("--roofline-require-measured", parsed.roofline_bench_require_measured, "cases"),
             force_measure=bool(parsed.roofline_bench_force_measure),
         )

@@ -16,7 +16,7 @@ FIRST_TOKEN_STEPS_S = (0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 
 """Limits that a slider offers, seconds; behind the last one there is none."""
 _MARKS: Mapping[Source, str] = {"expected": "", "measured": "", "ideal": "ideal ", "ceilings": "at best "}
 """Source of a time → what stands before it."""
-COLUMNS = ("Format", "Batch", "Time per token", "First token", "Tokens/s", "Memory", "Loss")
+COLUMNS = ("Format", "Batch", "Time per token", "First token on arrival", "Tokens/s", "Memory", "Loss")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,14 +96,15 @@ def _sentence(curves: BatchCurves) -> str:
     return (
         f"{within}: {choice.name} at batch {point.batch_count} serves {kind}{format_rate(point.tokens_per_s)} "
         "tokens/s, "
-        f"{format_time(point.token_s, 3)} a token, {format_time(point.first_token_s, 3)} to the first token."
+        f"{format_time(point.token_s, 3)} a token, {format_time(point.arriving_first_token_s, 3)} to the first token of a "
+        "request that arrives."
     )
 
 
 def _basis(curves: BatchCurves) -> str:
     count = f"{curves.context_count:,}"
     counted = (
-        f"Each sequence holds {count} tokens. A new prompt of {count} tokens waits for the step in flight and is "
+        f"Each sequence holds {count} tokens. A new prompt as long waits for the step in flight and is "
         "computed "
         "alone; queueing is not counted."
     )
@@ -125,7 +126,7 @@ def _rows(curves: BatchCurves) -> list[BatchRow]:
                 curve.name,
                 str(point.batch_count),
                 f"{_MARKS[point.time_source]}{format_time(point.token_s, 3)}",
-                format_time(point.first_token_s, 3),
+                format_time(point.arriving_first_token_s, 3),
                 f"{_MARKS[point.time_source]}{format_rate(point.tokens_per_s)}",
                 format_memory(point.memory_bytes, 3),
                 _loss(curve, curves.max_loss_pct),

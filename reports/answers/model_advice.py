@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from reports.answers.short_answer import ShortAnswer, model_answer, with_names
+from reports.answers.short_answer import Asked, ShortAnswer, model_answer, with_names
 from roofline_model.chips.hardware import Device
 from roofline_model.core.answer import Alternative, AlternativeRole, Exclusion, Option, PhaseTime, Source, is_comparable
 from roofline_model.core.finding import Finding, findings_text, first_with, short_text
@@ -63,6 +63,8 @@ class ModelLimits:
 
     memory_limit_bytes: float | None
     """Bytes; null where the chip's memory is not known."""
+    memory_usable_bytes: float | None
+    """What of it a plan may take, bytes: less headroom and, of a chip's own, what system, driver and engine take."""
     memory_headroom_ratio: float
     """Share of it that stays free."""
     max_latency_s: float | None
@@ -319,8 +321,10 @@ class ModelRecommendation:
     """Its first lines: what to take, the options by name, what to type next."""
 
 
-def model_advice(ranking: ModelRanking, chip: Device, shape: ModelShape) -> ModelRecommendation:
-    """Return the ranking of a model's plans as an answer; the plan to take is predicted kernel by kernel."""
+def model_advice(ranking: ModelRanking, chip: Device, shape: ModelShape, asked: Asked = ()) -> ModelRecommendation:
+    """Return the ranking of a model's plans as an answer; the plan to take is predicted kernel by kernel. `asked`: the
+    question as it is typed.
+    """
     limits, baseline, choice = ranking.limits, ranking.baseline, ranking.choice
     assert baseline is not None  # 16 bit is always predicted
     assert limits.loss_pct is not None  # of a model it is always set
@@ -343,6 +347,7 @@ def model_advice(ranking: ModelRanking, chip: Device, shape: ModelShape) -> Mode
         ),
         limits=ModelLimits(
             memory_limit_bytes=limits.memory_limit_bytes,
+            memory_usable_bytes=limits.memory_bytes,
             memory_headroom_ratio=limits.headroom_ratio,
             max_latency_s=limits.time_s,
             max_phase_latency_s=limits.phase_times_s,
@@ -362,7 +367,7 @@ def model_advice(ranking: ModelRanking, chip: Device, shape: ModelShape) -> Mode
         front=tuple(
             FrontPlan(point.loss_value, unit, point.time_s, point.memory_bytes, point.labels) for point in ranking.front
         ),
-        short_answer=model_answer(ranking, chip),
+        short_answer=model_answer(ranking, chip, asked),
     )
 
 

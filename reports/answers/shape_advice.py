@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from reports.answers.short_answer import ShortAnswer, product_answer
+from reports.answers.short_answer import Asked, ShortAnswer, product_answer
 from roofline_model.core.answer import Option, Ranking
 from roofline_model.core.finding import Finding, findings_text, first_with
 from roofline_model.formats.catalog import operands_label
@@ -113,8 +113,8 @@ class Recommendation:
     """Its first lines: what to take, the options by name, what to type next."""
 
 
-def shape_advice(ranking: Ranking) -> Recommendation:
-    """Return the ranking of a product's formats as an answer.
+def shape_advice(ranking: Ranking, asked: Asked = ()) -> Recommendation:
+    """Return the ranking of a product's formats as an answer; `asked`: the question as it is typed.
 
     Where nothing fits the memory limit the best one is the one that misses it least, and alone among the candidates.
     """
@@ -144,7 +144,7 @@ def shape_advice(ranking: Ranking) -> Recommendation:
             if exclusion.option is not best
         ),
         findings=tuple(dict.fromkeys(ranking.findings)),
-        short_answer=product_answer(ranking),
+        short_answer=product_answer(ranking, asked),
     )
 
 

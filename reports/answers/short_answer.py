@@ -7,11 +7,14 @@ The command line prints them, the API serves them, the explorer shows them: text
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import shlex
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from reports.text.display_text import saved_share
+from roofline_model.chips.hardware import list_hardware
+from roofline_model.chips.usable_memory import ENGINE, usable_bytes
 from roofline_model.core.answer import Estimate, Memory, Option, Ranking, is_comparable
 from roofline_model.core.finding import (
     Finding,
@@ -71,12 +74,25 @@ USUAL_FORMATS = "INT4.BF16"
 """Formats of the layers that many ship, and so look for: their absence is explained."""
 USUAL_GAIN_RATIO = 0.95
 """Share of the choice's time from which on it is no faster."""
+VLLM_MEMORY_RATIO = 0.9
+"""Share of the memory that vLLM takes unless told otherwise (vllm-project/vllm 35313)."""
 ENGINE_MEMORY_RATIO = 0.88
-"""Share of the memory from which on a plan leaves too little of the 0.9 that vLLM takes unless told otherwise."""
+"""Share of the memory from which on a plan leaves too little of it."""
 UNNAMED_METHODS = frozenset({"", "none", "native_fp8", "native_fp4"})
 """Methods that say no more than the format does."""
+_OF_PIPELINE = ("--phase", "--batch", "--context", "--memory-limit-gb", "--max-latency-ms", "--max-quality-loss")
+"""What `roofline pipeline` can be asked, too."""
+_MISSED = frozenset({"misses-memory-limit", "misses-time-limit", "misses-loss-limit"})
+_CHIP_COUNT = 4
+"""Chips that an answer names to look at."""
 BETTER_CODES = frozenset({"faster-less-certain", "faster-behind-surer", "faster-loss-unknown"})
 """Reasons of a choice that name an option which looks better."""
+
+
+Asked = Sequence[tuple[str, str]]
+"""(option, value) of what was asked, defaults left out; the value is empty for a switch."""
+OF_PRINTING = frozenset({"--all", "--json", "--plot", "--output", "--layers"})
+"""Options about how an answer is shown: no part of the question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +133,28 @@ class ShortAnswer:
     """What that does, where the command does not say it."""
 
 
-def product_answer(ranking: Ranking) -> ShortAnswer:
-    """Return the first lines of the ranking of a product's formats."""
+def option_words(asked: Asked, *, without: Collection[str] = (), only: Collection[str] | None = None) -> str:
+    """Return options for a shell, each with a space before it: those of `only`, but for those about printing and of
+    `without`.
+    """
+    left_out = OF_PRINTING | set(without)
+    pairs = [pair for pair in asked if pair[0] not in left_out and (only is None or pair[0] in only)]
+    return "".join(f" {option} {shlex.quote(value)}" if value else f" {option}" for option, value in pairs)
+
+
+def asked_chip_words(chip: Device) -> Asked:
+    """Return the chip as `--hw` takes it; nothing for this machine, which was measured and has no key there."""
+    return () if chip.calibration is not None else (("--hw", chip.key),)
+
+
+def place_of(asked: Asked) -> str:
+    """Return where something is measured: on this machine, or on one with the chip that was asked about."""
+    chip = dict(asked).get("--hw", "auto")
+    return "on this machine" if chip == "auto" else f"on a machine with {chip}"
+
+
+def product_answer(ranking: Ranking, asked: Asked = ()) -> ShortAnswer:
+    """Return the first lines of the ranking of a product's formats; `asked`: the question as it is typed."""
     question = ranking.question
     sizes = " ".join(f"{name}={size}" for name, size in question.sizes)
     arguments = " ".join(f"-{name} {size}" for name, size in question.sizes)
@@ -143,22 +179,24 @@ def product_answer(ranking: Ranking) -> ShortAnswer:
         basis=_product_basis(ranking),
         borrowed="",
         notes=notes,
-        next_command=f"roofline compare {_operator(ranking)} {arguments}",
-        next_effect="measures it on this machine",
+        next_command=f"roofline compare {_operator(ranking)} {arguments}{option_words(asked, only=('--hw',))}",
+        next_effect=f"measures it, {place_of(asked)}",
     )
 
 
-def model_answer(ranking: ModelRanking, chip: Device, *, are_named: bool = False) -> ShortAnswer:
-    """Return the first lines of the ranking of a model's plans. `are_named`: the user named them, so all have a row."""
+def model_answer(ranking: ModelRanking, chip: Device, asked: Asked = (), *, are_named: bool = False) -> ShortAnswer:
+    """Return the first lines of the ranking of a model's plans; `asked`: the question as it is typed; `are_named`: the
+    user named the plans, so all have a row.
+    """
     named = _named_plans(ranking, are_named=are_named)
     subject = f"{model_title(ranking, chip)}."
     if not named:
         answer = _nothing(model_sentence(ranking), subject, ranking)
-        return replace(answer, next_command=_other_chips(ranking), next_effect="compares chips")
+        return replace(answer, next_command=_other_chips(ranking, chip, asked), next_effect="compares larger chips")
     phases = _mixed_phases(ranking)
     heads = ("Mean", *map(str.capitalize, phases)) if phases else ("Time", "Tokens/s")
     columns, rows = _filled(("Format", *heads, "Gain", "Memory", *LOSS_METRICS.values()), _model_rows(named, ranking))
-    command, effect = _next_step(ranking)
+    command, effect = _next_step(ranking, asked)
     return ShortAnswer(
         sentence=model_sentence(ranking),
         subject=subject,
@@ -598,7 +636,7 @@ def _notes(items: Sequence[Finding]) -> tuple[str, ...]:
     return tuple(map(short_text, items))[:CAVEAT_COUNT]
 
 
-def _next_step(ranking: ModelRanking) -> tuple[str, str]:
+def _next_step(ranking: ModelRanking, asked: Asked) -> tuple[str, str]:
     """Return what to type to get the chosen plan, and what that does: a published checkpoint, else how to make it."""
     choice = ranking.choice
     if choice is None:
@@ -608,28 +646,57 @@ def _next_step(ranking: ModelRanking) -> tuple[str, str]:
     published = checkpoints_of(ranking.question.name, label)
     if published:
         cache = " --kv-cache-dtype fp8" if formats.get("cache", "").startswith("FP8") else ""
-        # Without a limit an engine reserves the cache of the longest context that the model allows.
-        context = dict(ranking.question.sizes).get("context")
+        context = dict(asked).get("--context")  # the prompt and the tokens after it
         length = f" --max-model-len {context}" if context else ""
         return f"vllm serve {published[0].repository}{cache}{length}{_engine_memory(choice.memory)}", ""
     if choice is ranking.baseline or choice.kind == "published":
         return "", ""
-    return "roofline pipeline --model FOLDER -o OUT", "makes and measures it"
+    model = dict(asked).get("--model", "")
+    folder = model if "/" in model and not model.endswith(".json") else "FOLDER"
+    options = option_words(asked, only=_OF_PIPELINE)
+    return (
+        f"roofline pipeline --model {shlex.quote(folder)}{options} -o OUT",
+        f"makes and measures it, {place_of(asked)}",
+    )
 
 
 def _engine_memory(memory: Memory | None) -> str:
-    """Return the option for a plan that needs more of the chip than vLLM takes by itself; empty for others."""
-    if memory is None or memory.capacity_bytes is None:
+    """Return the option that keeps vLLM within the usable memory, and gives it what a plan needs; empty where its own
+    share does both.
+    """
+    if memory is None or memory.capacity_bytes is None or memory.usable_bytes is None:
         return ""
-    ratio = memory.total_bytes / memory.capacity_bytes
-    if ratio <= ENGINE_MEMORY_RATIO:
+    need, most = (
+        (size + ENGINE.size_bytes) / memory.capacity_bytes for size in (memory.total_bytes, memory.usable_bytes)
+    )
+    if need <= ENGINE_MEMORY_RATIO and most >= VLLM_MEMORY_RATIO:
         return ""
-    return f" --gpu-memory-utilization {min(max(0.95, math.ceil(100 * ratio) / 100), 0.99):g}"
+    most_text = math.floor(100 * most) / 100
+    ratio = most_text if most < VLLM_MEMORY_RATIO else min(max(0.95, math.ceil(100 * need) / 100), most_text)
+    return f" --gpu-memory-utilization {ratio:g}"
 
 
-def _other_chips(ranking: Ranking) -> str:
-    """Return what compares chips that may hold the model."""
-    return f"roofline recommend --model {ranking.question.name} --hw gb10,h100,h200,b200"
+def _other_chips(ranking: Ranking, chip: Device, asked: Asked) -> str:
+    """Return what asks the same of chips with memory for a plan that only misses it here; empty where there are none,
+    or the memory is a limit of the caller's.
+    """
+    needs = [
+        each.option.memory.total_bytes
+        for each in ranking.excluded
+        if each.option is not None
+        and each.option.memory is not None
+        and {item.code for item in each.findings if item.code in _MISSED} == {"misses-memory-limit"}
+    ]
+    if not needs or "--memory-limit-gb" in dict(asked):
+        return ""
+    room = max(min(needs), usable_bytes(chip) or 0.0)
+    sizes = {other.key: usable_bytes(other) or 0.0 for other in list_hardware() if not other.is_placeholder}
+    larger = sorted((size, key) for key, size in sizes.items() if size >= room and key != chip.key)
+    if not larger:
+        return ""
+    names = ",".join(key for _, key in larger[:_CHIP_COUNT])
+    name = "" if "--model" in dict(asked) else f" --model {ranking.question.name}"
+    return f"roofline recommend{name}{option_words(asked, without=('--hw',))} --hw {names}"
 
 
 def _loss_clause(option: Option) -> str:

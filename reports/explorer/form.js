@@ -6,7 +6,7 @@ import { formatLabel, GEMV_ROWS, OPERATORS, pairKey, typed } from "./operators.j
 import { AUTO, baseOf, chipOf, formatsOf, modelOf, MOST_FORMATS, resolved } from "./state.js";
 import { fit, FORM } from "./words.js";
 
-const USUAL_FORMATS = ["FP16", "BF16", "FP8_E4M3", "INT8", "NVFP4", "MXFP4"];
+const USUAL_FORMATS = ["FP16", "BF16", "FP8_E4M3", "INT8.INT8", "NVFP4", "MXFP4"];
 const USUAL_WEIGHTS = ["INT4", "INT8"];
 /** A browser says of an input that it changed when it is taken away in the middle of typing: nobody entered that. */
 let isRebuilding = false;

@@ -110,7 +110,7 @@ const MODEL = {
   sliders: SLIDERS,
   question: (state, format) => [
     `api/models/${encodeURIComponent(state.model)}/predict`,
-    { ...sizes(MODEL, state, ["batch", "context"]), phase: state.phase, formats: format, wide_head: true },
+    { ...sizes(MODEL, state, ["batch", "context"]), phase: state.phase, formats: format },
   ],
   advice: (state) => [
     `api/models/${encodeURIComponent(state.model)}/recommend`,
@@ -157,16 +157,19 @@ export function inputErrors(operator, fields) {
   return errors;
 }
 
-/** Return {weight, activation} of `INT4.FP16`, or twice the same. */
+let names = { product: {}, attention: {}, alone: {} };
+
+/** Return {weight, activation} of `INT4.FP16`, or of the pair that one name stands for: `INT4` is INT4.BF16, `FP8_E4M3` twice that. */
 export function operandsOf(format) {
-  const [weight, activation = weight] = format.split(".");
+  const [weight, activation = weight] = (names.alone[format] ?? format).split(".");
   return { weight, activation };
 }
 
-/** Return a pair as the address has it: `INT4.FP16`, or the one format of both operands. */
-export const pairKey = (weight, activation) => (weight === activation ? weight : `${weight}.${activation}`);
-
-let names = { product: {}, attention: {} };
+/** Return a pair as the address has it: `INT4.FP16`, or one name where that stands for both operands. */
+export function pairKey(weight, activation) {
+  const pair = `${weight}.${activation}`;
+  return weight === activation && (names.alone[weight] ?? pair) === pair ? weight : pair;
+}
 
 /** Keep the server's names of all pairs of formats, of products and of attentions. */
 export function keepNames(catalog) {

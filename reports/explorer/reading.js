@@ -60,7 +60,7 @@ function facts(operator, row) {
       provenance: expected.provenance,
       parts_s: expected.parts_s,
     },
-    memory: memory ? { total_bytes: memory.total_bytes, capacity_bytes: memory.capacity_bytes, fits: memory.fits } : null,
+    memory: memory ? { total_bytes: memory.total_bytes, usable_bytes: memory.usable_bytes, fits: memory.fits } : null,
     gap: gapOf(row),
     gap_text: row.kernelGap?.text ?? "",
     codes: row.findings.map(({ code }) => code),

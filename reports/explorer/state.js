@@ -53,7 +53,7 @@ export function baseOf(catalog, state) {
 /** Return the state as it is asked: the API's name of the chip, and formats where the address leaves the choice to the page. */
 export function resolved(catalog, state) {
   const base = baseOf(catalog, state);
-  const usual = `${base},FP8_E4M3,INT8,NVFP4,INT4.${base}`;
+  const usual = `${base},FP8_E4M3,INT8.INT8,NVFP4,INT4.${base}`;
   const hw = apiName(catalog, state.hw);
   const compare = listed(state.compare, Infinity).filter((name) => apiName(catalog, name) !== hw).join();
   const model = modelOf(catalog, state.model)?.key ?? state.model;

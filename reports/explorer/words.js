@@ -30,7 +30,7 @@ export const FIGURES = {
 };
 export const ROOF_OF = { memory: "bytes / bandwidth", compute: "FLOPs / peak" };
 export const KNOWN_BY = { true: "expected", false: "ideal" };
-export const FITS = { true: "fits in {capacity}", false: "does not fit in {capacity}", null: "capacity unknown" };
+export const FITS = { true: "fits in {capacity} usable", false: "does not fit in {capacity} usable", null: "capacity unknown" };
 
 export const TABLE = {
   label: "Table of formats",

@@ -111,7 +111,8 @@ def _facts(point: BatchPoint) -> tuple[tuple[str, str], ...]:
     return (
         ("batch", str(point.batch_count)),
         ("time per token", f"{source}{format_time(point.token_s, 3)}"),
-        ("first token", format_time(point.first_token_s, 3)),
+        ("first token alone", format_time(point.first_token_s, 3)),
+        ("first token on arrival", format_time(point.arriving_first_token_s, 3)),
         ("tokens/s", f"{source}{format_rate(point.tokens_per_s)}"),
         ("memory", format_memory(point.memory_bytes, 3)),
     )

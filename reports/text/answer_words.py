@@ -56,7 +56,7 @@ class MemoryFacts:
     """What a model takes, and what the chip has."""
 
     total_bytes: float
-    capacity_bytes: float | None
+    usable_bytes: float | None
     fits: bool | None
 
 
@@ -141,7 +141,9 @@ def _headline(answer: AnswerFacts, is_misfit: bool) -> str:
     sentences = [f"{answer.label} {time}"]
     memory = answer.memory
     if memory is not None and memory.fits is False:
-        sentences.append(f"It does not fit: it needs {_bytes(memory.total_bytes)} of {_bytes(memory.capacity_bytes)}.")
+        sentences.append(
+            f"It does not fit: it needs {_bytes(memory.total_bytes)} of {_bytes(memory.usable_bytes)} usable."
+        )
     if answer.gap:
         missing = "No kernel that could run it on this chip is known."
         sentences.append(missing if answer.gap == "kernel" else sentence(answer.gap_text))

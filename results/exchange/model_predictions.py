@@ -55,6 +55,7 @@ def model_predictions(
 
 
 def _predicted(ask: ModelAsk, run: PassRun, device: Device) -> ModelPrediction:
+    from roofline_model.models.format_plan import stored_plan
     from roofline_model.models.llm import predict_model
     from roofline_model.models.tensor_parallel import Parallel
 
@@ -65,8 +66,7 @@ def _predicted(ask: ModelAsk, run: PassRun, device: Device) -> ModelPrediction:
         batch=run.batch_count,
         context=run.context_count,
         new_tokens=run.new_count,
-        formats=ask.formats,
-        kv=ask.kv_format,
+        formats=stored_plan(ask.formats, ask.shape, kv=ask.kv_format, weight_bytes=ask.weight_bytes),
         max_context=max(run.context_count, ask.shape.max_context_size),
         parallel=Parallel(ask.device_count, ask.link_bytes_per_s),
     )

@@ -9,6 +9,7 @@ import typer
 
 from roofline_cli.screen.tables import show_json, show_line
 from roofline_cli.shared.database import reading, writing
+from roofline_cli.shared.group import typed_pairs
 from roofline_cli.shared.measuring import MeasuringPlan, check_can_measure, measure
 from roofline_cli.shared.option_blocks import takes_blocks
 from roofline_cli.shared.options import (
@@ -163,10 +164,10 @@ def _show_predicted(request: CompareRequest, user_formats: list[NumberFormat]) -
     advice = recommend_quantization(chip, *request.shape, formats=_weight_formats(ranked), times=expected_times(chip))
     if request.as_json:
         predicted = command_json(table)
-        recommendation = answer_json(shape_advice(advice))
+        recommendation = answer_json(shape_advice(advice, typed_pairs()))
         show_json({**predicted, "is_measured": False, "run_id": None, "recommendation": recommendation})
         return
-    print_short_answer(product_answer(advice), added_by_all(advice, "format"), show_all=request.show_all)
+    print_short_answer(product_answer(advice, typed_pairs()), added_by_all(advice, "format"), show_all=request.show_all)
     show_line()
     print_products(table, chip, request.hw, are_named=bool(request.formats), show_all=request.show_all)
 

@@ -15,9 +15,11 @@ from roofline_cli.screen.tables import (
     common_time,
     show_line,
     show_more,
+    show_next,
     show_notes,
     show_table,
 )
+from roofline_cli.shared.group import typed
 from roofline_model.core.units import (
     format_achieved,
     format_percent,
@@ -151,7 +153,7 @@ def print_comparison(comparison: Comparison, *, show_all: bool) -> None:
         carried = expected_words(*lent) if any(map(is_carried_over, lent)) else ""
         show_line(f"{over}{error}{carried}".rstrip(), "dim")
     show_notes(_caveats(comparison))
-    show_line(f"Next: roofline report --run {run}")
+    show_next(f"roofline report --run {run}{typed('--db')}")
     show_more(f"adds every kernel and why; so does `roofline show {run}`", is_shown=show_all)
 
 

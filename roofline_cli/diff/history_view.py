@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from reports.text.display_text import prefixed
 from results.text.verdict_text import doubts_text
 from roofline_cli.diff.history_plot import Point, chart, sparkline
-from roofline_cli.screen.tables import Cell, Column, Styled, screen_width, show_json, show_line, show_table
+from roofline_cli.screen.tables import Cell, Column, Styled, screen_width, show_json, show_line, show_next, show_table
+from roofline_cli.shared.group import typed
 from roofline_model.core.finding import short_text, subject_text
 from roofline_model.core.units import counted, format_memory, format_percent, format_time
 
@@ -129,7 +130,8 @@ def show_all(histories: Sequence[CaseHistory], options: HistoryOptions, *, as_js
         )
         show_table(columns, [_line(history) for history in changed])
     if changed:
-        show_line(f"Next: roofline history {changed[0].case.case_key[:_KEY_DIGITS]} shows what changed beside it")
+        key = changed[0].case.case_key[:_KEY_DIGITS]
+        show_next(f"roofline history {key}{typed('--db')}", "shows what changed beside it")
     for text in unused:
         show_line(text, "yellow")
 

@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
-from roofline_cli.screen.tables import Cell, Column, Styled, paired_times, show_line, show_more, show_notes, show_table
+from roofline_cli.screen.tables import (
+    Cell,
+    Column,
+    Styled,
+    paired_times,
+    show_line,
+    show_more,
+    show_next,
+    show_notes,
+    show_table,
+)
+from roofline_cli.shared.group import typed
 from roofline_model.core.finding import code_text, short_text, subject_text
 from roofline_model.core.units import format_quantity, sentence
 
@@ -69,11 +80,12 @@ def show_diff(
         notes += [text for text in (common_text(diff), sensitivity_text(diff)) if text]
         show_notes(notes)
     if result.exit_code == EXIT_NOT_COMPARABLE:
-        show_line("Next: roofline runs lists what else there is to compare")
+        show_next(f"roofline runs{typed('--db')}", "lists what else there is to compare")
     elif result.exit_code == EXIT_MACHINE:
-        show_line("Next: roofline doctor")
+        show_next("roofline doctor")
     else:
-        show_line(f"Next: roofline report --run {diff.after[-1].run_id[:8]} --baseline {diff.before[-1].run_id[:8]}")
+        runs = f"--run {diff.after[-1].run_id[:8]} --baseline {diff.before[-1].run_id[:8]}"
+        show_next(f"roofline report {runs}{typed('--db')}")
     hidden = f"{len(diff.cases)} cases, intervals and reasons" if diff.cases else "runs and machines"
     show_more(f"lists {hidden}", is_shown=show_all)
     if show_all:

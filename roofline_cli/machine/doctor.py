@@ -15,6 +15,7 @@ from roofline_cli.screen.tables import (
     show_json,
     show_line,
     show_more,
+    show_next,
     show_table,
 )
 from roofline_cli.shared.options import AllOption, DatabaseOption, JsonOption
@@ -106,8 +107,10 @@ def _print_answer(checks: list[Any], broken_count: int, *, show_all: bool) -> No
         show_line(f"Fix {check.name}: {check.fix}", _STYLES[check.status])
     if not broken:
         is_calibrated = any(check.name == "calibration" and check.status == "ok" for check in checks)
-        step = "" if is_calibrated else "roofline calibrate, then "
-        show_line(f"Next: {step}pytest bench_cases -k gemv")
+        if is_calibrated:
+            show_next("pytest bench_cases -k gemv", "measures the products of a decode step")
+        else:
+            show_next("roofline calibrate", "measures this machine; then pytest bench_cases -k gemv")
     show_more(f"lists {len(checks)} checks and every fix", is_shown=show_all)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,6 +20,7 @@ from roofline_cli.screen.tables import (
     show_json,
     show_line,
     show_more,
+    show_next,
     show_notes,
     show_table,
 )
@@ -31,6 +33,7 @@ from roofline_model.chips.hardware import (
     list_hardware,
     new_chip_text,
 )
+from roofline_model.chips.usable_memory import memory_shares, usable_bytes
 from roofline_model.core.errors import DefinitionError, InvalidValueError, UnsupportedError
 from roofline_model.core.finding import Finding, finding, findings_json, short_text, subject_text
 from roofline_model.core.units import counted, format_bandwidth, format_bytes, format_flops
@@ -218,7 +221,10 @@ _ANSWER_PEAK_COUNT = 3
 
 def _print_answer(chip: Device, hardware: str, *, show_all: bool) -> None:
     """Print bandwidth, memory and dense rates with what they rest on, and what to type next: a dozen lines."""
-    memory = "" if chip.capacity is None else f" to {decimal_bytes(chip.capacity.value)} of memory"
+    memory = ""
+    if chip.capacity is not None:
+        usable = f", {decimal_bytes(usable_bytes(chip))} of it usable by a model" if memory_shares(chip) else ""
+        memory = f" to {decimal_bytes(chip.capacity.value)} of memory{usable}"
     show_line(f"{chip.key}: {format_bandwidth(chip.bandwidth.value)}{memory}.", "bold")
     identity = [part for part in (chip.name, chip.vendor, chip.architecture) if part]
     identity += [f"aliases {', '.join(chip.aliases)}"] if chip.aliases else []
@@ -245,7 +251,7 @@ def _print_answer(chip: Device, hardware: str, *, show_all: bool) -> None:
     )
     placeholder = ["placeholder: invented numbers, for examples only"] if chip.is_placeholder else []
     show_notes([*placeholder, *map(short_text, doubts_of(chip))])
-    show_line(f"Next: roofline predict gemv -N 4096 -K 4096 --hw {hardware}")
+    show_next(f"roofline predict gemv -N 4096 -K 4096 --hw {shlex.quote(hardware)}")
     show_more("shows caches, clocks, every format's path, notes and sources", is_shown=show_all)
 
 
@@ -303,6 +309,7 @@ def _quantities(chip: Device) -> list[tuple[str, Quantity]]:
         ("memory bandwidth", chip.bandwidth),
         ("memory bandwidth achieved", chip.bandwidth_achieved),
         ("memory capacity", chip.capacity),
+        ("memory of the system", chip.system_memory),
         *((f"{level.name} bandwidth", level.bandwidth) for level in chip.levels),
         *((name.replace("_", " "), quantity) for name, quantity in chip.chip.items()),
     ]
@@ -347,7 +354,7 @@ def _value(label: str, quantity: Quantity) -> str:
     if quantity.unit == "FLOP/s":
         return format_flops(value)
     if quantity.unit == "B":
-        return decimal_bytes(value) if label == "memory capacity" else format_bytes(value)
+        return decimal_bytes(value) if label.startswith("memory") else format_bytes(value)
     if quantity.unit == "Hz":
         return f"{value / 1e6:g} MHz"
     return clean(f"{value:g} {quantity.unit}".strip())

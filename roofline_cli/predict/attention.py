@@ -20,6 +20,7 @@ from roofline_cli.predict.prediction_rows import (
     time_columns,
 )
 from roofline_cli.screen.tables import Column, decimal_bytes, intensity, show_json, show_line
+from roofline_cli.shared.group import typed
 from roofline_cli.shared.option_blocks import PredictOptions, Request, takes_blocks
 from roofline_cli.shared.options import MeasuredTimeOption, parse_size
 from roofline_model.core.units import format_time
@@ -154,7 +155,8 @@ def _print_answer(
     whose = "" if kernel is None else f", {kernel.name}"
     names = [attention_name(row.kv_format, row.activation_format) for row in table.predictions]
     title = f"attention {_shape_words(question)}{whose}"
-    next_step = f"pytest bench_cases -k attention --hw {request.hardware_name} measures kernels on this machine"
+    where = "this machine" if request.hardware_name == "auto" else f"a machine with {request.hardware.key}"
+    next_step = (f"pytest bench_cases -k attention{typed('--hw')}", f"measures kernels, on {where}")
     print_answer(
         table.predictions,
         names,

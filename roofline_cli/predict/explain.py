@@ -44,4 +44,4 @@ def explain(
         room = max((screen_width() or _PIPED_WIDTH) - used, _LEAST_ROOM)
         columns = (Column("Code"), Column("Severity"), Column("Says"))
         show_table(columns, [[entry.code, entry.severity, brief(entry.text, room)] for entry in answer.codes])
-        show_line("Next: roofline explain CODE", "dim")
+        show_line("roofline explain CODE says what one means.", "dim")

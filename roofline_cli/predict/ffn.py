@@ -11,6 +11,7 @@ from reports.answers.short_answer import ideal_words
 from roofline_cli.predict.layer_table import print_layer_table, row_gains
 from roofline_cli.predict.prediction_rows import print_answer, time_columns
 from roofline_cli.screen.tables import MISSING, Column, intensity, show_json, show_line
+from roofline_cli.shared.group import typed
 from roofline_cli.shared.option_blocks import PredictOptions, Request, takes_blocks
 from roofline_cli.shared.options import parse_size
 from roofline_model.core.units import counted
@@ -99,7 +100,12 @@ def _print_answer(
     sizes = f"{question.hidden_size} to {question.ffn_size} and back"
     names = [format_name(row.weight_format, row.activation_format) for row in table.predictions]
     title = f"ffn ({kind}) of {tokens}, {sizes}"
-    next_step = f"roofline predict model --model NAME --hw {request.hardware_name} for a whole model"
+    columns = question.ffn_size * (2 if question.is_gated else 1)
+    product = f"-M {question.tokens_count} -N {columns} -K {question.hidden_size}"
+    next_step = (
+        f"roofline recommend {product}{typed('--hw', '--formats-file')}",
+        "ranks formats for its first product",
+    )
     print_answer(
         table.predictions,
         names,

@@ -298,9 +298,9 @@ def _show(
         show_json(document)
         return
     if len(predictions) > 1:
-        print_passes(predictions, chip, hw, show_all=show_all)
+        print_passes(predictions, chip, show_all=show_all)
     else:
-        print_pass(predictions[0], chip, hw, show_all=show_all)
+        print_pass(predictions[0], chip, show_all=show_all)
     if show_all:
         show_line()
         if len(predictions) > 1:
@@ -317,7 +317,9 @@ def _show(
 
 
 def _document(passes: list[ModelPrediction], chip: Device) -> dict[str, Any]:
-    """Return what --json prints: the passes, the model's shape, and of one pass the time to its first token."""
+    """Return what --json prints: the passes, the model's shape, and of one pass the times to the first token: of one
+    request alone, and of all prompts of the batch in one pass.
+    """
     from reports.answers.answer_json import command_json
     from roofline_model.models.llm import first_token_pass
     from roofline_model.models.step_expected import expected_step
@@ -328,10 +330,12 @@ def _document(passes: list[ModelPrediction], chip: Device) -> dict[str, Any]:
     document = command_json(PredictionTable(predictions, (), tuple(doubts_of(chip))))
     document["model_shape"] = passes[0].model.to_dict()
     if len(passes) == 1:
-        first = first_token_pass(passes[0], chip)
-        expected = expected_step(first, chip)
-        document["time_to_first_token_s"] = first.time_s
-        document["expected_time_to_first_token_s"] = None if expected is None else expected.time_s
+        batch = passes[0].workload.batch_count
+        for name, prompts in (("time_to_first_token", 1), ("all_prompts_time", batch)):
+            first = first_token_pass(passes[0], chip, batch=prompts)
+            expected = expected_step(first, chip)
+            document[f"{name}_s"] = first.time_s
+            document[f"expected_{name}_s"] = None if expected is None else expected.time_s
     return document
 
 

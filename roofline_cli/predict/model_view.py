@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from reports.answers.short_answer import good_kernels_sentence, ideal_words
+from reports.answers.short_answer import good_kernels_sentence, ideal_words, option_words
 from roofline_cli.predict.prediction_rows import print_beside_ideal, print_caveats, show_doubts
 from roofline_cli.screen.tables import (
     MISSING,
@@ -16,11 +16,15 @@ from roofline_cli.screen.tables import (
     intensity,
     show_line,
     show_more,
+    show_next,
     show_table,
 )
+from roofline_cli.shared.group import typed_pairs
 from roofline_model.chips.hardware import doubts_of
+from roofline_model.chips.usable_memory import memory_shares
 from roofline_model.core.finding import Finding, reason_text, short_text
 from roofline_model.core.units import counted, format_rate, format_time, in_prefix, interval_in_prefix, shared_prefix
+from roofline_model.formats.catalog import get_format
 from roofline_model.operators.product import WEIGHT_GROUP_ELEMS, WEIGHT_SCALE_BITS
 
 if TYPE_CHECKING:
@@ -43,13 +47,13 @@ _LARGEST_COUNT = 3
 """Operators with a row of their own in the answer; one row more holds the others."""
 
 
-def print_pass(prediction: ModelPrediction, chip: Device, hardware: str, *, show_all: bool) -> None:
+def print_pass(prediction: ModelPrediction, chip: Device, *, show_all: bool) -> None:
     """Print what one pass takes, where its time goes, its memory, and what to type next: a dozen lines."""
     from roofline_model.models.step_expected import expected_step, why_no_step
 
     expected = expected_step(prediction, chip)
     show_line(_pass_sentence(prediction, expected), "bold")
-    show_line(f"{_title(prediction, chip)}.{_head_remark([prediction])}", "dim")
+    show_line(f"{_title(prediction, chip)}.", "dim")
     show_table(_ANSWER_COLUMNS, _largest_rows(prediction, expected), says_what_is_left_out=False)
     print_beside_ideal([(prediction.plan.name, expected)])
     _print_first_token(prediction, chip)
@@ -59,15 +63,40 @@ def print_pass(prediction: ModelPrediction, chip: Device, hardware: str, *, show
     elif not chip.is_placeholder:
         show_line(f"Note: {reason_text(why_no_step(prediction, chip))}", "yellow")
     more = "every operator, launch gaps, notes and sources"
-    _print_next(prediction, chip, hardware, "ranks formats", more, show_all=show_all)
+    _print_next([prediction], chip, more, show_all=show_all)
 
 
-def _print_next(
-    prediction: ModelPrediction, chip: Device, hardware: str, effect: str, more: str, *, show_all: bool
-) -> None:
+def _print_next(predictions: Sequence[ModelPrediction], chip: Device, more: str, *, show_all: bool) -> None:
     print_caveats(chip, [])
-    show_line(f"Next: roofline recommend --model {prediction.model.name} --hw {hardware} {effect}")
+    show_next(*_next_step(predictions))
     show_more(f"shows {more}", is_shown=show_all)
+
+
+_NOT_RECOMMENDED = frozenset({
+    "--new-tokens", "--kv", "--attention-kernel", "--tensor-parallel", "--link-gb-s", "--all-reduce-us",
+    "--no-group-scales",
+})  # fmt: skip
+"""What `recommend --model` is not asked: with one of these the next command stays a prediction."""
+_OTHER_FORMATS = "BF16,FP8,INT4"
+
+
+def _next_step(predictions: Sequence[ModelPrediction]) -> tuple[str, str]:
+    """Return what to type next and what it does: the same question, ranked, or in other formats."""
+    first, asked = predictions[0], typed_pairs()
+    is_wide = all(get_format(each.plan.base.weights).element_bits >= 16 for each in predictions)
+    left_out = ("--formats",) if is_wide else ()  # against 16 bit alone there is nothing to rank
+    effect = "ranks formats" if left_out or not _has_formats(predictions) else "weighs the loss"
+    names = {option for option, _ in asked}
+    if "--set" in names:
+        return "", ""  # an exception is made for one plan
+    if names & _NOT_RECOMMENDED:
+        is_compared = any("," in value for option, value in asked if option == "--formats")
+        formats = "" if is_compared else f" --formats {_OTHER_FORMATS}"
+        return (
+            ("", "") if is_compared else (f"roofline predict model{option_words(asked)}{formats}", "compares formats")
+        )
+    batch = f" --batch {first.workload.batch_count}" if "--batch" in names else ""
+    return f"roofline recommend{option_words(asked, without={'--batch', *left_out})}{batch}", effect
 
 
 def _pass_sentence(prediction: ModelPrediction, expected: ExpectedStep | None) -> str:
@@ -129,7 +158,7 @@ def _largest_row(
     ]
 
 
-def print_passes(predictions: Sequence[ModelPrediction], chip: Device, hardware: str, *, show_all: bool) -> None:
+def print_passes(predictions: Sequence[ModelPrediction], chip: Device, *, show_all: bool) -> None:
     """Print the fastest plan that fits, a row for each plan and batch, and what to type next."""
     from roofline_model.models.step_expected import expected_step, why_no_step
 
@@ -138,7 +167,7 @@ def print_passes(predictions: Sequence[ModelPrediction], chip: Device, hardware:
         prediction.time_s if step is None else step.time_s for prediction, step in zip(predictions, steps, strict=True)
     ]
     show_line(_best_sentence(predictions, steps, times), "bold")
-    show_line(f"{_title(predictions[0], chip, with_batch=False)}.{_head_remark(predictions)}", "dim")
+    show_line(f"{_title(predictions[0], chip, with_batch=False)}.", "dim")
     prefix = shared_prefix(times, [prediction.time_s for prediction in predictions])
     batches = {prediction.workload.batch_count for prediction in predictions}
     columns = (
@@ -169,22 +198,12 @@ def print_passes(predictions: Sequence[ModelPrediction], chip: Device, hardware:
     elif not chip.is_placeholder:
         show_line(f"Note: {reason_text(why_no_step(predictions[0], chip))}", "yellow")
     more = "weights, KV cache, launch gaps, notes and sources"
-    effect = "weighs the loss" if _has_formats(predictions) else "ranks formats"
-    _print_next(predictions[0], chip, hardware, effect, more, show_all=show_all)
+    _print_next(predictions, chip, more, show_all=show_all)
 
 
 def _has_formats(predictions: Sequence[ModelPrediction]) -> bool:
     """Return whether plans differ, and not only batches."""
     return len({prediction.plan.name for prediction in predictions}) > 1
-
-
-def _head_remark(predictions: Sequence[ModelPrediction]) -> str:
-    """Say what a recommendation and most checkpoints do otherwise, where it is so: their head stays in 16 bit."""
-    from roofline_model.models.format_plan import narrow_heads
-
-    if not narrow_heads([each.plan for each in predictions]):
-        return ""
-    return " Embedding and head are narrow, too: `recommend` and published checkpoints keep both in 16 bit."
 
 
 def _best_sentence(
@@ -200,8 +219,8 @@ def _best_sentence(
     fitting = [each for each in passes if each[2].memory.fits is not False]
     if not fitting:
         smallest = min(predictions, key=lambda prediction: prediction.memory.total_bytes)
-        size, room = smallest.memory.total_bytes, smallest.memory.capacity_bytes
-        return f"Nothing fits: {smallest.plan.name} takes {decimal_bytes(size)} of {decimal_bytes(room)}."
+        size, room = smallest.memory.total_bytes, smallest.memory.usable_bytes
+        return f"Nothing fits: {smallest.plan.name} takes {decimal_bytes(size)} of {decimal_bytes(room)} usable."
     expected = [each for each in fitting if not each[1]] or fitting
     time_s, is_ideal, best = min(expected, key=lambda each: each[0])
     count = "the fastest that fits" if len(fitting) < len(passes) else "the fastest"
@@ -229,7 +248,7 @@ def print_prediction(prediction: ModelPrediction, chip: Device, hardware: str) -
     else:
         _print_expected(prediction, expected)
     _print_gaps([prediction], chip)
-    show_line(_memory_sentence(prediction))
+    show_line(_memory_sentence(prediction, chip))
     show_line(_crossover_text(prediction))
     _print_sources([prediction], chip, hardware)
 
@@ -418,12 +437,16 @@ def _print_first_token(prediction: ModelPrediction, chip: Device) -> None:
     from roofline_model.models.llm import first_token_pass
     from roofline_model.models.step_expected import expected_step
 
-    first = first_token_pass(prediction, chip)
-    expected = expected_step(first, chip)
-    tokens, batch = counted(first.workload.new_count, "prompt token"), first.workload.batch_count
-    whose = tokens if batch == 1 else f"the prompts of all {batch:,} sequences in one pass, {tokens} each"
-    time_s = first.time_s if expected is None else expected.time_s
-    show_line(f"First token: {'ideal' if expected is None else 'expected'} {format_time(time_s)} ({whose}).")
+    batch = prediction.workload.batch_count
+    times = []
+    for prompts in dict.fromkeys((1, batch)):
+        first = first_token_pass(prediction, chip, batch=prompts)
+        expected = expected_step(first, chip)
+        time_s = first.time_s if expected is None else expected.time_s
+        times.append(f"{'ideal' if expected is None else 'expected'} {format_time(time_s)}")
+    tokens = counted(first.workload.new_count, "prompt token")
+    together = f"; all {batch:,} prompts in one pass: {times[-1]}" if batch > 1 else ""
+    show_line(f"First token of one request alone: {times[0]} ({tokens}){together}.")
 
 
 def _print_expected(prediction: ModelPrediction, expected: ExpectedStep) -> None:
@@ -456,24 +479,28 @@ def _all_reduce_text(prediction: ModelPrediction) -> str:
 
 def _short_memory_sentence(prediction: ModelPrediction) -> str:
     memory = prediction.memory
-    room = "" if memory.capacity_bytes is None else f" of {decimal_bytes(memory.capacity_bytes)}"
+    room = "" if memory.usable_bytes is None else f" of {decimal_bytes(memory.usable_bytes)} usable"
     parts = f"weights {decimal_bytes(memory.weights_bytes)}, KV cache {decimal_bytes(memory.kv_bytes)}"
     each = " on each device" if prediction.parallel.device_count > 1 else ""
     return f"Memory{each}: {decimal_bytes(memory.total_bytes)}{room} ({parts})."
 
 
-def _memory_sentence(prediction: ModelPrediction) -> str:
+def _memory_sentence(prediction: ModelPrediction, chip: Device) -> str:
     memory = prediction.memory
     parts = (
         f"weights {decimal_bytes(memory.weights_bytes)} + KV cache {decimal_bytes(memory.kv_bytes)} "
         f"+ buffers about {decimal_bytes(memory.activation_bytes)} = {decimal_bytes(memory.total_bytes)}"
     )
-    if memory.capacity_bytes is None:
+    if memory.usable_bytes is None:
         verdict = "the chip's file states no capacity"
     else:
         does = "fits" if memory.fits else "does NOT fit"
         headroom = f" with {memory.headroom_ratio * 100:g} % kept free" if memory.headroom_ratio else ""
-        verdict = f"{does} in {decimal_bytes(memory.capacity_bytes)} ({(memory.used_ratio or 0) * 100:.1f} %){headroom}"
+        taken = ", ".join(f"{share.name} {decimal_bytes(share.size_bytes)}" for share in memory_shares(chip))
+        verdict = (
+            f"{does} in {decimal_bytes(memory.usable_bytes)} usable of {decimal_bytes(memory.capacity_bytes)} "
+            f"({(memory.used_ratio or 0) * 100:.1f} %{f'; {taken}' if taken else ''}){headroom}"
+        )
     each = " on each device" if prediction.parallel.device_count > 1 else ""
     return f"Memory{each}: {parts}; {verdict}."
 
@@ -520,20 +547,11 @@ def _print_sources(passes: Sequence[ModelPrediction], chip: Device, hardware: st
 
 
 def _coverage_text(passes: Sequence[ModelPrediction]) -> str:
-    """Return that narrow formats hold for head and embedding, too, unlike in a recommendation; empty where none
-    does.
-    """
-    from roofline_model.models.format_plan import narrow_heads
+    """Return which matrices have the narrow formats; empty where every plan is wide."""
+    from roofline_model.models.format_plan import plan_coverage
 
-    narrow = narrow_heads([prediction.plan for prediction in passes])
-    if not narrow:
-        return ""
-    wide = narrow[0].wide
-    return (
-        "A narrow format holds for every matrix, head and embedding included; `roofline recommend --model` keeps both "
-        "in 16 bit "
-        f"(here: --set lm_head={wide} --set embedding={wide})."
-    )
+    coverages = dict.fromkeys(plan_coverage(prediction.plan) for prediction in passes)
+    return "; ".join(short_text(each) for each in coverages if each is not None)
 
 
 def _group_scales_text(passes: Sequence[ModelPrediction]) -> str:

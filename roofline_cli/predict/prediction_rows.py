@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from reports.answers.short_answer import ROW_COUNT, expected_words, ideal_words
-from roofline_cli.screen.tables import CAVEAT_COUNT, MISSING, Cell, Column, show_line, show_more, show_table
+from roofline_cli.screen.tables import CAVEAT_COUNT, MISSING, Cell, Column, show_line, show_more, show_next, show_table
 from roofline_cli.shared.options import float_or_nan
 from roofline_model.chips.hardware import doubts_of
 from roofline_model.core.errors import InvalidValueError
@@ -54,7 +54,7 @@ def print_answer(
     names: Sequence[str],
     title: str,
     chip: Device,
-    next_step: str,
+    next_step: tuple[str, str],
     *,
     are_named: bool,
     show_all: bool,
@@ -91,7 +91,7 @@ def print_answer(
     show_line(f"{expected}Ideal: {ideal_words(rows[0].provenance)}.{over}", "dim")
     untimed = [reason_text(rows[0].expected_reason)] if not timed and not chip.is_placeholder else []
     print_caveats(chip, untimed)
-    show_line(f"Next: {next_step}")
+    show_next(*next_step)
     hidden = f"all {len(rows)} formats, " if len(shown) < len(rows) else ""
     show_more(f"shows {hidden}intensities, paths, kernels, notes and sources", is_shown=show_all)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from reports.answers.short_answer import ideal_words
 from roofline_cli.predict import prediction_rows
 from roofline_cli.screen.tables import Cell, Column, intensity, show_json, show_line, show_table
+from roofline_cli.shared.group import typed
 from roofline_cli.shared.option_blocks import PredictOptions, Request, takes_blocks
 from roofline_cli.shared.options import (
     ColumnsOption,
@@ -19,7 +20,7 @@ from roofline_cli.shared.options import (
 )
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import Finding, reason_text
-from roofline_model.formats.catalog import format_name, format_pair
+from roofline_model.formats.catalog import format_name, format_pair, get_format
 from roofline_model.operators.product import GEMV_MAX_ROWS
 from roofline_model.predictions.kernel import fastest
 
@@ -91,7 +92,12 @@ def print_products(
     first = rows[0]
     names = list(map(_name, rows))
     title = f"{first.op} M={first.M} N={first.N} K={first.K}"
-    next_step = f"roofline recommend -M {first.M} -N {first.N} -K {first.K} --hw {hardware}"
+    sizes = f"-M {first.M} -N {first.N} -K {first.K}"
+    if are_named and any(get_format(row.weight_format).element_bits < 16 for row in rows):
+        options = typed("--hw", "--formats", "--formats-file")
+        next_step = (f"roofline compare {first.op} {sizes}{options} --no-measure", "weighs the loss")
+    else:
+        next_step = (f"roofline recommend {sizes}{typed('--hw', '--formats-file')}", "ranks formats")
     prediction_rows.print_answer(rows, names, title, chip, next_step, are_named=are_named, show_all=show_all)
 
 

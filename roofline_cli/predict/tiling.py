@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from reports.answers.short_answer import option_words
 from roofline_cli.screen.output_file import check_output, written_file
-from roofline_cli.screen.tables import Column, decimal_bytes, show_json, show_line, show_more, show_table
+from roofline_cli.screen.tables import Column, decimal_bytes, show_json, show_line, show_more, show_next, show_table
+from roofline_cli.shared.group import typed_pairs
 from roofline_cli.shared.options import (
     AllOption,
     ColumnsOption,
@@ -98,7 +100,7 @@ def tiling(
         f"{'in DRAM' if cache == 'cold' else 'in L2'}"
     )
     if answer.tiling is not None:
-        _show_answer(title, answer.tiling, f"-M {M} -N {N} -K {K} --hw {hw}", show_all=show_all)
+        _show_answer(title, answer.tiling, show_all=show_all)
         if show_all:
             show_line()
             _show(title, answer.tiling)
@@ -112,7 +114,7 @@ _ANSWER_ROW_COUNT = 5
 """Rows of the answer's table: the largest parts of the expected time."""
 
 
-def _show_answer(title: str, tiling: Tiling, arguments: str, *, show_all: bool) -> None:
+def _show_answer(title: str, tiling: Tiling, *, show_all: bool) -> None:
     """Print what the tile costs, where the time goes, and what to type next: a dozen lines."""
     tile = f"{tiling.tile_m} x {tiling.tile_n} x {tiling.occupancy.tile_k}"
     waves = f"{counted(tiling.block_count, 'block')} on {tiling.sm_count} SMs in {counted(tiling.wave_count, 'wave')}"
@@ -136,7 +138,7 @@ def _show_answer(title: str, tiling: Tiling, arguments: str, *, show_all: bool) 
         says_what_is_left_out=False,
     )
     show_line(f"Tile {tile}: {waves}, {tail}, {_hits(tiling)} L2 hits.", "dim")
-    show_line(f"Next: roofline tiling {arguments} -o tiling.png")
+    show_next(f"roofline tiling{option_words(typed_pairs())} -o tiling.png", "draws the efficiency against N")
     show_more("shows occupancy, padding, bytes and every part", is_shown=show_all)
 
 

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reports.answers.short_answer import PHASES, SOURCES, borrowed_sentence, is_carried_over, phase_texts, tokens_text
+from reports.answers.short_answer import (
+    PHASES,
+    SOURCES,
+    borrowed_sentence,
+    is_carried_over,
+    option_words,
+    phase_texts,
+    tokens_text,
+)
 from roofline_cli.recommend.model_view import LOSS_COLUMNS, loss_cells
-from roofline_cli.screen.tables import MISSING, Cell, Column, decimal_bytes, show_line, show_table
+from roofline_cli.screen.tables import MISSING, Cell, Column, decimal_bytes, show_line, show_next, show_table
+from roofline_cli.shared.group import typed_pairs
 from roofline_model.core.answer import BOUNDS, is_comparable
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.units import format_speedup, in_prefix, interval_in_prefix, shared_prefix
@@ -45,11 +55,14 @@ def chip_names(text: str) -> list[str]:
 
 
 def print_chips(
-    subject: str, rankings: Mapping[str, Ranking], option_name: Callable[[Option], str], arguments: str
+    subject: str,
+    rankings: Mapping[str, Ranking],
+    option_name: Callable[[Option], str],
+    typed_names: Mapping[str, str],
 ) -> None:
     """Print the choice on each chip, the fastest first; ideal times come after others, chips without a choice last.
 
-    `arguments`: how the question is typed, without the chips.
+    `typed_names`: key of a chip → how it was typed, which may be a file.
     """
     ordered = sorted(rankings.items(), key=lambda item: _place(item[1]))
     chosen = [(chip, ranking) for chip, ranking in ordered if ranking.choice is not None]
@@ -68,7 +81,10 @@ def print_chips(
     if borrowed and "PPL" not in left_out:
         show_line(borrowed, "dim")
     chip = chosen[0][0] if chosen else ordered[0][0]
-    show_line(f"Next: roofline recommend {arguments} --hw {chip}")
+    show_next(
+        f"roofline recommend{option_words(typed_pairs(), without=('--hw',))} --hw {shlex.quote(typed_names[chip])}",
+        "says why",
+    )
 
 
 def _answer(chosen: Sequence[tuple[str, Ranking]], option_name: Callable[[Option], str], prefix: str | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import shlex
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,7 +12,7 @@ import typer
 
 from bench_cases.models.decoded_gguf import DEMO_FORMAT, DEMO_MODEL, decode_gguf, demo_file
 from roofline_cli.recommend.stored_view import print_ranked_answer
-from roofline_cli.screen.tables import show_json, show_line
+from roofline_cli.screen.tables import show_json, show_line, show_next
 from roofline_cli.shared.database import reading
 from roofline_cli.shared.measuring import check_can_measure, run_workloads, workload_command
 from roofline_cli.shared.options import DatabaseOption, HardwareOption, JsonOption, split_list
@@ -138,5 +139,5 @@ def _show_answer(recommendations: StoredRecommendations, database: str, label: s
         show_line(f"missing: {text}", "yellow")
     show_line(f"Note: {short_text(finding('reference-decoded', stored_format=DEMO_FORMAT))}.")
     write_run_report(run=label, output=report, db=database)
-    show_line(f"Next: roofline recommend --stored --db {database}")
-    show_line("      roofline pipeline --model YOUR_MODEL -o decision")
+    show_next(f"roofline recommend --stored --db {shlex.quote(str(database))}")
+    show_next("roofline pipeline --model FOLDER -o decision", "does the same with a model of yours")

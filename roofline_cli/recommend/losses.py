@@ -4,6 +4,7 @@ reads.
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +12,7 @@ import typer
 
 from roofline_cli.screen.output_file import check_is_not_input, check_output
 from roofline_cli.screen.progress_bar import progress_bar
-from roofline_cli.screen.tables import Column, show_json, show_line, show_table
+from roofline_cli.screen.tables import Column, show_json, show_line, show_next, show_table
 from roofline_cli.shared import completions
 from roofline_cli.shared.measuring import check_can_measure
 from roofline_cli.shared.options import JsonOption, split_list
@@ -166,4 +167,5 @@ def _print(measured: MeasuredLosses, rows: dict[str, dict[str, Any]], model: str
         else f"on {measured.tokens_count:,} {measured.note}",
         "dim",
     )
-    show_line(f"written to {output}; next: roofline recommend --model {model} --losses {output}")
+    show_line(f"written to {output}")
+    show_next(f"roofline recommend --model {shlex.quote(model)} --losses {shlex.quote(str(output))}")

@@ -12,6 +12,7 @@ from roofline_cli.recommend.chips import chip_names, print_chips
 from roofline_cli.screen.output_file import check_output
 from roofline_cli.screen.tables import show_json, show_line
 from roofline_cli.shared import completions
+from roofline_cli.shared.group import typed_pairs
 from roofline_cli.shared.options import (
     check_max_context,
     find_chip,
@@ -183,10 +184,10 @@ def recommend_for_model(question: ModelQuestion, hw: str, *, as_json: bool, show
     ranking = answer(question, chip)
     written = _written(question, ranking)
     if as_json:
-        show_json(command_json(model_advice(ranking, chip, _shape(question))))
+        show_json(command_json(model_advice(ranking, chip, _shape(question), typed_pairs())))
     else:
         are_named = bool(question.options.formats)
-        shown = model_answer(ranking, chip, are_named=are_named)
+        shown = model_answer(ranking, chip, typed_pairs(), are_named=are_named)
         left_out = excluded_lines(ranking, {row.key for row in shown.rows}) if are_named and not show_all else []
         print_short_answer(shown, added_by_all(ranking, "plan"), show_all=show_all, left_out=left_out)
         if show_all:
@@ -208,14 +209,20 @@ def _recommend_on_chips(question: ModelQuestion, names: Sequence[str], *, as_jso
 
     if question.options.output is not None or question.options.layers:
         raise InvalidValueError("-o and --layers are about one chip: name one with --hw")
-    chips = {chip.key: chip for chip in map(find_chip, names)}
+    named_chips = {name: find_chip(name) for name in names}
+    chips = {chip.key: chip for chip in named_chips.values()}
+    typed_names = {chip.key: name for name, chip in named_chips.items()}
     rankings = {key: answer(question, chip) for key, chip in chips.items()}
     if as_json:
-        answers = [model_advice(ranking, chips[key], _shape(question)) for key, ranking in rankings.items()]
+        asked = [pair for pair in typed_pairs() if pair[0] != "--hw"]
+        answers = [
+            model_advice(ranking, chips[key], _shape(question), [*asked, ("--hw", typed_names[key])])
+            for key, ranking in rankings.items()
+        ]
         show_json({"schema_version": SCHEMA_VERSION, "answers": [answer_json(each) for each in answers]})
     else:
         first = next(iter(rankings.values()))
-        print_chips(workload(first), rankings, plan_name, f"--model {question.model}")
+        print_chips(workload(first), rankings, plan_name, typed_names)
     if all(ranking.choice is None for ranking in rankings.values()):
         raise typer.Exit(1)
 

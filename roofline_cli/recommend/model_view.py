@@ -25,9 +25,9 @@ from roofline_cli.screen.tables import (
     Column,
     Styled,
     decimal_bytes,
-    show_command,
     show_line,
     show_more,
+    show_next,
     show_notes,
     show_table,
 )
@@ -97,8 +97,7 @@ def print_short_answer(answer: ShortAnswer, more: str, *, show_all: bool, left_o
     show_notes(answer.notes)
     for line in left_out:
         show_line(line)
-    if answer.next_command:
-        show_command("Next", answer.next_command, answer.next_effect)
+    show_next(answer.next_command, answer.next_effect)
     show_more(more, is_shown=show_all)
 
 
@@ -180,7 +179,9 @@ def limits_sentence(ranking: ModelRanking) -> str:
         limit_texts.append("no limit of memory (the chip's file states no capacity)")
     else:
         headroom = f", {limits.headroom_ratio * 100:g} % of it kept free" if limits.headroom_ratio else ""
-        limit_texts.append(f"{decimal_bytes(limits.memory_limit_bytes)} of memory{headroom}")
+        is_whole = limits.memory_bytes == limits.memory_limit_bytes
+        usable = "" if is_whole else f"{decimal_bytes(limits.memory_bytes)} usable of "
+        limit_texts.append(f"{usable}{decimal_bytes(limits.memory_limit_bytes)} of memory{headroom}")
     if limits.time_s is not None:
         limit_texts.append(f"{limits.time_s * 1e3:g} ms a pass")
     limit_texts += [f"{limit_s * 1e3:g} ms a {phase}" for phase, limit_s in limits.phase_times_s]

@@ -20,6 +20,7 @@ from roofline_cli.screen.tables import (
     show_line,
     show_table,
 )
+from roofline_cli.shared.group import typed_pairs
 from roofline_cli.shared.options import (
     find_chip,
     register_formats,
@@ -54,6 +55,8 @@ def recommend_for_shape(
     from roofline_model.recommend.shape import recommend_quantization
 
     names = with_user_formats(None, register_formats(formats_file), DEFAULT_FORMATS)
+    named_chips = {name: find_chip(name) for name in chip_names(hw)}
+    typed_names = {chip.key: name for name, chip in named_chips.items()}
     rankings = {
         chip.key: recommend_quantization(
             chip,
@@ -65,35 +68,36 @@ def recommend_for_shape(
             times=expected_times(chip),
             max_loss_pct=max_loss_pct,
         )
-        for chip in map(find_chip, chip_names(hw))
+        for chip in named_chips.values()
     }
     if len(rankings) > 1:
-        _show_chips(rankings, as_json=as_json)
+        _show_chips(rankings, typed_names, as_json=as_json)
         return
     (ranking,) = rankings.values()
     if as_json:
-        show_json(command_json(shape_advice(ranking)))
+        show_json(command_json(shape_advice(ranking, typed_pairs())))
     else:
-        print_short_answer(product_answer(ranking), added_by_all(ranking, "format"), show_all=show_all)
+        print_short_answer(product_answer(ranking, typed_pairs()), added_by_all(ranking, "format"), show_all=show_all)
         if show_all:
             print_details(ranking)
     if ranking.choice is None:
         raise typer.Exit(1)
 
 
-def _show_chips(rankings: Mapping[str, Ranking], *, as_json: bool) -> None:
-    """Show the choice on each of several chips; exits 1 when nothing fits on any."""
+def _show_chips(rankings: Mapping[str, Ranking], typed_names: Mapping[str, str], *, as_json: bool) -> None:
+    """Show the choice on each of several chips; exits 1 when nothing fits on any. `typed_names`: of keys of chips."""
     from reports.answers.answer_json import SCHEMA_VERSION, answer_json
     from reports.answers.shape_advice import shape_advice
 
     if as_json:
-        answers = [answer_json(shape_advice(ranking)) for ranking in rankings.values()]
+        answers = [
+            answer_json(shape_advice(ranking, [("--hw", typed_names[key])])) for key, ranking in rankings.items()
+        ]
         show_json({"schema_version": SCHEMA_VERSION, "answers": answers})
     else:
         question = next(iter(rankings.values())).question
         sizes = " ".join(f"{name}={size}" for name, size in question.sizes)
-        arguments = " ".join(f"-{name} {size}" for name, size in question.sizes)
-        print_chips(f"{question.phase} {sizes}", rankings, product_name, arguments)
+        print_chips(f"{question.phase} {sizes}", rankings, product_name, typed_names)
     if all(ranking.choice is None for ranking in rankings.values()):
         raise typer.Exit(1)
 

@@ -17,9 +17,11 @@ from roofline_cli.screen.tables import (
     plus_minus,
     show_line,
     show_more,
+    show_next,
     show_notes,
     show_table,
 )
+from roofline_cli.shared.group import typed
 from roofline_model.core.answer import Option, Trust
 from roofline_model.core.finding import finding, has_code, short_text
 from roofline_model.core.units import counted, format_speedup, in_prefix, own_prefix, sentence, shared_prefix
@@ -97,9 +99,9 @@ def print_stored(recommendations: StoredRecommendations, *, show_all: bool) -> N
         show_notes([] if show_all else [*recommendations.notes, *recommendations.missing][:1])
     busy = next((each for each in rankings if each.choice is None and each.gap is not None), None)
     if busy is not None and not any(map(_gains, rankings)):
-        show_line(f"Next: pytest bench_cases -k {busy.op} measures again")
+        show_next(f"pytest bench_cases -k {busy.op}", "measures again")
     elif any(ranking.options for ranking in rankings):
-        show_line(f"Next: {_next_command(rankings)}")
+        show_next(*_next_command(rankings))
     hidden = f"{len(rankings)} cases" if len(rankings) > 1 else f"{len(rankings[0].options)} options"
     show_more(f"lists {hidden}, why, and what changed", is_shown=show_all)
 
@@ -237,16 +239,17 @@ def _notes(recommendations: StoredRecommendations) -> list[str]:
     return [*filter(None, texts), *changes, *recommendations.notes, *stale, *recommendations.missing]
 
 
-def _next_command(rankings: Sequence[StoredRanking]) -> str:
-    """Return what to type: the question narrowed to one case, or how to measure it again."""
+def _next_command(rankings: Sequence[StoredRanking]) -> tuple[str, str]:
+    """Return what to type and what that does: the question narrowed to one case, or how to measure it again."""
     ranking = rankings[0]
     if len(rankings) > 1:
         several = len({each.hardware_key for each in rankings}) > 1
-        chip = f" --hw {ranking.hardware_key}" if several else ""
-        return f"roofline recommend --stored {_narrowed(ranking)}{chip}"
+        chip = f" --hw {ranking.hardware_key}" if several else typed("--hw")
+        rest = typed("--memory-limit-gb", "--max-quality-loss", "--losses", "--db", "--force")
+        return f"roofline recommend --stored {_narrowed(ranking)}{chip}{rest}", "shows this one whole"
     if ranking.subject == "model":
-        return "roofline pipeline --model FOLDER -o OUT makes and measures it"
-    return f"pytest bench_cases -k {ranking.op} measures it again"
+        return "roofline pipeline --model FOLDER -o OUT", "makes and measures it"
+    return f"pytest bench_cases -k {ranking.op}", "measures it again"
 
 
 def _narrowed(ranking: StoredRanking) -> str:

@@ -19,10 +19,12 @@ from roofline_cli.screen.tables import (
     show_json,
     show_line,
     show_more,
+    show_next,
     show_notes,
     show_table,
 )
 from roofline_cli.shared.database import reading
+from roofline_cli.shared.group import typed
 from roofline_cli.shared.options import AllOption, DatabaseOption, JsonOption, PlotOption, check_plot
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.units import column_times, format_achieved, format_percent
@@ -212,7 +214,7 @@ def _print_answer(
     )
     show_notes([*notes, *([slow] if slow else []), *doubts])
     short = run.run_id[:8]
-    show_line(f"Next: roofline report --run {short}")
+    show_next(f"roofline report --run {short}{typed('--db')}")
     show_more(f"lists every case; `roofline show {short} CASE` shows one whole", is_shown=show_all)
 
 

@@ -8,8 +8,9 @@ import typer
 
 from reports.text.display_text import shown
 from roofline_cli.runs.show import RunArgument, commit_label, utc_minutes
-from roofline_cli.screen.tables import MISSING, Cell, Column, Styled, show_json, show_line, show_table
+from roofline_cli.screen.tables import MISSING, Cell, Column, Styled, show_json, show_line, show_next, show_table
 from roofline_cli.shared.database import reading, shown_target, writing
+from roofline_cli.shared.group import typed
 from roofline_cli.shared.options import DatabaseOption, JsonOption
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.units import counted
@@ -76,7 +77,7 @@ def list_runs(
     )
     show_table(columns, [_row(run, contents[run.run_id]) for run in runs])
     if runs:
-        show_line(f"Next: roofline show {runs[0].run_id[:8]}")
+        show_next(f"roofline show {runs[0].run_id[:8]}{typed('--db')}")
 
 
 @app.command("relabel")

@@ -83,15 +83,20 @@ def show_line(text: str = "", style: str = "") -> None:
         console.print(Text(line, style=style), soft_wrap=True)
 
 
-def show_command(label: str, command: str, effect: str = "") -> None:
-    """Print what to type next; a command too long for the screen is continued so that a shell takes it as copied."""
+def show_next(command: str, effect: str = "") -> None:
+    """Print what to type next, and behind a # what that does; nothing without a command.
+
+    A line too long for the screen is continued so that a shell takes it as copied.
+    """
+    if not command:
+        return
     width = screen_width()
-    line = f"{label}: {command} {effect}".rstrip()
-    if width is None or len(line) <= width or effect:
+    line = f"Next: {command}{f'  # {effect}' if effect else ''}"
+    if width is None or len(line) <= width:
         show_line(line)
         return
     first, *options = command.split(" --")
-    lines = [f"{label}: {first}"]
+    lines = [f"Next: {first}"]
     for option in options:
         if len(f"{lines[-1]} --{option} \\") <= width:
             lines[-1] += f" --{option}"
@@ -99,7 +104,10 @@ def show_command(label: str, command: str, effect: str = "") -> None:
             lines.append(f"  --{option}")
     for line in lines[:-1]:
         show_line(f"{line} \\")
-    show_line(lines[-1])
+    is_beside = bool(effect) and len(f"{lines[-1]}  # {effect}") <= width
+    show_line(f"{lines[-1]}  # {effect}" if is_beside else lines[-1])
+    if effect and not is_beside:
+        show_line(f"  # {effect}")
 
 
 NOTE_LENGTH = 140

@@ -15,6 +15,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -134,7 +135,7 @@ def _load(name: str, place: str) -> Any:
         holder.command(name)(command)
     loaded = typer.main.get_group(holder).commands[name]
     _mend_help(loaded)
-    return loaded
+    return remembering(loaded)
 
 
 def _mend_help(command: Any) -> None:
@@ -289,3 +290,61 @@ def _silence_stdout() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (OSError, ValueError):
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # lives until the process ends
+
+
+_RUNNING: ContextVar[Any] = ContextVar("running", default=None)
+"""Context of the command that runs, as typer has it."""
+
+
+def remembering(command: Any) -> Any:
+    """Return a click command that keeps its context for `typed_pairs` while it runs."""
+    invoke = command.invoke
+
+    def invoke_and_keep(context: Any) -> Any:
+        token = _RUNNING.set(context)
+        try:
+            return invoke(context)
+        finally:
+            _RUNNING.reset(token)
+
+    command.invoke = invoke_and_keep
+    return command
+
+
+def typed_pairs() -> list[tuple[str, str]]:
+    """Return (option, value) of the running command's options that were typed, in the command's order.
+
+    The value is empty for a switch, a password in a URL is masked; an option that was repeated stands once for each
+    value. Empty outside a command.
+    """
+    context = _RUNNING.get()
+    if context is None:
+        return []
+    pairs: list[tuple[str, str]] = []
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name)
+        if source is not None and source.name == "COMMANDLINE" and parameter.opts[0].startswith("-"):
+            option = max(parameter.opts, key=len)
+            pairs += [(option, value) for value in _values(context.params[parameter.name])]
+    return pairs
+
+
+def typed(*only: str) -> str:
+    """Return the options of the running command with these names that were typed, for a shell."""
+    from reports.answers.short_answer import option_words
+
+    return option_words(typed_pairs(), only=only)
+
+
+def _values(value: Any) -> Iterator[str]:
+    if isinstance(value, bool):
+        if value:
+            yield ""
+        return
+    for each in map(str, value if isinstance(value, list | tuple) else [value]):
+        if "://" in each:
+            from results.store.target import mask_passwords
+
+            yield mask_passwords(each)
+        else:
+            yield each

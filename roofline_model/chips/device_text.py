@@ -33,7 +33,11 @@ def device_text(device: Device, *, heading: str = "") -> str:
     lines += ["", "[memory]", f"bandwidth = {_quantity(device.bandwidth)}"]
     lines += [
         f"{name} = {_quantity(quantity)}"
-        for name, quantity in (("bandwidth_achieved", device.bandwidth_achieved), ("capacity", device.capacity))
+        for name, quantity in (
+            ("bandwidth_achieved", device.bandwidth_achieved),
+            ("capacity", device.capacity),
+            ("system", device.system_memory),
+        )
         if quantity is not None
     ]
     for level in device.levels:

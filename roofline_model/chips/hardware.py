@@ -28,6 +28,7 @@ trusted by everything else. Its layout (schema 1)::
     bandwidth = {value = 273.06, unit = "GB/s", status = "measured", source = "…"}
     bandwidth_achieved = {…}
     capacity = {…}
+    system = {…}                       # of a memory shared with the CPU: what the system takes
 
     [[level]]                          # caches, innermost first
     name = "L2"
@@ -200,6 +201,8 @@ class Device:
     is_placeholder: bool = False
     bandwidth_achieved: Quantity | None = None
     capacity: Quantity | None = None
+    system_memory: Quantity | None = None
+    """Part of the capacity that the system takes where CPU and GPU share it; None: the GPU's own memory."""
     levels: tuple[MemoryLevel, ...] = ()
     """Caches, innermost first; the last one is the level that "cold" has to defeat."""
     chip: Mapping[str, Quantity] = field(default_factory=dict)
@@ -263,9 +266,11 @@ class Device:
         plain["paths"] = {key: _plain_path(path) for key, path in sorted(self.paths.items())}
         plain["chip"] = {key: asdict(quantity) for key, quantity in sorted(self.chip.items())}
         plain["levels"] = [asdict(level) for level in self.levels]
-        for name in ("bandwidth", "bandwidth_achieved", "capacity", "match"):
+        for name in ("bandwidth", "bandwidth_achieved", "capacity", "match", "system_memory"):
             value = plain[name]
             plain[name] = None if value is None else asdict(value)
+        if self.system_memory is None:
+            del plain["system_memory"]
         del plain["calibration"]
         if self.calibration is not None:
             plain["calibration"] = self.calibration.to_dict()
@@ -273,8 +278,9 @@ class Device:
 
     @property
     def content_hash(self) -> str:
-        """Sixteen hex digits over every number: two profiles with the same hash predict the same."""
-        canonical = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
+        """Sixteen hex digits over every number of a time: two profiles with the same hash predict the same."""
+        of_times = {name: value for name, value in self.to_dict().items() if name != "system_memory"}
+        canonical = json.dumps(of_times, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
     # The names of the original documents, read-only.
@@ -575,7 +581,7 @@ class _Reader:
         if not isinstance(placeholder, bool):
             raise self.fail(f"placeholder must be true or false, got {shown(placeholder)}")
         memory = self._table("memory", required=True)
-        self._only_known("[memory]", memory, {"bandwidth", "bandwidth_achieved", "capacity"})
+        self._only_known("[memory]", memory, {"bandwidth", "bandwidth_achieved", "capacity", "system"})
         if "bandwidth" not in memory:
             raise self.fail("[memory] bandwidth is missing; give {value, unit, status, source}")
         paths = self._peaks()
@@ -595,6 +601,7 @@ class _Reader:
             bandwidth=self._quantity("[memory] bandwidth", memory["bandwidth"], "B/s"),
             bandwidth_achieved=self._optional("[memory] bandwidth_achieved", memory.get("bandwidth_achieved"), "B/s"),
             capacity=self._optional("[memory] capacity", memory.get("capacity"), "B"),
+            system_memory=self._optional("[memory] system", memory.get("system"), "B"),
             levels=tuple(self._level(i, table) for i, table in enumerate(self._tables("level"))),
             chip={name: self._quantity(f"[chip] {name}", value, _CHIP_UNITS[name]) for name, value in chip.items()},
             paths=paths,

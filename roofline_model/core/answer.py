@@ -165,6 +165,8 @@ class Memory:
     """Estimate of the working buffers of a pass."""
     capacity_bytes: float | None = None
     """What the device has; None where no limit is known."""
+    usable_bytes: float | None = None
+    """What of it a model can have, beside system, driver and engine; None where no limit is known."""
     saved_ratio: float | None = None
     """Share of the 16-bit weight bytes that is saved."""
     is_measured: bool = False

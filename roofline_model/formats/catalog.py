@@ -528,8 +528,22 @@ Pair = tuple[NumberFormat, NumberFormat]
 """Weight or cache, and activation."""
 
 
+ALONE_ACTIVATION = "BF16"
+"""Activation of a product whose weight-only format is named alone; a model's is its own 16-bit format."""
+
+
+def is_weight_only(fmt: NumberFormat) -> bool:
+    """Return whether a format named alone means the weights (or the cache) alone, under 16-bit activations.
+
+    So it is of integers and code tables, as torchao, the pytest cases and the measured tables read them (INT4: AWQ and
+    GPTQ, INT8: W8A16). Of a narrow float both operands have it, as in published checkpoints (FP8: W8A8, NVFP4: W4A4).
+    `INT8.INT8` says both.
+    """
+    return fmt.kind in ("int", "table")
+
+
 def format_pair(text: str) -> Pair:
-    """Return weight and activation format of `INT8` (both) or `INT4.BF16` (weight first, as in test ids)."""
+    """Return weight and activation format of `FP8` (both), `INT4` (`is_weight_only`) or `INT4.INT8` (weight first)."""
     try:
         both = get_format(text)
     except UnknownNameError:
@@ -537,13 +551,14 @@ def format_pair(text: str) -> Pair:
         if not (weight and activation):
             raise
         return get_format(weight), get_format(activation)
-    return both, both
+    return both, get_format(ALONE_ACTIVATION) if is_weight_only(both) else both
 
 
 def pair_label(pair: Pair) -> str:
-    """Return `INT8` when both operands share a format, else `INT4.BF16`."""
+    """Return what `format_pair` reads as this pair: `FP8_E4M3` when both operands have it, else `INT4.BF16`."""
     weight, activation = pair
-    return weight.key if weight.key == activation.key else f"{weight.key}.{activation.key}"
+    is_alone = weight.key == activation.key and not is_weight_only(weight)
+    return weight.key if is_alone else f"{weight.key}.{activation.key}"
 
 
 def short_name(key: str) -> str:

@@ -1,8 +1,9 @@
 """Which number format each part of a model uses, layer by layer: weights, activations and KV cache apart.
 
-A plan is a base and exceptions. `plan_from_text("INT4.BF16")` is a base alone; exceptions name a part or a group of
-parts, and layers if need be: `lm_head=BF16`, `q_proj@0-3=FP8_E4M3`, `kv@0=BF16`. Formats are written as everywhere:
-WEIGHT.ACTIVATION, one name for both; a third one is the KV cache's.
+A plan is a base and exceptions. `plan_from_text("INT4.BF16")` is the matrices of the layers in that format, with head,
+embedding and router in 16 bit as published checkpoints have them; exceptions name a part or a group of parts, and
+layers if need be: `lm_head=INT4.BF16`, `q_proj@0-3=FP8_E4M3`, `kv@0=BF16`. Formats are written as everywhere:
+WEIGHT.ACTIVATION, one name for both or for weights alone (`is_weight_only`); a third one is the KV cache's.
 
 A part is what can have a format of its own: a matrix, the cache, or one of the two products inside attention. Parts of
 a group that agree run as one product (query, key and value; gate and up); parts that differ run apart.
@@ -16,7 +17,7 @@ from itertools import pairwise
 
 from roofline_model.core.errors import InvalidValueError, UnknownNameError
 from roofline_model.core.finding import Finding, finding
-from roofline_model.formats.catalog import NumberFormat, format_name, get_format
+from roofline_model.formats.catalog import NumberFormat, format_name, get_format, is_weight_only
 from roofline_model.models.model_shapes import ModelShape
 from roofline_model.operators.operand_formats import activation_format, is_wide_float, product_format
 from roofline_model.operators.product import with_group_scales
@@ -36,6 +37,8 @@ MATRICES = ("embedding", *QKV, "o_proj", *FFN, "router", *EXPERTS, *SHARED_EXPER
 PARTS = (*MATRICES, CACHE, *PRODUCTS)
 """What has a format of its own."""
 OUTSIDE_LAYERS = ("embedding", "lm_head")
+KEPT_WIDE = ("lm_head", "embedding", "router")
+"""What published checkpoints of a narrow format keep in 16 bit, and so every plan here unless an exception names it."""
 
 GROUPS = {
     "qkv_proj": QKV,
@@ -67,6 +70,7 @@ def attention_part(matrix: str) -> str:
     return matrix if matrix == "o_proj" else f"{matrix[0]}_proj"
 
 
+_WIDE_BITS = 16
 AS_PUBLISHED = "checkpoint"
 """The plan's name for the formats the checkpoint itself is stored in."""
 
@@ -80,8 +84,9 @@ class PartFormats:
 
     @property
     def label(self) -> str:
-        """`INT4.BF16`, or one name when both are the same."""
-        return self.weights if self.weights == self.activations else f"{self.weights}.{self.activations}"
+        """What `plan_from_text` reads as these: `INT4.BF16`, `INT8.INT8`, or one name for a float of both operands."""
+        is_alone = self.weights == self.activations and not is_weight_only(get_format(self.weights))
+        return self.weights if is_alone else f"{self.weights}.{self.activations}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +140,14 @@ class FormatPlan:
     @property
     def name(self) -> str:
         """What people are shown: `FP8 (W8A8) + FP8 KV`; of a published or mixed plan its label."""
-        if self.exceptions or self.label.startswith(AS_PUBLISHED):
+        is_mixed = any(not self._keeps_wide(exception) for exception in self.exceptions)
+        if is_mixed or self.label.startswith(AS_PUBLISHED):
             return self.label
         return format_name(self.base.weights, self.base.activations, self.kv)
+
+    def _keeps_wide(self, exception: FormatException) -> bool:
+        """Return whether an exception is what every uniform plan has: a part outside quantisation."""
+        return exception.name in KEPT_WIDE and exception.formats == PartFormats(self.wide, self.wide)
 
     def of(self, name: str, layer: int | None = None) -> PartFormats:
         """Return the formats of a part in a layer, or of a group whose parts agree there.
@@ -217,10 +227,7 @@ def published_plan(shape: ModelShape, *, kv: str | None = None) -> FormatPlan:
             "config.json); say them with --formats"
         )
     wide = shape.wide_format
-    exceptions = []
-    if shape.weight_format != wide:
-        wide_parts = ("embedding", "lm_head", *(("router",) if shape.experts else ()))
-        exceptions = [FormatException(part, PartFormats(wide, wide)) for part in wide_parts]
+    exceptions = [] if shape.weight_format == wide else _kept_wide(shape, wide)
     if shape.expert_format is not None:
         exceptions.append(FormatException("experts", PartFormats(shape.expert_format, wide)))
     narrow = shape.weight_format if shape.weight_format in ("FP8_E4M3", "NVFP4") else wide
@@ -230,29 +237,42 @@ def published_plan(shape: ModelShape, *, kv: str | None = None) -> FormatPlan:
     return checked_plan(plan, shape)
 
 
+def _kept_wide(shape: ModelShape, wide: str) -> list[FormatException]:
+    """Return the exceptions that keep head, embedding and a router out of quantisation."""
+    parts = (part for part in KEPT_WIDE if part != "router" or shape.experts is not None)
+    return [FormatException(part, PartFormats(wide, wide)) for part in parts]
+
+
 def plan_from_text(
     text: str, shape: ModelShape, *, kv: str | None = None, exceptions: Sequence[str] = ()
 ) -> FormatPlan:
     """Return the plan for `WEIGHT[.ACTIVATION[.KV]]` (or `checkpoint`) with exceptions `PART[@LAYERS]=FORMATS`.
 
-    Every matrix, embedding and head included, gets the base's weight format, as the original documents count. The cache
-    has the residual stream's 16-bit format unless named. Raises `InvalidValueError` for formats that contradict each
-    other, for a part or layer the model does not have, and for two exceptions that name the same part in one layer.
+    Every matrix of the layers gets the base's weight format; head, embedding and router stay in 16 bit, as in published
+    checkpoints, unless an exception names them (`lm_head=INT4.BF16`). A weight-only format named alone (`INT4`) has the
+    model's 16-bit activations. The cache has the residual stream's 16-bit format unless named. Raises
+    `InvalidValueError` for formats that contradict each other, for a part or layer the model does not have, and for two
+    exceptions that name the same part in one layer.
     """
     if text.strip().lower() == AS_PUBLISHED:
         plan = published_plan(shape, kv=None if kv is None else get_format(kv).key)
     else:
-        weight, activation, cache = _parse_formats(text)
+        weight, activation, cache = _parse_formats(text, shape.wide_format)
         if cache is not None and kv is not None and cache.key != get_format(kv).key:
             raise InvalidValueError(f"the KV format is given twice: {cache.key} in {text!r} and {get_format(kv).key}")
         chosen = cache or (None if kv is None else get_format(kv))
         wide = activation.key if is_wide_float(activation) else shape.wide_format
+        exceptions_of_plan = _kept_wide(shape, wide) if weight.element_bits < _WIDE_BITS else ()
         plan = FormatPlan(
-            PartFormats(weight.key, activation.key), (chosen or get_format(wide)).key, wide, label=text.strip()
+            PartFormats(weight.key, activation.key),
+            (chosen or get_format(wide)).key,
+            wide,
+            tuple(exceptions_of_plan),
+            label=text.strip(),
         )
     added = tuple(_parse_exception(item, plan, shape) for item in exceptions)
     _check_overlaps(added)
-    # What the user says replaces what a published plan says of the same part.
+    # What the user says replaces what the plan itself says of the same part.
     remaining = tuple(exception for exception in plan.exceptions if not any(_replaces(new, exception) for new in added))
     label = " ".join([plan.label, *(item.strip() for item in exceptions)])
     return checked_plan(FormatPlan(plan.base, plan.kv, plan.wide, (*remaining, *added), label=label), shape)
@@ -268,8 +288,9 @@ def _published_label(shape: ModelShape) -> str:
     return f"{AS_PUBLISHED} ({shape.weight_format}{experts})"
 
 
-def _parse_formats(text: str) -> tuple[NumberFormat, NumberFormat, NumberFormat | None]:
-    """Return weight, activation and cache format of `W`, `W.A` or `W.A.KV`.
+def _parse_formats(text: str, wide: str) -> tuple[NumberFormat, NumberFormat, NumberFormat | None]:
+    """Return weight, activation and cache format of `W`, `W.A` or `W.A.KV`; `wide` is the activation of a weight-only
+    format named alone.
 
     A user's format may have a dot in its name.
     """
@@ -280,12 +301,11 @@ def _parse_formats(text: str) -> tuple[NumberFormat, NumberFormat, NumberFormat 
             return weight, activation, get_format(pieces[2]) if len(pieces) == 3 else None
         except UnknownNameError as error:
             try:
-                both = get_format(text)
+                get_format(text)
             except UnknownNameError:
                 raise error from None
-            return both, both, None
-    both = get_format(text)
-    return both, both, None
+    weight = get_format(text)
+    return weight, get_format(wide) if is_weight_only(weight) else weight, None
 
 
 def _parse_exception(text: str, plan: FormatPlan, shape: ModelShape) -> FormatException:
@@ -305,7 +325,10 @@ def _parse_exception(text: str, plan: FormatPlan, shape: ModelShape) -> FormatEx
                 f"exception {text[:60]!r}: {part} is outside the layers; leave @{layers.strip()} out"
             )
         first, last = _parse_layers(layers.strip(), text, shape)
-    weight, activation, cache = _parse_formats(formats.strip())
+    # The cache and a product inside attention have one format: there is no activation beside it.
+    is_single = set(parts_of(part)) <= {CACHE, *PRODUCTS}
+    named = formats.strip()
+    weight, activation, cache = _parse_formats(named, named if is_single else plan.wide)
     if cache is not None:
         raise InvalidValueError(
             f"exception {text[:60]!r}: the cache's format is an exception of its own, kv={cache.key}"
@@ -453,19 +476,7 @@ def joined_layers(exceptions: Iterable[FormatException]) -> Iterator[FormatExcep
         yield last
 
 
-HEAD_PARTS = ("lm_head", "embedding")
-_WIDE_BITS = 16
-
-
-def wide_head_exceptions(plan: FormatPlan, shape: ModelShape) -> tuple[str, ...]:
-    """Return the exceptions that keep head and embedding (and a router) in the plan's 16 bit, as recommendations do.
-
-    Spelled as for `plan_from_text` and `--set`: `lm_head=BF16`. Empty where the plan is that wide itself.
-    """
-    if get_format(plan.base.weights).element_bits >= _WIDE_BITS:
-        return ()
-    parts = (*HEAD_PARTS, *(("router",) if shape.experts is not None else ()))
-    return tuple(f"{part}={plan.wide}" for part in parts)
+HEAD_PARTS = KEPT_WIDE[:2]
 
 
 def plan_coverage(plan: FormatPlan) -> Finding | None:
@@ -478,8 +489,14 @@ def plan_coverage(plan: FormatPlan) -> Finding | None:
     return finding("narrow-layers", formats=plan.base.label, head=head, embedding=embedding)
 
 
-def narrow_heads(plans: Sequence[FormatPlan]) -> tuple[FormatPlan, ...]:
-    """Return the plans whose head is narrow: recommendations keep it in 16 bit, so that their times and bytes are
-    others.
+def stored_plan(
+    text: str, shape: ModelShape, *, kv: str | None = None, weight_bytes: float | None = None
+) -> FormatPlan:
+    """Return the plan of a file: as `plan_from_text`, but of one whose size is known every matrix has the format.
+
+    Such a file is a GGUF, whose head and embedding are quantised with the rest; its size says how far they are not.
     """
-    return tuple(plan for plan in plans if get_format(plan.of("lm_head").weights).element_bits < _WIDE_BITS)
+    plan = plan_from_text(text, shape, kv=kv)
+    if weight_bytes is None or plan.label.startswith(AS_PUBLISHED):
+        return plan
+    return replace(plan, exceptions=())

@@ -312,21 +312,24 @@ def predict_model(
     )
 
 
-def first_token_pass(prediction: ModelPrediction, hardware: Device | str) -> ModelPrediction:
+def first_token_pass(prediction: ModelPrediction, hardware: Device | str, *, batch: int = 1) -> ModelPrediction:
     """Return the pass whose last token's logits give the first new token: prefill of the tokens before the new ones.
 
-    For a prefill, and for a decode step without a prompt, it is the pass itself.
+    It is that of one request alone, whatever the batch of `prediction`; `batch` prompts in one pass where it is given.
+    Of a prefill it is the pass itself, for so many sequences; so it is of a decode step without a prompt.
     """
     workload = prediction.workload
     prompt = workload.context_count - workload.new_count
-    if workload.phase == "prefill" or prompt < 1:
+    is_pass_itself = workload.phase == "prefill" or prompt < 1
+    if is_pass_itself and workload.batch_count == batch:
         return prediction
     return predict_model(
         hardware,
         prediction.model,
-        "prefill",
-        batch=workload.batch_count,
-        context=prompt,
+        workload.phase if is_pass_itself else "prefill",
+        batch=batch,
+        context=workload.context_count if is_pass_itself else prompt,
+        new_tokens=workload.new_count if is_pass_itself else None,
         formats=prediction.plan,
         parallel=prediction.parallel,
         launches=prediction.launches,
@@ -336,7 +339,7 @@ def first_token_pass(prediction: ModelPrediction, hardware: Device | str) -> Mod
 
 
 def time_to_first_token_s(prediction: ModelPrediction, hardware: Device | str) -> float:
-    """Return the ideal time of `first_token_pass`."""
+    """Return the ideal time of `first_token_pass`: of one request alone."""
     return first_token_pass(prediction, hardware).time_s
 
 
@@ -402,7 +405,7 @@ def kv_crossover_tokens(
     """Return the context from which on a decode step reads more cache than weights; None when it never does.
 
     In tokens; it may lie beyond the model's own maximum. Llama-3 8B: 114,512 tokens with weights and cache of the same
-    width, 202,173 with FP8 weights and an NVFP4 cache. It falls as 1/batch in a dense model.
+    width, 202,173 with every matrix in FP8 and an NVFP4 cache. It falls as 1/batch in a dense model.
     """
     if isinstance(batch, bool) or not isinstance(batch, int) or batch < 1:
         raise InvalidValueError(f"batch must be a whole number of at least 1, got {batch!r}")

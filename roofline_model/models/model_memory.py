@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from roofline_model.chips.hardware import Device
+from roofline_model.chips.usable_memory import usable_bytes
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.formats.catalog import get_format
 from roofline_model.models.decoder_step import Workload, layer_kinds
@@ -33,8 +34,10 @@ class ModelMemory:
     """
     capacity_bytes: float | None
     """Memory of the device, bytes; null where its file does not say."""
+    usable_bytes: float | None = None
+    """What of it a model can have, beside system, driver, engine and headroom, bytes; null where it is not known."""
     headroom_ratio: float = 0.0
-    """Share of the capacity to keep free for what is not counted here."""
+    """Share of the capacity that the caller keeps free."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.headroom_ratio < 1:
@@ -42,15 +45,13 @@ class ModelMemory:
 
     @property
     def total_bytes(self) -> float:
-        """Weights, cache and working buffers, bytes. Ignores: the framework, its workspaces and fragmentation."""
+        """Weights, cache and working buffers, bytes. Ignores fragmentation; an engine's share is off `usable_bytes`."""
         return self.weights_bytes + self.kv_bytes + self.activation_bytes
 
     @property
     def fits(self) -> bool | None:
-        """Whether it fits beside the headroom; null where the capacity is not known."""
-        return (
-            None if self.capacity_bytes is None else self.total_bytes <= self.capacity_bytes * (1 - self.headroom_ratio)
-        )
+        """Whether it fits in the usable memory; null where that is not known."""
+        return None if self.usable_bytes is None else self.total_bytes <= self.usable_bytes
 
     @property
     def used_ratio(self) -> float | None:
@@ -75,6 +76,7 @@ def model_memory(
         kv_bytes=plan_kv_bytes(shape, plan, workload.context_count, workload.batch_count),
         activation_bytes=_activation_bytes(shape, workload, plan),
         capacity_bytes=capacity,
+        usable_bytes=None if device is None else usable_bytes(device, headroom_ratio),
         headroom_ratio=headroom_ratio,
     )
 

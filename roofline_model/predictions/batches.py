@@ -1,7 +1,8 @@
 """Batch against latency for a served model: per format the time per token and the tokens per second of every batch.
 
-A decode step gives every sequence of a batch one token, so its time is the time per token. A new request waits for the
-step in flight and is then prefilled alone: the sum is its time to the first token. Queueing is not counted.
+A decode step gives every sequence of a batch one token, so its time is the time per token. `first_token_s` is that of
+one request alone on an idle chip, as everywhere; one that arrives while the batch decodes waits for the step in flight
+first. Queueing is not counted.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from math import inf
 from roofline_model.chips.hardware import Device
 from roofline_model.core.answer import Estimate, Source, is_comparable
 from roofline_model.core.finding import Finding
-from roofline_model.models.llm import ModelPrediction, predict_model
+from roofline_model.models.llm import ModelPrediction, first_token_pass, predict_model
 from roofline_model.models.model_shapes import DEFAULT_CONTEXT, ModelShape
 from roofline_model.recommend.expected_passes import ExpectedPasses
 from roofline_model.recommend.model import ModelRanking, recommend_model
@@ -35,7 +36,9 @@ class BatchPoint:
     token_s: float
     """Time per token of a sequence: one decode step, seconds."""
     first_token_s: float
-    """Time to the first token of a request that arrives: the step in flight and its own prefill, seconds."""
+    """Time to the first token of one request alone, as `predict model` has it: its own prefill, seconds."""
+    arriving_first_token_s: float
+    """Of a request that arrives while the batch decodes: the step in flight and its own prefill, seconds."""
     tokens_per_s: float
     """Of all sequences together, tokens per second."""
     memory_bytes: float
@@ -87,13 +90,13 @@ class BatchCurves:
     model: str
     """Name of the model."""
     context_count: int
-    """Tokens of a sequence in the cache, and of the prompt of a new request, count."""
+    """Tokens of a sequence in the cache, the new one among them; the prompt of a new request has the others; count."""
     max_loss_pct: float
     """Most that quality may lose, percent."""
     max_token_s: float | None
     """Limit of the time per token, seconds; null: none."""
     max_first_token_s: float | None
-    """Limit of the time to the first token, seconds; null: none."""
+    """Limit of the time to the first token of a request that arrives, seconds; null: none."""
     curves: tuple[BatchCurve, ...]
     """In the order of the ranking for one sequence."""
     choice: BatchChoice | None
@@ -126,7 +129,7 @@ def batch_curves(
     assert ranking.baseline is not None  # 16 bit is always predicted
     for batch in batches:  # the reference that every other format is held against comes first
         passes(_pass(chip, shape, ranking.baseline, "decode", batch, tokens))
-    passes(_pass(chip, shape, ranking.baseline, "prefill", 1, tokens))
+    passes(first_token_pass(_pass(chip, shape, ranking.baseline, "decode", 1, tokens), chip))
     keys = {option.key for option in ranking.options}
     curves = (
         BatchCurve(
@@ -166,7 +169,7 @@ def with_limits(curves: BatchCurves, *, max_token_s: float | None, max_first_tok
                 replace(
                     point,
                     is_within_limits=point.token_s <= (max_token_s or inf)
-                    and point.first_token_s <= (max_first_token_s or inf),
+                    and point.arriving_first_token_s <= (max_first_token_s or inf),
                 )
                 for point in curve.points
             ),
@@ -214,7 +217,7 @@ def _points(
     memory_bytes: float | None,
     passes: ExpectedPasses,
 ) -> tuple[BatchPoint, ...]:
-    prefill_s, _ = _time(_pass(chip, shape, option, "prefill", 1, tokens), passes)
+    prefill_s, _ = _time(first_token_pass(_pass(chip, shape, option, "decode", 1, tokens), chip), passes)
     points = []
     for batch in batches:
         step = _pass(chip, shape, option, "decode", batch, tokens)
@@ -225,7 +228,8 @@ def _points(
             BatchPoint(
                 batch_count=batch,
                 token_s=token_s,
-                first_token_s=token_s + prefill_s,
+                first_token_s=prefill_s,
+                arriving_first_token_s=token_s + prefill_s,
                 tokens_per_s=step.token_count / token_s,
                 memory_bytes=step.memory.total_bytes,
                 time_source=source,

@@ -219,7 +219,7 @@ def predicted_table(
     """
     predictions: list[Row] = []
     missing = list(excluded)
-    for pair in pairs:
+    for pair in dict.fromkeys(pairs):
         try:
             predictions.append(predict_pair(pair))
         except UnsupportedError as error:

@@ -15,6 +15,7 @@ from itertools import product
 from typing import Any
 
 from roofline_model.chips.hardware import Device, get_hardware
+from roofline_model.chips.usable_memory import usable_bytes
 from roofline_model.core.answer import Estimate, Exclusion, Loss, Memory, Option, Question, Ranking, Times
 from roofline_model.core.errors import InvalidValueError, RooflineError
 from roofline_model.core.finding import Finding, finding
@@ -225,7 +226,7 @@ class IntegratedQuantizationEngine:
 
     def _limit_bytes(self, memory_limit_gb: float | None) -> float | None:
         if memory_limit_gb is None:
-            return None if self.hardware.capacity is None else self.hardware.capacity.value
+            return usable_bytes(self.hardware)
         return positive_limit("memory_limit_gb", memory_limit_gb, below=1e9) * 1e9
 
     def _usable(
@@ -334,6 +335,7 @@ def _options(usable: Sequence[_Strategy], shape: ModelShape, measured: Mapping[s
                     cache_bytes=memory.kv_bytes,
                     activation_bytes=memory.activation_bytes,
                     capacity_bytes=memory.capacity_bytes,
+                    usable_bytes=memory.usable_bytes,
                 ),
                 loss=_loss(each.config, measured),
                 speedup_ratio=speedup_ratio,

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from roofline_model.chips.hardware import Device, doubts_of
+from roofline_model.chips.usable_memory import usable_bytes
 from roofline_model.core.answer import Exclusion, Option, Question, Ranking, is_comparable
 from roofline_model.core.errors import InvalidValueError, UnsupportedError
 from roofline_model.core.finding import Finding, finding, has_code
@@ -81,8 +82,8 @@ def recommend_model(
 
     - `phase`, `batch`, `context` (default 4096 tokens, or the model's longest): as in `predict_model`. `traffic` is a
       mix of passes instead.
-    - Limits: memory in bytes (default the chip's; `memory_headroom_ratio` of it stays free), seconds of a pass (of a
-      mix by phase: `{"decode": 0.03}`, held against its longest pass), and the loss in percent of perplexity
+    - Limits: memory in bytes (default the chip's usable; `memory_headroom_ratio` of all stays free), seconds of a pass
+      (of a mix by phase: `{"decode": 0.03}`, held against its longest pass), and the loss in percent of perplexity
       (`max_loss_pct`, default 3). Where no perplexity was published it is of task accuracy.
     - `losses`: losses of the model's layers (`read_losses`). They replace published ones and start the Pareto search.
     - `formats`: these uniform plans alone; `extra_formats`: beside the usual ones; `strategies`: instead of the six
@@ -181,8 +182,8 @@ def model_limits(
     phase_latencies_s: Mapping[str, float],
     max_loss_pct: float | None,
 ) -> Limits:
-    """Return checked limits; the memory's default is what the chip reports. Raises `InvalidValueError` naming the
-    limit.
+    """Return checked limits; the memory's default is what is usable of the chip's. Raises `InvalidValueError` naming
+    the limit.
     """
     latencies_s = [max_latency_s, *phase_latencies_s.values()]
     for name, value in (("memory_limit_bytes", memory_limit_bytes), *(("max_latency_s", each) for each in latencies_s)):
@@ -192,12 +193,14 @@ def model_limits(
         raise InvalidValueError(f"max_loss_pct must be a percentage from 0, got {str(max_loss_pct)[:40]!r}")
     if headroom_ratio != 0 and not is_positive(headroom_ratio, 1):
         raise InvalidValueError(f"memory_headroom_ratio must be a share from 0 to below 1, got {headroom_ratio!r}")
-    limit_bytes = memory_limit_bytes
-    if limit_bytes is None and device.capacity is not None:
-        limit_bytes = device.capacity.value
+    if memory_limit_bytes is not None:
+        least_bytes: float | None = memory_limit_bytes * (1 - headroom_ratio)
+    else:
+        least_bytes = usable_bytes(device, headroom_ratio)
+    capacity = None if device.capacity is None else device.capacity.value
     return Limits(
-        memory_bytes=None if limit_bytes is None else limit_bytes * (1 - headroom_ratio),
-        memory_limit_bytes=limit_bytes,
+        memory_bytes=least_bytes,
+        memory_limit_bytes=capacity if memory_limit_bytes is None else memory_limit_bytes,
         headroom_ratio=headroom_ratio,
         time_s=max_latency_s,
         phase_times_s=tuple(phase_latencies_s.items()),

@@ -206,6 +206,7 @@ class PlanPricer:
             cache_bytes=memory.kv_bytes,
             activation_bytes=memory.activation_bytes,
             capacity_bytes=memory.capacity_bytes,
+            usable_bytes=memory.usable_bytes,
             saved_ratio=1 - memory.weights_bytes / wide_bytes if wide_bytes else None,
         )
 
@@ -319,9 +320,13 @@ def _times(ideal: Estimate, better: Estimate) -> Times:
 
 
 def _capacity_findings(candidate: CandidatePlan, memory: ModelMemory) -> list[Finding]:
-    if memory.fits is not False or memory.capacity_bytes is None:
+    if memory.fits is not False or memory.usable_bytes is None:
         return []
-    values = {"value_bytes": memory.total_bytes, "capacity_bytes": memory.capacity_bytes}
+    values = {
+        "value_bytes": memory.total_bytes,
+        "capacity_bytes": memory.capacity_bytes,
+        "usable_bytes": memory.usable_bytes,
+    }
     return [finding("exceeds-capacity", candidate.label, **values)]
 
 

@@ -21,7 +21,6 @@ from roofline_model.formats.catalog import FORMATS, SIXTEEN_BIT, get_format
 from roofline_model.kernels.known_kernels import cache_kernel, product_gap
 from roofline_model.models.format_plan import (
     AS_PUBLISHED,
-    FormatException,
     FormatPlan,
     PartFormats,
     plan_from_text,
@@ -42,7 +41,7 @@ from roofline_model.recommend.search.losses import parse_formats
 
 WEIGHT_ONLY = ("INT8", "FP8_E4M3", "INT4", "NVFP4", "MXFP4")
 """Uniform weight formats under 16-bit activations that are weighed unless the caller names others."""
-BOTH_OPERANDS = ("INT8", "FP8_E4M3", "MXFP8_E4M3", "NVFP4", "MXFP4")
+BOTH_OPERANDS = ("INT8.INT8", "FP8_E4M3", "MXFP8_E4M3", "NVFP4", "MXFP4")
 """Uniform formats of weights and activations; those for which the chip has a unit take part."""
 _SIXTEEN_BITS = 16
 CACHE_FORMAT = "FP8_E4M3"
@@ -125,12 +124,8 @@ def candidate_plans(
         if missing is not None:
             excluded.append(Exclusion(plan.label, (missing,)))
         else:
-            short = (plan.base.label,) if plan.base.label != plan.label and plan.kv == plan.wide else ()
             is_asked_for = text not in usual or text in extra
-            _add(
-                plans,
-                CandidatePlan(plan.label, "uniform", plan, formats_of, aliases=short, is_asked_for=is_asked_for),
-            )
+            _add(plans, CandidatePlan(plan.label, "uniform", plan, formats_of, is_asked_for=is_asked_for))
     for config in strategies:
         try:
             candidate = _strategy_candidate(config, shape, device, wide)
@@ -154,21 +149,12 @@ def _strategy_candidate(config: MixedPrecisionConfig, shape: ModelShape, device:
 def uniform_plan(text: str, shape: ModelShape, wide: str) -> FormatPlan:
     """Return the plan with one format in every matrix of the layers; raises as `plan_from_text` does.
 
-    `INT4` with one format alone is W4A4; `INT4.BF16` keeps 16-bit activations, whichever 16-bit float `wide` is. An
-    integer of both operands is labelled `INT8.INT8`, because `INT8` alone is weight-only to torchao.
-    """
-    plan = plan_from_text(text, shape)
-    if plan.exceptions:  # the checkpoint's own formats say themselves what stays wide
-        return rewidened(plan, wide)
-    wide_parts = ("lm_head", "embedding", *(("router",) if shape.experts is not None else ()))
-    exceptions = tuple(FormatException(part, PartFormats(plan.wide, plan.wide)) for part in wide_parts)
-    plan = rewidened(replace(plan, exceptions=exceptions), wide)
-    both = f"{plan.base.weights}.{plan.base.activations}"
-    if plan.kv == plan.wide:
-        label = both if get_format(plan.base.weights).kind == "int" else plan.base.label
-    else:
-        label = f"{both}.{plan.kv}"
-    return replace(plan, label=label)
+    Activations of 16 bit are those of `wide`."""
+    plan = rewidened(plan_from_text(text, shape), wide)
+    if text.strip().lower() == AS_PUBLISHED:
+        return plan
+    with_cache = f"{plan.base.weights}.{plan.base.activations}.{plan.kv}"
+    return replace(plan, label=plan.base.label if plan.kv == plan.wide else with_cache)
 
 
 def published_candidate(shape: ModelShape, wide: str) -> CandidatePlan | None:

@@ -115,9 +115,9 @@ class Limits:
     """What an option may take; None: any amount."""
 
     memory_bytes: float | None = None
-    """The headroom already off."""
+    """What may be taken: headroom, and of a chip's own memory the shares of system, driver and engine, already off."""
     memory_limit_bytes: float | None = None
-    """The same with the headroom: what there is."""
+    """What there is: the chip's memory, or the limit as it was given."""
     headroom_ratio: float = 0.0
     time_s: float | None = None
     """Of a pass, seconds."""

@@ -18,8 +18,8 @@ from roofline_model.core.errors import RooflineError
 from roofline_model.core.finding import Finding, finding, finding_of
 from roofline_model.expected.fitting.table import KernelTable
 from roofline_model.expected.prediction import ExpectedBatch
-from roofline_model.formats.catalog import get_format
-from roofline_model.models.format_plan import AS_PUBLISHED
+from roofline_model.formats.catalog import get_format, is_weight_only
+from roofline_model.models.format_plan import AS_PUBLISHED, stored_plan
 from roofline_model.models.hf.parameters import parameter_counts
 from roofline_model.models.llm import ModelPrediction, predict_model
 from roofline_model.models.model_registry import get_model
@@ -151,7 +151,7 @@ def _formats(table: KernelTable, i: int, shape: ModelShape, weight_bytes: float 
 
     weight, activation = table.text("weight_format")[i], table.text("activation_format")[i]
     if weight:
-        if activation in ("", weight) and get_format(weight).kind in ("int", "table"):
+        if activation in ("", weight) and is_weight_only(get_format(weight)):
             activation = "BF16"
         return weight if activation in ("", weight) else f"{weight}.{activation}"
     return AS_PUBLISHED if weight_bytes is None else nearest_formats(shape, weight_bytes)
@@ -172,8 +172,7 @@ def _ideal_pass(row: ModelRow, device: Device) -> ModelPrediction:
         batch=row.batch_count,
         context=row.context_count,
         new_tokens=row.new_count,
-        formats=row.formats,
-        kv=row.kv,
+        formats=stored_plan(row.formats, row.shape, kv=row.kv, weight_bytes=row.weight_bytes),
         max_context=max(row.context_count, row.shape.max_context_size),
         parallel=Parallel(row.device_count, LINK_BYTES_PER_S if row.device_count > 1 else None),
     )

@@ -191,6 +191,7 @@ def _quantities(chip: Device) -> Iterator[tuple[str, Quantity]]:
         ("DRAM bandwidth", chip.bandwidth),
         ("DRAM bandwidth, achieved", chip.bandwidth_achieved),
         ("DRAM capacity", chip.capacity),
+        ("DRAM of the system", chip.system_memory),
     )
     for name, quantity in optional:
         if quantity is not None:

@@ -136,6 +136,82 @@ def test_a_predicted_model_has_one_answer(client, chip: str, model: str) -> None
         assert document["chosen"] == ranking.choice.key, surface
 
 
+NAMES = [
+    ("gb10", "llama-3.1-8b", "INT4", "INT4.BF16"),
+    ("gb10", "llama-3.1-8b", "INT4.BF16", "INT4.BF16"),
+    ("gb10", "llama-3.1-8b", "int8", "INT8.BF16"),
+    ("h100-sxm", "llama-3.2-1b", "FP8", "FP8_E4M3"),
+    ("h200-sxm", "mixtral-8x7b", "INT8.INT8", "INT8.INT8"),
+]
+"""Chip, model (a head of its own, a tied one, a router), what is typed, and the plan that it names."""
+
+
+@pytest.mark.parametrize(("chip", "model", "name", "plan"), NAMES)
+def test_a_plan_of_one_name_has_one_time_and_one_size_at_every_door(client, chip, model, name, plan) -> None:
+    path, question = f"/api/models/{model}", ("--model", model, "--hw", chip, "--formats", name)
+    predicted = {
+        "predict": command_json("predict", "model", *question)["predictions"][0],
+        "API": client.post(f"{path}/predict?hardware_key={chip}", json={"formats": name}).json(),
+    }
+    ideal = rm.predict_model(chip, model, formats=name)
+    step = rm.expected_step(ideal, rm.get_hardware(chip))
+    wanted = (step.time_s, ideal.memory.total_bytes, ideal.memory.fits)
+    for surface, answer in predicted.items():
+        memory = answer["memory"]
+        assert (answer["expected"]["time_s"], memory["total_bytes"], memory["fits"]) == wanted, surface
+        assert (answer["coverage"]["values"]["head"], answer["coverage"]["values"]["embedding"]) == ("BF16", "BF16")
+    ranked = {
+        "recommend": command_json("recommend", *question, "--max-quality-loss", "90")["candidates"],
+        "API": client.post(
+            f"{path}/recommend?hardware_key={chip}", json={"formats": [name], "max_loss_pct": 90}
+        ).json()["candidates"],
+        "Python": [{"plan": option.key, "time_s": option.estimate.time_s, "memory": {"total_bytes": option.memory.total_bytes}}
+                   for option in rm.recommend_model(chip, model, formats=[name], max_loss_pct=90).options],
+    }  # fmt: skip
+    for surface, candidates in ranked.items():
+        (same,) = (candidate for candidate in candidates if candidate["plan"] == plan)
+        assert (same["time_s"], same["memory"]["total_bytes"]) == wanted[:2], surface
+    curves = client.post(f"{path}/batches?hardware_key={chip}", json={"max_loss_pct": 90}).json()["curves"]["curves"]
+    drawn = [curve["points"][0] for curve in curves if curve["plan"] == plan]
+    assert [(point["token_s"], point["memory_bytes"]) for point in drawn] == [wanted[:2]] * len(drawn)
+
+
+def test_the_first_token_is_of_one_request_alone_at_every_door(client) -> None:
+    sizes = ("--model", "gpt-oss-120b", "--hw", "gb10", "--batch", "16", "--context", "8192")
+    document = command_json("predict", "model", *sizes)
+    ideal = rm.predict_model("gb10", "gpt-oss-120b", batch=16, context=8192)
+    alone = rm.predict_model("gb10", "gpt-oss-120b", "prefill", context=8191)
+    together = rm.predict_model("gb10", "gpt-oss-120b", "prefill", batch=16, context=8191)
+    chip = rm.get_hardware("gb10")
+    assert document["time_to_first_token_s"] == rm.time_to_first_token_s(ideal, chip) == alone.time_s
+    assert document["expected_time_to_first_token_s"] == rm.expected_step(alone, chip).time_s
+    assert document["expected_all_prompts_time_s"] == rm.expected_step(together, chip).time_s
+    curves = client.post("/api/models/gpt-oss-120b/batches?hardware_key=gb10", json={"context_tokens": 8192}).json()
+    (curve,) = (curve for curve in curves["curves"]["curves"] if curve["plan"] == "checkpoint")
+    (point,) = (point for point in curve["points"] if point["batch_count"] == 16)
+    assert point["first_token_s"] == document["expected_time_to_first_token_s"]
+    assert point["token_s"] == document["predictions"][0]["expected"]["time_s"]
+    assert point["arriving_first_token_s"] == point["token_s"] + point["first_token_s"]
+
+
+@pytest.mark.parametrize(("name", "weight", "activation"), [("INT4", "INT4", "BF16"), ("INT4.INT4", "INT4", "INT4"), ("FP8", "FP8", "FP8")])  # fmt: skip
+def test_a_pair_of_one_name_is_one_product_at_every_door(client, name, weight, activation) -> None:
+    sizes = ("-M", "64", "-N", "4096", "-K", "4096", "--hw", "gb10", "--formats", name)
+    body = {"M": 64, "N": 4096, "K": 4096}
+    sweep = {**body, "formats": [name], "hardware": ["gb10"]}
+    series = client.post("/api/sweep", json=sweep).json()["series"][0]
+    times = {
+        "predict": command_json("predict", "gemm", *sizes)["predictions"][0]["time_s"],
+        "sweep": command_json("sweep", *sizes)["rows"][0]["ideal_s"],
+        "API": client.post(
+            "/api/analyze?hardware_key=gb10", json={**body, "precision": activation, "weight_precision": weight}
+        ).json()["time_s"],
+        "API sweep": series["ideal_s"][0],
+        "Python": rm.predict_gemm("gb10", 64, 4096, 4096, f"{weight}.{activation}").time_s,
+    }
+    assert len({f"{time_s:.9e}" for time_s in times.values()}) == 1, times
+
+
 CACHES = [("gb10", 1, 32768), ("h100-sxm", 1, 8192), ("mi300x", 8192, 8192)]
 """Chip, new tokens, tokens in the cache."""
 

@@ -16,6 +16,7 @@ from fastapi.responses import Response
 from pydantic import ConfigDict, Field
 
 from reports.answers.shape_advice import Recommendation, shape_advice
+from reports.answers.short_answer import asked_chip_words
 from reports.api.answer_models import answer_bytes
 from reports.api.base_models import CACHE_TEXT, CacheName, Dimension, FormatName, PhaseName, RequestBody
 from reports.api.catalog.chip_lookup import DEFAULT_CHIP, HardwareKey, asked_chip, find_chip
@@ -188,7 +189,7 @@ def recommendation_json(
         times=expected_times(chip),
         max_loss_pct=max_loss_pct,
     )
-    return answer_bytes(shape_advice(ranking))
+    return answer_bytes(shape_advice(ranking, asked_chip_words(chip)))
 
 
 @lru_cache(KEPT_ANSWERS)

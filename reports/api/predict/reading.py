@@ -15,7 +15,7 @@ from pydantic import Field
 from reports.api.base_models import RequestBody
 from reports.api.http.strict_route import StrictRoute
 from reports.text.answer_words import AnswerFacts, ChipFacts, ChosenFormat, Reading, reading, verdicts
-from roofline_model.formats.catalog import FORMATS, attention_name, format_name
+from roofline_model.formats.catalog import FORMATS, attention_name, format_name, format_pair
 
 router = APIRouter(include_in_schema=False, route_class=StrictRoute)
 
@@ -39,9 +39,10 @@ class VerdictsRequest(RequestBody):
 @router.get("/api/explorer/names")
 async def format_names() -> dict[str, dict[str, str]]:
     """The one name of every pair of formats: of a product's or a model's (weight.activation), and of an attention's
-    (cache.query).
+    (cache.query). `alone`: the pair that one name stands for.
     """
-    return {"product": _names(format_name), "attention": _names(attention_name)}
+    alone = {key: f"{weight.key}.{activation.key}" for key in FORMATS for weight, activation in [format_pair(key)]}
+    return {"product": _names(format_name), "attention": _names(attention_name), "alone": alone}
 
 
 def _names(name: Callable[[str, str], str]) -> dict[str, str]:

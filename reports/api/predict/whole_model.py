@@ -13,6 +13,7 @@ from pydantic import ConfigDict, Field
 
 from reports.answers.batch_answer import BatchAnswer, batch_answer
 from reports.answers.model_advice import ModelRecommendation, model_advice
+from reports.answers.short_answer import Asked, asked_chip_words
 from reports.api.answer_models import answer_bytes
 from reports.api.base_models import Dimension, FormatName, PhaseName, RequestBody
 from reports.api.catalog.chip_lookup import DEFAULT_CHIP, HardwareKey, asked_chip, find_chip, find_model
@@ -22,7 +23,7 @@ from reports.api.http.service import Service
 from reports.api.http.strict_route import StrictRoute
 from roofline_model.chips.hardware import Device
 from roofline_model.kernels.attention_kernels import find_attention_kernel
-from roofline_model.models.format_plan import AS_PUBLISHED, plan_from_text, wide_head_exceptions
+from roofline_model.models.format_plan import AS_PUBLISHED
 from roofline_model.models.llm import predict_model
 from roofline_model.models.model_shapes import DEFAULT_CONTEXT
 from roofline_model.predictions.batches import BatchCurves, batch_curves, with_limits
@@ -53,17 +54,13 @@ class ModelPredictRequest(RequestBody):
         default=None, description="tokens per sequence; default 4096, or the model's longest"
     )
     formats: Annotated[str, Field(strict=True, min_length=1, max_length=81)] | None = Field(
-        default=None, description="BF16, or weight.activation: INT4.BF16; default: as published"
+        default=None,
+        description="BF16, or weight.activation: INT4.BF16, of the layers' matrices; head, embedding and router keep 16 bit; default: as published",
     )
     kv_format: FormatName | None = Field(default=None, description="format of the KV cache; default: the activations'")
     attention_kernel: Annotated[str, Field(strict=True, min_length=1, max_length=40)] | None = Field(
         default=None,
         description="kernel whose attention time is expected: fa1, fa2, fa3, fa4, trtllm, cudnn, flashinfer; default: trtllm's",
-    )
-    wide_head: bool = Field(
-        default=False,
-        strict=True,
-        description="keep head and embedding in 16 bit, as /recommend does; else `formats` holds for every matrix",
     )
 
 
@@ -124,7 +121,7 @@ class BatchRequest(RequestBody):
     )
     max_token_s: float | None = Field(default=None, gt=0, le=1e9, description="longest time per token, seconds")
     max_first_token_s: float | None = Field(
-        default=None, gt=0, le=1e9, description="longest time to the first token, seconds"
+        default=None, gt=0, le=1e9, description="longest time to the first token of a request that arrives, seconds"
     )
 
 
@@ -147,8 +144,6 @@ def model_predict(
 def prediction_json(model: str, chip_key: str, body: ModelPredictRequest) -> bytes:
     """Return the `PassPrediction` of a request as JSON. Raises as `predict_model`."""
     shape, chip = find_model(model), find_chip(chip_key)
-    plan = plan_from_text(body.formats or AS_PUBLISHED, shape, kv=body.kv_format)
-    exceptions = wide_head_exceptions(plan, shape) if body.wide_head and body.formats else ()
     ideal = predict_model(
         chip,
         shape,
@@ -157,7 +152,6 @@ def prediction_json(model: str, chip_key: str, body: ModelPredictRequest) -> byt
         context=body.context_tokens or min(DEFAULT_CONTEXT, shape.max_context_size),
         formats=body.formats or AS_PUBLISHED,
         kv=body.kv_format,
-        exceptions=exceptions,
         attention_kernel=body.attention_kernel,
     )
     return answer_bytes(pass_prediction(ideal, chip))
@@ -200,7 +194,32 @@ def model_recommendation_json(model: str, chip: str | Device, body: ModelRecomme
             max_loss_pct=body.max_loss_pct,
             formats=body.formats,
         )
-    return answer_bytes(model_advice(ranking, device, shape))
+    return answer_bytes(model_advice(ranking, device, shape, _asked(model, device, body)))
+
+
+def _typed(value: str | float) -> str:
+    return value if isinstance(value, str) else f"{value:.12g}"
+
+
+def _asked(model: str, chip: Device, body: ModelRecommendRequest) -> Asked:
+    """Return the question as the command line takes it; the page sends defaults too, which nobody typed."""
+    options = (
+        ("phase", "--phase"),
+        ("batch_count", "--batch"),
+        ("context_tokens", "--context"),
+        ("memory_limit_gb", "--memory-limit-gb"),
+        ("memory_headroom_ratio", "--memory-headroom"),
+        ("max_loss_pct", "--max-quality-loss"),
+    )
+    defaults = {name: field.default for name, field in ModelRecommendRequest.model_fields.items()}
+    defaults["context_tokens"] = min(DEFAULT_CONTEXT, find_model(model).max_context_size)
+    given = {
+        name: getattr(body, name) for name in body.model_fields_set if getattr(body, name) not in (None, defaults[name])
+    }
+    pairs = [("--model", model), *asked_chip_words(chip)]
+    pairs += [(option, _typed(given[name])) for name, option in options if name in given]
+    pairs += [("--max-latency-ms", f"{given['max_latency_s'] * 1e3:g}")] if "max_latency_s" in given else []
+    return [*pairs, *(("--formats", name) for name in given.get("formats", ()))]
 
 
 @router.post(

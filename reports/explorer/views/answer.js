@@ -65,7 +65,7 @@ function figures(row, { largest_part: largest }) {
     facts.push([
       FIGURES.memory,
       number(memory.total_bytes, bytes(memory.total_bytes)),
-      fit(FITS[memory.fits], { capacity: bytes(memory.capacity_bytes) }),
+      fit(FITS[memory.fits], { capacity: bytes(memory.usable_bytes) }),
     ]);
   if (row.unfusedS !== undefined) facts.push([FIGURES.unfused, number(row.unfusedS, time(row.unfusedS)), FIGURES.unfusedNote]);
   return facts.map(([name, value, note]) =>

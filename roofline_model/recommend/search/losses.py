@@ -63,7 +63,8 @@ class LossTable:
                 raise InvalidValueError(
                     f"the loss of {named(name)} in {named(label)} must be a finite number, got {shown(value)}"
                 )
-            key = (name, parse_formats(label).label)
+            formats = parse_formats(label)
+            key = (name, formats.weights if name.endswith(".kv") else formats.label)  # a cache has one format
             if key in values:
                 raise InvalidValueError(f"the loss of {name} in {key[1]} is given twice; keep one")
             values[key] = float(value)

@@ -158,11 +158,11 @@ def test_a_model_is_predicted_kernel_by_kernel(api_client):
     assert sum(kernel["time_s"] for kernel in answer["kernels"]) == pytest.approx(answer["time_s"])
     assert sum(kernel["expected_s"] for kernel in answer["kernels"]) == pytest.approx(answer["expected"]["time_s"])
     assert answer["memory"]["fits"] is True
-    assert answer["coverage"]["text"] == "INT4.BF16 in every matrix, head and embedding included"
+    assert answer["coverage"]["text"] == "INT4.BF16 in the matrices of the layers, head in BF16, embedding in BF16"
 
 
-def test_a_model_with_a_wide_head_is_the_plan_that_is_recommended(api_client):
-    question = {"formats": "INT4.BF16", "wide_head": True}
+def test_a_predicted_plan_is_the_plan_that_is_recommended(api_client):
+    question = {"formats": "INT4"}
     for model in ("llama-3.1-8b", "llama-3.2-1b", "mixtral-8x7b"):  # a head of its own, a tied one, and a router
         answer = api_client.post(f"/api/models/{model}/predict", json=question).json()
         advice = api_client.post(
@@ -172,7 +172,7 @@ def test_a_model_with_a_wide_head_is_the_plan_that_is_recommended(api_client):
         assert answer["expected"]["time_s"] == pytest.approx(same["time_s"])
         assert answer["memory"]["total_bytes"] == same["memory"]["total_bytes"]
         assert answer["coverage"]["values"]["head"] == "BF16"
-    wide = api_client.post("/api/models/llama-3.1-8b/predict", json={"formats": "BF16", "wide_head": True}).json()
+    wide = api_client.post("/api/models/llama-3.1-8b/predict", json={"formats": "BF16"}).json()
     assert (wide["formats"], wide["coverage"]) == ("BF16", None)
 
 

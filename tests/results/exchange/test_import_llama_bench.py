@@ -132,7 +132,7 @@ def test_the_markdown_table_that_people_paste(write: Write) -> None:
     assert both.measurement.median_s == pytest.approx(640 / 700)
     assert both.ideal is not None
     assert prompt.ideal is not None
-    step = predict_model("h100", "llama-3-8b", "decode", context=512 + 64, formats="INT4.BF16")
+    step = predict_model("h100", "llama-3-8b", "decode", context=512 + 64, formats="INT4", exceptions=["lm_head=INT4"])
     assert both.ideal.time_s > prompt.ideal.time_s + 128 * step.time_s  # the file is larger than INT4 with its scales
 
 

@@ -29,17 +29,29 @@ def _json(gap):
 
 
 def test_a_format_without_a_known_kernel_says_so_as_the_api_does():
-    arguments = ("predict", "gemv", "-N", "4096", "-K", "4096", "--hw", "gb10", "--formats", "MXFP4,INT8,INT4,FP8")
+    arguments = (
+        "predict",
+        "gemv",
+        "-N",
+        "4096",
+        "-K",
+        "4096",
+        "--hw",
+        "gb10",
+        "--formats",
+        "MXFP4,INT8.INT8,INT4.INT4,FP8",
+    )
     rows = {prediction["format"]: prediction for prediction in json.loads(invoke(*arguments, "--json"))["predictions"]}
     chip = get_hardware("gb10")
     for name, row in rows.items():
-        assert row["kernel_gap"] == _json(kernel_gap(chip, name, name))
-        assert row["engine_gap"] == _json(engine_gap(chip, name, name))
+        key = name.partition(".")[0]
+        assert row["kernel_gap"] == _json(kernel_gap(chip, key, key))
+        assert row["engine_gap"] == _json(engine_gap(chip, key, key))
     assert rows["FP8_E4M3"]["kernel_gap"] is rows["FP8_E4M3"]["engine_gap"] is None
     text = invoke(*arguments)
-    for name, shown in (("MXFP4", "MXFP4 (W4A4)"), ("INT4", "INT4 (W4A4)")):
+    for name, shown in (("MXFP4", "MXFP4 (W4A4)"), ("INT4.INT4", "INT4 (W4A4)")):
         assert f"  {shown}: {rows[name]['kernel_gap']['text']}\n" in text
-    assert f"  INT8 (W8A8): {rows['INT8']['engine_gap']['text']}\n" in text
+    assert f"  INT8 (W8A8): {rows['INT8.INT8']['engine_gap']['text']}\n" in text
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ def test_predict_json_carries_si_units():
     assert [int4[name] for name in ("hardware", "op", "M", "N", "K")] == ["b10", "gemv", 1, 4096, 4096]
     assert int4["is_placeholder"] is True
     assert int4["baseline_format"] == "FP16"
-    assert int4["format"] == "INT4"
+    assert int4["format"] == "INT4.INT4"
     # weight 4096² / 2, activation 4096 / 2, FP16 output 2 · 4096, at 1000 GB/s
     assert int4["time_s"] == pytest.approx((4096**2 / 2 + 4096 / 2 + 2 * 4096) / 1e12)
     assert int4["flops"] == 2 * 4096**2
@@ -108,7 +108,7 @@ def test_mixed_formats_and_their_notes_are_numbered():
         "--formats",
         "BF16,INT4.BF16",
         "--formats",
-        "NF4",
+        "NF4.NF4",
     )
     assert "INT4 (W4A16)" in text
     assert "dequantize  [1] [2]" in text
@@ -119,9 +119,9 @@ def test_mixed_formats_and_their_notes_are_numbered():
 
 def test_a_format_is_listed_once_however_often_it_was_typed():
     data = json.loads(
-        invoke("predict", "gemv", "-N", "64", "-K", "64", "--hw", "b10", "--formats", "INT8,INT8", "--json")
+        invoke("predict", "gemv", "-N", "64", "-K", "64", "--hw", "b10", "--formats", "INT8,INT8.BF16,int8", "--json")
     )
-    assert [row["format"] for row in data["predictions"]] == ["INT8"]
+    assert [row["format"] for row in data["predictions"]] == ["INT8.BF16"]
 
 
 def test_default_formats_a_chip_cannot_compute_are_left_out_with_the_reason(tmp_path):
@@ -132,7 +132,7 @@ def test_default_formats_a_chip_cannot_compute_are_left_out_with_the_reason(tmp_
         '[[peak]]\nformats = ["INT8"]\ndense = {value = 4, unit = "TOP/s", status = "declared", source = "me"}\n'
     )
     data = json.loads(invoke("predict", "gemv", "-N", "4096", "-K", "4096", "--hw", str(chip), "--json"))
-    assert [row["format"] for row in data["predictions"]] == ["INT8"]
+    assert [row["format"] for row in data["predictions"]] == ["INT8.INT8"]
     assert data["predictions"][0]["speedup_ratio"] is None
     assert data["predictions"][0]["baseline_format"] is None
     assert {row["key"] for row in data["excluded"]} == {"FP16", "FP8_E4M3", "NVFP4", "INT4"}
@@ -281,7 +281,7 @@ def test_a_chip_without_fp16_starts_with_bf16_and_predicts_only_what_it_declares
     chip = chip_file(tmp_path / "mine.toml", "BF16", "INT8")
     arguments = ["predict", "gemv", "-N", "4096", "-K", "4096", "--hw", chip]
     data = json.loads(invoke(*arguments, "--json"))
-    assert [row["format"] for row in data["predictions"]] == ["BF16", "INT8"]
+    assert [row["format"] for row in data["predictions"]] == ["BF16", "INT8.INT8"]
     assert "left out: FP8_E4M3, NVFP4, INT4: mine declares no such rate" in invoke(*arguments)
     requested = json.loads(invoke(*arguments, "--formats", "INT4.BF16", "--json"))["predictions"]
     assert [(row["format"], row["operands"], row["path"]) for row in requested] == [

@@ -304,7 +304,7 @@ def test_user_formats_are_caches_and_weights(tmp_path, monkeypatch):
             "--formats FP16.FP8_E4M3: a cache in FP16 is wider than its query in FP8_E4M3",
         ),
         ([*DECODE, "--formats", "FP8."], "unknown format 'FP8.'"),
-        ([*DECODE, "--formats", "NF4"], "q=NF4: a code table"),
+        ([*DECODE, "--formats", "NF4.NF4"], "q=NF4: a code table"),
         ([*DECODE, "--formats", "FP17"], "Did you mean FP16"),
         (["predict", "attention", "--heads", "8", "--hw", "b10"], "Missing option '--head-dim'"),
         ([*BLOCK, "--tokens", "0"], "--tokens must be a whole number"),

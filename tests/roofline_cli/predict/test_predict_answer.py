@@ -39,7 +39,8 @@ def test_a_dozen_lines_end_with_the_next_command(command: str) -> None:
     shown = lines(command)
     assert len(shown) <= 14
     assert max(map(len, shown)) <= 80
-    assert [line.split(":")[0] for line in shown[-2:]] == ["Next", "More"]
+    begun = [line for line in shown if not line.startswith("  ")]  # a long command goes on, indented
+    assert [line.split(":")[0] for line in begun[-2:]] == ["Next", "More"]
     assert len(lines(f"{command} --all", 200)) > len(lines(command, 200))
 
 
@@ -81,7 +82,7 @@ def test_only_plans_that_fit_are_called_fastest() -> None:
     assert [row["memory"]["fits"] for row in rows] == [False, True, True]
     assert lines(PLANS)[0].startswith("INT4 (W4A16) is the fastest that fits, loss aside: expected ")
     none = lines("predict model --model llama-3.1-70b --hw rtx4090 --formats BF16,FP8")
-    assert none[0] == "Nothing fits: FP8 (W8A8) takes 71.9 GB of 25.76 GB."
+    assert none[0] == "Nothing fits: FP8 (W8A8) takes 74 GB of 23.95 GB usable."
     assert lines("predict model --model llama-3.1-70b --hw rtx4090")[0].startswith("Does not fit. ")
 
 
@@ -190,11 +191,3 @@ def test_a_time_that_is_none_or_of_no_format_is_one_line(arguments: str, words: 
     assert done.exit_code == 2
     assert words in done.stderr
     assert done.stderr.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    ("options", "is_narrow"),
-    [("", False), ("--formats FP8", True), ("--formats BF16,FP8", True), ("--formats FP8 --set lm_head=BF16", False)],
-)
-def test_a_narrow_head_is_said_where_the_plan_is_named(options: str, is_narrow: bool) -> None:
-    assert ("Embedding and head are narrow, too" in " ".join(lines(f"{MODEL} {options}", 120)[:2])) == is_narrow

@@ -63,7 +63,7 @@ def test_it_is_readable_at_every_width(columns: int, model, losses: str) -> None
     assert max(len(line) for line in result.stdout.splitlines()) <= columns
     text = " ".join(result.stdout.split())
     for words in (
-        "Limits: 128.5 GB of memory; 20 ms a pass; a loss of at most 3 % (default), of perplexity",
+        "Limits: 114 GB usable of 128.5 GB of memory; 20 ms a pass; a loss of at most 3 % (default), of perplexity",
         "excluded: ",
         "Take pareto-fastest: ",
         "Ranked by the slow end of the 80 % interval of the expected time",

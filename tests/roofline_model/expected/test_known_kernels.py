@@ -85,7 +85,7 @@ def test_the_reason_names_the_pair_and_what_to_do():
 
 @pytest.mark.parametrize(
     ("formats", "kernel", "seconds"),
-    [("INT8", "int_mm", 1e-4), ("FP8", "scaled_mm_emulated", 4.6e-3), ("INT4.BF16", "int4pack", 5e-5)],
+    [("INT8.INT8", "int_mm", 1e-4), ("FP8", "scaled_mm_emulated", 4.6e-3), ("INT4.BF16", "int4pack", 5e-5)],
 )
 def test_a_kernel_that_was_timed_answers_whatever_format_its_result_has(formats, kernel, seconds):
     ((weight, activation),) = format_pairs([formats])
@@ -128,7 +128,7 @@ def test_one_rule_where_no_kernel_was_timed():
 
 
 def test_a_sweep_leaves_out_what_one_call_leaves_out():
-    grid = GemmGrid((1, 8), (1024,), (1024,), (CPU, get_hardware("h100")), format_pairs(["INT8", "INT4"]))
+    grid = GemmGrid((1, 8), (1024,), (1024,), (CPU, get_hardware("h100")), format_pairs(["INT8.INT8", "INT4.INT4"]))
     table = sweep_gemm(grid)
     counts = table.groupby(["hardware", "weight_format"])["expected_s"].count().to_dict()
     assert counts == {

@@ -38,7 +38,8 @@ def plan(text: str, *exceptions: str, kv: str | None = None) -> FormatPlan:
 def test_one_two_or_three_names(text: str, weights: str, activations: str, kv: str, wide: str) -> None:
     parsed = plan(text)
     assert (parsed.base.weights, parsed.base.activations, parsed.kv, parsed.wide) == (weights, activations, kv, wide)
-    assert parsed.of("lm_head").weights == weights  # the original documents count the head in the same format
+    wide_parts = {parsed.of(part).label for part in ("lm_head", "embedding")}  # as published checkpoints have them
+    assert wide_parts == {wide}
 
 
 def test_exceptions_a_part_beats_a_group_and_layers_beat_all() -> None:
@@ -126,7 +127,8 @@ def test_scales_are_part_of_the_bytes() -> None:
     counts = parameter_counts(LLAMA)
     matrices = counts.total_count - counts.small_count
     width = get_format("NVFP4").traffic_bytes_per_element
-    assert weights_bytes(LLAMA, plan("NVFP4")) == pytest.approx(matrices * width + 2 * counts.small_count)
+    everywhere = plan("NVFP4", "lm_head=NVFP4", "embedding=NVFP4")
+    assert weights_bytes(LLAMA, everywhere) == pytest.approx(matrices * width + 2 * counts.small_count)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +136,7 @@ def test_scales_are_part_of_the_bytes() -> None:
     [
         ("INT8.FP8", (), None, "contradict each other"),
         ("BF16.FP8", (), None, "weights BF16 are wider than activations FP8_E4M3"),
-        ("NF4", (), None, "a code table is a format of weights"),
+        ("NF4.NF4", (), None, "a code table is a format of weights"),
         ("FP8.FP8.BF16", (), "FP8", "the KV format is given twice: BF16"),
         ("BF16", (), "FP32", "kv=FP32 contradicts"),
         ("BF16", ("kv=FP32",), None, "kv=FP32 contradicts"),

@@ -55,7 +55,10 @@ def plan_of(label: str, shape: ModelShape) -> FormatPlan:
         return plan_from_text("FP16", shape, exceptions=MIXED)
     if label == "layerwise_gradient":
         return strategy_plan(get_strategy(label, num_layers=shape.layer_count), shape)
-    return plan_from_text(label, shape)
+    if label != "FP8":
+        return plan_from_text(label, shape)
+    narrow = ["lm_head=FP8", "embedding=FP8", *(["router=FP8"] if shape.experts else [])]  # every matrix, as then
+    return plan_from_text(label, shape, exceptions=narrow)
 
 
 def digest(passes: Iterable[ModelPrediction]) -> str:

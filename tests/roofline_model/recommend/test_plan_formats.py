@@ -26,7 +26,8 @@ def by_part(formats: PlanFormats) -> dict[str, object]:
     [
         (("BF16",), {"everything": "BF16"}),
         (("INT4.BF16", *WIDE_PARTS), {"layers": "INT4.BF16"}),
-        (("INT4.BF16",), {"layers": "INT4.BF16", "head": "INT4.BF16"}),
+        (("INT4",), {"layers": "INT4.BF16"}),
+        (("INT4.BF16", "lm_head=INT4"), {"layers": "INT4.BF16", "head": "INT4.BF16"}),
         (("BF16", "ffn@0-19=INT4.BF16", "ffn@20-23=FP8"), {"ffn": {"INT4.BF16": 20, "FP8_E4M3": 4}}),
         (("FP8", *WIDE_PARTS, "o_proj=BF16"), {"qkv_proj": "FP8_E4M3", "ffn": "FP8_E4M3"}),
         (("FP8", *WIDE_PARTS, "ffn=NVFP4.BF16"), {"attention": "FP8_E4M3", "ffn": "NVFP4.BF16"}),

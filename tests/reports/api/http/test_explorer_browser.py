@@ -28,7 +28,7 @@ pytestmark = [
 AXE = Path(__file__).parents[3] / "vendor" / "axe-core" / "axe.min.js"
 RUN_ID = "e7" * 16
 LABEL = "<img src=x onerror=alert(1)></select><script>alert(2)</script> ‮\"'&amp; <b>bold</b>"
-FORMATS = {"FP16": {"precision": "FP16"}, "FP8_E4M3": {"precision": "FP8_E4M3"}, "INT8": {"precision": "INT8"},
+FORMATS = {"FP16": {"precision": "FP16"}, "FP8_E4M3": {"precision": "FP8_E4M3"}, "INT8.INT8": {"precision": "INT8"},
            "NVFP4": {"precision": "NVFP4"}, "INT4.FP16": {"precision": "FP16", "weight_precision": "INT4"}}  # fmt: skip
 
 
@@ -208,7 +208,7 @@ def test_attention_and_models_are_answered_too(page, address):
     page.check("input[name=operator][value=model]", force=True)
     drawn(page)
     path = f"{address}/api/models/{page.input_value('#model')}/predict"
-    body = {"phase": "decode", "batch_count": 1, "context_tokens": 4096, "formats": "FP8_E4M3", "wide_head": True}
+    body = {"phase": "decode", "batch_count": 1, "context_tokens": 4096, "formats": "FP8_E4M3"}
     answer = httpx.post(path, json=body).json()
     cells = rows(page)["FP8_E4M3"]
     assert float(cells["Expected"][0]) == answer["expected"]["time_s"]

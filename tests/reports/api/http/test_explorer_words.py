@@ -105,13 +105,13 @@ def test_sizes_are_read_as_people_write_them(page, address):
 
 
 def test_a_format_without_an_expected_time_says_why_and_offers_the_pair_that_has_one(page, address):
-    at(page, address, "op=attention&compare=&formats=FP16,INT8")
+    at(page, address, "op=attention&compare=&formats=FP16,INT8.INT8")
     body = {"B": 1, "Hq": 32, "Hkv": 8, "Sq": 1, "Skv": 4096, "D": 128, "precision": "INT8"}
     reason = httpx.post(f"{address}/api/attention", json=body).json()["expected_reason"]["text"]
     assert reason in page.text_content("#unknown-times")
     page.get_by_role("button", name="Add INT8 KV").click()
     drawn(page)
-    assert httpx.URL(page.url).params["formats"] == "FP16,INT8,INT8.FP16"
+    assert httpx.URL(page.url).params["formats"] == "FP16,INT8.INT8,INT8.FP16"
     assert page.locator("tr[data-format='INT8.FP16'] td[data-head=Expected] data").get_attribute("value") != ""
     assert page.locator("#unknown-times button").count() == 0
 
@@ -175,7 +175,7 @@ def test_the_formats_at_first_are_those_of_the_chips_own_16_bit(page, address):
     for query, base in (("hw=auto", "BF16"), ("hw=gb10", "FP16"), ("hw=gb10&op=model", "BF16")):
         at(page, address, f"{query}&compare=")
         rows = [row.get_attribute("data-format") for row in page.locator("#table tr[data-format]").all()]
-        assert rows[:5] == [base, "FP8_E4M3", "INT8", "NVFP4", f"INT4.{base}"], query
+        assert rows[:5] == [base, "FP8_E4M3", "INT8.INT8", "NVFP4", f"INT4.{base}"], query
         assert page.locator("#table thead").text_content().count(f"vs {base}") == 1
 
 
@@ -184,15 +184,15 @@ def test_a_format_without_a_kernel_would_take_its_time(page, address):
     text = page.text_content("#headline")
     assert text.startswith("NVFP4 (W4A4) would take ")
     assert text.endswith("No kernel that could run it on this chip is known.")
-    at(page, address, "hw=gb10&op=model&compare=&focus=INT8")
+    at(page, address, "hw=gb10&op=model&compare=&focus=INT8.INT8")
     text = page.text_content("#headline")
     assert text.startswith("INT8 (W8A8) would take ")
     path = f"{address}/api/models/llama-3.1-8b/predict?hardware_key=gb10"
-    gap = httpx.post(path, json={"formats": "INT8"}).json()["kernel_gap"]
+    gap = httpx.post(path, json={"formats": "INT8.INT8"}).json()["kernel_gap"]
     assert gap["values"]["library"] == "torch"
     assert gap["values"]["hardware"] == "gb10"
     assert gap["text"][1:] in text  # as the finding words it, begun as a sentence
-    assert page.text_content("#table tr[data-format=INT8] .gap") == "no engine"
+    assert page.text_content("#table tr[data-format='INT8.INT8'] .gap") == "no engine"
 
 
 def test_a_chip_nobody_knows_is_one_sentence_with_the_names_that_come_near(page, address):

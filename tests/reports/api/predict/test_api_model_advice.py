@@ -28,9 +28,12 @@ def test_a_model_gets_what_the_command_line_says(api_client):
     ranking = recommend_model(
         "h200-sxm", "llama-3.1-8b", context=2048, batch=2, memory_limit_bytes=24e9, max_loss_pct=7
     )
-    whole = json.loads(
-        json.dumps(answer_json(model_advice(ranking, get_hardware("h200-sxm"), get_model("llama-3.1-8b"))))
+    asked = (
+        *(("--model", "llama-3.1-8b"), ("--hw", "h200-sxm"), ("--batch", "2")),
+        *(("--context", "2048"), ("--memory-limit-gb", "24"), ("--max-quality-loss", "7")),
     )
+    advice = model_advice(ranking, get_hardware("h200-sxm"), get_model("llama-3.1-8b"), asked)
+    whole = json.loads(json.dumps(answer_json(advice)))
     assert answer == whole
     assert answer["chosen"] == answer["candidates"][0]["plan"]
     assert {candidate["kind"] for candidate in answer["candidates"]} >= {"uniform", "strategy"}

@@ -39,7 +39,7 @@ def test_formats_are_spelled_as_in_the_catalog_and_keys_may_be_enums() -> None:
 
 def test_what_is_not_named_is_not_quantised() -> None:
     config = MixedPrecisionConfig("mine", operator_precisions={"ffn_up": "INT8"}, default_activation_precision="INT8")
-    assert config.formats("ffn_up").label == "INT8"  # W8A8
+    assert config.formats("ffn_up").label == "INT8.INT8"
     assert config.formats("ffn_down").label == "FP16"
     assert config.get_precision("kv_cache") == "FP16"
     assert MixedPrecisionConfig("b", operator_precisions={"rmsnorm": "BF16"}).get_precision("o_proj") == "BF16"

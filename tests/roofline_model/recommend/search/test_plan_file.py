@@ -27,7 +27,7 @@ LINEARS = (
 
 def test_every_group_is_named_with_both_formats(tmp_path) -> None:
     plan = plan_from_text(
-        "INT4.BF16", LLAMA, exceptions=["lm_head=BF16", "embedding=BF16", "qkv_proj@0-1=INT8", "down_proj@31=BF16"]
+        "INT4.BF16", LLAMA, exceptions=["lm_head=BF16", "embedding=BF16", "qkv_proj@0-1=INT8.INT8", "down_proj@31=BF16"]
     )
     formats_by_part = applied_plan(plan, LLAMA)
     assert len(formats_by_part) == 32 * 4 + 1
