@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from results.store.target import parse_target
 from roofline_model.core.definition_text import shortened, user_path
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.operators.case import MODES
@@ -146,7 +147,9 @@ def _located(db: str, invocation: Path) -> str:
         raise InvalidValueError(
             f"--roofline-db {_shown(db)}: a run must outlive its process; give a path or a database URL"
         )
-    return db if "://" in db else str(invocation / _path("--roofline-db", db))
+    path = _path("--roofline-db", db)
+    parse_target(db)  # what may hold a password is refused before a folder is put in front of it
+    return db if "://" in db else str(invocation / path)
 
 
 def _label(value: str | None) -> str:
