@@ -86,9 +86,10 @@ def _foreign(recognised: Recognised, stated: Stated, tell: Advance) -> ForeignFi
         return read_kernel_rows(recognised.path, lambda done, total: tell("predicting", done, total))
     if recognised.kind == PYTEST_BENCHMARK:
         return read_pytest_benchmark(recognised.document, name, stated)
-    if recognised.form in ("csv", "markdown"):
-        rows = llama_bench.rows_of_csv if recognised.form == "csv" else llama_bench.rows_of_markdown
-        return read_llama_bench(rows(lines_of(recognised.path)), name, stated)
+    if recognised.form == "csv":
+        return read_llama_bench(llama_bench.rows_of_csv(recognised.path), name, stated)
+    if recognised.form == "markdown":
+        return read_llama_bench(llama_bench.rows_of_markdown(lines_of(recognised.path)), name, stated)
     prefix = "line " if recognised.form == "json lines" else ""
     numbered = [
         (f"{prefix}{i + 1}" if prefix else f"[{i}]" if len(recognised.document) > 1 else "", entry)

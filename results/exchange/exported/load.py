@@ -18,7 +18,7 @@ from results.records.plain_form import FormError, NewerFormError, UnclearFormErr
 from results.records.records import HardwareProfile, ProcessInfo, Record, RunInfo
 from results.records.state_records import CanaryReading, NoiseFloor
 from results.store.run_names import check_label
-from roofline_model.core.definition_text import shown
+from roofline_model.core.definition_text import shown, whole_number
 from roofline_model.core.errors import StoreError
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def read_exports(path: str | Path) -> list[ExportedRun]:
         ) from None
     with reading_errors(path):
         try:
-            document = json.loads(text)
+            document = json.loads(text, parse_int=whole_number)
         except ValueError as error:  # a number of 5,000 digits is one, too
             raise StoreError(
                 f"{path} is not JSON ({str(error)[:120]}): the file is damaged, export the run again. Nothing was "
