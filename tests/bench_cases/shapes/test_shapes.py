@@ -150,7 +150,7 @@ def test_csv_that_cannot_be_read(tmp_path):
         resolve_shapes(str(folder))
     binary = tmp_path / "binary.csv"
     binary.write_bytes(b"\xff\xfe\x00m")
-    with pytest.raises(InvalidValueError, match="cannot be read"):
+    with pytest.raises(InvalidValueError, match="is not UTF-8 text"):
         resolve_shapes(str(binary))
 
 
