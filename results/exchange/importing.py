@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +16,7 @@ from results.exchange.to_records import ForeignRun, to_records
 from results.store.query import runs_of_records
 
 if TYPE_CHECKING:
+    from results.records.records import Record
     from results.store.store import ResultStore
 
 Advance = Callable[[str, int, int], None]
@@ -41,7 +42,7 @@ def read_any(path: str | Path, stated: Stated | None = None, *, advance: Advance
     file, identity = Path(path), stated or Stated()
     tell = advance or (lambda what, done, total: None)
     recognised = recognise(file)
-    with reading_errors(file):
+    with reading_errors(file, is_ours=recognised.kind == OURS):
         if recognised.kind == OURS:
             return ReadFile(file, OURS, exported=tuple(parse_exports(recognised.document)))
         foreign = _foreign(recognised, identity, tell)
@@ -61,11 +62,31 @@ def store_read(store: ResultStore, read: ReadFile) -> ImportReport:
     elsewhere = {identity: run for identity, run in owners.items() if run != foreign.run.run_id}
     records = [record for record in foreign.records if record.record_id not in elsewhere]
     run_ids = dict.fromkeys(elsewhere.values())
-    if not records:
-        return ImportReport(tuple(run_ids), 0, len(elsewhere) + foreign.repeated_count)
-    added, present = store.add_run(foreign.run, foreign.profiles, records)
+    kept = [record for run in dict.fromkeys(owners.values()) for record in store.records(run)]
+    kept = [record for record in kept if record.record_id in owners]
+    read_now = {record.record_id: _predicted(record) for record in foreign.records}
+    differing = sum(_predicted(record) != read_now[record.record_id] for record in kept)
+    added = present = 0
+    if records:
+        added, present = store.add_run(foreign.run, foreign.profiles, records)
+        run_ids = dict.fromkeys((foreign.run.run_id, *run_ids))
     duplicates = present + len(elsewhere) + foreign.repeated_count
-    return ImportReport((foreign.run.run_id, *run_ids), added, duplicates)
+    return ImportReport(tuple(run_ids), added, duplicates, differing, kept=tuple(kept))
+
+
+def as_stored(foreign: ForeignRun, report: ImportReport) -> ForeignRun:
+    """Return a run as the store has it after the import: what was there already keeps its chip and its predictions."""
+    kept = {record.record_id: record for record in report.kept}
+    records = tuple(kept.get(record.record_id, record) for record in foreign.records)
+    chip = foreign.chip
+    keys = {prediction.hardware_key for record in records for prediction in record.predictions}
+    if chip is not None and keys != {chip.key}:
+        chip = None
+    return replace(foreign, records=records, chip=chip)
+
+
+def _predicted(record: Record) -> list[tuple[str, str, float]]:
+    return [(each.kind, each.hardware_key, each.time_s) for each in record.predictions]
 
 
 def import_any(store: ResultStore, path: str | Path, stated: Stated | None = None) -> ImportReport:

@@ -205,10 +205,11 @@ def case_title(op: str, shape: Sizes) -> str:
     return f"{op} {'x'.join(str(size) for _, size in shape)}".rstrip()
 
 
-def is_meant(case: Case, words: Iterable[str]) -> bool:
-    """Return whether all words stand in the case's id, operator or sizes, in any order; capitals do not matter.
+def is_meant(case: Case, words: Iterable[str], test_id: str = "") -> bool:
+    """Return whether all words stand in the case's id, operator, kernel, sizes or test, in any order; capitals do not
+    matter.
 
     So a name that any table, diff or warning printed finds its case, also where it was cut short with a `…`.
     """
-    text = f"{case.op} {case.id} {case_title(case.op, case.shape)}".lower()
+    text = f"{case.op} {case.id} {case.kernel} {case_title(case.op, case.shape)} {test_id}".lower()
     return all(word.lower().rstrip("…") in text for word in words)

@@ -40,6 +40,8 @@ class ImportReport:
     """Runs that are stored with another label, start, commit or machine; they stay, too."""
     inconsistent_count: int = 0
     """Records of the file with a statistic that the samples beside it do not have."""
+    kept: tuple[Record, ...] = ()
+    """Measurements of another program that were there already, as they are stored."""
 
 
 _ID = re.compile("[0-9a-f]{32}")
@@ -121,14 +123,18 @@ def read_exports(path: str | Path) -> list[ExportedRun]:
 
 
 @contextmanager
-def reading_errors(path: str | Path) -> Iterator[None]:
-    """Turn what is wrong inside a file into a `StoreError` of one line that names the file."""
+def reading_errors(path: str | Path, *, is_ours: bool = True) -> Iterator[None]:
+    """Turn what is wrong inside a file into a `StoreError` of one line that names the file.
+
+    `is_ours`: what no export of ours holds means damage. Of another program's file the reason alone is known.
+    """
     try:
         yield
-    except (NewerFormError, UnclearFormError) as error:  # they say themselves what to do
-        raise StoreError(f"{path}: {error}. Nothing was imported.") from None
     except FormError as error:
-        raise StoreError(f"{path}: {error}; the file is damaged: write it again. Nothing was imported.") from None
+        # These two say themselves what to do.
+        is_damaged = is_ours and not isinstance(error, NewerFormError | UnclearFormError)
+        advice = "; the file is damaged: write it again" if is_damaged else ""
+        raise StoreError(f"{path}: {error}{advice}. Nothing was imported.") from None
     except RecursionError:
         raise StoreError(f"{path} is nested too deeply to be an exported run. Nothing was imported.") from None
 
