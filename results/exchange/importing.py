@@ -8,9 +8,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from results.exchange.exported.import_checks import check_run
 from results.exchange.exported.load import ExportedRun, ImportReport, add_exported, parse_exports, reading_errors
 from results.exchange.files import OURS, Recognised, lines_of, recognise
-from results.exchange.foreign import ForeignFile, Stated
+from results.exchange.foreign import ForeignFile, Stated, printable
 from results.exchange.kernel_rows import KIND as KERNEL_TABLE
 from results.exchange.to_records import ForeignRun, to_records
 from results.store.query import runs_of_records
@@ -46,9 +47,10 @@ def read_any(path: str | Path, stated: Stated | None = None, *, advance: Advance
         if recognised.kind == OURS:
             return ReadFile(file, OURS, exported=tuple(parse_exports(recognised.document)))
         foreign = _foreign(recognised, identity, tell)
-    run = to_records(
-        foreign, identity, started_at=_modified(file), advance=lambda done, total: tell("predicting", done, total)
-    )
+        run = to_records(
+            foreign, identity, started_at=_modified(file), advance=lambda done, total: tell("predicting", done, total)
+        )
+        check_run(run.run, run.records)
     return ReadFile(file, foreign.kind, foreign=run)
 
 
@@ -102,7 +104,7 @@ def _foreign(recognised: Recognised, stated: Stated, tell: Advance) -> ForeignFi
     from results.exchange.pytest_benchmark import read_pytest_benchmark
     from results.exchange.vllm_bench import read_vllm
 
-    name = _printable(recognised.path.name)
+    name = printable(recognised.path.name)[:160]
     if recognised.kind == KERNEL_TABLE:
         return read_kernel_rows(recognised.path, lambda done, total: tell("predicting", done, total))
     if recognised.kind == PYTEST_BENCHMARK:
@@ -124,7 +126,3 @@ def _foreign(recognised: Recognised, stated: Stated, tell: Advance) -> ForeignFi
 
 def _modified(path: Path) -> str:
     return datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat(timespec="microseconds")
-
-
-def _printable(name: str) -> str:
-    return "".join(ch if ch.isprintable() else "?" for ch in name)[:160]

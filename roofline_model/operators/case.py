@@ -51,7 +51,7 @@ class Case:
 
     def __post_init__(self) -> None:
         if self.cache not in CACHE_STATES:
-            raise InvalidValueError(f"cache must be one of {', '.join(CACHE_STATES)}, got {self.cache!r}")
+            raise InvalidValueError(f"cache must be one of {', '.join(CACHE_STATES)}, got {self.cache[:40]!r}")
         for name, value in (("op", self.op), ("kernel", self.kernel), ("mode", self.mode)):
             if not value:
                 raise InvalidValueError(f"case {name} must not be empty")

@@ -3,11 +3,53 @@
 from __future__ import annotations
 
 import math
+import re
 import uuid
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
 
+from results.records.limits import outside_limits
 from results.records.records import PredictionRecord, ProcessInfo, Record, RunInfo
 from results.records.state_records import CanaryReading, EnergyReading, KernelAttribution, MachineState, NoiseFloor
+from roofline_model.core.finding import Finding
+from roofline_model.operators.case import Case
+
+
+def declared(value: Any) -> Any:
+    """The same record with every field within the limits that its type declares; free facts stay what they were."""
+    if isinstance(value, Case):
+        return replace(
+            value,
+            op=_line(value.op),
+            kernel=_line(value.kernel),
+            mode=_line(value.mode),
+            shape=tuple({_line(name): believable_count(size) or 1 for name, size in value.shape}.items()),
+            formats=tuple({_line(name): _line(key) for name, key in value.formats}.items()),
+        )
+    if isinstance(value, Finding):
+        values = {_line(name): _declared_value(item) for name, item in value.values}
+        return replace(value, code=_line(value.code), subject=_line(value.subject), values=tuple(values.items()))
+    if isinstance(value, tuple):
+        return tuple(map(declared, value))
+    if not is_dataclass(value):
+        return value
+    value = replace(value, **{field.name: declared(getattr(value, field.name)) for field in fields(value)})
+    return replace(value, **{name: _declared_value(getattr(value, name)) for name in outside_limits(value)})
+
+
+def _declared_value(value: Any) -> Any:
+    if isinstance(value, str):
+        return _line(value)
+    if isinstance(value, tuple | list):
+        return tuple(map(_declared_value, value))
+    if isinstance(value, Mapping):
+        return {_line(name): 0.5 for name in value}
+    return value if isinstance(value, bool | int) else 0.5
+
+
+def _line(text: str) -> str:
+    return re.sub("[^!-~]", "x", text) or "x"
 
 
 def named_run(run: RunInfo) -> RunInfo:
