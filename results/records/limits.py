@@ -52,20 +52,20 @@ def _texts(longest: int) -> Limit:
     return Limit(lambda text: 1 <= len(text) <= longest, description=f"text of 1 to {longest:,} characters")
 
 
-_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """What no name holds: it moves the cursor, turns the direction of a line, or is no character."""
 _KEY = re.compile("[!-~](?:[ -~]*[!-~])?")
 
 
 def _lines(longest: int) -> Limit:
     return Limit(
-        lambda text: len(text) <= longest and not _CONTROLS.search(text),
+        lambda text: len(text) <= longest and not CONTROLS.search(text),
         description=f"one line of {longest:,} characters or fewer, none of them a control character",
     )
 
 
 def _is_multiline(text: str) -> bool:
-    return len(text) <= 10_000 and not _CONTROLS.search(text.translate(_BREAKS))
+    return len(text) <= 10_000 and not CONTROLS.search(text.translate(_BREAKS))
 
 
 _BREAKS = {ord(ch): " " for ch in "\t\n\r"}

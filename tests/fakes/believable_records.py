@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
-from results.records.limits import outside_limits
+from results.records.limits import CONTROLS, outside_limits
 from results.records.records import PredictionRecord, ProcessInfo, Record, RunInfo
 from results.records.state_records import CanaryReading, EnergyReading, KernelAttribution, MachineState, NoiseFloor
 from roofline_model.core.finding import Finding
@@ -54,7 +54,7 @@ def _line(text: str) -> str:
 
 def named_run(run: RunInfo) -> RunInfo:
     """The same run with an id of its own and a label that a run may have."""
-    label = run.label.replace(",", ";")
+    label = CONTROLS.sub("?", run.label.replace(",", ";"))
     return replace(run, run_id=uuid.uuid4().hex, label=label if label.strip() else "")
 
 

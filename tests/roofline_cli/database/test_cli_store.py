@@ -25,7 +25,7 @@ from roofline_model.operators.product import gemm
 
 runner = CliRunner()
 RUN_ID = "0190" + "ab" * 14
-NASTY = "tuesday [red]\x1b[31m"
+NASTY = "tuesday [red] <b>"
 
 
 def measured(median_s: float) -> Measurement:
@@ -85,7 +85,7 @@ def database(tmp_path, monkeypatch):
         store.add_profile(HardwareProfile(chip.key, chip.name, chip.content_hash, chip.to_dict()))
         store.add_record(record(1, "FP16", "FP16", "matmul", 40e-6, "measured"))
         store.add_record(record(2, "INT4", "BF16", "tinygemm", 16e-6, "measured"))
-        store.add_record(record(3, "INT8", "INT8", "int_mm", None, "skipped", "M must exceed 16\x1b[2J"))
+        store.add_record(record(3, "INT8", "INT8", "int_mm", None, "skipped", "M must exceed 16 [2J"))
         store.finish_run(RUN_ID, status="complete", exit_code=0, finished_at="2026-11-21T09:00:09.000000+00:00")
     return str(tmp_path / "r.db")
 
