@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from results.records.limits import CONTROLS
 from results.store.target import parse_target
 from roofline_model.core.definition_text import shortened, user_path
 from roofline_model.core.errors import InvalidValueError
@@ -157,13 +158,15 @@ def _label(value: str | None) -> str:
     if value is None:
         return ""
     label = value.strip()
-    if not label or len(label) > MAX_LABEL_CHARS or len(label.splitlines()) > 1:
+    if not label or len(label) > MAX_LABEL_CHARS or CONTROLS.search(label):
         option_texts = (
             "is blank"
             if not label
             else f"is {len(label):,} characters long"
             if len(label) > MAX_LABEL_CHARS
             else "has several lines"
+            if len(label.splitlines()) > 1
+            else "holds a control character"
         )
         raise InvalidValueError(
             f"--roofline-run {option_texts}; give one line of 1 to {MAX_LABEL_CHARS} characters, or leave it out"

@@ -16,7 +16,6 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, func, or_, select, tuple_
 
-from results.records.limits import CONTROLS
 from results.records.records import FOREIGN_COMMAND, RunInfo
 from results.store.connection import MAKE_A_RUN
 from results.store.read import NEWEST_FIRST, count_runs, read_run, read_runs, select_runs
@@ -44,8 +43,6 @@ def check_label(label: str) -> None:
         )
     if len(label) > LONGEST_LABEL:
         raise _unusable_label(shown, f"is {len(label):,} characters long, not {LONGEST_LABEL} or fewer")
-    if CONTROLS.search(label):
-        raise _unusable_label(shown, "holds a control character")
     if "," in label:
         raise _unusable_label(shown, "holds a comma, which joins the names of several runs")
     if label and not label.strip():

@@ -85,7 +85,7 @@ def database(tmp_path, monkeypatch):
         store.add_profile(HardwareProfile(chip.key, chip.name, chip.content_hash, chip.to_dict()))
         store.add_record(record(1, "FP16", "FP16", "matmul", 40e-6, "measured"))
         store.add_record(record(2, "INT4", "BF16", "tinygemm", 16e-6, "measured"))
-        store.add_record(record(3, "INT8", "INT8", "int_mm", None, "skipped", "M must exceed 16 [2J"))
+        store.add_record(record(3, "INT8", "INT8", "int_mm", None, "skipped", "M must exceed 16\x1b[2J"))
         store.finish_run(RUN_ID, status="complete", exit_code=0, finished_at="2026-11-21T09:00:09.000000+00:00")
     return str(tmp_path / "r.db")
 
@@ -154,13 +154,17 @@ def test_export_and_import_carry_a_run_exactly(database, tmp_path):
     exported = tmp_path / "run.json"
     assert "run 0190abab written to" in invoke("export", "latest", "--db", database, "-o", str(exported))
     assert json.loads(invoke("export", "latest", "--db", database)) == json.loads(exported.read_text())
+    junk = runner.invoke(app, ["import", str(exported), "--db", str(tmp_path / "none.db")])
+    assert "records[2].reason" in junk.stderr
+    exported.write_text(exported.read_text().replace("\\u001b", "?"))
     other = str(tmp_path / "other.db")
     data = json.loads(invoke("import", str(exported), "--db", other, "--json"))
     counts = {"added_count": 3, "duplicate_count": 0, "differing_count": 0, "differing_run_ids": []}
     counts["inconsistent_count"] = 0
     assert data == {"imported": [{"file": str(exported), "run_ids": [RUN_ID], **counts}]}
     assert "0 records added, 3 already there" in invoke("import", str(exported), "--db", other)
-    assert invoke("show", "latest", "--db", other, "--json") == invoke("show", "latest", "--db", database, "--json")
+    shown = [invoke("show", "latest", "--db", place, "--json") for place in (other, database)]
+    assert shown[0] == shown[1].replace("\\u001b", "?")
 
 
 def test_export_csv_has_a_row_per_case(database):
