@@ -64,22 +64,22 @@ def store_read(store: ResultStore, read: ReadFile) -> ImportReport:
     elsewhere = {identity: run for identity, run in owners.items() if run != foreign.run.run_id}
     records = [record for record in foreign.records if record.record_id not in elsewhere]
     run_ids = dict.fromkeys(elsewhere.values())
-    kept = [record for run in dict.fromkeys(owners.values()) for record in store.records(run)]
-    kept = [record for record in kept if record.record_id in owners]
+    stored_records = [record for run in dict.fromkeys(owners.values()) for record in store.records(run)]
+    stored_records = [record for record in stored_records if record.record_id in owners]
     read_now = {record.record_id: _predicted(record) for record in foreign.records}
-    differing = sum(_predicted(record) != read_now[record.record_id] for record in kept)
+    differing = sum(_predicted(record) != read_now[record.record_id] for record in stored_records)
     added = present = 0
     if records:
         added, present = store.add_run(foreign.run, foreign.profiles, records)
         run_ids = dict.fromkeys((foreign.run.run_id, *run_ids))
     duplicates = present + len(elsewhere) + foreign.repeated_count
-    return ImportReport(tuple(run_ids), added, duplicates, differing, kept=tuple(kept))
+    return ImportReport(tuple(run_ids), added, duplicates, differing, stored_records=tuple(stored_records))
 
 
 def as_stored(foreign: ForeignRun, report: ImportReport) -> ForeignRun:
     """Return a run as the store has it after the import: what was there already keeps its chip and its predictions."""
-    kept = {record.record_id: record for record in report.kept}
-    records = tuple(kept.get(record.record_id, record) for record in foreign.records)
+    stored_by_id = {record.record_id: record for record in report.stored_records}
+    records = tuple(stored_by_id.get(record.record_id, record) for record in foreign.records)
     chip = foreign.chip
     keys = {prediction.hardware_key for record in records for prediction in record.predictions}
     if chip is not None and keys != {chip.key}:

@@ -165,8 +165,8 @@ def _show(file: Path, read: ReadFile, report: ImportReport) -> None:
         )
     if read.foreign is not None:
         if report.differing_count:
-            chips = sorted({each.hardware_key for record in report.kept for each in record.predictions})
-            runs = sorted({record.run_id[:8] for record in report.kept})
+            chips = sorted({each.hardware_key for record in report.stored_records for each in record.predictions})
+            runs = sorted({record.run_id[:8] for record in report.stored_records})
             show_line(
                 f"{report.differing_count} of these are stored with the predictions of "
                 f"{', '.join(chips) or 'no chip'}, which stay and are shown; for others: "

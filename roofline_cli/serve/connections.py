@@ -124,12 +124,12 @@ class SparseLog(logging.Filter):
 @contextmanager
 def sparse_log() -> Iterator[None]:
     """Keep what the server and the event loop say of single connections from filling a disk."""
-    kept = SparseLog()
+    sparse = SparseLog()
     loggers = [logging.getLogger(name) for name in ("uvicorn.error", "asyncio")]
     for logger in loggers:
-        logger.addFilter(kept)
+        logger.addFilter(sparse)
     try:
         yield
     finally:
         for logger in loggers:
-            logger.removeFilter(kept)
+            logger.removeFilter(sparse)

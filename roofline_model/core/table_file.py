@@ -179,7 +179,7 @@ def _is_text(pyarrow: Any, kind: Any) -> bool:
 def _check_columns(named: str, pyarrow: Any, schema: Any) -> None:
     """Refuse columns that no CSV has: lists, structures and bytes may be of any size in a single cell."""
     types = pyarrow.types
-    known = (
+    plain_kinds = (
         types.is_integer,
         types.is_floating,
         types.is_boolean,
@@ -189,7 +189,7 @@ def _check_columns(named: str, pyarrow: Any, schema: Any) -> None:
     )
     for field in schema:
         kind = field.type.value_type if types.is_dictionary(field.type) else field.type
-        if not (_is_text(pyarrow, kind) or any(is_kind(kind) for is_kind in known)):
+        if not (_is_text(pyarrow, kind) or any(is_kind(kind) for is_kind in plain_kinds)):
             raise InvalidValueError(
                 f"{named}: column {_cut(field.name, 40)} is of type {_cut(str(kind), 40)}, not text, numbers, flags or "
                 "dates: leave it out"

@@ -40,7 +40,7 @@ class ImportReport:
     """Runs that are stored with another label, start, commit or machine; they stay, too."""
     inconsistent_count: int = 0
     """Records of the file with a statistic that the samples beside it do not have."""
-    kept: tuple[Record, ...] = ()
+    stored_records: tuple[Record, ...] = ()
     """Measurements of another program that were there already, as they are stored."""
 
 

@@ -293,15 +293,17 @@ def test_a_question_to_a_frame_is_one_to_all_runs(filled):
 ONE_TEST = MARKDOWN.splitlines()[1:3] + ["| llama 8B F16 | 14.96 GiB | 8.03 B | CUDA | 99 | 1 | tg128 | 51.20 ± 0.10 |"]
 
 
-@pytest.mark.parametrize(("first", "kept"), [(("--hw", "l40s"), "l40s"), ((), None)], ids=["another chip", "no chip"])
-def test_what_a_repeated_import_shows_is_what_is_stored(tmp_path, monkeypatch, first, kept):
+@pytest.mark.parametrize(
+    ("first", "stored_chip"), [(("--hw", "l40s"), "l40s"), ((), None)], ids=["another chip", "no chip"]
+)
+def test_what_a_repeated_import_shows_is_what_is_stored(tmp_path, monkeypatch, first, stored_chip):
     """Another chip or link is another prediction of the same measurement: it is said which one stays, and shown."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "t.md").write_text("\n".join(ONE_TEST))
     json.loads(invoke("import", "t.md", *first, "--json"))
     (again,) = json.loads(invoke("import", "t.md", "--hw", "rtx-4090", "--json"))["imported"]
     assert (again["added_count"], again["duplicate_count"], again["differing_count"]) == (0, 1, 1)
-    assert [record["hardware"] for record in again["records"]] == [kept]
+    assert [record["hardware"] for record in again["records"]] == [stored_chip]
     run = again["run_ids"][0]
     text = invoke("import", "t.md", "--hw", "rtx-4090")
     assert f"roofline runs delete {run[:8]}" in text
