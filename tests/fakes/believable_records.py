@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import uuid
 from collections.abc import Mapping
@@ -152,7 +151,7 @@ def believable_count(value: int) -> int:
 
 def believable_number(value: float | None) -> float | None:
     """The same number where a sensor could give it."""
-    return value if value is None or 0 < value < math.inf else 0.1
+    return value if value is None or 0 < value < 1e50 else 0.1
 
 
 def believable_energy(energy: EnergyReading) -> EnergyReading:
@@ -177,7 +176,7 @@ def believable_state(state: MachineState) -> MachineState:
 
 
 def believable_attribution(traced: KernelAttribution) -> KernelAttribution:
-    busy_s, latency_s = sorted((believable_number(traced.busy_s) or 0.0, believable_number(traced.latency_s) or 0.0))
+    busy_s, latency_s = sorted(map(believable_time, (traced.busy_s, traced.latency_s)))
     names = tuple(name or "kernel" for name in traced.kernel_names)
     return KernelAttribution(
         traced.source or "cupti", believable_number(traced.kernel_count) or 0.0, busy_s, latency_s, names
