@@ -11,7 +11,6 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -22,6 +21,7 @@ from bench_cases.models.model_cases import ModelCase
 from roofline_model.chips.hardware import Device
 from roofline_model.chips.stored_profile import device_from_profile
 from roofline_model.core.errors import UnsupportedError
+from roofline_model.core.whole_file import held_folder
 
 STOP_TIMEOUT_S = 30.0
 """After Ctrl-C pytest gets this long to store what it has."""
@@ -148,8 +148,7 @@ def find_chip(hw: str, case: ModelCase) -> Device:
 
     Raises `UnsupportedError` in one line when pytest does not know it or this machine is not it.
     """
-    with tempfile.TemporaryDirectory(prefix="roofline-pipeline-") as text:
-        folder = Path(text)
+    with held_folder("roofline-pipeline-") as folder:
         command = pytest_command(
             *case_arguments(case),
             "--roofline-hw",

@@ -5,7 +5,6 @@ C(M×N) = A(M×K)·B(K×N): M counts tokens, N and K are the output and input fe
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -16,6 +15,7 @@ from typing import Literal
 from bench_cases.shapes.calibration import ORIGIN, PRODUCT_SIZES
 from roofline_model.core.definition_text import shortened, user_path
 from roofline_model.core.errors import InvalidValueError, UnknownNameError
+from roofline_model.core.table_file import read_table
 from roofline_model.models.hf.parameters import attention_matrices
 from roofline_model.models.model_registry import get_model, list_models
 from roofline_model.models.model_shapes import ModelShape
@@ -164,31 +164,19 @@ def read_csv(path: Path) -> list[Shape]:
     A column `name` or `layer` becomes the origin. Raises `InvalidValueError` naming the file and line, and for more
     than `MAX_CSV_SHAPES` of them.
     """
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as stream:
-            return _read_rows(path, csv.reader(stream))
-    except FileNotFoundError:
-        raise InvalidValueError(
-            f"shape file {shortened(str(path))} does not exist; give the path of a CSV file with columns m,n,k"
-        ) from None
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise InvalidValueError(f"shape file {shortened(str(path))} cannot be read as CSV: {reason}") from None
-
-
-def _read_rows(path: Path, reader: Iterator[list[str]]) -> list[Shape]:
-    header = [cell.strip().lower() for cell in next(reader, [])]
+    table = read_table(path, "shape file")
+    header = [cell.lower() for cell in table.header]
     missing = [letter for letter in ("m", "n", "k") if letter not in header]
     if missing:
         columns = ", ".join(cell for cell in header if cell) or "nothing"
         raise InvalidValueError(
-            f"shape file {path}, line 1: column {', '.join(missing)} is missing; found {columns}. Write the header "
-            "m,n,k."
+            f"shape file {path}, line 1: column {', '.join(missing)} is missing; found {shortened(columns)}. Write the "
+            "header m,n,k."
         )
     column = {cell: index for index, cell in reversed(list(enumerate(header)))}
     label = next((column[cell] for cell in ("name", "layer") if cell in column), None)
     shapes: list[Shape] = []
-    for line, cells in enumerate(reader, start=2):
+    for line, cells in zip(table.line_numbers, table.rows, strict=True):
         if not any(cell.strip() for cell in cells):
             continue
         if len(shapes) == MAX_CSV_SHAPES:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from results.records.limits import CONTROLS
+from results.store.target import parse_target
 from roofline_model.core.definition_text import shortened, user_path
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.operators.case import MODES
@@ -150,7 +152,9 @@ def _located(db: str, invocation: Path) -> str:
         raise InvalidValueError(
             f"--roofline-db {_shown(db)}: a run must outlive its process; give a path or a database URL"
         )
-    return db if "://" in db else str(invocation / _path("--roofline-db", db))
+    path = _path("--roofline-db", db)
+    parse_target(db)  # what may hold a password is refused before a folder is put in front of it
+    return db if "://" in db else str(invocation / path)
 
 
 def _label(value: str | None) -> str:
@@ -158,13 +162,15 @@ def _label(value: str | None) -> str:
     if value is None:
         return ""
     label = value.strip()
-    if not label or len(label) > MAX_LABEL_CHARS or len(label.splitlines()) > 1:
+    if not label or len(label) > MAX_LABEL_CHARS or CONTROLS.search(label):
         option_texts = (
             "is blank"
             if not label
             else f"is {len(label):,} characters long"
             if len(label) > MAX_LABEL_CHARS
             else "has several lines"
+            if len(label.splitlines()) > 1
+            else "holds a control character"
         )
         raise InvalidValueError(
             f"--roofline-run {option_texts}; give one line of 1 to {MAX_LABEL_CHARS} characters, or leave it out"

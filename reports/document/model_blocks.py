@@ -40,9 +40,9 @@ from results.text.model_text import (
     model_notes,
     perplexity_text,
     text_source,
-    tokens_text,
     top1_text,
 )
+from results.text.verdict_text import tokens_text
 from results.verdicts.model_results import ModelResult, PassResult, PhaseResult
 from roofline_model.core.units import format_speedup
 

@@ -13,7 +13,8 @@ from reports.figures.palette import ACCENT, GRID, INK, MUTED, SURFACE, format_co
 from reports.figures.spec import Axis, Figure, Label, LegendEntry, Line, Marks, Series
 from reports.text.display_text import prefixed, shown
 from results.records.model_figures import Interval
-from results.text.model_text import NOT_LANGUAGE, OF_DEVICE, text_source, tokens_text
+from results.text.model_text import NOT_LANGUAGE, OF_DEVICE, text_source
+from results.text.verdict_text import tokens_text
 from results.verdicts.model_results import PassResult, PhaseResult
 
 _MOST_POINTS, _LEAST_POINTS = 20.0, 6.5

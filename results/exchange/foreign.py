@@ -129,3 +129,8 @@ class ForeignFile:
     git_commit: str | None = None
     git_branch: str | None = None
     git_is_dirty: bool | None = None
+
+
+def printable(text: str) -> str:
+    """Return text of another program as a name: what cannot be printed becomes a question mark."""
+    return "".join(ch if ch.isprintable() else "?" for ch in text)

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from results.exchange.exported.import_checks import check_run
 from results.exchange.exported.load import ExportedRun, ImportReport, add_exported, parse_exports, reading_errors
 from results.exchange.files import OURS, Recognised, lines_of, recognise
-from results.exchange.foreign import ForeignFile, Stated
+from results.exchange.foreign import ForeignFile, Stated, printable
 from results.exchange.kernel_rows import KIND as KERNEL_TABLE
 from results.exchange.to_records import ForeignRun, to_records
 from results.store.query import runs_of_records
 
 if TYPE_CHECKING:
+    from results.records.records import Record
     from results.store.store import ResultStore
 
 Advance = Callable[[str, int, int], None]
@@ -41,13 +43,14 @@ def read_any(path: str | Path, stated: Stated | None = None, *, advance: Advance
     file, identity = Path(path), stated or Stated()
     tell = advance or (lambda what, done, total: None)
     recognised = recognise(file)
-    with reading_errors(file):
+    with reading_errors(file, is_ours=recognised.kind == OURS):
         if recognised.kind == OURS:
             return ReadFile(file, OURS, exported=tuple(parse_exports(recognised.document)))
         foreign = _foreign(recognised, identity, tell)
-    run = to_records(
-        foreign, identity, started_at=_modified(file), advance=lambda done, total: tell("predicting", done, total)
-    )
+        run = to_records(
+            foreign, identity, started_at=_modified(file), advance=lambda done, total: tell("predicting", done, total)
+        )
+        check_run(run.run, run.records)
     return ReadFile(file, foreign.kind, foreign=run)
 
 
@@ -61,11 +64,31 @@ def store_read(store: ResultStore, read: ReadFile) -> ImportReport:
     elsewhere = {identity: run for identity, run in owners.items() if run != foreign.run.run_id}
     records = [record for record in foreign.records if record.record_id not in elsewhere]
     run_ids = dict.fromkeys(elsewhere.values())
-    if not records:
-        return ImportReport(tuple(run_ids), 0, len(elsewhere) + foreign.repeated_count)
-    added, present = store.add_run(foreign.run, foreign.profiles, records)
+    stored_records = [record for run in dict.fromkeys(owners.values()) for record in store.records(run)]
+    stored_records = [record for record in stored_records if record.record_id in owners]
+    read_now = {record.record_id: _predicted(record) for record in foreign.records}
+    differing = sum(_predicted(record) != read_now[record.record_id] for record in stored_records)
+    added = present = 0
+    if records:
+        added, present = store.add_run(foreign.run, foreign.profiles, records)
+        run_ids = dict.fromkeys((foreign.run.run_id, *run_ids))
     duplicates = present + len(elsewhere) + foreign.repeated_count
-    return ImportReport((foreign.run.run_id, *run_ids), added, duplicates)
+    return ImportReport(tuple(run_ids), added, duplicates, differing, stored_records=tuple(stored_records))
+
+
+def as_stored(foreign: ForeignRun, report: ImportReport) -> ForeignRun:
+    """Return a run as the store has it after the import: what was there already keeps its chip and its predictions."""
+    stored_by_id = {record.record_id: record for record in report.stored_records}
+    records = tuple(stored_by_id.get(record.record_id, record) for record in foreign.records)
+    chip = foreign.chip
+    keys = {prediction.hardware_key for record in records for prediction in record.predictions}
+    if chip is not None and keys != {chip.key}:
+        chip = None
+    return replace(foreign, records=records, chip=chip)
+
+
+def _predicted(record: Record) -> list[tuple[str, str, float]]:
+    return [(each.kind, each.hardware_key, each.time_s) for each in record.predictions]
 
 
 def import_any(store: ResultStore, path: str | Path, stated: Stated | None = None) -> ImportReport:
@@ -81,14 +104,15 @@ def _foreign(recognised: Recognised, stated: Stated, tell: Advance) -> ForeignFi
     from results.exchange.pytest_benchmark import read_pytest_benchmark
     from results.exchange.vllm_bench import read_vllm
 
-    name = _printable(recognised.path.name)
+    name = printable(recognised.path.name)[:160]
     if recognised.kind == KERNEL_TABLE:
         return read_kernel_rows(recognised.path, lambda done, total: tell("predicting", done, total))
     if recognised.kind == PYTEST_BENCHMARK:
         return read_pytest_benchmark(recognised.document, name, stated)
-    if recognised.form in ("csv", "markdown"):
-        rows = llama_bench.rows_of_csv if recognised.form == "csv" else llama_bench.rows_of_markdown
-        return read_llama_bench(rows(lines_of(recognised.path)), name, stated)
+    if recognised.form == "csv":
+        return read_llama_bench(llama_bench.rows_of_csv(recognised.path), name, stated)
+    if recognised.form == "markdown":
+        return read_llama_bench(llama_bench.rows_of_markdown(lines_of(recognised.path)), name, stated)
     prefix = "line " if recognised.form == "json lines" else ""
     numbered = [
         (f"{prefix}{i + 1}" if prefix else f"[{i}]" if len(recognised.document) > 1 else "", entry)
@@ -102,7 +126,3 @@ def _foreign(recognised: Recognised, stated: Stated, tell: Advance) -> ForeignFi
 
 def _modified(path: Path) -> str:
     return datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat(timespec="microseconds")
-
-
-def _printable(name: str) -> str:
-    return "".join(ch if ch.isprintable() else "?" for ch in name)[:160]

@@ -7,15 +7,16 @@ whole repetition: `n_prompt` tokens in passes of `n_ubatch`, then `n_gen` decode
 
 from __future__ import annotations
 
-import csv
 import re
 import statistics
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from results.exchange.fields import Fields
 from results.records.plain_form import FormError, UnclearFormError
+from roofline_model.core.table_file import check_extent, read_table
 
 KIND = "llama-bench"
 MAX_ROWS = 200_000
@@ -108,23 +109,17 @@ def rows_of_objects(values: Iterable[tuple[str, Any]]) -> Iterator[BenchRow]:
         yield _row(fields, samples)
 
 
-def rows_of_csv(lines: Iterable[str]) -> Iterator[BenchRow]:
-    """Yield the tests of CSV text. Raises `FormError` naming the line and the field."""
-    reader = csv.reader(lines, strict=True)
-    header: list[str] | None = None
-    try:
-        for cells in reader:
-            where = f"line {reader.line_num}"
-            if not cells:
-                continue
-            if header is None:
-                header = [cell.strip() for cell in cells]
-            elif len(cells) != len(header):
-                raise FormError(f"{where} has {len(cells)} cells, the header {len(header)}")
-            else:
-                yield _row(Fields(_typed(dict(zip(header, cells, strict=True)), where), where), ())
-    except csv.Error as error:
-        raise FormError(f"line {reader.line_num}: {error}") from None
+def rows_of_csv(path: Path) -> Iterator[BenchRow]:
+    """Yield the tests of a CSV file.
+
+    Raises `FormError` naming the line and the field, `InvalidValueError` for more than a table may be.
+    """
+    table = read_table(path, "llama-bench table")
+    for line, cells in zip(table.line_numbers, table.rows, strict=True):
+        where = f"line {line}"
+        if len(cells) != len(table.header):
+            raise FormError(f"{where} has {len(cells)} cells, the header {len(table.header)}")
+        yield _row(Fields(_typed(dict(zip(table.header, cells, strict=True)), where), where), ())
 
 
 def rows_of_markdown(lines: Iterable[str]) -> Iterator[BenchRow]:
@@ -143,9 +138,12 @@ def rows_of_markdown(lines: Iterable[str]) -> Iterator[BenchRow]:
         cells = _cells(line)
         if is_markdown_header(line):
             header = cells
+            check_extent("the table", 0, len(header))
         elif header and not set("".join(cells)) <= set("-: "):
             if len(cells) != len(header):
                 raise FormError(f"line {number} has {len(cells)} cells, the header {len(header)}")
+            if len(rows) == MAX_ROWS:
+                raise FormError(f"it holds more than {MAX_ROWS:,} tests: split it")
             rows.append((f"line {number}", _from_cells(dict(zip(header, cells, strict=True)), f"line {number}")))
     for where, values in rows:
         yield _row(Fields({**values, **build}, where), ())

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from results.exchange.foreign import ModelAsk, PassRun, Stated
+from results.exchange.foreign import ModelAsk, PassRun, Stated, printable
 from results.exchange.model_names import plan_formats
 from roofline_model.core.finding import Finding, finding
 from roofline_model.models.model_shapes import ModelShape
@@ -74,7 +74,7 @@ def model_case(
     sizes = (("B", last.batch_count), ("Sq", last.new_count), ("Skv", last.context_count))
     if phase == "generate":
         sizes = (("B", last.batch_count), ("Sin", passes[0].new_count), ("Sout", output_count))
-    label = " ".join(named_model.name.split())[:LONGEST_NAME] or "unnamed"
+    label = printable(" ".join(named_model.name.split()))[:LONGEST_NAME] or "unnamed"
     case = Case(f"{phase}:{label}", sizes, formats, kernel, "none", "eager")
     if reason or named_model.shape is None or named_model.formats is None:
         return case, None, reason

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from results.exchange.foreign import ForeignFile, ForeignRow, Stated
+from results.exchange.foreign import ForeignFile, ForeignRow, Stated, printable
 from results.exchange.model_predictions import model_predictions
 from results.records.plain_form import tag
 from results.records.records import (
@@ -56,7 +56,7 @@ def to_records(
     ids = [record_id(foreign.kind, row.content, stated_identity) for row in foreign.rows]
     run = run_id(foreign.kind, ids[0])
     created = foreign.started_at or started_at
-    host = str(foreign.facts.get("node", ""))
+    host = printable(str(foreign.facts.get("node", "")))
     process = ProcessInfo(host=host, started_at=created, role="main")
     records: dict[str, Record] = {}
     for position, (row, identity) in enumerate(zip(foreign.rows, ids, strict=True)):
@@ -148,7 +148,7 @@ def _record(
         run_id=run,
         case=row.case,
         status="measured",
-        test_id=row.test_id[:400],
+        test_id=printable(row.test_id[:400]),
         created_at=row.created_at or created,
         process=process,
         method=Method(f"{TIMER_PREFIX}{foreign.kind}", METHOD_VERSION, dict(row.settings)),

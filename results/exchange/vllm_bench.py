@@ -86,6 +86,9 @@ def read_vllm(values: Iterable[tuple[str, Any]], name: str, stated: Stated) -> F
 
 def _serve_rows(fields: Fields, stated: Stated) -> list[ForeignRow]:
     """Return the decode step of a serving benchmark and, where no request waited for others, its prefill."""
+    if fields.data.get("completed") == 0:
+        where = f"{fields.where}." if fields.where else ""
+        raise FormError(f"{where}completed is 0: no request was completed, nothing was measured")
     completed = fields.count("completed", least=1)
     _check_totals(fields, completed)
     prompt = _mean_tokens(fields, "total_input_tokens", completed, stated.input_count)

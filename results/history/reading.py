@@ -49,8 +49,8 @@ class Series:
 
 
 def find_case(store: ResultStore, text: str) -> Case:
-    """Return the case that a user means: its pytest id (with or without operator), the first digits of its key, or
-    words.
+    """Return the case that a user means: its id (with or without operator), the first digits of its key, the pytest id
+    of a test that ran it, or words.
 
     Words select the one case in whose operator, id and sizes all of them occur. Raises `UnknownNameError` naming the
     nearest cases, `SeveralCasesError` with the cases where several match.
@@ -61,6 +61,10 @@ def find_case(store: ResultStore, text: str) -> Case:
         by_key = store.query(lambda connection: _cases(connection, of_key))
         if by_key:
             return _only(typed, by_key)
+    of_test = select(CASE).where(CASE.c.id.in_(select(RECORD.c.case_id).where(RECORD.c.test_id == typed)))
+    by_test = store.query(lambda connection: _cases(connection, of_test.limit(_LISTED + 1)))
+    if by_test:
+        return _only(typed, by_test)
     return _named(typed, store.query(lambda connection: _cases(connection, select(CASE).order_by(CASE.c.id))))
 
 

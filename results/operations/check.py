@@ -61,7 +61,9 @@ def check_store(
                 for profile in _profiles(store, records):
                     check_profile(profile, f"profile {profile.profile_hash}")
                 check_run(run, records)
-                check_parts(store.processes(run.run_id), store.canaries(run.run_id), (), "")
+                class_hash = run.environment.class_hash
+                floors = tuple(store.noise_floors(class_hash).values())
+                check_parts(store.processes(run.run_id), store.canaries(run.run_id), floors, class_hash)
             except FormError as error:
                 problems.append(Problem("value", f"run {run.run_id[:8]}", str(error)))
             except StoreError as error:

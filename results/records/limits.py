@@ -8,6 +8,7 @@ it was given.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, is_dataclass
 from datetime import datetime
@@ -51,23 +52,99 @@ def _texts(longest: int) -> Limit:
     return Limit(lambda text: 1 <= len(text) <= longest, description=f"text of 1 to {longest:,} characters")
 
 
+CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""What no name holds: it moves the cursor, turns the direction of a line, or is no character."""
+_KEY = re.compile("[!-~](?:[ -~]*[!-~])?")
+
+
+def _lines(longest: int) -> Limit:
+    return Limit(
+        lambda text: len(text) <= longest and not CONTROLS.search(text),
+        description=f"one line of {longest:,} characters or fewer, none of them a control character",
+    )
+
+
+def _is_multiline(text: str) -> bool:
+    return len(text) <= 10_000 and not CONTROLS.search(text.translate(_BREAKS))
+
+
+_BREAKS = {ord(ch): " " for ch in "\t\n\r"}
+
+
+def _check_facts(value: Any, where: str, name: str = "", depth: int = 0) -> None:
+    """Raise `FormError` naming what no machine says: numbers beyond their unit, texts or nests without end."""
+    if isinstance(value, Mapping | list | tuple) and depth >= MAX_DEPTH:
+        raise FormError(f"{where[:200]} is nested more than {MAX_DEPTH} deep")
+    if isinstance(value, Mapping):
+        if len(value) > MAX_FACTS or any(len(key) > 1_000 for key in value):
+            raise FormError(f"{where[:200]} holds more than {MAX_FACTS:,} names, or one of more than 1,000 characters")
+        for key, item in value.items():
+            _check_facts(item, f"{where}.{key[:40]}", key, depth + 1)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            _check_facts(item, where, name, depth + 1)
+    elif isinstance(value, str):
+        if len(value) > 100_000:
+            raise FormError(f"{where[:200]} is of length {len(value):,}, not 100,000 or fewer")
+    elif isinstance(value, int | float) and math.isfinite(value):  # NaN and the infinities are said on purpose
+        most = next((most for ending, most in MOST_OF_UNIT.items() if name.endswith(ending)), math.inf)
+        if abs(value) > most:
+            raise FormError(f"{where[:200]} is {_shown(value)}, more than {most:g}: a slip of unit?")
+
+
+MAX_DEPTH, MAX_FACTS = 32, 10_000
+MOST_FIGURE = 1e60
+"""FLOPs of the largest product that every database holds the sizes of, and some."""
+MOST_OF_UNIT = {"_per_s": MOST_FIGURE, "_s": MAX_TIME_S, "_bytes": 1e18, "_hz": 1e15, "_w": 1e9, "_j": 1e15}
+"""Ending of a name → the largest number of that unit that is no slip."""
+
+
 # A NaN is within no range of numbers.
 Duration = Annotated[
     float, Limit(lambda time_s: 0 <= time_s < MAX_TIME_S, description=f"a time from 0 to {MAX_TIME_S:g} s")
 ]
-NonNegative = Annotated[float, Limit(lambda value: 0 <= value < math.inf, description="a finite number of 0 or more")]
-Positive = Annotated[float, Limit(lambda value: 0 < value < math.inf, description="a finite number above 0")]
-Finite = Annotated[float, Limit(math.isfinite, description="a finite number")]
+SignedDuration = Annotated[
+    float, Limit(lambda time_s: abs(time_s) < MAX_TIME_S, description=f"a time of less than {MAX_TIME_S:g} s")
+]
+NonNegative = Annotated[
+    float, Limit(lambda value: 0 <= value < MOST_FIGURE, description=f"a number from 0 to {MOST_FIGURE:g}")
+]
+Positive = Annotated[
+    float, Limit(lambda value: 0 < value < MOST_FIGURE, description=f"a number above 0 and below {MOST_FIGURE:g}")
+]
+Finite = Annotated[
+    float, Limit(lambda value: abs(value) < MOST_FIGURE, description=f"a finite number below {MOST_FIGURE:g}")
+]
 Count = Annotated[int, _counts(0)]
 CountFrom1 = Annotated[int, _counts(1)]
 CountFrom2 = Annotated[int, _counts(2)]
 ExitCode = Annotated[int, Limit(lambda code: abs(code) <= 2**31, description="the exit code of a process")]
-Name = Annotated[str, _texts(1_000)]
-Reason = Annotated[str, Limit(lambda text: len(text) <= 10_000, description="text of 10,000 characters or fewer")]
-IndexedName = Annotated[str, _texts(200)]
+Name = Annotated[str, _texts(1_000), _lines(1_000)]
+Line = Annotated[str, _lines(4_000)]
+"""May be empty."""
+Reason = Annotated[str, _lines(10_000)]
+Command = Annotated[
+    str,
+    Limit(
+        _is_multiline, description="text of 10,000 characters or fewer, no control characters but line breaks and tabs"
+    ),
+]
+Key = Annotated[
+    str,
+    Limit(
+        lambda text: not text or (len(text) <= 200 and _KEY.fullmatch(text) is not None),
+        description="a key of 200 ASCII characters or fewer",
+    ),
+]
+"""Of a table, a version, a program's own word; may be empty."""
+Facts = Annotated[Mapping[str, Any], _check_facts]
+"""Free facts; a number whose name says its unit has to be one of that unit."""
+IndexedName = Annotated[str, _texts(200), _lines(200)]
 """Stands in an index: PostgreSQL refuses a row of more than 2,704 bytes there, SQLite none."""
-Hash = Annotated[str, _texts(64)]
-KernelName = Annotated[str, _texts(100_000)]
+Hash = Annotated[
+    str, Limit(lambda text: re.fullmatch("[!-~]{1,64}", text) is not None, description="a hash of 1 to 64 characters")
+]
+KernelName = Annotated[str, _texts(100_000), _lines(100_000)]
 """The mangled names of C++ templates fill pages."""
 Date = Annotated[str, Limit(_is_date, description="a date and time in ISO 8601")]
 OptionalDate = Annotated[str, Limit(lambda text: not text or _is_date(text), description="a date and time in ISO 8601")]
@@ -77,6 +154,11 @@ OptionalDate = Annotated[str, Limit(lambda text: not text or _is_date(text), des
 def at_most(longest: int) -> Limit:
     """Return the limit on how many items a list or a table may hold."""
     return Limit(lambda items: len(items) <= longest, description=f"{longest:,} items or fewer")
+
+
+def check_line(text: str, where: str, longest: int = 4_000) -> None:
+    """Raise `FormError` for text that is not one line without control characters."""
+    _check_limits((_lines(longest),), None, text, where)
 
 
 def check_limits(value: Any, where: str) -> None:
@@ -134,9 +216,11 @@ def _check_of(hint: Any) -> Check | None:
     return None
 
 
-def _check_limits(limits: tuple[Limit, ...], check: Check | None, value: Any, where: str) -> None:
+def _check_limits(limits: tuple[Limit | Check, ...], check: Check | None, value: Any, where: str) -> None:
     for limit in limits:
-        if not limit.holds(value):
+        if not isinstance(limit, Limit):
+            limit(value, where)
+        elif not limit.holds(value):
             raise FormError(f"{where} is {_shown(value)}, not {limit.description}")
     if check is not None:
         check(value, where)

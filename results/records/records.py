@@ -12,17 +12,22 @@ from html import escape
 from typing import Any, Literal
 
 from results.records.limits import (
+    Command,
     Count,
     Date,
     Duration,
     ExitCode,
+    Facts,
     Finite,
     Hash,
+    Key,
+    Line,
     Name,
     NonNegative,
     OptionalDate,
     Positive,
     Reason,
+    SignedDuration,
 )
 from results.records.state_records import EnergyReading, KernelAttribution, MachineState
 from roofline_model.chips.hardware import Device
@@ -49,9 +54,9 @@ FOREIGN_COMMAND = "roofline import "
 class EnvironmentInfo:
     """The machine and software a run happened on."""
 
-    facts: Mapping[str, Any]
+    facts: Facts
     """Everything captured: hostname, cpu, device, driver, cuda, torch, python, governor, git … (JSON values)."""
-    class_facts: Mapping[str, Any]
+    class_facts: Facts
     """The subset that decides comparability over time (device, driver, torch, threads …)."""
 
     @property
@@ -69,11 +74,11 @@ class EnvironmentInfo:
 class HardwareProfile:
     """The chip description that the predictions of a run used, as it was at that time."""
 
-    key: str
-    name: str
+    key: Key
+    name: Line
     profile_hash: Hash
     """`Device.content_hash`."""
-    profile: Mapping[str, Any]
+    profile: Facts
     """`Device.to_dict()`."""
 
     @property
@@ -89,11 +94,11 @@ class HardwareProfile:
 class Method:
     """Sampling method. Results with different method hashes are never compared."""
 
-    timer: str
+    timer: Key
     """monotonic, cuda-event, simulated, replay, …"""
-    version: str
+    version: Key
     """Version of the measuring method itself."""
-    settings: Mapping[str, Any]
+    settings: Facts
     """When sampling stops (target interval, budget, counts of samples and looks), shortest sample, cache treatment,
     mode, timer, visits (JSON values).
     """
@@ -115,7 +120,7 @@ class RunInfo:
     """32 random hex digits; any unambiguous prefix names the run."""
     started_at: Date
     """UTC, ISO 8601 with microseconds."""
-    label: str = ""
+    label: Line = ""
     """The name it was given; empty without one."""
     finished_at: Date | None = None
     """UTC, ISO 8601 with microseconds; null while it is running."""
@@ -123,19 +128,19 @@ class RunInfo:
     """How it ended; running: not yet."""
     exit_code: ExitCode | None = None
     """Exit code of pytest; null where it has none."""
-    hardware_key: str = ""
+    hardware_key: Key = ""
     """The chip asked for (--hw); the profile is stored with each prediction."""
     is_forced: bool = False
     """Measured with --roofline-force-measure on a machine that is not that chip."""
-    command: str = ""
+    command: Command = ""
     """Command line it was started with."""
-    git_commit: str | None = None
+    git_commit: Key | None = None
     """Commit of the code that was measured; null where unknown."""
-    git_branch: str | None = None
+    git_branch: Line | None = None
     """Branch of that commit; null where unknown."""
     git_is_dirty: bool | None = None
     """Whether files differed from that commit; null where unknown."""
-    plugin_version: str = ""
+    plugin_version: Key = ""
     """Version of roofline-bench that measured."""
     environment: EnvironmentInfo = field(default=EnvironmentInfo({}, {}), metadata=NOT_IN_JSON)
     """The machine and software it happened on."""
@@ -177,7 +182,7 @@ class ProcessInfo:
 
     ordinal: Count = 0
     pid: Count | None = None
-    host: str = ""
+    host: Line = ""
     started_at: OptionalDate = ""
     role: Name = "main"
     """main: pytest's own process; worker: a fresh process that measured for it."""
@@ -205,7 +210,7 @@ class Measurement:
     ci_low_s: Duration | None
     """`interval_within`: lower end of the 95 % interval of the median inside this process."""
     ci_high_s: Duration | None
-    stop_reason: str
+    stop_reason: Key
     """converged, noise-stable, budget, max-samples, replay-end; agreed: several visits do"""
     first_call_s: Duration | None = None
     """The very first call: compilation, autotuning and lazy loading are in here, never in the samples."""
@@ -225,11 +230,11 @@ class Measurement:
     power_w: NonNegative | None = None
     energy_j: NonNegative | None = None
     """Energy per call; None when no window was long enough to mean something."""
-    power_source: str | None = None
+    power_source: Line | None = None
     sm_clock_hz: Positive | None = None
     """Median SM clock seen while sampling."""
     temperature_c: Finite | None = None
-    flags: tuple[str, ...] = ()
+    flags: tuple[Key, ...] = ()
     """Warnings about the samples: keys of `flags.FLAGS`."""
     clocks_hz: tuple[float, ...] = field(default=(), repr=False)
     """SM clock of each sample, as many as `samples_s`; empty where no clock is known per sample."""
@@ -256,27 +261,27 @@ class PredictionRecord:
     """One prediction of a case, as stored: its terms, its profile and its error."""
 
     kind: Literal["ideal", "expected"]
-    model_version: str
-    hardware_key: str
-    profile_hash: str
+    model_version: Key
+    hardware_key: Key
+    profile_hash: Key
     time_s: Positive
     memory_time_s: NonNegative | None
     compute_time_s: NonNegative | None
-    bound: str
+    bound: Key
     flops: NonNegative
     read_bytes: NonNegative
     write_bytes: NonNegative
     bandwidth_bytes_per_s: Positive | None
     peak_flops_per_s: Positive | None
-    compute_format: str
-    path: str
-    memory_level: str
-    provenance: str
+    compute_format: Key
+    path: Line
+    memory_level: Line
+    provenance: Line
     low_s: Positive | None = None
     high_s: Positive | None = None
     findings: tuple[Finding, ...] = ()
     """What to know about it; sentences of older versions are read as findings (`stored_findings.py`)."""
-    terms_s: Mapping[str, Finite] | None = None
+    terms_s: Mapping[Name, SignedDuration] | None = None
     """Terms of an expected time by name, each as if alone (`roofline_model.expected.gap` explains a gap with them)."""
     error_ratio: Finite | None = None
     """(predicted − measured) / measured; None when nothing was measured. Negative: the prediction was too fast."""
@@ -334,14 +339,14 @@ class PredictionRecord:
 class TelemetrySample:
     """One reading of the device's sensors while a case ran; what a chip refuses is None."""
 
-    time_s: float
+    time_s: SignedDuration
     """Seconds since the case began."""
-    power_w: float | None = None
-    sm_clock_hz: float | None = None
-    memory_clock_hz: float | None = None
-    temperature_c: float | None = None
-    utilization_ratio: float | None = None
-    memory_used_bytes: float | None = None
+    power_w: NonNegative | None = None
+    sm_clock_hz: NonNegative | None = None
+    memory_clock_hz: NonNegative | None = None
+    temperature_c: Finite | None = None
+    utilization_ratio: NonNegative | None = None
+    memory_used_bytes: NonNegative | None = None
 
 
 SIMULATED_TIMERS = ("simulated", "replay")
@@ -357,9 +362,9 @@ class Record:
     run_id: str
     case: Case
     status: Status
-    reason: str = ""
+    reason: Reason = ""
     """Why it was skipped or failed; empty otherwise."""
-    test_id: str = ""
+    test_id: Line = ""
     """The pytest node id it came from."""
     created_at: OptionalDate = ""
     process: ProcessInfo = ProcessInfo()
@@ -367,7 +372,7 @@ class Record:
     measurement: Measurement | None = None
     predictions: tuple[PredictionRecord, ...] = ()
     telemetry: tuple[TelemetrySample, ...] = ()
-    extra: Mapping[str, Any] = field(default_factory=dict)
+    extra: Facts = field(default_factory=dict)
     """Whatever else a maker wants to keep (JSON values)."""
 
     def __repr__(self) -> str:

@@ -14,7 +14,9 @@ from results.records.limits import (
     CountFrom1,
     CountFrom2,
     Date,
+    Duration,
     Finite,
+    Hash,
     IndexedName,
     KernelName,
     Name,
@@ -106,9 +108,9 @@ class KernelAttribution:
     """cupti"""
     kernel_count: NonNegative
     """Kernels per call."""
-    busy_s: NonNegative
+    busy_s: Duration
     """Time in which at least one kernel ran: the union of their intervals."""
-    latency_s: NonNegative
+    latency_s: Duration
     """First start to last end."""
     kernel_names: Annotated[tuple[KernelName, ...], _MANY] = ()
 
@@ -142,7 +144,7 @@ class CanaryReading:
 class NoiseFloor:
     """The machine's own A/A spread of one case: how far medians of fresh processes differ when nothing changed."""
 
-    class_hash: str
+    class_hash: Hash
     """`EnvironmentInfo.class_hash` of the machine and software it was measured on."""
     case_key: IndexedName
     method_hash: IndexedName

@@ -9,7 +9,7 @@ import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
+from urllib.parse import parse_qsl, quote, quote_plus, unquote, unquote_plus, urlsplit
 
 from roofline_model.core.definition_text import user_path
 from roofline_model.core.errors import InvalidValueError, StoreError
@@ -38,6 +38,22 @@ _KEYWORD_STRING = re.compile(rf"(?:^|/)\s*{_KEYWORD}\s*=(?:\s*'|\s*\S+\s+{_KEYWO
 """`host=db port=5432` (libpq, "Connection Strings", the keyword/value form), behind a folder where pytest put one
 before it.
 """
+
+
+_CREDENTIALS = re.compile(
+    r"(?::|%3a)[^@]*?(?:@|%40)|(?:passw|passfile|pwd|secret|token|key)[a-z0-9_]*\s*(?:=|%3d)", re.IGNORECASE
+)
+"""What only a URL holds: `user:password@`, or an option that is a secret."""
+_PLAIN_PATH = re.compile(r"(?:\.{0,2}/(?!/)|~)")
+"""How a path begins that cannot be a URL without its scheme."""
+_WITH_A_SECRET = (
+    "the database is neither a path nor a URL that is known here, and may hold a password: give ./PATH, sqlite:///PATH "
+    "or postgresql+psycopg://USER@HOST:PORT/NAME, and the password in PGPASSFILE or PGPASSWORD"
+)
+_NO_URL = (
+    "what was given is not a database URL, and may hold a password: write "
+    "postgresql+psycopg://USER@HOST:PORT/NAME, and the password in PGPASSFILE or PGPASSWORD"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +93,8 @@ def mask_passwords(argument: str) -> str:
     """Return one argument of a command line without the passwords of the URL in it, wherever in the URL they stand."""
     head, sign, location = argument.partition("://")
     for secret in _secrets(location):
-        location = location.replace(f":{secret}@", ":***@").replace(f"={secret}", "=***")
+        for sign_before, sign_after in ((":", "@"), ("%3A", "@"), ("%3a", "@"), ("=", "")):
+            location = location.replace(f"{sign_before}{secret}{sign_after}", f"{sign_before}***{sign_after}")
     return f"{head}{sign}{location}"
 
 
@@ -95,6 +112,8 @@ def parse_target(target: str | Path | None) -> StoreTarget:
         if scheme in _POSTGRES_SCHEMES and "://" in text:
             return _postgres_target(text)
         if scheme in ("sqlite", "sqlite+pysqlite") and "://" in text:
+            if _CREDENTIALS.search(text):
+                raise StoreError(_WITH_A_SECRET)
             return StoreTarget(_sqlite_url_path(text))
         raise StoreError(
             f"a database of kind '{scheme}' is not supported: give a path, sqlite:///PATH or "
@@ -105,6 +124,8 @@ def parse_target(target: str | Path | None) -> StoreTarget:
             "a list of host=…, dbname=… is neither a file nor a URL: write postgresql+psycopg://USER@HOST:PORT/NAME, "
             "and the password in PGPASSFILE or PGPASSWORD"
         )
+    if isinstance(target, str) and not _PLAIN_PATH.match(text) and _CREDENTIALS.search(text):
+        raise StoreError(_WITH_A_SECRET)
     if not text.strip() or text == ":memory:" or "\x00" in text:
         raise StoreError(f"{text[:40]!r} cannot hold results: give the path of a file, e.g. {DEFAULT_DATABASE}")
     try:
@@ -134,11 +155,8 @@ def _postgres_target(text: str) -> StoreTarget:
     target = StoreTarget(None, f"postgresql+psycopg://{location}", _secrets(location))
     try:
         _ = urlsplit(text).port
-    except ValueError:
-        raise StoreError(
-            f"{target.name} is not a database URL: write postgresql+psycopg://USER@HOST:PORT/NAME, and the password in "
-            "PGPASSFILE or PGPASSWORD"
-        ) from None
+    except ValueError:  # where the password ends is not known: nothing of it is repeated
+        raise StoreError(_NO_URL) from None
     return target
 
 
@@ -147,10 +165,11 @@ def _secrets(location: str) -> tuple[str, ...]:
     secrets: list[str] = []
     # Where the password ends is unsure when it holds a raw @: both readings are secret.
     user_parts = (location.partition("@")[0] if "@" in location else "", location.rpartition("@")[0])
-    secrets += [user_part.partition(":")[2] for user_part in user_parts]
+    secrets += [re.sub("%3a", ":", user_part, flags=re.IGNORECASE).partition(":")[2] for user_part in user_parts]
     query = location.partition("?")[2]
     secrets += [value for key, value in parse_qsl(query) if key.lower() in _SECRET_OPTIONS]
-    raw = [pair.partition("=")[2] for pair in query.split("&") if pair.partition("=")[0].lower() in _SECRET_OPTIONS]
+    pairs = (pair.partition("=") for pair in re.split("[&;]", query))
+    raw = [value for key, _, value in pairs if unquote_plus(key).strip().lower() in _SECRET_OPTIONS]
     spellings = {
         form
         for secret in [*secrets, *raw]

@@ -7,7 +7,15 @@ from dataclasses import dataclass
 
 from results.records.model_figures import Interval, ModelFigures
 from results.statistics.replication import width_text
-from results.text.verdict_text import action_of, gain_text, loss_figure, role_text, verdict_text
+from results.text.verdict_text import (
+    action_of,
+    gain_text,
+    loss_figure,
+    role_text,
+    three_digits,
+    tokens_text,
+    verdict_text,
+)
 from results.verdicts.model_results import ModelResult, PassResult, PhaseResult, slow_issue
 from results.verdicts.phase_ranking import model_ranking
 from roofline_model.core.answer import Option, Times
@@ -55,7 +63,8 @@ def phase_verdict(model: ModelResult, phase: PhaseResult) -> str:
         return short_text(finding("untrained"))
     ranked = model_ranking(model, phase, model.hardware_key)
     if ranked is None or not ranked.is_contest:
-        return verdict_text(phase.judged)
+        lone = None if ranked is None else ranked.ranking.nearest
+        return verdict_text(phase.judged, lone if lone is not None and lone.is_measured else None)
     action = action_of(ranked)
     choice, baseline = ranked.choice, ranked.ranking.baseline
     own_loss = "" if choice is None or choice.loss.source == "reference" else f", loss {loss_figure(choice.loss)}"
@@ -136,14 +145,9 @@ def layer_name(key: str) -> str:
     return format_name(weights, activations) if activations else short_name(weights)
 
 
-def tokens_text(rate: float | None) -> str:
-    """Print tokens per second with three digits: `77.5`, `1,940`; missing → `–`."""
-    return "–" if rate is None else _three_digits(rate)
-
-
 def energy_text(energy_j_per_token: float | None) -> str:
     """Print joules per thousand tokens; missing → `–`."""
-    return "–" if energy_j_per_token is None else f"{_three_digits(1000 * energy_j_per_token)} J"
+    return "–" if energy_j_per_token is None else f"{three_digits(1000 * energy_j_per_token)} J"
 
 
 def nats_text(value: float, like: float | None = None) -> str:
@@ -385,10 +389,6 @@ def _plus_minus(model_pass: PassResult) -> str:
     if model_pass.interval_ratio is None or model_pass.measured_s is None:
         return "–"
     return width_text(model_pass.interval_ratio) + ("" if model_pass.is_interval_total else "*")
-
-
-def _three_digits(value: float) -> str:
-    return f"{float(f'{value:.3g}'):,.0f}" if value >= 99.95 else f"{value:.3g}"
 
 
 def _listed(labels: list[str]) -> str:

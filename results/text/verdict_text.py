@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from results.diff.rules import INVALIDATING_FLAGS
 from results.records.flags import FLAGS
@@ -21,9 +21,9 @@ from results.verdicts.shape_verdict import (
     speedups,
     time_text,
 )
-from roofline_model.core.answer import NO_RESULT, AlternativeRole, Loss, Option
+from roofline_model.core.answer import NO_RESULT, AlternativeRole, Loss, Option, Ranking
 from roofline_model.core.finding import Finding, by_severity, code_text, short_text
-from roofline_model.core.units import counted, format_percent, format_speedup
+from roofline_model.core.units import counted, format_percent, format_speedup, format_time
 from roofline_model.recommend.loss import loss_doubt
 from roofline_model.recommend.ranking import MAX_LOSS_PCT
 
@@ -36,13 +36,16 @@ SMALL_LEAD_RATIO = 1.1
 _ROLES = {"riskier": "Faster, riskier", "lower-loss": "Lower loss", "safest": "Safest"}
 
 
-def verdict_text(judged: ShapeVerdict) -> str:
-    """Return one plain line, e.g. `take INT8 (W8A8) · int_mm: ideal 2.0× BF16, measured 1.9×`, and what weakens it."""
+def verdict_text(judged: ShapeVerdict, lone: Option | None = None) -> str:
+    """Return one plain line, e.g. `take INT8 (W8A8) · int_mm: ideal 2.0× BF16, measured 1.9×`, and what weakens it.
+
+    `lone`: the one option of a whole model, under the model's own label for it.
+    """
     if judged.gap is not None:
         return f"no result: {short_text(judged.gap)}"
     remarks = [f"doubtful: {', '.join(judged.doubts)}"] if judged.doubts else []
     remarks += [f"{flag}: {code_text(flag)}" for flag in _ORIGIN_FLAGS if flag in judged.flags]
-    return _judgement(judged) + (f" ({'; '.join(remarks)})" if remarks else "")
+    return (_judgement(judged) if lone is None else lone_text(lone)) + (f" ({'; '.join(remarks)})" if remarks else "")
 
 
 def _judgement(judged: ShapeVerdict) -> str:
@@ -245,8 +248,11 @@ def action_of(phase: PhaseRanking) -> Action:
     gap = next((item for item in ranking.findings if item.code in NO_RESULT), None)
     if gap is not None:
         return Action(phase.title, "no result", short_text(gap), "")
+    nearest = ranking.nearest
+    if nearest is not None and not phase.is_contest and ranking.question.subject == "model" and nearest.is_measured:
+        doubts = f"its time is in doubt ({', '.join(nearest.trust.doubts)})" if nearest.trust.doubts else ""
+        return Action(phase.title, *_lone_texts(nearest), doubts, nearest.record_ids)
     if choice is None:
-        nearest = ranking.nearest
         ids = () if nearest is None else nearest.record_ids
         return Action(phase.title, "take nothing yet", _none_text(phase), "", ids)
     if not phase.is_contest:
@@ -286,9 +292,45 @@ def _where(phase: PhaseRanking) -> str:
     )
 
 
+def lone_text(option: Option) -> str:
+    """Return what was measured where there is nothing to compare with: the rate, and its share of a good kernel's."""
+    return ", ".join(_lone_texts(option))
+
+
+def _lone_texts(option: Option) -> tuple[str, str]:
+    times = option.times
+    rate = (
+        format_time(times.measured_s) if option.tokens_per_s is None else f"{tokens_text(option.tokens_per_s)} tokens/s"
+    )
+    whose, likely_s = ("a good kernel's", times.expected_s) if times.expected_s else ("the ideal", times.ideal_s)
+    if not likely_s or not times.measured_s:
+        share = "with no prediction to compare with"
+    else:
+        share = f"{format_percent(likely_s / times.measured_s, 0)} of {whose} rate"
+    return f"{option.label} {_source(option)} {rate}", share
+
+
+def tokens_text(rate: float | None) -> str:
+    """Print tokens per second with three digits: `77.5`, `1,940`; missing → `–`."""
+    return "–" if rate is None else three_digits(rate)
+
+
+def three_digits(value: float) -> str:
+    """Print a number with three digits and separated thousands."""
+    return f"{float(f'{value:.3g}'):,.0f}" if value >= 99.95 else f"{value:.3g}"
+
+
 def _none_text(phase: PhaseRanking) -> str:
     """Return why there is nothing to take."""
-    return f"{short_text(phase.ranking.headline)} {_where(phase)}"
+    return f"{short_text(_named(phase.ranking.headline, phase.ranking))} {_where(phase)}"
+
+
+def _named(item: Finding, ranking: Ranking) -> Finding:
+    """Return a finding with the labels of options in place of their keys, which of stored ones are hashes."""
+    excluded = (each.option for each in ranking.excluded if each.option is not None)
+    labels = {option.key: option.label for option in (*ranking.options, *excluded)}
+    values = tuple((name, labels.get(value, value) if isinstance(value, str) else value) for name, value in item.values)
+    return replace(item, subject=labels.get(item.subject, item.subject), values=values)
 
 
 def _stay_text(phase: PhaseRanking) -> str:
@@ -371,7 +413,7 @@ def _finding_text(phase: PhaseRanking) -> str:
     """Return the gravest finding of the ranking as a whole; empty where there is nothing but remarks."""
     decision = {item.code for item in phase.ranking.decision}
     grave = [item for item in phase.ranking.findings if item.severity != "info" and item.code not in decision]
-    return short_text(by_severity(grave)[0]) if grave else ""
+    return short_text(_named(by_severity(grave)[0], phase.ranking)) if grave else ""
 
 
 def _token_doubt(choice: Option) -> str:

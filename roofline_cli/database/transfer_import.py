@@ -115,6 +115,7 @@ def _stated(
 
 
 def _document(file: Path, read: ReadFile, report: ImportReport) -> dict[str, Any]:
+    from results.exchange.importing import as_stored
     from roofline_cli.database.transfer_view import comparison_json
 
     document: dict[str, Any] = {
@@ -127,11 +128,12 @@ def _document(file: Path, read: ReadFile, report: ImportReport) -> dict[str, Any
         "differing_run_ids": list(report.differing_runs),
     }
     if read.foreign is not None:
-        document |= {"kind": read.kind, **comparison_json(read.foreign)}
+        document |= {"kind": read.kind, **comparison_json(as_stored(read.foreign, report))}
     return document
 
 
 def _show(file: Path, read: ReadFile, report: ImportReport) -> None:
+    from results.exchange.importing import as_stored
     from roofline_cli.database.transfer_view import show_comparison
 
     names = ", ".join(run_id[:8] for run_id in report.run_ids[:8]) + (", …" if len(report.run_ids) > 8 else "")
@@ -141,7 +143,7 @@ def _show(file: Path, read: ReadFile, report: ImportReport) -> None:
         f"{file}{kind}: run{several} {names}: {report.added} record{'s' * (report.added != 1)} added, "
         f"{report.duplicates} already there"
     )
-    if report.differing_count:
+    if report.differing_count and read.foreign is None:
         show_line(
             f"{report.differing_count} of these are stored with other contents: the file or the database is a changed "
             "copy; "
@@ -162,9 +164,18 @@ def _show(file: Path, read: ReadFile, report: ImportReport) -> None:
             "yellow",
         )
     if read.foreign is not None:
-        if report.duplicates and not report.added:
+        if report.differing_count:
+            chips = sorted({each.hardware_key for record in report.stored_records for each in record.predictions})
+            runs = sorted({record.run_id[:8] for record in report.stored_records})
+            show_line(
+                f"{report.differing_count} of these are stored with the predictions of "
+                f"{', '.join(chips) or 'no chip'}, which stay and are shown; for others: "
+                f"`roofline runs delete {runs[0]}`, then import again",
+                "yellow",
+            )
+        elif report.duplicates and not report.added:
             show_line(
                 "nothing was added: the same measurements are stored already, with the predictions they came with",
                 "yellow",
             )
-        show_comparison(read.foreign)
+        show_comparison(as_stored(read.foreign, report))

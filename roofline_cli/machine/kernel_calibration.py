@@ -6,15 +6,14 @@ passed their check of correctness count.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from roofline_cli.shared.measuring import run_workloads, workload_command
 from roofline_model.core.errors import RooflineError
 from roofline_model.core.units import counted
+from roofline_model.core.whole_file import held_folder
 
 if TYPE_CHECKING:
     import pandas
@@ -94,8 +93,8 @@ def _timed(
     """Return the measured cases, and the ids of those that failed."""
     from results.exchange.exported.frame import load_frame
 
-    with tempfile.TemporaryDirectory(prefix="roofline-calibrate-") as folder:
-        database = Path(folder) / "kernels.db"
+    with held_folder("roofline-calibrate-") as folder:
+        database = folder / "kernels.db"
         command = workload_command(
             "--roofline-shapes",
             SHAPES,

@@ -57,7 +57,7 @@ def print_model_answer(model: ModelResult) -> None:
 
 def _phase_cells(model_pass: PassResult | None, *, has_gain: bool, has_rate: bool) -> list[Cell]:
     """Return time, ±, tokens per second (where wanted) and gain of a precision in one phase."""
-    from results.text.model_text import tokens_text
+    from results.text.verdict_text import tokens_text
 
     if model_pass is None or model_pass.option is None:
         return [MISSING] * (3 + has_rate)
@@ -115,9 +115,9 @@ def print_model_facts(record: Record, fact: Callable[[str, str], None]) -> None:
         parts_text,
         perplexity_text,
         text_source,
-        tokens_text,
         top1_text,
     )
+    from results.text.verdict_text import tokens_text
     from results.verdicts.model_results import model_results, slow_issue
 
     model_pass = next((model_pass for model in model_results([record]) for model_pass in model.passes), None)

@@ -288,7 +288,8 @@ def _is_meant(case: CaseSummary, part: str) -> bool:
     """Return whether all words of one argument name this case."""
     from roofline_model.operators.case import is_meant
 
-    return is_meant(case.lead.record.case, part.split())
+    record = case.lead.record
+    return is_meant(record.case, part.split(), record.test_id)
 
 
 def _show_cases(run: RunInfo, cases: list[CaseSummary], case_count: int, *, as_json: bool) -> None:

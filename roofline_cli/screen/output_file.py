@@ -9,7 +9,6 @@ import os
 import shutil
 import signal
 import stat
-import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from pathlib import Path
 from types import FrameType
 
 from roofline_model.core.errors import InvalidValueError
+from roofline_model.core.whole_file import held_folder
 
 SQLITE_MAGIC = b"SQLite format 3\x00"
 """The first 16 bytes of every SQLite database (https://www.sqlite.org/fileformat2.html)."""
@@ -109,8 +109,8 @@ def written_file(path: Path, option: str = "-o") -> Iterator[Path]:
     """
     with one_line_errors(path, option):
         if path.exists() and not path.is_file():
-            with tempfile.TemporaryDirectory(prefix="roofline-") as elsewhere:
-                temporary = Path(elsewhere) / f"output{path.suffix}"
+            with held_folder("roofline-") as elsewhere:
+                temporary = elsewhere / f"output{path.suffix}"
                 yield temporary
                 with temporary.open("rb") as source, path.open("wb") as target:
                     shutil.copyfileobj(source, target)
@@ -134,12 +134,8 @@ def written_together(place: Path) -> Iterator[Path]:
 
 @contextmanager
 def _beside(place: Path) -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix=".roofline-", dir=place.parent))
-    try:
-        with _stopped_by_an_exception():
-            yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with held_folder(".roofline-", place.parent) as folder, _stopped_by_an_exception():
+        yield folder
 
 
 _ENDING_SIGNALS = [

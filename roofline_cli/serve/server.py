@@ -33,6 +33,8 @@ CUT_AFTER_S = 0.4
 SHUTDOWN_S = 2
 """When uvicorn gives up what even that did not end."""
 THREADS_END_S = 0.2
+QUEUE_LENGTH = 128
+"""Connections that wait to be accepted."""
 
 
 def serve(
@@ -189,11 +191,14 @@ def _run(app: Any, listening: socket.socket, announce: Any) -> bool:
 
     import uvicorn
 
+    from roofline_cli.serve.connections import ACCEPTED_AT_ONCE, BoundedConnection, most_connections, sparse_log
+
     class Server(uvicorn.Server):
         """Says so once it answers; tells the app when it is asked to stop, and cuts off what goes on nevertheless."""
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets=sockets)
+            listening.listen(QUEUE_LENGTH)  # longer than what is accepted at once
             if self.started:
                 announce()
 
@@ -221,6 +226,9 @@ def _run(app: Any, listening: socket.socket, announce: Any) -> bool:
         server_header=False,
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=SHUTDOWN_S,
+        limit_concurrency=most_connections() + 1,
+        backlog=ACCEPTED_AT_ONCE,
+        http=BoundedConnection,
         lifespan="on",
         ws="none",
     )
@@ -234,7 +242,8 @@ def _run(app: Any, listening: socket.socket, announce: Any) -> bool:
     # uvicorn ends in order and then raises the signal it caught once more, for whoever handled it before.
     signal.signal(signal.SIGTERM, end)
     try:
-        Server(config).run(sockets=[listening])
+        with sparse_log():
+            Server(config).run(sockets=[listening])
     except KeyboardInterrupt:
         return not is_terminated
     return False

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import shutil
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from roofline_model.core.errors import InvalidValueError
+from roofline_model.core.whole_file import held_folder
 
 _ENDINGS = {
     "calibrate": ".toml",
@@ -41,8 +41,8 @@ def stdout_as_file(args: Sequence[str]) -> Iterator[list[str]]:
     if place is None:
         yield typed
         return
-    with tempfile.TemporaryDirectory(prefix="roofline-") as folder:
-        file = Path(folder) / f"output{'.png' if typed[place - 1] == _CARD else _ENDINGS[typed[0]]}"
+    with held_folder("roofline-") as folder:
+        file = folder / f"output{'.png' if typed[place - 1] == _CARD else _ENDINGS[typed[0]]}"
         typed[place] = str(file)
         stdout = sys.stdout
         sys.stdout = _Messages(str(file))  # type: ignore[assignment]

@@ -58,10 +58,26 @@ _KEY_PART = r"""(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')"""
 _DEEP_KEY = re.compile(rf"""(?<![A-Za-z0-9_."'-]){_KEY_PART}(?:[ \t]*+\.[ \t]*+{_KEY_PART}){{{MAX_KEY_PARTS},}}+""")
 
 
+MAX_DIGITS = 4_300
+"""Of a whole number: Python's own limit, which can be switched off. Beyond it the time grows with the square."""
+_LONG_NUMBER = re.compile(rf"[=,\[]\s*+[+-]?[0-9_]{{{MAX_DIGITS},}}")
+
+
+def whole_number(text: str) -> int:
+    """Return a whole number of JSON; raises `ValueError` for one of very many digits, before it is worked out."""
+    if len(text) > MAX_DIGITS:
+        raise ValueError(f"a whole number of {len(text):,} digits, more than {MAX_DIGITS:,}")
+    return int(text)
+
+
 def parse_definition(text: str) -> dict[str, Any]:
     """Parse TOML; raises `ValueError` with one reason for anything that is not, deep nesting included."""
     if _DEEP_KEY.search(text):
         raise ValueError(f"nested too deeply: a key has more than {MAX_KEY_PARTS} parts")
+    if (match := _LONG_NUMBER.search(text)) is not None:
+        raise ValueError(
+            f"a whole number of more than {MAX_DIGITS:,} digits, line {text.count(chr(10), 0, match.start()) + 1}"
+        )
     try:
         return tomllib.loads(text)
     except RecursionError:
@@ -80,12 +96,13 @@ def parse_json_definition(text: str, what: str) -> Any:
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         table = dict(pairs)
         if len(table) < len(pairs):
-            names = [name for name, _ in pairs]
-            raise ValueError(f"{shown(next(name for name in names if names.count(name) > 1))} is given twice")
+            seen: set[str] = set()
+            twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+            raise ValueError(f"{shown(twice)} is given twice")
         return table
 
     try:
-        return json.loads(text, object_pairs_hook=unique, parse_constant=no_number)
+        return json.loads(text, object_pairs_hook=unique, parse_constant=no_number, parse_int=whole_number)
     except RecursionError:
         raise ValueError("nested too deeply") from None
 

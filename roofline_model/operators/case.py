@@ -51,7 +51,7 @@ class Case:
 
     def __post_init__(self) -> None:
         if self.cache not in CACHE_STATES:
-            raise InvalidValueError(f"cache must be one of {', '.join(CACHE_STATES)}, got {self.cache!r}")
+            raise InvalidValueError(f"cache must be one of {', '.join(CACHE_STATES)}, got {self.cache[:40]!r}")
         for name, value in (("op", self.op), ("kernel", self.kernel), ("mode", self.mode)):
             if not value:
                 raise InvalidValueError(f"case {name} must not be empty")
@@ -205,10 +205,11 @@ def case_title(op: str, shape: Sizes) -> str:
     return f"{op} {'x'.join(str(size) for _, size in shape)}".rstrip()
 
 
-def is_meant(case: Case, words: Iterable[str]) -> bool:
-    """Return whether all words stand in the case's id, operator or sizes, in any order; capitals do not matter.
+def is_meant(case: Case, words: Iterable[str], test_id: str = "") -> bool:
+    """Return whether all words stand in the case's id, operator, kernel, sizes or test, in any order; capitals do not
+    matter.
 
     So a name that any table, diff or warning printed finds its case, also where it was cut short with a `…`.
     """
-    text = f"{case.op} {case.id} {case_title(case.op, case.shape)}".lower()
+    text = f"{case.op} {case.id} {case.kernel} {case_title(case.op, case.shape)} {test_id}".lower()
     return all(word.lower().rstrip("…") in text for word in words)

@@ -43,7 +43,7 @@ HOMES = {
     "pytest": ("roofline_pytest.py", "plugin/", "bench_cases/"),
     "pytest_benchmark": ("plugin/",),
 }
-MODEL_MAY_IMPORT = {"numpy", "ml_dtypes", "scipy", "pandas", "tomllib"}
+MODEL_MAY_IMPORT = {"numpy", "ml_dtypes", "scipy", "pandas", "pyarrow", "tomllib"}
 
 STATEMENTS = (ast.stmt, ast.excepthandler, ast.match_case)
 """What may hold an import; an expression imports nothing."""

@@ -2,17 +2,58 @@
 
 from __future__ import annotations
 
-import math
+import re
 import uuid
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
 
+from results.records.limits import CONTROLS, outside_limits
 from results.records.records import PredictionRecord, ProcessInfo, Record, RunInfo
 from results.records.state_records import CanaryReading, EnergyReading, KernelAttribution, MachineState, NoiseFloor
+from roofline_model.core.finding import Finding
+from roofline_model.operators.case import Case
+
+
+def declared(value: Any) -> Any:
+    """The same record with every field within the limits that its type declares; free facts stay what they were."""
+    if isinstance(value, Case):
+        return replace(
+            value,
+            op=_line(value.op),
+            kernel=_line(value.kernel),
+            mode=_line(value.mode),
+            shape=tuple({_line(name): believable_count(size) or 1 for name, size in value.shape}.items()),
+            formats=tuple({_line(name): _line(key) for name, key in value.formats}.items()),
+        )
+    if isinstance(value, Finding):
+        values = {_line(name): _declared_value(item) for name, item in value.values}
+        return replace(value, code=_line(value.code), subject=_line(value.subject), values=tuple(values.items()))
+    if isinstance(value, tuple):
+        return tuple(map(declared, value))
+    if not is_dataclass(value):
+        return value
+    value = replace(value, **{field.name: declared(getattr(value, field.name)) for field in fields(value)})
+    return replace(value, **{name: _declared_value(getattr(value, name)) for name in outside_limits(value)})
+
+
+def _declared_value(value: Any) -> Any:
+    if isinstance(value, str):
+        return _line(value)
+    if isinstance(value, tuple | list):
+        return tuple(map(_declared_value, value))
+    if isinstance(value, Mapping):
+        return {_line(name): 0.5 for name in value}
+    return value if isinstance(value, bool | int) else 0.5
+
+
+def _line(text: str) -> str:
+    return re.sub("[^!-~]", "x", text) or "x"
 
 
 def named_run(run: RunInfo) -> RunInfo:
     """The same run with an id of its own and a label that a run may have."""
-    label = run.label.replace(",", ";")
+    label = CONTROLS.sub("?", run.label.replace(",", ";"))
     return replace(run, run_id=uuid.uuid4().hex, label=label if label.strip() else "")
 
 
@@ -110,7 +151,7 @@ def believable_count(value: int) -> int:
 
 def believable_number(value: float | None) -> float | None:
     """The same number where a sensor could give it."""
-    return value if value is None or 0 < value < math.inf else 0.1
+    return value if value is None or 0 < value < 1e50 else 0.1
 
 
 def believable_energy(energy: EnergyReading) -> EnergyReading:
@@ -135,7 +176,7 @@ def believable_state(state: MachineState) -> MachineState:
 
 
 def believable_attribution(traced: KernelAttribution) -> KernelAttribution:
-    busy_s, latency_s = sorted((believable_number(traced.busy_s) or 0.0, believable_number(traced.latency_s) or 0.0))
+    busy_s, latency_s = sorted(map(believable_time, (traced.busy_s, traced.latency_s)))
     names = tuple(name or "kernel" for name in traced.kernel_names)
     return KernelAttribution(
         traced.source or "cupti", believable_number(traced.kernel_count) or 0.0, busy_s, latency_s, names

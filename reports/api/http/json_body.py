@@ -9,6 +9,7 @@ from fastapi import Request
 from starlette.exceptions import HTTPException
 
 from reports.api.http.problem import repeated
+from roofline_model.core.definition_text import whole_number
 
 
 class StrictRequest(Request):
@@ -56,9 +57,9 @@ def parsed(content: bytes) -> Any:
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     fields = dict(pairs)
     if len(fields) != len(pairs):
-        names = [key for key, _ in pairs]
-        raise repeated(next(key for key in fields if names.count(key) > 1), "body")
+        seen: set[str] = set()
+        raise repeated(next(key for key, _ in pairs if key in seen or seen.add(key)), "body")  # type: ignore[func-returns-value]
     return fields
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_without_repeats)
+_DECODER = json.JSONDecoder(object_pairs_hook=_without_repeats, parse_int=whole_number)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from results.exchange.measured import SampleStatistics
-from results.records.limits import MAX_COUNT, MAX_TIME_S, check_limits
+from results.records.limits import MAX_COUNT, MAX_TIME_S, MOST_OF_UNIT, check_limits, check_line
 from results.records.plain_form import FormError
 from results.records.records import HardwareProfile, Measurement, PredictionRecord, ProcessInfo, Record, RunInfo
 from results.records.state_records import CanaryReading, NoiseFloor
@@ -33,11 +33,12 @@ def check_run(run: RunInfo, records: Sequence[Record]) -> None:
     for number, record in enumerate(records):
         where = f"records[{number}]"
         check_limits(record, where)
-        _check_shape(record.case, f"{where}.case.shape")
+        _check_case(record.case, f"{where}.case")
         if record.measurement is not None:
             _check_measurement(record.measurement, f"{where}.measurement", record.is_simulated)
         for place, prediction in enumerate(record.predictions):
             _check_interval(prediction, f"{where}.predictions[{place}]")
+            _check_findings(prediction, f"{where}.predictions[{place}].findings")
 
 
 def differing_statistics(measurement: Measurement) -> list[tuple[str, float, float]]:
@@ -68,17 +69,38 @@ def check_parts(
             raise FormError(f"noise_floors[{number}].class_hash is not that of the run's environment")
 
 
-def _check_shape(case: Case, where: str) -> None:
-    if case.op in ("gemv", "gemm"):
-        for name, size in case.shape:
-            if name in ("M", "N", "K") and not 1 <= size <= MAX_COUNT:
-                raise FormError(f"{where}.{name} is {str(size)[:40]}, not a whole number from 1 to {MAX_COUNT:,}")
+def _check_case(case: Case, where: str) -> None:
+    """Refuse names that are no line, and sizes that no call has."""
+    names = {"op": case.op, "mode": case.mode, **{f"formats.{key[:40]}": key for key, _ in case.formats}}
+    names |= {f"formats.{key[:40]}": value for key, value in case.formats}
+    for name, text in (*names.items(), *((f"shape.{key[:40]}", key) for key, _ in case.shape)):
+        check_line(text, f"{where}.{name}", 1_000)
+    check_line(case.kernel, f"{where}.kernel", 100_000)
+    is_product = case.op in ("gemv", "gemm")
+    for name, size in case.shape:
+        least, most = (1, MAX_COUNT) if is_product and name in ("M", "N", "K") else (0, 2**63 - 1)
+        if not least <= size <= most:
+            raise FormError(f"{where}.shape.{name} is {str(size)[:40]}, not a whole number from {least} to {most:,}")
 
 
 def _check_interval(prediction: PredictionRecord, where: str) -> None:
     low_s, high_s = prediction.low_s, prediction.high_s
     if low_s is not None and high_s is not None and low_s > high_s * (1 + _ROUNDING):
         raise FormError(f"{where}.low_s is {low_s:g}, above high_s {high_s:g}")
+
+
+def _check_findings(prediction: PredictionRecord, where: str) -> None:
+    for number, item in enumerate(prediction.findings):
+        texts = [("subject", item.subject), *(("values", name) for name, _ in item.values)]
+        check_line(item.code, f"{where}[{number}].code", 100)
+        texts += [(name, text) for name, value in item.values for text in _texts_of(value)]
+        for name, text in texts:
+            check_line(text, f"{where}[{number}].{name[:40]}", 10_000)
+
+
+def _texts_of(value: Any) -> list[str]:
+    values = value if isinstance(value, list | tuple) else [value]
+    return [item for item in values if isinstance(item, str)]
 
 
 def check_profile(profile: HardwareProfile, where: str) -> None:
@@ -120,8 +142,8 @@ def _check_samples(measurement: Measurement, where: str) -> None:
         if not (0 <= time_s < MAX_TIME_S):
             raise FormError(f"{where}.samples_s[{number}] is {time_s:g}, not a time from 0 to {MAX_TIME_S:g} s")
     for number, clock_hz in enumerate(clocks):
-        if not (0 < clock_hz < math.inf):
-            raise FormError(f"{where}.clocks_hz[{number}] is {clock_hz:g}, not a finite number above 0")
+        if not (0 < clock_hz < MOST_OF_UNIT["_hz"]):
+            raise FormError(f"{where}.clocks_hz[{number}] is {clock_hz:g}, not a clock above 0")
     if samples and measurement.sample_count != len(samples):
         raise FormError(f"{where}.sample_count is {measurement.sample_count}, but samples_s holds {len(samples)}")
     if clocks and len(clocks) != len(samples):

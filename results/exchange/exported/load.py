@@ -18,7 +18,7 @@ from results.records.plain_form import FormError, NewerFormError, UnclearFormErr
 from results.records.records import HardwareProfile, ProcessInfo, Record, RunInfo
 from results.records.state_records import CanaryReading, NoiseFloor
 from results.store.run_names import check_label
-from roofline_model.core.definition_text import shown
+from roofline_model.core.definition_text import shown, whole_number
 from roofline_model.core.errors import StoreError
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ class ImportReport:
     """Runs that are stored with another label, start, commit or machine; they stay, too."""
     inconsistent_count: int = 0
     """Records of the file with a statistic that the samples beside it do not have."""
+    stored_records: tuple[Record, ...] = ()
+    """Measurements of another program that were there already, as they are stored."""
 
 
 _ID = re.compile("[0-9a-f]{32}")
@@ -111,7 +113,7 @@ def read_exports(path: str | Path) -> list[ExportedRun]:
         ) from None
     with reading_errors(path):
         try:
-            document = json.loads(text)
+            document = json.loads(text, parse_int=whole_number)
         except ValueError as error:  # a number of 5,000 digits is one, too
             raise StoreError(
                 f"{path} is not JSON ({str(error)[:120]}): the file is damaged, export the run again. Nothing was "
@@ -121,14 +123,18 @@ def read_exports(path: str | Path) -> list[ExportedRun]:
 
 
 @contextmanager
-def reading_errors(path: str | Path) -> Iterator[None]:
-    """Turn what is wrong inside a file into a `StoreError` of one line that names the file."""
+def reading_errors(path: str | Path, *, is_ours: bool = True) -> Iterator[None]:
+    """Turn what is wrong inside a file into a `StoreError` of one line that names the file.
+
+    `is_ours`: what no export of ours holds means damage. Of another program's file the reason alone is known.
+    """
     try:
         yield
-    except (NewerFormError, UnclearFormError) as error:  # they say themselves what to do
-        raise StoreError(f"{path}: {error}. Nothing was imported.") from None
     except FormError as error:
-        raise StoreError(f"{path}: {error}; the file is damaged: write it again. Nothing was imported.") from None
+        # These two say themselves what to do.
+        is_damaged = is_ours and not isinstance(error, NewerFormError | UnclearFormError)
+        advice = "; the file is damaged: write it again" if is_damaged else ""
+        raise StoreError(f"{path}: {error}{advice}. Nothing was imported.") from None
     except RecursionError:
         raise StoreError(f"{path} is nested too deeply to be an exported run. Nothing was imported.") from None
 

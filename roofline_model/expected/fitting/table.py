@@ -9,19 +9,16 @@ grouped, `phase_of` and `formats_label` say what a row is called.
 
 from __future__ import annotations
 
-import csv
-import hashlib
-import io
 import math
-import stat
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from roofline_model.core.errors import InvalidValueError, MissingDependencyError, RooflineError
+from roofline_model.core.errors import InvalidValueError, RooflineError
 from roofline_model.core.finding import Finding, finding
+from roofline_model.core.table_file import read_table
 from roofline_model.formats.catalog import get_format
 from roofline_model.operators.product import GEMV_MAX_ROWS, MAX_DIMENSION
 
@@ -127,79 +124,16 @@ def read_kernel_table(path: str | Path) -> KernelTable:
     """Read a measured-kernel table; the ending `.parquet` means Parquet, anything else CSV with a header line.
 
     Raises `InvalidValueError` when the file as a whole cannot be used (absent, not text, no header, a required column
-    missing or given twice, no row), `MissingDependencyError` for Parquet without pyarrow.
+    missing or given twice, no row, beyond the limits of `core.table_file`), `MissingDependencyError` for Parquet
+    without pyarrow.
     """
     file = Path(path)
-    try:
-        # Looked at before it is opened: a FIFO may never answer, a device never end.
-        mode = file.stat().st_mode
-        if not stat.S_ISREG(mode):
-            kind = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
-            raise InvalidValueError(f"kernel table {_cut(str(file))} is {kind}; give the path of a CSV file")
-        raw = file.read_bytes()
-    except OSError as error:
-        raise InvalidValueError(
-            f"kernel table {_cut(str(file))} cannot be read: {error.strerror or error}; give the path of a CSV file"
-        ) from None
-    if file.suffix.lower() == ".parquet":
-        header, rows, lines = _parquet_rows(file, raw)
-    else:
-        header, rows, lines = _csv_rows(file, raw)
-    _check_header(file, header)
-    if not rows:
+    read = read_table(file, "kernel table")
+    _check_header(file, read.header)
+    if not read.rows:
         raise InvalidValueError(f"kernel table {_cut(str(file))} has a header but no row; nothing can be compared")
     # The name goes into files and messages, which bytes that are no text would stop.
-    return _typed(_cut(file.name), hashlib.sha256(raw).hexdigest(), header, rows, lines)
-
-
-def _csv_rows(file: Path, raw: bytes) -> tuple[list[str], list[list[str]], list[int]]:
-    try:
-        # A byte-order mark is what spreadsheets write first.
-        reader = csv.reader(io.StringIO(raw.decode("utf-8-sig"), newline=""), strict=True)
-        header: list[str] | None = None
-        rows, lines = [], []
-        for cells in reader:
-            if not cells or cells == [""]:
-                continue
-            if header is None:
-                header = [cell.strip() for cell in cells]
-                continue
-            rows.append(cells)
-            lines.append(reader.line_num)
-    except UnicodeDecodeError:
-        raise InvalidValueError(f"kernel table {_cut(str(file))} is not UTF-8 text; save it as a UTF-8 CSV") from None
-    except csv.Error as error:
-        raise InvalidValueError(
-            f"kernel table {_cut(str(file))}, line {reader.line_num}: {error}; check the quotes of that line"
-        ) from None
-    if header is None:
-        raise InvalidValueError(f"kernel table {_cut(str(file))} is empty; the first line names the columns")
-    return header, rows, lines
-
-
-def _parquet_rows(file: Path, raw: bytes) -> tuple[list[str], list[list[str]], list[int]]:
-    import pandas
-
-    try:
-        frame = pandas.read_parquet(io.BytesIO(raw))
-    except ImportError:
-        raise MissingDependencyError("pyarrow", "parquet", "reading a Parquet table") from None
-    except Exception as error:  # pyarrow's own tree; the file is the user's and the message says what is wrong with it
-        raise InvalidValueError(
-            f"kernel table {_cut(str(file))} is not a readable Parquet file: {_cut(str(error))}; or save it as CSV"
-        ) from None
-    columns = [[_plain_cell(value) for value in frame[name].tolist()] for name in frame.columns]
-    rows = [list(cells) for cells in zip(*columns, strict=True)]
-    return [str(name) for name in frame.columns], rows, list(range(1, len(rows) + 1))
-
-
-def _plain_cell(value: Any) -> str:
-    """Return a Parquet value as a CSV would hold it: nothing for a missing one, whole numbers without a point."""
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return ""
-    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
-        return str(int(value))
-    return "" if str(value) == "<NA>" else str(value)
+    return _typed(_cut(file.name), read.sha256, read.header, read.rows, read.line_numbers)
 
 
 def _check_header(file: Path, header: Sequence[str]) -> None:

@@ -41,7 +41,7 @@ def filled(
     make_record: Callable[..., Record],
     profile: HardwareProfile,
 ) -> tuple[ResultStore, RunInfo]:
-    run = make_run(label="nightly; really\n=1+1", status="complete")
+    run = make_run(label="nightly; really =1+1", status="complete")
     local_store.begin_run(run)
     local_store.add_profile(profile)
     local_store.add_record(make_record(run.run_id))
@@ -265,7 +265,7 @@ def test_csv_has_one_row_per_record_and_empty_cells_for_what_is_unknown(filled: 
     assert float(measured["measured_s"]) == record.measurement.median_s
     assert float(measured["ideal_s"]) == record.ideal.time_s
     assert float(measured["error_ideal_ratio"]) == record.ideal.error_ratio
-    assert measured["run_label"] == "nightly; really\\n=1+1"
+    assert measured["run_label"] == "nightly; really =1+1"
     assert measured["case_id"] == "1x4096x4096-w16a16-BF16.BF16-matmul-cold"
     assert measured["dimensions"] == "M=1,N=4096,K=4096"
     assert measured["ci_low_s"] == measured["expected_s"] == measured["power_w"] == ""

@@ -19,6 +19,7 @@ from results.exchange.exported.flat import COLUMNS
 from results.exchange.importing import import_any, read_any
 from results.store.store import ResultStore
 from roofline_model.core.errors import InvalidValueError, RooflineError
+from roofline_model.core.table_file import MAX_ROWS, MAX_TABLE_BYTES
 
 Write = Callable[[str, Any], Path]
 
@@ -60,7 +61,7 @@ def test_what_is_none_of_ours_is_one_line_naming_the_file(
 @pytest.mark.parametrize(
     ("name", "start", "limit"),
     [
-        ("huge.csv", TABLE.encode(), files.MAX_TABLE_BYTES),
+        ("huge.csv", TABLE.encode(), MAX_TABLE_BYTES),
         ("huge.json", b'[{"n_gen": 1}\n', files.MAX_FOREIGN_JSON_BYTES),
         ("ours.json", b'{"format": "roofline-bench run",\n', files.MAX_JSON_BYTES),
     ],
@@ -99,7 +100,7 @@ def test_our_own_parquet_is_no_table_of_kernels(tmp_path: Path) -> None:
 def test_a_small_parquet_file_of_many_rows_is_refused_unread(tmp_path: Path) -> None:
     pyarrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
-    count = files.MAX_PARQUET_ROWS + 1
+    count = MAX_ROWS + 1
     columns = {"device": ["h100"] * count, "op": ["gemm"] * count, "time_s": [1.0] * count}
     table = pyarrow.table({name: pyarrow.array(values).dictionary_encode() for name, values in columns.items()})
     parquet.write_table(table, tmp_path / "many.parquet", compression="zstd")
@@ -114,6 +115,27 @@ def test_a_csv_of_llama_bench_is_bounded_too(write: Write, monkeypatch: pytest.M
     monkeypatch.setattr(llama_rows, "MAX_ROWS", 1)
     with pytest.raises(RooflineError, match="more than 1 tests: split it"):
         read_any(write("l.json", [PP, TG]))
+
+
+@pytest.mark.parametrize("name", ["wide.csv", "wide.md"])
+def test_a_table_of_very_many_columns_is_refused(write: Write, name: str) -> None:
+    """Each cell of a row is an entry of a mapping: half a megabyte of separators a line makes gigabytes."""
+    many = range(100_000)
+    if name == "wide.csv":
+        head = "model_type,n_prompt,n_gen,avg_ns," + ",".join(f"c{number}" for number in many)
+        text = f"{head}\n" + ("," * (len(many) + 3) + "\n") * 2
+    else:
+        text = "| model | test | t/s | " + " | ".join(f"c{number}" for number in many) + " |\n"
+    with pytest.raises(RooflineError, match="columns, more than are read"):
+        read_any(write(name, text))
+
+
+def test_json_of_very_many_values_is_refused_before_it_is_read(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "MAX_CELLS", 1_000)
+    with pytest.raises(RooflineError, match="more than 1,000 values"):
+        read_any(write("many.json", "[" + "[]," * 1_000 + "[]]"))
+    with pytest.raises(RooflineError, match="a whole number of 5,000,000 digits"):
+        read_any(write("digits.json", '[{"n_gen": ' + "1" * 5_000_000 + "}]"))
 
 
 def test_hostile_names_are_kept_as_text_and_shown_harmlessly(write: Write, empty_store: ResultStore) -> None:

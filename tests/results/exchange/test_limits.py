@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +15,7 @@ import pytest
 
 from results.exchange.exported.export import export_documents
 from results.exchange.exported.load import import_file
+from results.operations.check import check_store
 from results.records.records import Measurement, ProcessInfo, Record, RunInfo
 from results.records.state_records import CanaryReading, NoiseFloor
 from results.store.store import ResultStore, open_store
@@ -142,7 +146,7 @@ def put(document: Any, place: str, value: Any) -> None:
     *steps, last = place.split("/")
     for step in steps:
         document = document[int(step) if isinstance(document, list) else step]
-    document[last] = value
+    document[int(last) if isinstance(document, list) else last] = value
 
 
 @pytest.mark.parametrize(
@@ -160,6 +164,91 @@ def test_what_no_machine_says(
     assert "\n" not in text
     assert len(text) < len(str(path)) + 400
     assert there.runs() == []
+
+
+FREE = ("facts", "class_facts", "settings", "extra", "profile")
+"""Objects of free facts: their texts are what a machine or a user said, and are escaped where they are shown."""
+JUNK = {
+    "screen control": "a\x1b[2Jb",
+    "no character": "x\x00y",
+    "turned around": "\u202ecod.exe",
+    "several lines": "a\nb\x85c",
+    "endless": "y" * 200_000,
+}
+
+
+def leaves(value: Any, kinds: tuple[type, ...], place: str = "") -> list[str]:
+    """Places of the values of some types in the parts of a run, those among free facts left out."""
+    if isinstance(value, dict):
+        parts = [(name, item) for name, item in value.items() if name not in FREE]
+    elif isinstance(value, list):
+        parts = [(str(number), item) for number, item in enumerate(value)]
+    else:
+        return [place] if isinstance(value, kinds) and not isinstance(value, bool) else []
+    return [leaf for name, item in parts for leaf in leaves(item, kinds, f"{place}/{name}" if place else name)]
+
+
+@pytest.mark.parametrize("junk", JUNK)
+def test_no_text_field_takes_junk(there: ResultStore, tmp_path: Path, document: dict[str, Any], junk: str) -> None:
+    places = leaves(document, (str,))
+    assert len(places) > 60
+    taken = []
+    for place in places:
+        changed = json.loads(json.dumps(document))
+        put(changed, place, JUNK[junk])
+        path = tmp_path / "run.json"
+        path.write_text(json.dumps(changed), encoding="utf-8")
+        with contextlib.suppress(StoreError):
+            import_file(there, path)
+            taken.append(place)
+    # A command may be quoted over several lines, but takes no other control character.
+    assert taken == []
+    assert there.runs() == []
+
+
+def test_no_number_field_takes_what_no_machine_says(
+    there: ResultStore, tmp_path: Path, document: dict[str, Any]
+) -> None:
+    places = [place for place in leaves(document, (int, float)) if place != "schema_version"]
+    places += ["records/1/extra/issue_s", "records/1/extra/held_bytes", "records/1/method/settings/min_sample_s"]
+    places += [f"{A}/busy_s", f"{A}/latency_s", "run/environment/facts/clock_hz"]
+    assert len(places) > 80
+    taken = []
+    for place in places:
+        changed = json.loads(json.dumps(document))
+        put(changed, place, 1e300)
+        path = tmp_path / "run.json"
+        path.write_text(json.dumps(changed), encoding="utf-8")
+        with contextlib.suppress(StoreError):
+            import_file(there, path)
+            taken.append(place)
+    assert taken == []
+    assert there.runs() == []
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "value"),
+    [
+        ("run", "label", "a\x1b[2Jb"),
+        ("record", "test_id", "a\nb"),
+        ("noise_floor", "method_hash", "a\tb"),
+        ("canary", "kernel", "\u202ex"),
+        ("prediction", "bound", "x" * 500),
+    ],
+)
+def test_a_check_of_the_database_asks_what_an_import_asks(
+    tmp_path: Path, document: dict[str, Any], table: str, column: str, value: str
+) -> None:
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps(document), encoding="utf-8")
+    with open_store(tmp_path / "r.db") as store:
+        import_file(store, path)
+        assert [problem for problem in check_store(store) if problem.kind == "value"] == []
+    with closing(sqlite3.connect(tmp_path / "r.db")) as connection, connection:
+        connection.execute(f"UPDATE {table} SET {column} = ?", (value,))
+    with open_store(tmp_path / "r.db") as store:
+        (problem,) = [problem for problem in check_store(store) if problem.kind == "value"]
+    assert column in problem.what
 
 
 def test_a_file_of_version_1_needs_none_of_it(tmp_path: Path, document: dict[str, Any]) -> None:

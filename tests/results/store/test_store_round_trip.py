@@ -17,6 +17,7 @@ from believable_records import (
     believable_floor,
     believable_record,
     believable_run,
+    declared,
     named_run,
     own_process,
 )
@@ -188,13 +189,15 @@ def test_export_and_import_give_the_same_run(
     floors: list[NoiseFloor],
 ) -> None:
     here, there = two_stores
-    run = believable_run(run)
-    canaries = [replace(believable_canary(reading), ordinal=number) for number, reading in enumerate(canaries)]
+    run = declared(believable_run(run))
+    canaries = [
+        replace(declared(believable_canary(reading)), ordinal=number) for number, reading in enumerate(canaries)
+    ]
     run = replace(run, environment=replace(run.environment, class_facts={"of": run.run_id}))
-    floors = [believable_floor(floor, run.environment.class_hash) for floor in floors]
+    floors = [declared(believable_floor(floor, run.environment.class_hash)) for floor in floors]
     silent = ProcessInfo(2**40, None, "box", "2026-03-01T10:00:00.000000+00:00", "worker", "killed by SIGKILL")
-    profile = replace(profile, profile_hash=uuid.uuid4().hex)
-    records = [believable_record(record, run.run_id) for record in records]
+    profile = replace(declared(profile), profile_hash=uuid.uuid4().hex)
+    records = [declared(believable_record(record, run.run_id)) for record in records]
     used = [
         replace(prediction, profile_hash=profile.profile_hash)
         for record in records[:1]

@@ -15,12 +15,14 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 import results
 from results.records.records import Record, RunInfo
 from results.store.schema import SCHEMA_VERSION
 from results.store.store import open_store
 from results.store.target import mask_passwords, parse_target
+from roofline_cli.main import app
 from roofline_model.core.errors import StoreError
 
 ROOT = Path(results.__file__).parents[1]
@@ -242,6 +244,7 @@ def open_folder() -> Iterator[Path]:
 OPEN = """
 import os, sys, tempfile
 from results import open_store
+from roofline_cli.main import app
 from roofline_model.core.errors import StoreError
 
 def outcome(path, read_only):
@@ -387,6 +390,70 @@ def test_keywords_of_libpq_are_no_file(tmp_path: Path, monkeypatch: pytest.Monke
     "name", ["user=anna/results.db", "k=v.db", "my host=1.db", "runs/port=1/host=b/x.db", "hostile.db"]
 )
 def test_an_equals_sign_in_a_name_is_no_keyword(name: str) -> None:
+    assert parse_target(name).path == Path(name)
+
+
+SECRET_SHAPES = [
+    "sqlite://u:SECRET9@h/x.db",
+    "SQLite:///u:SECRET9@h/x.db",
+    "sqlite:////u:SECRET9@h/x.db",
+    "sqlite://u%3ASECRET9@h/x.db",
+    "sqlite:///x.db?password=SECRET9",
+    "sqlite:x.db?key=SECRET9",
+    "sqlite:u:SECRET9@h/x.db",
+    "sqlite+pysqlcipher://:SECRET9@/x.db",
+    "file:x.db?password=SECRET9",
+    "mysql+pymysql://u:SECRET9@h/db",
+    "jdbc:postgresql://u:SECRET9@h/db",
+    "postgresql:/u:SECRET9@h/db",
+    "postgresql//u:SECRET9@h/db",
+    "postgresql:\\\\u:SECRET9@h/db",
+    "//u:SECRET9@h/db",
+    "u:SECRET9@h/db",
+    " postgresql://u:SECRET9@h/db",
+    "post gres://u:SECRET9@h/db",
+    "postgresql://u:SECRET9@[::1/db",
+    "postgresql://u:SECRET9%40h/db",
+    "postgresql://u:SECRET9",
+    "postgresql://u:SECRET9@h1:1,h2:2/db",
+    "POSTGRESQL+PSYCOPG://u:SECRET9@127.0.0.1:1/db",
+    "postgresql://u%3ASECRET9@127.0.0.1:1/db",
+    "postgresql://u:a@SECRET9@127.0.0.1:1/db",
+    "postgresql://u:a:SECRET9@127.0.0.1:1/db",
+    "postgresql://u:SECRET9/x@127.0.0.1:1/db",
+    "postgresql://u:SECRET9?x@127.0.0.1:1/db",
+    "postgresql://u:SECRET9#x@127.0.0.1:1/db",
+    "postgresql://127.0.0.1:1/db?PASSWORD=SECRET9",
+    "postgresql://127.0.0.1:1/db?pass%77ord=SECRET9",
+    "postgresql://127.0.0.1:1/db?sslmode=require;password=SECRET9",
+]
+"""Every one is a mistyped URL of a database, or one that nobody answers at."""
+
+
+@pytest.mark.parametrize("door", [["runs"], ["doctor", "--json"], ["recommend", "--stored"]], ids=lambda door: door[0])
+@pytest.mark.parametrize("way", ["option", "environment"])
+def test_no_shape_of_a_url_shows_its_password(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, door: list[str], way: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for url in SECRET_SHAPES:
+        if way == "option":
+            result = CliRunner().invoke(app, [*door, "--db", url])
+        else:
+            result = CliRunner().invoke(app, door, env={"ROOFLINE_DB": url})
+        assert "SECRET9" not in result.output + repr(result.exception), url
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_pytest_shows_no_password_of_a_mistyped_url(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_it(roofline): pass")
+    result = pytester.runpytest_subprocess("--roofline-db=u:SECRET9@h/x.db")
+    assert result.ret != 0
+    assert "SECRET9" not in result.stdout.str() + result.stderr.str()
+
+
+@pytest.mark.parametrize("name", ["./a:b@c.db", "/data/a:b@c/x.db", "results:v2.db", "token.db", "keys/x.db"])
+def test_a_path_that_cannot_be_a_url_is_a_path(name: str) -> None:
     assert parse_target(name).path == Path(name)
 
 

@@ -20,9 +20,9 @@ from results.text.model_text import (
     model_tables,
     nats_text,
     parts_text,
-    tokens_text,
     verdict_lines,
 )
+from results.text.verdict_text import tokens_text
 from results.verdicts.model_results import model_results, slow_issue
 from results.verdicts.phase_ranking import model_ranking
 from results.verdicts.shape_verdict import is_narrow, judge

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -287,3 +288,74 @@ def test_a_question_to_a_frame_is_one_to_all_runs(filled):
     )
     with pytest.raises(InvalidValueError, match=r"^since is '10x', not a date"):
         load_frame(target, since="10x", columns="all")
+
+
+ONE_TEST = [*MARKDOWN.splitlines()[1:3], "| llama 8B F16 | 14.96 GiB | 8.03 B | CUDA | 99 | 1 | tg128 | 51.20 ± 0.10 |"]
+
+
+@pytest.mark.parametrize(
+    ("first", "stored_chip"), [(("--hw", "l40s"), "l40s"), ((), None)], ids=["another chip", "no chip"]
+)
+def test_what_a_repeated_import_shows_is_what_is_stored(tmp_path, monkeypatch, first, stored_chip):
+    """Another chip or link is another prediction of the same measurement: it is said which one stays, and shown."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.md").write_text("\n".join(ONE_TEST))
+    json.loads(invoke("import", "t.md", *first, "--json"))
+    (again,) = json.loads(invoke("import", "t.md", "--hw", "rtx-4090", "--json"))["imported"]
+    assert (again["added_count"], again["duplicate_count"], again["differing_count"]) == (0, 1, 1)
+    assert [record["hardware"] for record in again["records"]] == [stored_chip]
+    run = again["run_ids"][0]
+    text = invoke("import", "t.md", "--hw", "rtx-4090")
+    assert f"roofline runs delete {run[:8]}" in text
+    assert "on rtx-4090" not in text
+    invoke("runs", "delete", run[:8], "--yes")
+    (fresh,) = json.loads(invoke("import", "t.md", "--hw", "rtx-4090", "--json"))["imported"]
+    assert [record["hardware"] for record in fresh["records"]] == ["rtx-4090"]
+    (same,) = json.loads(invoke("import", "t.md", "--hw", "rtx-4090", "--json"))["imported"]
+    assert (same["differing_count"], same["hardware"]) == (0, "rtx-4090")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("none.json", {**SERVE, "completed": 0, "failed": 200}),
+        ("quoted.md", "\n".join(f"> {line}" for line in ONE_TEST)),
+        ("rate.md", "\n".join(ONE_TEST).replace("51.20", "fast")),
+        ("row.csv", TABLE.splitlines()[0] + "\n" + TABLE.splitlines()[1].replace("gemm", "gemn")),
+    ],
+)
+def test_a_reason_is_not_followed_by_a_guess_at_damage(tmp_path, name, content):
+    path = tmp_path / name
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    message = refused("import", str(path), "--hw", "h100", "--db", str(tmp_path / "r.db"))
+    assert "damaged" not in message
+    assert "write it again" not in message
+
+
+def test_every_printed_name_of_a_test_selects_its_case(tmp_path, filled):
+    target, document = filled
+    (bench,) = [each for each in document["imported"] if each["kind"] == "pytest-benchmark"]
+    run = bench["run_ids"][0]
+    for record in bench["records"]:
+        assert "::" in record["test"]
+        for door in (["history", record["test"]], ["show", run, record["test"]]):
+            assert record["case_id"] in invoke(*door, "--db", target, "--json")
+        invoke("export", "--case", record["test"], "--db", target, "-o", str(tmp_path / "e.json"))
+        assert record["record_id"] in (tmp_path / "e.json").read_text()
+
+
+def test_the_headline_of_another_programs_run_is_its_rate_and_its_share(filled, tmp_path):
+    target, document = filled
+    (llama,) = [each for each in document["imported"] if each["kind"] == "llama-bench"]
+    run = llama["run_ids"][0]
+    decode = next(record for record in llama["records"] if record["op"].startswith("decode"))
+    share = decode["expected_s"] / decode["measured_s"]
+    lines = [line for line in invoke("show", run, "--db", target).splitlines() if line.startswith("decode: ")]
+    invoke("report", "--run", run, "--db", target, "--format", "md", "-o", str(tmp_path / "r.md"))
+    report = (tmp_path / "r.md").read_text()
+    answers = [line for line in report.splitlines() if line.startswith("**") and ": decode: " in line]
+    for line in (*lines, *answers):
+        assert f"{decode['measured_tokens_per_s']:.3g} tokens/s" in line
+        assert f"{share * 100:.0f} %" in line
+    assert len(lines) == len(answers) == 1
+    assert not re.search(r"\b[0-9a-f]{16}\b", report)

@@ -29,7 +29,7 @@ from roofline_model.operators.product import gemm
 
 runner = CliRunner()
 RUN_ID = "0190" + "cd" * 14
-HOSTILE = "thermal\x1b[2J"
+HOSTILE = "thermal [red]"
 
 
 def record(
@@ -106,7 +106,7 @@ RECORDS = [
         "tinygemm",
         12.345e-9,
         mode="graph",
-        attribution=KernelAttribution("cupti", 2.0, 9e-9, 11e-9, ("a\x1b[31m", "b")),
+        attribution=KernelAttribution("cupti", 2.0, 9e-9, 11e-9, ("a[31m", "b")),
     ),
     record(5, "BF16", "matmul", 38e-6, mode="graph"),
 ]

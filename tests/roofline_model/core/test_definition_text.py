@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import tracemalloc
 
 import pytest
+from typer.testing import CliRunner
 
-from roofline_model.core.definition_text import MAX_KEY_PARTS, parse_definition
+from roofline_cli.main import app
+from roofline_model.core.definition_text import MAX_KEY_PARTS, parse_definition, parse_json_definition
 
 
 @pytest.mark.parametrize(
@@ -40,3 +43,42 @@ def test_usual_keys_and_prose_with_dots_are_read():
     key = ".".join(["part"] * MAX_KEY_PARTS)
     table = parse_definition(f"{key} = 1\nsource = 'see a.b.c, d.e.f, etc. '\n")
     assert str(table).count("'part'") == MAX_KEY_PARTS
+
+
+MANY_DIGITS = "1" * 900_000
+
+
+@pytest.mark.parametrize(
+    ("command", "name", "content"),
+    [
+        (
+            ["recommend", "--model", "llama-3.1-8b", "--hw", "gb10", "--losses"],
+            "x.json",
+            '{"losses": {"a": {"INT4": %s}}}',
+        ),
+        (["predict", "gemv", "-N", "64", "-K", "64", "--hw"], "x.toml", "schema = %s\n"),
+        (["predict", "gemv", "-N", "64", "-K", "64", "--hw"], "y.toml", "schema = [1, -%s]\n"),
+        (["import"], "x.json", '{"format": "roofline-bench run", "schema_version": %s}'),
+    ],
+    ids=["losses", "chip", "chip's list", "export"],
+)
+def test_a_number_of_very_many_digits_is_not_worked_out(tmp_path, monkeypatch, command, name, content):
+    """Python refuses more than 4,300 digits only where nobody has switched that off; a million take it minutes."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name).write_text(content % MANY_DIGITS)
+    before = sys.get_int_max_str_digits()
+    sys.set_int_max_str_digits(0)
+    try:
+        result = CliRunner().invoke(app, [*command, name])
+    finally:
+        sys.set_int_max_str_digits(before)
+    assert result.exit_code == 2, result.output
+    assert "digits" in result.stderr
+    assert "set_int_max_str_digits" not in result.stderr
+    assert len(result.stderr) < 400
+
+
+def test_one_name_twice_among_very_many_is_found_quickly():
+    fields = ",".join(f'"f{number}":1' for number in range(200_000))
+    with pytest.raises(ValueError, match="'f7' is given twice"):
+        parse_json_definition(f'{{{fields},"f7":1}}', "a losses file")
