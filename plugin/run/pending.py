@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from plugin.run.observe import Observed, median_of
-from plugin.run.session import BenchSession, utc_now
+from plugin.run.session import BenchSession
 from plugin.samples.plan import MeasurePlan
+from plugin.timers.clock import utc_now
 from plugin.timers.timers import Timer
 from results.records.records import Measurement, Method, PredictionRecord, Record, TelemetrySample
 from roofline_model.core.finding import Finding

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import gc
 import math
-import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,6 +23,7 @@ from plugin.samples.kernel_call import KernelCall
 from plugin.samples.plan import MeasurePlan
 from plugin.samples.series import CaseTiming, Series, StoppingRule, WarmUp
 from plugin.sensors.protocol import Sensors
+from plugin.timers.clock import time
 from plugin.timers.rotation import CACHE_MULTIPLE, Arguments, Rotation, build_rotation, operand_bytes, sets_needed
 from plugin.timers.timers import Kernel, Timer
 from roofline_model.core.errors import InvalidValueError, UnsupportedError

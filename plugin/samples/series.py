@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import median
@@ -14,6 +13,7 @@ from plugin.samples.kernel_call import KernelCall
 from plugin.samples.plan import MeasurePlan
 from plugin.samples.poison import holds_poison, poison
 from plugin.samples.stats import SampleStats, estimate_median, shape_flags, summarize
+from plugin.timers.clock import time
 from plugin.timers.rotation import Rotation
 from plugin.timers.timers import Schedule, Timer
 from roofline_model.core.errors import UnsupportedError

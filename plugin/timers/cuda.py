@@ -11,12 +11,12 @@ device; `_sleep` ends by itself. On an H200 the times were those of CUPTI and a 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
+from plugin.timers.clock import time
 from plugin.timers.cuda_blocker import MIN_BLOCK_S, Blocker
 from plugin.timers.timers import Kernel, Schedule
 from roofline_model.chips.free_memory import free_device_bytes

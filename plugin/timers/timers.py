@@ -7,10 +7,11 @@ schedule is the only Python inside the timed region. The others: `cuda.py`, `cud
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
+
+from plugin.timers.clock import time
 
 Kernel = Callable[..., Any]
 Schedule = Sequence[tuple[Any, ...]]
