@@ -4,8 +4,9 @@ The quota is that of the container or unit (cgroup version 2, else version 1), w
 Everything comes from the kernel's files; what a machine does not tell is None. `root` is the file system to read.
 
 `LoadWatch` tells whether the machine was ours while we measured: CPU time of everybody else, from the kernel's own
-counters. Everybody else is other processes, and threads of this one that go on working when the kernel does not. Two threads that wait for each other at a barrier lose whole scheduler slices (8 ms on one machine) as soon as
-one other process runs: the median is then tight, repeatable and wrong. No statistic of the samples can show that.
+counters. Everybody else is other processes, and threads of this one that go on working when the kernel does not. Two
+threads that wait for each other at a barrier lose whole scheduler slices (8 ms on one machine) as soon as one other
+process runs: the median is then tight, repeatable and wrong. No statistic of the samples can show that.
 """
 
 from __future__ import annotations

@@ -274,7 +274,8 @@ class RooflineFixture:
         """Return how the members are timed, all alike; skips the test where this machine cannot do it."""
         with _skipping(*members):
             plan = self._instruments.plan(members[0].case, can_rotate)
-        return plan if plan.free_bytes is None else replace(plan, free_bytes=plan.free_bytes / share)
+        free_bytes = None if plan.free_bytes is None else plan.free_bytes / share
+        return replace(plan, free_bytes=free_bytes, wants_read_bytes=all(each.prediction is None for each in members))
 
     def _keep_open(
         self,

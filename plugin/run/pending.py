@@ -13,18 +13,24 @@ import pytest
 from plugin.run.observe import Observed, median_of
 from plugin.run.session import BenchSession
 from plugin.samples.plan import MeasurePlan
+from plugin.samples.series import CaseTiming
 from plugin.timers.clock import utc_now
 from plugin.timers.timers import Timer
 from results.records.records import Measurement, Method, PredictionRecord, Record, TelemetrySample
+from roofline_model.core.cost import OpCost
 from roofline_model.core.finding import Finding
 from roofline_model.expected.prediction import ExpectedPrediction
-from roofline_model.ideal.roofline import Prediction
+from roofline_model.ideal.roofline import Prediction, predict
 from roofline_model.operators.case import Case
 
 IMPOSSIBLE_RATIO = 2.0
 """How far a case that comes from memory may beat its roof: a ceiling may be a few per cent low, never this far."""
 IMPOSSIBLE_WARM_RATIO = 100.0
 """The same for a warm one: the nearest cache of a chip is some tens of times as fast as its memory."""
+IMPOSSIBLE_CACHED_RATIO = 20.0
+"""The same where the roof is the last-level cache's: the nearest one is some seven times as fast (a core's L1 at 64
+bytes a clock), and that ceiling may be low, too.
+"""
 _TRUSTED = ("datasheet", "measured-here")
 """Where the ceilings of a chip come from that a time may be held against; placeholders and guesses convict nobody."""
 _OF_ANOTHER_CHIP = frozenset({"simulated", "forced", "cold-unproven"})
@@ -55,7 +61,7 @@ class Pending:
         flags = observed.flags
         flags += ("simulated",) if not timer.runs_kernel else ()
         flags += ("forced",) if session.target.is_forced else ()
-        flags += ("above-roof",) if self._is_impossible(observed.timing.stats.median_s, flags) else ()
+        flags += ("above-roof",) if self._is_impossible(session, observed.timing, flags) else ()
         self.measurement = _measurement(observed, flags)
         self.telemetry = observed.telemetry
         self.method = session.instruments.method(timer, plan, self.visit_count)
@@ -64,12 +70,20 @@ class Pending:
             self.extra["issue_s"] = observed.timing.issue_s
         return self.measurement
 
-    def _is_impossible(self, median_s: float, flags: tuple[str, ...]) -> bool:
-        """Return whether no kernel of this work can be so fast: its work is counted wrongly, or it did not do it."""
+    def _is_impossible(self, session: BenchSession, timing: CaseTiming, flags: tuple[str, ...]) -> bool:
+        """Return whether no kernel of this work can be so fast: its work is counted wrongly, or it did not do it.
+
+        Without work, what a call was seen to read of its operands takes its time.
+        """
         ideal = self.prediction
+        if ideal is None and timing.read_bytes:
+            ideal = predict(OpCost(read_bytes=timing.read_bytes), session.target.hardware, cache=self.case.cache)
         if ideal is None or ideal.provenance not in _TRUSTED or _OF_ANOTHER_CHIP.intersection(flags):
             return False
-        return ideal.time_s > (IMPOSSIBLE_WARM_RATIO if self.case.cache == "warm" else IMPOSSIBLE_RATIO) * median_s
+        most_ratio = IMPOSSIBLE_RATIO
+        if self.case.cache == "warm":
+            most_ratio = IMPOSSIBLE_WARM_RATIO if ideal.memory_level == "DRAM" else IMPOSSIBLE_CACHED_RATIO
+        return ideal.time_s > most_ratio * timing.stats.median_s
 
     def record(self, session: BenchSession, test_id: str, failure: tuple[str, str] | None) -> Record | None:
         """Return the record, or None for a case that the test declared and then chose not to measure.
