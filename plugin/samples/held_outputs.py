@@ -237,8 +237,8 @@ class HeldOutputs:
 
         Every array argument is changed at once. Where the reference is a function, it says what the output must be: an
         output that is as before is wrong, another wrong one a doubt, because arguments may belong together. Where it is
-        not, or takes longer than a second, an output that is as before is a doubt. Where calls `is_cheap`, the largest
-        argument is also changed alone.
+        not, or takes longer than a second, an output that is as before is a doubt. Where calls `is_cheap`, each
+        argument of a quarter of the bytes or more is also changed alone.
         """
         __tracebackhide__ = True
         right = self._first.right
@@ -262,8 +262,8 @@ class HeldOutputs:
         if "differs" in outcomes or ("stale" in outcomes and "follows" not in outcomes):
             self.flags.add("operand-unread")
         elif not has_reference and is_cheap and len(leaves) > 1 and "follows" in outcomes:
-            largest = max(leaves, key=lambda leaf: int(leaf.nbytes))
-            if 4 * largest.nbytes >= sum(leaf.nbytes for leaf in leaves) and self._is_unread(largest, make_call):
+            large = [leaf for leaf in leaves if 4 * leaf.nbytes >= sum(each.nbytes for each in leaves)]
+            if any(self._is_unread(leaf, make_call) for leaf in large):
                 self.flags.add("operand-unread")
         return bool(set(outcomes) - {""})
 
