@@ -174,7 +174,8 @@ class HeldOutputs:
             self._sets[index] = held = self._other_set(index)
             if held is None:
                 return
-        advice = "" if self._call.mutates else "does the kernel write to its arguments? name them in mutates="
+        is_told = bool(self._call.mutates) or not self._rotation.sets[index]
+        advice = "" if is_told else "does the kernel write to its arguments? name them in mutates="
         held.verifier.verify(value, self._call.labelled(when if index == 0 else f"{when}, operand set {index}"), advice)
         if held.right is None:
             held.right = copied(value)

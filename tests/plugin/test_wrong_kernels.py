@@ -24,7 +24,7 @@ import pytest
 import torch
 
 torch.set_num_threads(1)  # a busy machine makes two threads wait for each other
-SIZE = {"long": 288, "short": 48}
+SIZE = {"long": 128, "short": 48}
 
 
 def operands(dtype, size, seed=0):
@@ -283,7 +283,7 @@ def test_kept_against_a_fixed_reference(roofline, name, dtype):
 CONFTEST = """
 import plugin.run.instruments
 
-plugin.run.instruments.Instruments.cache_bytes = lambda self: 128 * 1024.0  # few sets are then cold
+plugin.run.instruments.Instruments.cache_bytes = lambda self: 512 * 1024.0  # few sets are then cold
 """
 WRONG = (
     "first_result_for_ever",
