@@ -152,12 +152,13 @@ class RooflineFixture:
     ) -> Outcome:
         """Check `fn`, time it, and store the result beside its prediction.
 
-        - `make_args(i)`: returns the arguments of operand set i (equal data in distinct memory). The case is then cold,
-          because calls rotate the sets past the cache. `args` gives one set: the case is warm (or flushed, with
+        - `make_args(i)`: returns the arguments of operand set i (distinct memory; other data only where `reference` is a
+          function). The case is then cold, because calls rotate the sets past the cache. `args` gives one set: the case is warm (or flushed, with
           --roofline-cache flushed).
         - `work`: an operator of `roofline_model` or a plain `OpCost`; without it nothing is predicted.
-        - `reference`: the expected output, or a callable that computes it from the same arguments. `check(output)`
-          returns the relative error instead.
+        - `reference`: the expected output of set 0, or a callable that computes it from the same arguments.
+          `check(output)` returns the relative error instead. Later calls are held against a checked output, and array
+          arguments are changed for a moment after timing, to see whether the result follows.
         - `tolerance`: relative error (ratio) that all numbers together may have, and a single one a few times
           (`plugin.samples.correctness`). Default: what rounding explains.
         - `again`: says that the kernel may be called after the test, and gives the context to enter for it
