@@ -152,9 +152,9 @@ class RooflineFixture:
     ) -> Outcome:
         """Check `fn`, time it, and store the result beside its prediction.
 
-        - `make_args(i)`: returns the arguments of operand set i (distinct memory; other data only where `reference` is a
-          function). The case is then cold, because calls rotate the sets past the cache. `args` gives one set: the case is warm (or flushed, with
-          --roofline-cache flushed).
+        - `make_args(i)`: returns the arguments of operand set i, in memory of their own; their data may differ where
+          `reference` is a function. The case is then cold, because calls rotate the sets past the cache. `args` gives
+          one set: the case is warm (or flushed, with --roofline-cache flushed).
         - `work`: an operator of `roofline_model` or a plain `OpCost`; without it nothing is predicted.
         - `reference`: the expected output of set 0, or a callable that computes it from the same arguments.
           `check(output)` returns the relative error instead. Later calls are held against a checked output, and array

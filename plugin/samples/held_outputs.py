@@ -45,6 +45,8 @@ WHOLE_SHARE = 1 / 16
 """Share of the larger outputs that are compared whole."""
 MOST_REFERENCES = 16
 """Operand sets of other data that get a reference of their own …"""
+NEW_SETS = 4
+"""Of them, that one row of checked calls may add."""
 REFERENCES_S = 1.0
 """… within so many seconds; a slower one is computed for one more set."""
 OWN_OUTPUT_BYTES = 256 * 2**20
@@ -130,13 +132,14 @@ class HeldOutputs:
         return self._random.choice([index for index, held in self._sets.items() if held is not None])
 
     def row(self, start: int, count: int) -> list[int]:
-        """Return the sets of successive calls: those that are next, or as many that have a reference where not all
-        can have one.
+        """Return the sets of successive calls: those that are next; where sets hold other data, those with a reference
+        in turn, and a few that may still get one.
         """
-        known = [index for index, held in self._sets.items() if held is not None]
-        if self._own_count < MOST_REFERENCES and None not in self._sets.values():
-            return [number % len(self._rotation.sets) for number in range(start, start + count)]
-        return [known[number % len(known)] for number in range(start, start + count)]
+        turn = list(range(start, start + count))
+        if self._own_count or None in self._sets.values():
+            turn = [index for index, held in self._sets.items() if held is not None]
+            turn += range(start, start + min(NEW_SETS, MOST_REFERENCES - self._own_count))
+        return [turn[at % len(turn)] % len(self._rotation.sets) for at in range(count)]
 
     def restore(self, index: int) -> None:
         """Put the arguments of a set back that the kernel writes to."""

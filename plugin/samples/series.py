@@ -32,6 +32,8 @@ MOST_CALLS = 64
 is always among them …"""
 MOST_OUTPUT_BYTES = 64 * 2**20
 """… and bytes of their outputs, all of which are held."""
+END_ROW_S = 8e-3
+"""What that row may take in any case: 5 % of the shortest case that settles."""
 CHECKED_CALL_S = 20e-6
 """About what one small output takes to be compared."""
 CHALLENGE_S = 0.25
@@ -300,7 +302,8 @@ class Series:
         """Check a row of calls: all that one in `MOST_CALLS` is wrong of, where they are short."""
         __tracebackhide__ = True
         per_call_s = self.warm_up.per_call_s + CHECKED_CALL_S
-        room = MOST_CALLS if self.calls > 1 else min(MOST_CALLS, int(self._check_room_s / per_call_s))
+        room_s = max(self._check_room_s, END_ROW_S)
+        room = MOST_CALLS if self.calls > 1 else min(MOST_CALLS, int(room_s / per_call_s))
         if not held.restores:
             self._audit_row(held, room)
             return
