@@ -81,8 +81,12 @@ def _is_leaf_same(a: Any, b: Any, pick: Callable[[Any], Any]) -> bool:
     return bool((first == second).all())
 
 
-def is_close(first: Any, second: Any, tolerance: float, pick: Callable[[Any], Any]) -> bool:
-    """Whether the picked floating-point numbers of two structures differ by at most `tolerance` of themselves."""
+def is_close(
+    first: Any, second: Any, tolerance: float, pick: Callable[[Any], Any], *, of_typical: bool = False
+) -> bool:
+    """Whether the picked floating-point numbers of two structures differ by at most `tolerance` of themselves, or of
+    their mean size where that is more.
+    """
     if tolerance <= 0:
         return False
     try:
@@ -90,7 +94,11 @@ def is_close(first: Any, second: Any, tolerance: float, pick: Callable[[Any], An
             if not is_array(a) or not is_array(b) or a.shape != b.shape:
                 return False
             ours, theirs = wide(pick(a)), wide(pick(b))
-            if ours is None or theirs is None or not bool((abs(ours - theirs) <= tolerance * abs(theirs)).all()):
+            if ours is None or theirs is None:
+                return False
+            size = abs(theirs)
+            allowed = tolerance * (size.clip(size.mean()) if of_typical else size)
+            if not bool((abs(ours - theirs) <= allowed).all()):
                 return False
     except (NotImplementedError, RuntimeError, TypeError, ValueError):
         return False
@@ -129,7 +137,7 @@ def changed(block: Any, *, is_reversed: bool) -> Iterator[bool]:
     ranges of indices into something else, definiteness and zeros stay.
     """
     with _writing(block):
-        kept = copied(block)
+        original = copied(block)
         try:
             is_changed = _halve(block, is_reversed)
         except (NotImplementedError, RuntimeError, TypeError, ValueError):
@@ -138,7 +146,7 @@ def changed(block: Any, *, is_reversed: bool) -> Iterator[bool]:
         yield is_changed
     finally:
         with _writing(block):
-            _fill_leaf(block, kept)
+            _fill_leaf(block, original)
 
 
 def _halve(block: Any, is_reversed: bool) -> bool:

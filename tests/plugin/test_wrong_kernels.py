@@ -329,18 +329,18 @@ def outcomes(pytester, monkeypatch, cases, *arguments):
         "-p", "no:cacheprovider", "--roofline-db", "r.db", "--roofline-no-canary", "--benchmark-disable",
         "--roofline-max-seconds", "0.05", "--tb", "no", *options, *arguments,
     )  # fmt: skip
-    found = {}
+    stored_by_test = {}
     with open_store(pytester.path / "r.db", read_only=True) as store:
         for record in store.records(store.runs()[0].run_id):
             name = record.test_id.rpartition("::")[2]
             flags = set() if record.measurement is None else OURS.intersection(record.measurement.flags)
-            found.setdefault(name, []).append(record.status if record.status != "measured" else sorted(flags))
-    return found
+            stored_by_test.setdefault(name, []).append(record.status if record.status != "measured" else sorted(flags))
+    return stored_by_test
 
 
-def believed(found):
+def believed(stored_by_test):
     """Return the tests with a kernel that was stored as sound."""
-    return [name for name, stored in found.items() if [] in stored]
+    return [name for name, stored in stored_by_test.items() if [] in stored]
 
 
 def test_no_wrong_kernel_is_stored_as_sound(pytester, monkeypatch):
@@ -349,9 +349,9 @@ def test_no_wrong_kernel_is_stored_as_sound(pytester, monkeypatch):
         (name, GIVEN[at % 3] if name != "right_for_set_0_only" else "rotated", DTYPES[at % 5], "short")
         for at, name in enumerate(WRONG)
     ]
-    found = outcomes(pytester, monkeypatch, cases, "-k", "measured or float32 or int8")
-    assert len(found) == len(WRONG) + 2 * 5
-    assert not believed(found), believed(found)
+    stored_by_test = outcomes(pytester, monkeypatch, cases, "-k", "measured or float32 or int8")
+    assert len(stored_by_test) == len(WRONG) + 2 * 5
+    assert not believed(stored_by_test), believed(stored_by_test)
 
 
 @pytest.mark.full
@@ -364,12 +364,12 @@ def test_no_wrong_kernel_is_stored_as_sound_in_any_type(pytester, monkeypatch, h
         for length in ("short", "long")
         if (name, how) != ("right_for_set_0_only", "fixed")  # it is right for the one set that there is
     ]
-    found = outcomes(pytester, monkeypatch, cases, "--roofline-max-seconds", "0.2")
-    assert len(found) == len(cases) + 5 * 5
-    assert not believed(found), believed(found)
+    stored_by_test = outcomes(pytester, monkeypatch, cases, "--roofline-max-seconds", "0.2")
+    assert len(stored_by_test) == len(cases) + 5 * 5
+    assert not believed(stored_by_test), believed(stored_by_test)
 
 
 def test_the_right_one_is(pytester, monkeypatch):
     cases = [("right", how, dtype, length) for how in GIVEN for dtype in DTYPES for length in ("short", "long")]
-    found = outcomes(pytester, monkeypatch, cases, "-k", "measured")
-    assert len(believed(found)) == len(found) == len(cases)
+    stored_by_test = outcomes(pytester, monkeypatch, cases, "-k", "measured")
+    assert len(believed(stored_by_test)) == len(stored_by_test) == len(cases)
