@@ -8,12 +8,12 @@ No size here is one of a benchmark case (tested): a constant must not be fitted 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from plugin.timers.clock import time
 from roofline_model.chips.machine_constants import Constant, constant_of_flops, constant_of_times
 from roofline_model.core.units import format_time
 

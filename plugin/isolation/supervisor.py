@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,7 +19,8 @@ from plugin.isolation.replay_item import finish_here, replay_benchmark
 from plugin.isolation.worker_process import WorkerDiedError, WorkerProcess
 from plugin.isolation.worker_protocol import Message, report_from, warning_from
 from plugin.isolation.worker_session import pack
-from plugin.run.session import BenchSession, utc_now
+from plugin.run.session import BenchSession
+from plugin.timers.clock import time, utc_now
 from results.records.plain_form import from_plain, to_plain
 from results.records.records import ProcessInfo, Record
 from results.records.state_records import CanaryReading

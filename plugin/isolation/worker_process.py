@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from typing import Any
 
 from plugin.isolation.worker import DUMP_SIGNAL, VARIABLE
 from plugin.isolation.worker_protocol import Message, MessageBuffer, ProtocolError, send
+from plugin.timers.clock import time
 
 _TICK_S = 0.25
 """How often a worker's death is looked for where the kernel has no process descriptors."""

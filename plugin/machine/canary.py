@@ -17,12 +17,12 @@ from __future__ import annotations
 
 import re
 import sys
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Any
 
+from plugin.timers.clock import time
 from results.records.state_records import CanaryReading
 from roofline_model.chips.hardware import Device
 from roofline_model.core.finding import Finding, finding

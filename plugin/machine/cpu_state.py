@@ -4,19 +4,22 @@ The quota is that of the container or unit (cgroup version 2, else version 1), w
 Everything comes from the kernel's files; what a machine does not tell is None. `root` is the file system to read.
 
 `LoadWatch` tells whether the machine was ours while we measured: CPU time of everybody else, from the kernel's own
-counters. Two threads that wait for each other at a barrier lose whole scheduler slices (8 ms on one machine) as soon as
-one other process runs: the median is then tight, repeatable and wrong. No statistic of the samples can show that.
+counters. Everybody else is other processes, and threads of this one that go on working when the kernel does not. Two
+threads that wait for each other at a barrier lose whole scheduler slices (8 ms on one machine) as soon as one other
+process runs: the median is then tight, repeatable and wrong. No statistic of the samples can show that.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import time
+import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from plugin.timers.clock import time
 
 ROOT = Path("/")
 _CPUS = "sys/devices/system/cpu"
@@ -253,19 +256,29 @@ class CpuTimes:
 
 
 class LoadWatch:
-    """Watches the CPUs between `with` and its end; everything is None where the kernel does not tell."""
+    """Watches the CPUs between `with` and its end; everything is None where the kernel does not tell.
+
+    The thread that enters it is the one that measures.
+    """
 
     def __init__(self) -> None:
         self._before: CpuTimes | None = None
         self._after: CpuTimes | None = None
         self._cpus = allowed_cpus()
+        self._threads_before: dict[int, float] = {}
+        self._stray_s = 0.0
+        """CPU time of this process's threads that worked beside the kernel."""
 
     def __enter__(self) -> LoadWatch:
+        self._threads_before = thread_times()
         self._before = self._read()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._after = self._read()
+        if self._before is not None and self._after is not None:
+            least_s = CONTENDED_RATIO * (self._after.wall_s - self._before.wall_s)
+            self._stray_s = stray_s(self._threads_before, max(least_s, 2 / os.sysconf("SC_CLK_TCK")))
 
     def _read(self) -> CpuTimes | None:
         try:
@@ -277,11 +290,11 @@ class LoadWatch:
 
     @property
     def others_ratio(self) -> float | None:
-        """Share of our CPUs' time that other processes used in the window, 0 to 1."""
+        """Share of our CPUs' time that others used in the window, 0 to 1."""
         if self._window is None:
             return None
         # Counters step in hundredths of a second, so that a short window can add up to more than there is.
-        return min(1.0, max(0.0, self._share(self._window.busy_s - self._window.own_s)))
+        return min(1.0, max(0.0, self._share(self._window.busy_s - self._window.own_s)) + self._share(self._stray_s))
 
     @property
     def stolen_ratio(self) -> float | None:
@@ -291,7 +304,8 @@ class LoadWatch:
     def flags(self) -> tuple[str, ...]:
         """Return `contended` and `stolen` where the window was not ours."""
         load_flags = []
-        if self.others_ratio is not None and self.others_ratio > CONTENDED_RATIO:
+        # One thread beside the kernel is little on many CPUs, and yet takes turns with it at Python's lock.
+        if self.others_ratio is not None and (self.others_ratio > CONTENDED_RATIO or self._stray_s > 0):
             load_flags.append("contended")
         if self.stolen_ratio is not None and self.stolen_ratio > STOLEN_RATIO:
             load_flags.append("stolen")
@@ -319,6 +333,51 @@ def load_over(seconds: float) -> LoadWatch:
     with LoadWatch() as load:
         time.sleep(seconds)
     return load
+
+
+_QUIET_LOOK_S = 0.03
+"""One look at threads while nothing is measured: three steps of their counters."""
+_SETTLE_S = 0.3
+"""A library's threads wait for more work in a loop: 0.2 s in Intel's OpenMP, a few ms in GNU's."""
+_pool_threads: set[int] = set()
+"""Threads that were seen at rest while no kernel ran, and are not Python's: they belong to kernels."""
+
+
+def thread_times(folder: Path = Path("/proc/self/task")) -> dict[int, float]:
+    """Return the CPU seconds of each thread of this process by its id; empty where the system does not tell."""
+    seconds = {}
+    for path in folder.glob("*/stat"):
+        fields = (_read(path) or "").rpartition(")")[2].split()
+        if len(fields) > 12:
+            seconds[int(path.parent.name)] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return seconds
+
+
+def stray_s(before: dict[int, float], least_s: float) -> float:
+    """Return the CPU seconds since `before` of threads that worked beside the measured kernel and are no part of it.
+
+    A thread of `least_s` or more is looked at while nothing is measured: a kernel's threads come to rest then, what a
+    suite has left running does not. Takes no time where no such thread is new.
+    """
+    gained = _gained(before, thread_times())
+    python_threads = {thread.native_id for thread in threading.enumerate()}
+    suspects = {
+        thread
+        for thread, seconds in gained.items()
+        if seconds >= least_s and thread != threading.get_native_id() and thread not in _pool_threads
+    }
+    until_s = time.perf_counter() + _SETTLE_S
+    while suspects and time.perf_counter() < until_s:
+        at_rest = thread_times()
+        time.sleep(_QUIET_LOOK_S)
+        working = {thread for thread, seconds in _gained(at_rest, thread_times()).items() if seconds > 0}
+        _pool_threads.update(suspects - working - python_threads)
+        suspects &= working
+    return sum(gained[thread] for thread in suspects)
+
+
+def _gained(before: dict[int, float], after: dict[int, float]) -> dict[int, float]:
+    return {thread: seconds - before.get(thread, 0.0) for thread, seconds in after.items()}
 
 
 def parse_stat(text: str, cpus: list[int]) -> tuple[float, float]:

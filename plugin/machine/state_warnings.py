@@ -6,7 +6,6 @@ Readings before and after a case come from guarded sensors: a driver that blocks
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -24,6 +23,7 @@ from plugin.machine.facts import Machine
 from plugin.sensors.bounded_sensors import bounded
 from plugin.sensors.protocol import Sensors
 from plugin.sensors.throttle import ThrottleWatch, gained_s
+from plugin.timers.clock import time
 from results.records.state_records import MachineState
 from roofline_model.core.finding import Finding, finding
 

@@ -157,13 +157,15 @@ class RooflineFixture:
     ) -> Outcome:
         """Check `fn`, time it, and store the result beside its prediction.
 
-        - `make_args(i)`: returns the arguments of operand set i (equal data in distinct memory). The case is then cold,
-          because calls rotate the sets past the cache. `args` gives one set: the case is warm (or flushed, with
-          --roofline-cache flushed).
+        - `make_args(i)`: returns the arguments of operand set i, in memory of their own; their data may differ where
+          `reference` is a function. The case is then cold, because calls rotate the sets past the cache. `args` gives
+          one set: the case is warm (or flushed, with --roofline-cache flushed).
         - `work`: an operator of `roofline_model` or a plain `OpCost`; without it nothing is predicted.
-        - `reference`: the expected output, or a callable that computes it from the same arguments, which is better: it
-          also tells how large the terms are that the output is made of. The output may not be narrower than `work`
-          says, or else the arguments and the reference. `check(output)` returns the relative error instead.
+        - `reference`: the expected output of set 0, or a callable that computes it from the same arguments, which is
+          better: it also tells how large the terms are that the output is made of. The output may not be narrower than
+          `work` says, or else the arguments and the reference. `check(output)` returns the relative error instead.
+          Later calls are held against a checked output, and array arguments are changed for a moment after timing, to
+          see whether the result follows.
         - `tolerance`: relative error (ratio) that all numbers together may have, and a single one a few times
           (`plugin.samples.correctness`). Default: what rounding explains. Integers are equal in any case.
         - `again`: on a CPU a part of the samples is taken later, between those of other cases. The stored record and
@@ -286,7 +288,8 @@ class RooflineFixture:
         """Return how the members are timed, all alike; skips the test where this machine cannot do it."""
         with _skipping(*members):
             plan = self._instruments.plan(members[0].case, can_rotate)
-        return plan if plan.free_bytes is None else replace(plan, free_bytes=plan.free_bytes / share)
+        free_bytes = None if plan.free_bytes is None else plan.free_bytes / share
+        return replace(plan, free_bytes=free_bytes, wants_read_bytes=all(each.prediction is None for each in members))
 
     def _keep_open(
         self,

@@ -13,7 +13,6 @@ most, and no second thread is started while one is stuck.
 from __future__ import annotations
 
 import threading
-import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -33,6 +32,7 @@ from plugin.sensors.energy import disagrees, measure_energy, measure_idle_power
 from plugin.sensors.energy_math import infer_period_s
 from plugin.sensors.protocol import Sensors
 from plugin.sensors.throttle import RetrySchedule, is_capped
+from plugin.timers.clock import time
 from plugin.timers.profiler import case_range
 from plugin.timers.timers import Timer
 from results.records.records import TelemetrySample

@@ -11,16 +11,22 @@ from typing import Any
 import pytest
 
 from plugin.run.observe import Observed, median_of
-from plugin.run.session import BenchSession, utc_now
+from plugin.run.session import BenchSession
 from plugin.samples.plan import MeasurePlan
+from plugin.samples.series import CaseTiming
+from plugin.timers.clock import utc_now
 from plugin.timers.timers import Timer
 from results.records.records import Measurement, Method, PredictionRecord, Record, TelemetrySample
+from roofline_model.chips.hardware import doubt_of_ideals
+from roofline_model.core.cost import OpCost
 from roofline_model.core.finding import Finding
 from roofline_model.expected.prediction import ExpectedPrediction
 from roofline_model.ideal.limits import limit_s
-from roofline_model.ideal.roofline import Prediction
+from roofline_model.ideal.roofline import Prediction, predict
 from roofline_model.operators.case import Case
 
+SEEN_BYTES_MARGIN = 2.0
+"""How far a time may beat the limit of bytes that were seen to be read: three rows of an operand speak for all."""
 _OF_ANOTHER_CHIP = frozenset({"simulated", "forced", "cold-unproven"})
 """Flags of times that say nothing about the predicted chip's ceilings, or may come from a cache of unknown size."""
 
@@ -51,7 +57,7 @@ class Pending:
         flags = observed.flags
         flags += ("simulated",) if not timer.runs_kernel else ()
         flags += ("forced",) if session.target.is_forced else ()
-        flags += ("above-roof",) if self._is_impossible(session, observed.timing.stats.median_s, flags) else ()
+        flags += ("above-roof",) if self._is_impossible(session, observed.timing, flags) else ()
         self.measurement = _measurement(observed, flags)
         self.telemetry = observed.telemetry
         self.method = session.instruments.method(timer, plan, self.visit_count)
@@ -60,11 +66,20 @@ class Pending:
             self.extra["issue_s"] = observed.timing.issue_s
         return self.measurement
 
-    def _is_impossible(self, session: BenchSession, median_s: float, flags: tuple[str, ...]) -> bool:
-        """Return whether no kernel of this work can be so fast: its work is counted wrongly, or it did not do it."""
-        if self.prediction is None or _OF_ANOTHER_CHIP.intersection(flags):
+    def _is_impossible(self, session: BenchSession, timing: CaseTiming, flags: tuple[str, ...]) -> bool:
+        """Return whether no kernel of this work can be so fast: its work is counted wrongly, or it did not do it.
+
+        Without work, what a call was seen to read of its operands takes its time.
+        """
+        chip, median_s = session.target.hardware, timing.stats.median_s
+        if _OF_ANOTHER_CHIP.intersection(flags) or doubt_of_ideals(chip) is not None:
             return False
-        return median_s < limit_s(self.prediction, session.target.hardware, cache=self.case.cache)
+        if self.prediction is not None:
+            return median_s < limit_s(self.prediction, chip, cache=self.case.cache)
+        if not timing.read_bytes:
+            return False
+        seen = predict(OpCost(read_bytes=timing.read_bytes), chip)
+        return median_s * SEEN_BYTES_MARGIN < limit_s(seen, chip, cache=self.case.cache)
 
     def record(self, session: BenchSession, test_id: str, failure: tuple[str, str] | None) -> Record | None:
         """Return the record, or None for a case that the test declared and then chose not to measure.

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import gc
 import math
-import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,10 +19,13 @@ from statistics import median
 from typing import Any
 
 from plugin.samples.correctness import Verifier, make_verifier
+from plugin.samples.held_outputs import HeldOutputs
 from plugin.samples.kernel_call import KernelCall
+from plugin.samples.operand_data import copied
 from plugin.samples.plan import MeasurePlan
 from plugin.samples.series import CaseTiming, Series, StoppingRule, WarmUp
 from plugin.sensors.protocol import Sensors
+from plugin.timers.clock import time
 from plugin.timers.rotation import CACHE_MULTIPLE, Arguments, Rotation, build_rotation, operand_bytes, sets_needed
 from plugin.timers.timers import Kernel, Timer
 from roofline_model.core.errors import InvalidValueError, UnsupportedError
@@ -83,7 +85,11 @@ def run_interleaved(
 def _prepare(call: KernelCall, timer: Timer, rule: StoppingRule, plan: MeasurePlan, sensors: Sensors | None) -> Series:
     __tracebackhide__ = True
     began = time.perf_counter()
-    rotation, verifier, first_call_s, saved = _first_call(call, timer, tuple(call.make_args(0)), plan)
+    first_args = tuple(call.make_args(0))
+    verifier = make_verifier(call.reference, call.check, call.tolerance, first_args, work=call.work)
+    reference_s = time.perf_counter() - began
+    rotation, held, first_call_s, saved = _first_call(call, timer, verifier, first_args, plan)
+    warm_up_began = time.perf_counter()
     warmed = warm_up(call.kernel, timer, rotation, plan, sensors)
     call.restore(rotation.sets[0], saved)  # the next kernel of a comparison may be given the same arguments
     series = Series(
@@ -92,12 +98,14 @@ def _prepare(call: KernelCall, timer: Timer, rule: StoppingRule, plan: MeasurePl
         rule=rule,
         plan=plan,
         rotation=rotation,
-        verifier=verifier,
+        held=held,
         first_call_s=first_call_s,
         warm_up=warmed,
         calls=_calls_per_sample(timer, warmed.per_call_s, plan, len(rotation.sets)),
         began=began,
         saved=saved,
+        reference_s=reference_s,
+        warm_up_s=time.perf_counter() - warm_up_began,
         done=warmed.calls,
     )
     if plan.mode == "graph" and timer.runs_kernel:
@@ -108,10 +116,9 @@ def _prepare(call: KernelCall, timer: Timer, rule: StoppingRule, plan: MeasurePl
 
 
 def _first_call(
-    call: KernelCall, timer: Timer, first_args: Arguments, plan: MeasurePlan
-) -> tuple[Rotation, Verifier | None, float, list[Any]]:
+    call: KernelCall, timer: Timer, verifier: Verifier | None, first_args: Arguments, plan: MeasurePlan
+) -> tuple[Rotation, HeldOutputs | None, float, list[Any]]:
     __tracebackhide__ = True
-    verifier = make_verifier(call.reference, call.check, call.tolerance, first_args, work=call.work)
     saved = call.saved(first_args)
     call.run_setup()
     timer.synchronize()
@@ -119,15 +126,18 @@ def _first_call(
     output = call.kernel(*first_args)
     timer.synchronize()
     first_call_s = time.perf_counter() - begin
+    result = call.result(first_args, output)
     if verifier is not None:
-        verifier.verify(call.result(first_args, output), call.labelled("before timing"))
+        verifier.verify(result, call.labelled("before timing"))
+    right = copied(result)
     call.restore(first_args, saved)
     rotates = plan.cache == "cold" and call.can_rotate and timer.runs_kernel
     count = sets_needed(operand_bytes(first_args), plan.cache_bytes) if rotates else 1
     rotation = build_rotation(call.make_args, first_args, count, plan.free_bytes)
     if plan.cache == "cold" and timer.runs_kernel and plan.cache_bytes:
         _require_cold(rotation, plan.cache_bytes, call.can_rotate)
-    return rotation, verifier, first_call_s, saved
+    held = None if verifier is None else HeldOutputs(call, rotation, verifier, result, right, saved)
+    return rotation, held, first_call_s, saved
 
 
 def _require_cold(rotation: Rotation, cache_bytes: float, can_rotate: bool) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import datetime
 import os
 import platform
 import uuid
@@ -25,6 +24,7 @@ from plugin.run.options import BenchOptions
 from plugin.run.rescue import rescue, write_json
 from plugin.run.target import Target, resolve_target
 from plugin.run.visits import VisitPool
+from plugin.timers.clock import utc_now
 from results.exchange.exported.export import export_documents, export_run_json
 from results.records.records import EnvironmentInfo, HardwareProfile, ProcessInfo, Record, RunInfo, RunStatus
 from results.records.state_records import CanaryReading, NoiseFloor
@@ -334,8 +334,3 @@ def with_flags_of(record: Record, stored: Record) -> Record:
 def new_run_id() -> str:
     """Return 32 random hex digits: the first few already tell two runs apart."""
     return uuid.uuid4().hex
-
-
-def utc_now() -> str:
-    """Return the current time in UTC, ISO 8601 with microseconds."""
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds")

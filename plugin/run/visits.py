@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import gc
 import math
-import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -32,6 +31,7 @@ from plugin.samples.correctness import WrongResultError
 from plugin.samples.plan import MeasurePlan
 from plugin.samples.series import CaseTiming, Series
 from plugin.samples.stats import estimate_median
+from plugin.timers.clock import time
 from plugin.timers.timers import Timer
 
 if TYPE_CHECKING:

@@ -20,12 +20,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from time import perf_counter
 from typing import Any
 
 from plugin.samples.float_types import Argument, FloatType, coarsest_roundoff, expected_type, float_type, names_codes
 from plugin.samples.leaves import Leaf, element_count, leaves_of, paired, raw_leaves, read_tree, type_name
 from plugin.samples.term_sizes import Terms, sizes_by_shape, sizes_by_trial, underflow_factors
+from plugin.timers.clock import time
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.formats.rounding import Deviation, mean_square_allowed, spreads_allowed, unit_roundoff, worst
 from roofline_model.operators.product import Operator
@@ -194,10 +194,10 @@ class _Comparison:
     ) -> _Comparison:
         import numpy as np
 
-        began_s = perf_counter()
+        began_s = time.perf_counter()
         given = reference(*arguments) if callable(reference) else reference
         expected = read_tree(given, copied=True)
-        took_s = perf_counter() - began_s
+        took_s = time.perf_counter() - began_s
         leaves = leaves_of(expected)
         comparison = cls(expected, {}, arguments, work, tolerance)
         if not any(leaf.array.size and not _is_nan(leaf.array).all() for leaf in leaves):

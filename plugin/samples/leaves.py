@@ -49,10 +49,10 @@ Tree = dict[Any, "Tree"] | list["Tree"] | Leaf | None
 
 
 def raw_leaves(value: Any) -> Iterator[Any]:
-    """Yield what lies at the ends of a structure as it is, without None."""
+    """Yield what lies at the ends of a structure as it is, without None; dictionaries in the order of their keys."""
     if isinstance(value, dict):
-        for item in value.values():
-            yield from raw_leaves(item)
+        for key in sorted(value, key=str):
+            yield from raw_leaves(value[key])
     elif isinstance(value, list | tuple):
         for item in value:
             yield from raw_leaves(item)

@@ -20,3 +20,5 @@ class MeasurePlan:
     """Memory that rotated operands may come from; None when unknown."""
     flush: Callable[[], None] | None = None
     """Overwrites the caches; given for `flushed`."""
+    wants_read_bytes: bool = False
+    """Whether to find out which operands a call reads whole: where no `work=` says it."""

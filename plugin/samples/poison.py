@@ -21,11 +21,11 @@ def poison(outputs: Any, inputs: Any = ()) -> int:
     are inverted. An output in memory that an input shows is left alone: overwriting it would change the question. So is
     what cannot be written to (read-only, an opaque packed layout). Neither torch nor numpy is imported.
     """
-    input_memory = {memory for leaf in _leaves(inputs) for memory in [_memory(leaf)] if memory is not None}
+    input_memory = {memory for leaf in _leaves(inputs) for memory in [memory_of(leaf)] if memory is not None}
     poisoned: set[int] = set()
     count = 0
     for leaf in _leaves(outputs):
-        memory = _memory(leaf)
+        memory = memory_of(leaf)
         if memory is None or memory in input_memory or id(leaf) in poisoned:
             continue
         poisoned.add(id(leaf))
@@ -55,7 +55,7 @@ def _leaves(value: Any) -> Iterator[Any]:
         yield value
 
 
-def _memory(leaf: Any) -> tuple[str, int] | None:
+def memory_of(leaf: Any) -> tuple[str, int] | None:
     """Return the identity of the memory behind an array or tensor, equal for all views of it; None if it has none."""
     try:
         if hasattr(leaf, "untyped_storage"):

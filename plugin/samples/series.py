@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
-import time
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, Protocol
 
-from plugin.samples.correctness import Verifier, WrongResultError
+from plugin.samples.correctness import WrongResultError
+from plugin.samples.held_outputs import HeldOutputs
 from plugin.samples.kernel_call import KernelCall
+from plugin.samples.operand_data import copied, fill
 from plugin.samples.plan import MeasurePlan
 from plugin.samples.poison import holds_poison, poison
 from plugin.samples.stats import SampleStats, estimate_median, shape_flags, summarize
+from plugin.timers.clock import raw_s, time
 from plugin.timers.rotation import Rotation
 from plugin.timers.timers import Schedule, Timer
 from roofline_model.core.errors import UnsupportedError
@@ -22,7 +25,27 @@ NOISY_RATIO = 0.05
 MAX_BAD_SAMPLES = 20
 CHECKED_REPLAYS = 8
 """Outputs of a graph that are compared with the reference; all of them are poisoned first."""
+CHECK_RATIO = 0.04
+"""Share of a case's time that holding its calls against the checked output may take."""
+MOST_CALLS = 64
+"""Calls of one untimed, checked sample; so many in a row end every case of a short kernel, so that one wrong in so many
+is always among them …"""
+MOST_OUTPUT_BYTES = 64 * 2**20
+"""… and bytes of their outputs, all of which are held."""
+END_ROW_S = 6e-3
+"""What that row may take in any case: 4 % of the shortest case that settles."""
+CHECKED_CALL_S = 20e-6
+"""About what one small output takes to be compared."""
+MOST_POISONED_BYTES = 16 * 2**20
+"""Of an output that is poisoned before the last check: more would take longer than the check is worth."""
+CHALLENGE_S = 0.25
+"""A slower kernel is not called again on other data."""
+FAST_RATIO, SLOW_RATIO = 1.02, 0.8
+"""What the host's timer says of a sample, by what its witness does, is at most the first, and half of them at least
+the second.
+"""
 WAKE_S = 5e-4
+_BETWEEN = "between samples"
 BURST_REST_S = 0.1
 """Rest before each burst: clock and power have recovered, the chip has not yet gone to sleep."""
 
@@ -59,6 +82,8 @@ class CaseTiming:
     """The calls that the timer's captured graph holds; None in other modes."""
     issue_s: float | None = None
     """Median of the host's time to queue one call; None unless it is known for every sample."""
+    read_bytes: int = 0
+    """Bytes of one operand set that a call was seen to read; 0 where nobody looked."""
 
 
 @dataclass(slots=True)
@@ -70,25 +95,37 @@ class Series:
     rule: StoppingRule
     plan: MeasurePlan
     rotation: Rotation
-    verifier: Verifier | None
+    held: HeldOutputs | None
+    """None where there is nothing to compare with."""
     first_call_s: float
     warm_up: WarmUp
     calls: int
     began: float
     saved: list[Any]
     """Copies of the arguments that the kernel writes to, from before the first call."""
+    reference_s: float = 0.0
+    """Seconds that the reference of the first set took."""
+    warm_up_s: float = 0.0
+    """Seconds that the warm-up took."""
     graph_schedule: Schedule | None = None
     """The captured calls in graph mode; every sample replays all of them."""
     graph_outputs: list[Any] = field(default_factory=list)
     done: int = 0
     """Calls made so far: the rotation goes on where the warm-up left it."""
     elapsed_s: float = 0.0
+    checked_s: float = 0.0
+    """Seconds spent on checking calls between samples."""
+    clock_ratios: list[float] = field(default_factory=list)
+    """What the timer said of each sample, over how long it took by another clock."""
     attempts: int = 0
     stop_reason: str = ""
     samples: list[float] = field(default_factory=list)
     clocks: list[float | None] = field(default_factory=list)
     issues_s: list[float | None] = field(default_factory=list)
     """Host seconds to queue one call, per sample; None where the host is part of the sample."""
+    read_bytes: int = 0
+    """Bytes of one set that a call was seen to read; 0 where nobody looked."""
+    choice: random.Random = field(default_factory=random.Random)
 
     def step(self) -> bool:
         """Take one sample; return whether the series has ended."""
@@ -102,6 +139,8 @@ class Series:
             return True
         self.attempts += 1
         self.elapsed_s += max(0.0, self.timer.now() - start_time)
+        if self.held is not None and self.timer.runs_kernel:
+            self._check_calls(self.held)
         if value > 0 and math.isfinite(value):  # a clock that stands still or runs backwards gives no sample
             self.samples.append(value)
             self.clocks.append(self.timer.last_clock_hz)
@@ -119,7 +158,95 @@ class Series:
             return self.timer.sample(self.call.kernel, self.graph_schedule, self.plan.flush)
         schedule = self.rotation.schedule(self.done, self.calls)
         self.done += self.calls
-        return self.timer.sample(self.call.kernel, schedule, self.plan.flush)
+        before_s = raw_s()
+        value = self.timer.sample(self.call.kernel, schedule, self.plan.flush)
+        witness_s = raw_s() - before_s
+        if witness_s > 0 and math.isfinite(value):
+            self.clock_ratios.append(value * self.calls / witness_s)
+        return value
+
+    # Between the samples: is every call right? ------------------------------------------------------------------
+
+    @property
+    def _check_room_s(self) -> float:
+        """Seconds that checks may still take."""
+        return CHECK_RATIO * (self.warm_up_s + self.elapsed_s) - self.checked_s
+
+    def _check_calls(self, held: HeldOutputs) -> None:
+        """Hold the last call against the checked output, and now and then the calls of a whole sample, as far as the
+        time for it goes.
+
+        Which ones is left to chance where it does not suffice for all: a kernel that is wrong every so often must not
+        fall into step with the checks.
+        """
+        __tracebackhide__ = True
+        if self._check_room_s <= 0 or (self.checked_s and self.choice.random() < 0.3 and self._is_scarce):
+            return
+        began_s, references_s = time.perf_counter(), held.references_s
+        if self.graph_schedule is not None:
+            index = self.choice.randrange(len(self.graph_schedule))
+            held.see(index % len(self.rotation.sets), self.graph_outputs[index], "while timed")
+        else:
+            if not held.restores and hasattr(self.timer, "last_output"):
+                held.see((self.done - 1) % len(self.rotation.sets), self.timer.last_output, "while timed")
+            if self._wants_audit(held) and self._check_room_s >= self._audit_s:
+                self._audit(held)
+        self.checked_s += time.perf_counter() - began_s - (held.references_s - references_s)
+
+    @property
+    def _is_scarce(self) -> bool:
+        """Whether the calls so far took more than half of the time that checks may take."""
+        return self.checked_s > 0.5 * CHECK_RATIO * (self.warm_up_s + self.elapsed_s)
+
+    def _wants_audit(self, held: HeldOutputs) -> bool:
+        """Whether timed calls alone leave out some: those inside a sample, on a device, or on arguments written to."""
+        return self.calls > 1 or held.restores or not hasattr(self.timer, "last_output")
+
+    @property
+    def _audit_s(self) -> float:
+        """About what a checked sample takes."""
+        return min(self.calls, MOST_CALLS) * (self.warm_up.per_call_s + CHECKED_CALL_S)
+
+    def _audit(self, held: HeldOutputs) -> None:
+        """Take a sample like the others, as long as chance says, whose time is thrown away and whose every output is
+        checked.
+        """
+        __tracebackhide__ = True
+        if held.restores:
+            index = held.pick_restorable()
+            held.see(index, self._call_restored(held, index), _BETWEEN)
+            held.restore(index)
+            return
+        self._audit_row(held, self.choice.randint(1, min(self.calls, MOST_CALLS)))
+
+    def _audit_row(self, held: HeldOutputs, count: int) -> None:
+        """Make so many calls in a row, untimed, fewer where their outputs would take much memory, and check each."""
+        __tracebackhide__ = True
+        count = max(1, min(count, MOST_OUTPUT_BYTES // max(1, held.output_bytes)))
+        numbers = held.row(self.done, count)
+        outputs = self._outputs([self.rotation.sets[number] for number in numbers])
+        self.done += count
+        held.see_all(numbers, outputs, _BETWEEN)
+
+    def _call_restored(self, held: HeldOutputs, index: int) -> Any:
+        """Return the output of one call on a set whose arguments are as they were at first."""
+        held.restore(index)
+        self.call.run_setup()
+        return self._outputs([self.rotation.sets[index]])[0]
+
+    def _outputs(self, schedule: Schedule) -> list[Any]:
+        """Make calls just as a sample makes them and return their outputs."""
+        make = getattr(self.timer, "outputs", None)
+        if make is not None:
+            return list(make(self.call.kernel, schedule))
+        outputs: list[Any] = []
+
+        def recorded(*arguments: Any) -> Any:
+            outputs.append(self.call.kernel(*arguments))
+            return outputs[-1]
+
+        self.timer.sample(recorded, schedule, self.plan.flush)
+        return outputs
 
     def _wake(self) -> None:
         """Rest, then run about half a millisecond untimed: what follows an idle gap is a slow call, not a burst."""
@@ -130,11 +257,9 @@ class Series:
     def finish(self) -> CaseTiming:
         """Check the kernel once more and return what was found."""
         __tracebackhide__ = True
-        if self.verifier is not None:
-            if self.graph_schedule is not None:
-                self._check_graph(self.verifier, self.graph_schedule)
-            else:
-                self._check_again(self.verifier)
+        if self.held is not None:
+            self._check_end(self.held)
+        verifier = None if self.held is None else self.held.verifier
         stats = summarize(self.samples)
         clocks = [clock for clock in self.clocks if clock is not None]
         issues_s = [issue_s for issue_s in self.issues_s if issue_s is not None]
@@ -148,56 +273,105 @@ class Series:
             warmup_calls=self.warm_up.calls,
             wall_s=time.perf_counter() - self.began,
             rotation=self.rotation,
-            max_error=None if self.verifier is None else self.verifier.max_error,
-            tolerance=None if self.verifier is None else self.verifier.tolerance,
+            max_error=None if verifier is None else verifier.max_error,
+            tolerance=None if verifier is None else verifier.tolerance,
             flags=self._flags(stats),
             graph_schedule=self.graph_schedule,
+            read_bytes=self.read_bytes,
             issue_s=median(issues_s) if issues_s and len(issues_s) == len(self.samples) else None,
         )
 
-    def _check_again(self, verifier: Verifier) -> None:
-        """Run the kernel once more on the first set, as it was before anything was timed."""
+    def _check_end(self, held: HeldOutputs) -> None:
+        """Check the kernel once more, on the first set as it was before anything was timed, then on other data."""
+        __tracebackhide__ = True
+        per_call_s = self.warm_up.per_call_s
+        if self.graph_schedule is not None:
+            self._check_graph(held, self.graph_schedule)
+        else:
+            if self.timer.runs_kernel:
+                self._audit_end(held)
+            self._check_again(held)
+        held.require_unwritten()
+        if self.timer.runs_kernel and per_call_s < CHALLENGE_S:
+            is_cheap = 3 * per_call_s < CHECK_RATIO * (self.warm_up_s + self.elapsed_s)
+            held.challenge(self._result_of_first, self.reference_s, is_cheap=is_cheap)
+            if is_cheap and self.plan.wants_read_bytes and not held.restores:
+                self.read_bytes = held.read_bytes(self._result_of_first)
+        self.call.restore(self.rotation.sets[0], self.saved)
+
+    def _audit_end(self, held: HeldOutputs) -> None:
+        """Check a row of calls: all that one in `MOST_CALLS` is wrong of, where they are short."""
+        __tracebackhide__ = True
+        per_call_s = self.warm_up.per_call_s + CHECKED_CALL_S
+        room_s = max(self._check_room_s, END_ROW_S)
+        room = MOST_CALLS if self.calls > 1 else min(MOST_CALLS, int(room_s / per_call_s))
+        if not held.restores:
+            if room:
+                self._audit_row(held, room)
+            return
+        for _ in range(max(1, room)):  # one call each, on arguments that were put back
+            self._audit(held)
+
+    def _result_of_first(self) -> Any:
+        """Make a call on the first set and return its result."""
+        arguments = self.rotation.sets[0]
+        if self.graph_schedule is not None:
+            self._replay(self.graph_schedule)
+            return self.graph_outputs[0]
+        assert self.held is not None
+        return self.call.result(arguments, self._call_restored(self.held, 0))
+
+    def _check_again(self, held: HeldOutputs) -> None:
+        """Run the kernel once more, with poison in the memory of the last output and in what it may be given anew."""
         __tracebackhide__ = True
         call, arguments = self.call, self.rotation.sets[0]
+        is_cheap = not held.restores and held.output_bytes <= MOST_POISONED_BYTES
+        last = getattr(self.timer, "last_output", None) if is_cheap else None
+        backup, decoy = copied(last), copied(last)
+        poison([last, decoy], [arguments, self.rotation.sets[(self.done - 1) % len(self.rotation.sets)]])
         call.restore(arguments, self.saved)
         call.run_setup()
-        output = call.result(arguments, call.kernel(*arguments))
+        del decoy
+        output = call.kernel(*arguments)
         self.timer.synchronize()
-        verifier.verify(
-            output,
-            call.labelled("after timing"),
-            fix="" if call.mutates else "does the kernel write to its arguments? name them in mutates=",
-        )
+        try:
+            held.see(0, output, "after timing")
+        finally:
+            if last is not output:
+                fill(last, backup)
         call.restore(arguments, self.saved)
 
-    def _check_graph(self, verifier: Verifier, schedule: Schedule) -> None:
+    def _check_graph(self, held: HeldOutputs, schedule: Schedule) -> None:
         """Poison every output, replay the graph and compare: a kernel that is not in the graph leaves the poison.
 
-        The reference belongs to the first operand set, so that its calls are compared; every other call must have
-        overwritten its poison too, which the check of a few of them shows where sets hold equal data.
+        A few calls are compared, on any set; every other one must have overwritten its poison too.
         """
         __tracebackhide__ = True
-        call = self.call
         poison(self.graph_outputs, schedule)
+        self._replay(schedule)
+        seen = self.choice.sample(range(len(schedule)), min(CHECKED_REPLAYS, len(schedule)))
+        for index in seen:
+            held.see(index % len(self.rotation.sets), self.graph_outputs[index], f"in graph replay {index}")
+        for index, output in enumerate(self.graph_outputs):
+            if index not in seen and holds_poison(output):
+                raise WrongResultError(self.call.labelled(f"graph replay {index} has written nothing"))
+
+    def _replay(self, schedule: Schedule) -> None:
         replay = getattr(self.timer, "replay", None)  # once: `sample` may replay more often
         if replay is not None:
             replay()
         else:
-            self.timer.sample(call.kernel, schedule)
+            self.timer.sample(self.call.kernel, schedule)
         self.timer.synchronize()
-        turn = len(self.rotation.sets)
-        turns = range(0, len(schedule), turn)
-        for index in turns[:: max(1, len(turns) // CHECKED_REPLAYS)]:
-            output = call.result(schedule[index], self.graph_outputs[index])
-            verifier.verify(output, call.labelled(f"in graph replay {index}"))
-        for index, output in enumerate(self.graph_outputs):
-            if index % turn and holds_poison(output):
-                raise WrongResultError(call.labelled(f"graph replay {index} has written nothing"))
 
     def _flags(self, stats: SampleStats) -> tuple[str, ...]:
         flags = []
-        if self.verifier is None:
+        if self.held is None:
             flags.append("unchecked")
+        else:
+            flags += sorted(self.held.flags)
+        if self._is_misclocked:
+            flags.append("clocks-disagree")
         if stats.half_width_ratio is None:
             flags.append("few-samples")
         elif stats.half_width_ratio > NOISY_RATIO:
@@ -210,6 +384,15 @@ class Series:
         if not self.warm_up.is_steady:
             flags.append("not-steady")
         return tuple(flags)
+
+    @property
+    def _is_misclocked(self) -> bool:
+        """Whether the host's timer and another clock of the system disagree over all samples."""
+        if self.timer.name != "monotonic" or not self.clock_ratios:
+            return False
+        # A process that has to wait between the two clocks makes single samples seem too short, and none too long.
+        least_ratio = 0.0 if self.plan.flush is not None else SLOW_RATIO
+        return max(self.clock_ratios) > FAST_RATIO or median(self.clock_ratios) < least_ratio
 
 
 class StoppingRule(Protocol):

@@ -17,11 +17,11 @@ import math
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from time import perf_counter
 from typing import Any
 
 from plugin.samples.float_types import float_type, is_byte
 from plugin.samples.leaves import Leaf, leaves_of, raw_leaves, read_tree, type_name
+from plugin.timers.clock import time
 from roofline_model.formats.rounding import unit_roundoff
 
 TRIALS = 8
@@ -67,10 +67,10 @@ def sizes_by_trial(
     step = max([2 * roundoff, *(_own_step(raw, has_reals) for raw in raw_leaves(tuple(arguments)))])
     changes = [np.zeros(leaf.array.shape) for leaf in expected]
     seen: list[list[Any]] = [[] for _ in expected]
-    noise, began_s = Noise(), perf_counter()
+    noise, began_s = Noise(), time.perf_counter()
     for trial in range(TRIALS):
         noise.next_is_half = bool(trial % 2)
-        if trial and (perf_counter() - began_s) * TRIALS > MOST_SECONDS * trial:
+        if trial and (time.perf_counter() - began_s) * TRIALS > MOST_SECONDS * trial:
             return None
         try:
             moved = tuple(_moved(argument, step, has_reals, noise) for argument in arguments)

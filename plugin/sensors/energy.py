@@ -12,13 +12,13 @@ Power and energy ran on an H200. Steps, lag, partial duty, resets and freezes ar
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from plugin.sensors.energy_math import MIN_STEPS, change_times_s, counter_window, integrate_j
 from plugin.sensors.protocol import Sensors
 from plugin.sensors.sensor_log import SensorLog
+from plugin.timers.clock import time
 from results.records.state_records import EnergyReading
 
 DISAGREEMENT_RATIO = 0.10

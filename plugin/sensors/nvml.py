@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -31,6 +30,7 @@ from plugin.sensors.nvml_fields import (
     read_fields,
     throttle_fields,
 )
+from plugin.timers.clock import time
 from roofline_model.core.finding import Finding, finding
 
 ORDER_VARIABLE = "CUDA_DEVICE_ORDER"

@@ -10,12 +10,12 @@ Unproven on hardware: the machine this was written on is a virtual one without R
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from plugin.machine import cpu_state
+from plugin.timers.clock import time
 from roofline_model.core.finding import Finding, finding
 
 ROOT = Path("/")

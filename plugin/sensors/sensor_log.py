@@ -6,13 +6,13 @@ With a simulated clock there is no thread: readings are then taken between stret
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
 from plugin.sensors.bounded_sensors import bounded, unbounded
 from plugin.sensors.energy_math import infer_period_s
 from plugin.sensors.protocol import Sensors
+from plugin.timers.clock import time
 
 FAST_READINGS = 1000
 FAST_INTERVAL_S = 0.0005

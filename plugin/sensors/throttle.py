@@ -9,12 +9,12 @@ any step is told by the reason that is active when it ends.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from plugin.sensors.protocol import Sensors
+from plugin.timers.clock import time
 from results.records.state_records import RATED_RATIO
 
 COUNTER_STEP_S = 0.1

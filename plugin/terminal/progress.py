@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-
+from plugin.timers.clock import time
 from roofline_model.core.units import format_time
 
 

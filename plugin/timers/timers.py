@@ -7,10 +7,11 @@ schedule is the only Python inside the timed region. The others: `cuda.py`, `cud
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
+
+from plugin.timers.clock import time
 
 Kernel = Callable[..., Any]
 Schedule = Sequence[tuple[Any, ...]]
@@ -20,8 +21,11 @@ Prepare = Callable[[], None]
 class Timer(Protocol):
     """One way of timing. `name` is stored with every result; results of different timers are never compared.
 
-    A timer that can replay a graph also has `capture(kernel, schedule) -> list[Any]`: it captures the schedule's calls
-    and returns their outputs; from then on `sample` replays that graph whole and ignores `kernel`.
+    A timer of a device whose work outlasts the call has `outputs(kernel, schedule) -> list[Any]`: it makes the calls
+    untimed and returns their finished outputs. One whose calls are done when they return has `last_output`, that of
+    the last call of the last sample. A timer that can replay a graph also has `capture(kernel, schedule) ->
+    list[Any]`: it captures the schedule's calls and returns their outputs; from then on `sample` replays that graph
+    whole and ignores `kernel`.
     """
 
     name: str
@@ -65,18 +69,23 @@ class MonotonicTimer:
     """The clock costs about 50 ns and steps in nanoseconds: below 0.2 % of this."""
     runs_kernel: bool = True
     last_clock_hz: float | None = None
+    last_output: Any = None
 
     def begin_case(self, case_key: str, ideal_s: float | None) -> None:
         """Nothing to prepare."""
 
     def sample(self, kernel: Kernel, schedule: Schedule, prepare: Prepare | None = None) -> float:
         """Return the mean seconds per call over the schedule."""
+        self.last_output = None  # its memory is free again before the first call
+        before, last = schedule[:-1], schedule[-1]
         if prepare is not None:
             prepare()
         begin = time.perf_counter_ns()
-        for args in schedule:
+        for args in before:
             kernel(*args)
+        output = kernel(*last)
         end = time.perf_counter_ns()
+        self.last_output = output
         return (end - begin) * 1e-9 / len(schedule)
 
     def synchronize(self) -> None:

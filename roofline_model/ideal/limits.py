@@ -19,6 +19,8 @@ MEASURED_MARGIN = 2.0
 """The same of ceilings that a machine measured of itself: other work in the calibration can halve them."""
 CACHE_FACTOR = 100.0
 """How many times as fast as its memory the nearest cache of a chip may be: some tens, on CPUs and GPUs alike."""
+LAST_CACHE_FACTOR = 20.0
+"""The same of its last-level cache: some seven times (an L1 of 64 bytes a clock), and its bandwidth may be low."""
 _GUESSES = ("placeholder", "unconfirmed", "declared")
 """Statuses of numbers that convict nobody: invented, unsure, or a description without a document."""
 
@@ -61,7 +63,10 @@ def _memory_limit_s(total_bytes: float, device: Device, cache: str | None) -> fl
     if cache is None and level is not None:
         held_bytes = min(total_bytes, level.capacity_bytes)
     rate = bandwidth.value * _margin(device.bandwidth.status)
-    return max((total_bytes - held_bytes) / rate, held_bytes / (CACHE_FACTOR * rate))
+    limits_s = [(total_bytes - held_bytes) / rate, held_bytes / (CACHE_FACTOR * rate)]
+    if level is not None and level.bandwidth is not None:
+        limits_s.append(held_bytes / (LAST_CACHE_FACTOR * level.bandwidth.value))
+    return max(limits_s)
 
 
 def _compute_limit_s(ideal: Roofed, device: Device) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from plugin.run.observe import Observed
@@ -29,14 +30,15 @@ def flags_of(fake_timer):
     timing = run_interleaved({"": (call, fake_timer, MedianInterval(max_seconds=1.0))}, plan)[""]
     method = SimpleNamespace(method=lambda *settings: None)
 
-    def flags(ratio, status="measured-here", *, cache="cold", is_forced=False, is_own=True, seen=()):
+    def flags(ratio, status="measured-here", *, cache="cold", is_forced=False, is_own=True, seen=(), read_bytes=None):
         real = get_hardware("b200")
-        bandwidth = replace(real.bandwidth, value=WORK.cost.total_bytes / (ratio * TIME_S), status=status)
+        total_bytes = WORK.cost.total_bytes if read_bytes is None else read_bytes
+        bandwidth = replace(real.bandwidth, value=total_bytes / (ratio * TIME_S), status=status)
         chip = replace(real, bandwidth=bandwidth)
-        pending = Pending(WORK.case("k", cache=cache), predict(WORK, chip))
+        pending = Pending(WORK.case("k", cache=cache), predict(WORK, chip) if read_bytes is None else None)
         session = SimpleNamespace(target=SimpleNamespace(is_forced=is_forced, hardware=chip), instruments=method)
         timer = SimpleNamespace(runs_kernel=is_own)
-        observed = Observed(replace(timing, flags=seen), (), MachineState(), seen)
+        observed = Observed(replace(timing, flags=seen, read_bytes=read_bytes or 0), (), MachineState(), seen)
         return pending.measured(session, observed, timer, plan).flags
 
     return flags
@@ -67,3 +69,30 @@ def test_ceilings_that_are_guesses_convict_nobody(flags_of, status):
 def test_times_of_another_chip_are_not_held_against_this_one(flags_of):
     assert "above-roof" not in flags_of(10.0, is_forced=True)
     assert "above-roof" not in flags_of(10.0, is_own=False)
+
+
+@pytest.mark.parametrize("cache", ["cold", "flushed", "warm"])
+def test_without_work_the_operands_that_are_read_take_their_time(flags_of, cache):
+    for ratio, is_impossible in ((1.5, False), (2.5, cache != "warm"), (300.0, True)):
+        flags = flags_of(ratio, "datasheet", cache=cache, read_bytes=10**6)
+        assert ("above-roof" in flags) is is_impossible, ratio
+    assert "above-roof" not in flags_of(1.0, "datasheet", cache=cache, read_bytes=0)
+
+
+def test_operands_are_read_where_every_row_of_them_counts(fake_timer):
+    table, rows = np.random.default_rng(0).random((4096, 8)), np.array([3, 5, 9])
+    vector = np.random.default_rng(1).random(8)
+
+    def read_bytes(kernel, *arguments):
+        def timed(*given):
+            fake_timer.spend(1e-4)
+            return kernel(*given)
+
+        call = KernelCall(timed, lambda i: arguments, False, reference=kernel)
+        rule = MedianInterval(max_seconds=0.1)
+        return run_interleaved({"": (call, fake_timer, rule)}, MeasurePlan(wants_read_bytes=True))[""].read_bytes
+
+    assert read_bytes(np.matmul, table, vector) == table.nbytes + vector.nbytes
+    assert read_bytes(lambda t, r: t[r], table, rows) == 0  # a few rows of many
+    memo = {}
+    assert read_bytes(lambda t, v: memo.setdefault(0, t @ v) * v.sum(), table, vector) == vector.nbytes
