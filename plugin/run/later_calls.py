@@ -123,7 +123,7 @@ def _settings() -> Iterator[tuple[Hashable, Any]]:
 def _named_by(kernel: Any) -> Iterator[tuple[Hashable, Any]]:
     """Yield what a kernel and its code take from outside, and plain values beside the functions and modules in it."""
     while isinstance(kernel, partial):
-        yield (None, "arguments of a partial"), _mark((kernel.args, kernel.keywords))
+        yield (None, "partial"), _mark((kernel.args, kernel.keywords))
         kernel = kernel.func
     yield (None, "kernel"), _mark(getattr(kernel, "__self__", kernel))
     function = inspect.unwrap(getattr(kernel, "__func__", kernel))

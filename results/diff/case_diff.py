@@ -63,7 +63,7 @@ class CaseDiff:
     others_before_ratio: float | None = None
     """Share of the CPUs that other processes used beside a kernel on the CPU, on the earlier side."""
     others_after_ratio: float | None = None
-    """The same on the later side."""
+    """The same share on the later side."""
     cycles_change_ratio: float | None = None
     """Change of time × clock, as a share; None where a clock is not known."""
     threshold_ratio: float | None = None

@@ -86,9 +86,10 @@ def _check_facts(value: Any, where: str, name: str = "", depth: int = 0) -> None
     elif isinstance(value, str):
         if len(value) > 100_000:
             raise FormError(f"{where[:200]} is of length {len(value):,}, not 100,000 or fewer")
-    elif isinstance(value, int | float) and math.isfinite(value):  # NaN and the infinities are said on purpose
+    elif isinstance(value, int | float):
         most = next((most for ending, most in MOST_OF_UNIT.items() if name.endswith(ending)), math.inf)
-        if abs(value) > most:
+        # NaN and the infinities are said on purpose; a whole number may be larger than any float.
+        if most < abs(value) != math.inf or (most == math.inf and isinstance(value, int) and abs(value) > MOST_FIGURE):
             raise FormError(f"{where[:200]} is {_shown(value)}, more than {most:g}: a slip of unit?")
 
 

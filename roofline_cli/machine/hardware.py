@@ -126,6 +126,7 @@ def new_chip(
         Path | None,
         typer.Option("-o", "--output", metavar="FILE.toml", help="File to write (default: NAME.toml, here)."),
     ] = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Write a chip file to fill in: the least that predicts.
 
@@ -142,8 +143,11 @@ def new_chip(
     write_text(path, text)
     if is_stdout(path):
         return
+    if as_json:
+        show_json({"key": key, "path": str(path)})
+        return
     show_line(f"Written: {path}. Write a number and its source for each {TO_FILL_IN}.")
-    show_line(f"Next: roofline hardware check {path}")
+    show_next(f"roofline hardware check {shlex.quote(str(path))}")
 
 
 @app.command("check")

@@ -17,6 +17,7 @@ _ENDINGS = {
     "diff": ".txt",
     "export": ".json",
     "fit": ".toml",
+    "hardware new": ".toml",
     "losses": ".json",
     "recommend": ".json",
     "report": ".html",
@@ -42,7 +43,7 @@ def stdout_as_file(args: Sequence[str]) -> Iterator[list[str]]:
         yield typed
         return
     with held_folder("roofline-") as folder:
-        file = folder / f"output{'.png' if typed[place - 1] == _CARD else _ENDINGS[typed[0]]}"
+        file = folder / f"output{'.png' if typed[place - 1] == _CARD else _ENDINGS[_command(typed)]}"
         typed[place] = str(file)
         stdout = sys.stdout
         sys.stdout = _Messages(str(file))  # type: ignore[assignment]
@@ -61,12 +62,17 @@ def _place(typed: Sequence[str]) -> int | None:
 
     Raises `InvalidValueError` for two of them: stdout holds one file.
     """
-    if not typed or typed[0] not in _ENDINGS:
+    if _command(typed) not in _ENDINGS:
         return None
     places = [at for at in range(2, len(typed)) if typed[at] == "-" and typed[at - 1] in ("-o", "--output", _CARD)]
     if len(places) > 1:
         raise InvalidValueError("stdout holds one file: give one of -o and --card another name than -")
     return places[0] if places else None
+
+
+def _command(typed: Sequence[str]) -> str:
+    """Return the command that was typed, of one word or two."""
+    return typed[0] if typed and typed[0] in _ENDINGS else " ".join(typed[:2])
 
 
 class _Messages:

@@ -207,7 +207,7 @@ DIFFERENCES = [
     (
         "The crossover comes later",
         [
-            "202,173",
+            crossover("llama-3-8b", "FP16", "FP16"),
             crossover("llama-3-8b", "FP8", "FP8"),
             crossover("llama-3-8b", "FP8", "NVFP4"),
             crossover("llama-2-70b", "FP8", "NVFP4"),

@@ -72,7 +72,8 @@ def unmodelled_parts(config: Mapping[str, Any], modelled: Collection[str]) -> di
 
 
 def _fields(config: Mapping[str, Any], above: str, depth: int) -> Iterator[tuple[str, str, Any]]:
-    for name, value in config.items():
+    for key, value in config.items():
+        name = str(key)  # transformers' id2label has numbers
         if _ELSEWHERE.fullmatch(name) or name.endswith("dtype"):
             continue
         yield above + name, name, value

@@ -202,7 +202,7 @@ def test_formats_that_cannot_be_are_refused(key: str, inner: int, words: str) ->
 
 
 def test_a_precision_is_one_format_or_two() -> None:
-    assert formats_of("int8").label == "INT8"
+    assert formats_of("int8").label == "INT8.INT8"
     assert formats_of("NVFP4.FP8").label == "NVFP4.FP8_E4M3"
     with pytest.raises(RooflineError, match="wider than activations"):
         formats_of("FP8.INT4")

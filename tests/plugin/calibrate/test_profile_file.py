@@ -163,7 +163,7 @@ def test_a_simulated_run_takes_any_profile(cpu_file):
 @pytest.mark.parametrize(
     ("edit", "words"),
     [
-        (lambda text: "", "schema must be 1"),
+        (lambda text: "", "schema is missing"),
         (lambda text: text.replace("schema = 1", "schema ="), "line 4"),
         (lambda text: text[: text.index("\n[calibration]")], "has no [calibration] table"),
         (lambda text: text.replace('kind = "cpu"\nfing', "fing"), "[calibration] kind is missing"),

@@ -155,12 +155,12 @@ def test_a_run_in_doubt_is_left_out_for_its_doubt_and_both_reasons_are_told_wher
             "long (stolen)"
         ),
         (
-            "run 00000003 newer is left out: other processes used more than 10 % of the CPUs: times are too long "
+            "run 00000003 newer is left out: other processes or threads used more than 10 % of the CPUs: times are too long "
             "(contended)"
         ),
         (
             "run 00000001 older is left out: not comparable with run 00000002 quiet, on another machine or with other "
-            "software (driver 570.1 → 580.95); `roofline diff` lists all; other processes used more than 10 % of the CPUs: "
+            "software (driver 570.1 → 580.95); `roofline diff` lists all; other processes or threads used more than 10 % of the CPUs: "
             "times are too long (contended)"
         ),
     )

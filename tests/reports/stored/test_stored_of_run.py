@@ -79,7 +79,7 @@ def test_an_answer_of_other_runs_alone_says_whose_and_why(make, stored_run, tmp_
         assert recommend_for_run(store, busy[1]).notes == (
             (
                 "these answers come from run 00000001, not from the run reported here, 00000002, which is left out: other "
-                "processes used more than 10 % of the CPUs: times are too long (contended)"
+                "processes or threads used more than 10 % of the CPUs: times are too long (contended)"
             ),
         )
         assert recommend_for_run(store, quiet[1]).notes[0].startswith("run 00000002 nightly is left out")

@@ -59,7 +59,7 @@ def fake_pytest(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     started = Started()
 
-    def run(command, environment):
+    def run(command, environment, timeout_s):
         from results import open_store
 
         started.append((command, environment))
@@ -226,7 +226,7 @@ def test_every_run_has_a_label_of_its_own():
 )
 def test_a_pytest_that_stores_nothing_is_one_line(monkeypatch, tmp_path, exit_code, errors, words):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(measuring, "_run", lambda command, environment: (exit_code, errors))
+    monkeypatch.setattr(measuring, "_run", lambda command, environment, *given: (exit_code, errors))
     monkeypatch.setattr(measured, "check_can_measure", lambda: None)
     result = runner.invoke(app, ["compare", "gemv", "-N", "64", "-K", "64", "--hw", "b10", "--formats", "INT8"])
     assert result.exit_code == 2

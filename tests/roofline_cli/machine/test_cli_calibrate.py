@@ -281,7 +281,7 @@ def test_a_family_selects_its_own_cases(monkeypatch):
 
     def fake(seconds_per_case, family, timeout_s):
         asked.append(timeout_s)
-        return pandas.DataFrame({"case_key": list(every), "median_s": 1e-3, "flags": ""}), ()
+        return pandas.DataFrame({"case_key": list(every), "measured_s": 1e-3, "flags": ""}), ()
 
     monkeypatch.setattr(kernel_calibration, "_timed", fake)
     looks = [kernel_calibration.time_kernels(50, lambda text: None, family) for family in selection.FAMILIES]

@@ -44,7 +44,7 @@ def test_a_run_shows_each_model_once_with_its_verdicts(target):
 
 def test_the_answer_has_times_and_gains_of_both_phases(target):
     lines = show(target, columns="80").splitlines()
-    assert len(lines) <= 16  # two of them say what the host takes
+    assert len(lines) <= 17  # two say what the host takes, two the next command with the path of the database
     assert sum(line.startswith("Note: issuing a decode step from Python took 7.5 ms") for line in lines) == 1
     head, row = (next(line.split() for line in lines if line.startswith(name)) for name in ("Format", "INT4 (W4A16)"))
     assert [name for name in head if name != "±"] == ["Format", "Decode", "Gain", "Prefill", "Gain", "Held", "Loss"]

@@ -34,6 +34,7 @@ COMMANDS = {
     "formats",
     "explain",
     "hardware list",
+    "hardware new",
     "hardware show",
     "hardware check",
     "runs",
@@ -84,7 +85,20 @@ READING = {
     "db deliver",
     "prune",
 }
-WRITING = {"demo", "recommend", "diff", "losses", "pipeline", "export", "report", "calibrate", "tiling", "sweep", "fit"}
+WRITING = {
+    "demo",
+    "recommend",
+    "diff",
+    "losses",
+    "pipeline",
+    "export",
+    "report",
+    "calibrate",
+    "tiling",
+    "sweep",
+    "fit",
+    "hardware new",
+}
 
 
 def leaves(command, prefix=""):
