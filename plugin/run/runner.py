@@ -127,9 +127,11 @@ def _first_call(
     timer.synchronize()
     first_call_s = time.perf_counter() - begin
     result = call.result(first_args, output)
-    if verifier is not None:
-        verifier.verify(result, call.labelled("before timing"))
     right = copied(result)
+    if verifier is not None:
+        if not call.mutates and call.setup is None:
+            verifier.learn(call.kernel)
+        verifier.verify(right, call.labelled("before timing"))
     call.restore(first_args, saved)
     rotates = plan.cache == "cold" and call.can_rotate and timer.runs_kernel
     count = sets_needed(operand_bytes(first_args), plan.cache_bytes) if rotates else 1

@@ -24,7 +24,8 @@ from typing import Any
 
 from plugin.samples.float_types import Argument, FloatType, coarsest_roundoff, expected_type, float_type, names_codes
 from plugin.samples.leaves import Leaf, element_count, leaves_of, paired, raw_leaves, read_tree, type_name
-from plugin.samples.term_sizes import Terms, sizes_by_shape, sizes_by_trial, underflow_factors
+from plugin.samples.operand_data import copied
+from plugin.samples.term_sizes import FEW, Terms, can_move, sizes_by_shape, sizes_by_trial, underflow_factors
 from plugin.timers.clock import time
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.formats.rounding import Deviation, mean_square_allowed, spreads_allowed, unit_roundoff, worst
@@ -73,6 +74,11 @@ class Verifier:
     def tolerance(self) -> float:
         """Return the tolerance of that error (ratio)."""
         return self.default if self.worst_deviation is None else self.worst_deviation.tolerance
+
+    def learn(self, kernel: Callable[..., Any]) -> None:
+        """Ask the kernel how large the terms of a few numbers are, where a fixed reference cannot say it."""
+        if isinstance(self.check, _Comparison):
+            self.check.learn(kernel)
 
     def verify(self, output: Any, when: str, fix: str = "") -> None:
         """Raise `WrongResultError` unless the output is within the tolerance, `InvalidValueError` for no error at
@@ -187,6 +193,8 @@ class _Comparison:
     arguments: Sequence[Any]
     work: Any
     tolerance: float | None
+    has_trials: bool
+    """Whether the reference is a function, which tells the terms itself."""
 
     @classmethod
     def with_reference(
@@ -199,7 +207,7 @@ class _Comparison:
         expected = read_tree(given, copied=True)
         took_s = time.perf_counter() - began_s
         leaves = leaves_of(expected)
-        comparison = cls(expected, {}, arguments, work, tolerance)
+        comparison = cls(expected, {}, arguments, work, tolerance, callable(reference))
         if not any(leaf.array.size and not _is_nan(leaf.array).all() for leaf in leaves):
             raise InvalidValueError(
                 "the reference holds no number, so every output would pass: give the expected output, or a function "
@@ -224,6 +232,34 @@ class _Comparison:
             if any(each is not None and each.exponent_bits < 8 for each in (self._type(leaf), leaf.float_type)):
                 terms = replace(terms, underflow=underflow_factors(leaf.array.shape, self.arguments))
             self.terms[id(leaf)] = terms
+
+    def learn(self, kernel: Callable[..., Any]) -> None:
+        """Take the terms of outputs of a few numbers from the kernel, asked with arguments a rounding away.
+
+        Whatever it computes, it shows how far roundings carry: of a mean not as far as of a sum. A wrong kernel is as
+        wrong by that as by a typical number, which a few numbers do not have.
+        """
+        import numpy as np
+
+        leaves = leaves_of(self.expected)
+        is_few = any(leaf.array.size < FEW and not leaf.is_exact for leaf in leaves)
+        if self.has_trials or not is_few or not can_move(self.arguments):
+            return
+        began_s = time.perf_counter()
+        try:
+            given = leaves_of(read_tree(kernel(*copied(tuple(self.arguments))), copied=True))
+        except Exception:  # a kernel that takes no copies says nothing
+            return
+        took_s = time.perf_counter() - began_s
+        types = [each for leaf in leaves for each in (self._type(leaf), leaf.float_type)]
+        with np.errstate(all="ignore"):
+            trials = sizes_by_trial(kernel, self.arguments, given, coarsest_roundoff(self._given, *types), took_s)
+        if trials is None or [leaf.array.shape for leaf in given] != [leaf.array.shape for leaf in leaves]:
+            return
+        for leaf, tried in zip(leaves, trials, strict=True):
+            if leaf.array.size < FEW and tried.sizes is not None:
+                size = np.where(np.isfinite(leaf.array), np.abs(leaf.array), 0.0)
+                self.terms[id(leaf)] = replace(self.terms[id(leaf)], sizes=np.maximum(size, tried.sizes))
 
     def __call__(self, output: Any) -> Deviation:
         """Return what is furthest from right; raises `WrongResultError` for another form, shape or a narrower type."""
@@ -385,8 +421,8 @@ def _factor(off: Any, exact: Any, sizes: Any, tolerance: float) -> Deviation:
 def _largest(error: Any, sizes: Any, right_size: Any, tolerance: float, which: str) -> Deviation:
     """Return the error of the number that is furthest off, as a ratio of its own size where it has one.
 
-    What a kernel adds and takes away by itself shows in no trial: the 1 of log(1 + x) rounds a small x away. A twentieth
-    of all numbers may therefore be off like a number of 1, by less than half of itself each.
+    What a kernel adds and takes away by itself shows in no trial: the 1 of log(1 + x) rounds a small x away. So a
+    twentieth of all numbers may be off like a number of 1, by less than half of itself each.
     """
     import numpy as np
 

@@ -57,6 +57,8 @@ are put back for checks, where a kernel writes to them.
 """
 DATA_COUNT = 1024
 """Numbers of an operand that are compared to find out whether two sets hold equal data."""
+LAST_BITS = 8
+"""Part of the tolerance by which two runs of one kernel on the same data may differ: the order of a sum."""
 BLOCK_BYTES = 4 * 2**20
 """Of an operand that are changed to see whether the output follows; all of it where that does not show."""
 
@@ -329,7 +331,7 @@ class HeldOutputs:
             if has_reference and self._fits(value, given, is_whole=is_part):
                 return "follows"
             is_as_before = is_same(value, self._first.right) or is_close(
-                value, self._first.right, self._first.verifier.tolerance, lambda leaf: leaf
+                value, self._first.right, self._first.verifier.tolerance / LAST_BITS, lambda leaf: leaf
             )
             if is_as_before:
                 return "stale"

@@ -61,7 +61,7 @@ def sizes_by_trial(
     """
     import numpy as np
 
-    if took_s > MOST_SECONDS or not any(map(_is_inexact, raw_leaves(tuple(arguments)))):
+    if took_s > MOST_SECONDS or not can_move(arguments):
         return None
     has_reals = not all(leaf.is_exact for leaf in expected)
     step = max([2 * roundoff, *(_own_step(raw, has_reals) for raw in raw_leaves(tuple(arguments)))])
@@ -241,6 +241,11 @@ def _rms(values: Any) -> float:
 
 
 # Arguments a rounding away --------------------------------------------------------------------------------------
+
+
+def can_move(arguments: Sequence[Any]) -> bool:
+    """Whether an argument holds numbers that roundings can move."""
+    return any(map(_is_inexact, raw_leaves(tuple(arguments))))
 
 
 def _is_inexact(raw: Any) -> bool:

@@ -73,6 +73,8 @@ CASES = {
     "complex": (lambda x, w: (torch.complex(x, x) @ torch.complex(w, w).T).abs(), (x, w),
                 lambda x, w: (torch.complex(x, x).cdouble() @ torch.complex(w, w).cdouble().T).abs()),
     "item": (lambda x: float(x.abs().sum()), (x,), lambda x: float(x.double().abs().sum())),
+    "mean_fixed": (lambda x: x.abs().mean(), (x.bfloat16(),), x.bfloat16().double().abs().mean()),
+    "logsumexp_fixed": (lambda x: x.logsumexp(0), (x.bfloat16().view(-1),), x.bfloat16().double().view(-1).logsumexp(0)),
     "structure": (lambda x: {"a": x * 2, "b": [x + 1, x.sum(0)]}, (x,),
                   lambda x: {"a": x.double() * 2, "b": [x.double() + 1, x.double().sum(0)]}),
     "view": (lambda x: x.T, (x,), lambda x: x.T),

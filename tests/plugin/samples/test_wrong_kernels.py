@@ -64,6 +64,8 @@ SUITE = """
         "inf for -inf": (lambda x: x.masked_fill(x < 0, torch.inf), lambda x: x.masked_fill(x < 0, -torch.inf), (X,), {}),
         "-inf elsewhere": (lambda x: x.masked_fill(x > 2, -torch.inf), lambda x: x, (X,), {}),
         "NaN elsewhere": (lambda x: x.masked_fill(x > 2, torch.nan), lambda x: x, (X,), {}),
+        "a mean 10 % off": (lambda x: x.abs().mean() * 1.1, lambda x: x.abs().mean(), (X,), {}),
+        "a norm of 0": (lambda x: x.norm() * 0, lambda x: x.norm(), (X,), {}),
         "another sum": (lambda x: x.mean().item(), lambda x: x.sum(), (X,), {}),
         "sparse and shifted": (lambda x: x.float().roll(1).to_sparse(), lambda x: x, (X,), {}),
         "floor for round": (lambda x: (x.double() / x.double().abs().amax() * 127).floor().to(torch.int8), quantised, (X,), {}),
