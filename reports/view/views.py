@@ -454,7 +454,11 @@ def run_warnings(
     doubts = dict.fromkeys(text for chip in chips for text in chip.calibration_doubts)
     warnings += [f"{text[0].upper()}{text[1:]}." for text in doubts]
     comparable = {row.case_key for row in comparable_rows(case.pooled for case in cases)}
-    beaten = [case.lead for case in cases if case.lead.case_key in comparable and case.is_faster_than_roof]
+    beaten = [
+        case.lead
+        for case in cases
+        if case.lead.case_key in comparable and case.is_faster_than_roof and "above-roof" not in case.flags
+    ]
     if beaten:
         warnings.append(
             f"{counted(len(beaten), 'case')} ran faster than the ideal by more than the interval explains "

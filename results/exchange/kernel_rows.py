@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from results.exchange.foreign import ForeignFile, ForeignRow, ModelAsk, PassRun
-from results.exchange.measured import from_one_figure
+from results.exchange.measured import doubted, from_one_figure
 from results.exchange.model_cases import NamedModel, kernel_name, model_case
 from results.exchange.model_predictions import model_predictions
 from results.records.plain_form import FormError
@@ -25,6 +25,7 @@ from roofline_model.expected.fitting.table import KernelTable, phase_of, read_ke
 from roofline_model.expected.prediction import EXPECTED_VERSION
 from roofline_model.expected.products.fitted.rows import default_activation
 from roofline_model.formats.catalog import get_format
+from roofline_model.ideal.limits import limit_s
 from roofline_model.ideal.roofline import predict
 from roofline_model.operators.attention import attention
 from roofline_model.operators.case import Case
@@ -84,17 +85,19 @@ def _row(prediction: TablePrediction, i: int, chip: _Chip | None) -> ForeignRow:
     reason = prediction.reasons[i]
     predictions: tuple[PredictionRecord, ...] = ()
     tokens: int | None = None
+    least_s = 0.0
     try:
         if table.texts["op"][i] == "model":
             case, ask, measured_s, tokens, reason = _model_row(table, i, measured_s)
             if ask is not None and chip is not None:
-                predictions, reason = model_predictions(ask, chip.device, measured_s)
+                predictions, reason, least_s = model_predictions(ask, chip.device, measured_s)
         elif table.texts["op"][i] == "copy":
             case = Case("copy", (("bytes", int(table.numbers["bytes"][i])),), (), _kernel(table, i), "none")
         else:
             case = _work(table, i).case(_kernel(table, i), cache="none")
             if chip is not None:
                 predictions = _predictions(prediction, i, _work(table, i, has_scales=True), chip, measured_s)
+                least_s = limit_s(predictions[0], chip.device)
     except RooflineError as error:
         raise FormError(f"{where}: {error}") from None
     content = {name: cell for name, cell in zip(table.header, table.cells[i], strict=True) if cell}
@@ -103,7 +106,7 @@ def _row(prediction: TablePrediction, i: int, chip: _Chip | None) -> ForeignRow:
         where=where,
         content=content,
         case=case,
-        measurement=from_one_figure(measured_s, 1),
+        measurement=doubted(from_one_figure(measured_s, 1), least_s),
         settings={"source": source[:200]} if source else {},
         test_id=f"{table.name[:80]} {where}",
         facts={"statistic": "the table's time", "device": table.texts["device"][i], "row": dict(content)},

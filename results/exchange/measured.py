@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from results.records.records import Measurement
@@ -66,6 +67,13 @@ def from_samples(samples_s: Sequence[float], calls_per_sample: int) -> Measureme
 def from_one_figure(time_s: float, calls_per_sample: int) -> Measurement:
     """Return a measurement of which only a mean or a median is known: one sample, and nothing about the spread."""
     return from_samples((time_s,), calls_per_sample)
+
+
+def doubted(measurement: Measurement, least_s: float) -> Measurement:
+    """Return a measurement, flagged `above-roof` where it is shorter than what its chip allows."""
+    if measurement.median_s >= least_s:
+        return measurement
+    return replace(measurement, flags=(*measurement.flags, "above-roof"))
 
 
 def _quantile(ordered: Sequence[float], share: float) -> float:

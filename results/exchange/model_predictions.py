@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from results.exchange.foreign import ModelAsk, PassRun
 from results.records.records import PredictionRecord
-from roofline_model.chips.hardware import Device
+from roofline_model.chips.hardware import Device, doubt_of_ideals
 from roofline_model.core.finding import Finding, finding
+from roofline_model.ideal.limits import limit_s
 from roofline_model.ideal.roofline import error_ratio, weakest_provenance
 
 if TYPE_CHECKING:
@@ -19,9 +21,17 @@ PASSES_VERSION = "imported-pass-1"
 """Changes whenever the same question would get another time; stored with every such prediction."""
 
 
-def model_predictions(
-    ask: ModelAsk, device: Device, measured_s: float
-) -> tuple[tuple[PredictionRecord, ...], Finding | None]:
+class CallPrediction(NamedTuple):
+    """What is predicted of a measured call, and the shortest time that its chip allows."""
+
+    predictions: tuple[PredictionRecord, ...]
+    reason: Finding | None
+    """Why one is missing; None where none is."""
+    least_s: float
+    """No engine can be faster; 0 where no number of the chip is a limit."""
+
+
+def model_predictions(ask: ModelAsk, device: Device, measured_s: float) -> CallPrediction:
     """Return the ideal and, where the chip has one, the expected time of a call, and why something is missing.
 
     Weights are counted as the file stores them where it says how many bytes there are. The interval is the one that
@@ -35,12 +45,13 @@ def model_predictions(
         prediction = _predicted(ask, run, device)
         priced.append((run, prediction, priced_pass(prediction, device, ask.weight_bytes)))
     ideal = _ideal(priced, device, measured_s)
+    limit = _limit_s(priced, ask, device, ideal)
     problem = next((prediction.problem for _, _, prediction in priced if prediction.expected_s is None), None)
     expected_s = math.fsum(
         run.times_count * prediction.expected_s for run, _, prediction in priced if prediction.expected_s is not None
     )
     if problem is not None:
-        return (ideal,), problem
+        return CallPrediction((ideal,), problem, limit)
     least_s = math.fsum(run.times_count * priced_run.least_s for run, _, priced_run in priced)
     low, high = INTERVAL
     expected = ideal.expected(
@@ -51,7 +62,38 @@ def model_predictions(
         high_s=high * expected_s,
         findings=(finding("model-not-fitted"),),
     )
-    return (ideal, expected), None
+    return CallPrediction((ideal, expected), None, limit)
+
+
+def _limit_s(
+    priced: list[tuple[PassRun, ModelPrediction, PricedPass]], ask: ModelAsk, device: Device, ideal: PredictionRecord
+) -> float:
+    """Return the shortest time that the chip allows for a call, whatever the engine fuses, seconds.
+
+    Every pass reads its weights, those of the fewest experts, and in decode its cache; what kernels hand to each other
+    may stay on the chip. Narrow weights of a wide product may be multiplied in a faster format than the one asked for,
+    so that their arithmetic is no limit.
+    """
+    from roofline_model.models.llm import read_weight_bytes
+    from roofline_model.models.model_memory import plan_kv_bytes
+    from roofline_model.models.tensor_parallel import shard
+
+    if doubt_of_ideals(device) is not None:
+        return 0.0
+    limits_s = []
+    for run, prediction, _ in priced:
+        part, stored_ratio = shard(ask.shape, ask.device_count), 1.0
+        if ask.weight_bytes is not None:
+            stored_ratio = ask.weight_bytes / ask.device_count / prediction.memory.weights_bytes
+        read = stored_ratio * read_weight_bytes(part, prediction.plan)
+        if run.phase == "decode":
+            read += plan_kv_bytes(part, prediction.plan, run.context_count - run.new_count, run.batch_count)
+        compute_s = math.fsum(each.kernel.calls_count * each.prediction.compute_time_s for each in prediction.kernels)
+        of_pass = replace(
+            ideal, read_bytes=read, write_bytes=0.0, compute_time_s=compute_s if ideal.path == "native" else None
+        )
+        limits_s.append(run.times_count * limit_s(of_pass, device))
+    return math.fsum(limits_s)
 
 
 def _predicted(ask: ModelAsk, run: PassRun, device: Device) -> ModelPrediction:

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from results.exchange.foreign import ForeignFile, ForeignRow, Stated, printable
-from results.exchange.model_predictions import model_predictions
+from results.exchange.measured import doubted
+from results.exchange.model_predictions import CallPrediction, model_predictions
 from results.records.plain_form import tag
 from results.records.records import (
     FOREIGN_COMMAND,
     EnvironmentInfo,
     HardwareProfile,
     Method,
-    PredictionRecord,
     ProcessInfo,
     Record,
     RunInfo,
@@ -126,9 +126,10 @@ def _record(
     process: ProcessInfo,
     created: str,
 ) -> Record:
-    predictions, reason = row.predictions, row.reason
+    predictions, reason, measurement = row.predictions, row.reason, row.measurement
     if row.ask is not None and not predictions:
-        predictions, reason = _asked(row, chip, why_no_chip)
+        predictions, reason, least_s = _asked(row, chip, why_no_chip)
+        measurement = doubted(measurement, least_s)
     extra: dict[str, object] = {
         "imported": {"from": foreign.kind, "file": foreign.name, "where": row.where, **row.facts}
     }
@@ -152,22 +153,20 @@ def _record(
         created_at=row.created_at or created,
         process=process,
         method=Method(f"{TIMER_PREFIX}{foreign.kind}", METHOD_VERSION, dict(row.settings)),
-        measurement=row.measurement,
+        measurement=measurement,
         predictions=predictions,
         extra=extra,
     )
 
 
-def _asked(
-    row: ForeignRow, chip: Device | None, why_no_chip: Finding | None
-) -> tuple[tuple[PredictionRecord, ...], Finding | None]:
+def _asked(row: ForeignRow, chip: Device | None, why_no_chip: Finding | None) -> CallPrediction:
     assert row.ask is not None  # asked by _record
     if chip is None:
-        return (), why_no_chip
+        return CallPrediction((), why_no_chip, 0.0)
     try:
         return model_predictions(row.ask, chip, row.measurement.median_s)
     except RooflineError as error:
-        return (), finding("unsupported", reason=str(error))
+        return CallPrediction((), finding("unsupported", reason=str(error)), 0.0)
 
 
 def record_id(kind: str, content: Mapping[str, Any], stated: Mapping[str, Any]) -> str:

@@ -305,9 +305,16 @@ def _lone_texts(option: Option) -> tuple[str, str]:
     whose, likely_s = ("a good kernel's", times.expected_s) if times.expected_s else ("the ideal", times.ideal_s)
     if not likely_s or not times.measured_s:
         share = "with no prediction to compare with"
+    elif "above-roof" in option.trust.doubts and times.ideal_s:
+        share = above_roof_text(times.ideal_s / times.measured_s)
     else:
         share = f"{format_percent(likely_s / times.measured_s, 0)} of {whose} rate"
     return f"{option.label} {_source(option)} {rate}", share
+
+
+def above_roof_text(ratio: float) -> str:
+    """Return what a rate is that no kernel can reach, as a multiple of the ideal one."""
+    return f"{format_speedup(ratio)} the ideal rate, more than the chip allows: check chip and format"
 
 
 def tokens_text(rate: float | None) -> str:

@@ -8,6 +8,7 @@ import statistics
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from results.text.verdict_text import above_roof_text
 from roofline_cli.screen.tables import Cell, Column, Styled, show_line, show_table
 from roofline_model.core.finding import advice_text, from_stored
 from roofline_model.core.units import counted, format_percent
@@ -67,7 +68,25 @@ def show_comparison(foreign: ForeignRun) -> None:
             f"{counted(foreign.repeated_count, 'row stands', 'rows stand')} in the file twice and "
             f"{'was' if foreign.repeated_count == 1 else 'were'} taken once"
         )
+    _show_impossible(foreign.records)
     show_unpredicted(foreign.records)
+
+
+def _show_impossible(records: Sequence[Record]) -> None:
+    """Say how many measurements no kernel can reach, with the farthest of them."""
+    ratios = [
+        record.ideal.time_s / measured_s
+        for record in records
+        if _is_impossible(record) and record.ideal is not None and (measured_s := _measured_s(record))
+    ]
+    if ratios:
+        most = "" if len(ratios) == 1 else "up to "
+        show_line(f"!: {counted(len(ratios), 'measurement')} at {most}{above_roof_text(max(ratios))}", "yellow")
+
+
+def _is_impossible(record: Record) -> bool:
+    """Return whether a measurement is flagged as faster than its chip allows."""
+    return record.measurement is not None and "above-roof" in record.measurement.flags
 
 
 def _row(record: Record) -> list[Cell]:
@@ -84,7 +103,7 @@ def _row(record: Record) -> list[Cell]:
         str(sizes.get("B", "–")),
         str(sizes.get("Skv") or _total(sizes)),
         record.case.precision_label or "–",
-        _rate(record, _measured_s(record)),
+        f"{_rate(record, _measured_s(record))}{' !' if _is_impossible(record) else ''}",
         _rate(record, record.ideal.time_s if record.ideal else None),
         _rate(record, expected.time_s if expected else None),
         Styled(error, "yellow") if outside else error,
@@ -165,6 +184,7 @@ def _record_json(record: Record) -> dict[str, Any]:
         "test": record.test_id,
         "measured_s": measured,
         "measured_tokens_per_s": _tokens_per_s(record, measured),
+        "flags": [] if record.measurement is None else list(record.measurement.flags),
         "hardware": None if ideal is None else ideal.hardware_key,
         "ideal_s": None if ideal is None else ideal.time_s,
         "ideal_tokens_per_s": None if ideal is None else _tokens_per_s(record, ideal.time_s),

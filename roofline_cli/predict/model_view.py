@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from reports.answers.short_answer import good_kernels_sentence, ideal_words, option_words
@@ -45,6 +47,7 @@ _ANSWER_COLUMNS = (
 )
 _LARGEST_COUNT = 3
 """Operators with a row of their own in the answer; one row more holds the others."""
+_ALL_REDUCE, _LINK_BOUND = "all_reduce", "link"
 
 
 def print_pass(prediction: ModelPrediction, chip: Device, *, show_all: bool) -> None:
@@ -56,6 +59,8 @@ def print_pass(prediction: ModelPrediction, chip: Device, *, show_all: bool) -> 
     show_line(f"{_title(prediction, chip)}.", "dim")
     show_table(_ANSWER_COLUMNS, _largest_rows(prediction, expected), says_what_is_left_out=False)
     print_beside_ideal([(prediction.plan.name, expected)])
+    if prediction.all_reduce_count:
+        show_line(_link_sentence(prediction), "dim")
     _print_first_token(prediction, chip)
     show_line(_short_memory_sentence(prediction))
     if expected is not None:
@@ -116,45 +121,75 @@ def _pass_sentence(prediction: ModelPrediction, expected: ExpectedStep | None) -
 def _largest_rows(prediction: ModelPrediction, expected: ExpectedStep | None) -> list[list[Cell]]:
     """Return the operators that take longest, expected where there is such a time, then the others and the pass."""
     whole_s = prediction.time_s if expected is None else expected.time_s
-    timed = []
-    for index, kernel in enumerate(prediction.kernels):
-        of_step = None if expected is None else expected.kernels[index]
-        if of_step is None or of_step.binding == "attention":  # inside the attention's own time
-            time_s = None if expected is not None else kernel.time_s
-        else:
-            time_s = of_step.time_s * kernel.kernel.calls_count
-        timed.append((time_s or 0.0, kernel))
-    timed.sort(key=lambda pair: -pair[0])
-    first, others = timed[:_LARGEST_COUNT], timed[_LARGEST_COUNT:]
-    rows = [
-        _largest_row(kernel.kernel.name, kernel.kernel.calls_count, time_s, [kernel], kernel.prediction.bound, whole_s)
-        for time_s, kernel in first
-    ]
+    operators = _timed_operators(prediction, expected)
+    first, others = operators[:_LARGEST_COUNT], operators[_LARGEST_COUNT:]
+    rows = [_largest_row(operator, whole_s) for operator in first]
     if others:
-        kernels = [kernel for _, kernel in others]
-        calls_count = sum(kernel.kernel.calls_count for kernel in kernels)
-        rest_s = whole_s - sum(time_s for time_s, _ in first)
-        rows.append(_largest_row(f"{len(others)} others", calls_count, rest_s, kernels, "", whole_s))
-    total = _largest_row("pass", prediction.launch_count, whole_s, prediction.kernels, prediction.bound, whole_s)
-    rows.append(total)
+        rows.append(_largest_row(_sum_of(f"{len(others)} others", others), whole_s))
+    pass_sum = replace(_sum_of("pass", operators), time_s=whole_s, bound=prediction.bound)
+    rows.append([Styled(str(cell), "bold") for cell in _largest_row(pass_sum, whole_s)])
     if expected is None:
         for row in rows:
             row[2] = MISSING
-    return [*rows[:-1], [Styled(str(cell), "bold") for cell in rows[-1]]]
+    return rows
 
 
-def _largest_row(
-    name: str, calls_count: float, time_s: float, kernels: Sequence[KernelPrediction], bound: str, whole_s: float
-) -> list[Cell]:
+@dataclass(frozen=True, slots=True)
+class _TimedOperator:
+    """A row of the answer: all calls of an operator, or a sum of operators."""
+
+    name: str
+    calls_count: float
+    time_s: float
+    """Expected where the pass has such a time, else ideal; 0 inside the attention's own time."""
+    ideal_s: float
+    moved_bytes: float | None
+    """Of its own memory; None: it moves over the link."""
+    bound: str
+
+
+def _timed_operators(prediction: ModelPrediction, expected: ExpectedStep | None) -> list[_TimedOperator]:
+    """Return the operators of a pass, the all-reduces among them, longest first."""
+    operators = []
+    for index, kernel in enumerate(prediction.kernels):
+        time_s = kernel.time_s
+        if expected is not None:
+            of_step = expected.kernels[index]
+            # what is bound by "attention" lies inside the attention's own time
+            time_s = 0.0 if of_step.binding == "attention" else of_step.time_s * kernel.kernel.calls_count
+        name, calls_count = kernel.kernel.name, kernel.kernel.calls_count
+        operators.append(
+            _TimedOperator(name, calls_count, time_s, kernel.time_s, kernel.moved_bytes, kernel.prediction.bound)
+        )
+    if prediction.all_reduce_count:
+        time_s = prediction.all_reduce_s if expected is None else expected.all_reduce_s
+        operators.append(
+            _TimedOperator(_ALL_REDUCE, prediction.all_reduce_count, time_s, prediction.all_reduce_s, None, _LINK_BOUND)
+        )
+    return sorted(operators, key=lambda operator: -operator.time_s)
+
+
+def _sum_of(name: str, operators: Sequence[_TimedOperator]) -> _TimedOperator:
+    return _TimedOperator(
+        name,
+        sum(operator.calls_count for operator in operators),
+        math.fsum(operator.time_s for operator in operators),
+        math.fsum(operator.ideal_s for operator in operators),
+        math.fsum(operator.moved_bytes or 0.0 for operator in operators),
+        "",
+    )
+
+
+def _largest_row(operator: _TimedOperator, whole_s: float) -> list[Cell]:
     prefix = shared_prefix([whole_s], [])
     return [
-        name,
-        f"{calls_count:g}",
-        in_prefix(time_s, prefix, is_sum=True),
-        f"{time_s / whole_s * 100:.0f} %",
-        in_prefix(sum(kernel.time_s for kernel in kernels), prefix, is_sum=True),
-        decimal_bytes(sum(kernel.moved_bytes for kernel in kernels)),
-        bound,
+        operator.name,
+        f"{operator.calls_count:g}",
+        in_prefix(operator.time_s, prefix, is_sum=True),
+        f"{operator.time_s / whole_s * 100:.0f} %",
+        in_prefix(operator.ideal_s, prefix, is_sum=True),
+        MISSING if operator.moved_bytes is None else decimal_bytes(operator.moved_bytes),
+        operator.bound,
     ]
 
 
@@ -367,7 +402,7 @@ def _operator_rows(model_prediction: ModelPrediction, expected: ExpectedStep | N
             for time_s in (model_prediction.all_reduce_s, None if expected is None else expected.all_reduce_s)
         ]
         rows.append(
-            ["all_reduce", "–", "–", str(model_prediction.all_reduce_count), *times, share, "–", "–", "–", "link"]
+            [_ALL_REDUCE, "–", "–", str(model_prediction.all_reduce_count), *times, share, "–", "–", "–", _LINK_BOUND]
         )
     return rows
 
@@ -475,6 +510,16 @@ def _all_reduce_text(prediction: ModelPrediction) -> str:
     default = latency_s == ALL_REDUCE_LATENCY_S
     source = f"published: {ALL_REDUCE_LATENCY_SOURCE}; --all-reduce-us sets yours" if default else "as given"
     return f"The expected time has {format_time(latency_s)} of latency for each of {count} ({source}), the ideal none."
+
+
+def _link_sentence(prediction: ModelPrediction) -> str:
+    """Return what the times of the all-reduces are made of: the answer's other times are fitted, these are not."""
+    parallel = prediction.parallel
+    rate = f"{(parallel.link_bytes_per_s or 0) / 1e9:g} GB/s"
+    latency = f", and {format_time(parallel.all_reduce_latency_s)} each in the expected time"
+    return (
+        f"all_reduce: its bytes over the link's {rate}{latency if parallel.all_reduce_latency_s else ''}; not fitted."
+    )
 
 
 def _short_memory_sentence(prediction: ModelPrediction) -> str:

@@ -54,6 +54,17 @@ def limit_s(ideal: Roofed, device: Device, *, cache: str | None = None) -> float
     return max(_memory_limit_s(ideal.read_bytes + ideal.write_bytes, device, cache), _compute_limit_s(ideal, device))
 
 
+def limit_speed(ideal: Roofed, device: Device) -> tuple[float | None, float | None]:
+    """Return the highest clock in Hz where arithmetic sets `limit_s` of operands that may lie in a cache, else the
+    highest bandwidth in bytes per second; None for the other, and for a clock that the chip's file does not have.
+    """
+    total_bytes = ideal.read_bytes + ideal.write_bytes
+    if _compute_limit_s(ideal, device) > _memory_limit_s(total_bytes, device, None):
+        most = device.chip.get("clock_max")
+        return None if most is None else most.value, None
+    return None, device.chip.get("bandwidth_max", device.bandwidth).value
+
+
 def _memory_limit_s(total_bytes: float, device: Device, cache: str | None) -> float:
     bandwidth = device.chip.get("bandwidth_max", device.bandwidth)
     if device.bandwidth.status in _GUESSES:

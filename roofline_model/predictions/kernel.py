@@ -13,7 +13,7 @@ from roofline_model.core.errors import InvalidValueError, UnsupportedError
 from roofline_model.core.finding import Finding, finding, finding_of
 from roofline_model.expected.prediction import ExpectedPrediction
 from roofline_model.formats.catalog import Pair, format_pair, get_format, known_format, pair_label
-from roofline_model.ideal.limits import limit_s
+from roofline_model.ideal.limits import limit_s, limit_speed
 from roofline_model.ideal.roofline import Prediction
 from roofline_model.models.decoder_step import StepKernel
 from roofline_model.models.step_expected import KernelExpectation
@@ -84,15 +84,27 @@ def judge_time(row: KernelAnswer, own_s: float, chip: Device) -> Finding:
     formats.
 
     Code: `own-time-impossible` below what the chip allows (`limit_s`), `own-time-faster`, `-good` or `-slower` by the
-    80 % interval of the expected time, `own-time-alone` where there is none. Below the ideal time, which is at rated
-    clock and bandwidth, the last four carry it. Raises `InvalidValueError` unless it is a time above 0.
+    80 % interval of the expected time, `own-time-alone` where there is none or no kernel is known. Below the ideal
+    time, which is at rated clock and bandwidth, the last four carry it.
+    Raises `InvalidValueError` unless it is a time above 0.
     """
     if not 0 < own_s < math.inf:
         raise InvalidValueError(f"the measured time must be above 0, got {own_s:g} s")
     least_s = limit_s(row, chip)
     if own_s < least_s:
-        return finding("own-time-impossible", own_s=own_s, limit_s=least_s, hardware=chip.key)
-    expected, rated_s = row.expected, row.time_s if own_s < row.time_s else None
+        clock_hz, bandwidth_bytes_per_s = limit_speed(row, chip)
+        return finding(
+            "own-time-impossible",
+            own_s=own_s,
+            limit_s=least_s,
+            hardware=chip.key,
+            clock_hz=clock_hz,
+            bandwidth_bytes_per_s=bandwidth_bytes_per_s,
+            ideal_s=row.time_s,
+        )
+    # where no kernel is known, the expected time is of one that somebody would have to write
+    expected = row.expected if row.kernel_gap is None else None
+    rated_s = row.time_s if own_s < row.time_s else None
     if expected is None:
         share = row.time_s / own_s
         return finding("own-time-alone", own_s=own_s, ideal_s=row.time_s, share_ratio=share, rated_s=rated_s)

@@ -66,6 +66,59 @@ def refused(*arguments: str) -> str:
     return result.stderr
 
 
+def pasted(test: str, rate: float, model: str = "llama 8B F16", size: str = "14.96 GiB", count: str = "8.03 B") -> str:
+    return (
+        "| model | size | params | backend | ngl | test | t/s |\n"
+        "| --- | ---: | ---: | --- | --: | ---: | ---: |\n"
+        f"| {model} | {size} | {count} | CUDA | 99 | {test} | {rate:.2f} ± 0.10 |\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("hardware", "table", "is_impossible"),
+    [
+        ("gb10", pasted("tg128", 51.2), True),  # what an RTX 3090 does
+        ("rtx-4090", pasted("tg128", 51.2), False),
+        ("gb10", pasted("tg128", 18.3), False),  # above the ideal of the rated bandwidth, within what documents round
+        ("gb10", pasted("pp512", 17000), True),
+        # Weights of 4 bits may be multiplied in INT8, at twice the rate of the product that formats ask for.
+        ("gb10", pasted("pp512", 17000, "llama 8B Q4_0", "4.33 GiB"), False),
+        # Tokens that agree share experts: only the fewest are sure to be read.
+        ("gb10", pasted("pp16", 900, "gpt-oss 20B MXFP4 MoE", "11.27 GiB", "20.91 B"), False),
+    ],
+)
+def test_an_imported_rate_that_no_kernel_reaches_is_kept_and_marked(tmp_path, hardware, table, is_impossible):
+    file, target = tmp_path / "table.md", str(tmp_path / "r.db")
+    file.write_text(table)
+    model = "gpt-oss-20b" if "gpt-oss" in table else "llama-3.1-8b"
+    command = ("import", str(file), "--hw", hardware, "--model", model, "--db", target)
+    answer = json.loads(invoke(*command, "--json"))
+    (record,) = [record for each in answer["imported"] for record in each["records"]]
+    assert (record["ideal_s"] > record["measured_s"]) is (hardware == "gb10")
+    assert ("above-roof" in record["flags"]) is is_impossible
+    text = invoke(*command)
+    assert (" ! " in text) is is_impossible
+    (case,) = json.loads(invoke("show", "latest", "--db", target, "--json"))["cases"]
+    assert case["status"] == "measured"
+    assert ("above-roof" in case["doubts"]) is is_impossible
+    shown, report = invoke("show", "latest", "--db", target), invoke("report", "--format", "md", "--db", target)
+    for surface in (text, shown, report):
+        assert ("more than the chip allows" in surface) is is_impossible
+    assert (" ! " in shown) is is_impossible
+    assert "ran above its rated clock" not in (report if is_impossible else "")
+
+
+def test_an_impossible_row_of_a_kernel_table_is_marked(tmp_path):
+    file = tmp_path / "kernels.csv"
+    file.write_text(
+        "device,op,m,n,k,weight_format,time_s\nh100-sxm,gemm,1,16384,16384,BF16,4e-5\n"
+        "h100-sxm,gemm,1,16384,16384,BF16,2e-4\n"
+    )
+    answer = json.loads(invoke("import", str(file), "--db", str(tmp_path / "r.db"), "--json"))
+    flags = [record["flags"] for each in answer["imported"] for record in each["records"]]
+    assert ["above-roof" in each for each in flags] == [True, False]
+
+
 def test_tokens_per_second_stand_beside_the_prediction(tmp_path):
     lines = invoke("import", "llama.json", "--db", str(tmp_path / "r.db")).splitlines()
     assert lines[0].startswith("llama.json (llama-bench): run ")

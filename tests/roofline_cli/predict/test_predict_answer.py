@@ -97,6 +97,32 @@ def test_the_rows_of_a_pass_add_up() -> None:
 
 
 @pytest.mark.parametrize(
+    ("options", "first"),
+    [
+        ("--model llama-3.1-70b --hw h100-sxm --formats FP8 --context 8192 --batch 64", "attention"),
+        ("--model llama-3.1-70b --hw h100-sxm --formats FP8 --context 8192 --phase prefill", "all_reduce"),
+        ("--model gpt-oss-20b --hw h100-sxm", "all_reduce"),
+        ("--model llama-3.1-8b --hw b10 --phase prefill", "gate_up_proj"),  # without an expected time
+    ],
+)
+def test_the_all_reduces_are_an_operator_of_the_pass(options: str, first: str) -> None:
+    command = f"predict model {options} --tensor-parallel 8 --link-gb-s 450"
+    answer = document(command)["predictions"][0]
+    shown = lines(command, 200)
+    head = next(index for index, line in enumerate(shown) if line.startswith("Operator"))
+    rows = [line.replace(" others", "_others").split() for line in shown[head + 2 : head + 7]]
+    names, calls = [row[0] for row in rows], [float(row[1]) for row in rows]
+    assert names[0] == first
+    assert "all_reduce" in names
+    assert sum(calls[:-1]) == calls[-1] == answer["launch_count"]
+    ideal = [float(line.split(" %")[1].split()[0]) for line in shown[head + 2 : head + 7]]
+    unit = {"s": 1.0, "ms": 1e-3, "µs": 1e-6}[shown[head + 6].split(" %")[1].split()[1]]
+    assert sum(ideal[:-1]) == pytest.approx(ideal[-1], rel=0.05)
+    assert ideal[-1] * unit == pytest.approx(answer["time_s"], rel=0.05)
+    assert sum("all_reduce: its bytes over the link's 450 GB/s" in line for line in shown) == 1
+
+
+@pytest.mark.parametrize(
     "command", [f"{GEMM} --formats BF16", f"{GEMV} --formats FP8", ATTENTION.replace(",FP8.BF16", "")]
 )
 def test_a_time_of_ones_own_is_judged_by_the_interval_and_by_what_the_chip_allows(command: str) -> None:
@@ -146,6 +172,23 @@ def test_a_clock_above_the_rated_one_is_not_impossible(chip, formats, size, own_
     assert ("rated_s" in verdict["values"]) is (code != "own-time-impossible")
     if code == "own-time-impossible":
         assert own_us * 1e-6 < verdict["values"]["limit_s"] <= row["time_s"]
+        assert verdict["values"]["ideal_s"] == row["time_s"]
+        assert verdict["values"]["clock_hz"] == get_hardware(chip).chip["clock_max"].value
+
+
+def test_an_impossible_time_of_memory_names_the_bandwidth_of_the_limit() -> None:
+    verdict = document("predict gemm -M 1 -N 16384 -K 16384 --hw rtx-5090 --formats BF16 --measured-us 9")["own_time"]
+    assert verdict["values"]["bandwidth_bytes_per_s"] == get_hardware("rtx-5090").chip["bandwidth_max"].value
+    assert "clock_hz" not in verdict["values"]
+
+
+@pytest.mark.parametrize("own_us", [300, 150, 130])
+def test_no_time_is_held_against_a_kernel_that_nobody_has(own_us: float) -> None:
+    command = f"predict gemm -M 4096 -N 4096 -K 4096 --hw h100-sxm --formats MXFP4 --measured-us {own_us}"
+    answer = document(command)
+    assert answer["predictions"][0]["kernel_gap"] is not None
+    assert answer["own_time"]["code"] == "own-time-alone"
+    assert "good kernel" not in lines(command, 200)[0]
 
 
 @pytest.mark.parametrize(
