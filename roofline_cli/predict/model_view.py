@@ -94,7 +94,7 @@ def _next_step(predictions: Sequence[ModelPrediction]) -> tuple[str, str]:
         named = [name.strip() for option, value in asked if option == "--formats" for name in value.split(",")]
         if len(named) > 1:
             return "", ""  # they are compared already
-        formats = ",".join(dict.fromkeys([*named, *_OTHER_FORMATS]))
+        formats = ",".join([*named, *(name for name in _OTHER_FORMATS if name not in map(str.upper, named))])
         options = option_words(asked, without=("--formats",))
         return f"roofline predict model{options} --formats {shlex.quote(formats)}", "compares formats"
     if "--batch" not in names:

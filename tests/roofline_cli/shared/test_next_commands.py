@@ -218,6 +218,11 @@ def test_what_one_device_cannot_be_asked_points_to_the_command_for_several() -> 
     assert "--traffic" not in unknown.output
 
 
+def test_formats_to_compare_with_are_one_list_that_names_each_once() -> None:
+    words, _ = next_of(run(shlex.split("predict model --model llama-3.1-8b --hw gb10 --kv FP8 --formats fp8")).output)
+    assert words[words.index("--formats") + 1].upper().split(",") == ["FP8", "BF16", "INT4"]
+
+
 def test_no_length_of_context_is_printed_that_nobody_asked_for() -> None:
     question = "recommend --model gpt-oss-120b --hw h200"
     plain, _ = next_of(run(shlex.split(question)).output)
