@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -95,8 +94,8 @@ def _next_step(predictions: Sequence[ModelPrediction]) -> tuple[str, str]:
         if len(named) > 1:
             return "", ""  # they are compared already
         formats = ",".join([*named, *(name for name in _OTHER_FORMATS if name not in map(str.upper, named))])
-        options = option_words(asked, without=("--formats",))
-        return f"roofline predict model{options} --formats {shlex.quote(formats)}", "compares formats"
+        others = [pair for pair in asked if pair[0] != "--formats"]
+        return f"roofline predict model{option_words([*others, ('--formats', formats)])}", "compares formats"
     if "--batch" not in names:
         return f"roofline recommend{option_words(asked, without=left_out)}", effect
     batches = {prediction.workload.batch_count for prediction in predictions}
