@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from reports.answers.short_answer import Asked, ShortAnswer, model_answer, with_names
+from reports.answers.short_answer import Asked, RankingOn, ShortAnswer, model_answer, with_names
 from roofline_model.chips.hardware import Device
 from roofline_model.core.answer import Alternative, AlternativeRole, Exclusion, Option, PhaseTime, Source, is_comparable
 from roofline_model.core.finding import Finding, findings_text, first_with, short_text
@@ -321,7 +321,13 @@ class ModelRecommendation:
     """Its first lines: what to take, the options by name, what to type next."""
 
 
-def model_advice(ranking: ModelRanking, chip: Device, shape: ModelShape, asked: Asked = ()) -> ModelRecommendation:
+def model_advice(
+    ranking: ModelRanking,
+    chip: Device,
+    shape: ModelShape,
+    asked: Asked = (),
+    ranking_on: RankingOn | None = None,
+) -> ModelRecommendation:
     """Return the ranking of a model's plans as an answer; the plan to take is predicted kernel by kernel. `asked`: the
     question as it is typed.
     """
@@ -367,7 +373,7 @@ def model_advice(ranking: ModelRanking, chip: Device, shape: ModelShape, asked: 
         front=tuple(
             FrontPlan(point.loss_value, unit, point.time_s, point.memory_bytes, point.labels) for point in ranking.front
         ),
-        short_answer=model_answer(ranking, chip, asked),
+        short_answer=model_answer(ranking, chip, asked, ranking_on=ranking_on),
     )
 
 

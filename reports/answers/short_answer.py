@@ -10,6 +10,7 @@ import math
 import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from reports.text.display_text import saved_share
@@ -37,6 +38,7 @@ from roofline_model.core.units import (
 )
 from roofline_model.formats.catalog import FORMATS, attention_name, format_name, known_format, short_name
 from roofline_model.kernels.checkpoints import checkpoints_of
+from roofline_model.models.model_registry import is_called
 from roofline_model.operators.product import product_op
 from roofline_model.recommend.options import product_name
 from roofline_model.recommend.plan_formats import plan_name
@@ -82,13 +84,15 @@ UNNAMED_METHODS = frozenset({"", "none", "native_fp8", "native_fp4"})
 """Methods that say no more than the format does."""
 _OF_PIPELINE = ("--phase", "--batch", "--context", "--memory-limit-gb", "--max-latency-ms", "--max-quality-loss")
 """What `roofline pipeline` can be asked, too."""
-_MISSED = frozenset({"misses-memory-limit", "misses-time-limit", "misses-loss-limit"})
+_OF_CHIP = frozenset({"misses-memory-limit", "misses-time-limit", "misses-phase-limit"})
+"""Limits that another chip may keep."""
 _CHIP_COUNT = 4
 """Chips that an answer names to look at."""
 BETTER_CODES = frozenset({"faster-less-certain", "faster-behind-surer", "faster-loss-unknown"})
 """Reasons of a choice that name an option which looks better."""
 
 
+RankingOn = Callable[["Device"], Ranking]
 Asked = Sequence[tuple[str, str]]
 """(option, value) of what was asked, defaults left out; the value is empty for a switch."""
 OF_PRINTING = frozenset({"--all", "--json", "--plot", "--output", "--layers"})
@@ -179,20 +183,37 @@ def product_answer(ranking: Ranking, asked: Asked = ()) -> ShortAnswer:
         basis=_product_basis(ranking),
         borrowed="",
         notes=notes,
-        next_command=f"roofline compare {_operator(ranking)} {arguments}{option_words(asked, only=('--hw',))}",
+        next_command=f"roofline compare {_operator(ranking)} {arguments}{option_words(_measurable(asked))}",
         next_effect=f"measures it, {place_of(asked)}",
     )
 
 
-def model_answer(ranking: ModelRanking, chip: Device, asked: Asked = (), *, are_named: bool = False) -> ShortAnswer:
-    """Return the first lines of the ranking of a model's plans; `asked`: the question as it is typed; `are_named`: the
-    user named the plans, so all have a row.
+def _measurable(asked: Asked) -> Asked:
+    """Return what a comparison on the machine is asked, too; formats of the user's own have no kernel to measure."""
+    has_own = "--formats-file" in dict(asked)
+    names = {"--hw", "--cache", "--db"} if has_own else {"--hw", "--formats", "--cache", "--db"}
+    return [pair for pair in asked if pair[0] in names]
+
+
+def model_answer(
+    ranking: ModelRanking,
+    chip: Device,
+    asked: Asked = (),
+    *,
+    are_named: bool = False,
+    ranking_on: RankingOn | None = None,
+) -> ShortAnswer:
+    """Return the first lines of the ranking of a model's plans.
+
+    `asked`: the question as it is typed; `are_named`: the user named the plans, so all have a row; `ranking_on`: the
+    same question of another chip, asked where nothing can be taken on this one.
     """
     named = _named_plans(ranking, are_named=are_named)
     subject = f"{model_title(ranking, chip)}."
     if not named:
         answer = _nothing(model_sentence(ranking), subject, ranking)
-        return replace(answer, next_command=_other_chips(ranking, chip, asked), next_effect="compares larger chips")
+        command, effect = _way_out(ranking, chip, asked, ranking_on)
+        return replace(answer, next_command=command, next_effect=effect)
     phases = _mixed_phases(ranking)
     heads = ("Mean", *map(str.capitalize, phases)) if phases else ("Time", "Tokens/s")
     columns, rows = _filled(("Format", *heads, "Gain", "Memory", *LOSS_METRICS.values()), _model_rows(named, ranking))
@@ -643,17 +664,21 @@ def _next_step(ranking: ModelRanking, asked: Asked) -> tuple[str, str]:
         return "", ""
     formats = {part.name: part.format for part in choice.parts}
     label = formats.get("layers") or formats.get("experts", "")
-    published = checkpoints_of(ranking.question.name, label)
+    model = dict(asked).get("--model", "")
+    # A model of the same shape has another one's name, and checkpoints of its own.
+    published = checkpoints_of(ranking.question.name, label) if is_called(model, ranking.question.name) else ()
     if published:
         cache = " --kv-cache-dtype fp8" if formats.get("cache", "").startswith("FP8") else ""
-        context = dict(asked).get("--context")  # the prompt and the tokens after it
-        length = f" --max-model-len {context}" if context else ""
+        # The prompt and the tokens after it.
+        longest = max(share.workload.context_count for share in ranking.traffic)
+        length = f" --max-model-len {longest}" if _is_context_given(asked) else ""
         return f"vllm serve {published[0].repository}{cache}{length}{_engine_memory(choice.memory)}", ""
-    if choice is ranking.baseline or choice.kind == "published":
+    if choice is ranking.baseline or choice.kind == "published" or "--traffic" in dict(asked):
         return "", ""
-    model = dict(asked).get("--model", "")
     folder = model if "/" in model and not model.endswith(".json") else "FOLDER"
-    options = option_words(asked, only=_OF_PIPELINE)
+    # It is asked one kind of pass, whose limit it takes without its name.
+    of_pass = [(name, value.removeprefix(f"{ranking.question.phase}=")) for name, value in asked]
+    options = option_words(of_pass, only=_OF_PIPELINE)
     return (
         f"roofline pipeline --model {shlex.quote(folder)}{options} -o OUT",
         f"makes and measures it, {place_of(asked)}",
@@ -676,27 +701,62 @@ def _engine_memory(memory: Memory | None) -> str:
     return f" --gpu-memory-utilization {ratio:g}"
 
 
-def _other_chips(ranking: Ranking, chip: Device, asked: Asked) -> str:
-    """Return what asks the same of chips with memory for a plan that only misses it here; empty where there are none,
-    or the memory is a limit of the caller's.
+def _is_context_given(asked: Asked) -> bool:
+    """Return whether a length of context was typed; a file of traffic states one."""
+    lines = [value for option, value in asked if option == "--traffic"]
+    return "--context" in dict(asked) or any("context" in line or ":" not in line for line in lines)
+
+
+def _way_out(ranking: ModelRanking, chip: Device, asked: Asked, ranking_on: RankingOn | None) -> tuple[str, str]:
+    """Return what asks the same with the limit that was missed moved, and what that does: a loss that lets a plan in,
+    or chips on which something meets all limits; empty where there are none.
     """
-    needs = [
-        each.option.memory.total_bytes
-        for each in ranking.excluded
-        if each.option is not None
-        and each.option.memory is not None
-        and {item.code for item in each.findings if item.code in _MISSED} == {"misses-memory-limit"}
-    ]
-    if not needs or "--memory-limit-gb" in dict(asked):
-        return ""
-    room = max(min(needs), usable_bytes(chip) or 0.0)
-    sizes = {other.key: usable_bytes(other) or 0.0 for other in list_hardware() if not other.is_placeholder}
-    larger = sorted((size, key) for key, size in sizes.items() if size >= room and key != chip.key)
-    if not larger:
-        return ""
-    names = ",".join(key for _, key in larger[:_CHIP_COUNT])
     name = "" if "--model" in dict(asked) else f" --model {ranking.question.name}"
-    return f"roofline recommend{name}{option_words(asked, without=('--hw',))} --hw {names}"
+    if (wider := wider_loss_limit(ranking)) is not None:
+        limit_pct, plan = wider
+        options = option_words(asked, without=("--max-quality-loss",))
+        effect = f"allows the loss of {plan_name(plan)}"
+        return f"roofline recommend{name}{options} --max-quality-loss {limit_pct:g}", effect
+    chips = [] if ranking_on is None else _chips_with_a_choice(ranking, chip, asked, ranking_on)
+    if not chips:
+        return "", ""
+    command = f"roofline recommend{name}{option_words(asked, without=('--hw',))} --hw {','.join(chips)}"
+    return command, "meets the limits there" if len(chips) == 1 else "compares chips that meet the limits"
+
+
+def wider_loss_limit(ranking: Ranking) -> tuple[float, Option] | None:
+    """Return the limit in percent that lets in a plan which only its loss excludes, and that plan: the riskier one,
+    or else the first; None where there is none.
+    """
+    lossy = [
+        each.option
+        for each in ranking.excluded
+        if each.option is not None and [item.code for item in each.findings] == ["misses-loss-limit"]
+    ]
+    riskier = [each.option.key for each in ranking.alternatives if each.role == "riskier"]
+    plan = next((option for option in lossy if option.key in riskier), lossy[0] if lossy else None)
+    if plan is None or plan.loss.pct is None:
+        return None
+    return math.ceil(round(plan.loss.pct * 10, 6)) / 10, plan
+
+
+def _chips_with_a_choice(ranking: ModelRanking, chip: Device, asked: Asked, ranking_on: RankingOn) -> list[str]:
+    """Return the first chips on which something can be taken, the smallest memory first."""
+    options = [each.option for each in ranking.excluded if any(item.code in _OF_CHIP for item in each.findings)]
+    needs = [option.memory.total_bytes for option in options if option is not None and option.memory is not None]
+    if not needs:
+        return []
+    is_limited = "--memory-limit-gb" in dict(asked)
+    most_bytes = ranking.limits.memory_bytes if is_limited else None
+    if most_bytes is not None and most_bytes < min(needs):
+        return []
+    with_room = [
+        (usable_bytes(other) or 0.0, other.key, other)
+        for other in list_hardware()
+        if not other.is_placeholder and other.key != chip.key and (usable_bytes(other) or 0.0) >= min(needs)
+    ]
+    keeping = (key for _, key, other in sorted(with_room, key=lambda each: each[:2]) if ranking_on(other).choice)
+    return list(islice(keeping, _CHIP_COUNT))
 
 
 def _loss_clause(option: Option) -> str:

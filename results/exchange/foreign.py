@@ -36,7 +36,10 @@ class Stated:
 
     def __post_init__(self) -> None:
         if self.device_count > 1 and self.link_bytes_per_s is None:
-            raise InvalidValueError(f"{self.device_count} devices need the bandwidth of their link: give --link-gb-s")
+            raise InvalidValueError(
+                f"{self.device_count} devices need the speed of one device's link; give it, e.g. --link-gb-s 450 "
+                "(NVLink 4, one direction)"
+            )
 
     def identity(self) -> dict[str, Any]:
         """Return the stated facts that identify a record: other facts make another record of the same numbers."""

@@ -125,7 +125,8 @@ def rows_of_csv(path: Path) -> Iterator[BenchRow]:
 def rows_of_markdown(lines: Iterable[str]) -> Iterator[BenchRow]:
     """Yield the tests of the tables in a text; other lines are passed over, but for the build that stands below them.
 
-    A table has rounded rates and no date: everything else is in the other forms.
+    A table has rounded rates and no date: everything else is in the other forms. One that was pasted as a quotation
+    (`> `), with cells in bold, is read as it was printed.
     """
     header: list[str] = []
     rows: list[tuple[str, dict[str, Any]]] = []
@@ -133,7 +134,7 @@ def rows_of_markdown(lines: Iterable[str]) -> Iterator[BenchRow]:
     for number, line in enumerate(lines, 1):
         if (match := _BUILD.search(line)) is not None:
             build = {"build_commit": match.group(1), "build_number": int(match.group(2))}
-        if not line.lstrip().startswith("|"):
+        if not line.lstrip("> \t").startswith("|"):
             continue
         cells = _cells(line)
         if is_markdown_header(line):
@@ -250,4 +251,4 @@ def _float(text: str, where: str) -> float:
 
 
 def _cells(line: str) -> list[str]:
-    return [cell.strip() for cell in line.strip().strip("|").split("|")]
+    return [cell.strip() for cell in line.replace("**", "").strip("> \t\r\n").strip("|").split("|")]

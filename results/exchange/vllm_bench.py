@@ -270,7 +270,8 @@ def _with_arguments(fields: Fields, stated: Stated) -> tuple[Fields, Stated]:
     devices = arguments.count("tensor_parallel_size", least=1) if arguments.has("tensor_parallel_size") else 1
     if devices > 1 and stated.device_count != devices:
         raise FormError(
-            f"{arguments.where}.tensor_parallel_size is {devices}: give --tensor-parallel {devices} --link-gb-s"
+            f"{arguments.where}.tensor_parallel_size is {devices}: give --tensor-parallel {devices} --link-gb-s GB/S, "
+            "e.g. 450 (NVLink 4, one direction)"
         )
     plain = {
         "latencies": metric.data.get("benchmark_values"),

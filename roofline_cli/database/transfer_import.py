@@ -10,6 +10,7 @@ import typer
 from roofline_cli.screen.progress_bar import progress_bar
 from roofline_cli.screen.tables import show_json, show_line
 from roofline_cli.shared.database import writing
+from roofline_cli.shared.group import typed
 from roofline_cli.shared.options import DatabaseOption, JsonOption, find_chip, float_or_nan, parse_size
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.formats.catalog import get_format
@@ -170,7 +171,7 @@ def _show(file: Path, read: ReadFile, report: ImportReport) -> None:
             show_line(
                 f"{report.differing_count} of these are stored with the predictions of "
                 f"{', '.join(chips) or 'no chip'}, which stay and are shown; for others: "
-                f"`roofline runs delete {runs[0]}`, then import again",
+                f"`roofline runs delete {runs[0]} --yes{typed('--db')}`, then import again",
                 "yellow",
             )
         elif report.duplicates and not report.added:

@@ -82,12 +82,12 @@ _NOT_RECOMMENDED = frozenset({
     "--no-group-scales",
 })  # fmt: skip
 """What `recommend --model` is not asked: with one of these the next command stays a prediction."""
-_OTHER_FORMATS = "BF16,FP8,INT4"
+_OTHER_FORMATS = ("BF16", "FP8", "INT4")
 
 
 def _next_step(predictions: Sequence[ModelPrediction]) -> tuple[str, str]:
     """Return what to type next and what it does: the same question, ranked, or in other formats."""
-    first, asked = predictions[0], typed_pairs()
+    asked = typed_pairs()
     is_wide = all(get_format(each.plan.base.weights).element_bits >= 16 for each in predictions)
     left_out = ("--formats",) if is_wide else ()  # against 16 bit alone there is nothing to rank
     effect = "ranks formats" if left_out or not _has_formats(predictions) else "weighs the loss"
@@ -95,13 +95,18 @@ def _next_step(predictions: Sequence[ModelPrediction]) -> tuple[str, str]:
     if "--set" in names:
         return "", ""  # an exception is made for one plan
     if names & _NOT_RECOMMENDED:
-        is_compared = any("," in value for option, value in asked if option == "--formats")
-        formats = "" if is_compared else f" --formats {_OTHER_FORMATS}"
-        return (
-            ("", "") if is_compared else (f"roofline predict model{option_words(asked)}{formats}", "compares formats")
-        )
-    batch = f" --batch {first.workload.batch_count}" if "--batch" in names else ""
-    return f"roofline recommend{option_words(asked, without={'--batch', *left_out})}{batch}", effect
+        named = [name.strip() for option, value in asked if option == "--formats" for name in value.split(",")]
+        if len(named) > 1:
+            return "", ""  # they are compared already
+        formats = ",".join([*named, *(name for name in _OTHER_FORMATS if name not in map(str.upper, named))])
+        others = [pair for pair in asked if pair[0] != "--formats"]
+        return f"roofline predict model{option_words([*others, ('--formats', formats)])}", "compares formats"
+    if "--batch" not in names:
+        return f"roofline recommend{option_words(asked, without=left_out)}", effect
+    batches = {prediction.workload.batch_count for prediction in predictions}
+    effect += f" at batch {min(batches)}" if len(batches) > 1 else ""
+    options = option_words(asked, without={"--batch", *left_out})
+    return f"roofline recommend{options} --batch {min(batches)}", effect
 
 
 def _pass_sentence(prediction: ModelPrediction, expected: ExpectedStep | None) -> str:

@@ -76,7 +76,9 @@ def _predict(sizes: tuple[int, str, str], measured_us: str | None, options: Pred
         show_json({**command_json(table), **prediction_rows.own_time_json(own_time)})
         return
     prediction_rows.print_own_time(own_time)
-    print_products(table, chip, hw, are_named=request.formats is not None, show_all=options.show_all)
+    are_named = request.formats is not None
+    next_step = _next_step(table.predictions, are_named=are_named)
+    print_products(table, chip, next_step, are_named=are_named, show_all=options.show_all)
     if options.show_all:
         show_line()
         print_table(table, chip, hw)
@@ -85,20 +87,30 @@ def _predict(sizes: tuple[int, str, str], measured_us: str | None, options: Pred
 
 
 def print_products(
-    table: PredictionTable[ProductPrediction], chip: Device, hardware: str, *, are_named: bool, show_all: bool
+    table: PredictionTable[ProductPrediction],
+    chip: Device,
+    next_step: tuple[str, str] = ("", ""),
+    *,
+    are_named: bool,
+    show_all: bool,
 ) -> None:
-    """Print the answer in a dozen lines. `hardware`: the chip as typed; `are_named`: the user named the formats."""
+    """Print the answer in a dozen lines. `next_step`: what to type next, and what it does; `are_named`: the user named
+    the formats.
+    """
     rows = table.predictions
-    first = rows[0]
+    title = f"{rows[0].op} M={rows[0].M} N={rows[0].N} K={rows[0].K}"
     names = list(map(_name, rows))
-    title = f"{first.op} M={first.M} N={first.N} K={first.K}"
+    prediction_rows.print_answer(rows, names, title, chip, next_step, are_named=are_named, show_all=show_all)
+
+
+def _next_step(rows: Sequence[ProductPrediction], *, are_named: bool) -> tuple[str, str]:
+    """Return what to type next and what it does: the same product, its formats ranked."""
+    first = rows[0]
     sizes = f"-M {first.M} -N {first.N} -K {first.K}"
     if are_named and any(get_format(row.weight_format).element_bits < 16 for row in rows):
         options = typed("--hw", "--formats", "--formats-file")
-        next_step = (f"roofline compare {first.op} {sizes}{options} --no-measure", "weighs the loss")
-    else:
-        next_step = (f"roofline recommend {sizes}{typed('--hw', '--formats-file')}", "ranks formats")
-    prediction_rows.print_answer(rows, names, title, chip, next_step, are_named=are_named, show_all=show_all)
+        return f"roofline compare {first.op} {sizes}{options} --no-measure", "weighs the loss"
+    return f"roofline recommend {sizes}{typed('--hw', '--formats-file')}", "ranks formats"
 
 
 def _name(row: ProductPrediction) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -181,13 +182,13 @@ def recommend_for_model(question: ModelQuestion, hw: str, *, as_json: bool, show
         _recommend_on_chips(question, names, as_json=as_json)
         return
     chip = find_chip(hw)
-    ranking = answer(question, chip)
+    ranking, ranking_on = answer(question, chip), partial(answer, question)
     written = _written(question, ranking)
     if as_json:
-        show_json(command_json(model_advice(ranking, chip, _shape(question), typed_pairs())))
+        show_json(command_json(model_advice(ranking, chip, _shape(question), typed_pairs(), ranking_on)))
     else:
         are_named = bool(question.options.formats)
-        shown = model_answer(ranking, chip, typed_pairs(), are_named=are_named)
+        shown = model_answer(ranking, chip, typed_pairs(), are_named=are_named, ranking_on=ranking_on)
         left_out = excluded_lines(ranking, {row.key for row in shown.rows}) if are_named and not show_all else []
         print_short_answer(shown, added_by_all(ranking, "plan"), show_all=show_all, left_out=left_out)
         if show_all:

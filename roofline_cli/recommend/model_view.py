@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from math import ceil
 from typing import TYPE_CHECKING
 
 from reports.answers.short_answer import (
@@ -17,6 +16,7 @@ from reports.answers.short_answer import (
     phase_texts,
     shown_key,
     tokens_text,
+    wider_loss_limit,
     with_names,
 )
 from roofline_cli.screen.tables import (
@@ -158,17 +158,8 @@ def print_model_details(ranking: ModelRanking) -> None:
 
 def _wider_limit(ranking: ModelRanking) -> str:
     """Return which limit ranks the riskier plan, or else the first that only its loss excludes; empty where none is."""
-    lossy = [
-        each.option
-        for each in ranking.excluded
-        if each.option is not None and [item.code for item in each.findings] == ["misses-loss-limit"]
-    ]
-    riskier = [each.option.key for each in ranking.alternatives if each.role == "riskier"]
-    named = next((option for option in lossy if option.key in riskier), lossy[0] if lossy else None)
-    if named is None or named.loss.pct is None:
-        return ""
-    limit_pct = ceil(round(named.loss.pct * 10, 6)) / 10
-    return f"--max-quality-loss {limit_pct:g} ranks {plan_name(named)} too"
+    wider = wider_loss_limit(ranking)
+    return "" if wider is None else f"--max-quality-loss {wider[0]:g} ranks {plan_name(wider[1])} too"
 
 
 def limits_sentence(ranking: ModelRanking) -> str:

@@ -61,6 +61,15 @@ def _squeezed(name: str) -> str:
     return owner + slash + "".join(pieces)
 
 
+def is_called(name: str, key: str) -> bool:
+    """Return whether a name means the model of a key, and no other one of its shape; an empty one means it.
+
+    >>> [is_called(name, "llama-3.1-70b") for name in ("meta-llama/Meta-Llama-3.1-70B-Instruct", "llama-3.3-70b")]
+    [True, False]
+    """
+    return not name or _squeezed(name.rpartition("/")[2]) == _squeezed(key)
+
+
 def list_models() -> list[ModelShape]:
     """Return every shipped model, sorted by name."""
     return [shape for _, shape in sorted(_registry().items())]

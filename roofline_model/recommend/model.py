@@ -18,6 +18,7 @@ from roofline_model.core.answer import Exclusion, Option, Question, Ranking, is_
 from roofline_model.core.errors import InvalidValueError, UnsupportedError
 from roofline_model.core.finding import Finding, finding, has_code
 from roofline_model.models.chip_and_model import get_chip_and_model
+from roofline_model.models.decoder_step import PHASES
 from roofline_model.models.model_shapes import DEFAULT_CONTEXT, ModelShape
 from roofline_model.models.strategies.config import MixedPrecisionConfig
 from roofline_model.models.strategies.strategies import list_strategies
@@ -227,7 +228,8 @@ def _phase_latencies(limit: float | Mapping[str, float] | None, traffic: Sequenc
     phases = list(dict.fromkeys(share.workload.phase for share in traffic))
     if isinstance(limit, Mapping):
         if unknown := [name for name in limit if name not in phases]:
-            raise InvalidValueError(f"a latency of {unknown[0]!r}: the passes are of {' and '.join(phases)} alone")
+            fix = "; for both give --traffic decode:… --traffic prefill:…" if unknown[0] in PHASES else ""
+            raise InvalidValueError(f"a latency of {unknown[0]!r}: the passes are of {' and '.join(phases)} alone{fix}")
         return {} if len(traffic) == 1 else dict(limit)
     if limit is None or len(traffic) == 1:
         return {}

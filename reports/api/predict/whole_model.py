@@ -28,7 +28,7 @@ from roofline_model.models.llm import predict_model
 from roofline_model.models.model_shapes import DEFAULT_CONTEXT
 from roofline_model.predictions.batches import BatchCurves, batch_curves, with_limits
 from roofline_model.predictions.model import PassPrediction, pass_prediction
-from roofline_model.recommend.model import recommend_model
+from roofline_model.recommend.model import ModelRanking, recommend_model
 
 router = APIRouter(tags=["catalogs"], route_class=StrictRoute)
 
@@ -168,12 +168,13 @@ async def recommend_for_model(
     """Plans for weights, activations and cache within limits of memory, time and loss, by expected time where there is
     one.
     """
-    model, chip = find_model(key).name, asked_chip(request, hardware_key)
+    find_model(key)  # the name stays as it was asked: another model may have the same shape
+    chip = asked_chip(request, hardware_key)
     service: Service = request.app.state.service
-    question = ("model", model, chip, body.model_dump_json())
+    question = ("model", key, chip, body.model_dump_json())
     answer = service.recommendations.get(question)
     if answer is None:  # a tenth of a second: not in the event loop
-        answer = await service.workers.run(model_recommendation_json, model, own_chip(chip) or chip, body)
+        answer = await service.workers.run(model_recommendation_json, key, own_chip(chip) or chip, body)
         service.recommendations.put(question, answer)
     return Response(answer, media_type="application/json")
 
@@ -181,9 +182,10 @@ async def recommend_for_model(
 def model_recommendation_json(model: str, chip: str | Device, body: ModelRecommendRequest) -> bytes:
     """Return the `ModelRecommendation` as JSON: what `roofline recommend --model --json` prints."""
     device, shape = chip if isinstance(chip, Device) else find_chip(chip), find_model(model)
-    with naming("formats" if body.formats is not None else "context_tokens"):
-        ranking = recommend_model(
-            device,
+
+    def ranking_on(chip: Device) -> ModelRanking:
+        return recommend_model(
+            chip,
             shape,
             phase=body.phase,
             batch=body.batch_count,
@@ -194,7 +196,10 @@ def model_recommendation_json(model: str, chip: str | Device, body: ModelRecomme
             max_loss_pct=body.max_loss_pct,
             formats=body.formats,
         )
-    return answer_bytes(model_advice(ranking, device, shape, _asked(model, device, body)))
+
+    with naming("formats" if body.formats is not None else "context_tokens"):
+        ranking = ranking_on(device)
+    return answer_bytes(model_advice(ranking, device, shape, _asked(model, device, body), ranking_on))
 
 
 def _typed(value: str | float) -> str:

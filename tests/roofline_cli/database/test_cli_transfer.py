@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -244,7 +245,7 @@ def test_one_bad_file_among_good_ones_stores_nothing(tmp_path, folder):
         (["import", "llama.json", "--hw", "h20"], "unknown hardware 'h20'"),
         (["import", "latency.json", "--model", "llama-9"], "unknown model 'llama-9'"),
         (["import", "latency.json", "--batch", "few"], "--batch must be a whole number"),
-        (["import", "latency.json", "--tensor-parallel", "2"], "--link-gb-s"),
+        (["import", "latency.json", "--tensor-parallel", "2"], "--link-gb-s 450 (NVLink 4, one direction)"),
         (["import", "latency.json", "--link-gb-s", "-3"], "--link-gb-s must be a positive number"),
         (["import", "latency.json", "--kv", "FP5"], "unknown format 'FP5'"),
         (["export"], "name a run"),
@@ -359,7 +360,7 @@ def test_what_a_repeated_import_shows_is_what_is_stored(tmp_path, monkeypatch, f
     assert [record["hardware"] for record in again["records"]] == [stored_chip]
     run = again["run_ids"][0]
     text = invoke("import", "t.md", "--hw", "rtx-4090")
-    assert f"roofline runs delete {run[:8]}" in text
+    assert f"`roofline runs delete {run[:8]} --yes`" in text
     assert "on rtx-4090" not in text
     invoke("runs", "delete", run[:8], "--yes")
     (fresh,) = json.loads(invoke("import", "t.md", "--hw", "rtx-4090", "--json"))["imported"]
@@ -368,11 +369,39 @@ def test_what_a_repeated_import_shows_is_what_is_stored(tmp_path, monkeypatch, f
     assert (same["differing_count"], same["hardware"]) == (0, "rtx-4090")
 
 
+def test_the_printed_way_to_import_again_works_as_printed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.md").write_text("\n".join(ONE_TEST))
+    to = ("--db", "my f22.db")
+    invoke("import", "t.md", "--hw", "l40s", *to)
+    (command,) = re.findall(r"`roofline (runs delete [^`]+)`", invoke("import", "t.md", "--hw", "rtx-4090", *to))
+    invoke(*shlex.split(command))
+    (fresh,) = json.loads(invoke("import", "t.md", "--hw", "rtx-4090", *to, "--json"))["imported"]
+    assert [record["hardware"] for record in fresh["records"]] == ["rtx-4090"]
+
+
+def test_a_table_that_was_quoted_or_is_bold_is_the_same_test(tmp_path):
+    rate = "51.20 ± 0.10"
+    forms = {
+        "plain.md": ONE_TEST,
+        "quoted.md": [f"> {line.replace(rate, f'**{rate}**')}" for line in ONE_TEST],
+        "answered.md": [f">> {line}" for line in ONE_TEST],
+        "bold.md": [line.replace("| llama 8B F16 |", "| **llama 8B F16** |") for line in ONE_TEST],
+    }
+    for name, lines in forms.items():
+        (tmp_path / name).write_text("\n".join(lines) + "\n")
+    files = [str(tmp_path / name) for name in forms]
+    target = str(tmp_path / "q.db")
+    first, *others = json.loads(invoke("import", *files, "--hw", "h100", "--db", target, "--json"))["imported"]
+    assert first["added_count"] == 1
+    assert [(each["added_count"], each["duplicate_count"]) for each in others] == [(0, 1)] * 3
+
+
 @pytest.mark.parametrize(
     ("name", "content"),
     [
         ("none.json", {**SERVE, "completed": 0, "failed": 200}),
-        ("quoted.md", "\n".join(f"> {line}" for line in ONE_TEST)),
+        ("header.md", "\n".join(ONE_TEST[:2])),
         ("rate.md", "\n".join(ONE_TEST).replace("51.20", "fast")),
         ("row.csv", TABLE.splitlines()[0] + "\n" + TABLE.splitlines()[1].replace("gemm", "gemn")),
     ],

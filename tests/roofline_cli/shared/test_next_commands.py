@@ -4,6 +4,7 @@ command that printed it is carried on.
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from itertools import pairwise
@@ -27,6 +28,9 @@ PREDICTING = ("predict", "recommend", "tiling", "formats", "hardware", "explain"
 """Commands that measure nothing and need no database."""
 
 PRODUCT = "-M 64 -N 4096 -K 4096"
+TRAFFIC = "--traffic decode:batch=16,context=8192,share=0.9 --traffic prefill:batch=1,context=8192,share=0.1"
+TOO_SLOW = f"recommend --model llama-3.1-70b --hw h100-sxm {TRAFFIC} --max-latency-ms decode=30,prefill=500"
+TOO_LOSSY = "recommend --model llama-3.1-70b --hw gb10 --phase prefill --batch 16 --context 8192 --formats NVFP4"
 QUESTIONS = [
     "predict model --model llama-3.1-8b --hw gb10",
     "predict model --model llama-3.1-70b --hw h100 --tensor-parallel 2 --link-gb-s 450 --batch 8 --context 8192",
@@ -48,6 +52,16 @@ QUESTIONS = [
     "recommend --model llama-3.1-8b --hw l4,h100 --phase prefill --context 2048",
     "recommend --model deepseek-v3 --hw gb10",
     "recommend --model llama-3.1-8b --hw gb10 --memory-limit-gb 2",
+    "recommend --model llama-3.3-70b --hw gb10",
+    "recommend --model qwen3-32b --hw gb10 --max-latency-ms decode=900",
+    "recommend --model llama-3.1-8b --hw gb10 --max-latency-ms 10",
+    TOO_SLOW,
+    "recommend --model llama-3.1-70b --hw h200-sxm --traffic decode:batch=16,context=8192 --traffic prefill:context=99",
+    TOO_LOSSY,
+    "compare gemm -M 4096 -N 4096 -K 4096 --hw h100-sxm --formats FP8 --no-measure",
+    f"compare gemm {PRODUCT} --hw gb10 --cache warm --no-measure",
+    "predict model --model llama-3.1-8b --hw gb10 --batch 16,1 --formats FP8,INT4",
+    "predict model --model llama-3.1-70b --hw h100 --formats FP8.FP8.FP8 --tensor-parallel 8 --link-gb-s 450",
 ]
 OF_OUTPUT = {"--all", "--json", "-o"}
 
@@ -105,7 +119,8 @@ def test_the_next_command_runs_and_carries_the_question(question: str, tmp_path,
     asked = shlex.split(question)
     done = run(asked)
     assert done.exit_code in (0, 1), done.output
-    words, _ = next_of(done.output)
+    words, line = next_of(done.output)
+    assert done.output.count("Next: ") <= 1
     if not words:
         assert asked[0] == "recommend", question  # nothing to type where no chip has room, or the limit is the caller's
         assert done.exit_code == 1
@@ -113,16 +128,28 @@ def test_the_next_command_runs_and_carries_the_question(question: str, tmp_path,
     check(words, is_run=True)
     if words[0] != "roofline":
         return
-    pairs = {option: value for option, value in pairwise(asked) if option.startswith("-")}
-    carried = {option: value for option, value in pairwise(words) if option.startswith("-")}
-    dropped = {option for option, value in pairs.items() if carried.get(option) != value}
-    is_other_chip = asked[0] == "recommend" and words[1] == "recommend"
-    changed = {"--hw"} if is_other_chip else set()
+    assert words[1:] != asked
+    single = [word for word in words if word.startswith("-") and word != "--traffic"]
+    assert len(single) == len(set(single)), words
+    pairs = [(option, value) for option, value in pairwise(asked) if option.startswith("-")]
+    carried = [(option, value) for option, value in pairwise(words) if option.startswith("-")]
+    dropped = {option for option, value in pairs if (option, value) not in carried}
+    pairs = dict(pairs)
+    changed = {"--no-measure"}
+    if asked[0] == "recommend" and words[1] == "recommend":
+        is_loss_moved = dict(carried).get("--max-quality-loss") != pairs.get("--max-quality-loss")
+        changed |= {"--max-quality-loss"} if is_loss_moved else {"--hw"}
     if words[1] == "recommend" and asked[0] == "predict":
-        changed |= {"--batch"} if "," in pairs.get("--batch", "") else set()  # that of the headline
+        is_several = "," in pairs.get("--batch", "")
+        assert ("at batch" in line) is is_several
+        changed |= {"--batch"} if is_several else set()  # that of the headline
         changed |= {"--hidden", "--ffn-dim", "--tokens"}  # they are the sizes of its product
-    if words[1] in ("pipeline", "compare"):
-        changed |= {"--model", "--hw"}  # FOLDER; and it measures where it runs
+    if words[1] == "pipeline":
+        changed |= {"--model", "--hw", "--max-latency-ms"}  # FOLDER; it measures where it runs, one kind of pass
+    if words[1] == "predict":
+        changed |= {"--formats"}  # and others beside them
+    if words[1] == "compare":
+        changed |= {"--max-quality-loss", "--hw"} if asked[0] == "recommend" else set()
     if "--tensor-parallel" in pairs or "--kv" in pairs:
         assert "compares formats" in done.output
     assert dropped <= changed, (question, words)
@@ -135,6 +162,65 @@ def test_a_model_without_room_is_sent_to_chips_with_room_only() -> None:
     assert names == [name for _, name in sorted(zip(rooms, names, strict=True))]
     assert min(rooms) > 71e9 > usable_bytes(get_hardware("l4"))
     assert next_of(run(shlex.split("recommend --model deepseek-v3 --hw gb10")).output)[0] == []
+
+
+@pytest.mark.parametrize(
+    ("question", "is_named"),
+    [("llama-3.3-70b", False), ("meta-llama/Llama-3.3-70B-Instruct", False), ("Meta-Llama-3.1-70B-Instruct", True)],
+)
+def test_no_checkpoint_of_another_model_is_served(question: str, is_named: bool) -> None:
+    words, line = next_of(run(["recommend", "--model", question, "--hw", "gb10"]).output)
+    assert (words[:2] == ["vllm", "serve"]) is is_named
+    assert ("3.1" in line) is is_named
+    document = json.loads(run(["recommend", "--model", question, "--hw", "gb10", "--json"]).output)
+    assert ("vllm serve" in document["short_answer"]["next_command"]) is is_named
+
+
+@pytest.mark.parametrize(
+    "question", ["recommend --model llama-3.1-8b --hw gb10 --max-latency-ms 10", TOO_SLOW, TOO_LOSSY]
+)
+def test_where_nothing_meets_the_limits_the_next_command_finds_something(question: str) -> None:
+    asked = shlex.split(question)
+    done = run(asked)
+    assert done.exit_code == 1
+    words, _ = next_of(done.output)
+    chips = words[words.index("--hw") + 1].split(",")
+    for chip in chips:
+        words[words.index("--hw") + 1] = chip
+        assert run(words[1:]).exit_code == 0, words
+    document = json.loads(run([*asked, "--json"]).output)
+    assert next_of(f"Next: {document['short_answer']['next_command']}")[0] == next_of(done.output)[0]
+
+
+def test_no_chip_is_named_where_none_meets_the_limits() -> None:
+    done = run(shlex.split("recommend --model llama-3.1-8b --hw gb10 --max-latency-ms 0.1"))
+    assert done.exit_code == 1
+    assert next_of(done.output)[0] == []
+
+
+def test_traffic_of_a_length_is_served_with_that_length() -> None:
+    question = "recommend --model llama-3.1-70b --hw h200-sxm --traffic decode:batch=16"
+    plain, _ = next_of(run(shlex.split(question)).output)
+    asked, _ = next_of(run(shlex.split(f"{question},context=8192 --traffic prefill:context=99")).output)
+    assert plain[:2] == asked[:2] == ["vllm", "serve"]
+    assert "--max-model-len" not in plain
+    assert asked[asked.index("--max-model-len") + 1] == "8192"
+
+
+def test_what_one_device_cannot_be_asked_points_to_the_command_for_several() -> None:
+    done = run(shlex.split("recommend --model llama-3.1-8b --hw gb10 --tensor-parallel 8"))
+    assert done.exit_code == 2
+    assert "`roofline predict model --tensor-parallel N" in done.output
+    two = run(shlex.split("recommend --model llama-3.1-8b --hw gb10 --max-latency-ms decode=30,prefill=500"))
+    assert "--traffic decode:… --traffic prefill:…" in two.output
+    unknown = run(shlex.split("recommend --model llama-3.1-8b --hw gb10 --max-latency-ms dec=30"))
+    assert unknown.exit_code == 2
+    assert "--traffic" not in unknown.output
+
+
+def test_formats_to_compare_with_are_one_list_that_names_each_once() -> None:
+    words, _ = next_of(run(shlex.split("predict model --model llama-3.1-8b --hw gb10 --kv FP8 --formats fp8")).output)
+    assert words[words.index("--formats") + 1].upper().split(",") == ["FP8", "BF16", "INT4"]
 
 
 def test_no_length_of_context_is_printed_that_nobody_asked_for() -> None:

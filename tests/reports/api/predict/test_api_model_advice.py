@@ -39,6 +39,20 @@ def test_a_model_gets_what_the_command_line_says(api_client):
     assert {candidate["kind"] for candidate in answer["candidates"]} >= {"uniform", "strategy"}
 
 
+def test_another_model_of_the_same_shape_is_not_served_for_it(api_client):
+    for model, is_served in (("llama-3.3-70b", False), ("llama-3.1-70b", True)):
+        answer = api_client.post(f"/api/models/{model}/recommend?hardware_key=gb10", json={}).json()
+        assert answer["short_answer"]["next_command"].startswith("vllm serve") is is_served
+
+
+def test_where_nothing_meets_the_limits_a_chip_is_named_on_which_something_does(api_client):
+    path, body = "/api/models/llama-3.1-8b/recommend?hardware_key=", {"max_latency_s": 0.01}
+    answer = api_client.post(f"{path}gb10", json=body).json()
+    assert answer["chosen"] is None
+    chip = answer["short_answer"]["next_command"].rpartition(" --hw ")[2].split(",")[0]
+    assert api_client.post(f"{path}{chip}", json=body).json()["chosen"]
+
+
 @pytest.mark.parametrize("chip", ["rtx-4090", "h100-sxm"])  # a cache of its own, a named strategy
 def test_the_plan_to_take_is_predicted_with_the_numbers_of_its_place(api_client, chip):
     path, body = "/api/models/llama-3.1-8b/", {"batch_count": 32, "context_tokens": 4096}
