@@ -385,8 +385,8 @@ def _factor(off: Any, exact: Any, sizes: Any, tolerance: float) -> Deviation:
 def _largest(error: Any, sizes: Any, right_size: Any, tolerance: float, which: str) -> Deviation:
     """Return the error of the number that is furthest off, as a ratio of its own size where it has one.
 
-    What a kernel adds and takes away by itself shows in no trial: the 1 of log(1 + x) rounds a small x away. A twentieth
-    of all numbers may therefore be off like a number of 1, by less than half of itself each.
+    What a kernel adds and takes away by itself shows in no trial: the 1 of log(1 + x) rounds a small x away. A
+    twentieth of all numbers may therefore be off like a number of 1, by less than half of itself each.
     """
     import numpy as np
 

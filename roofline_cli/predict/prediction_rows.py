@@ -107,8 +107,7 @@ def print_beside_ideal(expected: Iterable[tuple[str, ExpectedPrediction | Expect
             by_code.setdefault(estimate.beside_ideal.code, []).append((name, estimate.beside_ideal))
     for (name, remark), *others in by_code.values():
         named = f"{name}: " if len(rows) > 1 else ""
-        alike_names = [other for other in dict.fromkeys(other for other, _ in others) if other != name]
-        alike = f"; likewise {', '.join(alike_names)}" if alike_names else ""
+        alike = f"; likewise {', '.join(other for other, _ in others)}" if others else ""
         show_line(f"Note: {named}{short_text(remark)}{alike}")
 
 

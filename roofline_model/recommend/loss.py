@@ -425,7 +425,8 @@ def product_loss(format_key: str, *, is_both: bool) -> Loss:
 def formats_loss(formats: Iterable[tuple[str, str]], model: str = "") -> Loss:
     """Return what is known of the loss of one operator by the formats of its operands.
 
-    None where all have 16 bits or more, or the weights the format of the model's own checkpoint. Of a product's weights and activations what was published (`model`: of that
+    None where all have 16 bits or more, or the weights the format of the model's own checkpoint.
+    Of a product's weights and activations what was published (`model`: of that
     very model first). Unknown of the rest: narrow operands of an operator without weights, as a narrow cache has them.
 
     >>> cache = [("q", "BF16"), ("kv", "FP8_E4M3"), ("o", "BF16")]
@@ -449,13 +450,15 @@ def formats_loss(formats: Iterable[tuple[str, str]], model: str = "") -> Loss:
 
 @lru_cache(1_024)  # every row of a stored run asks
 def _is_own_format(weight: str, activation: str, model: str) -> bool:
-    """Return whether a shipped model's own checkpoint has its weights in a format, under these activations or 16 bit."""
+    """Return whether a shipped model's own checkpoint has weights in a format, under these activations or 16 bit."""
     shape = shipped_model(model) if model and weight else None
     if shape is None or shape.weight_format is None or is_wide_format(weight):
         return False
     plan = published_plan(shape)
     own = [plan.base, *(exception.formats for exception in plan.exceptions)]
-    return any(part.weights == weight and (part.activations == activation or is_wide_format(activation)) for part in own)
+    return any(
+        part.weights == weight and (part.activations == activation or is_wide_format(activation)) for part in own
+    )
 
 
 def claimed(claim: ClaimedLoss) -> Loss:
