@@ -21,8 +21,8 @@ ideal time is always shorter than a real one).
 
 **Choice.** The first that a kernel runs, whose loss is known where losses are limited, and whose time stands against
 the baseline's; none where all miss a limit. Beside it stand up to two alternatives: what is faster for more loss than
-the limit (`riskier`), or what loses at most `MAX_LOSS_PCT` where the caller allowed more (`lower-loss`), and what loses
-least (`safest`).
+the limit, unless another option beats it in both time and loss (`riskier`; without a choice what is nearest), or what
+loses at most `MAX_LOSS_PCT` where the caller allowed more (`lower-loss`), and what loses least (`safest`).
 
 **Policies.** `evidence`: measured before expected before ideal times. `ideal`: the calls of the original documents fix
 ideal times. `quality`: the original documents' engine weighs quality; intervals do not count, so that times within
