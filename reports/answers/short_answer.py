@@ -88,8 +88,12 @@ _OF_CHIP = frozenset({"misses-memory-limit", "misses-time-limit", "misses-phase-
 """Limits that another chip may keep."""
 _CHIP_COUNT = 4
 """Chips that an answer names to look at."""
-BETTER_CODES = frozenset({"faster-less-certain", "faster-behind-surer", "faster-loss-unknown"})
+FASTER_CODES = frozenset({"faster-less-certain", "faster-behind-surer", "faster-than-published"})
+"""Reasons of a choice that name one option within the limits which is expected faster."""
+BETTER_CODES = FASTER_CODES | {"faster-loss-unknown"}
 """Reasons of a choice that name an option which looks better."""
+SUM = "Sum"
+"""Head of what is held against the limit of the loss where that adds two metrics."""
 
 
 RankingOn = Callable[["Device"], Ranking]
@@ -216,8 +220,11 @@ def model_answer(
         return replace(answer, next_command=command, next_effect=effect)
     phases = _mixed_phases(ranking)
     heads = ("Mean", *map(str.capitalize, phases)) if phases else ("Time", "Tokens/s")
-    columns, rows = _filled(("Format", *heads, "Gain", "Memory", *LOSS_METRICS.values()), _model_rows(named, ranking))
+    columns = ("Format", *heads, "Gain", "Memory", *LOSS_METRICS.values(), SUM)
+    columns, rows = _filled(columns, _model_rows(named, ranking))
     command, effect = _next_step(ranking, asked)
+    faster = [_faster_text(item, ranking) for item in _faster_reasons(ranking)[:1]]
+    others = (*map(short_text, caveats(ranking)), *_usual_plan_note(ranking))
     return ShortAnswer(
         sentence=model_sentence(ranking),
         subject=subject,
@@ -225,10 +232,20 @@ def model_answer(
         rows=rows,
         basis=f"{_rates_sentence(ranking)}{source_sentence(ranking)}",
         borrowed=borrowed_sentence(option for _, option in named),
-        notes=(*_notes(caveats(ranking)), *_usual_plan_note(ranking))[:CAVEAT_COUNT],
+        notes=(*others[: CAVEAT_COUNT - len(faster)], *faster),
         next_command=command,
         next_effect=effect,
     )
+
+
+def _faster_reasons(ranking: Ranking) -> list[Finding]:
+    """Return why options within the limits that are expected faster are not taken, the fastest first."""
+    return [] if ranking.choice is None else [item for item in ranking.choice.findings if item.code in FASTER_CODES]
+
+
+def _faster_text(item: Finding, ranking: Ranking) -> str:
+    option = ranking.option(item.subject)
+    return short_text(with_names(item) if option is None else replace(item, subject=plan_name(option)))
 
 
 def _usual_plan_note(ranking: ModelRanking) -> tuple[str, ...]:
@@ -256,13 +273,19 @@ def _usual_plan_note(ranking: ModelRanking) -> tuple[str, ...]:
 
 
 def _named_plans(ranking: Ranking, *, are_named: bool = False) -> list[tuple[str, Option]]:
-    """Return role and option of the choice and its alternatives; without a role those that the user asked for."""
+    """Return role and option of the choice and its alternatives; without a role the fastest that is expected faster
+    within the limits, and those that the user asked for.
+    """
     if ranking.choice is None:
         return []
     named = [(ROLES["take"], ranking.choice), *((ROLES[each.role], each.option) for each in ranking.alternatives)]
     shown = [option for _, option in named]
     others = [option for option in ranking.options if option not in shown]
-    return [*named, *(("", option) for option in others if are_named or is_users_own(option))]
+    faster = [item.subject for item in _faster_reasons(ranking)[:1]]
+    return [
+        *named,
+        *(("", option) for option in others if are_named or option.key in faster or is_users_own(option)),
+    ]
 
 
 def cache_answer(ranking: Ranking, query: str, subject: str) -> ShortAnswer:
@@ -312,7 +335,7 @@ def model_sentence(ranking: ModelRanking) -> str:
     if choice is None or baseline is None:
         riskier = next((each.option for each in ranking.alternatives), None)
         limit_pct = ranking.limits.loss_pct
-        if riskier is not None and limit_pct is not None:
+        if riskier is not None and limit_pct is not None and riskier is ranking.nearest:
             return (
                 f"Nothing fits within a loss of {limit_pct:g} %. {plan_name(riskier)} fits, but "
                 f"{_loss_clause(riskier)}."
@@ -326,6 +349,20 @@ def model_sentence(ranking: ModelRanking) -> str:
         gain += ", which does not fit"
     took = f"{SOURCES[time.source]} {_time_and_interval(time, _model_prefix([option for _, option in _named_plans(ranking)]), ' a pass')}"
     return f"Take {plan_name(choice)}: {took}{gain}; {_loss_clause(choice)}."
+
+
+def _loss_sums(options: Sequence[Option], limit_pct: float | None) -> list[str]:
+    """Return what each option is held against the limit of the loss with, where of any it is a sum beyond the limit and
+    no part of it is; `MISSING` of the others.
+    """
+    sums = [option if has_code(option.findings, "loss-adds-metrics") else None for option in options]
+    is_hidden = any(
+        option is not None
+        and limit_pct is not None
+        and (option.loss.pct or 0.0) > limit_pct >= max(_pct_by_metric(option).values())
+        for option in sums
+    )
+    return [f"≤ {option.loss.pct:.3g} %" if option is not None and is_hidden else MISSING for option in sums]
 
 
 def _time_and_interval(time: Estimate, prefix: str | None, per: str = "") -> str:
@@ -343,7 +380,7 @@ def _nothing_sentence(ranking: Ranking, option_name: Callable[[Option], str]) ->
         items = map(with_names, ranking.decision) if option_name is plan_name else ranking.decision
         return sentence(findings_text(items))
     misses = findings_text(nearest.findings)
-    return f"Nothing meets the limits. Nearest: {option_name(nearest.option)} {misses}."
+    return f"Nothing meets the limits. Nearest: {option_name(nearest.option)}: {misses}."
 
 
 def _lacks_memory(ranking: ModelRanking, baseline: Option) -> bool:
@@ -500,7 +537,7 @@ def loss_texts(option: Option) -> tuple[str, ...]:
     loss, metrics = option.loss, list(LOSS_METRICS)
     texts = [MISSING] * len(metrics)
     if loss.source == "reference" or loss.pct is None:
-        return ("0" if loss.source == "reference" else "unknown", *texts[1:])
+        return ("0" if is_loss_known(option) else "unknown", *texts[1:])
     pct_by_metric = _pct_by_metric(option)
     mark = BORROWED if dict(option.formats).get("layers") and is_borrowed(option) else ""
     for at, (metric, pct) in enumerate(pct_by_metric.items()):
@@ -532,7 +569,7 @@ def _number(item: Finding, name: str) -> float:
 
 def is_loss_known(option: Option) -> bool:
     """Return whether anybody measured or published what an option loses."""
-    return option.loss.source == "reference" or option.loss.pct is not None
+    return option.loss.pct is not None and not has_code(option.findings, "stored-narrow")
 
 
 def _product_roles(ranking: Ranking) -> dict[str, str]:
@@ -595,7 +632,8 @@ def phase_texts(option: Option, prefix: str | None, phases: Sequence[str]) -> li
 
 
 def _model_rows(named: Sequence[tuple[str, Option]], ranking: ModelRanking) -> list[ShortRow]:
-    prefix, phases = _model_prefix([option for _, option in named]), _mixed_phases(ranking)
+    options = [option for _, option in named]
+    prefix, phases = _model_prefix(options), _mixed_phases(ranking)
     return [
         ShortRow(
             role=role,
@@ -607,10 +645,11 @@ def _model_rows(named: Sequence[tuple[str, Option]], ranking: ModelRanking) -> l
                 gain_text(option, ranking.baseline),
                 _memory(option),
                 *loss_texts(option),
+                loss_sum,
             ),
             is_loss_known=is_loss_known(option),
         )
-        for role, option in named
+        for (role, option), loss_sum in zip(named, _loss_sums(options, ranking.limits.loss_pct), strict=True)
     ]
 
 
@@ -761,6 +800,8 @@ def _chips_with_a_choice(ranking: ModelRanking, chip: Device, asked: Asked, rank
 
 def _loss_clause(option: Option) -> str:
     loss = option.loss
+    if (stored := first_with(option.findings, "stored-narrow")) is not None:
+        return short_text(stored)
     if loss.source == "reference":
         return "it loses nothing"
     if loss.pct is None:

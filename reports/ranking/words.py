@@ -129,7 +129,8 @@ def shape_summary(ranking: CaseRanking) -> str:
 
 def nothing_to_take(ranking: CaseRanking) -> str:
     """Return why there is nothing to take of options in order: no kernel runs the first, or its loss is too large."""
-    best = ranking.options[0]
+    # A format that the model proposes was not asked for: what the run holds comes first.
+    best = next((option for option in ranking.options if option.kernel is not None), ranking.options[0])
     gap = kernel_gap_text(best)
     if gap:
         return f"no kernel is known to run any configuration here; first by its prediction: {best.label} ({gap})"

@@ -232,7 +232,9 @@ def print_passes(predictions: Sequence[ModelPrediction], chip: Device, *, show_a
         for prediction, step, time_s in zip(predictions, steps, times, strict=True)
     ]
     show_table(columns, rows, says_what_is_left_out=False)
-    print_beside_ideal((prediction.plan.name, step) for prediction, step in zip(predictions, steps, strict=True))
+    batch_names = [f" at batch {each.workload.batch_count}" if len(batches) > 1 else "" for each in predictions]
+    names = [f"{each.plan.name}{batch}" for each, batch in zip(predictions, batch_names, strict=True)]
+    print_beside_ideal(zip(names, steps, strict=True))
     if any(step is not None for step in steps):
         show_line(good_kernels_sentence(*(step.provenance for step in steps if step is not None)), "dim")
     elif not chip.is_placeholder:

@@ -201,8 +201,7 @@ def reason_sentence(ranking: ModelRanking) -> str:
     """Return why the choice is taken, and the kernels that it needs."""
     choice = ranking.choice
     if choice is None:
-        text = str(ranking)
-        return sentence(text)
+        return sentence(findings_text(map(with_names, ranking.decision)))
     kernels = f"; kernels: {choice.kernel}" if choice.kernel else ""
     return f"Why {plan_name(choice)}: {findings_text(map(with_names, choice.findings))}{kernels}."
 

@@ -416,8 +416,14 @@ class Ranking:
         ratio = choice.speedup_ratio
         if ratio is None or baseline is None:
             return finding("take", choice.key, method=choice.method)
-        code = "take-as-fast" if abs(ratio - 1) < 0.01 else "take-faster" if ratio > 1 else "take-slower"
+        slower = "take-slower" if self._does_baseline_miss else "take-slower-within-limits"
+        code = "take-as-fast" if abs(ratio - 1) < 0.01 else "take-faster" if ratio > 1 else slower
         return finding(code, choice.key, method=choice.method, seeds_speedup_ratio=ratio, baseline=baseline.key)
+
+    @property
+    def _does_baseline_miss(self) -> bool:
+        baseline = self.baseline
+        return baseline is not None and any(exclusion.key == baseline.key for exclusion in self.excluded)
 
     @property
     def decision(self) -> tuple[Finding, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -78,6 +78,15 @@ def list_models() -> list[ModelShape]:
 def shipped_model(name: str) -> ModelShape | None:
     """Return the shipped model of a name or hub id, None for any other; no path and no cache is looked at."""
     return _names().get(_squeezed(name)) if len(name) < MAX_NAME_CHARS else None
+
+
+def is_makers_checkpoint(shape: ModelShape) -> bool:
+    """Return whether a shipped model has this shape and these stored formats: its maker ships nothing wider."""
+    return any(_unnamed(shape) == _unnamed(shipped) for shipped in _registry().values())
+
+
+def _unnamed(shape: ModelShape) -> ModelShape:
+    return replace(shape, name="", source="", checkpoints=())
 
 
 def get_model(name: str | Path | ModelShape) -> ModelShape:

@@ -15,6 +15,8 @@ from functools import lru_cache
 from roofline_model.core.answer import Loss
 from roofline_model.core.finding import Finding, Value, finding, short_text
 from roofline_model.formats.catalog import is_wide_format
+from roofline_model.models.format_plan import published_plan
+from roofline_model.models.model_registry import shipped_model
 
 PERPLEXITY, TASKS = "perplexity", "task accuracy"
 CACHE_METHOD = "cache"
@@ -423,7 +425,8 @@ def product_loss(format_key: str, *, is_both: bool) -> Loss:
 def formats_loss(formats: Iterable[tuple[str, str]], model: str = "") -> Loss:
     """Return what is known of the loss of one operator by the formats of its operands.
 
-    None where all have 16 bits or more. Of a product's weights and activations what was published (`model`: of that
+    None where all have 16 bits or more, or the weights the format of the model's own checkpoint.
+    Of a product's weights and activations what was published (`model`: of that
     very model first). Unknown of the rest: narrow operands of an operator without weights, as a narrow cache has them.
 
     >>> cache = [("q", "BF16"), ("kv", "FP8_E4M3"), ("o", "BF16")]
@@ -437,10 +440,25 @@ def formats_loss(formats: Iterable[tuple[str, str]], model: str = "") -> Loss:
     if operands and all(map(is_wide_format, operands)):
         return REFERENCE
     is_both = weight == activation
+    if _is_own_format(weight, activation, model):
+        return REFERENCE
     if not weight or not (is_both or is_wide_format(activation)):
         return UNKNOWN
     claim = claimed_loss_of(weight, is_both=is_both, model=model)
     return UNKNOWN if claim is None else claimed(claim)
+
+
+@lru_cache(1_024)  # every row of a stored run asks
+def _is_own_format(weight: str, activation: str, model: str) -> bool:
+    """Return whether a shipped model's own checkpoint has weights in a format, under these activations or 16 bit."""
+    shape = shipped_model(model) if model and weight else None
+    if shape is None or shape.weight_format is None or is_wide_format(weight):
+        return False
+    plan = published_plan(shape)
+    own = [plan.base, *(exception.formats for exception in plan.exceptions)]
+    return any(
+        part.weights == weight and (part.activations == activation or is_wide_format(activation)) for part in own
+    )
 
 
 def claimed(claim: ClaimedLoss) -> Loss:

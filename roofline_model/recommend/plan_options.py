@@ -22,6 +22,7 @@ from roofline_model.kernels.known_kernels import cache_gap, cache_kernel, produc
 from roofline_model.models.format_plan import FormatPlan
 from roofline_model.models.llm import KernelPrediction, ModelPrediction, predict_model
 from roofline_model.models.model_memory import ModelMemory
+from roofline_model.models.model_registry import is_makers_checkpoint
 from roofline_model.models.model_shapes import ModelShape
 from roofline_model.models.step_expected import why_no_step
 from roofline_model.operators.product import WEIGHT_GROUP_ELEMS, Operator
@@ -186,6 +187,7 @@ class PlanPricer:
                 *self._pass_findings(candidate, passes, methods, times.best),
                 *([] if kernels.gap is None else [kernels.gap]),
                 *findings,
+                *self._origin_findings(candidate),
                 *_capacity_findings(candidate, largest),
             ),
             plan=candidate.plan,
@@ -196,6 +198,12 @@ class PlanPricer:
         if self.baseline is None:
             self.baseline, self._baseline_passes = option, passes
         return option
+
+    def _origin_findings(self, candidate: CandidatePlan) -> list[Finding]:
+        """Return that nobody knows what a narrow checkpoint lost before, where it is not its maker's own."""
+        if candidate.kind != "published" or is_makers_checkpoint(self.shape):
+            return []
+        return [finding("stored-narrow", candidate.label)]
 
     def _memory(self, memory: ModelMemory) -> Memory:
         baseline = None if self.baseline is None else self.baseline.memory

@@ -21,8 +21,8 @@ ideal time is always shorter than a real one).
 
 **Choice.** The first that a kernel runs, whose loss is known where losses are limited, and whose time stands against
 the baseline's; none where all miss a limit. Beside it stand up to two alternatives: what is faster for more loss than
-the limit (`riskier`), or what loses at most `MAX_LOSS_PCT` where the caller allowed more (`lower-loss`), and what loses
-least (`safest`).
+the limit, unless another option beats it in both time and loss (`riskier`; without a choice what is nearest), or what
+loses at most `MAX_LOSS_PCT` where the caller allowed more (`lower-loss`), and what loses least (`safest`).
 
 **Policies.** `evidence`: measured before expected before ideal times. `ideal`: the calls of the original documents fix
 ideal times. `quality`: the original documents' engine weighs quality; intervals do not count, so that times within
@@ -341,14 +341,22 @@ def rank(
     eligible = [each for each in ordered if _may_be_taken(each.item, limits, policy)]
     choice, refusal = _choice(eligible, ordered, baseline, excluded, limits)
     ranked = [each.item for each in ordered]
+    place_of = {id(exclusion.option): place for place, exclusion in enumerate(missing)}
     of_loss_alone = [each for each in placed if _misses_loss_alone(each.item, missing)] if missing else []
+    of_loss_alone.sort(key=lambda each: place_of[id(each.item)])
     beyond = [each for each in ordered if not is_within_choice_limit(each.item, limits)]
     of_loss_alone += beyond
     alternatives = _alternatives(choice, eligible, of_loss_alone)
     taken: Option | None = None
     if choice is not None:
         reasons = _reasons(choice, eligible, baseline, missing)
-        if beyond:
+        is_alone = any(reason.code == "no-other-option" for reason in reasons)
+        too_lossy = [each.item.key for each in of_loss_alone if not each.has_gap]
+        if is_alone and too_lossy:
+            limit_pct = limits.choice_loss_pct if limits.loss_pct is None else limits.loss_pct
+            others = tuple(too_lossy[:NAMED_COUNT])
+            reasons = [finding("no-other-within-loss-limit", choice.item.key, limit_pct=limit_pct, others=others)]
+        elif beyond:
             ahead = takewhile(lambda each: each is not choice, ordered)
             reasons += _why_not_first(choice.item, [each for each in ahead if each in beyond], limits)
         taken = choice.item
@@ -378,8 +386,8 @@ def take_of(
     choice, _ = _choice(eligible, placed, baseline, (), limits)
     if choice is None:
         return None, None
-    faster = (each for each in placed if not is_within_choice_limit(each.item, limits) and _is_faster(each, choice))
-    riskier = next(faster, None)
+    beyond = [each for each in placed if not is_within_choice_limit(each.item, limits)]
+    riskier = next((each for each in _unbeaten(beyond, eligible) if _is_faster(each, choice)), None)
     return choice.item, None if riskier is None else riskier.item
 
 
@@ -479,11 +487,18 @@ def _split(
             misses.append(finding("memory-unknown", each.item.key))
         if misses:
             missing.append(
-                (each.has_gap, _excess_ratio(misses[0], limits), Exclusion(each.item.key, tuple(misses), each.item))
+                (
+                    each.has_gap,
+                    _excess_ratio(misses[0], limits),
+                    # The default limit of the loss is none of the caller's: of those that miss it alone the least loss
+                    # is the nearest.
+                    _most_loss_pct(each.item),
+                    Exclusion(each.item.key, tuple(misses), each.item),
+                )
             )
         else:
             within.append(each)
-    return within, [exclusion for *_, exclusion in sorted(missing, key=lambda each: each[:2])]
+    return within, [exclusion for *_, exclusion in sorted(missing, key=lambda each: each[:3])]
 
 
 Tier = tuple[bool, bool, bool, int]
@@ -660,7 +675,15 @@ def _are_level(each: _Placed[Option], other: _Placed[Option]) -> bool:
 def _why_behind(each: _Placed[Option], choice: _Placed[Option]) -> Finding:
     key, theirs, ours = each.item.key, each.standing, choice.standing
     if choice.is_checkpoint:
-        return finding("faster-than-published", key, time_s=theirs.time_s, choice=choice.item.key)
+        begins_s = ours.time_s if ours.low_s is None else ours.low_s
+        return finding(
+            "faster-than-published",
+            key,
+            time_s=theirs.time_s,
+            high_s=theirs.prudent_s,
+            choice=choice.item.key,
+            choice_low_s=begins_s,
+        )
     is_less_certain = theirs.prudent_s > ours.prudent_s * (1 + LEVEL_RATIO)
     return finding(
         "faster-less-certain" if is_less_certain else "faster-behind-surer",
@@ -691,20 +714,37 @@ def _alternatives(
 ) -> tuple[Alternative, ...]:
     """Return the options worth naming beside the choice.
 
-    `missing`: those that miss the limit of the loss and no other.
+    `missing`: those that miss the limit of the loss and no other, nearest to the limits first.
     """
     if choice is None:
-        return _alternative("riskier", _first_beside(None, missing), None)
+        nearest = next((each for each in missing if not each.has_gap), None)
+        return _alternative("riskier", nearest, None)
     loss_pct = choice.item.loss.pct
     if loss_pct is not None and loss_pct > MAX_LOSS_PCT:
         within = [each for each in ordered if _most_loss_pct(each.item) <= MAX_LOSS_PCT]
         second = _alternative("lower-loss", _first_beside(choice, within), choice)
     else:
-        faster = [each for each in missing if _is_faster(each, choice)]
+        faster = [each for each in _unbeaten(missing, ordered) if _is_faster(each, choice)]
         second = _alternative("riskier", _first_beside(choice, faster), choice)
     safest = _first_beside(choice, _losing_least(ordered, choice))
     is_named = any(each.option is safest.item for each in second) if safest is not None else True
     return (*second, *(() if is_named else _alternative("safest", safest, choice)))
+
+
+def _unbeaten(lossy: Sequence[_Placed[Option]], within: Sequence[_Placed[Option]]) -> list[_Placed[Option]]:
+    """Return the options beyond the limit of the loss that none of them, and none within it, beats: shorter time, no
+    more loss, evidence no worse.
+    """
+    return [
+        each
+        for each in lossy
+        if not any(
+            other.time_s < each.time_s
+            and _most_loss_pct(other.item) <= _most_loss_pct(each.item)
+            and other.tier <= each.tier
+            for other in (*within, *lossy)
+        )
+    ]
 
 
 def _first_beside(choice: _Placed[Option] | None, placed: Iterable[_Placed[Option]]) -> _Placed[Option] | None:

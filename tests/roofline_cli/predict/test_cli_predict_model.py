@@ -362,3 +362,11 @@ def test_more_passes_than_anybody_waits_for_are_refused():
     assert result.stderr.count("\n") == 1
     assert "4,999" in result.stderr
     assert "--batch" in result.stderr
+
+
+def test_rows_of_one_format_are_told_apart_by_their_batch_in_a_note() -> None:
+    asked = ("--model", "qwen2.5-0.5b", "--hw", "b200", "--formats", "INT4.BF16", "--batch", "1,2,4")
+    text = runner.invoke(app, ["predict", "model", *asked], env={"COLUMNS": "300"}).stdout
+    (note,) = [line for line in text.splitlines() if "; likewise " in line]
+    assert [note.count(f"INT4 (W4A16) at batch {batch}") for batch in (1, 2, 4)] == [1, 1, 1]
+    assert note.count("INT4 (W4A16)") == 3

@@ -340,3 +340,95 @@ def test_bad_input_is_one_line_and_exit_code_2(arguments: str, words: str) -> No
 def test_a_longer_context_than_declared_can_be_allowed(model) -> None:
     document, _ = ask(model, "--context", "8192", "--max-context", "8192")
     assert document["traffic"][0]["context_count"] == 8192
+
+
+GPT_OSS = ("--model", "gpt-oss-20b", "--hw", "gb10", "--context", "8192")
+
+
+def document_of(*arguments: str):
+    return json.loads(run(*arguments, "--json").stdout)
+
+
+def test_a_slower_choice_says_that_the_baseline_misses_a_limit_only_where_it_does() -> None:
+    stays = document_of(*GPT_OSS, "--phase", "prefill")
+    assert "BF16" in {plan["plan"] for plan in stays["candidates"]}
+    assert (stays["chosen"], "misses" in stays["summary"]) == ("checkpoint", False)
+    small = ("--phase", "prefill", "--memory-limit-gb", "7.5", "--max-quality-loss", "16")
+    assert document_of("--model", "llama-3.1-8b", "--hw", "h100", *small)["summary"].endswith("which misses a limit")
+
+
+def test_the_fastest_option_within_the_limits_has_a_row_and_a_reason_where_it_is_not_taken() -> None:
+    document = document_of(*GPT_OSS, "--phase", "prefill")
+    answer, chosen = document["short_answer"], document["prediction"]["expected"]["time_s"]
+    faster = min(document["candidates"], key=lambda plan: plan["time_s"])
+    assert faster["time_s"] < chosen
+    assert faster["plan"] in [row["key"] for row in answer["rows"]]
+    (note,) = [note for note in answer["notes"] if note.startswith(faster["name"])]
+    assert "interval" in note
+    assert answer["rows"][0]["key"] == "checkpoint"
+
+
+@pytest.mark.parametrize("limit", ["3", "7", "7.5", "8"])
+def test_no_option_beats_the_riskier_one_in_both_time_and_loss(limit: str) -> None:
+    document = document_of(*GPT_OSS, "--batch", "16", "--max-quality-loss", limit)
+    excluded = [
+        plan["candidate"] for plan in document["excluded"] if {miss["limit"] for miss in plan["misses"]} == {"quality"}
+    ]
+    riskier = [each["plan"] for each in document["alternatives"] if each["role"] == "riskier"]
+    assert bool(riskier) is (float(limit) < 7.5)
+    for plan in riskier:
+        for other in (*document["candidates"], *excluded):
+            beats = other["time_s"] < plan["time_s"] and other["quality"]["loss_pct"] <= plan["quality"]["loss_pct"]
+            assert not beats, other["plan"]
+
+
+def test_a_sum_of_losses_that_excludes_is_shown_where_no_part_of_it_would() -> None:
+    asked = (*GPT_OSS, "--batch", "16", "--max-quality-loss")
+    answer = document_of(*asked, "7")["short_answer"]
+    row = next(row for row in answer["rows"] if row["role"] == "riskier")
+    assert dict(zip(answer["columns"], row["cells"], strict=True))["Sum"] == "≤ 7.5 %"
+    assert "Sum" not in document_of(*asked, "3")["short_answer"]["columns"]  # 6.5 % alone is beyond it
+
+
+def test_a_narrow_checkpoint_loses_nothing_only_where_it_is_its_makers_own(tmp_path: Path) -> None:
+    path = tmp_path / "quantised.json"
+    path.write_text(json.dumps(CONFIG | {"quantization_config": {"quant_algo": "NVFP4", "quant_method": "modelopt"}}))
+    own, foreign = document_of(*GPT_OSS), document_of("--model", str(path), "--hw", "gb10")
+    assert own["chosen"] == foreign["chosen"] == "checkpoint"
+    losses = [
+        dict(zip(each["short_answer"]["columns"], each["short_answer"]["rows"][0]["cells"], strict=True))["PPL"]
+        for each in (own, foreign)
+    ]
+    assert losses == ["0", "unknown"]
+    assert [document["short_answer"]["sentence"].endswith("it loses nothing.") for document in (own, foreign)] == [
+        True,
+        False,
+    ]
+
+
+def test_the_nearest_option_is_one_and_the_hint_names_the_least_loss_that_fits() -> None:
+    asked = ("--model", "llama-3.3-70b", "--hw", "gb10", "--phase", "prefill", "--batch", "16", "--context", "8192")
+    document = document_of(*asked)
+    lossy = [plan for plan in document["excluded"] if {miss["limit"] for miss in plan["misses"]} == {"quality"}]
+    least = min(lossy, key=lambda plan: plan["candidate"]["quality"]["loss_pct"])
+    assert document["excluded"][0]["plan"] == least["plan"] == document["alternatives"][0]["plan"]["plan"]
+    name, loss_pct = least["candidate"]["name"], least["candidate"]["quality"]["loss_pct"]
+    first, *_, hint, last = run(*asked, "--all").stdout.splitlines()
+    assert f"{name} fits" in first
+    assert f"--max-quality-loss {loss_pct:g} ranks {name} too" in hint
+    assert f"nearest: {name}" in last
+
+
+def test_a_baseline_beside_options_that_lose_too_much_is_not_the_only_one() -> None:
+    ranking = recommend_model("gb10", "llama-3.1-8b", formats=["NVFP4"])
+    assert ranking.choice is ranking.baseline
+    reason = next(item for item in ranking.choice.findings if item.code.startswith("no-other"))
+    assert (reason.code, reason.value("others")) == ("no-other-within-loss-limit", ("NVFP4",))
+    alone = recommend_model("gb10", "llama-3.1-8b", formats=["BF16"])
+    assert "no-other-option" in [item.code for item in alone.choice.findings]
+
+
+def test_the_nearest_option_and_what_it_misses_are_set_apart(model) -> None:
+    mix = ("--traffic", "decode:batch=8,context=2048,share=3", "--traffic", "prefill:context=1024")
+    sentence = run(*model, *mix, "--max-latency-ms", "decode=0.001,prefill=0.001").stdout.splitlines()[0]
+    assert ": its " in sentence

@@ -93,13 +93,19 @@ def test_the_limit_holds_for_claims_and_the_options_beside_the_choice_state_thei
     assert strict.choice.key == "INT8.BF16"
 
 
+def fits_but_loses(exclusion):
+    return [item.code for item in exclusion.findings] == ["misses-loss-limit"]
+
+
 def test_where_only_what_loses_more_fits_it_is_named_and_not_taken():
     big = recommend_model("orin", "llama-3.1-70b")
     assert big.choice is None
     (riskier,) = big.alternatives
-    assert (riskier.role, riskier.option.key) == ("riskier", "INT4.BF16")
-    assert (riskier.option.loss.low_pct, riskier.option.loss.pct) == (12.3, 14.6)
-    assert has_code(riskier.option.findings, "loss-in-other-metric")
+    assert (riskier.role, riskier.option.key) == ("riskier", "NVFP4.BF16")
+    assert riskier.option.loss.pct == 6.5 == min(each.option.loss.pct for each in big.excluded if fits_but_loses(each))
+    int4 = next(each.option for each in big.excluded if each.key == "INT4.BF16")
+    assert (int4.loss.low_pct, int4.loss.pct) == (12.3, 14.6)
+    assert has_code(int4.findings, "loss-in-other-metric")
     assert big.nearest is riskier.option
     allowed = recommend_model("orin", "llama-3.1-70b", max_loss_pct=16)
     assert allowed.choice.key == "INT4.BF16"
