@@ -6,14 +6,12 @@ import json
 import lzma
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 ANSWERS = Path(__file__).resolve().parent / "answers"
 DECISION = Path(__file__).resolve().parents[2] / "docs" / "development" / "decisions" / "0010-frozen-answers.md"
-ALLOWED = Path(__file__).resolve().parent / "allowed_differences.md"
-_LISTED = re.compile(r"^- `([^`]+)`$")
 _ALLOWED = re.compile(r"^\|\s*`([^`]+)`\s*\|\s*([^|]*\S)\s*\|\s*$")
 
 
@@ -51,19 +49,7 @@ def write_answers(family: str, answers: Iterable[tuple[str, Any]]) -> Path:
     return path
 
 
-def allowed_differences(*paths: Path) -> dict[str, str]:
-    """Return question id → reason of the differences that tables list: those of `paths`, else of both files."""
-    texts = [path.read_text(encoding="utf-8") for path in paths or (DECISION, ALLOWED)]
-    return dict(row for text in texts for row in _rows(text.splitlines()))
-
-
-def _rows(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield the rows of tables `| question | reason |`, and of lists of questions under their reason as heading."""
-    reason = ""
-    for line in lines:
-        if row := _ALLOWED.match(line):
-            yield row[1], row[2]
-        elif line.startswith("## "):
-            reason = line.removeprefix("## ")
-        elif listed := _LISTED.match(line):
-            yield listed[1], reason
+def allowed_differences(path: Path = DECISION) -> dict[str, str]:
+    """Return question id → reason of the differences that the decision's table lists."""
+    rows = map(_ALLOWED.match, path.read_text(encoding="utf-8").splitlines())
+    return {row[1]: row[2] for row in rows if row}
