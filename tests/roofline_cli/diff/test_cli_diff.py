@@ -147,8 +147,8 @@ def test_a_gate_does_not_pass_a_case_that_it_cannot_see(tmp_path):
     reason = json.loads(gated.stdout)["exit_findings"][0]
     assert reason["code"] == "too-ambiguous"
     assert diff(database, "base", "head", "--max-ambiguous", "1").exit_code == 0
-    known = runs.stored(tmp_path / "known.db", *sides, noise=runs.floors(np.full(1, 0.001)))
-    assert diff(known, "base", "head", "--max-ambiguous", "0").exit_code == 0
+    with_floor = runs.stored(tmp_path / "known.db", *sides, noise=runs.floors(np.full(1, 0.001)))
+    assert diff(with_floor, "base", "head", "--max-ambiguous", "0").exit_code == 0
 
 
 def test_a_rolling_baseline_pools_its_runs_and_sees_more(database):

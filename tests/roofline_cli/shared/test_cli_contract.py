@@ -142,7 +142,7 @@ def test_all_promised_commands_exist_with_help_and_options():
 
 
 def test_a_run_typed_where_an_option_takes_it_is_pointed_there():
-    result = CliRunner().invoke(app, ["report", "nightly"])
+    result = runner.invoke(app, ["report", "nightly"])
     assert result.exit_code == 2
     assert "name the run with `--run nightly`" in result.stderr
 
