@@ -23,7 +23,7 @@ from roofline_model.chips.free_memory import free_system_bytes
 from roofline_model.chips.hardware import ComputePath, Device, MemoryLevel, Quantity, doubts_of
 from roofline_model.chips.machine_constants import Calibration, Constant
 from roofline_model.core.errors import DefinitionError
-from roofline_model.core.finding import advice_text, finding, short_text
+from roofline_model.core.finding import advice_text, finding, short_text, unsupported
 from roofline_model.core.units import counted
 from roofline_model.core.whole_file import write_whole
 from roofline_model.operators.case import short_hash
@@ -76,11 +76,12 @@ def cpu_device(
 
     `refresh` measures in any case. A ceiling is the best this machine has shown while quiet: a later, lower value (a
     busy neighbour, throttling) does not lower it, unless `forget` starts anew. Medians and spreads are the newest.
+    Raises `UnsupportedError` as `merge` does.
     """
     file = cache_file("cpu", cpu_fingerprint(machine))
     with one_calibration_at_a_time(file):
-        cached = None if forget else read_cache(file)
-        if cached is not None and not refresh:
+        cached = read_cache(file)
+        if cached is not None and not refresh and not forget:
             return build_device(machine, cached)
         report(short_text(finding("measuring-ceilings", budget_s=budget_s)))
         with LoadWatch() as load:
@@ -91,7 +92,7 @@ def cpu_device(
                 free_bytes=free_system_bytes(),
                 with_scaling=with_scaling,
             )
-        calibration = merge(_calibration(machine, readings, load), cached, report)
+        calibration = merge(_calibration(machine, readings, load), cached, report, forget=forget)
         write_cache(file, calibration, report)
         return build_device(machine, calibration)
 
@@ -108,15 +109,14 @@ def keep_kernel_times(
     """Add one look at this CPU's kernels to its cached calibration and return the profile; `forget` drops earlier
     looks.
 
-    `ceilings`: what was just measured, for a machine that keeps no cache. A look that other work disturbed is left out:
-    it makes times longer by any factor.
+    `ceilings`: what was just measured, for a machine that keeps no cache. Raises `UnsupportedError` for a look that
+    other work disturbed, and keeps nothing of it: that makes times longer by any factor.
     """
     file = cache_file("cpu", cpu_fingerprint(machine))
     with one_calibration_at_a_time(file):
         calibration = read_cache(file) or ceilings
         if disturbed_by:
-            report(advice_text(finding("look-left-out", "kernels", disturbed_by=disturbed_by)))
-            return build_device(machine, calibration)
+            raise unsupported(finding("look-left-out", "kernels", disturbed_by=disturbed_by))
         is_first = forget or bool(calibration.kernels_disturbed_by)
         kernels = kernel_curves(calls, () if is_first else calibration.kernels)
         calibrated = replace(calibration, kernels=kernels, kernels_disturbed_by=())
@@ -235,16 +235,16 @@ def _cpu_conditions(machine: Machine) -> dict[str, Any]:
     }
 
 
-def merge(new: Calibration, stored: Calibration | None, report: Report) -> Calibration:
-    """Return the newest measuring with the best of both as ceilings; what a busy machine showed never joins what a
-    quiet one did, and `report` says so.
+def merge(new: Calibration, stored: Calibration | None, report: Report, *, forget: bool = False) -> Calibration:
+    """Return the newest measuring with the best of both as ceilings, or with `forget` the newest alone.
+
+    Raises `UnsupportedError` where a busy machine would join, or replace, what a quiet one showed.
     """
     if new.disturbed_by and stored is not None and not stored.disturbed_by:
-        report(advice_text(finding("look-left-out", "ceilings", disturbed_by=new.disturbed_by)))
-        return stored
+        raise unsupported(finding("look-left-out", "ceilings", disturbed_by=new.disturbed_by))
     if new.disturbed_by:
         report(advice_text(finding("ceilings-disturbed", disturbed_by=new.disturbed_by)))
-    if stored is None:
+    if stored is None or forget:
         return new
     kernels = {"kernels": stored.kernels, "kernels_disturbed_by": stored.kernels_disturbed_by}
     if stored.disturbed_by and not new.disturbed_by:

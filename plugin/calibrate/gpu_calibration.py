@@ -57,7 +57,7 @@ def gpu_device(
     fingerprint = gpu_fingerprint(machine, facts)
     file = cache_file("gpu", fingerprint)
     with one_calibration_at_a_time(file):
-        cached = None if forget else read_cache(file)
+        cached = read_cache(file)
         with LoadWatch() as load:
             readings = (measure or _cuda_ceilings)(report, budget_s)
         new = Calibration(
@@ -72,7 +72,7 @@ def gpu_device(
             disturbed_by=("shared-device",) if nvml is not None and nvml.other_process_count() else (),
             fingerprint=fingerprint,
         )
-        calibration = merge(new, cached, report)
+        calibration = merge(new, cached, report, forget=forget)
         write_cache(file, calibration, report)
     return with_calibration(chip, calibration)
 

@@ -87,6 +87,13 @@ class CaseDiff:
         return f"{self.case.op} {self.case.id}"
 
     @property
+    def is_same_unseen(self) -> bool:
+        """Whether it is SAME although its noise is not known (two processes a side, no floor): any slow-down could
+        hide.
+        """
+        return self.verdict == "SAME" and self.smallest_step_ratio is None
+
+    @property
     def case_id(self) -> str:
         """The case as the benchmarks name it."""
         return self.case.id

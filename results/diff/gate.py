@@ -137,21 +137,25 @@ def gate(
 
 
 def _ambiguous(watched: Sequence[CaseDiff], most_count: int | None, most_ratio: float | None) -> Finding | None:
-    """Return that more cases are ambiguous than may be, and the processes a side with which no more than that would
-    miss `SEEN_RATIO`; None where they are few enough.
+    """Return that the gate sees too little in more cases than may be, and the processes a side with which no more than
+    that would miss `SEEN_RATIO`; None where they are few enough.
+
+    A case that is SAME beside a noise that is not known is one of them: it passes whatever happened.
     """
     decided = [case for case in watched if case.verdict in _DECIDED]
     if most_count is None:
         most_count = len(decided) if most_ratio is None else int(most_ratio * len(decided))
-    ambiguous_count = sum(case.verdict == "AMBIGUOUS" for case in decided)
-    if ambiguous_count <= most_count:
+    unknown_count = sum(case.is_same_unseen for case in decided)
+    case_count = sum(case.verdict == "AMBIGUOUS" for case in decided) + unknown_count
+    if case_count <= most_count:
         return None
     needed = sorted((needed_processes(case, SEEN_RATIO) for case in decided), reverse=True)
     process_count = needed[most_count]
     return finding(
         "too-ambiguous",
-        case_count=ambiguous_count,
+        case_count=case_count,
         decided_count=len(decided),
+        unknown_count=unknown_count or None,
         limit_count=most_count,
         step_ratio=SEEN_RATIO,
         process_count=None if math.isinf(process_count) else int(process_count),

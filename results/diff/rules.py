@@ -43,7 +43,9 @@ REASONS = frozenset(
 )
 """Reason codes of a verdict; the catalog of findings has their words."""
 
-MACHINE_REASONS = frozenset({"quarantined", "capped", "contended", "stolen", "shared-device"})
+BUSY_REASONS = frozenset({"contended", "stolen", "shared-device"})
+"""Those of them that are other work: measuring again on a quiet machine mends them."""
+MACHINE_REASONS = BUSY_REASONS | {"quarantined", "capped"}
 """Reasons of INVALID that are the machine's."""
 
 

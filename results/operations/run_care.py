@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, delete, func, select, update
 
+from results.records.limits import CONTROLS
 from results.records.records import RunInfo
 from results.store.read import NEWEST_FIRST, read_runs, select_runs
 from results.store.run_names import check_label
@@ -31,9 +32,12 @@ class RunRows:
 def relabel_run(store: ResultStore, run_id: str, label: str) -> None:
     """Give the run with exactly this id another label; an empty one takes its label away.
 
-    Raises `StoreError` for a label that would mean other runs (`run_names.check_label`), or where there is no such run.
+    Raises `StoreError` for a label that would mean other runs (`run_names.check_label`) or holds a control
+    character, or where there is no such run.
     """
     check_label(label)
+    if CONTROLS.search(label):
+        raise StoreError(f"the label {label[:40]!r} of a run holds a control character: choose another label")
 
     def change(connection: Connection) -> int:
         return connection.execute(update(RUN).where(RUN.c.run_id == run_id).values(label=label)).rowcount

@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, is_dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from functools import cache, partial
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
@@ -42,6 +42,13 @@ def _is_date(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _is_past(text: str) -> bool:
+    """Return whether a date is no more than a day ahead: `latest` would mean that run until then."""
+    moment = datetime.fromisoformat(text)
+    aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    return aware - datetime.now(UTC) <= timedelta(days=1)
 
 
 def _counts(least: int) -> Limit:
@@ -148,8 +155,13 @@ Hash = Annotated[
 KernelName = Annotated[str, _texts(100_000), _lines(100_000)]
 """The mangled names of C++ templates fill pages."""
 Date = Annotated[str, Limit(_is_date, description="a date and time in ISO 8601")]
+_PAST = Limit(
+    lambda text: not text or _is_past(text), description="a time that has come: the clock or the file is wrong"
+)
+PastDate = Annotated[Date, _PAST]
 OptionalDate = Annotated[str, Limit(lambda text: not text or _is_date(text), description="a date and time in ISO 8601")]
 """Empty where its maker gave none."""
+OptionalPastDate = Annotated[OptionalDate, _PAST]
 
 
 def at_most(longest: int) -> Limit:

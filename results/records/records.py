@@ -14,7 +14,6 @@ from typing import Any, Literal
 from results.records.limits import (
     Command,
     Count,
-    Date,
     Duration,
     ExitCode,
     Facts,
@@ -24,7 +23,8 @@ from results.records.limits import (
     Line,
     Name,
     NonNegative,
-    OptionalDate,
+    OptionalPastDate,
+    PastDate,
     Positive,
     Reason,
     SignedDuration,
@@ -118,11 +118,11 @@ class RunInfo:
 
     run_id: str
     """32 random hex digits; any unambiguous prefix names the run."""
-    started_at: Date
+    started_at: PastDate
     """UTC, ISO 8601 with microseconds."""
     label: Line = ""
     """The name it was given; empty without one."""
-    finished_at: Date | None = None
+    finished_at: PastDate | None = None
     """UTC, ISO 8601 with microseconds; null while it is running."""
     status: RunStatus = "running"
     """How it ended; running: not yet."""
@@ -183,7 +183,7 @@ class ProcessInfo:
     ordinal: Count = 0
     pid: Count | None = None
     host: Line = ""
-    started_at: OptionalDate = ""
+    started_at: OptionalPastDate = ""
     role: Name = "main"
     """main: pytest's own process; worker: a fresh process that measured for it."""
     end_reason: Reason = ""
@@ -366,7 +366,7 @@ class Record:
     """Why it was skipped or failed; empty otherwise."""
     test_id: Line = ""
     """The pytest node id it came from."""
-    created_at: OptionalDate = ""
+    created_at: OptionalPastDate = ""
     process: ProcessInfo = ProcessInfo()
     method: Method | None = None
     measurement: Measurement | None = None

@@ -38,7 +38,11 @@ def headline(diff: SuiteDiff, result: GateResult) -> str:
     cases = {verdict: diff.of(verdict) for verdict in VERDICTS}
     mentioned = [verdict for verdict in _MENTIONED if cases[verdict]]
     if not mentioned:
-        return f"nothing changed by more than noise in {len(cases['SAME'])} case{'s' * (len(cases['SAME']) != 1)}"
+        unseen_count = sum(case.is_same_unseen for case in cases["SAME"])
+        known_count = len(cases["SAME"]) - unseen_count
+        parts = [f"nothing changed by more than noise in {counted(known_count, 'case')}"] if known_count else []
+        parts += [f"the noise of {counted(unseen_count, 'case')} is not known"] if unseen_count else []
+        return ("" if known_count else "no change was seen, but ") + "; ".join(parts)
     first = _named(cases[mentioned[0]], mentioned[0].lower(), len(diff.cases))
     counts = [f"{len(cases[verdict])} {verdict.lower()}" for verdict in mentioned[1:]]
     lead = "" if mentioned[0] == "SLOWER" else "nothing is slower; " if diff.is_judged else "nothing could be judged; "

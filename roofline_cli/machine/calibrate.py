@@ -13,7 +13,7 @@ from roofline_cli.shared.options import JsonOption
 from roofline_cli.shared.quiet import WaitOption, begin_when_quiet, stop
 from roofline_model.chips.hardware import doubt_of_ideals, doubts_of
 from roofline_model.core.errors import InvalidValueError, MissingDependencyError, UnsupportedError
-from roofline_model.core.finding import short_text
+from roofline_model.core.finding import Finding, advice_text, short_text
 from roofline_model.core.units import (
     counted,
     format_bandwidth,
@@ -35,6 +35,7 @@ COMMANDS = {
 
 WITH_KERNELS_S, CEILINGS_S = 75.0, 40.0
 """How long it looks unless told otherwise."""
+SHORTEST_S, LONGEST_S = 5.0, 600.0
 CEILINGS_SHARE = 0.35
 """Of the time, where kernels are timed as well: a ceiling is the best of all looks, so short ones add up."""
 OnlyOption = Annotated[
@@ -60,9 +61,7 @@ def calibrate(
         typer.Option(
             "--seconds",
             metavar="SECONDS",
-            min=5,
-            max=600,
-            help="About how long to measure on a quiet machine (75; 40 for ceilings alone). The kernels take at least 45.",
+            help="About how long to measure on a quiet machine, 5 to 600 (75; 40 for ceilings alone). The kernels take at least 45.",
         ),
     ] = None,
     kernels: Annotated[
@@ -86,10 +85,12 @@ def calibrate(
     runs here use the results. A ceiling is the best that this machine has shown while quiet; of a kernel the median of
     the last five calibrations counts. --hw reads FILE.toml, and in pytest --roofline-profile-file.
 
-    Exits 5 and measures nothing where other processes use more than half of the CPUs.
+    Exits 5 and measures nothing where other processes use more than half of the CPUs. It exits 5, too, where other work
+    ran meanwhile; such a look never replaces a quiet one, not even with --forget.
     """
     from plugin.calibrate.profile_file import profile_text
     from plugin.machine.facts import find_machine
+    from results.diff.gate import EXIT_MACHINE
 
     machine = find_machine()
     kind = _kind(device, machine)
@@ -108,19 +109,28 @@ def calibrate(
         return
     if machine.torch_version is None:
         raise MissingDependencyError("torch", "measure", "calibrating this machine")
+    if seconds is not None and not SHORTEST_S <= seconds <= LONGEST_S:
+        raise InvalidValueError(
+            f"--seconds must be a number from {SHORTEST_S:g} to {LONGEST_S:g}, got {str(seconds)[:40]!r}"
+        )
     with_kernels = kernels and kind == "cpu"
     if kind == "cpu":
         begin_when_quiet(waits=waits)
     total_s = seconds or (WITH_KERNELS_S if with_kernels else CEILINGS_S)
     chip = _known_ceilings(machine) if family is not None else None
-    if chip is None:
-        chip = _measure(machine, kind, forget, total_s * (CEILINGS_SHARE if with_kernels else 1))
     failed: tuple[str, ...] = ()
-    if with_kernels:
-        if (doubt := doubt_of_ideals(chip)) is not None:  # times of kernels would be held against these ceilings
-            stop(f"{short_text(doubt)}: --wait-until-quiet waits for it")
-        begin_when_quiet(waits=waits)
-        chip, failed = _with_kernels(machine, chip, forget, total_s * (1 - CEILINGS_SHARE), family)
+    try:
+        if chip is None:
+            chip = _measure(machine, kind, forget, total_s * (CEILINGS_SHARE if with_kernels else 1))
+        if with_kernels:
+            if (doubt := doubt_of_ideals(chip)) is not None:  # times of kernels would be held against these ceilings
+                stop(f"{short_text(doubt)}: --wait-until-quiet waits for it")
+            begin_when_quiet(waits=waits)
+            chip, failed = _with_kernels(machine, chip, forget, total_s * (1 - CEILINGS_SHARE), family)
+    except UnsupportedError as error:
+        if not isinstance(error.finding, Finding) or error.finding.code != "look-left-out":
+            raise
+        stop(advice_text(error.finding))
     if output is not None:
         write_text(output, profile_text(chip))
     if as_json:
@@ -130,6 +140,8 @@ def calibrate(
         _show_kernels(chip, failed)
         if output is not None:
             show_line(f"written to {output}: use it with --hw {output} or --roofline-profile-file {output}")
+    if chip.calibration is not None and chip.calibration.disturbed_by:
+        raise typer.Exit(EXIT_MACHINE)
 
 
 def _kind(requested: str | None, machine: Machine) -> str:

@@ -28,6 +28,7 @@ from roofline_cli.shared.options import (
 from roofline_model.chips.hardware import doubts_of
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.formats.catalog import short_name
+from roofline_model.operators.product import MAX_DIMENSION
 
 if TYPE_CHECKING:
     from roofline_model.chips.hardware import Device
@@ -194,6 +195,7 @@ def predict_model_command(
     plans: list[str | FormatPlan] = [*(plan for _, plan in strategies.values()), *named]
     tokens, longest = _contexts(context, max_context, shape)
     batches = _batches(batch, len(plans))
+    _check_tokens(max(batches), tokens)
     new_count = None if new_tokens is None else parse_size("--new-tokens", new_tokens)
     headroom = parse_number("--memory-headroom", memory_headroom, "a share", below=1)
     predictions = [
@@ -237,6 +239,15 @@ def _contexts(context: str | None, max_context: str | None, shape: ModelShape) -
     if longest is not None:
         check_max_context([tokens], longest)
     return tokens, longest
+
+
+def _check_tokens(batch: int, context: int) -> None:
+    """Raise `InvalidValueError` where the prompts of a batch are more tokens than one product has rows."""
+    if batch * context > MAX_DIMENSION:
+        raise InvalidValueError(
+            f"--batch {batch:,} with --context {context:,} makes {batch * context:,} tokens of prompts, more than "
+            f"{MAX_DIMENSION:,}: give a smaller --batch or a shorter --context"
+        )
 
 
 def _batches(batch: str, plan_count: int) -> list[int]:

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     KernelRow = KernelAnswer | FfnPrediction
 
 
+LEAST_MEASURED_US = 1e-6
+"""A shorter time is none that a clock shows."""
 _ANSWER_COLUMNS = (
     Column("Format"),
     Column("Expected", "right", hide_empty=True),
@@ -131,8 +133,10 @@ def judged_time(rows: Sequence[KernelAnswer], measured_us: str | None, chip: Dev
     if measured_us is None:
         return None
     own_s = float_or_nan(measured_us) * 1e-6
-    if not 0 < own_s < math.inf:
-        raise InvalidValueError(f"--measured-us must be a number above 0, got {measured_us[:40]!r}")
+    if not LEAST_MEASURED_US <= own_s * 1e6 < math.inf:
+        raise InvalidValueError(
+            f"--measured-us must be a number of microseconds from {LEAST_MEASURED_US:g} on, got {measured_us[:40]!r}"
+        )
     if len(rows) != 1:
         raise InvalidValueError("--measured-us is the time of one format: name it, e.g. --formats BF16")
     return judge_time(rows[0], own_s, chip)

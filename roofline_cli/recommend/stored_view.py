@@ -23,7 +23,7 @@ from roofline_cli.screen.tables import (
 )
 from roofline_cli.shared.group import typed
 from roofline_model.core.answer import Option, Trust
-from roofline_model.core.finding import finding, has_code, short_text
+from roofline_model.core.finding import code_text, finding, has_code, short_text
 from roofline_model.core.units import counted, format_speedup, in_prefix, own_prefix, sentence, shared_prefix
 from roofline_model.recommend.loss import loss_doubt, loss_text
 
@@ -201,6 +201,22 @@ def print_ranked_answer(ranking: StoredRanking) -> None:
     ]
     if cells:
         show_table(_ANSWER_COLUMNS, cells, says_what_is_left_out=False)
+    _show_doubts(rows)
+
+
+def _show_doubts(rows: Iterable[Option]) -> None:
+    """Print what each `!` of a table means: rows in doubt for one reason share a line."""
+    from results.diff.rules import BUSY_REASONS
+
+    labels: dict[tuple[str, ...], list[str]] = {}
+    for row in rows:
+        if row.is_measured and row.trust.doubts:
+            labels.setdefault(row.trust.doubts, []).append(row.label)
+    for doubts, names in labels.items():
+        line = f"! {', '.join(names)}: {'; '.join(map(code_text, doubts))} ({', '.join(doubts)})"
+        if not BUSY_REASONS.isdisjoint(doubts):
+            line += ", so no comparison with it counts; measure again on a quiet machine (--wait-until-quiet)"
+        show_line(line, "yellow")
 
 
 def _plain_time(time_s: float) -> str:

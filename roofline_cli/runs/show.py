@@ -205,6 +205,7 @@ def _print_answer(
         print_model_answer(models[0])
     failed = [row for row in pooled if row.status == "failed"]
     notes = ["Times are simulated: no kernel ran."] if is_simulated else []
+    notes += _busy_notes(summaries)
     notes += issue_notes(models[0].passes) if models else []
     notes += [f"forced: measured on a machine that is not {chip}"] if run.is_forced else []
     notes += (
@@ -216,6 +217,21 @@ def _print_answer(
     short = run.run_id[:8]
     show_next(f"roofline report --run {short}{typed('--db')}")
     show_more(f"lists every case; `roofline show {short} CASE` shows one whole", is_shown=show_all)
+
+
+def _busy_notes(cases: Sequence[CaseSummary]) -> list[str]:
+    """Return which times other work spoiled, so that none of them counts in a comparison."""
+    from results.diff.rules import BUSY_REASONS
+    from roofline_model.core.finding import code_text
+
+    labels: dict[str, list[str]] = {}
+    for case in cases:
+        for flag in BUSY_REASONS.intersection(case.flags):
+            labels.setdefault(flag, []).append(case.pooled.label)
+    return [
+        f"{_counted(len(named))} {flag}, such as {named[0]}: measure again on a quiet machine ({code_text(flag)})"
+        for flag, named in sorted(labels.items())
+    ]
 
 
 def is_of_model(case: CaseSummary) -> bool:

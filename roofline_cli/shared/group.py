@@ -184,6 +184,10 @@ def _with_nearest(said: str) -> str:
     return f"{said}. Did you mean {meant}?" if meant else said
 
 
+def _takes_run(ctx: Any) -> bool:
+    return ctx is not None and any("--run" in option.opts for option in ctx.command.params)
+
+
 EXIT_FOUND = 1
 EXIT_USAGE = 2
 EXIT_BROKEN_PIPE = 141
@@ -252,6 +256,10 @@ class RooflineGroup(LazyGroup):
             is_unknown = message.startswith("No such command") and not message.endswith("?")
             if is_unknown and command.endswith(" runs"):
                 message += f"; `{command}` alone lists the runs"
+            if (extra := re.match(r"Got unexpected extra argument(?:s|\(s\))? \((.*)\)", message)) and _takes_run(
+                error.ctx
+            ):
+                message += f"; name the run with `--run {extra.group(1)}`"
             code = _report(f"{message}{' See' if message.endswith('?') else '; see'} `{command} --help`")
         except ClickException as error:
             code = _report(error.format_message())

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from roofline_model.chips.hardware import Device
 from roofline_model.core.finding import Finding, finding
 from roofline_model.formats.catalog import Pair
-from roofline_model.operators.product import product_of_pair
+from roofline_model.operators.product import MAX_DIMENSION, product_of_pair
 from roofline_model.predictions.product import Shape
 from roofline_model.tiling.waves import EfficiencyCurve, Tiling, efficiency_curve, gemm_tiling
 
@@ -54,13 +54,14 @@ def product_tiling(chip: Device, shape: Shape, pair: Pair, *, cache: str = "cold
 
 
 def product_curve(chip: Device, shape: Shape, pair: Pair, *, cache: str = "cold") -> EfficiencyCurve:
-    """Return the share of the tensor peak over N, up to twice the N that is asked for, which is one of its points.
+    """Return the share of the tensor peak over N, up to twice the N that is asked for, which is one of its points, or
+    to the largest size.
 
     Raises `UnsupportedError` for a chip without constants or without the limits of an SM in its file.
     """
     rows, asked_columns, inner = shape
     formats = dict(product_of_pair(*shape, weight=pair[0], activation=pair[1]).formats)
-    last = 2 * asked_columns
+    last = min(2 * asked_columns, MAX_DIMENSION)
     step = max(CURVE_STEP_COUNT, -(-last // CURVE_POINTS_COUNT // CURVE_STEP_COUNT) * CURVE_STEP_COUNT)
     columns = sorted({*range(step, last + 1, step), asked_columns})
     return efficiency_curve(rows, inner, columns, chip, a=formats["a"], b=formats["b"], c=formats["c"], cache=cache)

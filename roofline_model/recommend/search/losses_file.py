@@ -191,7 +191,7 @@ def read_losses(path: str | Path) -> MeasuredLosses:
     text = read_definition_text(
         file,
         "losses file",
-        fix="`write_losses` writes one; docs/theory/pareto.md shows its fields",
+        fix="`roofline losses -o FILE` writes one; docs/theory/pareto.md shows its fields",
         most_bytes=MAX_LOSSES_BYTES,
     )
     return read_losses_text(text, str(file))

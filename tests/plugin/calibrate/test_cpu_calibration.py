@@ -25,6 +25,7 @@ from plugin.machine.facts import Machine
 from plugin.run.pending import expected_record
 from roofline_model.chips.hardware import DeviceFacts, check_device, doubt_of_ideals, errors_of, get_hardware
 from roofline_model.chips.machine_constants import Calibration, Constant
+from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import advice_text, finding, short_text
 from roofline_model.expected.calibrated import predict_calibrated
 from roofline_model.expected.predict import predict_expected
@@ -263,12 +264,15 @@ def test_a_ceiling_is_the_best_ever_seen_until_it_is_forgotten(measures, monkeyp
 
 def test_typical_values_are_the_newest_unless_that_measuring_was_busy(measures, monkeypatch):
     slower = replace(READINGS, dram={"read": rate(40e9)})
-    measures(READINGS, slower, replace(READINGS, dram={"read": rate(10e9)}))
+    measures(READINGS, slower, *[replace(READINGS, dram={"read": rate(10e9)})] * 2)
     cpu_device(MACHINE, lambda text: None)
     second = cpu_device(MACHINE, lambda text: None, refresh=True).calibration.dram["read"]
     assert (second.best_value, second.median_value) == (60e9, pytest.approx(36e9))
     monkeypatch.setattr(calibration.LoadWatch, "flags", lambda self: ("contended",))
-    third = cpu_device(MACHINE, lambda text: None, refresh=True).calibration
+    for forget in (False, True):
+        with pytest.raises(UnsupportedError, match="this look at the ceilings is left out"):
+            cpu_device(MACHINE, lambda text: None, refresh=True, forget=forget)
+    third = cached_cpu_device(MACHINE).calibration
     assert (third.dram["read"].median_value, third.disturbed_by) == (pytest.approx(36e9), ())
 
 

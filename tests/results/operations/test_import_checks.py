@@ -10,6 +10,7 @@ import shutil
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -285,6 +286,27 @@ def test_times_of_every_offset_sort_like_times(tmp_path: Path, document: dict[st
 def test_a_pruned_record_keeps_its_count(tmp_path: Path, document: dict[str, Any]) -> None:
     document["records"][0]["measurement"].update(samples_s=[], sample_count=300)
     assert imported(tmp_path, document) == 2
+
+
+def test_a_run_that_has_not_begun_yet_is_refused_and_named_by_the_check(
+    tmp_path: Path, document: dict[str, Any]
+) -> None:
+    soon, later = ((datetime.now(UTC) + timedelta(hours=hours)).isoformat() for hours in (20, 30))
+    for when in (later, "9999-01-01T00:00:00+00:00", "9999-12-31T23:59:59"):
+        for change in (
+            lambda it, when=when: it["run"].update(started_at=when),
+            lambda it, when=when: it["records"][0]["process"].update(started_at=when),
+        ):
+            changed = copy.deepcopy(document)
+            change(changed)
+            with pytest.raises(StoreError, match="not a time that has come"):
+                imported(tmp_path, changed)
+    document["run"]["started_at"] = soon
+    assert imported(tmp_path, document) == 2
+    with open_store(tmp_path / "there.db") as store:
+        (run,) = store.runs()
+        store.begin_run(replace(run, run_id="f" * 32, started_at="9999-01-01T00:00:00.000000+00:00"))
+        assert [problem.where for problem in check_store(store)] == ["run ffffffff"]
 
 
 def test_dates_and_the_fields_of_a_case(tmp_path: Path, document: dict[str, Any]) -> None:

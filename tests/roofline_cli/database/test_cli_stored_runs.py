@@ -109,7 +109,7 @@ def test_a_label_is_changed_and_nothing_else(database):
     assert "is now no label" in invoke("relabel", "the good one", "", "--db", database)
 
 
-@pytest.mark.parametrize("label", ["latest", "baseline:3", "a,b", "x" * 201, "  "])
+@pytest.mark.parametrize("label", ["latest", "baseline:3", "a,b", "x" * 201, "  ", "a\x1b[31m"])
 def test_a_label_that_would_mean_other_runs_is_refused(database, label):
     invoke("relabel", OLD[:6], label, "--db", database, exit_code=2)
     assert [run["label"] for run in json.loads(invoke("--json", "--db", database))["runs"]] == ["nightly", "nightly"]

@@ -127,6 +127,30 @@ def test_exit_codes(database, arguments, code):
     assert comparison.exit_code == code, comparison.output
 
 
+def test_a_gate_does_not_pass_a_case_that_it_cannot_see(tmp_path):
+    rng = np.random.default_rng(3)
+    sides = [
+        runs.side(runs.noisy(rng, 1, 2, 0.001), run=runs.run_info(label, started_at=f"2026-03-0{day}T02:00:00+00:00"))
+        for day, label in ((1, "base"), (2, "head"))
+    ]
+    database = runs.stored(tmp_path / "two.db", *sides)
+    plain = diff(database, "base", "head", "--json")
+    document = json.loads(plain.stdout)
+    assert [(case["verdict"], case["smallest_step_ratio"]) for case in document["cases"]] == [("SAME", None)]
+    assert plain.exit_code == 0
+    for form in ("text", "md", "json"):
+        gated = diff(database, "base", "head", "--max-ambiguous", "0", "--format", form, *["--all"][: form == "text"])
+        assert gated.exit_code == 3, gated.output
+        assert "nothing changed" not in gated.stdout
+        assert "the noise hides none" not in gated.stdout
+        assert "✅" not in gated.stdout
+    reason = json.loads(gated.stdout)["exit_findings"][0]
+    assert reason["code"] == "too-ambiguous"
+    assert diff(database, "base", "head", "--max-ambiguous", "1").exit_code == 0
+    with_floor = runs.stored(tmp_path / "known.db", *sides, noise=runs.floors(np.full(1, 0.001)))
+    assert diff(with_floor, "base", "head", "--max-ambiguous", "0").exit_code == 0
+
+
 def test_a_rolling_baseline_pools_its_runs_and_sees_more(database):
     alone = json.loads(diff(database, "slow", "--against", "latest", "--json").stdout)
     rolling = json.loads(diff(database, "slow", "--against", "BASELINE", "--json").stdout)

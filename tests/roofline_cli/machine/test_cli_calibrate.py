@@ -389,6 +389,21 @@ def test_json_holds_everything(here):
     assert data["hardware"]["calibration"]["provenance"] == "measured-here"
 
 
+@pytest.mark.parametrize("options", [(), ("--forget",), ("--no-kernels",), ("--no-kernels", "--forget")])
+def test_a_look_that_becomes_contended_exits_5_and_replaces_no_quiet_one(here, monkeypatch, options):
+    here()
+    run()
+    file = calibration.cache_file("cpu", calibration.cpu_fingerprint(machine.find_machine()))
+    quiet = file.read_text()
+    monkeypatch.setattr(calibration.LoadWatch, "flags", lambda self: ("contended",))
+    result = run(*options)
+    assert result.exit_code == 5, result.output
+    assert file.read_text() == quiet
+    assert result.stderr.splitlines()[-1].startswith("error: other work ran (contended)")
+    file.unlink()
+    assert run(*options).exit_code == 5  # there is no quiet one, and this is none
+
+
 def test_a_busy_machine_is_said(here, monkeypatch):
     here()
     monkeypatch.setattr(calibration.LoadWatch, "flags", lambda self: ("contended",))
@@ -407,7 +422,8 @@ def test_a_busy_machine_is_said(here, monkeypatch):
         (["-o", "."], "is a folder"),
         (["-o", "absent/mine.toml"], "there is not a folder absent"),
         (["-o", "results.db"], "belongs to a SQLite database"),
-        (["--seconds", "1"], "--seconds"),
+        (["--seconds", "1"], "--seconds must be a number from 5 to 600, got '1.0'"),
+        (["--seconds", "nan"], "--seconds must be a number from 5 to 600, got 'nan'"),
         (["--only", "gemv"], "--only must be products, attention or operators"),
         (["--only", "products", "--no-kernels"], "--no-kernels"),
     ],

@@ -186,6 +186,7 @@ def test_several_devices() -> None:
         ("--model llama-3-8b --memory-headroom much", "--memory-headroom must be a share"),
         ("--model llama-3-8b --hw gb10,h100", "--hw takes one chip here, got 'gb10,h100'"),
         ("--model llama-3-8b --link-gb-s fast", "--link-gb-s must be a positive number of GB/s, got 'fast'"),
+        ("--model llama-3-8b --batch 1000000000 --context 131072", "give a smaller --batch or a shorter --context"),
         ("--hw b10", "Missing option '--model'"),
     ],
 )  # fmt: skip

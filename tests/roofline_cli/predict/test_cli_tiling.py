@@ -110,6 +110,13 @@ def test_the_picture_is_written(tmp_path, name, magic):
     assert name in done.stdout
 
 
+def test_the_curve_of_the_largest_size_ends_there(tmp_path):
+    largest = [word for letter in "MNK" for word in (f"-{letter}", "1000000000")]
+    done = roofline(*largest, "--hw", "h100", "-o", str(tmp_path / "x.png"))
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "x.png").stat().st_size > 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -221,10 +221,11 @@ def test_without_an_expected_time_the_ideal_one_judges() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ("--formats BF16 --measured-us 0", "a number above 0"),
-        ("--formats BF16 --measured-us nan", "a number above 0"),
-        ("--formats BF16 --measured-us=-3", "a number above 0"),
-        ("--formats BF16 --measured-us 1e400", "a number above 0"),
+        ("--formats BF16 --measured-us 1e-320", "a number of microseconds from 1e-06 on, got '1e-320'"),
+        ("--formats BF16 --measured-us 0", "a number of microseconds from 1e-06 on"),
+        ("--formats BF16 --measured-us nan", "a number of microseconds from 1e-06 on"),
+        ("--formats BF16 --measured-us=-3", "a number of microseconds from 1e-06 on"),
+        ("--formats BF16 --measured-us 1e400", "a number of microseconds from 1e-06 on"),
         ("--formats BF16,FP8 --measured-us 3", "name it, e.g. --formats BF16"),
         ("--measured-us 3", "name it, e.g. --formats BF16"),
     ],

@@ -56,6 +56,24 @@ def test_an_overview_of_everything_that_is_stored(columns: int | None, database:
     assert pays == sorted(pays, reverse=True)
 
 
+def test_a_time_that_other_work_spoiled_is_said_without_all(tmp_path) -> None:
+    """In `recommend --stored` (whose answer `demo` prints, too) and in `show`."""
+    document = json.loads((RUNS / "demo.json").read_text())
+    for record in document["records"]:
+        if record["measurement"] is not None and "INT4" in json.dumps(record["case"]):
+            record["measurement"]["flags"] = ["contended"]
+    (tmp_path / "busy.json").write_text(json.dumps(document))
+    with open_store(str(tmp_path / "busy.db")) as store:
+        import_file(store, tmp_path / "busy.json")
+    for arguments in (["recommend", "--stored"], ["show", "latest"]):
+        result = runner.invoke(app, [*arguments, "--db", str(tmp_path / "busy.db")])
+        assert result.exit_code == 0, result.output
+        text = " ".join(result.stdout.split())
+        assert "INT4" in text
+        assert "contended" in text
+        assert "measure again on a quiet machine" in text
+
+
 @pytest.fixture(scope="module")
 def modes(tmp_path_factory) -> str:
     """A database of a GPU: operators without a narrower format, and modes in which one format alone was measured."""

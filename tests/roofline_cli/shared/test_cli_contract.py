@@ -141,6 +141,12 @@ def test_all_promised_commands_exist_with_help_and_options():
             assert parameter.help, f"{name}: {parameter.name} has no help"
 
 
+def test_a_run_typed_where_an_option_takes_it_is_pointed_there():
+    result = runner.invoke(app, ["report", "nightly"])
+    assert result.exit_code == 2
+    assert "name the run with `--run nightly`" in result.stderr
+
+
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_help_of_every_command_is_readable(name):
     result = runner.invoke(app, [*name.split(), "--help"])
