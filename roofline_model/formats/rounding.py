@@ -44,6 +44,8 @@ class Deviation(NamedTuple):
     """What rounding explains of it, as a ratio of the same magnitude."""
     where: str = ""
     """Which number it is: for people who look for the fault."""
+    fault: str = ""
+    """What is wrong, where the ratio does not say it best."""
 
     @property
     def share_ratio(self) -> float:
