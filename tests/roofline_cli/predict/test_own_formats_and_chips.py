@@ -89,6 +89,14 @@ def test_an_own_format_has_a_row(words: tuple[str, ...]) -> None:
     assert re.search(r"^ *MYFP5 \(W5A16\) ", asked(*words, "--formats-file", "my.toml"), re.MULTILINE)
 
 
+@pytest.mark.parametrize("options", [(), ("--formats", "INT4")])
+def test_a_model_on_a_chip_without_its_16_bit_format_has_the_chips(options: tuple[str, ...]) -> None:
+    words = ("predict", "model", "--model", "llama-3.1-8b", "--hw", "chip.toml", *options)
+    assert "no native BF16 here: FP16" in asked(*words)
+    (row,) = json.loads(asked(*words, "--json"))["predictions"]
+    assert row["time_s"] > 0
+
+
 def test_every_format_asked_of_a_recommendation_has_a_row_or_a_reason() -> None:
     names = "FP8,INT4.BF16,NVFP4,MXFP8,INT8.BF16"
     text = asked("recommend", "--model", "llama-3.1-8b", "--hw", "gb10", "--formats", names)
