@@ -20,9 +20,10 @@ from roofline_cli.shared.options import (
 )
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import Finding, reason_text
-from roofline_model.formats.catalog import format_name, format_pair, get_format
+from roofline_model.formats.catalog import format_name, format_pair, get_format, short_name, split_precision
 from roofline_model.operators.product import GEMV_MAX_ROWS
 from roofline_model.predictions.kernel import fastest
+from roofline_model.recommend.options import takes_both_operands
 
 if TYPE_CHECKING:
     from roofline_model.chips.hardware import Device
@@ -76,7 +77,7 @@ def _predict(sizes: tuple[int, str, str], measured_us: str | None, options: Pred
         show_json({**command_json(table), **prediction_rows.own_time_json(own_time)})
         return
     prediction_rows.print_own_time(own_time)
-    print_products(table, chip, hw, are_named=request.formats is not None, show_all=options.show_all)
+    print_products(table, chip, hw, named=request.formats, show_all=options.show_all)
     if options.show_all:
         show_line()
         print_table(table, chip, hw)
@@ -85,20 +86,50 @@ def _predict(sizes: tuple[int, str, str], measured_us: str | None, options: Pred
 
 
 def print_products(
-    table: PredictionTable[ProductPrediction], chip: Device, hardware: str, *, are_named: bool, show_all: bool
+    table: PredictionTable[ProductPrediction],
+    chip: Device,
+    hardware: str,
+    *,
+    named: Sequence[str] | None,
+    show_all: bool,
 ) -> None:
-    """Print the answer in a dozen lines. `hardware`: the chip as typed; `are_named`: the user named the formats."""
+    """Print the answer in a dozen lines. `hardware`: the chip as typed; `named`: the formats, where the user named
+    them.
+    """
     rows = table.predictions
     first = rows[0]
     names = list(map(_name, rows))
     title = f"{first.op} M={first.M} N={first.N} K={first.K}"
     sizes = f"-M {first.M} -N {first.N} -K {first.K}"
-    if are_named and any(get_format(row.weight_format).element_bits < 16 for row in rows):
+    if named and any(get_format(row.weight_format).element_bits < 16 for row in rows):
         options = typed("--hw", "--formats", "--formats-file")
         next_step = (f"roofline compare {first.op} {sizes}{options} --no-measure", "weighs the loss")
     else:
         next_step = (f"roofline recommend {sizes}{typed('--hw', '--formats-file')}", "ranks formats")
-    prediction_rows.print_answer(rows, names, title, chip, next_step, are_named=are_named, show_all=show_all)
+    prediction_rows.print_answer(
+        rows,
+        names,
+        title,
+        chip,
+        next_step,
+        are_named=bool(named),
+        show_all=show_all,
+        remark=_integers_alone(named or (), rows, chip),
+    )
+
+
+def _integers_alone(named: Sequence[str], rows: Sequence[ProductPrediction], chip: Device) -> str:
+    """Say of an integer that was named alone that its weights were meant, where unnamed it is both operands."""
+    pairs = {row.weight_format: row for row in rows if row.weight_format != row.activation_format}
+    for text in named:
+        weight, activation = split_precision(text)
+        row = pairs.get(weight.key)
+        if activation is not None or weight.kind != "int" or row is None:
+            continue
+        if takes_both_operands(chip, weight, get_format(row.activation_format)):
+            name = short_name(weight.key)
+            return f"{name} alone is its weights ({row.operands}); {name}.{name} is both operands."
+    return ""
 
 
 def _name(row: ProductPrediction) -> str:
