@@ -92,14 +92,21 @@ class Verifier:
         except WrongResultError as failure:
             raise WrongResultError(f"{when}: {failure}") from None
         deviation = checked if isinstance(checked, Deviation) else Deviation(_relative_error_of(checked), self.default)
-        error, tolerance, where, fault = deviation
+        error, tolerance, where, values = deviation
         if math.isnan(error) or math.isinf(error):
             raise WrongResultError(f"{when}: the output holds NaN or Inf, or cannot be compared")
         self.worst_deviation = deviation if self.worst_deviation is None else worst([deviation, self.worst_deviation])
         if not deviation.is_right:
             place, advice = f" ({where})" if where else "", f"; {fix}" if fix else ""
-            wrong = fault or f"relative error {error:.3g} exceeds the tolerance {tolerance:.3g}{place}"
-            raise WrongResultError(f"{when}: {wrong}{advice}")
+            if len(values) == 2:
+                raise WrongResultError(f"{when}: {where} is {values[0]}, the reference has {values[1]}{advice}")
+            if values:
+                raise WrongResultError(
+                    f"{when}: all numbers are {values[0]} times the reference's (tolerance {tolerance:.3g}){advice}"
+                )
+            raise WrongResultError(
+                f"{when}: relative error {error:.3g} exceeds the tolerance {tolerance:.3g}{place}{advice}"
+            )
 
 
 def make_verifier(
@@ -366,8 +373,7 @@ class _Comparison:
         at = int(np.argmax(differs))
         mine, other = output.reshape(-1)[at].item(), right.reshape(-1)[at].item()
         error = max(1.0, abs(float(mine) - float(other))) / max(1.0, abs(float(other)))
-        place = _numbered(which, differs, at)
-        return Deviation(error, 0.0, place, f"{place} is {mine}, the reference has {other}")
+        return Deviation(error, 0.0, _numbered(which, differs, at), (mine, other))
 
 
 def _finite(values: Any, exact: Any, largest: float, which: str) -> Any:
@@ -423,10 +429,8 @@ def _factor(off: Any, exact: Any, sizes: Any, tolerance: float) -> Deviation:
     rest = off - factor.real * exact
     is_all = float(np.vdot(rest, rest).real) < ONE_FACTOR_SHARE**2 * factor.real**2 * power
     digits = 2 + max(2, math.ceil(-math.log10(abs(factor))))
-    times = f"{1 + factor.real:.{digits}g} times the reference's (tolerance {allowed:.3g})"
-    return Deviation(
-        abs(factor), allowed, "one factor", f"{'all numbers are' if is_all else 'the numbers are on average'} {times}"
-    )
+    values = (f"{1 + factor.real:.{digits}g}",) if is_all else ()
+    return Deviation(abs(factor), allowed, "one factor", values)
 
 
 def _largest(error: Any, sizes: Any, right_size: Any, tolerance: float, which: str) -> Deviation:

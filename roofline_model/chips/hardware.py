@@ -890,7 +890,9 @@ def _check_usual(device: Device) -> list[Finding]:
             shown_value, least, most = (format_quantity(number, unit) for number in (value, low, high))
             findings.append(finding("quantity-unusual", name, value=shown_value, low=least, high=most))
     wide = next((key for key in ("BF16", "FP16") if key in native), None)
-    for key, rate in native.items() if wide is not None else ():
+    if wide is None:
+        return findings
+    for key, rate in native.items():
         factor = rate.value / native[wide].value
         if key != "FP64" and not 1 / _RATES_APART_FACTOR <= factor <= _RATES_APART_FACTOR:
             findings.append(finding("rates-apart", key, wide=wide, rate_factor=factor))

@@ -92,14 +92,14 @@ def test_a_kernel_that_leaves_its_arguments_alone_is_not_asked_about_them(fake_t
 
 
 def test_a_call_that_returns_its_old_buffer_unwritten_is_called_that(fake_timer):
-    kept = []
+    buffers = []
 
     def kernel(x):
         fake_timer.spend(0.01)
-        kept[:] = kept or [2 * x]
-        return kept[0]
+        buffers[:] = buffers or [2 * x]
+        return buffers[0]
 
-    fake_timer.last_output = kept
+    fake_timer.last_output = buffers
     with pytest.raises(WrongResultError, match="the call did not write its output: it returned an old buffer"):
         measured(fake_timer, kernel, args=(np.ones(8),), reference=2 * np.ones(8))
 

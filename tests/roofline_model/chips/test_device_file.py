@@ -336,8 +336,8 @@ def test_a_slip_of_unit_is_a_caution(old: str, new: str, code: str | None) -> No
 
 
 def test_no_shipped_chip_looks_like_a_slip_of_unit() -> None:
-    found = {item.code for chip in list_hardware() for item in check_device(chip)}
-    assert not found & {"quantity-unusual", "rates-apart", "memory-small"}
+    codes = {item.code for chip in list_hardware() for item in check_device(chip)}
+    assert not codes & {"quantity-unusual", "rates-apart", "memory-small"}
 
 
 def test_caches_together_must_be_smaller_than_the_memory() -> None:
