@@ -19,7 +19,7 @@ from statistics import median
 from typing import Any
 
 from plugin.samples.correctness import Verifier, make_verifier
-from plugin.samples.held_outputs import HeldOutputs
+from plugin.samples.held_outputs import HeldOutputs, part_of
 from plugin.samples.kernel_call import KernelCall
 from plugin.samples.operand_data import copied
 from plugin.samples.plan import MeasurePlan
@@ -120,6 +120,7 @@ def _first_call(
 ) -> tuple[Rotation, HeldOutputs | None, float, list[Any]]:
     __tracebackhide__ = True
     saved = call.saved(first_args)
+    before = [] if verifier is None or call.mutates else part_of(first_args)
     call.run_setup()
     timer.synchronize()
     begin = time.perf_counter()
@@ -138,7 +139,7 @@ def _first_call(
     rotation = build_rotation(call.make_args, first_args, count, plan.free_bytes)
     if plan.cache == "cold" and timer.runs_kernel and plan.cache_bytes:
         _require_cold(rotation, plan.cache_bytes, call.can_rotate)
-    held = None if verifier is None else HeldOutputs(call, rotation, verifier, result, right, saved)
+    held = None if verifier is None else HeldOutputs(call, rotation, verifier, result, right, saved, before)
     return rotation, held, first_call_s, saved
 
 

@@ -47,6 +47,8 @@ A few of them may do so at any rate.
 """
 MANY_RATIO, MANY_SHARE = 16, 0.05
 """A twentieth of all numbers that is off by 16 tolerances of its own size is no chance: what cancels is rarer."""
+ONE_FACTOR_SHARE = 0.1
+"""What is left of the errors once a factor is taken out, as a ratio of it, where all numbers are off by that factor."""
 _LOCAL = ("residual_add", "silu_mul", "gelu")
 """Operators that make each number of those at its place."""
 _PRODUCTS = ("gemv", "gemm", "batched_gemm", "grouped_gemm")
@@ -90,12 +92,18 @@ class Verifier:
         except WrongResultError as failure:
             raise WrongResultError(f"{when}: {failure}") from None
         deviation = checked if isinstance(checked, Deviation) else Deviation(_relative_error_of(checked), self.default)
-        error, tolerance, where = deviation
+        error, tolerance, where, values = deviation
         if math.isnan(error) or math.isinf(error):
             raise WrongResultError(f"{when}: the output holds NaN or Inf, or cannot be compared")
         self.worst_deviation = deviation if self.worst_deviation is None else worst([deviation, self.worst_deviation])
         if not deviation.is_right:
             place, advice = f" ({where})" if where else "", f"; {fix}" if fix else ""
+            if len(values) == 2:
+                raise WrongResultError(f"{when}: {where} is {values[0]}, the reference has {values[1]}{advice}")
+            if values:
+                raise WrongResultError(
+                    f"{when}: all numbers are {values[0]} times the reference's (tolerance {tolerance:.3g}){advice}"
+                )
             raise WrongResultError(
                 f"{when}: relative error {error:.3g} exceeds the tolerance {tolerance:.3g}{place}{advice}"
             )
@@ -268,8 +276,8 @@ class _Comparison:
 
         if output is None:
             raise WrongResultError(
-                "the kernel returned nothing to compare; return its output, or name the arguments it writes to in "
-                "mutates="
+                "the kernel returned nothing to compare; return its output, or give the positions of the arguments it "
+                "writes to in mutates="
             )
         try:
             pairs = list(paired(read_tree(output), self.expected))
@@ -365,7 +373,7 @@ class _Comparison:
         at = int(np.argmax(differs))
         mine, other = output.reshape(-1)[at].item(), right.reshape(-1)[at].item()
         error = max(1.0, abs(float(mine) - float(other))) / max(1.0, abs(float(other)))
-        return Deviation(error, 0.0, _numbered(which, differs, at))
+        return Deviation(error, 0.0, _numbered(which, differs, at), (mine, other))
 
 
 def _finite(values: Any, exact: Any, largest: float, which: str) -> Any:
@@ -414,8 +422,15 @@ def _factor(off: Any, exact: Any, sizes: Any, tolerance: float) -> Deviation:
         return Deviation(0.0, tolerance)
     weighted = sizes * np.abs(exact)
     spread = tolerance * math.sqrt(float(np.vdot(weighted, weighted))) / power
-    factor = abs(complex(np.vdot(exact, off))) / power
-    return Deviation(factor, tolerance + spreads_allowed(1) * spread, "one factor")
+    factor = complex(np.vdot(exact, off)) / power
+    allowed = tolerance + spreads_allowed(1) * spread
+    if factor.imag or not factor:
+        return Deviation(abs(factor), allowed, "one factor")
+    rest = off - factor.real * exact
+    is_all = float(np.vdot(rest, rest).real) < ONE_FACTOR_SHARE**2 * factor.real**2 * power
+    digits = 2 + max(2, math.ceil(-math.log10(abs(factor))))
+    values = (f"{1 + factor.real:.{digits}g}",) if is_all else ()
+    return Deviation(abs(factor), allowed, "one factor", values)
 
 
 def _largest(error: Any, sizes: Any, right_size: Any, tolerance: float, which: str) -> Deviation:

@@ -82,11 +82,19 @@ class HeldOutputs:
     """What is known to be right for the operand sets of one kernel."""
 
     def __init__(
-        self, call: KernelCall, rotation: Rotation, verifier: Verifier, output: Any, right: Any, saved: list[Any]
+        self,
+        call: KernelCall,
+        rotation: Rotation,
+        verifier: Verifier,
+        output: Any,
+        right: Any,
+        saved: list[Any],
+        before: list[Any],
     ) -> None:
         """`output`: of the first set, checked; `right`: a copy of it; `saved`: the set's arguments that the kernel
-        writes to, from before.
+        writes to, `before`: a part of all others (`part_of`), both from before the first call.
         """
+        self._before = before
         self._call = call
         self._rotation = rotation
         self._random = random.Random()
@@ -182,12 +190,18 @@ class HeldOutputs:
         held.verifier.verify(
             value,
             self._call.labelled(when if index == 0 else f"{when}, operand set {index}"),
-            fix=""
-            if self._call.mutates or not self._rotation.sets[index]
-            else "does the kernel write to its arguments? name them in mutates=",
+            fix="does the kernel write to its arguments? give their positions in mutates=" if self._is_written else "",
         )
         if held.right is None:
             held.right = copied(value)
+
+    @property
+    def _is_written(self) -> bool:
+        """Whether the first set is no longer what it was before the first call, by a part of it; not where that holds
+        NaN, which equals nothing.
+        """
+        before = self._before
+        return bool(before) and is_same(before, before) and not is_same(part_of(self._rotation.sets[0]), before)
 
     def _looks_right(self, value: Any, held: _HeldSet) -> bool:
         at = self._random.random()
@@ -218,7 +232,9 @@ class HeldOutputs:
         __tracebackhide__ = True
         if not self.restores and not all(map(self._is_alike, self._witnesses)):
             raise WrongResultError(
-                self._call.labelled("after timing: the kernel has written to its arguments; name them in mutates=")
+                self._call.labelled(
+                    "after timing: the kernel has written to its arguments; give their positions in mutates="
+                )
             )
 
     def _other_set(self, index: int) -> _HeldSet | None:
@@ -380,6 +396,14 @@ class HeldOutputs:
                 except Exception:  # as above
                     return False
         return True
+
+
+def part_of(arguments: Sequence[Any]) -> list[Any]:
+    """Return copies of numbers of every array, to see later whether they changed; nothing where one has no such."""
+    try:
+        return [copied(spread(leaf, DATA_COUNT, 0.5)) for leaf in raw_leaves(arguments) if is_array(leaf)]
+    except (NotImplementedError, RuntimeError, TypeError, ValueError):  # a layout of its own
+        return []
 
 
 def _holds_nan(leaf: Any) -> bool:

@@ -12,9 +12,10 @@ from typing import Any, Protocol
 from plugin.samples.correctness import WrongResultError
 from plugin.samples.held_outputs import HeldOutputs
 from plugin.samples.kernel_call import KernelCall
-from plugin.samples.operand_data import copied, fill
+from plugin.samples.leaves import raw_leaves
+from plugin.samples.operand_data import copied, fill, is_array
 from plugin.samples.plan import MeasurePlan
-from plugin.samples.poison import holds_poison, poison
+from plugin.samples.poison import holds_poison, memory_of, poison
 from plugin.samples.stats import SampleStats, estimate_median, shape_flags, summarize
 from plugin.timers.clock import raw_s, time
 from plugin.timers.rotation import Rotation
@@ -335,11 +336,27 @@ class Series:
         output = call.kernel(*arguments)
         self.timer.synchronize()
         try:
-            held.see(0, output, "after timing")
+            self._see_poisoned(held, 0, output, "after timing", last)
         finally:
             if last is not output:
                 fill(last, backup)
         call.restore(arguments, self.saved)
+
+    def _see_poisoned(self, held: HeldOutputs, index: int, output: Any, when: str, old: Any) -> None:
+        """Check an output whose memory was poisoned; `old`: the poisoned one. Poison is called that, not a wrong
+        number.
+        """
+        __tracebackhide__ = True
+        try:
+            held.see(index, output, when)
+        except WrongResultError:
+            if not holds_poison(output):
+                raise
+            old_memory = {memory_of(leaf) for leaf in raw_leaves(old) if is_array(leaf)} - {None}
+            is_old = any(memory_of(leaf) in old_memory for leaf in raw_leaves(output) if is_array(leaf))
+            returned = ": it returned an old buffer" if is_old else ""
+            message = self.call.labelled(f"{when}: the call did not write its output{returned}")
+            raise WrongResultError(message) from None
 
     def _check_graph(self, held: HeldOutputs, schedule: Schedule) -> None:
         """Poison every output, replay the graph and compare: a kernel that is not in the graph leaves the poison.
@@ -351,7 +368,8 @@ class Series:
         self._replay(schedule)
         seen = self.choice.sample(range(len(schedule)), min(CHECKED_REPLAYS, len(schedule)))
         for index in seen:
-            held.see(index % len(self.rotation.sets), self.graph_outputs[index], f"in graph replay {index}")
+            output = self.graph_outputs[index]
+            self._see_poisoned(held, index % len(self.rotation.sets), output, f"in graph replay {index}", output)
         for index, output in enumerate(self.graph_outputs):
             if index not in seen and holds_poison(output):
                 raise WrongResultError(self.call.labelled(f"graph replay {index} has written nothing"))

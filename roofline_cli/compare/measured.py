@@ -169,7 +169,7 @@ def _show_predicted(request: CompareRequest, user_formats: list[NumberFormat]) -
         return
     print_short_answer(product_answer(advice, typed_pairs()), added_by_all(advice, "format"), show_all=request.show_all)
     show_line()
-    print_products(table, chip, are_named=bool(request.formats), show_all=request.show_all)
+    print_products(table, chip, named=request.formats, show_all=request.show_all)
 
 
 def _weight_formats(formats: list[str] | None) -> tuple[str, ...] | None:

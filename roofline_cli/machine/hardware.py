@@ -24,7 +24,7 @@ from roofline_cli.screen.tables import (
     show_notes,
     show_table,
 )
-from roofline_cli.shared.options import AllOption, JsonOption, find_chip
+from roofline_cli.shared.options import AllOption, FormatsFileOption, JsonOption, find_chip, register_formats
 from roofline_model.chips.hardware import (
     TO_FILL_IN,
     check_device,
@@ -95,6 +95,7 @@ def list_chips(as_json: JsonOption = False) -> None:
 @app.command("show")
 def show_chip(
     name: ChipArgument,
+    formats_file: FormatsFileOption = None,
     as_toml: Annotated[bool, typer.Option("--toml", help="Print the chip's file: the start of a custom chip.")] = False,
     show_all: AllOption = False,
     as_json: JsonOption = False,
@@ -106,6 +107,7 @@ def show_chip(
     from reports.answers.answer_json import command_json
     from roofline_model.predictions.catalog import hardware_detail
 
+    register_formats(formats_file)
     if as_toml:
         typer.echo(chip_file_text(name), nl=False)
         return
@@ -136,6 +138,11 @@ def new_chip(
 
     text = new_chip_text(name)
     key = tomllib.loads(text)["key"]
+    if any(key in (chip.key, *chip.aliases) for chip in list_hardware()):
+        raise InvalidValueError(
+            f"{key} is shipped: `roofline hardware show {key} --toml` prints its file; give a chip of your own another "
+            "name"
+        )
     path = output or Path(f"{key}.toml")
     if path.exists() and not is_stream(path):
         raise InvalidValueError(f"{path} exists already: it is not overwritten; name another file with -o")
@@ -156,6 +163,7 @@ def check_chips(
         str | None, typer.Argument(metavar="NAME|FILE", help="Chip or file to check.", show_default=False)
     ] = None,
     all_chips: Annotated[bool, typer.Option("--all", help="Check every chip of the registry.")] = False,
+    formats_file: FormatsFileOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Check chip files for wrong units, order and values.
@@ -165,6 +173,7 @@ def check_chips(
 
     if (name is None) != all_chips:
         raise InvalidValueError("hardware check takes either one chip (key or FILE.toml) or --all")
+    register_formats(formats_file)
     results = [(chip.key, check_device(chip)) for chip in list_hardware()] if name is None else [_check_one(name)]
     error_count = sum(len(errors_of(findings)) for _, findings in results)
     if as_json:
@@ -203,7 +212,7 @@ def _check_one(name: str) -> tuple[str, list[Finding]]:
     except DefinitionError as error:
         if not Path(name).is_file():
             raise
-        return name, [finding("chip-file-refused", error=str(error))]
+        return name, [finding("chip-file-refused", error=str(error).removeprefix(f"{Path(name)}: "))]
     return chip.key, check_device(chip)
 
 

@@ -60,18 +60,19 @@ def print_answer(
     *,
     are_named: bool,
     show_all: bool,
+    remark: str = "",
 ) -> None:
     """Print which format is fastest, a row per format, and what to type next: a dozen lines.
 
     `names`: the name of each row's formats. `title`: the question, without the chip. `are_named`: the user named the
-    formats, so all have a row.
+    formats, so all have a row. `remark`: of what they mean.
     """
     times = time_columns(rows, [row.expected for row in rows])
-    baseline = rows[0].baseline_format
     timed = [row.expected for row in rows if row.expected is not None]
     shown = rows if are_named else _first_rows(rows)
     has_gain = any(row.format not in SIXTEEN_BIT for row in shown)  # 16 bits alone gain nothing over 16 bits
-    show_line(_fastest_sentence(rows, names, times), "bold")
+    baseline = _baseline_name(shown)
+    show_line(_fastest_sentence(rows, names, times, baseline), "bold")
     show_line(f"{title} on {chip.key}.", "dim")
     cells: list[list[Cell]] = [
         [
@@ -89,8 +90,10 @@ def print_answer(
     show_table(_ANSWER_COLUMNS, cells, says_what_is_left_out=False)
     print_beside_ideal((name, row.expected) for row, name in zip(rows, names, strict=True) if row in shown)
     expected = f"{expected_words(*(each.provenance for each in timed))} " if timed else ""
-    over = f" Gain: over {short_name(baseline)}." if baseline and has_gain else ""
+    over = f" Gain: over {baseline}." if baseline and has_gain else ""
     show_line(f"{expected}Ideal: {ideal_words(rows[0].provenance)}.{over}", "dim")
+    if remark:
+        show_line(remark, "dim")
     untimed = [reason_text(rows[0].expected_reason)] if not timed and not chip.is_placeholder else []
     print_caveats(chip, untimed)
     show_next(*next_step)
@@ -161,7 +164,21 @@ def print_caveats(chip: Device, notes: Sequence[str]) -> None:
         show_line(f"Note: {note}", "yellow")
 
 
-def _fastest_sentence(rows: Sequence[KernelRow], names: Sequence[str], times: TimeColumns) -> str:
+def _baseline_name(rows: Sequence[KernelRow]) -> str:
+    """Return the name of the 16-bit format that gains refer to: of two that take the same time, the one with a row."""
+    baseline = rows[0].baseline_format
+    alike = [
+        row.format
+        for row in rows
+        if row.format in SIXTEEN_BIT
+        and all(ratio is None or math.isclose(ratio, 1) for ratio in (row.speedup_ratio, row.expected_speedup_ratio))
+    ]
+    if baseline is None or not alike or any(row.format == baseline for row in rows):
+        return short_name(baseline or "")
+    return short_name(alike[0])
+
+
+def _fastest_sentence(rows: Sequence[KernelRow], names: Sequence[str], times: TimeColumns, baseline: str) -> str:
     best = fastest(rows)
     index, expected = rows.index(best), best.expected
     if expected is None:
@@ -169,9 +186,20 @@ def _fastest_sentence(rows: Sequence[KernelRow], names: Sequence[str], times: Ti
     else:
         took = f"expected {times.expected[index]} (80 %: {times.intervals[index]})"
     ratio = best.speedup_ratio if expected is None else best.expected_speedup_ratio
-    gain = f", {format_speedup(ratio)} {short_name(best.baseline_format)}" if ratio and best.baseline_format else ""
+    gain = f", {format_speedup(ratio)} {baseline}" if ratio and baseline else ""
     if best.format == best.baseline_format or (ratio and round(ratio, 1) == 1):
         gain = f", {best.bound}-bound"
+    shown = times.ideal if expected is None else times.expected
+    equal = {
+        name: row.format
+        for name, row, time in zip(names, rows, shown, strict=True)
+        if time == shown[index] and (row.kernel_gap is None) == (best.kernel_gap is None)
+    }
+    if len(equal) > 1:
+        if baseline and ratio and round(ratio, 1) == 1 and not set(equal.values()) <= set(SIXTEEN_BIT):
+            gain = f", no gain over {baseline}"
+        first, *others = equal
+        return f"{first} and {others[0] if len(others) == 1 else f'{len(others)} others'} tie: {took}{gain}."
     return f"{names[index]}{' is fastest' if len(rows) > 1 else ''}: {took}{gain}."
 
 

@@ -20,9 +20,10 @@ from roofline_cli.shared.options import (
 )
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import Finding, reason_text
-from roofline_model.formats.catalog import format_name, format_pair, get_format
+from roofline_model.formats.catalog import format_name, format_pair, get_format, short_name, split_precision
 from roofline_model.operators.product import GEMV_MAX_ROWS
 from roofline_model.predictions.kernel import fastest
+from roofline_model.recommend.options import takes_both_operands
 
 if TYPE_CHECKING:
     from roofline_model.chips.hardware import Device
@@ -76,9 +77,8 @@ def _predict(sizes: tuple[int, str, str], measured_us: str | None, options: Pred
         show_json({**command_json(table), **prediction_rows.own_time_json(own_time)})
         return
     prediction_rows.print_own_time(own_time)
-    are_named = request.formats is not None
-    next_step = _next_step(table.predictions, are_named=are_named)
-    print_products(table, chip, next_step, are_named=are_named, show_all=options.show_all)
+    next_step = _next_step(table.predictions, named=request.formats)
+    print_products(table, chip, next_step, named=request.formats, show_all=options.show_all)
     if options.show_all:
         show_line()
         print_table(table, chip, hw)
@@ -91,26 +91,49 @@ def print_products(
     chip: Device,
     next_step: tuple[str, str] = ("", ""),
     *,
-    are_named: bool,
+    named: Sequence[str] | None,
     show_all: bool,
 ) -> None:
-    """Print the answer in a dozen lines. `next_step`: what to type next, and what it does; `are_named`: the user named
-    the formats.
+    """Print the answer in a dozen lines. `next_step`: what to type next, and what it does; `named`: the formats, where
+    the user named them.
     """
     rows = table.predictions
     title = f"{rows[0].op} M={rows[0].M} N={rows[0].N} K={rows[0].K}"
     names = list(map(_name, rows))
-    prediction_rows.print_answer(rows, names, title, chip, next_step, are_named=are_named, show_all=show_all)
+    prediction_rows.print_answer(
+        rows,
+        names,
+        title,
+        chip,
+        next_step,
+        are_named=bool(named),
+        show_all=show_all,
+        remark=_integers_alone(named or (), rows, chip),
+    )
 
 
-def _next_step(rows: Sequence[ProductPrediction], *, are_named: bool) -> tuple[str, str]:
+def _next_step(rows: Sequence[ProductPrediction], *, named: Sequence[str] | None) -> tuple[str, str]:
     """Return what to type next and what it does: the same product, its formats ranked."""
     first = rows[0]
     sizes = f"-M {first.M} -N {first.N} -K {first.K}"
-    if are_named and any(get_format(row.weight_format).element_bits < 16 for row in rows):
+    if named and any(get_format(row.weight_format).element_bits < 16 for row in rows):
         options = typed("--hw", "--formats", "--formats-file")
         return f"roofline compare {first.op} {sizes}{options} --no-measure", "weighs the loss"
     return f"roofline recommend {sizes}{typed('--hw', '--formats-file')}", "ranks formats"
+
+
+def _integers_alone(named: Sequence[str], rows: Sequence[ProductPrediction], chip: Device) -> str:
+    """Say of an integer that was named alone that its weights were meant, where unnamed it is both operands."""
+    pairs = {row.weight_format: row for row in rows if row.weight_format != row.activation_format}
+    for text in named:
+        weight, activation = split_precision(text)
+        row = pairs.get(weight.key)
+        if activation is not None or weight.kind != "int" or row is None:
+            continue
+        if takes_both_operands(chip, weight, get_format(row.activation_format)):
+            name = short_name(weight.key)
+            return f"{name} alone is its weights ({row.operands}); {name}.{name} is both operands."
+    return ""
 
 
 def _name(row: ProductPrediction) -> str:

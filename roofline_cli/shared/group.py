@@ -256,10 +256,9 @@ class RooflineGroup(LazyGroup):
             is_unknown = message.startswith("No such command") and not message.endswith("?")
             if is_unknown and command.endswith(" runs"):
                 message += f"; `{command}` alone lists the runs"
-            if (extra := re.match(r"Got unexpected extra argument(?:s|\(s\))? \((.*)\)", message)) and _takes_run(
-                error.ctx
-            ):
-                message += f"; name the run with `--run {extra.group(1)}`"
+            surplus = re.match(r"Got unexpected extra argument(?:s|\(s\))? \((.*)\)", message)
+            if surplus and _takes_run(error.ctx):
+                message += f"; name the run with `--run {surplus.group(1)}`"
             code = _report(f"{message}{' See' if message.endswith('?') else '; see'} `{command} --help`")
         except ClickException as error:
             code = _report(error.format_message())

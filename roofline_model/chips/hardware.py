@@ -825,7 +825,11 @@ def _plain_path(path: ComputePath) -> dict[str, Any]:
 
 # Sane ranges over every chip there is, from a single CPU core to a rack accelerator, with room on both sides.
 _RANGES: dict[str, tuple[float, float]] = {"B/s": (1e9, 1e15), "FLOP/s": (1e9, 1e18), "B": (1e3, 1e14), "Hz": (1e7, 1e11), "W": (0.5, 1e5)}  # fmt: skip
-_SMALLEST_GPU_MEMORY_BYTES = 1e9
+_SMALLEST_MEMORY_BYTES = 1e9
+# What chips have, well inside of the ranges: a slip of a thousand leaves it. Beyond it is a doubt, no error.
+_USUAL: dict[str, tuple[float, float]] = {"B/s": (1e9, 2e13), "Hz": (1e8, 1e10)}
+_RATES_APART_FACTOR = 64
+"""Most that rates of a chip differ from its 16-bit one, either way; FP64, which chips have for show, aside."""
 _RIDGE_RANGE = (0.05, 50_000.0)
 # Rates that may not fall when a format narrows, within one family.
 _MONOTONE = (("FP64", "FP32"), ("FP32", "TF32"), ("TF32", "BF16"), ("BF16", "FP8_E4M3"), ("BF16", "INT8"), ("FP8_E4M3", "NVFP4"),
@@ -837,7 +841,9 @@ def check_device(device: Device) -> list[Finding]:
 
     Warnings make a file unusable (`errors_of`); cautions are shown by `roofline hardware check`.
     """
-    findings = _check_ranges(device) + _check_paths(device) + _check_memory(device)
+    findings = _check_ranges(device) + _check_paths(device) + _check_memory(device) + _check_usual(device)
+    if device.capacity is not None and device.capacity.value <= _SMALLEST_MEMORY_BYTES:
+        findings.append(finding("memory-small", value_bytes=device.capacity.value))
     if device.kind != "gpu":
         return findings
     bare = tuple(key for key, path in device.paths.items() if path.kind != "native" and not path.reason)
@@ -846,8 +852,6 @@ def check_device(device: Device) -> list[Finding]:
     missing = tuple(key for key in FORMATS if key not in device.paths)
     if missing:
         findings.append(finding("formats-undeclared", formats=missing))
-    if device.capacity is not None and device.capacity.value < _SMALLEST_GPU_MEMORY_BYTES:
-        findings.append(finding("memory-small", value_bytes=device.capacity.value))
     if not device.match.device_names and not device.is_placeholder:
         findings.append(finding("chip-unmatched"))
     return findings
@@ -870,6 +874,28 @@ def _check_ranges(device: Device) -> list[Finding]:
         if not low <= quantity.value <= high:
             value, least, most = (format_quantity(number, quantity.unit) for number in (quantity.value, low, high))
             findings.append(finding("quantity-out-of-range", name, value=value, low=least, high=most))
+    return findings
+
+
+def _check_usual(device: Device) -> list[Finding]:
+    """Return what a file may say and no chip has: bandwidths, clocks and rates off by a thousand."""
+    native = {key: path.dense for key, path in device.paths.items() if path.kind == "native"}
+    numbers = {"memory bandwidth": (device.bandwidth.value, "B/s")}
+    numbers.update({name: (each.value, each.unit) for name, each in device.chip.items() if each.unit == "Hz"})
+    numbers.update({f"clock of {key}": (each.clock_hz, "Hz") for key, each in native.items() if each.clock_hz})
+    findings = []
+    for name, (value, unit) in numbers.items():
+        low, high = _USUAL[unit]
+        if not low <= value <= high:
+            shown_value, least, most = (format_quantity(number, unit) for number in (value, low, high))
+            findings.append(finding("quantity-unusual", name, value=shown_value, low=least, high=most))
+    wide = next((key for key in ("BF16", "FP16") if key in native), None)
+    if wide is None:
+        return findings
+    for key, rate in native.items():
+        factor = rate.value / native[wide].value
+        if key != "FP64" and not 1 / _RATES_APART_FACTOR <= factor <= _RATES_APART_FACTOR:
+            findings.append(finding("rates-apart", key, wide=wide, rate_factor=factor))
     return findings
 
 

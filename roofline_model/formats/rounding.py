@@ -27,7 +27,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from roofline_model.formats.catalog import get_format
 
@@ -44,6 +44,8 @@ class Deviation(NamedTuple):
     """What rounding explains of it, as a ratio of the same magnitude."""
     where: str = ""
     """Which number it is: for people who look for the fault."""
+    values: tuple[Any, ...] = ()
+    """An integer and the right one; or the factor that all numbers are off by; empty where the ratio says it best."""
 
     @property
     def share_ratio(self) -> float:

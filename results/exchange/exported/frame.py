@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from results.exchange.exported.export import flat_lots
 from results.exchange.exported.flat import COLUMNS
+from results.records.flags import DOUBTFUL_FLAGS
 from results.store.query import RecordQuery, find_records
 from results.store.store import ResultStore, open_store
 from roofline_model.core.errors import InvalidValueError, RooflineError
@@ -35,6 +36,7 @@ FIRST_COLUMNS = (
     "error_expected_ratio",
     "ideal_s",
     "speedup_ratio",
+    "doubts",
     "run_id",
 )
 """What a frame shows unless all columns are asked for. `format` is what people read, `INT4 (W4A16)`."""
@@ -54,7 +56,8 @@ def load_frame(
     """Return one row per record; the database is only read.
 
     `columns`: those of `FIRST_COLUMNS`, or `all` of the CSV export. `speedup_ratio` is the fastest BF16 median of the
-    same run, chip, timer, shape, cache state and mode over the median of the row.
+    same run, chip, timer, shape, cache state and mode over the median of the row. `doubts`: the flags that put its time
+    in doubt, joined by spaces; "" where none does. (`flags` is a property of every frame, so no column is called that.)
 
     `run`: id, label, `latest`, …; None for all runs. By default the latest, or all runs where `case`, `since` or
     `until` is given. Runs whose times a simulated or replayed timer gave are left out, unless `run` names one or
@@ -104,8 +107,14 @@ def _first_columns(frame: pandas.DataFrame) -> pandas.DataFrame:
     baselines = frame["measured_s"].where(is_baseline).groupby([frame[name] for name in _SAME_WORK], dropna=False)
     return frame.assign(
         format=[_format_name(formats) for formats in frame["formats"]],
+        doubts=[_doubts(flags) for flags in frame["flags"]],
         speedup_ratio=baselines.transform("min") / frame["measured_s"],
     )[list(FIRST_COLUMNS)]
+
+
+def _doubts(flags: object) -> str:
+    given = flags.split(";") if isinstance(flags, str) else []  # pandas has NaN for a row without a measurement
+    return " ".join(flag for flag in given if flag in DOUBTFUL_FLAGS)
 
 
 def _format_name(formats: str) -> str:

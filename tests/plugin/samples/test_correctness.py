@@ -107,8 +107,25 @@ def test_a_single_number_off_by_three_is_caught(tolerance, place):
 
 @pytest.mark.parametrize("factor", [1.01, 0.99, 1.001])
 def test_an_fp32_kernel_off_by_one_per_cent_is_caught(factor):
-    with pytest.raises(WrongResultError, match="one factor"):
+    with pytest.raises(WrongResultError, match=rf"all numbers are {factor}0* times the reference's \(tolerance"):
         make_verifier(EXACT, None, None, (A, B)).verify((A @ B.T) * np.float32(factor), "now")
+
+
+def test_a_factor_that_only_some_numbers_have_is_not_said_of_all():
+    wrong = (A @ B.T).copy()
+    wrong[: len(wrong) // 2] *= np.float32(1.5)
+    with pytest.raises(WrongResultError) as failure:
+        make_verifier(EXACT, None, None, (A, B)).verify(wrong, "now")
+    assert "all numbers are" not in str(failure.value)
+
+
+@pytest.mark.parametrize(("right", "wrong", "words"), [(4, 3, "is 3, the reference has 4"), (True, False, "is False")])
+def test_a_wrong_integer_is_named_with_the_right_one(right, wrong, words):
+    exact = np.full(9, right)
+    given = exact.copy()
+    given[7] = wrong
+    with pytest.raises(WrongResultError, match=f"number 7 {words}"):
+        make_verifier(exact, None, None, ()).verify(given, "now")
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])

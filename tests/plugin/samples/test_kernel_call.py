@@ -74,8 +74,34 @@ def test_a_kernel_that_returns_nothing_cannot_be_checked(fake_timer):
 
 
 def test_writing_in_secret_is_found_after_timing_with_a_hint(fake_timer):
-    with pytest.raises(WrongResultError, match="mutates="):
+    with pytest.raises(WrongResultError, match="give their positions in mutates="):
         measured(fake_timer, incrementing(fake_timer, True), args=(np.ones(8),), reference=2 * np.ones(8))
+
+
+def test_a_kernel_that_leaves_its_arguments_alone_is_not_asked_about_them(fake_timer):
+    calls = []
+
+    def kernel(x):
+        fake_timer.spend(0.01)
+        calls.append(1)
+        return x + len(calls)
+
+    with pytest.raises(WrongResultError) as failure:
+        measured(fake_timer, kernel, args=(np.ones(8),), reference=2 * np.ones(8))
+    assert "mutates" not in str(failure.value)
+
+
+def test_a_call_that_returns_its_old_buffer_unwritten_is_called_that(fake_timer):
+    buffers = []
+
+    def kernel(x):
+        fake_timer.spend(0.01)
+        buffers[:] = buffers or [2 * x]
+        return buffers[0]
+
+    fake_timer.last_output = buffers
+    with pytest.raises(WrongResultError, match="the call did not write its output: it returned an old buffer"):
+        measured(fake_timer, kernel, args=(np.ones(8),), reference=2 * np.ones(8))
 
 
 def test_another_shape_is_said_in_numbers(fake_timer):
@@ -119,5 +145,5 @@ def test_the_wrong_one_of_two_kernels_is_named(fake_timer):
         for name, step in {"good": 1, "bad": 2}.items()
     }
     contestants = {name: (call, fake_timer, MedianInterval()) for name, call in calls.items()}
-    with pytest.raises(WrongResultError, match=r"bad: before timing: relative error 0\.5"):
+    with pytest.raises(WrongResultError, match=r"bad: before timing: all numbers are 1\.5 times"):
         run_interleaved(contestants, MeasurePlan())

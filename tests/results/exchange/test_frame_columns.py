@@ -66,7 +66,7 @@ def mixed(tmp_path: Path, make_run: Callable[..., RunInfo], make_record: Callabl
             store.add_record(
                 replace(
                     record,
-                    measurement=replace(record.measurement, median_s=time_s),
+                    measurement=replace(record.measurement, median_s=time_s, flags=()),
                     method=replace(record.method, timer=timer),
                     predictions=tuple(replace(prediction, hardware_key=chip) for prediction in record.predictions),
                 )
@@ -96,3 +96,21 @@ def test_a_frame_without_a_run_is_the_newest_that_was_measured(mixed: Path) -> N
         for day in (1, 2):
             delete_run(store, f"{day:032x}")
     assert len(load_frame(mixed)) == 0
+
+
+def test_a_time_in_doubt_is_told_by_a_column_and_left_out_of_the_documented_selection(
+    tmp_path: Path, make_run: Callable[..., RunInfo], make_record: Callable[..., Record], request: pytest.FixtureRequest
+) -> None:
+    place = tmp_path / "doubts.db"
+    run = replace(make_run(), status="complete")
+    with open_store(place) as store:
+        store.begin_run(run)
+        for number, flags in enumerate([(), ("few-samples",), ("noisy", "few-samples", "drift")]):
+            record = make_record(run.run_id, record_id=f"{number + 9:032x}")
+            assert record.measurement is not None
+            store.add_record(replace(record, measurement=replace(record.measurement, flags=flags)))
+    frame = load_frame(place, run=None, simulated=True)
+    assert sorted(frame.doubts) == ["", "", "noisy drift"]
+    page = (request.config.rootpath / "docs/reference/exchange.md").read_text(encoding="utf-8")
+    (rows,) = re.findall(r"^measured = (.*)$", page, re.MULTILINE)
+    assert len(eval(rows, {"frame": frame})) == 2

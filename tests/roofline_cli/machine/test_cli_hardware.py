@@ -85,6 +85,20 @@ def test_check_reports_a_slip_of_unit_and_exits_1(tmp_path):
     assert runner.invoke(app, ["hardware", "check", str(bad)]).exit_code == 1
 
 
+def test_check_and_show_read_formats_of_ones_own(tmp_path):
+    formats = tmp_path / "formats.toml"
+    formats.write_text('[OWNFMT5]\nkind = "int"\nelement_bits = 5\n')
+    text = runner.invoke(app, ["hardware", "show", "b10", "--toml"]).stdout
+    mine = tmp_path / "mine.toml"
+    mine.write_text(text.replace('key = "b10"', 'key = "mine"').replace('"NVFP4", ', '"NVFP4", "OWNFMT5", '))
+    refused = runner.invoke(app, ["hardware", "check", str(mine)])
+    assert refused.exit_code == 1
+    assert refused.stdout.count("mine.toml") == 1  # the file is named once a line
+    for command in ("check", "show"):
+        result = runner.invoke(app, ["hardware", command, str(mine), "--formats-file", str(formats)])
+        assert result.exit_code == 0, result.output
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -94,6 +108,8 @@ def test_check_reports_a_slip_of_unit_and_exits_1(tmp_path):
         (["check", "absent.toml"], "does not exist"),
         (["show", "h101"], "Did you mean h100"),
         (["show", "."], "unknown hardware"),
+        (["new", "GB10"], "gb10 is shipped"),
+        (["new", "Blackwell B10", "-o", "mine.toml"], "is shipped"),
     ],
 )
 def test_bad_input_exits_2_with_one_line(arguments, words):

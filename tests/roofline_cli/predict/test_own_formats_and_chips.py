@@ -89,6 +89,41 @@ def test_an_own_format_has_a_row(words: tuple[str, ...]) -> None:
     assert re.search(r"^ *MYFP5 \(W5A16\) ", asked(*words, "--formats-file", "my.toml"), re.MULTILINE)
 
 
+@pytest.mark.parametrize("options", [(), ("--formats", "INT4")])
+def test_a_model_on_a_chip_without_its_16_bit_format_has_the_chips(options: tuple[str, ...]) -> None:
+    words = ("predict", "model", "--model", "llama-3.1-8b", "--hw", "chip.toml", *options)
+    assert "no native BF16 here: FP16" in asked(*words)
+    (row,) = json.loads(asked(*words, "--json"))["predictions"]
+    assert row["time_s"] > 0
+
+
+GEMM = ("predict", "gemm", "-M", "4096", "-N", "4096", "-K", "4096")
+
+
+def test_formats_that_take_the_same_time_are_said_to_tie() -> None:
+    options = ("--hw", "mi300x", "--formats-file", "my.toml")
+    (first, *_) = asked(*GEMM, *options, "--formats", "MYFP5.BF16,BF16").splitlines()
+    assert first.startswith("MYFP5 (W5A16) and BF16 tie: ")
+    assert first.endswith("no gain over BF16.")
+    (first, *_) = asked(*GEMM, *options, "--formats", "FP8,BF16").splitlines()
+    assert first.startswith("FP8 (W8A8) is fastest: ")
+
+
+def test_gains_are_over_a_format_that_has_a_row_where_one_takes_as_long() -> None:
+    assert "Gain: over BF16." in asked(*GEMM, "--hw", "h100", "--formats", "FP8,BF16")
+    assert "Gain: over FP16." in asked(*GEMM, "--hw", "h100", "--formats", "FP8,BF16,FP16")
+
+
+@pytest.mark.parametrize(
+    ("chip", "formats", "is_said"),
+    [("h100", "INT8", True), ("h100", "INT8.BF16", False), ("h100", "INT4", False), ("chip.toml", "INT8", False)],
+)
+def test_an_integer_named_alone_is_said_to_be_its_weights(chip: str, formats: str, is_said: bool) -> None:
+    text = asked(*GEMM, "--hw", chip, "--formats", formats)
+    assert ("INT8 alone is its weights (W8A16)" in text) == is_said
+    assert "INT8 alone" not in asked(*GEMM, "--hw", chip)
+
+
 def test_every_format_asked_of_a_recommendation_has_a_row_or_a_reason() -> None:
     names = "FP8,INT4.BF16,NVFP4,MXFP8,INT8.BF16"
     text = asked("recommend", "--model", "llama-3.1-8b", "--hw", "gb10", "--formats", names)

@@ -8,7 +8,15 @@ from pathlib import Path
 import pytest
 
 from roofline_model import DefinitionError, get_hardware, predict_gemm
-from roofline_model.chips.hardware import _UNITS, STATUSES, check_device, errors_of, read_device_file, read_device_text
+from roofline_model.chips.hardware import (
+    _UNITS,
+    STATUSES,
+    check_device,
+    errors_of,
+    list_hardware,
+    read_device_file,
+    read_device_text,
+)
 from roofline_model.core.finding import Finding, finding
 
 Q = 'status = "measured", source = "a test bench"'
@@ -281,10 +289,55 @@ def test_a_wrong_ridge_is_an_error() -> None:
         read_device_text(wrong, "x.toml")
 
 
-def test_a_gpu_with_hardly_any_memory_is_warned_about_and_a_custom_chip_is_not() -> None:
+def test_a_chip_with_hardly_any_memory_is_warned_about() -> None:
     small = edited('value = 16, unit = "GB"', 'value = 160, unit = "MB"')
     assert finding("memory-small", value_bytes=160e6) in check_device(read_device_text(gpu(small), "x.toml"))
-    assert check_device(read_device_text(small, "x.toml")) == []  # nor about the formats it does not name
+    assert [item.code for item in check_device(read_device_text(small, "x.toml"))] == ["memory-small"]
+    assert check_device(read_device_text(GOOD, "x.toml")) == []  # nor about the formats a custom chip does not name
+
+
+OWN = """
+schema = 1
+key = "own"
+name = "Own"
+kind = "custom"
+[memory]
+bandwidth = {value = 546, unit = "GB/s", status = "datasheet", source = "page 1"}
+capacity = {value = 64, unit = "GB", status = "datasheet", source = "page 1"}
+[chip]
+clock = {value = 1.5, unit = "GHz", status = "datasheet", source = "page 1"}
+[[peak]]
+formats = ["FP16"]
+dense = {value = 60, unit = "TFLOP/s", status = "datasheet", source = "page 1"}
+[[peak]]
+formats = ["INT8"]
+dense = {value = 120, unit = "TOP/s", status = "datasheet", source = "page 1", clock_mhz = 1500}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code"),
+    [
+        ("", "", None),
+        ('546, unit = "GB/s"', '546, unit = "TB/s"', "quantity-unusual"),
+        ('60, unit = "TFLOP/s"', '60, unit = "GFLOP/s"', "rates-apart"),
+        ('64, unit = "GB"', '0.001, unit = "TB"', "memory-small"),
+        ('64, unit = "GB"', '0.064, unit = "GB"', "memory-small"),
+        ('1.5, unit = "GHz"', '15, unit = "MHz"', "quantity-unusual"),
+        ('1.5, unit = "GHz"', '15, unit = "GHz"', "quantity-unusual"),
+        ("clock_mhz = 1500", "clock_mhz = 15", "quantity-unusual"),
+    ],
+)
+def test_a_slip_of_unit_is_a_caution(old: str, new: str, code: str | None) -> None:
+    findings = check_device(read_device_text(OWN.replace(old, new) if old else OWN, "x.toml"))
+    assert {item.code for item in findings if item.severity == "caution"} >= ({code} if code else set())
+    assert code is not None or findings == []
+    assert errors_of(findings) == []
+
+
+def test_no_shipped_chip_looks_like_a_slip_of_unit() -> None:
+    codes = {item.code for chip in list_hardware() for item in check_device(chip)}
+    assert not codes & {"quantity-unusual", "rates-apart", "memory-small"}
 
 
 def test_caches_together_must_be_smaller_than_the_memory() -> None:
