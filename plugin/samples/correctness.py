@@ -352,9 +352,13 @@ class _Comparison:
             tolerance = self._default_tolerance(right, own)
             bound = 0.0 if own is None or own.bits >= 16 else 2 * own.roundoff
             error = np.maximum(error - (0.0 if own is None else own.smallest * terms.underflow) - bound * size, 0.0)
+        is_wide = self.tolerance is None and own is not None and own.bits >= 32
         unit = float(terms.sizes.max()) or 1.0  # squares of the largest and smallest numbers are none
         together = _together(error / unit, terms.sizes / unit, tolerance, is_given=self.tolerance is not None)
-        deviations = [together, _largest(error, terms.sizes, size, tolerance * spreads_allowed(count), which)]
+        deviations = [
+            together,
+            _largest(error, terms.sizes, size, tolerance * spreads_allowed(count), which, has_hidden=is_wide),
+        ]
         if terms.own_sizes is not None:
             deviations.append(_many(error, terms.own_sizes, tolerance))
         if self.tolerance is None:
@@ -433,17 +437,17 @@ def _factor(off: Any, exact: Any, sizes: Any, tolerance: float) -> Deviation:
     return Deviation(abs(factor), allowed, "one factor", values)
 
 
-def _largest(error: Any, sizes: Any, right_size: Any, tolerance: float, which: str) -> Deviation:
+def _largest(error: Any, sizes: Any, right_size: Any, tolerance: float, which: str, *, has_hidden: bool) -> Deviation:
     """Return the error of the number that is furthest off, as a ratio of its own size where it has one.
 
-    What a kernel adds and takes away by itself shows in no trial: the 1 of log(1 + x) rounds a small x away. So a
-    twentieth of all numbers may be off like a number of 1, by less than half of itself each.
+    has_hidden: of 32 bits and more. What a kernel adds and takes away by itself shows in no trial: the 1 of log(1 + x)
+    rounds a small x away. So a twentieth of all numbers may be off like a number of 1, by less than half of itself.
     """
     import numpy as np
 
     is_beyond = error > tolerance * sizes
     unit = min(1.0, float(np.sqrt(np.mean(np.square(right_size)))))
-    if 0 < is_beyond.mean() <= MANY_SHARE:
+    if has_hidden and 0 < is_beyond.mean() <= MANY_SHARE:
         error = np.where(is_beyond & (error <= tolerance * unit) & (error < right_size / 2), 0.0, error)
     shares = np.divide(error, sizes, out=np.where(error > 0, np.inf, 0.0), where=sizes > 0)
     at = int(np.argmax(shares))

@@ -160,7 +160,9 @@ def test_a_check_may_bring_its_own_tolerance():
 
 
 def verified(output, reference, *arguments, work=None, tolerance=None):
-    make_verifier(reference, None, tolerance, arguments, work=work).verify(output, "now")
+    verifier = make_verifier(reference, None, tolerance, arguments, work=work)
+    verifier.verify(output, "now")
+    assert verifier.max_error <= verifier.tolerance
 
 
 def product(a, b):
