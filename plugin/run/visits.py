@@ -5,10 +5,12 @@ later test pays each a visit before its own sampling. A case is completed when i
 where memory runs short the oldest is. What its test stored is replaced then: the same record with all samples that
 count. A killed process loses the later visits, never the record.
 
-A shared machine has slow states that last longer than a visit and that no counter shows: another guest on the same
-core makes a kernel 20 to 35 % slower, for tenths of seconds to seconds. The samples of one visit then resemble each
-other and say nothing about the next one; only visits that lie apart tell. What disturbs only adds time, so the visits
-that agree with the fastest one count. `agreement` is pure: the samples of each visit in, the samples that count out.
+A shared machine has slow states that no counter shows: another guest on the same core makes a kernel 20 to 35 %
+slower, for milliseconds to seconds. A fixed loop between the samples shows most of them (`timers.host_speed`): only
+samples that found the CPU as fast as usual count where there are any. Of what it does not show, the samples of one
+visit resemble each other and say nothing about the next one; only visits that lie apart tell. What disturbs only adds
+time, so the visits that agree with the fastest one count. `agreement` is pure: the samples of each visit in, the
+samples that count out.
 
 Kernels of `bench_cases` are asked for (`again=context`). A kernel of somebody else's suite is visited where
 `later_calls` sees that nothing it may depend on ended with its test; one that fails then keeps what its test found.
@@ -21,6 +23,7 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +57,8 @@ CLOSING_S = 12.0
 WAKE_S = 0.005
 """A visit begins with so many seconds untimed, and one sample at least: other kernels had the caches meanwhile."""
 LEAST_SAMPLES = 3
+LONGEST_WAIT_S = 0.05
+"""A visit waits so long for a CPU that is as fast as usual."""
 FAILED_VISIT = "is_visit_failed"
 """Key of a record's `extra`: its kernel failed at a later visit, when its test had passed."""
 _DISTURBED = ("contended", "stolen")
@@ -83,6 +88,8 @@ class Visit:
     """Whether other processes used the CPUs meanwhile."""
     others_ratio: float | None = None
     """Share of our CPUs' time that other processes used; None where it is not known."""
+    is_slowed: bool = False
+    """Whether hardly any of its samples found the CPU as fast as usual; else those that did are its samples."""
 
     @property
     def median_s(self) -> float:
@@ -128,11 +135,12 @@ class Agreement:
         return tuple(clock for visit in self.used for clock in visit.clocks_hz)
 
     def facts(self) -> dict[str, Any]:
-        """Return what a record keeps: how many visits there were, agreed and were contended, and their medians."""
+        """Return what a record keeps: how many visits there were, agreed, were contended and slowed; their medians."""
         return {
             "count": len(self.visits),
             "agreed": self.agreed_count,
             "contended": self.contended_count,
+            "slowed": sum(visit.is_slowed for visit in self.visits),
             "medians_s": [visit.median_s for visit in self.visits],
         }
 
@@ -140,14 +148,14 @@ class Agreement:
 def agreement(visits: Sequence[Visit], target_ratio: float) -> Agreement:
     """Return what one or more visits say together.
 
-    Contended visits are left out as soon as `LEAST_AGREEING` are not: the counters of a short stay are coarse, and one
-    alone may have been found undisturbed by chance. Those within twice ± `AGREE_MULTIPLE` × the target of the fastest
-    agree: what disturbs, seen or not, only ever adds time. They settle a case if they are `LEAST_AGREEING` of
-    `LEAST_VISITS`; contended ones if they are `LEAST_CONTENDED`, and most of all.
+    Contended and slowed visits are left out as soon as `LEAST_AGREEING` are neither: the counters of a short stay are
+    coarse, and one alone may have been found undisturbed by chance. Those within twice ± `AGREE_MULTIPLE` × the target
+    of the fastest agree: what disturbs, seen or not, only ever adds time. They settle a case if they are
+    `LEAST_AGREEING` of `LEAST_VISITS`; contended ones if they are `LEAST_CONTENDED`, and most of all.
     """
     contended = [visit for visit in visits if visit.is_contended]
-    clean = [visit for visit in visits if not visit.is_contended]
-    if contended and len(clean) < LEAST_AGREEING:
+    clean = [visit for visit in visits if not visit.is_contended and not visit.is_slowed]
+    if len(clean) < min(LEAST_AGREEING, len(visits)):
         clean = []
     ordered = sorted(clean or visits, key=lambda visit: visit.median_s)
     width = 2 * math.log1p(AGREE_MULTIPLE * target_ratio)
@@ -219,6 +227,8 @@ class OpenCase:
         """Stay for a share of the budget."""
         seconds = max(VISIT_RATIO * self.budget_s, SHORTEST_WINDOW_S)
         first = len(self.series.samples)
+        if self.series.speed is not None:
+            self.series.speed.wait(LONGEST_WAIT_S)
         was_enabled = gc.isenabled()
         gc.disable()
         load = LoadWatch()
@@ -228,7 +238,7 @@ class OpenCase:
                 self.series.step()
                 while time.perf_counter() - began < WAKE_S:
                     self.series.step()
-                del self.series.samples[first:], self.series.clocks[first:]
+                del self.series.samples[first:], self.series.clocks[first:], self.series.marks[first:]
                 while len(self.series.samples) - first < LEAST_SAMPLES or time.perf_counter() - began < seconds:
                     self.series.step()
                     if time.perf_counter() - began > 3 * seconds and len(self.series.samples) > first:
@@ -238,7 +248,7 @@ class OpenCase:
                 gc.enable()
         self.left_s = time.perf_counter()
         self.spent_s += self.left_s - began
-        self.visits.append(_visit(self.series, first, bool(load.flags()), load.others_ratio))
+        self.visits.append(visit_of(self.series, first, bool(load.flags()), load.others_ratio))
 
     def completed(self) -> Observed:
         """Return the measurement of all visits that count; raises `WrongResultError` for a kernel that is wrong by
@@ -261,8 +271,17 @@ class OpenCase:
         return replace(self.observed, timing=timing, state=state, flags=tuple(dict.fromkeys([*timing.flags, *flags])))
 
 
-def _visit(series: Series, first: int, is_contended: bool, others_ratio: float | None) -> Visit:
-    return Visit(tuple(series.samples[first:]), tuple(series.clocks[first:]), is_contended, others_ratio)
+def visit_of(series: Series, first: int, is_contended: bool, others_ratio: float | None) -> Visit:
+    """Return a visit of the samples that found the CPU fast; of all where fewer than `LEAST_SAMPLES` did."""
+    samples, clocks, speed = series.samples[first:], series.clocks[first:], series.speed
+    is_slowed = False
+    if speed is not None:
+        speed.read()
+        fast = [speed.is_fast(mark) for mark in series.marks[first:]]
+        is_slowed = sum(fast) < LEAST_SAMPLES
+        if not is_slowed:
+            samples, clocks = list(compress(samples, fast)), list(compress(clocks, fast))
+    return Visit(tuple(samples), tuple(clocks), is_contended, others_ratio, is_slowed)
 
 
 class VisitPool:
@@ -293,7 +312,7 @@ class VisitPool:
         One whose operands alone take too much memory gets its visits now, one after the other.
         """
         is_contended = bool(set(_DISTURBED).intersection(case.observed.flags))
-        case.visits.append(_visit(case.series, 0, is_contended, case.observed.state.others_ratio))
+        case.visits.append(visit_of(case.series, 0, is_contended, case.observed.state.others_ratio))
         case.pending.extra["visits"] = case.agreement.facts()
         if case.is_done:
             return case.observed

@@ -18,6 +18,7 @@ from plugin.samples.plan import MeasurePlan
 from plugin.samples.poison import holds_poison, memory_of, poison
 from plugin.samples.stats import SampleStats, estimate_median, shape_flags, summarize
 from plugin.timers.clock import raw_s, time
+from plugin.timers.host_speed import HostSpeed
 from plugin.timers.rotation import Rotation
 from plugin.timers.timers import Schedule, Timer
 from roofline_model.core.errors import UnsupportedError
@@ -124,6 +125,8 @@ class Series:
     clocks: list[float | None] = field(default_factory=list)
     issues_s: list[float | None] = field(default_factory=list)
     """Host seconds to queue one call, per sample; None where the host is part of the sample."""
+    marks: list[int] = field(default_factory=list)
+    """Reading of the host's speed before each sample; empty on devices."""
     read_bytes: int = 0
     """Bytes of one set that a call was seen to read; 0 where nobody looked."""
     choice: random.Random = field(default_factory=random.Random)
@@ -134,6 +137,7 @@ class Series:
         try:
             if self.plan.mode == "burst":
                 self._wake()
+            mark = None if self.speed is None else self.speed.mark()
             value = self._sample()
         except StopIteration:
             self.stop_reason = "replay-end"
@@ -146,6 +150,8 @@ class Series:
             self.samples.append(value)
             self.clocks.append(self.timer.last_clock_hz)
             self.issues_s.append(getattr(self.timer, "last_issue_s", None))
+            if mark is not None:
+                self.marks.append(mark)
         elif self.attempts - len(self.samples) > MAX_BAD_SAMPLES:
             raise UnsupportedError(
                 f"timer {self.timer.name} gives zero, negative or infinite times: {len(self.samples)} of "
@@ -153,6 +159,11 @@ class Series:
             )
         self.stop_reason = self.rule.reason_to_stop(self.samples, self.elapsed_s) or ""
         return bool(self.stop_reason)
+
+    @property
+    def speed(self) -> HostSpeed | None:
+        """How fast the CPU is that the kernel runs on; None on devices."""
+        return getattr(self.timer, "speed", None)
 
     def _sample(self) -> float:
         if self.graph_schedule is not None:

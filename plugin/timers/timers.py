@@ -8,10 +8,11 @@ schedule is the only Python inside the timed region. The others: `cuda.py`, `cud
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from plugin.timers.clock import time
+from plugin.timers.host_speed import HOST_SPEED, HostSpeed
 
 Kernel = Callable[..., Any]
 Schedule = Sequence[tuple[Any, ...]]
@@ -23,9 +24,9 @@ class Timer(Protocol):
 
     A timer of a device whose work outlasts the call has `outputs(kernel, schedule) -> list[Any]`: it makes the calls
     untimed and returns their finished outputs. One whose calls are done when they return has `last_output`, that of
-    the last call of the last sample. A timer that can replay a graph also has `capture(kernel, schedule) ->
-    list[Any]`: it captures the schedule's calls and returns their outputs; from then on `sample` replays that graph
-    whole and ignores `kernel`.
+    the last call of the last sample, and `speed`, the host's. A timer that can replay a graph also has `capture(kernel,
+    schedule) -> list[Any]`: it captures the schedule's calls and returns their outputs; from then on `sample` replays
+    that graph whole and ignores `kernel`.
     """
 
     name: str
@@ -70,6 +71,7 @@ class MonotonicTimer:
     runs_kernel: bool = True
     last_clock_hz: float | None = None
     last_output: Any = None
+    speed: HostSpeed = field(default_factory=lambda: HOST_SPEED)
 
     def begin_case(self, case_key: str, ideal_s: float | None) -> None:
         """Nothing to prepare."""

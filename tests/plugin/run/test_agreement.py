@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
-from plugin.run.visits import Visit, agreement
+from plugin.run.visits import Visit, agreement, visit_of
+from plugin.timers import host_speed
+from plugin.timers.host_speed import HostSpeed
 from roofline_cli.runs.sample_text import visits_text
 
 
-def visits(*medians, contended=()):
-    return [Visit((value, value * 1.001), (None, None), index in contended) for index, value in enumerate(medians)]
+def visits(*medians, contended=(), slowed=()):
+    return [
+        Visit((value, value * 1.001), (None, None), index in contended, is_slowed=index in slowed)
+        for index, value in enumerate(medians)
+    ]
 
 
 def medians(together):
@@ -46,6 +53,35 @@ def test_contended_visits_are_left_out_as_soon_as_three_are_not():
     together = agreement(visits(1.5, 1.0, 0.9, contended=(0, 2)), 0.01)
     assert medians(together) == [0.9]  # one that seems undisturbed may be so by chance
     assert together.is_disturbed
+
+
+def test_slowed_visits_are_left_out_as_soon_as_three_are_not_and_put_no_case_in_doubt():
+    together = agreement(visits(0.9, 1.0, 1.0, 1.01, 1.2, slowed=(0, 4)), 0.01)
+    assert (medians(together), together.is_settled) == ([1.0, 1.0, 1.01], True)
+    assert together.facts()["slowed"] == 2
+    together = agreement(visits(1.0, 1.01, 1.2, 1.0, 1.0, slowed=(0, 1, 3, 4)), 0.01)
+    assert (len(together.used), together.is_settled, together.is_disturbed) == (4, False, False)
+
+
+@pytest.mark.parametrize(
+    ("readings_us", "is_slowed", "samples"),
+    [
+        ((20, 20, 20, 20, 20, 20), False, [1.0, 2.0, 3.0, 4.0, 5.0]),
+        ((20, 20, 20, 30, 20, 20), False, [1.0, 2.0, 5.0]),
+        ((20, 20, 20, 30, 20, 30), True, [1.0, 2.0, 3.0, 4.0, 5.0]),
+    ],
+)
+def test_a_visit_has_the_samples_that_found_the_cpu_fast_where_three_did(readings_us, is_slowed, samples, monkeypatch):
+    speed = HostSpeed()
+    times_s = [microseconds * 1e-6 for microseconds in readings_us]
+    monkeypatch.setattr(host_speed, "loop_s", lambda: times_s.pop(0))
+    monkeypatch.setattr(host_speed, "EVERY_S", 0.0)
+    marks = [speed.mark() for _ in range(5)]
+    series = SimpleNamespace(samples=[1.0, 2.0, 3.0, 4.0, 5.0], clocks=[None] * 5, marks=marks, speed=speed)
+    visit = visit_of(series, 0, False, None)
+    assert (visit.is_slowed, list(visit.samples_s)) == (is_slowed, samples)
+    series.speed = None  # a device
+    assert len(visit_of(series, 2, False, None).samples_s) == 3
 
 
 def test_of_contended_visits_those_like_the_fastest_count_and_twice_as_many_have_to_agree():
