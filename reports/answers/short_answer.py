@@ -336,9 +336,11 @@ def model_sentence(ranking: ModelRanking) -> str:
         riskier = next((each.option for each in ranking.alternatives), None)
         limit_pct = ranking.limits.loss_pct
         if riskier is not None and limit_pct is not None and riskier is ranking.nearest:
+            is_sum = has_code(riskier.findings, "loss-adds-metrics")
+            together = f", {riskier.loss.pct:.3g} % together" if is_sum else ""
             return (
                 f"Nothing fits within a loss of {limit_pct:g} %. {plan_name(riskier)} fits, but "
-                f"{_loss_clause(riskier)}."
+                f"{_loss_clause(riskier)}{together}."
             )
         return _nothing_sentence(ranking, plan_name)
     if choice is baseline:

@@ -155,12 +155,12 @@ def _show_predicted(request: CompareRequest, user_formats: list[NumberFormat]) -
     from roofline_cli.recommend.model_view import added_by_all, print_short_answer
     from roofline_model.expected.predict import expected_times
     from roofline_model.predictions.product import predict_products
-    from roofline_model.recommend.options import DEFAULT_FORMATS
+    from roofline_model.recommend.options import default_formats
     from roofline_model.recommend.shape import recommend_quantization
 
     chip = find_chip(request.hw)
     table = predict_products(chip, request.shape, request.formats, user_formats)
-    ranked = with_user_formats(request.formats, user_formats, DEFAULT_FORMATS)
+    ranked = with_user_formats(request.formats, user_formats, default_formats(chip))
     advice = recommend_quantization(chip, *request.shape, formats=_weight_formats(ranked), times=expected_times(chip))
     if request.as_json:
         predicted = command_json(table)

@@ -227,8 +227,8 @@ def _print_findings(results: list[tuple[str, list[Finding]]], error_count: int) 
     show_line(f"{len(results)} checked, {counted(error_count, 'error')}, {counted(warnings, 'warning')}")
 
 
-_ANSWER_FORMATS = ("BF16", "FP8_E4M3", "NVFP4", "INT8", "INT4")
-"""Formats whose dense rates stand in the answer, where the chip has units for them."""
+_ANSWER_FORMATS = ("BF16", "FP16", "FP8_E4M3", "NVFP4", "INT8", "INT4")
+"""Formats whose dense rates stand in the answer, where the chip has units for them; FP16 in place of BF16."""
 _ANSWER_PEAK_COUNT = 3
 
 
@@ -245,6 +245,8 @@ def _print_answer(chip: Device, hardware: str, *, show_all: bool) -> None:
     numbers = [("memory bandwidth", chip.bandwidth), ("memory bandwidth achieved", chip.bandwidth_achieved)]
     paths = [(name, chip.paths[name]) for name in _ANSWER_FORMATS if name in chip.paths]
     native = [(f"dense {name}", path.dense) for name, path in paths if path.kind == "native"]
+    if [label for label, _ in native[:2]] == ["dense BF16", "dense FP16"]:
+        del native[1]
     if not native:  # a chip of somebody's own may have none of these
         native = [(f"dense {name}", path.dense) for name, path in chip.paths.items() if path.kind == "native"]
     shown = [(label, quantity) for label, quantity in (*numbers, *native[:_ANSWER_PEAK_COUNT]) if quantity is not None]

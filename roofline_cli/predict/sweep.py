@@ -59,8 +59,9 @@ def sweep(
         raise InvalidValueError(f"--cache must be cold or warm, got {cache[:40]!r}")
     _check_output(output)
     user_formats = register_formats(formats_file)
-    names = split_list(formats) or ["BF16", *(fmt.key for fmt in user_formats)]
     chips = tuple(find_chip(name.strip()) for name in dict.fromkeys(hw.split(",")))
+    wide = "BF16" if any(chip.declares("BF16") for chip in chips) else "FP16"
+    names = split_list(formats) or [wide, *(fmt.key for fmt in user_formats)]
     axes = [parse_axis(f"-{letter}", text) for letter, text in (("M", M), ("N", N), ("K", K))]
     grid = GemmGrid(axes[0], axes[1], axes[2], chips, tuple(format_pair(name) for name in names))
     if as_json and output is None and grid.row_count > MAX_JSON_ROWS:

@@ -23,6 +23,7 @@ from roofline_cli.shared.group import typed_pairs
 from roofline_model.core.answer import BOUNDS, is_comparable
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.units import format_speedup, in_prefix, interval_in_prefix, shared_prefix
+from roofline_model.recommend.ranking import are_level_predictions
 
 if TYPE_CHECKING:
     from roofline_model.core.answer import Option, Ranking
@@ -99,6 +100,8 @@ def _answer(chosen: Sequence[tuple[str, Ranking]], option_name: Callable[[Option
     for other, theirs in chosen[1:]:
         assert theirs.choice is not None
         if is_comparable(time.source, theirs.choice.estimate.source):
+            if are_level_predictions(time, theirs.choice.estimate):
+                return f"{chip} and {other} are tied: {took} and {in_prefix(theirs.choice.estimate.time_s, prefix)}."
             lead = format_speedup(theirs.choice.estimate.time_s / time.time_s)
             return f"{chip} is fastest: {took}, {lead} as fast as {other}."
     return f"{chip}: {took}."

@@ -51,10 +51,10 @@ def recommend_for_shape(
     from reports.answers.answer_json import command_json
     from reports.answers.shape_advice import shape_advice
     from roofline_model.expected.predict import expected_times
-    from roofline_model.recommend.options import DEFAULT_FORMATS
+    from roofline_model.recommend.options import default_formats
     from roofline_model.recommend.shape import recommend_quantization
 
-    names = with_user_formats(None, register_formats(formats_file), DEFAULT_FORMATS)
+    user_formats = register_formats(formats_file)
     named_chips = {name: find_chip(name) for name in chip_names(hw)}
     typed_names = {chip.key: name for name, chip in named_chips.items()}
     rankings = {
@@ -64,7 +64,7 @@ def recommend_for_shape(
             phase,
             limit_gb,
             model_parameters=parameters,
-            formats=names,
+            formats=with_user_formats(None, user_formats, default_formats(chip)),
             times=expected_times(chip),
             max_loss_pct=max_loss_pct,
         )

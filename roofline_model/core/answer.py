@@ -26,7 +26,14 @@ SLOW_IDEAL_RATIO = 10.0
 """A time that other work may have made longer is not believed beyond this many times what bounds it from below."""
 NO_RESULT = ("disturbed-result", "disturbed-results", "implausible-gain", "implausible-baseline")
 """Codes that say why measured times make no headline."""
-NO_CHOICE = ("nothing-fits", "nothing-runs", "nothing-known-to-fit", "nothing-has-kernel", *NO_RESULT)
+NO_CHOICE = (
+    "nothing-fits",
+    "nothing-runs",
+    "nothing-within-loss",
+    "nothing-known-to-fit",
+    "nothing-has-kernel",
+    *NO_RESULT,
+)
 """Codes that say why a ranking has no choice."""
 
 NOT_IN_JSON = {"in_json": False}

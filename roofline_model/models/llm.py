@@ -245,9 +245,11 @@ class ModelPrediction:
 
     @property
     def bound(self) -> str:
-        """memory or compute: what limits the kernels that take most of the time."""
-        compute_s = math.fsum(priced.time_s for priced in self.kernels if priced.prediction.bound == "compute")
-        return "compute" if compute_s > self.time_s / 2 else "memory"
+        """memory, compute or link: what limits the largest part of the time."""
+        seconds = {"memory": 0.0, "compute": 0.0, "link": self.all_reduce_s}
+        for priced in self.kernels:
+            seconds[priced.prediction.bound] += priced.time_s
+        return max(seconds, key=lambda bound: seconds[bound])
 
     @property
     def provenance(self) -> str:

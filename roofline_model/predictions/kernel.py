@@ -253,13 +253,15 @@ def predicted_table(
 def asked_pairs(chip: Device, names: Iterable[str]) -> list[Pair]:
     """Return the pairs of names as they were typed, each once: `INT8` (both operands) or `INT4.BF16`.
 
-    One narrow format alone that the chip's file does not declare is of the weight (or cache) only, under the 16-bit
-    format: nothing there multiplies it, and an activation would be quantised only to be widened again.
+    One narrow format alone that the chip's file does not declare is of the weight (or cache) only, under the chip's
+    16-bit format: nothing there multiplies it, and an activation would be quantised only to be widened again. So is one
+    that is of the weight only, where the chip has no BF16.
     """
     pairs = []
     for name in names:
         fmt, activation = format_pair(name)
-        is_weight = known_format(name) is not None and fmt.element_bits < WIDE_BITS and not chip.declares(fmt.key)
+        lacks = not chip.declares(fmt.key) or (activation != fmt and not chip.declares(activation.key))
+        is_weight = known_format(name) is not None and fmt.element_bits < WIDE_BITS and lacks
         wide = baseline_format(chip) if is_weight else None
         pairs.append((fmt, activation if wide is None else get_format(wide)))
     return list(dict.fromkeys(pairs))

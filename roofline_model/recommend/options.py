@@ -149,6 +149,13 @@ def product_options(
     return options
 
 
+def default_formats(device: Device) -> tuple[str, ...]:
+    """Return those of `DEFAULT_FORMATS` to weigh on a chip: the ones it declares, and all on a custom chip, whose file
+    names units and no kernels. Any chip can decode weights.
+    """
+    return tuple(key for key in DEFAULT_FORMATS if device.declares(key) or device.kind == "custom")
+
+
 def fastest_sixteen_bit(device: Device, shape: tuple[int, int, int], times: CaseTimes) -> NumberFormat | None:
     """Return the 16-bit format with the shorter time on a CPU, FP16 at a tie, or the one that has a time; None
     elsewhere, or where neither has.

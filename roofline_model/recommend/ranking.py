@@ -45,6 +45,7 @@ from roofline_model.core.answer import (
     BOUNDS,
     Alternative,
     AlternativeRole,
+    Estimate,
     Exclusion,
     Option,
     Question,
@@ -283,7 +284,7 @@ def order_measured(items: Iterable[Item], of: Callable[[Item], Standing]) -> lis
     return ordered
 
 
-def are_level_predictions(first: Standing, second: Standing) -> bool:
+def are_level_predictions(first: Standing | Estimate, second: Standing | Estimate) -> bool:
     """Return whether two predictions are tied: their times and the ends of their intervals within `LEVEL_RATIO`."""
     return _is_near(first.time_s, second.time_s) and _is_near(first.prudent_s, second.prudent_s)
 
@@ -360,6 +361,9 @@ def rank(
             ahead = takewhile(lambda each: each is not choice, ordered)
             reasons += _why_not_first(choice.item, [each for each in ahead if each in beyond], limits)
         taken = choice.item
+        high_s = choice.item.estimate.prudent_s
+        if limits.time_s is not None and high_s > limits.time_s:
+            findings = (*findings, finding("may-exceed-limit", choice.item.key, high_s=high_s, limit_s=limits.time_s))
         if reasons:
             taken = replace(taken, findings=(*taken.findings, *reasons))
             ranked = [taken if each is choice else each.item for each in ordered]
@@ -584,6 +588,10 @@ def _choice(
     eligible = [each for each in eligible if not each.has_gap]
     if not eligible:
         limit_pct = limits.choice_loss_pct if limits.loss_pct is None else limits.loss_pct
+        least = min(ordered, key=lambda each: _most_loss_pct(each.item))
+        least_pct = _most_loss_pct(least.item)
+        if math.isfinite(least_pct):
+            return None, (finding("nothing-within-loss", least.item.key, limit_pct=limit_pct, loss_pct=least_pct),)
         return None, (finding("nothing-known-to-fit", first.item.key, limit_pct=limit_pct),)
     reference = next((each for each in eligible if each.item is baseline), eligible[0])
     return next(each for each in eligible if each is reference or _stands_against(each, reference)), ()

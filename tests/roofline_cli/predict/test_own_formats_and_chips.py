@@ -155,6 +155,30 @@ def test_the_chip_of_the_how_to_is_whole(folder) -> None:
     assert "dense FP16" in asked("hardware", "show", "chip.toml")
 
 
+def test_a_chip_without_bf16_computes_in_its_own_16_bit_format(folder) -> None:
+    """INT8 alone is of the weight, under 16 bit: the chip's own."""
+    predicted = json.loads(
+        asked("predict", "gemv", "-N", "4096", "-K", "4096", "--hw", "chip.toml", "--formats", "INT8", "--json")
+    )
+    assert [row["format"] for row in predicted["predictions"]] == ["INT8.FP16"]
+    swept = json.loads(asked("sweep", "-M", "1,64", "-N", "4096", "-K", "4096", "--hw", "chip.toml", "--json"))
+    assert [(row["activation_format"], row["ideal_s"] > 0) for row in swept["rows"]] == [("FP16", True)] * 2
+
+
+def test_formats_of_ones_own_are_weighed_beside_the_same_others(folder) -> None:
+    question = ("recommend", "-M", "1", "-N", "4096", "-K", "4096", "--hw", "chip.toml", "--json")
+    without = {row["format"] for row in json.loads(asked(*question))["candidates"]}
+    with_file = {row["format"] for row in json.loads(asked(*question, "--formats-file", "my.toml"))["candidates"]}
+    assert with_file == without | {"MYFP5"}
+    assert len(without) > 2
+
+
+def test_the_default_limit_of_the_loss_holds_for_ideal_times_too(folder) -> None:
+    for chip in ("mi300x", "b10", "chip.toml"):
+        answer = json.loads(asked("recommend", "-M", "1", "-N", "8192", "-K", "8192", "--hw", chip, "--json"))
+        assert answer["best"]["format"] in ("FP8_E4M3", "INT8")
+
+
 def test_a_new_chip_lists_what_is_missing_until_it_is_filled_in(folder) -> None:
     asked("hardware", "new", "My Chip")
     file = folder / "my-chip.toml"

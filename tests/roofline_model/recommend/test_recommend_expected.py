@@ -19,6 +19,7 @@ from roofline_model.core.finding import has_code
 from roofline_model.expected.predict import expected_times, predict_expected
 from roofline_model.operators.attention import attention
 from roofline_model.operators.case import Case
+from roofline_model.recommend.options import DEFAULT_FORMATS
 from roofline_model.recommend.ranking import MAX_LOSS_PCT
 from roofline_model.recommend.shape import recommend_quantization
 
@@ -91,8 +92,9 @@ def test_staying_is_said_with_the_times_it_rests_on():
 @pytest.mark.parametrize("shape", [DECODE, PREFILL, (8192, 4096, 4096)])
 @pytest.mark.parametrize("chip", ["b10", "mi300x"])
 def test_a_chip_without_expected_times_keeps_its_ideal_ranking(chip: str, shape: tuple[int, int, int]):
-    requested, alone = expected(chip, *shape), recommend_quantization(chip, *shape)
+    requested, alone = expected(chip, *shape), recommend_quantization(chip, *shape, max_loss_pct=MAX_LOSS_PCT)
     assert requested.options == alone.options
+    assert requested.choice.loss.pct <= MAX_LOSS_PCT
     # An invented chip is not to be calibrated; of a real one a finding says why, as `predict` does.
     assert len(requested.findings) == len(alone.findings) + (chip != "b10")
 
@@ -240,3 +242,21 @@ def test_a_slowdown_is_called_one_and_says_why_it_is_taken():
     assert ranking.headline.code == "take-slower"
     assert has_code(ranking.choice.findings, "slower-than-baseline")
     assert has_code(ranking.choice.findings, "baseline-misses-limits")
+
+
+@pytest.mark.parametrize("rates", [{"FP16": 50.0}, {"FP16": 50.0, "INT8": 100.0}])
+def test_a_custom_chip_weighs_the_weight_formats_that_any_chip_can_decode(rates):
+    chip = create_custom_asic("any", 500, rates)
+    ranking = expected(chip, *DECODE)
+    assert {option.key for option in ranking.options} == {*DEFAULT_FORMATS, "FP16"}
+    assert ranking.choice.loss.pct <= MAX_LOSS_PCT
+    assert ranking.choice.speedup_ratio > 1.9
+    int4 = next(option for option in ranking.options if option.key == "INT4")
+    assert (int4.path, dict(int4.formats)["a"]) == ("dequantize", "FP16")
+
+
+def test_what_loses_too_much_is_no_unknown_loss():
+    ranking = expected("gb10", 1, 5120, 25600, model_parameters=32.8e9, memory_limit_gb=20)
+    assert ranking.choice is None
+    decision = next(each for each in ranking.findings if each.code == "nothing-within-loss")
+    assert (decision.subject, decision.value("limit_pct"), decision.value("loss_pct")) == ("INT4", 3, 6.5)
