@@ -133,7 +133,7 @@ _PUBLIC = {
     "kv_read": "operators.kv_cache",
     "kv_write": "operators.kv_cache",
     "layer_role": "models.strategies.module_names",
-    "least_time_s": "recommend.search.fastest",
+    "least_time_s": "recommend.search.search",
     "list_hardware": "chips.hardware",
     "list_models": "models.model_registry",
     "list_strategies": "models.strategies.strategies",

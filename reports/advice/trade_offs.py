@@ -24,7 +24,7 @@ from results.verdicts.model_results import ModelResult, PassResult, PhaseResult
 from results.verdicts.shape_verdict import evidence_of
 from roofline_model.core.answer import LossSource, Memory, Option, Source
 from roofline_model.recommend.loss import loss_text
-from roofline_model.recommend.search.knapsack import undominated
+from roofline_model.recommend.search.front import undominated
 
 Per = Literal["call", "token"]
 Origin = Literal["this run", "all stored runs"]

@@ -9,12 +9,13 @@ convex hull may lie.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from roofline_model.core.errors import InvalidValueError
-from roofline_model.recommend.search.knapsack import ROUNDING_RATIO, Table, undominated
+from roofline_model.recommend.search.least_cost import ROUNDING_RATIO, total
 from roofline_model.recommend.search.problem import FormatChoice, LayerGroup, ParetoProblem
 
 if TYPE_CHECKING:
@@ -51,14 +52,28 @@ class ParetoFront:
     is_complete: bool
     """Whether these are all; False: the supported ones (see the module)."""
 
-    def within(self, *, time_s: float | None = None, memory_bytes: float | None = None) -> FormatAssignment | None:
-        """Return the point of least loss that takes at most this much, or None when no point does."""
-        for point in self.points:
-            if (time_s is None or point.time_s <= time_s) and (
-                memory_bytes is None or point.memory_bytes <= memory_bytes
-            ):
-                return point
-        return None
+
+def undominated(points: Array) -> Array:
+    """Return the positions of the rows (three columns) that no other row is at most equal to in all; equal rows
+    once, rows in rising order.
+    """
+    import numpy as np
+
+    order = np.lexsort(points.T[::-1])
+    positions: list[int] = []
+    # A staircase over the rows kept so far: second column rising, third falling.
+    steps: list[float] = []
+    heights: list[float] = []
+    for position, (_, along, height) in zip(order.tolist(), points[order].tolist(), strict=True):
+        end = bisect_right(steps, along)
+        if end and heights[end - 1] <= height:
+            continue
+        positions.append(position)
+        while end < len(steps) and heights[end] >= height:
+            end += 1
+        start = bisect_left(steps, along)
+        steps[start:end], heights[start:end] = [along], [height]
+    return np.array(positions, dtype=np.intp)
 
 
 def ordered_choices(group: LayerGroup) -> list[FormatChoice]:
@@ -66,39 +81,25 @@ def ordered_choices(group: LayerGroup) -> list[FormatChoice]:
 
     Of choices equal in everything the first stays.
     """
-    choices: list[FormatChoice] = []
-    for candidate in sorted(group.choices, key=lambda choice: (choice.loss_value, choice.time_s, choice.memory_bytes)):
-        if not any(
-            other.time_s <= candidate.time_s and other.memory_bytes <= candidate.memory_bytes for other in choices
-        ):
-            choices.append(candidate)
-    return choices
-
-
-def choice_table(rows: list[list[FormatChoice]]) -> Table:
-    """Return losses, times and bytes as arrays, groups × choices."""
-    import numpy as np
-
-    width = max(len(row) for row in rows)
-    cost = np.full((len(rows), width), math.inf)
-    first, second = np.empty_like(cost), np.empty_like(cost)
-    for at, row in enumerate(rows):
-        cost[at, : len(row)] = [choice.loss_value for choice in row]
-        first[at] = [choice.time_s for choice in row] + [row[0].time_s] * (width - len(row))
-        second[at] = [choice.memory_bytes for choice in row] + [row[0].memory_bytes] * (width - len(row))
-    return Table(cost, first, second)
+    return [group.choices[at] for at in undominated(_numbers(group.choices))]
 
 
 def pareto_front(problem: ParetoProblem) -> ParetoFront:
     """Return the front of a problem: complete where it has at most `COMPLETE_LIMIT` plans, else its supported plans."""
+    import numpy as np
+
     rows = [ordered_choices(group) for group in problem.groups]
-    table = choice_table(rows)
-    picks = _all_plans(table)
-    is_complete = picks is not None
-    if picks is None:
-        picks = _supported(table)
-    points = [assignment(problem, rows, pick) for pick in picks]
-    return ParetoFront(tuple(_beaten_out(points)), is_complete)
+    # Shorter rows repeat their first choice: of equals the first is taken.
+    width = max(len(row) for row in rows)
+    values = np.array([_numbers(row + row[:1] * (width - len(row))) for row in rows])
+    complete = _all_plans(values)
+    picks = _supported(values) if complete is None else complete
+    points = [
+        assignment(problem, [row[column] for row, column in zip(rows, pick, strict=True)]) for pick in picks.tolist()
+    ]
+    sums = _numbers(points)
+    index = undominated(np.rint(sums / _grain(np.abs(sums).max(axis=0))))
+    return ParetoFront(tuple(points[at] for at in index), complete is not None)
 
 
 def assess(problem: ParetoProblem, choices: Mapping[str, str]) -> FormatAssignment:
@@ -110,102 +111,79 @@ def assess(problem: ParetoProblem, choices: Mapping[str, str]) -> FormatAssignme
     missing = [group.name for group in problem.groups if group.name not in choices]
     if missing:
         raise InvalidValueError(f"no format is given for {', '.join(missing[:4])}{' …' if len(missing) > 4 else ''}")
-    rows = [[group.choice(choices[group.name])] for group in problem.groups]
-    return assignment(problem, rows, [0] * len(rows))
+    return assignment(problem, [group.choice(choices[group.name]) for group in problem.groups])
 
 
-def assignment(problem: ParetoProblem, rows: list[list[FormatChoice]], picks: Any) -> FormatAssignment:
-    """Return the plan that takes one column of every row, with its totals."""
-    chosen = [row[int(column)] for row, column in zip(rows, picks, strict=True)]
+def assignment(problem: ParetoProblem, chosen: Sequence[FormatChoice]) -> FormatAssignment:
+    """Return the plan of one choice for every group, with its totals."""
     return FormatAssignment(
         tuple(choice.label for choice in chosen),
-        math.fsum(choice.loss_value for choice in chosen),
+        total(chosen, "loss_value"),
         math.fsum([problem.fixed_time_s, *(choice.time_s for choice in chosen)]),
         math.fsum([problem.fixed_bytes, *(choice.memory_bytes for choice in chosen)]),
     )
 
 
-def _all_plans(table: Table) -> Array | None:
+def _numbers(items: Sequence[FormatChoice] | Sequence[FormatAssignment]) -> Array:
+    """Return loss, time and bytes, a row for each."""
+    import numpy as np
+
+    return np.array([(item.loss_value, item.time_s, item.memory_bytes) for item in items], dtype=float)
+
+
+def _grain(largest: Array) -> Array:
+    """Return the size below which differences of sums are rounding."""
+    import numpy as np
+
+    return np.asarray(np.where(largest, largest * ROUNDING_RATIO, 1.0))
+
+
+def _all_plans(values: Array) -> Array | None:
     """Return the picks of all undominated plans, plans × groups, or None when there are too many."""
     import numpy as np
 
-    states, grain = np.zeros((1, 3)), table.grain()
-    plans = np.zeros((1, 0), dtype=np.intp)
-    for row in range(table.group_count):
-        columns = np.flatnonzero(np.isfinite(table.cost[row]))
-        steps = np.stack([values[row, columns] for values in (table.cost, table.first, table.second)], axis=1)
-        grown = (states[:, None, :] + steps[None, :, :]).reshape(-1, 3)
+    grain = _grain(np.abs(values).max(axis=(0, 1)) * len(values))
+    sums, picks = np.zeros((1, 3)), np.zeros((1, 0), dtype=np.intp)
+    for steps in values:
+        grown = (sums[:, np.newaxis] + steps).reshape(-1, 3)
         index = undominated(np.rint(grown / grain))
         if len(index) > COMPLETE_LIMIT:
             return None
-        states = grown[index]
-        chosen = columns[index % len(columns)]
-        plans = np.concatenate([plans[index // len(columns)], chosen[:, None]], axis=1)
-    return plans
+        sums, picks = grown[index], np.column_stack([picks[index // len(steps)], index % len(steps)])
+    return picks
 
 
-def _supported(table: Table) -> Array:
+def _supported(values: Array) -> Array:
     """Return the picks of plans that minimise loss + price · (a mix of time and memory), plans × groups, each once."""
     import numpy as np
 
-    time_unit, byte_unit = _span(table.first), _span(table.second)
-    picks = [_least(table.first, table.cost, table.second), _least(table.second, table.cost, table.first)]
-    picks.append(_least(table.cost, table.first, table.second))
-    for angle in np.linspace(0.0, math.pi / 2, DIRECTIONS + 2)[1:-1]:
-        mix = math.cos(angle) * table.first / time_unit + math.sin(angle) * table.second / byte_unit
-        picks += [(table.cost + price * mix).argmin(axis=1) for price in _prices(table.cost, mix)]
+    loss, time_s, memory_bytes = np.moveaxis(values, -1, 0)
+    # The least of each, with the others as tie-breaks.
+    orders = ((memory_bytes, loss, time_s), (time_s, loss, memory_bytes), (memory_bytes, time_s, loss))
+    picks = [np.lexsort(keys)[:, 0] for keys in orders]
+    time_unit, byte_unit = (float(np.ptp(column, axis=1).sum()) or 1.0 for column in (time_s, memory_bytes))
+    mixes = [
+        math.cos(angle) * time_s / time_unit + math.sin(angle) * memory_bytes / byte_unit
+        for angle in np.linspace(0.0, math.pi / 2, DIRECTIONS + 2)[1:-1]
+    ]
     # Along one resource alone, the other decides between equals only.
-    for own_sum, other in (
-        (table.first / time_unit, table.second / byte_unit),
-        (table.second / byte_unit, table.first / time_unit),
-    ):
-        mix = own_sum + 1e-6 * other
-        picks += [(table.cost + price * mix).argmin(axis=1) for price in _prices(table.cost, mix)]
+    mixes += [
+        time_s / time_unit + 1e-6 * memory_bytes / byte_unit,
+        memory_bytes / byte_unit + 1e-6 * time_s / time_unit,
+    ]
+    picks += [(loss + price * mix).argmin(axis=1) for mix in mixes for price in _prices(loss, mix)]
     return np.unique(np.stack(picks), axis=0)
 
 
-def _prices(cost: Array, mix: Array) -> Array:
+def _prices(loss: Array, mix: Array) -> Array:
     """Return prices between those at which some group changes its mind, spread over all of them."""
     import numpy as np
 
-    slopes = []
-    for left in range(cost.shape[1]):
-        for right in range(left + 1, cost.shape[1]):
-            saved = mix[:, left] - mix[:, right]
-            with np.errstate(divide="ignore", invalid="ignore"):  # rows with fewer choices give inf and nan
-                rise = cost[:, right] - cost[:, left]
-                slopes.append(np.where(saved > 0, rise / saved, np.nan))
-    if not slopes:
-        return np.zeros(0)
-    prices = np.concatenate(slopes)
-    prices = np.unique(prices[np.isfinite(prices) & (prices > 0)])
+    rise, saved = loss[:, np.newaxis] - loss[:, :, np.newaxis], mix[:, :, np.newaxis] - mix[:, np.newaxis]
+    prices: Array = np.unique(rise[saved > 0] / saved[saved > 0])
+    prices = prices[(prices > 0) & np.isfinite(prices)]
     if not len(prices):
-        return np.zeros(0)
-    between = np.sqrt(prices[:-1] * prices[1:])
-    every = np.concatenate([[prices[0] / 2], between, [prices[-1] * 2]])
-    if len(every) <= PRICES:
-        return every
-    spread = np.unique(np.linspace(0, len(every) - 1, PRICES).round().astype(int))
-    return np.asarray(every[spread])
-
-
-def _least(values: Array, second: Array, third: Array) -> Array:
-    """Return the pick of least `values` in every row; of equals the least `second`, then `third`."""
-    import numpy as np
-
-    picks = [int(np.lexsort((c, b, a))[0]) for a, b, c in zip(values, second, third, strict=True)]
-    return np.array(picks, dtype=np.intp)
-
-
-def _span(values: Array) -> float:
-    """Return how much the choices can change a resource, over all groups; 1 when they cannot."""
-    return float((values.max(axis=1) - values.min(axis=1)).sum()) or 1.0
-
-
-def _beaten_out(points: list[FormatAssignment]) -> list[FormatAssignment]:
-    """Return the points that no other beats, least loss first; of plans with equal totals the first."""
-    import numpy as np
-
-    totals = np.array([(point.loss_value, point.time_s, point.memory_bytes) for point in points])
-    grain = np.where(totals.any(axis=0), np.abs(totals).max(axis=0) * ROUNDING_RATIO, 1.0)
-    return [points[at] for at in undominated(np.rint(totals / grain)).tolist()]
+        return prices
+    between = np.concatenate([prices[:1] / 2, np.sqrt(prices[:-1] * prices[1:]), prices[-1:] * 2])
+    count = min(len(between), PRICES)
+    return np.asarray(between[np.linspace(0, len(between) - 1, count).round().astype(int)])

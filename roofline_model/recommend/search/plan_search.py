@@ -19,13 +19,12 @@ from roofline_model.recommend.plan_formats import plan_formats
 from roofline_model.recommend.plan_loss import LossBook
 from roofline_model.recommend.plans import CandidatePlan
 from roofline_model.recommend.ranking import Limits
-from roofline_model.recommend.search.fastest import least_time_s
 from roofline_model.recommend.search.front import FormatAssignment, pareto_front
 from roofline_model.recommend.search.losses import LossTable, parse_formats
 from roofline_model.recommend.search.losses_file import loss_in_nats
 from roofline_model.recommend.search.model_problem import ModelProblem, TrafficShare, model_problem
 from roofline_model.recommend.search.problem import Budgets
-from roofline_model.recommend.search.search import BudgetMiss, ParetoChoice, choose_formats
+from roofline_model.recommend.search.search import BudgetMiss, ParetoChoice, choose_formats, least_time_s
 
 FASTEST, LEAST_LOSS = "pareto-fastest", "pareto-least-loss"
 MAX_PASSES = 4

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from roofline_model.core.errors import InvalidValueError, UnknownNameError
 from roofline_model.core.finding import Finding
 
 CONFIDENCES = ("high", "medium", "low")
+_SUMMED = ("loss_value", "time_s", "memory_bytes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class FormatChoice:
     """measured, expected or ideal; several joined by `+` where kernels differ."""
 
     def __post_init__(self) -> None:
-        for name in ("loss_value", "time_s", "memory_bytes"):
+        for name in _SUMMED:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
                 raise InvalidValueError(f"{self.label}: {name} must be a finite number, got {str(value)[:40]!r}")
@@ -130,34 +131,23 @@ def share_formats(problem: ParetoProblem, shared: Mapping[str, Sequence[str]]) -
     for a group the problem does not have, `InvalidValueError` for one named twice and for parts without a format in
     common.
     """
-    formats = {group.name: group for group in problem.groups}
-    owner: dict[str, str] = {}
+    groups = {group.name: group for group in problem.groups}
+    owners: dict[str, str] = {}
     for name, parts in shared.items():
         if not parts:
             raise InvalidValueError(f"group {name!r} joins nothing; name the groups that share a format")
         for part in parts:
-            if part not in formats:
-                raise UnknownNameError("part", part, formats)
-            if part in owner:
-                raise InvalidValueError(f"{part} is in {owner[part]!r} and in {name!r}; a group shares one format only")
-            owner[part] = name
-    groups: list[LayerGroup] = []
-    done: set[str] = set()
-    for group in problem.groups:
-        joint = owner.get(group.name)
-        if joint is None:
-            groups.append(group)
-        elif joint not in done:
-            done.add(joint)
-            groups.append(_joined(joint, [formats[part] for part in shared[joint]]))
-    return ParetoProblem(
-        tuple(groups),
-        problem.fixed_time_s,
-        problem.fixed_bytes,
-        problem.loss_source,
-        problem.confidence,
-        problem.findings,
-    )
+            if part not in groups:
+                raise UnknownNameError("part", part, groups)
+            if part in owners:
+                raise InvalidValueError(
+                    f"{part} is in {owners[part]!r} and in {name!r}; a group shares one format only"
+                )
+            owners[part] = name
+    joined = {name: _joined(name, [groups[part] for part in parts]) for name, parts in shared.items()}
+    # A joined group stands where the first of its parts stood.
+    kept = [joined.pop(owners[name], None) if name in owners else group for name, group in groups.items()]
+    return replace(problem, groups=tuple(group for group in kept if group is not None))
 
 
 def joined_source(sources: Iterable[str]) -> str:
@@ -166,23 +156,15 @@ def joined_source(sources: Iterable[str]) -> str:
 
 
 def _joined(name: str, parts: Sequence[LayerGroup]) -> LayerGroup:
-    common = [choice.label for choice in parts[0].choices]
-    for part in parts[1:]:
-        labels = {choice.label for choice in part.choices}
-        common = [label for label in common if label in labels]
+    labels = [[choice.label for choice in part.choices] for part in parts]
+    common = [label for label in labels[0] if all(label in others for others in labels)]
     if not common:
         raise InvalidValueError(f"the groups of {name!r} have no format in common; nothing can be shared")
     choices = []
     for label in common:
-        same_label = [part.choice(label) for part in parts]
-        choices.append(
-            FormatChoice(
-                label,
-                math.fsum(choice.loss_value for choice in same_label),
-                math.fsum(choice.time_s for choice in same_label),
-                math.fsum(choice.memory_bytes for choice in same_label),
-                joined_source(choice.time_source for choice in same_label),
-            )
-        )
+        alike = [part.choice(label) for part in parts]
+        loss_value, time_s, memory_bytes = (math.fsum(getattr(each, field) for each in alike) for field in _SUMMED)
+        source = joined_source(each.time_source for each in alike)
+        choices.append(FormatChoice(label, loss_value, time_s, memory_bytes, source))
     members = tuple(member for part in parts for member in part.members or (part.name,))
     return LayerGroup(name, tuple(choices), members)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from roofline_model.recommend.search.front import FormatAssignment, assignment, choice_table, ordered_choices
-from roofline_model.recommend.search.knapsack import ROUNDING_RATIO, Solution, Table, minimise
+from roofline_model.recommend.search.front import FormatAssignment, assignment, ordered_choices
+from roofline_model.recommend.search.least_cost import ROUNDING_RATIO, Solution, minimise, total
 from roofline_model.recommend.search.problem import Budgets, FormatChoice, LayerGroup, ParetoProblem
 
 NO_LIMITS = Budgets()
@@ -86,60 +86,67 @@ class ParetoChoice:
 def choose_formats(problem: ParetoProblem, budgets: Budgets = NO_LIMITS) -> ParetoChoice:
     """Return the plan of least loss whose time and memory stay within the budgets.
 
-    Of plans with equal loss the faster one. Small problems are solved exactly; where the search of a large one is cut
-    short, `gap_value` says how much better a plan might still be. A budget is met up to rounding (1e-12 of it).
+    Of plans with equal loss the faster one. `gap_value` says how much better a plan might still be where the search
+    was cut short. A budget is met up to rounding (1e-12 of it).
     """
     rows = [ordered_choices(group) for group in problem.groups]
-    table = choice_table(rows)
     limits = _limits(problem, budgets)
-    solution = _tie_broken(table, minimise(table, *limits), limits)
-    if solution.picks is None:
-        return ParetoChoice(problem, budgets, None, solution.bound_value, _misses(problem, table, budgets, limits), ())
-    plan = assignment(problem, rows, solution.picks)
-    bound = plan.loss_value if solution.is_optimal else min(solution.bound_value, plan.loss_value)
+    solution = minimise(rows, "loss_value", limits)
+    if solution.chosen is None:
+        return ParetoChoice(problem, budgets, None, solution.bound_value, _misses(problem, rows, budgets, limits), ())
+    plan = assignment(problem, _tie_broken(rows, solution, limits) or solution.chosen)
     reasons = tuple(
         _reason(group, label, plan, budgets) for group, label in zip(problem.groups, plan.labels, strict=True)
     )
-    return ParetoChoice(problem, budgets, plan, bound, (), reasons)
+    return ParetoChoice(problem, budgets, plan, min(solution.bound_value, plan.loss_value), (), reasons)
 
 
-def _limits(problem: ParetoProblem, budgets: Budgets) -> tuple[float, float]:
-    """Return what the groups may take: the budgets less what is spent anyway."""
-    return (
-        math.inf if budgets.time_s is None else _left(budgets.time_s, problem.fixed_time_s),
-        math.inf if budgets.memory_bytes is None else _left(budgets.memory_bytes, problem.fixed_bytes),
-    )
+def least_time_s(problem: ParetoProblem, *, loss_value: float, memory_bytes: float | None = None) -> float | None:
+    """Return the least time of a plan within a loss and a memory budget, None where no plan was found.
 
-
-def _left(budget: float, fixed: float) -> float:
-    return budget * (1 + ROUNDING_RATIO) - fixed
-
-
-def _tie_broken(table: Table, solution: Solution, limits: tuple[float, float]) -> Solution:
-    """Return the fastest of the plans that lose as little as the one found, where the problem is small enough to
-    ask.
+    With this time as a budget, `choose_formats` gives the plan. Both budgets are met up to rounding.
     """
-    if solution.picks is None or not solution.is_optimal or table.cost.size > TIE_BREAK_CHOICES:
-        return solution
-    faster = minimise(table.costing_first(), solution.cost_value, limits[1])
-    if faster.picks is None or table.totals(faster.picks)[0] > solution.cost_value:
-        return solution
-    return Solution(faster.picks, solution.cost_value, solution.bound_value)
+    rows = [ordered_choices(group) for group in problem.groups]
+    limits = _limits(problem, Budgets(memory_bytes=memory_bytes))
+    solution = minimise(rows, "time_s", {"loss_value": loss_value, **limits})
+    return None if solution.chosen is None else solution.cost_value + problem.fixed_time_s
+
+
+def _limits(problem: ParetoProblem, budgets: Budgets) -> dict[str, float]:
+    """Return what the groups may take: the budgets less what is spent anyway."""
+    given = (
+        ("time_s", budgets.time_s, problem.fixed_time_s),
+        ("memory_bytes", budgets.memory_bytes, problem.fixed_bytes),
+    )
+    return {name: budget * (1 + ROUNDING_RATIO) - fixed for name, budget, fixed in given if budget is not None}
+
+
+def _tie_broken(
+    rows: Sequence[Sequence[FormatChoice]], solution: Solution, limits: Mapping[str, float]
+) -> tuple[FormatChoice, ...] | None:
+    """Return the fastest of the plans that lose as little as the one found; None where the problem is too large to
+    ask, or none is faster.
+    """
+    if not solution.is_optimal or sum(len(row) for row in rows) > TIE_BREAK_CHOICES:
+        return None
+    faster = minimise(rows, "time_s", {**limits, "loss_value": solution.cost_value}).chosen
+    return faster if faster and total(faster, "loss_value") <= solution.cost_value else None
 
 
 def _misses(
-    problem: ParetoProblem, table: Table, budgets: Budgets, limits: tuple[float, float]
+    problem: ParetoProblem, rows: Sequence[Sequence[FormatChoice]], budgets: Budgets, limits: Mapping[str, float]
 ) -> tuple[BudgetMiss, ...]:
     misses = []
-    for name, values, fixed, limit, budget in (
-        ("time", table.first, problem.fixed_time_s, limits[0], budgets.time_s),
-        ("memory", table.second, problem.fixed_bytes, limits[1], budgets.memory_bytes),
+    for constraint, name, fixed in (
+        ("time", "time_s", problem.fixed_time_s),
+        ("memory", "memory_bytes", problem.fixed_bytes),
     ):
-        least = math.fsum([fixed, *values.min(axis=1).tolist()])
-        if budget is not None and least - fixed > limit:
-            misses.append(BudgetMiss(name, least, budget))
+        least = math.fsum([fixed, *(min(getattr(choice, name) for choice in row) for row in rows)])
+        if name in limits and least - fixed > limits[name]:
+            misses.append(BudgetMiss(constraint, least, getattr(budgets, name)))
     if not misses and budgets.time_s is not None:
-        least = minimise(table.costing_first(), math.inf, limits[1]).cost_value + problem.fixed_time_s
+        within = {name: limit for name, limit in limits.items() if name != "time_s"}
+        least = minimise(rows, "time_s", within).cost_value + problem.fixed_time_s
         misses.append(BudgetMiss("time within memory", least, budgets.time_s))
     return tuple(misses)
 
@@ -159,8 +166,6 @@ def _reason(group: LayerGroup, label: str, plan: FormatAssignment, budgets: Budg
 
 def _overspent(budgets: Budgets, time_s: float, memory_bytes: float) -> Iterator[str]:
     """Yield the budgets that a plan breaks."""
-    limit_s, limit_bytes = budgets.time_s, budgets.memory_bytes
-    if limit_s is not None and time_s > limit_s * (1 + ROUNDING_RATIO):
-        yield "time"
-    if limit_bytes is not None and memory_bytes > limit_bytes * (1 + ROUNDING_RATIO):
-        yield "memory"
+    for name, budget, value in (("time", budgets.time_s, time_s), ("memory", budgets.memory_bytes, memory_bytes)):
+        if budget is not None and value > budget * (1 + ROUNDING_RATIO):
+            yield name

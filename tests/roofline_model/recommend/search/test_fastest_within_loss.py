@@ -8,9 +8,8 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofline_model.recommend.search.fastest import least_time_s
 from roofline_model.recommend.search.problem import Budgets, FormatChoice, LayerGroup, ParetoProblem
-from roofline_model.recommend.search.search import choose_formats
+from roofline_model.recommend.search.search import choose_formats, least_time_s
 
 costs = st.tuples(st.integers(0, 40), st.integers(1, 40), st.integers(1, 40))
 problems = st.lists(st.lists(costs, min_size=1, max_size=4), min_size=1, max_size=4)

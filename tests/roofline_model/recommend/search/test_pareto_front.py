@@ -70,16 +70,6 @@ def test_supported_points_are_beaten_by_no_plan(problem):
         assert min(getattr(point, name) for point in front.points) == min(plan[column] for plan in plans)
 
 
-def test_a_point_within_budgets_is_the_one_of_least_loss():
-    group = LayerGroup("a", tuple(FormatChoice(f"f{i}", i, 4 - i, 4 - i) for i in range(4)))
-    front = pareto_front(ParetoProblem((group,)))
-    assert [point.labels for point in front.points] == [("f0",), ("f1",), ("f2",), ("f3",)]
-    lightest = front.within(time_s=3)
-    assert lightest is not None
-    assert lightest.labels == ("f1",)
-    assert front.within(memory_bytes=0.5) is None
-
-
 def test_a_front_over_two_thousand_plans_is_its_supported_part():
     groups = tuple(
         LayerGroup(
