@@ -4,7 +4,7 @@
     q = quantize(weight, "NVFP4")          # codes, scales, tensor scale
     error = format_error(weight, "NVFP4")  # SQNR, relative and maximum error
 
-Where to find what: `arrays` reads tensors, `blocks` cuts them, `small_floats` / `elements` / `wide_floats` know one
+Where to find what: `arrays` reads tensors, `blocks` cuts them, `elements` / `wide_floats` know one
 number, `scaled` / `microscaling` / `nvfp4` find scales (for torch tensors, too: bench_cases quantises on a GPU with the
 same rules), `layout` says which of them a format needs, `encode` and `decode` put it together, `packing` writes bytes,
 `error` measures.

@@ -26,7 +26,6 @@ from roofline_model.formats.codecs.arrays import (
     to_float32_odd,
 )
 from roofline_model.formats.codecs.elements.elements import FloatElement, IntElement, upper_half_odd
-from roofline_model.formats.codecs.elements.small_floats import cast_table
 from roofline_model.formats.codecs.elements.wide_floats import encode_wide
 from roofline_model.formats.codecs.layout import (
     DEFAULTS,
@@ -141,13 +140,14 @@ def _plain(rows: Array, fmt: NumberFormat, layout: Layout, options: CodecOptions
     import numpy as np
 
     _require_no_absmax(fmt, given)
-    has_nan = isinstance(layout.element, FloatElement) and layout.element.has_nan
+    element = layout.element
+    has_nan = isinstance(element, FloatElement) and element.has_nan
     if options.nonfinite == "refuse" or not has_nan:
         require_finite(rows, fmt.key, may_propagate=has_nan)
-    if isinstance(layout.element, IntElement):
-        return Parts(encode_blocks(to_float32_odd(rows), layout.element, np.ones(len(rows), np.float32)))
-    codes = np.empty(rows.shape, layout.element.code_dtype)
-    table = cast_table(fmt, options.overflow or "saturate")
+    if not isinstance(element, FloatElement):
+        return Parts(encode_blocks(to_float32_odd(rows), element, np.ones(len(rows), np.float32)))
+    codes = np.empty(rows.shape, element.code_dtype)
+    table = element.ieee_table if options.overflow == "ieee" else element.encode_table
     for some, part in pieces(*rows.shape):
         upper = upper_half_odd(to_float32_odd(rows[some, part]))
         np.take(table, upper, out=codes[some, part], mode="clip")

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from roofline_model.core.errors import UnsupportedError
 from roofline_model.formats.catalog import NumberFormat
-from roofline_model.formats.codecs.elements.small_floats import cast_table, decode_table
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     Array = NDArray[Any]
@@ -48,21 +48,28 @@ class Element(Protocol):
 
 
 class FloatElement:
-    """A float of up to 8 bits: one table lookup each way."""
+    """A float of up to 8 bits that ml_dtypes has: one table lookup each way."""
 
     code_dtype = "uint8"
 
     def __init__(self, fmt: NumberFormat) -> None:
+        import ml_dtypes
         import numpy as np
 
-        self.encode_table = cast_table(fmt, "saturate")
-        self.decode_table = decode_table(fmt)
+        self.dtype = _small_float(fmt)
+        info = ml_dtypes.finfo(self.dtype)  # type: ignore[no-untyped-call]
+        self.max_value, self.mantissa_bits = float(info.max), int(info.nmant)
+        codes = np.arange(2**fmt.element_bits, dtype=np.uint8)
+        with np.errstate(invalid="ignore"):  # signalling NaNs among the codes
+            self.decode_table = codes.view(self.dtype).astype(np.float32)
         self.has_nan = bool(np.isnan(self.decode_table).any())
-        self.max_value = float(self.decode_table[np.isfinite(self.decode_table)].max())
-        self.mantissa_bits = fmt.mantissa_bits if fmt.mantissa_bits is not None else 0
+        self.encode_table = _cast_table(self.dtype, self.max_value)
+        """Code of every upper half of a float32; beyond the largest value, that value."""
+        self.ieee_table = _cast_table(self.dtype, math.inf)
+        """The same with what IEEE rounding gives beyond it: infinity, NaN in a type without, else the value itself."""
 
     def encode(self, values: Array, out: Array, zero_points: Array | None = None) -> None:
-        """Look up the code by the upper half of the float32 (see `small_floats`)."""
+        """Look up the code by the upper half of the float32 (see `upper_half_odd`)."""
         import numpy as np
 
         np.take(self.encode_table, upper_half_odd(values), out=out, mode="clip")
@@ -164,15 +171,46 @@ def _float(fmt: NumberFormat) -> FloatElement:
     return FloatElement(fmt)
 
 
+def _small_float(fmt: NumberFormat) -> np.dtype[Any]:
+    """Return the ml_dtypes type of a float of up to 8 bits with a sign; raises `UnsupportedError` where none is
+    named.
+    """
+    import ml_dtypes
+    import numpy as np
+
+    name = fmt.element_dtype
+    if name.startswith(("float8_", "float6_", "float4_")) and name != "float8_e8m0fnu":
+        dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
+        if ml_dtypes.finfo(dtype).bits == fmt.element_bits:  # type: ignore[no-untyped-call]
+            return dtype
+    raise UnsupportedError(
+        f"format {fmt.key}: element_dtype must name a float of {fmt.element_bits} bits of ml_dtypes, for example "
+        f"float8_e4m3fn, float6_e3m2fn or float4_e2m1fn; here it is {name or 'missing'}"
+    )
+
+
 @cache
 def _table(values: tuple[float, ...]) -> TableElement:
     return TableElement(values)
 
 
+def _cast_table(dtype: np.dtype[Any], largest: float) -> Array:
+    """Return the code of every upper half of a float32, clipped at `largest`: nearest, ties to even, NaN where the type
+    has one (else zero: callers refuse NaN before).
+    """
+    import numpy as np
+
+    numbers = (np.arange(1 << 16, dtype=np.uint32) << 16).view(np.float32)
+    with np.errstate(invalid="ignore", over="ignore"):
+        return np.clip(numbers, -largest, largest).astype(dtype).view(np.uint8)
+
+
 def upper_half_odd(values: Array) -> Array:
     """Return the upper 16 bits of each float32 (as uint32), the last of them set where the lower 16 are not all zero.
 
-    That is rounding to odd: enough to round correctly to any float of up to 5 mantissa bits afterwards.
+    That is rounding to odd, which keeps 7 mantissa bits, the last one saying whether anything was cut. Grid points and
+    middles of a float with up to 5 mantissa bits have an even pattern, so that rounding the pattern equals rounding the
+    number.
     """
     import numpy as np
 

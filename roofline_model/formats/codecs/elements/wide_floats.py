@@ -1,7 +1,8 @@
 """FP64, FP32, TF32, BF16 and FP16: rounding to nearest even, no scales.
 
-The upper bits of a float32 are a float of their own (BF16 keeps 7 mantissa bits, TF32 10): adding half a unit of the
-last kept bit, less one where that bit is even, and cutting rounds to nearest even. Source: IEEE 754-2019 §4.3.1.
+numpy and ml_dtypes round all but TF32. The upper bits of a float32 are a float of their own (TF32 keeps 10 mantissa
+bits): adding half a unit of the last kept bit, less one where that bit is even, and cutting rounds to nearest even.
+Source: IEEE 754-2019 §4.3.1.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from roofline_model.core.errors import UnsupportedError
 from roofline_model.formats.catalog import NumberFormat
-from roofline_model.formats.codecs.arrays import to_float32, to_float32_odd
+from roofline_model.formats.codecs.arrays import to_float32_odd
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     Array = NDArray[Any]
@@ -23,35 +25,28 @@ def encode_wide(array: Array, fmt: NumberFormat, *, saturate: bool) -> Array:
 
     TF32 keeps its 32-bit container, the lower 13 bits zero. Float64 input is rounded once.
     """
+    import ml_dtypes
     import numpy as np
 
-    name, mantissa_bits = _kind_of(fmt)
-    if name == "float64":
-        return array.astype(np.float64).view(np.uint64)
-    if saturate:
-        largest = np.asarray(_largest(fmt, name, mantissa_bits), array.dtype)
-        array = np.where(np.isnan(array), array, np.clip(array, -largest, largest))
-    if name == "float32" and mantissa_bits == 23:
-        return np.ascontiguousarray(to_float32(array)).view(np.uint32)
-    narrow = np.ascontiguousarray(to_float32_odd(array))
-    if name == "float16":
-        with np.errstate(over="ignore"):
-            return narrow.astype(np.float16).view(np.uint16)
-    cut = round_upper_bits(narrow, mantissa_bits)
-    return (cut >> np.uint32(16)).astype(np.uint16) if _is_half_word(fmt) else cut
+    dtype, mantissa_bits = _type_of(fmt)
+    if saturate and dtype.itemsize < 8:
+        info = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
+        largest = float(info.max) if mantissa_bits is None else (2.0 - 2.0**-mantissa_bits) * 2.0**127
+        array = np.clip(array, -largest, largest)
+    if mantissa_bits is not None:
+        return round_upper_bits(np.ascontiguousarray(to_float32_odd(array)), mantissa_bits)
+    if dtype.itemsize == 2:
+        array = to_float32_odd(array)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.ascontiguousarray(array.astype(dtype)).view(f"uint{8 * dtype.itemsize}")
 
 
 def decode_wide(codes: Array, fmt: NumberFormat) -> Array:
     """Return float32, float64 for FP64."""
     import numpy as np
 
-    name, _ = _kind_of(fmt)
-    if name == "float64":
-        return codes.view(np.float64)
-    if name == "float16":
-        return codes.view(np.float16).astype(np.float32)
-    wide = codes.astype(np.uint32) << np.uint32(16) if _is_half_word(fmt) else codes
-    return np.ascontiguousarray(wide).view(np.float32)
+    values = np.ascontiguousarray(codes).view(_type_of(fmt)[0])
+    return values if values.itemsize == 8 else values.astype(np.float32)
 
 
 def round_upper_bits(values: Array, mantissa_bits: int) -> Array:
@@ -68,31 +63,17 @@ def round_upper_bits(values: Array, mantissa_bits: int) -> Array:
     return (rounded >> dropped) << dropped
 
 
-def _kind_of(fmt: NumberFormat) -> tuple[str, int]:
-    """Return the numpy type that holds the arithmetic and the mantissa bits that are kept of it."""
-    if fmt.element_dtype == "bfloat16":
-        return "float32", 7
-    if fmt.element_dtype in ("float64", "float16") or (
-        fmt.element_dtype == "float32" and fmt.mantissa_bits in (None, 23)
-    ):
-        return fmt.element_dtype, fmt.mantissa_bits or 23
-    m = fmt.mantissa_bits
-    if fmt.exponent_bits == 8 and m is not None and m < 23 and (fmt.element_bits == 16 or fmt.container_bits == 32):
-        return "float32", m
-    raise UnsupportedError(
-        f"format {fmt.key}: a float of {fmt.element_bits} bits needs element_dtype float64, float32, float16 or "
-        "bfloat16, "
-        "or 8 exponent_bits with mantissa_bits in a container of 16 or 32 bits"
-    )
-
-
-def _is_half_word(fmt: NumberFormat) -> bool:
-    return (fmt.container_bits or fmt.element_bits) == 16
-
-
-def _largest(fmt: NumberFormat, name: str, mantissa_bits: int) -> float:
+def _type_of(fmt: NumberFormat) -> tuple[np.dtype[Any], int | None]:
+    """Return the numpy or ml_dtypes type of the container, and the mantissa bits that are kept of it; None: all."""
+    import ml_dtypes
     import numpy as np
 
-    if name == "float16" or mantissa_bits == 23:
-        return float(np.finfo(np.dtype(name)).max)
-    return float((2.0 - 2.0**-mantissa_bits) * 2.0**127)
+    name, kept = fmt.element_dtype, fmt.mantissa_bits
+    if name in ("float64", "float16", "bfloat16") or (name == "float32" and kept in (None, 23)):
+        return np.dtype(getattr(ml_dtypes, name, name)), None
+    if fmt.exponent_bits == 8 and kept is not None and kept < 23 and fmt.container_bits == 32:
+        return np.dtype(np.float32), kept
+    raise UnsupportedError(
+        f"format {fmt.key}: a float of {fmt.element_bits} bits needs element_dtype float64, float32, float16 or "
+        "bfloat16, or 8 exponent_bits with mantissa_bits in a container of 32 bits"
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from statistics import NormalDist
 
 import ml_dtypes
@@ -17,8 +16,8 @@ from roofline_model.formats.codecs.elements.elements import (
     IntElement,
     element_of,
     largest_exponent,
+    upper_half_odd,
 )
-from roofline_model.formats.codecs.elements.small_floats import cast_table, decode_table
 
 SMALL_FLOATS = {fmt.element_dtype: fmt for fmt in FORMATS.values() if fmt.kind == "float" and fmt.element_bits <= 8}
 # Not in the catalog: IEEE-like, finite-only and without negative zero, some with a bias of their own.
@@ -54,10 +53,10 @@ def hard_numbers() -> np.ndarray:
     return np.concatenate([exact, *around, bits.view(np.float32)])
 
 
-def cast(fmt: NumberFormat, overflow: str, numbers: np.ndarray) -> np.ndarray:
-    from roofline_model.formats.codecs.elements.elements import upper_half_odd
-
-    return cast_table(fmt, overflow)[upper_half_odd(numbers)]
+def element(fmt: NumberFormat) -> FloatElement:
+    found = element_of(fmt)
+    assert isinstance(found, FloatElement)
+    return found
 
 
 @each_float
@@ -66,11 +65,10 @@ def test_every_code_decodes_as_in_ml_dtypes(name):
     codes = np.arange(2**fmt.element_bits, dtype=np.uint8)
     with np.errstate(invalid="ignore"):
         expected = codes.view(ml_type(name)).astype(np.float32)
-    assert np.array_equal(decode_table(fmt), expected, equal_nan=True)
-    assert np.array_equal(np.signbit(decode_table(fmt)), np.signbit(expected))
     values = np.empty(len(codes), np.float32)
-    element_of(fmt).decode(codes, values)
+    element(fmt).decode(codes, values)
     assert np.array_equal(values, expected, equal_nan=True)
+    assert np.array_equal(np.signbit(values), np.signbit(expected))
 
 
 @each_float
@@ -78,11 +76,11 @@ def test_casts_equal_ml_dtypes(name):
     fmt, numbers = ALL[name], hard_numbers()
     with np.errstate(invalid="ignore", over="ignore"):
         theirs = numbers.astype(ml_type(name))
-    ours = cast(fmt, "ieee", numbers)
+    ours = element(fmt).ieee_table[upper_half_odd(numbers)]
     # FP6 and FP4 have no NaN: what a cast makes of one is nobody's rule, and `quantize` refuses it.
     is_nan = np.isnan(numbers)
     comparable = ~is_nan if name in ("float6_e3m2fn", "float6_e2m3fn", "float4_e2m1fn") else np.ones(len(numbers), bool)
-    values = decode_table(fmt)[ours]
+    values = element(fmt).decode_table[ours]
     with np.errstate(invalid="ignore"):
         expected = theirs.astype(np.float32)
     assert np.array_equal(values[comparable], expected[comparable], equal_nan=True)
@@ -94,36 +92,22 @@ def test_casts_equal_ml_dtypes(name):
 def test_saturating_casts_end_at_the_largest_value(name):
     fmt, numbers = ALL[name], hard_numbers()
     numbers = numbers[~np.isnan(numbers)]
-    largest = np.float32(element_of(fmt).max_value)
+    largest = np.float32(element(fmt).max_value)
     clipped = np.clip(numbers, -largest, largest).astype(ml_type(name))
-    assert np.array_equal(cast(fmt, "saturate", numbers), clipped.view(np.uint8))
+    codes = np.empty(len(numbers), np.uint8)
+    element(fmt).encode(numbers, codes)
+    assert np.array_equal(codes, clipped.view(np.uint8))
     if fmt.max_value is not None:
         assert largest == fmt.max_value
 
 
-@pytest.mark.parametrize("name", SMALL_FLOATS)
-def test_a_description_in_bits_gives_the_same_table(name):
-    fmt = SMALL_FLOATS[name]
-    described = replace(fmt, key="MINE", element_dtype="")
-    assert np.array_equal(decode_table(described), decode_table(fmt), equal_nan=True)
-
-
-def test_what_a_description_must_say():
-    e3m4 = NumberFormat("E3M4", "float", 8, "", 3, 4, 15.5)  # with infinities: ml_dtypes' float8_e3m4
-    expected = decode_table(OTHER_FLOATS["float8_e3m4"])
-    assert np.array_equal(decode_table(e3m4), expected, equal_nan=True)
-    with pytest.raises(UnsupportedError, match=r"max_value.*31.*30.*15.5"):
-        decode_table(replace(e3m4, max_value=None))
-    with pytest.raises(UnsupportedError, match="element_dtype is missing, or exponent_bits"):
-        decode_table(replace(e3m4, mantissa_bits=None))
-    with pytest.raises(UnsupportedError, match=r"element_dtype bfloat16.*8"):
-        decode_table(replace(e3m4, element_dtype="bfloat16"))
-    with pytest.raises(UnsupportedError, match=r"element_dtype float8_e5m2.*6"):
-        decode_table(replace(e3m4, element_bits=6, element_dtype="float8_e5m2"))
-    with pytest.raises(UnsupportedError, match=r"element_dtype uint8.*8"):
-        decode_table(replace(e3m4, element_dtype="uint8"))
-    with pytest.raises(UnsupportedError, match="up to 5 mantissa_bits"):
-        cast_table(NumberFormat("E1M6", "float", 8, "", 1, 6, 127 / 32), "saturate")
+@pytest.mark.parametrize(
+    ("bits", "name"),
+    [(8, ""), (8, "bfloat16"), (6, "float8_e5m2"), (8, "uint8"), (4, "int4"), (8, "float8_e8m0fnu")],
+)
+def test_a_description_must_name_a_small_float(bits, name):
+    with pytest.raises(UnsupportedError, match=f"element_dtype must name a float of {bits} bits.*{name or 'missing'}"):
+        element_of(NumberFormat("MINE", "float", bits, name, 4, 3))
 
 
 def test_e8m0_codes_are_powers_of_two():

@@ -24,12 +24,10 @@ scales = [{bits = 21, block_elems = 64, dtype = "bfloat16"}]
 kind = "int"
 element_bits = 12
 
-[MXFP5]
+[MXE3M4]
 kind = "float"
-element_bits = 5
-exponent_bits = 2
-mantissa_bits = 2
-max_value = 7.0
+element_bits = 8
+element_dtype = "float8_e3m4"
 scales = [{bits = 8, block_elems = 16, dtype = "float8_e8m0fnu"}]
 
 [NVINT4]
@@ -68,12 +66,12 @@ def load(tmp_path, monkeypatch):
 
 def test_what_is_described_in_full_is_encoded_and_packed(load):
     x = np.random.default_rng(16).standard_normal((5, 100)).astype(np.float32)
-    # Half a step of the largest magnitude bounds the error: of 3, 15, 2047 steps, of 1/7 for E2M2, and so on.
+    # Half a step of the largest magnitude bounds the error: of 3, 15, 2047 steps, of 1/31 for E3M4, and so on.
     bounds = {
         "INT3G32": 1 / 6,
         "INT5Z": 1 / 30,
         "INT12": 0.5,
-        "MXFP5": 1 / 7,
+        "MXE3M4": 1 / 31,
         "NVINT4": 1 / 13,
         "FP8ROW": 1 / 60,
         "PXR24IN32": 2.0**-16,
@@ -93,10 +91,10 @@ def test_what_is_described_in_full_is_encoded_and_packed(load):
 
 def test_a_described_mx_format_by_hand(load):
     load(ENOUGH)
-    # E2M2 reaches 7 (1.75 · 4); its values below 8: … 4, 5, 6, 7. Scale of a maximum 10: 2^(3 − 2).
-    q = quantize(np.array([10.0, 9.9, 15.9, -1.0]), "MXFP5")
+    # E3M4 reaches 15.5; steps of 0.5 from 8 on. Scale of a maximum 20: 2^(4 − 3).
+    q = quantize(np.array([20.0, 20.4, 31.9, -1.0]), "MXE3M4")
     assert q.scales.astype(float).tolist() == [2]
-    assert dequantize(q).tolist() == [10, 10, 14, -1]
+    assert dequantize(q).tolist() == [20, 20, 31, -1]
 
 
 @pytest.mark.parametrize(
@@ -131,13 +129,10 @@ def test_a_described_mx_format_by_hand(load):
         ),
         ('kind = "int"\nelement_bits = 24', "integers of 2 to 16 bits"),
         ('kind = "int"\nelement_bits = 1', "integers of 2 to 16 bits"),
+        ('kind = "float"\nelement_bits = 6', "element_dtype must name a float of 6 bits"),
         (
-            'kind = "float"\nelement_bits = 6',
-            "element_dtype is missing, or exponent_bits and mantissa_bits that give 6",
-        ),
-        (
-            'kind = "float"\nelement_bits = 6\nexponent_bits = 3\nmantissa_bits = 2',
-            "max_value must say where the numbers end",
+            'kind = "float"\nelement_bits = 6\nexponent_bits = 3\nmantissa_bits = 2\nmax_value = 28.0',
+            "here it is missing",
         ),
         ('kind = "float"\nelement_bits = 12', "a float of 12 bits needs element_dtype"),
         (
