@@ -12,6 +12,8 @@ import io
 import math
 import re
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,7 +53,7 @@ def read_table(path: Path, what: str) -> TextTable:
     `what` (kernel table, shape file) begins every message. Raises `InvalidValueError` for a file that is absent, no
     regular file, no table, without a header or beyond a limit; `MissingDependencyError` for Parquet without pyarrow.
     """
-    named = f"{what} {_cut(str(path))}"
+    named = f"{what} {cut(str(path))}"
     try:
         # Looked at before it is opened: a FIFO may never answer, a device never end.
         status = path.stat()
@@ -75,7 +77,7 @@ def read_table(path: Path, what: str) -> TextTable:
 def parquet_columns(path: Path, what: str) -> tuple[str, ...]:
     """Return the names of a Parquet file's columns; raises as `read_table` does."""
     pyarrow, parquet = _pyarrow()
-    with _arrow_errors(pyarrow, f"{what} {_cut(str(path))}"), parquet.ParquetFile(path) as file:
+    with _arrow_errors(pyarrow, f"{what} {cut(str(path))}"), parquet.ParquetFile(path) as file:
         return tuple(file.metadata.schema.names)
 
 
@@ -153,21 +155,17 @@ def _pyarrow() -> tuple[Any, Any]:
     return pyarrow, pyarrow.parquet
 
 
-class _arrow_errors:
-    """Turns what pyarrow raises for a damaged file into one line."""
-
-    def __init__(self, pyarrow: Any, named: str) -> None:
-        self._kinds = (pyarrow.ArrowException, OSError, ValueError, KeyError)
-        self._named = named
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, self._kinds) and not isinstance(error, InvalidValueError):
-            raise InvalidValueError(
-                f"{self._named} is not a readable Parquet file: {_cut(str(error))}; or save it as CSV"
-            ) from None
+@contextmanager
+def _arrow_errors(pyarrow: Any, named: str) -> Iterator[None]:
+    """Turn what pyarrow raises for a damaged file into one line."""
+    try:
+        yield
+    except InvalidValueError:
+        raise
+    except (pyarrow.ArrowException, OSError, ValueError, KeyError) as error:
+        raise InvalidValueError(
+            f"{named} is not a readable Parquet file: {cut(str(error))}; or save it as CSV"
+        ) from None
 
 
 def _is_text(pyarrow: Any, kind: Any) -> bool:
@@ -191,7 +189,7 @@ def _check_columns(named: str, pyarrow: Any, schema: Any) -> None:
         kind = field.type.value_type if types.is_dictionary(field.type) else field.type
         if not (_is_text(pyarrow, kind) or any(is_kind(kind) for is_kind in plain_kinds)):
             raise InvalidValueError(
-                f"{named}: column {_cut(field.name, 40)} is of type {_cut(str(kind), 40)}, not text, numbers, flags or "
+                f"{named}: column {cut(field.name, 40)} is of type {cut(str(kind), 40)}, not text, numbers, flags or "
                 "dates: leave it out"
             )
 
@@ -206,7 +204,7 @@ def _check_parts(named: str, metadata: Any) -> None:
             unpacked_bytes += part.total_uncompressed_size
             if "DELTA_BYTE_ARRAY" in part.encodings:  # a cell of megabytes may cost a byte
                 raise InvalidValueError(
-                    f"{named}: column {_cut(part.path_in_schema, 40)} is stored as DELTA_BYTE_ARRAY, which is not read "
+                    f"{named}: column {cut(part.path_in_schema, 40)} is stored as DELTA_BYTE_ARRAY, which is not read "
                     "here: save it as CSV"
                 )
     if unpacked_bytes > 2 * MAX_TABLE_BYTES:
@@ -229,7 +227,7 @@ def _cells(named: str, pyarrow: Any, name: str, column: Any, most_chars: int) ->
         longest, total = compute.max(lengths).as_py() or 0, compute.sum(lengths.take(column.indices)).as_py() or 0
         if longest > MAX_CELL_CHARS:
             raise InvalidValueError(
-                f"{named}: a cell of column {_cut(name, 40)} has {longest:,} bytes, more than {MAX_CELL_CHARS:,}"
+                f"{named}: a cell of column {cut(name, 40)} has {longest:,} bytes, more than {MAX_CELL_CHARS:,}"
             )
         if total > most_chars:
             raise _too_much(named)
@@ -247,6 +245,7 @@ def _plain_cell(value: Any) -> str:
     return "" if str(value) == "<NA>" else str(value)
 
 
-def _cut(text: str, limit: int = 160) -> str:
+def cut(text: str, limit: int = 160) -> str:
+    """Return the start of somebody's text, fit to be printed."""
     printable = "".join(ch if ch.isprintable() else "?" for ch in text[: limit + 1])
     return f"{printable[:limit]}…" if len(printable) > limit else printable

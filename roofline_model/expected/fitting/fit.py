@@ -26,13 +26,14 @@ from roofline_model.expected.intervals import across_families
 from roofline_model.expected.products.fitted.constants import Evidence, FittedGemm, generic_start
 from roofline_model.expected.products.fitted.fit import gemm_fit_set, gemm_intervals, with_values
 from roofline_model.expected.products.fitted.library import find_gemm
-from roofline_model.expected.products.fitted.rows import GemmRows, gemm_row_groups
+from roofline_model.expected.products.fitted.rows import GemmRows, gemm_row_groups, taken
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
+    Positions = NDArray[np.intp]
 
 LEAST_ROWS = 3
 """Fewer rows than this fix nothing."""
@@ -179,19 +180,19 @@ def planned_sets(table: KernelTable, plan: FitPlan) -> tuple[list[PlannedSet], l
     gemm: dict[tuple[str, str], list[GemmRows]] = defaultdict(list)
     for group in gemm_row_groups(table, problems):
         if _is_wanted(group.device.key, plan):
-            measured = _measured(table, group)
+            counted = _counted(table, group.rows)
             if group.chip is None:
                 left_out.append(_unusable("gemm", group.device.key, len(group.rows), group.problem))
-            elif measured is not None:
-                gemm[group.device.key, group.formats.family].append(measured)
+            elif len(counted):
+                gemm[group.device.key, group.formats.family].append(taken(group, counted))
     attention: dict[tuple[str, str], list[AttentionRows]] = defaultdict(list)
     for rows in attention_row_groups(table, problems):
         if _is_wanted(rows.device.key, plan):
-            usable = rows.measured(table)
+            counted = _counted(table, rows.rows)
             if (problem := rows.problem or rows.fit_problem) is not None:
                 left_out.append(_unusable("attention", rows.device.key, len(rows.rows), problem))
-            elif usable is not None:
-                attention[rows.device.key, rows.phase].append(usable)
+            elif len(counted):
+                attention[rows.device.key, rows.phase].append(taken(rows, counted))
     for (device, family), groups in gemm.items():
         _add(sets, left_out, _gemm_set(table, device, family, groups, plan))
     for parts in attention.values():
@@ -230,14 +231,11 @@ def _is_wanted(device: str, plan: FitPlan) -> bool:
     return plan.devices is None or device in plan.devices
 
 
-def _measured(table: KernelTable, group: GemmRows) -> GemmRows | None:
-    """Return the rows of a group that have a measured time and count for something, or None when there is none."""
+def _counted(table: KernelTable, rows: Positions) -> Positions:
+    """Return which of the rows have a measured time and count for something."""
     import numpy as np
 
-    has_time = np.isfinite(table.numbers["time_s"][group.rows]) & ~(table.numbers["weight"][group.rows] == 0)
-    if not has_time.any():
-        return None
-    return replace(group, **{name: getattr(group, name)[has_time] for name in ("rows", "m", "n", "k", "copies")})
+    return np.flatnonzero(np.isfinite(table.numbers["time_s"][rows]) & (table.numbers["weight"][rows] != 0))
 
 
 def _weights(table: KernelTable) -> Floats | None:

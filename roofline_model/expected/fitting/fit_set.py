@@ -96,10 +96,15 @@ def fit_rows(fit_set: FitSet, positions: Positions | None = None) -> FittedSet:
     rows = np.arange(len(fit_set)) if positions is None else positions
     coarse = rows if len(rows) <= 2 * COARSE_ROWS else rows[np.linspace(0, len(rows) - 1, COARSE_ROWS).astype(np.intp)]
     first = _fit(fit_set, coarse, fit_set.choices[0], None)
-    choice = _best_choice(fit_set, coarse, first)
+
+    def error(choice: Mapping[str, float]) -> float:
+        predicted = fit_set.predict_s({**first.values, **choice}, coarse)
+        return float(np.mean(np.abs(np.log(predicted / fit_set.measured_s[coarse]))))
+
+    choice = min(fit_set.choices, key=error)
     if choice is not fit_set.choices[0] or coarse is not rows:
         first = _fit(fit_set, rows, choice, first.values)
-    fitted = FittedSet(_named(first, choice))
+    fitted = FittedSet(replace(first, values={**first.values, **choice}))
     if fit_set.surface is None:
         return fitted
     left = np.log(fit_set.measured_s[rows] / fit_set.predict_s(fitted.values, rows))
@@ -116,23 +121,3 @@ def _fit(
         row_weights=None if fit_set.row_weights is None else fit_set.row_weights[rows],
         first_values=first,
     )
-
-
-def _best_choice(fit_set: FitSet, rows: Positions, fitted: FittedConstants) -> Mapping[str, float]:
-    """Return the alternative with the smallest median-like error at the fitted constants."""
-    import numpy as np
-
-    if len(fit_set.choices) == 1:
-        return fit_set.choices[0]
-
-    def error(choice: Mapping[str, float]) -> float:
-        predicted = fit_set.predict_s({**fitted.values, **choice}, rows)
-        return float(np.mean(np.abs(np.log(predicted / fit_set.measured_s[rows]))))
-
-    return min(fit_set.choices, key=error)
-
-
-def _named(fitted: FittedConstants, choice: Mapping[str, float]) -> FittedConstants:
-    if not choice:
-        return fitted
-    return replace(fitted, values={**fitted.values, **choice})

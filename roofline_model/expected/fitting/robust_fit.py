@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from roofline_model.core.errors import InvalidValueError
@@ -154,7 +155,8 @@ class _Problem:
         self.high = np.log([constant.high_value for constant in free])
         self.centre = np.log([constant.start for constant in free])
         self.pull = ERROR_SCALE / np.array([constant.prior_scale for constant in free])
-        self._latest: tuple[bytes, Floats] | None = None
+        # The last point is remembered, because its slopes are asked for next.
+        self._logs_at = lru_cache(maxsize=1)(lambda point: self._logs(np.frombuffer(point)))
 
     def named(self, x: Floats) -> dict[str, float]:
         """Return the constants by name."""
@@ -168,20 +170,21 @@ class _Problem:
         return np.clip(np.log([values[constant.name] for constant in self.free]), self.low + margin, self.high - margin)
 
     def log_predictions(self, x: Floats) -> Floats:
-        """Return ln(predicted time); the last point is remembered, because its slopes are asked for next."""
+        """Return ln(predicted time)."""
+        return self._logs_at(x.tobytes())
+
+    def _logs(self, x: Floats) -> Floats:
         import numpy as np
 
-        key = x.tobytes()
-        if self._latest is None or self._latest[0] != key:
-            with np.errstate(divide="ignore", invalid="ignore"):
-                self._latest = key, np.log(np.asarray(self.predict_s(self.named(x)), dtype=np.float64))
-        return self._latest[1]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(np.log(self.predict_s(self.named(x))), dtype=np.float64)
 
     def residuals(self, x: Floats) -> Floats:
         """Return the square roots of the loss terms, signed: their squares sum to twice the loss."""
         import numpy as np
 
-        return np.concatenate([self.weights * _softened(self.log_predictions(x) - self.log_measured), self._prior(x)])
+        data = self.weights * _softened(self.log_predictions(x) - self.log_measured)
+        return np.concatenate([data, self.pull * (x - self.centre)])
 
     def slopes(self, x: Floats) -> Any:
         """Return the derivatives of `residuals`, forward differences, away from a near bound."""
@@ -194,27 +197,20 @@ class _Problem:
             step = _LOG_STEP if x[i] + _LOG_STEP < self.high[i] else -_LOG_STEP
             moved = x.copy()
             moved[i] += step
-            with np.errstate(divide="ignore", invalid="ignore"):
-                columns.append((np.log(self.predict_s(self.named(moved))) - base) / step)
+            columns.append((self._logs(moved) - base) / step)
         return np.vstack([outer * np.stack(columns, axis=1), np.diag(self.pull)])
 
     def spreads(self, x: Floats) -> list[float]:
         """Return the standard deviation of each ln(constant) from the curvature at the solution."""
         import numpy as np
 
-        slopes = self.slopes(x)
         data = self.residuals(x)[: len(self.log_measured)]
-        freedom = max(len(data) - len(x), 1)
-        variance = float(np.sum(data**2)) / freedom
+        variance = float(np.sum(data**2)) / max(len(data) - len(x), 1)
         # The prior's rows are in units of ERROR_SCALE already; scaled here so that they count as what they are.
-        scaled = slopes.copy()
-        scaled[: len(data)] /= math.sqrt(max(variance, 1e-12))
-        scaled[len(data) :] /= ERROR_SCALE
+        units = np.repeat([math.sqrt(max(variance, 1e-12)), ERROR_SCALE], [len(data), len(x)])
+        scaled = self.slopes(x) / units[:, None]
         covariance = np.linalg.pinv(scaled.T @ scaled)
         return [float(value) for value in np.sqrt(np.clip(np.diag(covariance), 0, None))]
-
-    def _prior(self, x: Floats) -> Floats:
-        return self.pull * (x - self.centre)
 
 
 def _softened(r: Floats) -> Floats:

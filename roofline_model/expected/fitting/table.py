@@ -14,40 +14,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from roofline_model.core.errors import InvalidValueError, RooflineError
 from roofline_model.core.finding import Finding, finding
-from roofline_model.core.table_file import read_table
+from roofline_model.core.table_file import TextTable, cut, read_table
 from roofline_model.formats.catalog import get_format
 from roofline_model.operators.product import GEMV_MAX_ROWS, MAX_DIMENSION
 
 if TYPE_CHECKING:
     import numpy as np
+    import pandas as pd
     from numpy.typing import NDArray
 
 
-SIZE_COLUMNS = (
-    "m",
-    "n",
-    "k",
-    "batch",
-    "q_len",
-    "kv_len",
-    "heads",
-    "kv_heads",
-    "head_dim",
-    "window",
-    "n_tokens",
-    "n_devices",
-)
-COUNT_COLUMNS = ("context",)
-"""Sizes that may be 0: a pass with nothing in its cache."""
-TIME_COLUMNS = ("time_s",)
-NUMBER_COLUMNS = ("weight_bytes", "bytes", "weight_copies")
-ASIDE_COLUMNS = ("power_w", "energy_j", "clock_hz", "weight")
-"""Numbers that no prediction needs: one that cannot be read counts as empty. `weight` is what a row counts in a fit."""
-FLAG_COLUMNS = ("causal", "dynamic_activation_quantization")
 FORMAT_COLUMNS = ("weight_format", "activation_format", "kv_format", "output_format")
 REQUIRED_COLUMNS = ("device", "op")
 OPS = ("gemm", "attention", "model", "copy")
@@ -56,14 +36,60 @@ MIN_TIME_S, MAX_TIME_S = 1e-12, 1e9
 """No kernel is shorter than a clock or longer than decades: other times are slips of a unit."""
 MAX_NUMBER = 1e18
 """The same for bytes and counts; far from where their products leave float64."""
+MAX_DECODE_QUERIES = 64
 
 _ALIASES = {"gemv": "gemm"}
-_EMPTY = frozenset({"", "none", "null", "na", "<na>"})
+_EMPTY = ("", "none", "null", "na", "<na>")
+_DECIMAL = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
+"""A number as exporters write it; Python's `float` also reads other scripts' digits and 1_000."""
 _NEEDED = {
     "gemm": ("m", "n", "k"),
     "attention": ("batch", "q_len", "kv_len", "heads", "kv_heads", "head_dim"),
     "model": (),
     "copy": ("bytes",),
+}
+
+
+class _Number(NamedTuple):
+    """What a column of numbers may hold."""
+
+    what: str
+    low: float
+    high: float
+    range: str = ""
+    """Said in place of `what` where a number that is not negative is out of range."""
+    is_whole: bool = False
+    empty: tuple[str, ...] = (*_EMPTY, "nan")
+    words: Mapping[str, float] | None = None
+    """Words in place of numbers."""
+
+
+_SIZE = _Number("a whole number", 1, MAX_DIMENSION, f"a whole number from 1 to {MAX_DIMENSION:,}", is_whole=True)
+_POSITIVE = _Number(
+    "a positive number", 1 / MAX_NUMBER, MAX_NUMBER, f"a positive number of at most {MAX_NUMBER:g}", empty=_EMPTY
+)
+_SECONDS = _Number(
+    "a positive number", MIN_TIME_S, MAX_TIME_S, f"seconds from {MIN_TIME_S:g} to {MAX_TIME_S:g}", empty=_EMPTY
+)
+_FLAG = _Number(
+    "true or false",
+    0,
+    1,
+    words={**dict.fromkeys(("true", "1", "1.0", "yes"), 1.0), **dict.fromkeys(("false", "0", "0.0", "no"), 0.0)},
+)
+_ASIDE = _Number("a number", 0, math.inf)
+"""No prediction needs it: one that cannot be read counts as empty. `weight` is what a row counts in a fit."""
+_SIZE_COLUMNS = (
+    *("m", "n", "k", "batch", "q_len", "kv_len", "heads", "kv_heads"),
+    *("head_dim", "window", "n_tokens", "n_devices"),
+)
+_NUMBERS: Mapping[str, _Number] = {
+    **dict.fromkeys(_SIZE_COLUMNS, _SIZE),
+    "context": _SIZE._replace(low=0),  # a pass may have nothing in its cache
+    "time_s": _SECONDS,
+    **dict.fromkeys(("weight_bytes", "bytes", "weight_copies"), _POSITIVE),
+    **dict.fromkeys(("causal", "dynamic_activation_quantization"), _FLAG),
+    **dict.fromkeys(("power_w", "energy_j", "clock_hz", "weight"), _ASIDE),
 }
 
 
@@ -131,146 +157,142 @@ def read_kernel_table(path: str | Path) -> KernelTable:
     read = read_table(file, "kernel table")
     _check_header(file, read.header)
     if not read.rows:
-        raise InvalidValueError(f"kernel table {_cut(str(file))} has a header but no row; nothing can be compared")
+        raise InvalidValueError(f"kernel table {cut(str(file))} has a header but no row; nothing can be compared")
     # The name goes into files and messages, which bytes that are no text would stop.
-    return _typed(_cut(file.name), read.sha256, read.header, read.rows, read.line_numbers)
+    return _typed(cut(file.name), read)
 
 
 def _check_header(file: Path, header: Sequence[str]) -> None:
     missing = [name for name in REQUIRED_COLUMNS if name not in header]
     if missing:
         raise InvalidValueError(
-            f"kernel table {_cut(str(file))} has no column {' and no column '.join(missing)}; its first line names "
-            f"{_cut(', '.join(header))}. Needed: device, op, time_s and the sizes of each op "
+            f"kernel table {cut(str(file))} has no column {' and no column '.join(missing)}; its first line names "
+            f"{cut(', '.join(header))}. Needed: device, op, time_s and the sizes of each op "
             "(docs/theory/validation.md)"
         )
     twice = sorted({name for name in header if header.count(name) > 1})
     if twice:
-        raise InvalidValueError(f"kernel table {_cut(str(file))} names column {_cut(twice[0])} twice; keep one")
+        raise InvalidValueError(f"kernel table {cut(str(file))} names column {cut(twice[0])} twice; keep one")
 
 
-class _Rows:
-    """The rows while they are read: cells in, typed columns and reasons out."""
-
-    def __init__(self, header: Sequence[str], rows: Sequence[Sequence[str]], lines: Sequence[int]) -> None:
-        self.lines = lines
-        self.reasons: list[Finding | None] = [None] * len(rows)
-        width = len(header)
-        self.cells: list[tuple[str, ...]] = []
-        for i, row in enumerate(rows):
-            if len(row) != width:
-                self.refuse(i, finding("cells-miscounted", cell_count=len(row), header_count=width))
-            self.cells.append(tuple((*row, *[""] * width)[:width]))
-        self.column = {name: [row[j].strip() for row in self.cells] for j, name in enumerate(header)}
-
-    def refuse(self, i: int, reason: Finding) -> None:
-        """Give row `i` a reason, unless it has one."""
-        self.reasons[i] = self.reasons[i] or reason
-
-    def parsed(
-        self, name: str, parse: Callable[[str], float | str], on_error: Callable[[int, Finding], None]
-    ) -> list[Any]:
-        """Return a column parsed cell by cell; the few distinct texts of a long column are parsed once."""
-        parsed_texts: dict[str, tuple[Any, str]] = {}
-        values = []
-        for i, text in enumerate(self.column[name]):
-            value = parsed_texts.get(text)
-            if value is None:
-                try:
-                    value = parse(text), ""
-                except (ValueError, RooflineError) as error:
-                    value = (math.nan, str(error))
-                parsed_texts[text] = value
-            if value[1]:
-                on_error(i, finding("cell-refused", column=name, problem=value[1]))
-            values.append(value[0])
-        return values
-
-
-def _typed(
-    name: str, sha256: str, header: Sequence[str], raw: Sequence[Sequence[str]], lines: Sequence[int]
-) -> KernelTable:
+def _typed(name: str, read: TextTable) -> KernelTable:
     import numpy as np
+    import pandas as pd
 
-    rows = _Rows(header, raw, lines)
-    time_problems: list[Finding | None] = [None] * len(raw)
-
-    numbers: dict[str, NDArray[np.float64]] = {}
-    kinds = (
-        (SIZE_COLUMNS, _size),
-        (COUNT_COLUMNS, _count),
-        (TIME_COLUMNS, _seconds),
-        (NUMBER_COLUMNS, _positive),
-        (FLAG_COLUMNS, _flag),
-        (ASIDE_COLUMNS, _aside),
-    )
-    for columns, parse in kinds:
-        for column in columns:
-            values: list[Any] = [math.nan] * len(raw)
-            if column in rows.column:
-                values = rows.parsed(column, parse, time_problems.__setitem__ if column == "time_s" else rows.refuse)
-            numbers[column] = np.asarray(values, dtype=np.float64)
-    texts = {
-        column: tuple(_text(rows, column))
-        for column in rows.column
-        if column not in numbers or column in FORMAT_COLUMNS
+    width, count = len(read.header), len(read.rows)
+    cells = tuple(tuple((*row, *[""] * width)[:width]) for row in read.rows)
+    columns = dict(zip(read.header, (tuple(map(str.strip, texts)) for texts in zip(*cells, strict=True)), strict=True))
+    reasons: dict[int, Finding] = {
+        i: finding("cells-miscounted", cell_count=len(row), header_count=width)
+        for i, row in enumerate(read.rows)
+        if len(row) != width
     }
-    _check_rows(rows, numbers, texts)
+    time_problems: dict[int, Finding] = {}
+    numbers = {column: np.full(count, np.nan) for column in _NUMBERS}
+    for column, rule in _NUMBERS.items():
+        if column in columns:
+            numbers[column], problems = _parsed(columns[column], rule)
+            kept = time_problems if column == "time_s" else {} if rule is _ASIDE else reasons
+            for i, problem in problems.items():
+                kept.setdefault(i, finding("cell-refused", column=column, problem=problem))
+    texts = {column: values for column, values in columns.items() if column not in numbers}
+    # A path keeps its letters; a key has none that matter.
+    texts["device"] = tuple(text if text.endswith(".toml") else text.lower() for text in texts["device"])
+    for column in texts.keys() & {"op", "phase"}:
+        texts[column] = tuple(_ALIASES.get(text.lower(), text.lower()) for text in texts[column])
+    for column in FORMAT_COLUMNS:
+        if column in texts:
+            texts[column] = _format_keys(column, texts[column], reasons)
+    checked = {column: texts.get(column, "") for column in ("device", "op", "phase")}
+    _check_rows(numbers, pd.DataFrame(checked), reasons)
     return KernelTable(
         name,
-        sha256,
-        tuple(header),
-        tuple(rows.cells),
-        tuple(lines),
+        read.sha256,
+        read.header,
+        cells,
+        read.line_numbers,
         numbers,
         texts,
-        tuple(rows.reasons),
-        tuple(time_problems),
+        tuple(map(reasons.get, range(count))),
+        tuple(map(time_problems.get, range(count))),
     )
 
 
-def _text(rows: _Rows, column: str) -> list[str]:
-    if column == "device":
-        # A path keeps its letters; a key has none that matter.
-        return [text if text.endswith(".toml") else text.lower() for text in rows.column[column]]
-    if column in ("op", "phase"):
-        return [_ALIASES.get(text.lower(), text.lower()) for text in rows.column[column]]
-    if column not in FORMAT_COLUMNS:
-        return rows.column[column]
-    parsed = rows.parsed(column, lambda text: "" if text.lower() in _EMPTY else get_format(text).key, rows.refuse)
-    return [value if isinstance(value, str) else "" for value in parsed]
+def _parsed(texts: Sequence[str], rule: _Number) -> tuple[NDArray[np.float64], dict[int, str]]:
+    """Return the numbers of a column, NaN where there is none, and row → what is wrong with its cell."""
+    import numpy as np
+    import pandas as pd
+
+    codes, distinct = pd.factorize(np.array(texts, dtype=object))  # a long column has few
+    cells = pd.Series(distinct, dtype=object)
+    words = cells.str.lower()
+    if rule.words is None:
+        # Python's float rounds correctly; the parsers of pandas need not.
+        values = cells.where(cells.str.fullmatch(_DECIMAL), "nan").astype(float).to_numpy()
+    else:
+        values = words.map(rule.words).to_numpy(dtype=float)
+    is_right = (values >= rule.low) & (values <= rule.high) & (not rule.is_whole or values == np.floor(values))
+    is_wrong = ~is_right & ~words.isin(rule.empty).to_numpy()
+    problems = {
+        i: f"must be {rule.range if values[codes[i]] >= 0 else rule.what}, got {_quoted(texts[i])}"
+        for i in np.flatnonzero(is_wrong[codes]).tolist()
+    }
+    return np.where(is_right, values, np.nan)[codes], problems
 
 
-def _check_rows(rows: _Rows, numbers: Mapping[str, Any], texts: Mapping[str, Sequence[str]]) -> None:
+def _format_keys(column: str, texts: Sequence[str], reasons: dict[int, Finding]) -> tuple[str, ...]:
+    """Return formats as catalog keys, "" where empty or unknown; unknown ones are a reason."""
+    keys: dict[str, str] = {}
+    unknown: dict[str, Finding] = {}
+    for text in dict.fromkeys(texts):
+        try:
+            keys[text] = "" if text.lower() in _EMPTY else get_format(text).key
+        except RooflineError as error:
+            unknown[text] = finding("cell-refused", column=column, problem=str(error))
+    for i, text in enumerate(texts):
+        if text in unknown:
+            reasons.setdefault(i, unknown[text])
+    return tuple(keys.get(text, "") for text in texts)
+
+
+def _check_rows(numbers: Mapping[str, Any], texts: pd.DataFrame, reasons: dict[int, Finding]) -> None:
     """Give a reason to every row whose operator is unknown or whose sizes are missing or contradict each other."""
-    phases = texts.get("phase") or ("",) * len(rows.lines)
-    for i, (op, phase) in enumerate(zip(texts["op"], phases, strict=True)):
-        if rows.reasons[i]:
-            continue
-        if not texts["device"][i]:
-            rows.refuse(i, finding("device-empty"))
-        elif op not in _NEEDED:
-            rows.refuse(i, finding("value-not-listed", column="op", value=_quoted(op), choices=OPS))
-        elif phase and phase not in PHASES:
-            rows.refuse(i, finding("value-not-listed", column="phase", value=_quoted(phase), choices=PHASES))
-        else:
-            missing = tuple(name for name in _NEEDED[op] if math.isnan(numbers[name][i]))
-            if missing:
-                rows.refuse(i, finding("sizes-empty", op=op, columns=missing))
-            elif op == "attention":
-                _check_attention(rows, numbers, phase, i)
+    import numpy as np
 
+    def refuse(rows: Any, why: Callable[[int], Finding]) -> None:
+        for i in np.flatnonzero(rows).tolist():
+            if i not in reasons:
+                reasons[i] = why(i)
 
-def _check_attention(rows: _Rows, numbers: Mapping[str, Any], phase: str, i: int) -> None:
-    heads, kv_heads, q_len, kv_len = (int(numbers[name][i]) for name in ("heads", "kv_heads", "q_len", "kv_len"))
-    if heads % kv_heads:
-        rows.refuse(i, finding("heads-not-multiple", query_heads_count=heads, kv_heads_count=kv_heads))
-    elif q_len > kv_len and numbers["causal"][i] == 1:
-        rows.refuse(i, queries_beyond_keys(q_len, kv_len, "causal mask"))
-    elif q_len > kv_len and not math.isnan(numbers["window"][i]):
-        rows.refuse(i, queries_beyond_keys(q_len, kv_len, "window"))
-    elif phase == "decode" and q_len > 64:
-        rows.refuse(i, finding("decode-of-many", query_count=q_len))
+    def unlisted(column: str, choices: tuple[str, ...]) -> Callable[[int], Finding]:
+        return lambda i: finding("value-not-listed", column=column, value=_quoted(texts[column][i]), choices=choices)
+
+    def sizes_empty(i: int) -> Finding:
+        op = texts["op"][i]
+        return finding("sizes-empty", op=op, columns=tuple(n for n in _NEEDED[op] if math.isnan(numbers[n][i])))
+
+    def beyond_keys(mask: str) -> Callable[[int], Finding]:
+        return lambda i: queries_beyond_keys(int(queries[i]), int(keys[i]), mask)
+
+    refuse(texts["device"] == "", lambda i: finding("device-empty"))
+    refuse(~texts["op"].isin(OPS), unlisted("op", OPS))
+    refuse(~texts["phase"].isin(("", *PHASES)), unlisted("phase", PHASES))
+    for op, needed in _NEEDED.items():
+        for column in needed:
+            refuse((texts["op"] == op) & np.isnan(numbers[column]), sizes_empty)
+    heads, kv_heads, queries, keys = (numbers[column] for column in ("heads", "kv_heads", "q_len", "kv_len"))
+    is_attention = (texts["op"] == "attention").to_numpy()
+    is_beyond = is_attention & (queries > keys)
+    refuse(
+        is_attention & (heads % kv_heads != 0),
+        lambda i: finding("heads-not-multiple", query_heads_count=int(heads[i]), kv_heads_count=int(kv_heads[i])),
+    )
+    refuse(is_beyond & (numbers["causal"] == 1), beyond_keys("causal mask"))
+    refuse(is_beyond & ~np.isnan(numbers["window"]), beyond_keys("window"))
+    refuse(
+        is_attention & (texts["phase"] == "decode") & (queries > MAX_DECODE_QUERIES),
+        lambda i: finding("decode-of-many", query_count=int(queries[i])),
+    )
 
 
 def queries_beyond_keys(q_len: int, kv_len: int, mask: str, phase: str | None = None) -> Finding:
@@ -278,77 +300,8 @@ def queries_beyond_keys(q_len: int, kv_len: int, mask: str, phase: str | None = 
     return finding("queries-beyond-keys", query_count=q_len, cached_count=kv_len, mask=mask, phase=phase)
 
 
-def _size(text: str) -> float:
-    if text.lower() in _EMPTY or text.lower() == "nan":
-        return math.nan
-    try:
-        value = _decimal(text)
-    except ValueError:
-        raise ValueError(f"must be a whole number, got {_quoted(text)}") from None
-    # 4096.0 is how pandas writes a whole number in a column with empty cells.
-    if not math.isfinite(value) or value != int(value) or not 1 <= value <= MAX_DIMENSION:
-        raise ValueError(f"must be a whole number from 1 to {MAX_DIMENSION:,}, got {_quoted(text)}")
-    return value
-
-
-def _count(text: str) -> float:
-    return 0.0 if text in ("0", "0.0") else _size(text)
-
-
-def _positive(text: str) -> float:
-    if text.lower() in _EMPTY:
-        return math.nan
-    try:
-        value = _decimal(text)
-    except ValueError:
-        raise ValueError(f"must be a positive number, got {_quoted(text)}") from None
-    if not math.isfinite(value) or value <= 0:
-        raise ValueError(f"must be a positive number, got {_quoted(text)}")
-    if value > MAX_NUMBER:
-        raise ValueError(f"must be a positive number of at most {MAX_NUMBER:g}, got {_quoted(text)}")
-    return value
-
-
-def _seconds(text: str) -> float:
-    value = _positive(text)
-    if not (math.isnan(value) or MIN_TIME_S <= value <= MAX_TIME_S):
-        raise ValueError(f"must be seconds from {MIN_TIME_S:g} to {MAX_TIME_S:g}, got {_quoted(text)}")
-    return value
-
-
-def _decimal(text: str) -> float:
-    """Return a number written in ASCII; Python also reads other scripts' digits and 1_000, which no exporter writes."""
-    if not text.isascii() or "_" in text:
-        raise ValueError(text)
-    return float(text)
-
-
-def _aside(text: str) -> float:
-    try:
-        value = _decimal(text)
-    except ValueError:
-        return math.nan
-    return value if math.isfinite(value) and value >= 0 else math.nan
-
-
-def _flag(text: str) -> float:
-    word = text.lower()
-    if word in _EMPTY or word == "nan":
-        return math.nan
-    if word in ("true", "1", "1.0", "yes"):
-        return 1.0
-    if word in ("false", "0", "0.0", "no"):
-        return 0.0
-    raise ValueError(f"must be true or false, got {_quoted(text)}")
-
-
 def _quoted(text: str) -> str:
-    return f"'{_cut(text, 40)}'"
-
-
-def _cut(text: str, limit: int = 160) -> str:
-    printable = "".join(ch if ch.isprintable() else "?" for ch in text[: limit + 1])
-    return f"{printable[:limit]}…" if len(printable) > limit else printable
+    return f"'{cut(text, 40)}'"
 
 
 def phase_of(table: KernelTable, i: int) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from roofline_model.chips.hardware import Device
@@ -27,7 +27,7 @@ from roofline_model.expected.attention.published_kernel import attention_constan
 from roofline_model.expected.attention.shape import LARGEST_HEAD, AttentionShapes, why_unmeasured
 from roofline_model.expected.fitting.table import KernelTable, phase_of, queries_beyond_keys
 from roofline_model.expected.prediction import ExpectedBatch
-from roofline_model.expected.products.fitted.rows import find_chip, usable_rows
+from roofline_model.expected.products.fitted.rows import find_chip, taken, usable_rows
 from roofline_model.formats.catalog import get_format
 from roofline_model.operators.product import default_output_format
 
@@ -74,11 +74,6 @@ class AttentionRows:
     problem: Finding | None = None
     """Why no expected time can be had."""
 
-    def at(self, index: Positions) -> AttentionRows:
-        """Return some of the rows."""
-        names = ("rows", *_SIZES, "causal", "window", "cache_read")
-        return replace(self, **{name: getattr(self, name)[index] for name in names})
-
     @property
     def fit_problem(self) -> Finding | None:
         """Why the rows teach a fit nothing though they can be predicted; None where they can.
@@ -88,14 +83,6 @@ class AttentionRows:
         kv = get_format(self.kv_format)
         is_taught = kv.element_bits >= 8 and not kv.scales
         return None if is_taught else finding("cache-not-fitted", format=kv.key)
-
-    def measured(self, table: KernelTable) -> AttentionRows | None:
-        """Return the rows that have a measured time and count for something, or None when there is none."""
-        import numpy as np
-
-        counts = ~(table.numbers["weight"][self.rows] == 0)
-        index = np.flatnonzero(np.isfinite(table.numbers["time_s"][self.rows]) & counts)
-        return self.at(index) if len(index) else None
 
     def expected(self, library: tuple[FittedAttention, ...] | None = None) -> ExpectedBatch:
         """Return the expected times; `library` replaces the shipped library. Raises `UnsupportedError` without
@@ -352,7 +339,7 @@ class JoinedRows:
             for number, work in enumerate(self.works):
                 here = np.flatnonzero(self._group[positions] == number)
                 if len(here):
-                    parts.append((here, _taken(work, self._place[positions[here]])))
+                    parts.append((here, taken(work, self._place[positions[here]])))
             self._parts_by_key[key] = parts
         return self._parts_by_key[key]
 
@@ -360,14 +347,3 @@ class JoinedRows:
 def _mix(group: AttentionRows) -> str:
     activation, kv = get_format(group.activation_format), get_format(group.kv_format)
     return "8bit" if activation.element_bits == 8 else "cache8bit" if kv.element_bits == 8 else "16bit"
-
-
-def _taken(work: Any, index: Positions) -> Any:
-    """Return the rows of a work at `index`: every array, nothing else."""
-    import numpy as np
-
-    assert is_dataclass(work)
-    arrays = {
-        field.name: value[index] for field in fields(work) if isinstance(value := getattr(work, field.name), np.ndarray)
-    }
-    return replace(work, **arrays)  # type: ignore[type-var]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
 
 from roofline_model.chips.hardware import Device, get_hardware
 from roofline_model.core.errors import RooflineError
@@ -102,6 +102,16 @@ def usable_rows(table: KernelTable, op: str) -> Iterable[int]:
     """Return the positions of the rows of an operator that have no reason against them."""
     ops, reasons = table.texts["op"], table.reasons
     return (i for i in range(len(table)) if ops[i] == op and not reasons[i])
+
+
+def taken(rows: Any, index: Positions) -> Any:
+    """Return a dataclass with its arrays cut to `index`, everything else as it is."""
+    import numpy as np
+
+    arrays = {
+        field.name: value[index] for field in fields(rows) if isinstance(value := getattr(rows, field.name), np.ndarray)
+    }
+    return replace(rows, **arrays)
 
 
 def default_activation(weight_format: str) -> str:
