@@ -107,6 +107,23 @@ def parse_json_definition(text: str, what: str) -> Any:
         raise ValueError("nested too deeply") from None
 
 
+def json_document(text: str, where: str, what: str, schema: int, known_names: Iterable[str]) -> dict[str, Any]:
+    """Return the fields of a JSON file of this schema; raises `DefinitionError` beginning with `where`."""
+    try:
+        data = parse_json_definition(text, what)
+    except ValueError as error:
+        raise DefinitionError(f"{where}: not valid JSON: {error}") from None
+    if not isinstance(data, dict):
+        raise DefinitionError(f"{where}: expected an object of fields, got {shown(data)}")
+    given = data.get("schema")
+    if given != schema or isinstance(given, bool):
+        raise DefinitionError(
+            f"{where}: schema must be {schema}, got {shown(given)} (a newer file needs a newer roofline-bench)"
+        )
+    only_known_fields(where, "the top level", data, known_names)
+    return data
+
+
 def write_definition_text(file: Path, text: str, what: str) -> Path:
     """Write a definition file beside and move it into place, so that a failure leaves an older one as it was.
 

@@ -31,8 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from roofline_model.core.definition_text import (
-    only_known_fields,
-    parse_json_definition,
+    json_document,
     read_definition_text,
     shown,
     user_path,
@@ -199,18 +198,7 @@ def read_losses(path: str | Path) -> MeasuredLosses:
 
 def read_losses_text(text: str, where: str = "losses") -> MeasuredLosses:
     """Parse and check the text of a losses file; `where` names it in errors."""
-    try:
-        data = parse_json_definition(text, "a losses file")
-    except ValueError as error:
-        raise DefinitionError(f"{where}: not valid JSON: {error}") from None
-    if not isinstance(data, dict):
-        raise DefinitionError(f"{where}: expected an object of fields, got {shown(data)}")
-    schema = data.get("schema")
-    if schema != SCHEMA or isinstance(schema, bool):
-        raise DefinitionError(
-            f"{where}: schema must be {SCHEMA}, got {shown(schema)} (a newer file needs a newer roofline-bench)"
-        )
-    only_known_fields(where, "the top level", data, _FIELDS)
+    data = json_document(text, where, "a losses file", SCHEMA, _FIELDS)
     for name in ("model", "method", "unit", "losses"):
         if name not in data:
             raise DefinitionError(f"{where}: {name} is missing")

@@ -87,21 +87,20 @@ def search_plans(
     findings += model.problem.findings
     if book.unused:
         findings.append(finding("losses-unused", shape.name, count=len(book.unused), part=book.unused[0]))
-    searches: list[FormatSearch] = []
-    excluded: list[Exclusion] = []
+    results: list[FormatSearch | Exclusion] = []
     if book.losses.is_in_nats:
-        _take(_fastest(model, limits), searches, excluded)
+        results.append(_fastest(model, limits))
     if limits.time_s is not None or limits.phase_times_s or not book.losses.is_in_nats:
-        _take(_least_loss(model, limits, latency_share_of), searches, excluded)
+        results.append(_least_loss(model, limits, latency_share_of))
     if not book.losses.is_in_nats:
         findings.append(finding("losses-without-percent", unit=book.losses.unit))
+    searches = tuple(result for result in results if isinstance(result, FormatSearch))
+    excluded = tuple(result for result in results if isinstance(result, Exclusion))
     candidates = []
     for search in searches:
         plan = model.plan(search.choice.choices, label=search.label)
         candidates.append(CandidatePlan(search.label, "search", plan, plan_formats(plan, shape)))
-    return SearchedPlans(
-        tuple(candidates), tuple(searches), tuple(excluded), pareto_front(model.problem).points, tuple(findings)
-    )
+    return SearchedPlans(tuple(candidates), searches, excluded, pareto_front(model.problem).points, tuple(findings))
 
 
 def _fastest(model: ModelProblem, limits: Limits) -> FormatSearch | Exclusion:
@@ -145,13 +144,6 @@ def _budget_miss(miss: BudgetMiss) -> Finding:
         f"excess_{unit}": miss.missed_value,
     }
     return finding(f"search-misses-{miss.constraint.replace(' ', '-')}", LEAST_LOSS, **values)
-
-
-def _take(result: FormatSearch | Exclusion, searches: list[FormatSearch], excluded: list[Exclusion]) -> None:
-    if isinstance(result, Exclusion):
-        excluded.append(result)
-    else:
-        searches.append(result)
 
 
 def _searched_table(

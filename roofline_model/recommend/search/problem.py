@@ -36,9 +36,8 @@ class FormatChoice:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
                 raise InvalidValueError(f"{self.label}: {name} must be a finite number, got {str(value)[:40]!r}")
-        for name in ("time_s", "memory_bytes"):
-            if getattr(self, name) < 0:
-                raise InvalidValueError(f"{self.label}: {name} must not be negative, got {getattr(self, name)!r}")
+            if value < 0 and name != "loss_value":
+                raise InvalidValueError(f"{self.label}: {name} must not be negative, got {value!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +75,9 @@ class Budgets:
     memory_bytes: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("time_s", "memory_bytes"):
-            value = getattr(self, name)
-            if value is None:
-                continue
-            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+        for name, value in (("time_s", self.time_s), ("memory_bytes", self.memory_bytes)):
+            is_number = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
+            if value is not None and not is_number:
                 raise InvalidValueError(f"the budget {name} must be a positive number, got {str(value)[:40]!r}")
 
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from roofline_model.core.definition_text import (
+    json_document,
     only_known_fields,
-    parse_json_definition,
     read_definition_text,
     shown,
     user_path,
@@ -51,18 +51,7 @@ def read_traffic(path: str | Path) -> tuple[TrafficShare, ...]:
     """Read a traffic file; raises `DefinitionError` naming file, pass and field."""
     file = user_path(path)
     text = read_definition_text(file, "traffic file", fix=f"or give passes one by one, e.g. {_EXAMPLE}")
-    try:
-        data = parse_json_definition(text, "a traffic file")
-    except ValueError as error:
-        raise DefinitionError(f"{file}: not valid JSON: {error}") from None
-    if not isinstance(data, dict):
-        raise DefinitionError(f"{file}: expected an object of fields, got {shown(data)}")
-    if data.get("schema") != SCHEMA or isinstance(data.get("schema"), bool):
-        raise DefinitionError(
-            f"{file}: schema must be {SCHEMA}, got {shown(data.get('schema'))} (a newer file needs a newer "
-            "roofline-bench)"
-        )
-    only_known_fields(str(file), "the top level", data, ("schema", "traffic"))
+    data = json_document(text, str(file), "a traffic file", SCHEMA, ("schema", "traffic"))
     passes = data.get("traffic")
     if not isinstance(passes, list) or not passes:
         raise DefinitionError(f"{file}: traffic must be a list of passes, got {shown(passes)}")
