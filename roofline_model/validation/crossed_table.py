@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import TYPE_CHECKING
 
 from roofline_model.core.finding import finding
@@ -44,13 +45,11 @@ def cross_validated_table(
     expected, low, high = (np.full(len(table), np.nan) for _ in range(3))
     provenance = [""] * len(table)
     reasons = list(predicted.reasons)
-    total, done = FOLDS * len(sets), 0
+    steps = count(1)
 
     def step(what: str) -> None:
-        nonlocal done
-        done += 1
         if progress is not None:
-            progress(what, done, total)
+            progress(what, next(steps), FOLDS * len(sets))
 
     for planned in sets:
         rows = planned.rows.rows

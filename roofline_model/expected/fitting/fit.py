@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import TYPE_CHECKING
 
 from roofline_model.core.errors import InvalidValueError, RooflineError
@@ -117,13 +118,11 @@ def fit_table(
     """
     sets, left_out = planned_sets(table, plan)
     total = sum(1 + (FOLDS if has_folds(planned.rows, plan) else 0) for planned in sets)
-    done = 0
+    steps = count(1)
 
     def step(what: str) -> None:
-        nonlocal done
-        done += 1
         if progress is not None:
-            progress(what, done, total)
+            progress(what, next(steps), total)
 
     gemm, attention, reports, doubts = [], [], [], []
     for planned in sets:
