@@ -1,20 +1,17 @@
-"""Run the canary kernel alone, before a night begins: exit code 5 when the machine is in a slow state that no sensor
-shows.
+"""`roofline doctor --canary`: the canary kernel alone, before an hour is measured on a machine in a slow state.
 
-    python scripts/ci/nightly_canary.py [--db URL|PATH] [--device cpu|cuda]
-
-The reading is compared with the healthy ones of earlier runs on this machine and software (see
-docs/reference/measuring.md, "The state of the machine"); with fewer than three of them it is not judged, and exits 0
-with those words. It is not stored: every measuring run takes its own before the first case (a simulated one does not).
+The reading is compared with the healthy ones of earlier runs on this machine and software (docs/reference/measuring.md,
+"The state of the machine") and is not stored: every measuring run takes its own before the first case.
 """
 
 from __future__ import annotations
 
-import argparse
 import datetime
-import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from roofline_model.core.errors import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,24 +20,19 @@ if TYPE_CHECKING:
     from roofline_model.chips.hardware import Device
 
 EXIT_SLOW = 5
-EXIT_USAGE = 2
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Look once, again after a rest while it is slow, and return the exit code."""
-    parser = argparse.ArgumentParser(description="Run the canary kernel alone; exits 5 when the machine is slow.")
-    parser.add_argument("--db", help="Results database with the earlier readings.")
-    parser.add_argument("--device", choices=("cpu", "cuda"), help="Where it runs (default: the GPU, if any).")
-    given = parser.parse_args(arguments)
-    from roofline_model.core.errors import RooflineError
+def show_canary(db: str | None, *, as_json: bool) -> int:
+    """Look once, again after a rest while it is slow; return 5 where the last reading is slow, else 0."""
+    from roofline_cli.screen.tables import show_json, show_line
 
-    try:
-        readings, earlier_count = look(given.db, given.device)
-    except RooflineError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return EXIT_USAGE
-    print(sentence(readings, earlier_count), file=sys.stderr if readings[-1].is_slow else sys.stdout)
-    return EXIT_SLOW if readings[-1].is_slow else 0
+    readings, earlier_s = look(db)
+    last = readings[-1]
+    if as_json:
+        show_json({"is_slow": last.is_slow, "earlier_count": len(earlier_s), "readings": list(map(asdict, readings))})
+    else:
+        show_line(sentence(readings, len(earlier_s)), "bold red" if last.is_slow else "")
+    return EXIT_SLOW if last.is_slow else 0
 
 
 def sentence(readings: Sequence[CanaryReading], earlier_count: int) -> str:
@@ -67,37 +59,35 @@ def sentence(readings: Sequence[CanaryReading], earlier_count: int) -> str:
     return f"{text}, {ratio}: healthy"
 
 
-def look(db: str | None, device: str | None) -> tuple[list[CanaryReading], int]:
-    """Return the readings, the last one as it is judged, and how many earlier ones it was compared with.
+def look(db: str | None) -> tuple[list[CanaryReading], list[float]]:
+    """Return the readings, the last one as it is judged, and the earlier ones it was compared with, s.
 
-    Raises `RooflineError` where the database cannot be read.
+    Without a database that can be read there is no earlier one.
     """
     from plugin.machine.environment import capture_environment
     from plugin.machine.facts import find_machine
     from plugin.run.instruments import Instruments
     from plugin.run.options import BenchOptions
     from plugin.run.target import Target
-    from results import open_store
-    from roofline_model.core.errors import StoreError
+    from roofline_cli.shared.database import reading
 
     machine = find_machine()
-    kind = device or machine.kind
-    class_hash = capture_environment(machine, kind).class_hash  # before torch is loaded, as a run does
+    class_hash = capture_environment(machine, machine.kind).class_hash  # before torch is loaded, as a run does
     import torch  # noqa: F401  # the canary of a torch suite is a matrix-vector product
 
     earlier_s: list[float] = []
 
     def earlier_times(kernel: str) -> list[float]:
         try:
-            with open_store(db, create=False, read_only=True) as store:
+            with reading(db) as store:
                 earlier_s.extend(store.canary_times(class_hash, kernel))
-        except StoreError as error:
-            print(f"no earlier reading: {error}", file=sys.stderr)
+        except StoreError:
+            pass
         return earlier_s
 
     readings: list[CanaryReading] = []
-    target = Target(kind, True, "the canary alone", False, _no_chip)  # type: ignore[arg-type]
-    keeper = Instruments(BenchOptions(device=kind), Path.cwd(), target).make_canary(
+    target = Target(machine.kind, True, "the canary alone", False, _no_chip)  # type: ignore[arg-type]
+    keeper = Instruments(BenchOptions(device=machine.kind), Path.cwd(), target).make_canary(
         earlier_times,
         readings.append,
         process_ordinal=0,
@@ -105,12 +95,8 @@ def look(db: str | None, device: str | None) -> tuple[list[CanaryReading], int]:
     )
     assert keeper is not None  # the options above ask for one
     keeper.look()
-    return readings, len(earlier_s)
+    return readings, earlier_s
 
 
 def _no_chip() -> Device:
     raise AssertionError("the canary asks for no prediction")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

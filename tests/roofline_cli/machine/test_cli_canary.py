@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
-from loaded_scripts import load_script
+from typer.testing import CliRunner
 
 from results.records.state_records import CanaryReading
-
-canary = load_script("nightly_canary")
+from roofline_cli.machine import canary
+from roofline_cli.main import app
 
 
 def reading(time_s, reference_s, *, is_slow=False, power_w=None):
@@ -41,14 +43,25 @@ def test_a_healthy_reading_says_how_far_from_usual_it_is():
     assert sentence == "canary gemv: 3.530 ms, 42 W, 1.10× its usual 3.220 ms: healthy"
 
 
-@pytest.mark.parametrize(("is_slow", "code"), [(False, 0), (True, 5)])
-def test_the_exit_code_is_the_state(monkeypatch, capsys, is_slow, code):
+@pytest.mark.parametrize(
+    ("is_slow", "code", "message"),
+    [(False, 0, "healthy"), (True, 5, "3.0× its usual 3.000 ms, in 3 readings: this machine is in a slow state")],
+)
+def test_the_exit_code_is_the_state(monkeypatch, is_slow, code, message):
     readings = [reading(9e-3, 3e-3, is_slow=is_slow)] * 3
-    monkeypatch.setattr(canary, "look", lambda db, device: (readings, 5))
-    assert canary.main([]) == code
-    streams = capsys.readouterr()
-    assert (
-        "3.0× its usual 3.000 ms, in 3 readings: this machine is in a slow state" in streams.err
-        if is_slow
-        else "healthy" in streams.out
-    )
+    monkeypatch.setattr(canary, "look", lambda db: (readings, [3e-3] * 5))
+    result = CliRunner().invoke(app, ["doctor", "--canary"])
+    assert result.exit_code == code
+    assert message in result.stdout
+    result = CliRunner().invoke(app, ["doctor", "--canary", "--json"])
+    document = json.loads(result.stdout)
+    assert (result.exit_code, document["is_slow"], document["earlier_count"]) == (code, is_slow, 5)
+    assert document["readings"][-1]["time_s"] == 9e-3
+
+
+def test_a_first_look_judges_nothing(tmp_path):
+    pytest.importorskip("torch", reason="torch is not installed")
+    result = CliRunner().invoke(app, ["doctor", "--canary", "--db", str(tmp_path / "none.db")])
+    assert result.exit_code == 0
+    assert "not judged: no earlier reading" in result.stdout
+    assert not (tmp_path / "none.db").exists()
