@@ -113,7 +113,7 @@ def machine_lock(wait_s: float) -> Iterator[None]:
     from filelock import FileLock, Timeout
 
     place = os.environ.get("ROOFLINE_MACHINE_LOCK") or str(Path(tempfile.gettempdir()) / "roofline-bench-machine.lock")
-    lock = FileLock(place, mode=0o666, poll_interval=1)
+    lock = FileLock(place, mode=0o666, poll_interval=1, fallback_to_soft=False)
     try:
         lock.acquire(timeout=0)
     except Timeout:

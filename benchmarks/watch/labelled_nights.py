@@ -1,70 +1,30 @@
-"""Simulated suites for `diff_power`, and nights of a quiet and a busy machine for `labelled_truth`: what fresh
-processes of unchanged code find, with two states, drift and stolen time among the cases.
+"""Simulated nights of a quiet and a busy machine: what fresh processes of unchanged code find, with two states, drift
+and stolen time among the cases; and the same as sides of a diff.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from results.diff.suites import SuiteSide
+from results.records.records import EnvironmentInfo, Measurement, Method, ProcessInfo, Record, RunInfo
+from roofline_model.operators.case import Case
+
 Floats = npt.NDArray[np.float64]
 
-CASE_COUNT = 300
-BETWEEN_SD = 0.01
-"""Of the logarithm of a process's true time."""
 WITHIN_SD = 0.005
-"""Of the samples inside a process."""
+"""Of the logarithm of the samples inside a process."""
 SAMPLE_COUNT = 100
-TWO_STATE_COUNT = 30
-"""Cases that a process finds in a second state now and then."""
-STATE_STEP = 0.04
 STATE_SHARE = 0.3
-DRIFTING_COUNT = 30
-"""Cases that rise while a run goes on, each run anew by 1 to 3 % from its first to its last process."""
-DRIFT_LOW, DRIFT_HIGH = 0.01, 0.03
-STORED_RUNS = 5
-STORED_PROCESSES = 4
-"""Of each: 20 stored A/A processes."""
 _MEDIAN_ERROR = math.sqrt(math.pi / 2) / math.sqrt(SAMPLE_COUNT)
 """Standard error of the median over that of one sample; normal samples, many of them."""
-
-
-TWO_STATES = slice(0, TWO_STATE_COUNT)
-DRIFTING = slice(TWO_STATE_COUNT, TWO_STATE_COUNT + DRIFTING_COUNT)
-STEADY = slice(TWO_STATE_COUNT + DRIFTING_COUNT, CASE_COUNT)
-"""Which cases are what, by index."""
-
-
-def true_logs(rng: np.random.Generator, process_count: int) -> Floats:
-    """Return the logarithm of the true time of every case in every process of one run: (cases, processes)."""
-    logs = BETWEEN_SD * rng.standard_normal((CASE_COUNT, process_count))
-    slow = rng.random((TWO_STATE_COUNT, process_count)) < STATE_SHARE
-    logs[TWO_STATES] += math.log1p(STATE_STEP) * slow
-    rise = rng.uniform(DRIFT_LOW, DRIFT_HIGH, (DRIFTING_COUNT, 1)) * np.linspace(0, 1, process_count)
-    logs[DRIFTING] += rise
-    return logs
-
-
-def median_logs(rng: np.random.Generator, logs: Floats) -> Floats:
-    """Return what the medians of the samples show of the true times, without drawing the samples."""
-    return logs + WITHIN_SD * _MEDIAN_ERROR * rng.standard_normal(logs.shape)
-
-
-def sample_logs(rng: np.random.Generator, logs: Floats) -> Floats:
-    """Return the samples: (…, processes, samples)."""
-    return logs[..., None] + WITHIN_SD * rng.standard_normal((*logs.shape, SAMPLE_COUNT))
-
-
-def stored_logs(rng: np.random.Generator) -> Floats:
-    """Return the medians of the stored A/A processes, several earlier runs beside each other: (cases, 20)."""
-    runs = [median_logs(rng, true_logs(rng, STORED_PROCESSES)) for _ in range(STORED_RUNS)]
-    return np.concatenate(runs, axis=1)
-
-
-# Nights of a labelled machine ---------------------------------------------------------------------------------------
+METHOD = Method("monotonic", "2", {})
+ENVIRONMENT = EnvironmentInfo({}, {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,3 +97,56 @@ def machine_nights(
         logs[run_index, start : start + length, process] += math.log1p(rng.uniform(0.05, 0.3))
         is_flagged[run_index, start : start + length, process] = rng.random() < NOTICED_RATIO
     return Nights(logs + WITHIN_SD * _MEDIAN_ERROR * rng.standard_normal(shape), is_flagged)
+
+
+def sides_of(history: Nights, nights: Sequence[int] | range) -> list[SuiteSide]:
+    """Return nights as sides of a diff, in their order."""
+    cases = [Case("gemv", (("M", 1), ("N", 64), ("K", 64 + i)), (), "matmul") for i in range(history.logs.shape[1])]
+    sides = []
+    for ordinal, index in enumerate(nights, 1):
+        run = RunInfo(
+            run_id=f"{ordinal:032x}",
+            started_at=f"{np.datetime64('2026-01-01') + ordinal}T01:00:00.000000+00:00",
+            status="complete",
+            environment=ENVIRONMENT,
+        )
+        sides.append(SuiteSide((run,), tuple(_records(run, cases, history.logs[index], history.is_flagged[index]))))
+    return sides
+
+
+def _records(run: RunInfo, cases: Sequence[Case], logs: Floats, is_flagged: npt.NDArray[np.bool_]) -> Iterator[Record]:
+    """Yield the records of one run: logarithms of ms, (cases, processes)."""
+    for (case, process), log in np.ndenumerate(logs):
+        median_s = 1e-3 * math.exp(float(log))
+        measured = Measurement(
+            samples_s=(),
+            calls_per_sample=1,
+            median_s=median_s,
+            min_s=median_s,
+            max_s=median_s,
+            mean_s=median_s,
+            std_s=0.0,
+            q1_s=median_s,
+            q3_s=median_s,
+            sample_count=100,
+            ci_low_s=median_s * 0.999,
+            ci_high_s=median_s * 1.001,
+            stop_reason="converged",
+            flags=("stolen",) if is_flagged[case, process] else (),
+        )
+        yield Record(
+            record_id=f"{run.run_id}-{case}-{process}",
+            run_id=run.run_id,
+            case=cases[case],
+            status="measured",
+            process=ProcessInfo(process, 1, "here", run.started_at),
+            method=METHOD,
+            measurement=measured,
+        )
+
+
+def pool(sides: list[SuiteSide]) -> SuiteSide:
+    """Return several nights as one side."""
+    return SuiteSide(
+        tuple(run for side in sides for run in side.runs), tuple(record for side in sides for record in side.records)
+    )

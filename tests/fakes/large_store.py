@@ -1,4 +1,4 @@
-"""A store of any size for benchmarks and tests: real rows of one run, cloned by the database itself, night after
+"""A store of any size: real rows of one run, cloned by the database itself, night after
 night.
 """
 
