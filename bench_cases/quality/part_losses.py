@@ -4,17 +4,20 @@ cache.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
+from typing import Any
 
 from torch import nn
 
-from bench_cases.quality.layer_formats import narrow_layer_formats, wide_key
-from bench_cases.quality.sensitivity.kl import kl_estimate, kl_sums, narrow_sites
-from bench_cases.quality.substitution import quantizable_sites
+from bench_cases.quality.layer_formats import LayerFormats, narrow_layer_formats, wide_key
+from bench_cases.quality.mixed_cache import make_mixed_cache
+from bench_cases.quality.model_outputs import CacheMaker, concatenated
+from bench_cases.quality.substitution import narrowed, quantizable_sites
+from bench_cases.quality.texts.token_scores import WindowScores
 from bench_cases.quality.texts.token_windows import TextWindows
 from bench_cases.quality.variants import Variant, score_variants
-from bench_cases.quality.whole_plan import WholePlan, layers_of, whole_variant
 from bench_cases.quantization.survey import LinearSite
 from roofline_model.core.errors import UnsupportedError
 from roofline_model.formats.catalog import get_format
@@ -34,27 +37,28 @@ def measured_losses(
     """Return KL(original ‖ one group narrow) in nats per token for every group × format of a decoder, and of its
     caches.
 
-    formats: as `kl_sensitivity` takes them. kv_formats: of one layer's cache at a time. wide: the 16-bit format that
-    the search calls the model's own, None that of its dtype; a weight alone becomes `INT4.<wide>` in the table. Time:
-    one forward run of the windows per group and format. The model is left as it was. Raises `UnsupportedError` for a
-    model whose Linears are no dense decoder's; otherwise errors as of `kl_sensitivity`.
+    formats: operands exactly as the codecs store them, `INT4` is the weight alone, `INT8.INT8` and `FP8_E4M3` are
+    both. kv_formats: of one layer's cache at a time. wide: the 16-bit format that the search calls the model's own,
+    None that of its dtype; a weight alone becomes `INT4.<wide>` in the table. Time: one forward run of the windows per
+    group and format. The model is left as it was. Raises `UnsupportedError` for a model whose Linears are no dense
+    decoder's; otherwise errors as of `quantizable_sites` and `compare_models`.
     """
     tried = narrow_layer_formats(formats)
     groups = grouped_sites(model)
     wide = get_format(wide or wide_key(next(iter(groups.values()))[0].weight.dtype)).key
     variants: dict[tuple[str, str], Variant] = {
-        (name, layer_format.part_label(wide)): partial(narrow_sites, sites, layer_format)
+        (name, layer_format.part_label(wide)): partial(_narrow_sites, sites, layer_format)
         for name, sites in groups.items()
         for layer_format in tried
     }
-    layer_count = layers_of(model)
+    layer_count = _layer_count(model)
     for layer in range(layer_count):
         for key in dict.fromkeys(get_format(text).key for text in kv_formats):
             caches = tuple(key if index == layer else wide for index in range(layer_count))
-            variants[f"layers.{layer}.kv", key] = whole_variant(model, WholePlan("kv", {}, caches=caches))
+            variants[f"layers.{layer}.kv", key] = partial(_narrow_cache, model, caches)
     scores = score_variants(model, windows, variants)
     return LossTable(
-        {key: kl_estimate(kl_sums(window_scores), windows).value for key, window_scores in scores.items()},
+        {key: _kl(window_scores, windows) for key, window_scores in scores.items()},
         source=f"KL of the logits in nats/token, one group at a time, {windows.scored_count:,} predictions",
         confidence="high",
     )
@@ -70,9 +74,7 @@ def grouped_sites(model: nn.Module) -> dict[str, tuple[LinearSite, ...]]:
     sites_by_part: dict[str, list[LinearSite]] = {}
     for site in sites:
         if ".experts." in site.name or "shared_expert" in site.name:
-            raise UnsupportedError(
-                f"{site.name}: losses of experts are measured with `kl_sensitivity`, module by module"
-            )
+            raise UnsupportedError(f"{site.name}: losses of experts are not measured; give a dense decoder")
         group = layer_group(site.name)
         if group is None:
             continue
@@ -84,3 +86,31 @@ def grouped_sites(model: nn.Module) -> dict[str, tuple[LinearSite, ...]]:
             f"no Linear of {type(model).__name__} is a decoder's: the search has nothing to choose for"
         )
     return {name: tuple(sites) for name, sites in sites_by_part.items()}
+
+
+@contextmanager
+def _narrow_sites(sites: Sequence[LinearSite], formats: LayerFormats) -> Iterator[None]:
+    """Let some weights' layers compute in one narrow format: a `Variant`."""
+    with narrowed(dict.fromkeys(sites, formats)):
+        yield None
+
+
+@contextmanager
+def _narrow_cache(model: nn.Module, formats: Sequence[str]) -> Iterator[CacheMaker]:
+    """Let every layer's cache have a format of its own: a `Variant`."""
+    yield partial(make_mixed_cache, model, formats)
+
+
+def _layer_count(model: nn.Module) -> int:
+    """Return the decoder layers of a model. Raises `UnsupportedError` where its config names none."""
+    config: Any = getattr(model, "config", None)
+    decoder = config.get_text_config(decoder=True) if hasattr(config, "get_text_config") else config
+    count = getattr(decoder, "num_hidden_layers", None)
+    if not isinstance(count, int):
+        raise UnsupportedError(f"{type(model).__name__} has no config with num_hidden_layers: it is no decoder model")
+    return count
+
+
+def _kl(scores: Sequence[WindowScores], windows: TextWindows) -> float:
+    """Return the mean KL per predicted token, nats."""
+    return sum(concatenated([part.kl_nats for part in scores])) / windows.scored_count
