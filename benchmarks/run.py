@@ -42,21 +42,13 @@ BENCHMARKS = {
 }
 """Name → folder."""
 ON_REQUEST = {
-    "change_points": "watch",
-    "cpu_expected": "predictions",
-    "diff_power": "watch",
-    "explorer_page": "surfaces",
-    "interval_agreement": "measuring",
     "labelled_truth": "watch",
     "real_steps": "watch",
     "report_page": "surfaces",
-    "rolling_baseline": "watch",
     "serving": "surfaces",
-    "store_scale": "store",
-    "time_to_precision": "measuring",
 }
-"""Only when named: they measure kernels for many minutes, drive a browser or a server, or simulate for a minute or two;
-store_scale fills half a gigabyte of disk.
+"""Only when named: they measure kernels for many minutes, drive a browser or a server, or simulate for a minute or
+two.
 """
 JSON_VERSION = 1
 

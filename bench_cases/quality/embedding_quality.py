@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from bench_cases.quality.model_outputs import BATCH_WINDOWS, device_of, evaluating, require_fitting
-from bench_cases.quality.sensitivity.rank_check import rank_correlation
 from bench_cases.quality.texts.estimates import CONFIDENCE_RATIO, Clusters, Estimate, ratio_estimate
 from bench_cases.quality.texts.token_windows import TextWindows
 from bench_cases.quantization.calibration_data import Tokenizer
@@ -181,7 +180,7 @@ def _rank_agreement(first: NDArray[np.float64], second: NDArray[np.float64], tok
     """
     count = len(first)
     rows, columns = np.triu_indices(count, 1)
-    value = rank_correlation(first[rows, columns], second[rows, columns])
+    value = _rank_correlation(first[rows, columns], second[rows, columns])
     generator = np.random.default_rng(_SEED)
     shares = []
     for _ in range(RESAMPLES_COUNT):
@@ -190,7 +189,7 @@ def _rank_agreement(first: NDArray[np.float64], second: NDArray[np.float64], tok
         is_pair = first_rows != second_rows
         if len(np.unique(drawn)) >= MIN_SENTENCES_COUNT:
             shares.append(
-                rank_correlation(first[first_rows, second_rows][is_pair], second[first_rows, second_rows][is_pair])
+                _rank_correlation(first[first_rows, second_rows][is_pair], second[first_rows, second_rows][is_pair])
             )
     tail = (1 - CONFIDENCE_RATIO) / 2
     low, high = np.quantile(shares, [tail, 1 - tail]) if shares else (None, None)
@@ -198,3 +197,19 @@ def _rank_agreement(first: NDArray[np.float64], second: NDArray[np.float64], tok
     if low is None or high is None:
         return Estimate(value, None, None, "rank correlation", f"{count} sentences only", tokens_count)
     return Estimate(value, float(low), float(high), "rank correlation", method, tokens_count)
+
+
+def _rank_correlation(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
+    """Return Spearman's rank correlation, equal values at their mean rank; raises `InvalidValueError` where all values
+    of a row are equal.
+    """
+    a, b = _ranks(first), _ranks(second)
+    return float(a @ b / np.sqrt((a @ a) * (b @ b)))
+
+
+def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    from scipy.stats import rankdata
+
+    if not np.isfinite(values).all() or values.min() == values.max():
+        raise InvalidValueError("a ranking needs finite scores that are not all equal")
+    return np.asarray(rankdata(values) - (len(values) + 1) / 2)

@@ -27,8 +27,6 @@ class LayerFormats:
     weights: str
     activations: str = ""
     """Empty: the layer reads its input as the model hands it on."""
-    requested: str = ""
-    """As the user wrote it."""
 
     @property
     def name(self) -> str:
@@ -66,9 +64,9 @@ def layer_formats(text: str) -> LayerFormats:
         weight, activation = split_precision(parse_precision(text).name)
     if activation is None:
         is_both = weight.kind == "float" and weight.element_bits < 16
-        return LayerFormats(weight.key, weight.key if is_both else "", text)
+        return LayerFormats(weight.key, weight.key if is_both else "")
     check_pair("formats", weight, activation)
-    return LayerFormats(weight.key, activation.key, text)
+    return LayerFormats(weight.key, activation.key)
 
 
 def narrow_layer_formats(formats: Sequence[str]) -> tuple[LayerFormats, ...]:
@@ -86,23 +84,3 @@ def narrow_layer_formats(formats: Sequence[str]) -> tuple[LayerFormats, ...]:
 def wide_key(dtype: torch.dtype) -> str:
     """Return the format of a model's dtype: BF16, FP16, FP32 or FP64."""
     return _WIDE_KEYS[dtype]
-
-
-def weight_formats(formats: Sequence[str], wide: str) -> tuple[LayerFormats, ...]:
-    """Return formats of which only the weight is looked at: a float alone becomes `FLOAT.WIDE`, an integer stays alone.
-
-    Raises `InvalidValueError` for narrow activations that are named, which such a method would leave out in silence.
-    """
-    of_weights = []
-    for layer_format in narrow_layer_formats(formats):
-        is_named = layer_format.narrow_activations is not None and "." in layer_format.requested
-        if is_named:
-            raise InvalidValueError(
-                f"{layer_format.requested}: this method sees weights only; ask for {layer_format.weights}.{wide}, or measure with "
-                "`kl_sensitivity`"
-            )
-        is_float = layer_format.narrow_activations is not None
-        of_weights.append(
-            LayerFormats(layer_format.weights, wide if is_float else layer_format.activations, layer_format.requested)
-        )
-    return tuple(of_weights)

@@ -30,16 +30,6 @@ def evaluating(*models: nn.Module) -> Iterator[None]:
             module.training = was_training
 
 
-@contextmanager
-def hooked(handles: list[Any]) -> Iterator[None]:
-    """Remove the hooks that were registered into `handles`, whatever happens inside."""
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
-
-
 def device_of(model: nn.Module) -> torch.device:
     """Return where the model's inputs must be."""
     tensor = next(model.parameters(), None)
@@ -81,8 +71,7 @@ def checked_logits(output: Any, ids: Tensor, name: str) -> Tensor:
     if not isinstance(logits, Tensor) or logits.dim() != 3 or logits.shape[:2] != ids.shape:
         raise UnsupportedError(
             f"the {name} model gives no logits per token: figures of a whole model need a language model; an encoder "
-            "has "
-            "`compare_embeddings`, and per-layer and per-tensor figures work with any"
+            "has `compare_embeddings`"
         )
     if not bool(torch.isfinite(logits).all()):
         raise InvalidValueError(

@@ -6,13 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from bench_cases.models.sources import LoadedModel
 from bench_cases.quality.model_outputs import (
     BATCH_WINDOWS,
     CacheMaker,
@@ -25,7 +23,7 @@ from bench_cases.quality.model_outputs import (
 )
 from bench_cases.quality.texts.estimates import Estimate, ratio_estimate
 from bench_cases.quality.texts.token_scores import WindowScores, score_windows
-from bench_cases.quality.texts.token_windows import TextWindows, read_text, text_windows
+from bench_cases.quality.texts.token_windows import TextWindows
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +75,7 @@ def compare_models(
             second = logits_of(quantized, ids, "quantised", make_cache=quantized_cache)
             require_same_vocabulary(first, second)
             scores.append(score_windows(first, second, ids))
-    return summary_of(scores, windows)
+    return _summary(scores, windows)
 
 
 def window_logits(
@@ -89,34 +87,7 @@ def window_logits(
         return tuple(logits_of(reference, ids, "reference") for ids in window_batches(windows, batch_windows))
 
 
-def compare_on_text(
-    reference: LoadedModel,
-    quantized: LoadedModel,
-    path: str | Path,
-    *,
-    window_elems: int = 512,
-    max_tokens: int | None = 65536,
-) -> ModelQuality:
-    """Compare two loaded models on a text file; their tokenizers must agree on it. Otherwise as `compare_models`."""
-    other = quantized.tokenizer if quantized.tokenizer is not None else reference.tokenizer
-    windows = text_windows(
-        read_text(path), reference.tokenizer, window_elems=window_elems, max_tokens=max_tokens, other_tokenizer=other
-    )
-    return compare_models(reference.model, quantized.model, windows)
-
-
-def perplexity(model: nn.Module, windows: TextWindows, *, batch_windows: int = BATCH_WINDOWS) -> Estimate:
-    """Return a model's perplexity on the windows, per token; as a change between models, take `compare_models`."""
-    require_fitting(model, windows.ids, "given")
-    losses = []
-    with evaluating(model), torch.no_grad():
-        for ids in window_batches(windows, batch_windows):
-            logits = logits_of(model, ids, "given")
-            losses.append(score_windows(logits, logits, ids).reference_loss_nats)
-    return _perplexity(concatenated(losses), windows)
-
-
-def summary_of(scores: list[WindowScores], windows: TextWindows) -> ModelQuality:
+def _summary(scores: list[WindowScores], windows: TextWindows) -> ModelQuality:
     """Return the figures of scores that cover the windows in order."""
     tokens = [float(windows.window_elems - 1)] * windows.windows_count
     reference = concatenated([part.reference_loss_nats for part in scores])

@@ -4,7 +4,7 @@ afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -13,51 +13,35 @@ import torch
 from torch import Tensor, nn
 
 from bench_cases.quality.activation_codecs import round_trip_rows
-from bench_cases.quality.layer_formats import LayerFormats, layer_formats
-from bench_cases.quantization.plans.plans import ALL_OTHERS, resolve_with
+from bench_cases.quality.layer_formats import LayerFormats
 from bench_cases.quantization.survey import LinearSite, find_non_finite, survey_linears
-from roofline_model.core.errors import InvalidValueError, nearest_names
+from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import reason_text
-from roofline_model.formats.codecs import CodecOptions, dequantize, quantize
-from roofline_model.formats.codecs.layout import DEFAULTS
+from roofline_model.formats.codecs import dequantize, quantize
 
 
-def quantizable_sites(model: nn.Module, names: tuple[str, ...] | None = None) -> tuple[LinearSite, ...]:
-    """Return the Linear weights a codec can read, in order; `names` keeps some of them, an unknown one is an error.
+def quantizable_sites(model: nn.Module) -> tuple[LinearSite, ...]:
+    """Return the Linear weights a codec can read, in order.
 
-    Raises `UnsupportedError` (no Linear), `InvalidValueError` (NaN weights, unknown names, every layer packed already).
+    Raises `UnsupportedError` (no Linear), `InvalidValueError` (NaN weights, every layer packed already).
     """
     sites = survey_linears(model)
     find_non_finite(sites)
-    site_of_name = {name: site for site in sites for name in site.names}
-    for name in names or ():
-        if name not in site_of_name:
-            near = nearest_names(name, site_of_name)
-            hint = f" Did you mean {' or '.join(near)}?" if near else ""
-            raise InvalidValueError(f"{name[:80]!r} is not an nn.Linear of the model.{hint} It has {len(sites)}.")
-    chosen_sites = sites if names is None else tuple(dict.fromkeys(site_of_name[name] for name in names))
-    readable = tuple(site for site in chosen_sites if not site.obstacle)
+    readable = tuple(site for site in sites if not site.obstacle)
     if not readable:
-        first = chosen_sites[0] if chosen_sites else sites[0]
+        first = sites[0]
         raise InvalidValueError(
             f"no weight can be read, {first.name}: {reason_text(first.obstacle)}; give the 16-bit model"
         )
     return readable
 
 
-def as_stored(site: LinearSite, format: str, options: CodecOptions = DEFAULTS) -> Tensor:
-    """Return a weight after a round trip through a format, exactly as a kernel would decode it, rounded to its
-    dtype.
-    """
-    return decoded_weight(site, format, options).to(site.weight.dtype)
-
-
-def decoded_weight(site: LinearSite, format: str, options: CodecOptions = DEFAULTS) -> Tensor:
+def decoded_weight(site: LinearSite, format: str) -> Tensor:
     """Return a weight after a round trip through a format in FP32: what a kernel multiplies that widens nothing on the
     way.
     """
     weight = site.weight.detach()
-    return torch.from_numpy(dequantize(quantize(weight.cpu(), format, options=options))).to(weight.device)
+    return torch.from_numpy(dequantize(quantize(weight.cpu(), format))).to(weight.device)
 
 
 @contextmanager
@@ -83,7 +67,7 @@ def substituted(weights: Mapping[LinearSite, Tensor]) -> Iterator[None]:
 
 
 @contextmanager
-def narrowed(formats: Mapping[LinearSite, LayerFormats], options: CodecOptions = DEFAULTS) -> Iterator[None]:
+def narrowed(formats: Mapping[LinearSite, LayerFormats]) -> Iterator[None]:
     """Let sites compute with narrow weights, and where a format says so on narrow inputs, inside the block.
 
     A weight under wide activations is decoded to its own dtype, as W4A16 kernels do. Where both operands are narrow,
@@ -93,7 +77,7 @@ def narrowed(formats: Mapping[LinearSite, LayerFormats], options: CodecOptions =
     weights: dict[LinearSite, Tensor] = {}
     products: dict[LinearSite, Callable[[nn.Linear, Tensor], Tensor]] = {}
     for site, chosen in formats.items():
-        decoded = decoded_weight(site, chosen.weights, options)
+        decoded = decoded_weight(site, chosen.weights)
         weights[site] = decoded.to(site.weight.dtype)
         if chosen.narrow_activations is not None:
             products[site] = partial(_narrow_product, decoded, chosen.narrow_activations)
@@ -124,27 +108,3 @@ def _narrow_product(weight: Tensor, activations: str, module: nn.Linear, inputs:
     bias = None if module.bias is None else module.bias.float()
     output = nn.functional.linear(rows, weight, bias)
     return output.to(inputs.dtype).reshape(*inputs.shape[:-1], weight.shape[0])
-
-
-@contextmanager
-def simulated(
-    model: nn.Module, plan: Mapping[str, str] | str, *, options: CodecOptions = DEFAULTS
-) -> Iterator[dict[str, str]]:
-    """Let the model compute as formats make it; yields layer → formats, the quantised ones only.
-
-    plan: one precision for all Linears, or a plan of names, `re:` patterns, roles and `*` as `apply_plan` takes it.
-    `INT4` is a weight's format, `INT8.INT8` and `FP8_E4M3` are both operands', `FP8_E4M3.BF16` the weight's alone (see
-    `layer_formats`). Exact: any format of the catalog, on any device. options: of the weights' codec.
-    """
-    sites = quantizable_sites(model)
-    chosen = simulated_formats(sites, plan)
-    with narrowed({site: chosen[site.name] for site in sites if site.name in chosen}, options):
-        yield {name: formats.name for name, formats in chosen.items()}
-
-
-def simulated_formats(sites: Sequence[LinearSite], plan: Mapping[str, str] | str) -> dict[str, LayerFormats]:
-    """Return the formats of every site that a plan narrows, by name."""
-    if isinstance(plan, str):
-        plan = {ALL_OTHERS: plan}
-    resolved = resolve_with(layer_formats, sites, plan)
-    return {name: formats for name, formats in resolved.items() if formats.is_narrow}

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from typing import TypeVar
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from bench_cases.quality.model_outputs import (
     CacheMaker,
@@ -32,44 +32,21 @@ def score_variants(
 ) -> dict[Key, list[WindowScores]]:
     """Return the scores of every variant against the model as it is, in the order of the windows; one run each.
 
-    The model is left as it was. Errors as of `compare_models`.
+    A text below `REFERENCE_LIMIT_BYTES` runs through the model as it is only once. The model is left as it was. Errors
+    as of `compare_models`.
     """
-    return VariantScorer(model, windows).scores(variants)
-
-
-class VariantScorer:
-    """Scores variants as they come: a text below `REFERENCE_LIMIT_BYTES` runs through the model as it is only once."""
-
-    def __init__(self, model: nn.Module, windows: TextWindows) -> None:
-        require_fitting(model, windows.ids, "given")
-        self._model = model
-        with evaluating(model), torch.no_grad():
-            self._parts = list(_parts(model, windows))
-        self._made_references: list[tuple[Tensor, Tensor]] | None = None
-
-    def scores(self, variants: Mapping[Key, Variant]) -> dict[Key, list[WindowScores]]:
-        """Return the scores of every variant, in the order of the windows."""
-        model = self._model
-        scores_by_key: dict[Key, list[WindowScores]] = {key: [] for key in variants}
-        with evaluating(model), torch.no_grad():
-            for part in self._parts:
-                references = self._references(part)
-                for key, variant in variants.items():
-                    with variant() as make_cache:
-                        scores_by_key[key] += [
-                            score_windows(logits, logits_of(model, ids, _shown(key), make_cache=make_cache), ids)
-                            for ids, logits in references
-                        ]
-        return scores_by_key
-
-    def _references(self, part: TextWindows) -> list[tuple[Tensor, Tensor]]:
-        """Return ids and logits of the model as it is, some windows at a time."""
-        if self._made_references is not None:
-            return self._made_references
-        references = [(ids, logits_of(self._model, ids, "original")) for ids in window_batches(part)]
-        if len(self._parts) == 1:
-            self._made_references = references
-        return references
+    require_fitting(model, windows.ids, "given")
+    scores_by_key: dict[Key, list[WindowScores]] = {key: [] for key in variants}
+    with evaluating(model), torch.no_grad():
+        for part in _parts(model, windows):
+            references = [(ids, logits_of(model, ids, "original")) for ids in window_batches(part)]
+            for key, variant in variants.items():
+                with variant() as make_cache:
+                    scores_by_key[key] += [
+                        score_windows(logits, logits_of(model, ids, _shown(key), make_cache=make_cache), ids)
+                        for ids, logits in references
+                    ]
+    return scores_by_key
 
 
 def _shown(key: Hashable) -> str:

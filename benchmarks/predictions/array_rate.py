@@ -10,7 +10,6 @@ from statistics import median
 
 import numpy as np
 
-from benchmarks.predictions.torchao_roofline import torchao_roofline
 from benchmarks.timing.interleave import batch_seconds, interleaved
 from benchmarks.timing.rows import Row
 from roofline_model import gemm, get_hardware
@@ -27,7 +26,6 @@ ARRAY_AIM_S = 1 / 100_000
 """A hundred thousand predictions per second on one core."""
 SINGLE_AIM_S = 1e-3
 ROWS = 20_000
-_RIVAL = "torchao roofline_utils"
 
 
 def measure(folder: Path, *, quick: bool) -> list[Row]:
@@ -46,12 +44,6 @@ def measure(folder: Path, *, quick: bool) -> list[Row]:
     timed = {name: partial(batch_seconds, partial(array, *what), 1) for name, what in arrays.items()}
     timed["ideal"] = partial(batch_seconds, partial(_ideal, chips["h100-sxm"], shapes), 1)
     timed["single"] = partial(batch_seconds, partial(predict_expected, work, chips["gb10"]), calls)
-    rival = torchao_roofline()
-    if rival is not None:
-        single, formula = rival
-        M, N, K = shapes
-        timed["torchao single"] = partial(batch_seconds, partial(single, 8, 4096, 4096), calls)
-        timed["torchao array"] = partial(batch_seconds, partial(formula, M, K, N), 1)
     for contestant in timed.values():
         contestant()
     seconds = {name: median(values) for name, values in interleaved(timed, rounds).items()}
@@ -61,9 +53,7 @@ def measure(folder: Path, *, quick: bool) -> list[Row]:
             seconds["ideal"] / rows,
             rounds,
             IDEAL_AIM_S,
-            _RIVAL if rival else "",
-            seconds["torchao array"] / rows if rival else None,
-            f"{rows / seconds['ideal']:,.0f} per second: FLOPs, bytes, both sides of the roof",
+            note=f"{rows / seconds['ideal']:,.0f} per second: FLOPs, bytes, both sides of the roof",
         ),
         *(
             Row(
@@ -71,9 +61,7 @@ def measure(folder: Path, *, quick: bool) -> list[Row]:
                 seconds[name] / rows,
                 rounds,
                 ARRAY_AIM_S,
-                _RIVAL if rival else "",
-                seconds["torchao array"] / rows if rival else None,
-                f"{rows / seconds[name]:,.0f} per second, {rows:,} at once",
+                note=f"{rows / seconds[name]:,.0f} per second, {rows:,} at once",
             )
             for name in arrays
         ),
@@ -82,9 +70,6 @@ def measure(folder: Path, *, quick: bool) -> list[Row]:
             seconds["single"],
             rounds,
             SINGLE_AIM_S,
-            _RIVAL if rival else "",
-            seconds.get("torchao single"),
-            "the rival is a plain roofline: three terms, no tiles, no interval",
         ),
     ]
 

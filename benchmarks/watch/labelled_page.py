@@ -10,8 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.watch.diff_power import upper_bound
-from benchmarks.watch.diff_suites import BUSY, QUIET
+from benchmarks.watch.labelled_nights import BUSY, QUIET
 from benchmarks.watch.labelled_truth import (
     CASES,
     GATES,
@@ -27,6 +26,7 @@ from benchmarks.watch.labelled_truth import (
     detection,
     false_alarms,
     power_of,
+    upper_bound,
 )
 
 TARGET = Path(__file__).resolve().parents[2] / "docs" / "theory" / "labelled_truth.md"

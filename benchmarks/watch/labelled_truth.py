@@ -13,15 +13,15 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.timing.rows import Figure
-from benchmarks.watch.diff_power import upper_bound, verdicts
-from benchmarks.watch.diff_suites import BUSY, QUIET, Floats, Machine, Nights, machine_nights
+from benchmarks.watch.labelled_nights import BUSY, QUIET, Floats, Machine, Nights, machine_nights, pool, sides_of
 from benchmarks.watch.rivals import ASV_FACTOR, DETECTORS, gate_fails
-from benchmarks.watch.rolling_baseline import NightSeries, pool
 from results.diff.baseline import ROLLING_COUNT
 from results.diff.case_diff import SuiteDiff
 from results.diff.gate import EXIT_REGRESSION, GateResult, gate, parse_fail_on
 from results.diff.rolling import settled
 from results.diff.rules import DiffRules
+from results.diff.significance.judgement import judge
+from results.diff.significance.t_test import Evidence, Samples, evidence, pooled_spread, rank_p_value
 from results.diff.suites import SuiteSide, compare_suites
 from results.history.change_points import find_steps
 
@@ -147,7 +147,7 @@ def power_of(noise: float, step: float, rounds: int, *, cases: int = CASES) -> P
     for _ in range(rounds):
         before, after = (noise * rng.standard_normal((cases, PROCESSES)) for _ in range(2))
         after[0] += np.log1p(step)
-        tests, called = verdicts(before, after, None, spans_runs=False)
+        tests, called = verdicts(before, after)
         widths.append(float(np.median(tests.high_log - tests.change_log)))
         for verdict in called[watched]:
             counts[verdict] += 1
@@ -156,10 +156,36 @@ def power_of(noise: float, step: float, rounds: int, *, cases: int = CASES) -> P
     return Power(noise, float(np.median(widths)), step, shares["SLOWER"], shares["AMBIGUOUS"], shares["SAME"])
 
 
-def sides_of(history: Nights, nights: Sequence[int] | range) -> list[SuiteSide]:
-    """Return nights as sides of a diff."""
-    series = NightSeries(0, history.logs.shape[1])
-    return [series.side_of(history.logs[run_index], history.is_flagged[run_index]) for run_index in nights]
+def verdicts(before: Floats, after: Floats) -> tuple[Evidence, list[str]]:
+    """Return the tests and verdicts of `results.diff` with nothing stored; logarithms of process medians, (cases,
+    processes).
+    """
+    rules = DiffRules()
+    counts = [np.full(len(before), float(side.shape[1])) for side in (before, after)]
+    squares = sum(((side - side.mean(axis=1, keepdims=True)) ** 2).sum(axis=1) for side in (before, after))
+    samples = Samples(after.mean(axis=1) - before.mean(axis=1), counts[0], counts[1], np.asarray(squares))
+    judged = evidence(
+        samples,
+        pooled_spread(samples, spans_runs=False),
+        min_effect_ratio=rules.min_effect_ratio,
+        false_discovery_ratio=rules.false_discovery_ratio,
+    )
+    called = judge(
+        judged,
+        false_discovery_ratio=rules.false_discovery_ratio,
+        limit_ratio=rules.limit_ratio,
+        ranks=lambda i, is_slower: (
+            rank_p_value(before[i], after[i]) if is_slower else rank_p_value(after[i], before[i])
+        ),
+    )
+    return judged, [verdict for verdict, _ in called]
+
+
+def upper_bound(events: int, rounds: int) -> float:
+    """Return the upper 95 % bound of a mean count per round: exact for Poisson counts."""
+    from scipy.stats import chi2
+
+    return float(chi2.ppf(0.95, 2 * (events + 1))) / 2 / rounds
 
 
 def judged_night(sides: Sequence[SuiteSide], run_index: int) -> SuiteDiff:

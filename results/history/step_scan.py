@@ -25,8 +25,8 @@ _POOLED = 6
 CHANCE = {2: 1.4e-3, 3: 5e-4, 4: 8e-4}
 LONG_CHANCE = 1e-5
 """How often a window of white normal noise may pass the t test alone (two-sided); other tests follow it. Chosen by
-simulation (benchmarks/watch/change_points.py): as large as leaves at most 1 false step in 100 unchanged series of 60
-nights and 3 in 50 of 200. Two nights in a row get most of it: they are what wakes somebody.
+simulation (docs/reference/history.md, decision 14): as large as leaves at most 1 false step in 100 unchanged series of
+60 nights and 3 in 50 of 200. Two nights in a row get most of it: they are what wakes somebody.
 """
 DOUBTFUL_SHARE = 0.1
 """Share of those chances for a series that wanders, or has heavy tails, or is too young to tell."""

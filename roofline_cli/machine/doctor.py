@@ -34,6 +34,10 @@ def doctor(
         float,
         typer.Option("--timeout", metavar="SECONDS", min=1, max=600, help="Give torch this long to look for the GPU."),
     ] = 60,
+    canary: Annotated[
+        bool,
+        typer.Option("--canary", help="Run one fixed kernel: a slow state that no sensor shows exits with 5."),
+    ] = False,
     noise: Annotated[
         bool,
         typer.Option("--noise", help="Measure this machine's own noise: how far fresh processes differ, per case."),
@@ -57,6 +61,10 @@ def doctor(
 
     Exits 1 when something is broken, 0 otherwise.
     """
+    if canary:
+        from roofline_cli.machine.canary import show_canary
+
+        raise typer.Exit(show_canary(db, as_json=as_json))
     if noise:
         from roofline_cli.machine.noise import NoisePlan, measure_noise
 

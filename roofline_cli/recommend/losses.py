@@ -100,7 +100,7 @@ def _measured(model: str, formats: list[str], kv: list[str], text: Path | None, 
     from bench_cases.models.sources import load_model
     from bench_cases.models.step_quality import quality_text
     from bench_cases.quality.layer_formats import narrow_layer_formats
-    from bench_cases.quality.sensitivity.part_losses import measured_losses
+    from bench_cases.quality.part_losses import measured_losses
     from bench_cases.quantization.target import read_target
 
     narrow_layer_formats(formats)

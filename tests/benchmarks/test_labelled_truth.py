@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import poisson
 
 from benchmarks.watch import labelled_page, labelled_truth
-from benchmarks.watch.diff_suites import BUSY, QUIET, machine_nights
+from benchmarks.watch.labelled_nights import BUSY, QUIET, machine_nights
 from benchmarks.watch.labelled_truth import GATES, LEVELS, OURS
 from benchmarks.watch.rivals import DETECTORS
 

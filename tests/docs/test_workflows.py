@@ -1,8 +1,10 @@
-"""The workflows: valid, pinned, asking for little, and doing what scripts/ci/nightly.py does and nothing else."""
+"""The workflows: valid, pinned, asking for little, and calling `roofline nightly` and `roofline pr` as they are."""
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +12,9 @@ from pathlib import Path
 import pytest
 import yaml
 from loaded_scripts import load_script
+from typer.testing import CliRunner
+
+from roofline_cli.main import app
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / ".github" / "workflows"
@@ -28,10 +33,9 @@ def steps(name: str) -> list[tuple[str, dict]]:
     return [(job, step) for job, body in workflow(name)["jobs"].items() for step in body["steps"]]
 
 
-def options_of(name: str, capsys) -> set[str]:
-    with pytest.raises(SystemExit):
-        load_script(name).main(["--help"])
-    return set(re.findall(r"(?<![\w-])(--[a-z][a-z-]+)", capsys.readouterr().out))
+def options_of(command: str) -> set[str]:
+    text = CliRunner().invoke(app, [command, "--help"]).stdout
+    return set(re.findall(r"(?<![\w-])(--[a-z][a-z-]+)", text))
 
 
 def test_a_linter_of_workflows_finds_nothing(tmp_path):
@@ -120,52 +124,66 @@ def test_strangers_code_waits_for_a_person():
             assert "head" not in step["with"]["ref"]
 
 
-def test_the_nights_steps_are_the_scripts_steps():
-    nightly = load_script("nightly")
-    called = [re.search(r'scripts/ci/nightly\.py" (\w+)', step.get("run", "")) for _, step in steps("nightly")]
-    assert [match[1] for match in called if match] == list(nightly.STEPS)
+def test_a_failed_night_leaves_the_summary_and_the_artifact():
+    last = [step for job, step in steps("nightly") if job == "bench" and step["name"] in ("summary", "keep the report")]
+    assert len(last) == 2
+    for step in last:
+        assert step["if"] == "${{ !cancelled() && hashFiles('.roofline/night/summary.md') != '' }}"
 
 
-def test_a_failed_step_leaves_the_summary_and_the_artifact():
-    for job, step in steps("nightly"):
-        is_early = step["name"] in (
-            "check out the repository under test",
-            "check out roofline-bench",
-            "plan",
-            "install",
-        )
-        if job == "bench" and not is_early:
-            assert step["if"] == "${{ !cancelled() && steps.plan.outcome == 'success' }}", step["name"]
+@pytest.mark.parametrize(("name", "command"), [("nightly", "nightly"), ("pull-request-bench", "pr")])
+def test_every_option_that_a_workflow_gives_exists_and_every_value_reaches_it(name, command):
+    (step,) = (step for _, step in steps(name) if f"roofline {command} " in step.get("run", ""))
+    given = set(re.findall(r"(?<![\w-])(--[a-z][a-z-]+)", step["run"].partition(f"roofline {command} ")[2]))
+    assert given
+    assert given <= options_of(command)
+    assert all(re.search(rf"\$\{{?{variable}\b", step["run"]) for variable in step["env"])
+
+
+def test_every_input_of_the_night_reaches_it():
+    environment = next(step["env"] for _, step in steps("nightly") if step["name"] == "night")
+    inputs = set(workflow("nightly")["on"]["workflow_call"]["inputs"])
+    elsewhere = {"tool_repository", "tool_ref", "packages", "runner", "issues", "retention_days"}
+    assert {name for name in inputs if f"inputs.{name}" in str(environment)} == inputs - elsewhere
 
 
 @pytest.mark.parametrize(
-    ("name", "called"),
-    [
-        ("nightly", "nightly"),
-        ("nightly", "nightly_issues"),
-        ("pull-request-bench", "nightly"),
-        ("pull-request-bench", "pull_request_bench"),
-        ("pull-request-bench", "pull_request_comment"),
-    ],
+    ("name", "words"),
+    [("nightly", ["alerts", "night/alerts.json"]), ("pull-request-bench", ["comment", "12", "comparison/diff.md"])],
 )
-def test_every_option_that_a_workflow_gives_exists(name, called, capsys):
-    runs = [step["run"] for _, step in steps(name) if f"/{called}.py" in step.get("run", "")]
-    given = {option for run in runs for option in re.findall(r"(?<![\w-])(--[a-z][a-z-]+)", run)}
-    assert given
-    assert given <= options_of(called, capsys)
+def test_what_writes_on_github_is_called_as_it_wants(name, words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path(words[-1]).parent.mkdir()
+    Path(words[-1]).write_text('{"alerts": []}', encoding="utf-8")
+    (step,) = (step for _, step in steps(name) if "scripts/ci/github.py" in step.get("run", ""))
+    typed = shlex.split(step["run"].replace("$NUMBER", "12"))[2:]
+    assert typed[: len(words)] == words
+    assert load_script("github").main(["--dry-run", *typed]) == 0
 
 
-def test_every_input_of_the_night_reaches_the_plan():
-    plan = next(step for _, step in steps("nightly") if step["name"] == "plan")
-    for variable in plan["env"]:
-        assert f'"${variable}"' in plan["run"], variable
-    inputs = set(workflow("nightly")["on"]["workflow_call"]["inputs"])
-    elsewhere = {"tool_repository", "tool_ref", "runner", "issues", "retention_days"}
-    assert {name for name in inputs if f"inputs.{name}" in str(plan["env"])} == inputs - elsewhere
-
-
-def test_the_database_reaches_the_steps_that_need_it_and_no_action():
+def test_the_database_reaches_the_night_and_no_action():
     for job, step in steps("nightly"):
-        has_it = "secrets.database_url }}" in str(step.get("env", {}))
-        needs_it = step["name"] in ("doctor", "canary", "bench", "diff", "history", "report")
-        assert has_it == needs_it, (job, step["name"])
+        assert ("secrets.database_url }}" in str(step.get("env", {}))) == (step["name"] == "night"), (job, step["name"])
+
+
+def test_the_environment_keeps_the_vendors_torch(tmp_path):
+    """`install.sh` builds as `make bench` does, and adds packages under the constraints of the environment."""
+    tools, venv, calls = tmp_path / "tools", tmp_path / "venv", tmp_path / "calls"
+    for program in (tools / "make", venv / "bin" / "python"):
+        program.parent.mkdir(parents=True, exist_ok=True)
+        program.write_text(
+            f'#!/bin/sh\nprintf "%s|" "$(basename "$0")" "$@" >>{calls}\necho >>{calls}\n', encoding="utf-8"
+        )
+        program.chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}"}
+    words = ["bash", str(ROOT / "scripts" / "ci" / "install.sh"), str(venv)]
+    subprocess.run([*words, ""], check=True, env=environment)
+    (built,) = calls.read_text(encoding="utf-8").splitlines()
+    assert built.startswith("make|")
+    assert built.endswith(f"|venv|VENV={venv}|")
+    subprocess.run([*words, "-e '.[perf]'"], check=True, env=environment)
+    (venv / "constraints.txt").write_text("torch==2.12.0a0+nv26.09\n", encoding="utf-8")
+    subprocess.run([*words, "-e ."], check=True, env=environment)
+    plain, vendor = (line for line in calls.read_text(encoding="utf-8").splitlines() if line.startswith("python|"))
+    assert plain.endswith("constraints.txt|-e|.[perf]|")
+    assert f"|-c|{venv}/constraints.txt|-e|.|" in vendor

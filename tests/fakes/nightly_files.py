@@ -1,4 +1,4 @@
-"""What the scripts of the nights read, as far as they read it."""
+"""What the gates read, as far as they read it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import json
 
 
 def written_run(measured=2, failed=(), run_id="ab" * 16):
-    """What `--roofline-json` writes of a run, as far as the scripts read it."""
+    """What `--roofline-json` writes of a run, as far as the gates read it."""
     cases = [("measured", f"t.py::m{number}", "") for number in range(measured)]
     cases += [("failed", f"t.py::{name}", "wrong result\nat row 3") for name in failed]
-    facts = {"facts": {"warnings": ["the governor is powersave"]}}
+    warning = {"code": "governor", "values": {"value": "powersave"}}
+    facts = {"facts": {"warnings": [warning]}}
     run = {"run_id": run_id, "status": "complete", "hardware_key": "gb10", "git_commit": "c" * 40, "git_is_dirty": True}
     records = [
         {"case": {"op": name}, "status": status, "reason": reason, "test_id": name, "extra": {}, "measurement": None}

@@ -36,7 +36,7 @@ def tiny_text() -> TinyText:
         from pydoc_data.topics import topics
     except ImportError:
         raise UnsupportedError(
-            "this Python was packaged without pydoc_data.topics, the text the tiny decoder learns from: "
+            "this Python was packaged without pydoc_data.topics, the text that quality is measured on: "
             "install the full standard library"
         ) from None
     # Some topics have several names, and long ones contain shorter ones: what is held out must not be trained on.

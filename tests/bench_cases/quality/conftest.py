@@ -24,21 +24,6 @@ def few_windows():
     return synthetic_windows(512, windows_count=8, window_elems=24, seed=1)
 
 
-@pytest.fixture(scope="session")
-def decoder():
-    """The tiny decoder after a short training: seven seconds on one idle core. Nobody changes it."""
-    torch = pytest.importorskip("torch")
-    pytest.importorskip("torchao")
-    pytest.importorskip("transformers")
-    from bench_cases.quality import train_tiny_decoder
-    from bench_cases.quality.texts.tiny_decoder import SHORT_RUN
-
-    before = torch.get_rng_state()
-    trained = train_tiny_decoder(SHORT_RUN)
-    assert torch.equal(torch.get_rng_state(), before)
-    return trained
-
-
 @pytest.fixture
 def untouched():
     """A block after which a model must be what it was: values, parameter objects, modes, hooks, gradients."""

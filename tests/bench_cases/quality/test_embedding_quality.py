@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pytest
 from scipy.stats import spearmanr
+from simulated_formats import simulated
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("torchao")
@@ -20,7 +21,6 @@ from bench_cases.quality import (  # noqa: E402
     ByteTokenizer,
     compare_embeddings,
     compare_models,
-    simulated,
     synthetic_windows,
     tiny_text,
 )

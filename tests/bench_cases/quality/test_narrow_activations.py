@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
+from simulated_formats import simulated
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("torchao")
@@ -16,14 +17,7 @@ pytest.importorskip("transformers")
 
 from torch import nn  # noqa: E402
 
-from bench_cases.quality import (  # noqa: E402
-    compare_models,
-    fisher_sensitivity,
-    kl_sensitivity,
-    layer_quality,
-    prior_sensitivity,
-    simulated,
-)
+from bench_cases.quality import compare_models  # noqa: E402
 from bench_cases.quality.activation_codecs import round_trip_rows  # noqa: E402
 from bench_cases.quality.layer_formats import layer_formats  # noqa: E402
 from bench_cases.quantization import apply_quantization  # noqa: E402
@@ -44,7 +38,6 @@ ACTIVATIONS = (
     "MXINT8",
     "NVFP4",
 )
-DOWN = "model.layers.1.mlp.down_proj"
 values_of_any_size = st.floats(-(2.0**100), 2.0**100, width=32) | st.sampled_from(
     [0.0, -0.0, 448.0, 6.0, 5.0, 2.0**-126, 1e-42]
 )
@@ -118,7 +111,7 @@ def test_a_layer_multiplies_what_both_codecs_decode(plan, format, untouched):
     inputs = torch.randn(2, 5, 64).bfloat16()
     x, w = (round_trip(tensor.detach().float().view(-1, 64).numpy(), format) for tensor in (inputs, model[0].weight))
     expected = x.astype(np.float64) @ w.astype(np.float64).T + model[0].bias.detach().double().numpy()
-    with untouched(model), simulated(model, {"0": plan}), torch.no_grad():
+    with untouched(model), simulated(model, plan, ["0"]), torch.no_grad():
         output = model[0](inputs)
         assert model[1].weight.dtype == torch.bfloat16
         assert "forward" not in model[1].__dict__
@@ -159,24 +152,3 @@ def test_torchao_and_the_codecs_agree_on_both_operands(small_llama, few_windows,
     with simulated(simulation, "INT8.INT8"):
         codec = compare_models(small_llama, simulation, few_windows).kl.value
     assert 0.5 < kernel / (codec * step_ratio**2) < 2
-
-
-def test_layers_are_measured_with_both_operands(small_llama, few_windows, untouched):
-    with untouched(small_llama):
-        errors = {
-            plan: layer_quality(small_llama, few_windows, {DOWN: plan})[0] for plan in ("INT8", "INT8.INT8", "FP8")
-        }
-    assert errors["INT8"].relative_error.value < errors["INT8.INT8"].relative_error.value
-    assert (errors["INT8.INT8"].became, errors["FP8"].became) == ("INT8.INT8", "FP8_E4M3")
-
-
-def test_sensitivities_say_which_operands_they_saw(small_llama, few_windows, untouched):
-    with untouched(small_llama):
-        table = kl_sensitivity(small_llama, few_windows, ["FP8", "FP8.BF16", "INT8.INT8", "INT8"], layers=(DOWN,))
-        fisher = fisher_sensitivity(small_llama, few_windows, ["FP8", "INT8"], layers=(DOWN,))
-    assert table.formats == ("FP8_E4M3", "FP8_E4M3.BF16", "INT8.INT8", "INT8")
-    assert table.scores("FP8")[DOWN, "FP8_E4M3"] > table.scores("FP8.BF16")[DOWN, "FP8_E4M3.BF16"] > 0
-    assert fisher.formats == ("FP8_E4M3.BF16", "INT8")
-    for method in (prior_sensitivity, lambda *more: fisher_sensitivity(more[0], few_windows, *more[1:])):
-        with pytest.raises(InvalidValueError, match=r"INT8\.BF16"):
-            method(small_llama, ["INT8.INT8"])

@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pytest
 from scipy.special import rel_entr
+from simulated_formats import simulated
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("torchao")
@@ -15,16 +16,8 @@ pytest.importorskip("transformers")
 
 from torch import nn  # noqa: E402
 
-from bench_cases.models.sources import LoadedModel, seeded_llama  # noqa: E402
-from bench_cases.quality import (  # noqa: E402
-    ByteTokenizer,
-    compare_generation,
-    compare_models,
-    compare_on_text,
-    perplexity,
-    simulated,
-    synthetic_windows,
-)
+from bench_cases.models.sources import seeded_llama  # noqa: E402
+from bench_cases.quality import compare_models, synthetic_windows  # noqa: E402
 from bench_cases.quality.texts.token_scores import score_windows  # noqa: E402
 from bench_cases.quantization import make_kv_cache  # noqa: E402
 from roofline_model.core.errors import InvalidValueError, RooflineError, UnsupportedError  # noqa: E402
@@ -77,7 +70,8 @@ def test_a_model_equals_itself(small_llama, few_windows, untouched):
 
 def test_perplexity_of_a_known_model():
     windows = synthetic_windows(16, windows_count=6, window_elems=9)
-    assert perplexity(Table(torch.zeros(16, 16)), windows).value == pytest.approx(16)  # uniform over 16 tokens
+    uniform = Table(torch.zeros(16, 16))
+    assert compare_models(uniform, table(), windows).reference_perplexity.value == pytest.approx(16)
 
 
 def test_paired_intervals_are_narrower_than_two_texts():
@@ -123,48 +117,6 @@ def test_a_narrow_cache_costs_quality_of_its_own(small_llama, few_windows, untou
     assert wide.kl.value < narrow.kl.value
 
 
-def test_greedy_continuations_are_those_of_transformers(small_llama, few_windows, untouched):
-    prompts = few_windows.ids[:, :8]
-    expected = small_llama.generate(prompts, max_new_tokens=6, min_new_tokens=6, do_sample=False)[:, 8:]
-    from bench_cases.quality.generation_quality import _continuations
-
-    with untouched(small_llama), torch.no_grad():
-        continuations, _ = _continuations(small_llama, prompts, 6, "reference", None)
-    assert torch.equal(continuations, expected)
-
-
-def test_generation_finds_the_first_difference():
-    # 0 → 1 → 2 → … → 15 → 0; the other one goes 5 → 0.
-    steps = torch.eye(16).roll(1, dims=1) * 9
-    detour = steps.clone()
-    detour[5] = torch.eye(16)[0] * 9
-    windows = synthetic_windows(16, windows_count=3, window_elems=2)
-    windows.ids[:] = torch.tensor([[0, 1], [3, 4], [5, 6]])
-    agreement = compare_generation(Table(steps), Table(detour), windows, new_tokens_count=6)
-    # After 1: 2 3 4 5 [6|0]; after 4: 5 [6|0]; after 6: 7 … 12, never at 5.
-    assert agreement.first_divergences == (4, 1, None)
-    assert agreement.equal_tokens.value == pytest.approx((4 + 1 + 6) / 18)
-    assert agreement.equal_prefix.value == pytest.approx(11 / 3)
-    assert agreement.identical_continuations.value == pytest.approx(1 / 3)
-    assert (agreement.prompts_count, agreement.prompt_elems, agreement.new_tokens_count) == (3, 2, 6)
-
-
-def test_equal_models_write_the_same(small_llama, few_windows, untouched):
-    with untouched(small_llama):
-        agreement = compare_generation(small_llama, small_llama, few_windows, prompt_elems=8, new_tokens_count=4)
-    assert agreement.first_divergences == (None,) * 8
-    assert agreement.equal_tokens.value == 1.0
-
-
-def test_a_text_file_from_end_to_end(tmp_path):
-    (tmp_path / "text.txt").write_text("the quick brown fox jumps over the lazy dog. " * 20)
-    first = LoadedModel("first", "trained", table(256), ByteTokenizer(), 256 * 256)
-    second = LoadedModel("second", "trained", table(256, seed=1), None, 256 * 256)  # a copy saved without a tokenizer
-    quality = compare_on_text(first, second, tmp_path / "text.txt", window_elems=32)
-    assert quality.windows_count == 900 // 32
-    assert quality.kl.low_value > 0
-
-
 def _nan_model():
     model = table()
     model.table.data[3] = math.nan
@@ -201,12 +153,7 @@ def test_tokens_and_lengths_a_model_does_not_know(small_llama, untouched):
         with pytest.raises(InvalidValueError, match=r"token .* knows 512"):
             compare_models(small_llama, small_llama, synthetic_windows(4096))
         with pytest.raises(InvalidValueError, match="512 positions"):
-            perplexity(small_llama, synthetic_windows(512, window_elems=513))
-        with pytest.raises(InvalidValueError, match="512 positions"):
-            compare_generation(small_llama, small_llama, synthetic_windows(512), new_tokens_count=500)
-        for options in ({"prompt_elems": 0}, {"prompt_elems": 65}, {"new_tokens_count": 0}):
-            with pytest.raises(InvalidValueError, match="1 to 64"):
-                compare_generation(small_llama, small_llama, synthetic_windows(512), **options)
+            compare_models(small_llama, small_llama, synthetic_windows(512, window_elems=513))
 
 
 def test_an_error_in_the_middle_leaves_modes_alone(small_llama, few_windows, untouched):
@@ -214,8 +161,5 @@ def test_an_error_in_the_middle_leaves_modes_alone(small_llama, few_windows, unt
     small_llama.model.layers[1].eval()  # modes that one call of train() could not give back
     broken = seeded_llama("seeded-llama-1m", seed=1)
     broken.lm_head.weight.data[0, 0] = math.inf
-    with untouched(small_llama, broken):
-        with pytest.raises(RooflineError):
-            compare_models(small_llama, broken, few_windows)
-        with pytest.raises(RooflineError):
-            compare_generation(small_llama, broken, few_windows, new_tokens_count=2)
+    with untouched(small_llama, broken), pytest.raises(RooflineError):
+        compare_models(small_llama, broken, few_windows)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from large_store import fill
 
-from benchmarks.store.large_store import fill
 from results.history.reading import read_series
 from results.records.metrics import METRICS
 from results.store.store import ResultStore, open_store

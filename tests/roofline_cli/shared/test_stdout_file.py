@@ -13,7 +13,7 @@ from results import import_any, open_store
 from roofline_cli.main import app
 from roofline_cli.shared import stdout_file
 
-FOLDERS = {"demo", "pipeline"}
+FOLDERS = {"demo", "nightly", "pipeline", "pr"}
 """Commands whose -o names a folder."""
 
 RUN = Path(__file__).parents[3] / "examples/runs/cpu-amd-epyc-2t/quick.json"

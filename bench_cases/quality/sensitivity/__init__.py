@@ -1,1 +1,0 @@
-"""Which layer can bear which format."""

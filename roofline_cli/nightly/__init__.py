@@ -1,0 +1,1 @@
+"""`roofline nightly`: one nightly run, its verdict, its alerts."""

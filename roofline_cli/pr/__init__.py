@@ -1,0 +1,1 @@
+"""`roofline pr`: two checkouts measured in turn, and their diff."""
