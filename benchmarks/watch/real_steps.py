@@ -113,7 +113,7 @@ def measure(folder: Path, *, quick: bool) -> list[Figure]:
                 change = "" if case.change_ratio is None else f" {case.change_ratio:+.1%}"
                 notes.append(f"{name} {case.verdict} ({case.reason}){change}")
         over = rival_over(base, slow)
-        lengthened += [found(base, after, kernel) for kernel in sorted(kernels_of(base) & kernels_of(after))]
+        lengthened += [is_called(base, after, kernel) for kernel in sorted(kernels_of(base) & kernels_of(after))]
         rival_hits += name in over
         rival_false += len(over - {name})
     others = [ratio for label in labels for ratio in others_ratios(sides[label])]
@@ -172,7 +172,7 @@ def kernels_of(side: SuiteSide) -> set[str]:
     return {record.case.kernel for record in side.records if record.measurement is not None}
 
 
-def found(before: SuiteSide, after: SuiteSide, kernel: str) -> bool:
+def is_called(before: SuiteSide, after: SuiteSide, kernel: str) -> bool:
     """Return whether a kernel would be called SLOWER if all its times on the later side were 10 % longer."""
     records = [
         longer(record) if record.case.kernel == kernel and record.measurement is not None else record
