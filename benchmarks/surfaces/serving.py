@@ -33,7 +33,7 @@ CONNECTIONS = 50
 REQUESTS_PER_S = 300
 SWEEP_POINTS = 100_000
 WARM_UP_S = 3.0
-"""The server imports the rest and starts its workers in the first seconds; that is in no figure but `start to
+"""The server imports the rest in the first seconds; that is in no figure but `start to
 first`.
 """
 

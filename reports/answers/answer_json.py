@@ -52,9 +52,9 @@ def cleaned(value: Any, text: Text, depth: int = 0) -> Any:
     return value
 
 
-def command_json(answer: Any) -> dict[str, Any]:
-    """Return the document that a command prints for `--json`: the answer with the version of its keys."""
-    return {"schema_version": SCHEMA_VERSION, **answer_json(answer)}
+def command_json(answer: Any, text: Text | None = None) -> dict[str, Any]:
+    """Return the document of an answer, as `--json` prints it and the API sends it: the version of its keys first."""
+    return {"schema_version": SCHEMA_VERSION, **answer_json(answer, text)}
 
 
 @dataclass(frozen=True, slots=True)

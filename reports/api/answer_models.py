@@ -1,34 +1,44 @@
 """The models that describe answers in the OpenAPI document, derived from the dataclasses that hold them.
 
-Only the document is made from them: an answer itself is made by `answer_json`, which takes a tenth of the time. Tests
+Only the document is made from them: an answer itself is made by `command_json`, which takes a tenth of the time. Tests
 check that each answer is one of its model, strictly.
 """
 
 from __future__ import annotations
 
-import ast
 import inspect
-import linecache
-import re
-import sys
-import threading
 from collections.abc import Mapping
-from dataclasses import is_dataclass
+from dataclasses import is_dataclass, make_dataclass
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin
 
-from pydantic import Field, create_model
+from fastapi.responses import Response
+from pydantic import ConfigDict, Field, TypeAdapter, create_model
 from pydantic_core import to_json
 
-from reports.answers.answer_json import Text, answer_json, answer_keys, is_pairs
-from reports.api.base_models import Answer, FindingBody
+from reports.answers.answer_json import Text, answer_keys, command_json, is_pairs
+from reports.api.base_models import Answer, Document, FindingBody
 from roofline_model.core.finding import Finding
 
 
 def answer_bytes(answer: Any, text: Text | None = None) -> bytes:
     """Return an answer as the JSON of a response. `text` cleans every string."""
-    return to_json(answer_json(answer, text), inf_nan_mode="null")
+    return to_json(command_json(answer, text), inf_nan_mode="null")
+
+
+def json_response(content: bytes) -> Response:
+    """Return bytes of JSON as a response."""
+    return Response(content, media_type="application/json")
+
+
+@cache
+def document_model(cls: type) -> type[Answer]:
+    """Return the model of a whole document: the keys of an answer and `schema_version`."""
+    model: type[Answer] = create_model(
+        cls.__name__, __base__=(answer_model(cls), Document), __doc__=inspect.getdoc(cls)
+    )
+    return model
 
 
 @cache
@@ -62,57 +72,18 @@ def _described(hint: Any) -> Any:
 
 @cache
 def _field_words(cls: type) -> dict[str, str]:
-    """Return what the docstrings under the fields and derived properties of a dataclass say, its bases' included."""
+    """Return the docstrings of the fields and derived properties of a dataclass, its bases' included."""
     words: dict[str, str] = {}
     for base in reversed(cls.__mro__[:-1]):
-        body = _class_body(base)
-        for statement, after in zip(body, [*body[1:], None], strict=True):
-            if isinstance(statement, ast.FunctionDef):
-                words[statement.name] = _one_line(ast.get_docstring(statement) or "")
-            elif isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-                words[statement.target.id] = _docstring(after)
+        # Only the names matter here: what nests deeper has its own turn.
+        names = [(name, Any) for name in vars(base).get("__annotations__", ())]
+        config = ConfigDict(use_attribute_docstrings=True)
+        bare = make_dataclass(
+            base.__name__, names, namespace={"__qualname__": base.__qualname__, "__pydantic_config__": config}
+        )
+        bare.__module__ = base.__module__
+        properties = TypeAdapter(bare).json_schema().get("properties", {})
+        derived = {name: value.__doc__ or "" for name, value in vars(base).items() if isinstance(value, property)}
+        described = {name: field.get("description", "") for name, field in properties.items()}
+        words |= {name: " ".join(text.split()) for name, text in (derived | described).items()}
     return words
-
-
-_PARSING = threading.Lock()
-"""CPython 3.11 counts the depth of a parse per interpreter: two threads that parse at once end in a `SystemError`."""
-PARSE_ATTEMPTS = 5
-"""Others in the process parse without our lock: an import hook that rewrites what it imports."""
-
-
-_TOP_LEVEL = re.compile(r"^(?=[\w@#])", re.MULTILINE)
-_CLASS = re.compile(r"class (\w+)")
-
-
-@cache
-def _class_sources(module: str) -> dict[str, str]:
-    """Return the lines of the classes at the top of a module, by name."""
-    file = sys.modules[module].__file__
-    source = "".join(linecache.getlines(str(file), vars(sys.modules[module])))
-    return {match[1]: match.string for match in map(_CLASS.match, _TOP_LEVEL.split(source)) if match is not None}
-
-
-@cache
-def _class_body(cls: type) -> list[ast.stmt]:
-    """Return the statements of a class at the top of its module; no other lines are parsed."""
-    source = _class_sources(cls.__module__)[cls.__name__]
-    for attempt in range(PARSE_ATTEMPTS):
-        try:
-            with _PARSING:
-                definition = ast.parse(source).body[0]
-            break
-        except SystemError:
-            if attempt == PARSE_ATTEMPTS - 1:
-                raise
-    assert isinstance(definition, ast.ClassDef)
-    return definition.body
-
-
-def _docstring(statement: ast.stmt | None) -> str:
-    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
-        return _one_line(str(statement.value.value))
-    return ""
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from roofline_model.core.finding import Finding, finding_json, findings_json
+from reports.answers.answer_json import SCHEMA_VERSION
 from roofline_model.operators.product import MAX_DIMENSION
 
 Dimension = Annotated[int, Field(strict=True, ge=1, le=MAX_DIMENSION)]
@@ -37,6 +36,14 @@ class Answer(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="null", protected_namespaces=())
 
 
+class Document(Answer):
+    """A whole response body."""
+
+    schema_version: int = Field(
+        default=SCHEMA_VERSION, description="version of the keys of all documents, code (docs/reference/json_keys.md)"
+    )
+
+
 class FindingBody(Answer):
     """One thing to know about an answer: a code with values, and its line of words."""
 
@@ -47,13 +54,3 @@ class FindingBody(Answer):
     subject: str = Field(description="what it is about where that is not the answer itself; may be empty")
     values: dict[str, str | bool | int | float | list[str]] = Field(description="name → value; names end in their unit")
     text: str = Field(description="the finding in one line")
-
-
-def finding_body(item: Finding | None) -> FindingBody | None:
-    """Return a finding as the API gives it; None where there is none."""
-    return None if item is None else FindingBody(**finding_json(item))
-
-
-def finding_bodies(items: Iterable[Finding | None]) -> list[FindingBody]:
-    """Return findings as the API gives them, each once; those that are None are left out."""
-    return [FindingBody(**form) for form in findings_json(items)]

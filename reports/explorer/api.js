@@ -72,25 +72,3 @@ export async function ask(path, { body, signal } = {}) {
 
 export const get = async (path, signal) => (await ask(path, { signal })).json();
 export const post = async (path, body, signal) => (await ask(path, { body, signal })).json();
-
-/** Call `onEvent(name, data)` for each server-sent event until the stream ends; EventSource could not send a token. */
-export async function stream(path, signal, onEvent) {
-  const reader = (await ask(path, { signal })).body.pipeThrough(new TextDecoderStream()).getReader();
-  let pending = "";
-  for (;;) {
-    const { value, done } = await reader.read();
-    if (done) return;
-    pending += value;
-    const blocks = pending.split("\n\n");
-    pending = blocks.pop();
-    for (const block of blocks) {
-      const lines = block.split("\n");
-      const field = (name) =>
-        lines
-          .filter((line) => line.startsWith(`${name}:`))
-          .map((line) => line.slice(name.length + 1).trim())
-          .join("\n");
-      if (field("data")) onEvent(field("event") || "message", JSON.parse(field("data")));
-    }
-  }
-}

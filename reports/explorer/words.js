@@ -199,7 +199,6 @@ export const MEASURED = {
 };
 
 export const GPU = {
-  ended: "The stream ended; asking again.",
   broke: "The stream broke off; asking again.",
   notLive: "not live",
   live: "{name} · live",

@@ -27,9 +27,8 @@ COMMANDS = {
 
 TOKEN_VARIABLE = "ROOFLINE_TOKEN"
 KEEP_ALIVE_S = 30
-MOST_WORKERS = 4
 CUT_AFTER_S = 0.4
-"""How long open answers may go on after Ctrl-C; live streams end by themselves at once."""
+"""How long open answers may go on after Ctrl-C."""
 SHUTDOWN_S = 2
 """When uvicorn gives up what even that did not end."""
 THREADS_END_S = 0.2
@@ -78,16 +77,13 @@ def serve(
         telemetry_reason=why,
         token=token,
         allowed_hosts=(*LOOPBACK_HOSTS, host) if is_local else None,
-        workers_count=_workers_count(),
         this_chip=this_chip,
     )
     is_interrupted = _run(
         app, listening, lambda: _announce(_url(host, listening), database, token is not None, as_json)
     )
-    workers = app.state.service.workers
-    if workers.is_starting or not _threads_end():
+    if not _threads_end():
         sys.stdout.flush()
-        workers.abandon()
         if is_interrupted:
             interruption.end_at_once()
         os._exit(0)
@@ -132,13 +128,6 @@ def find_sensors() -> tuple[GpuSensors | None, str]:
     device, why = open_nvml_device()
     guarded: Any = None if device is None else bounded(device)
     return guarded, "" if why is None else advice_text(why)
-
-
-def _workers_count() -> int:
-    """Return how many processes compute beside the one that answers: none where there is but one CPU."""
-    from plugin.machine.facts import usable_cpus
-
-    return min(MOST_WORKERS, usable_cpus() - 1)
 
 
 def _check_token(host: str, is_local: bool, token: str | None) -> None:
@@ -194,7 +183,7 @@ def _run(app: Any, listening: socket.socket, announce: Any) -> bool:
     from roofline_cli.serve.connections import ACCEPTED_AT_ONCE, BoundedConnection, most_connections, sparse_log
 
     class Server(uvicorn.Server):
-        """Says so once it answers; tells the app when it is asked to stop, and cuts off what goes on nevertheless."""
+        """Says so once it answers; cuts off what goes on when it is asked to stop."""
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets=sockets)
@@ -203,7 +192,6 @@ def _run(app: Any, listening: socket.socket, announce: Any) -> bool:
                 announce()
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-            app.state.service.closing.set()
             cutting = asyncio.ensure_future(self._cut_off())
             try:
                 await super().shutdown(sockets=sockets)

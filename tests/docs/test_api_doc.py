@@ -46,16 +46,14 @@ def test_every_endpoint_is_shown(client):
 
 
 def slugs_of_the_api() -> set[str]:
-    """Return the slugs that the API's own code gives: second argument of ProblemError, values of the table of
-    statuses.
-    """
-    urls: set[str] = set()
+    """Return the slugs that the API's own code gives to its problems."""
+    given: list[ast.expr] = []
     for path in (ROOT / "reports" / "api").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) == "ProblemError" and len(node.args) > 1:
-                slug = node.args[1]
-                urls |= {slug.value} if isinstance(slug, ast.Constant) else set()
-    return urls
+            if isinstance(node, ast.Call):
+                given += [keyword.value for keyword in node.keywords if keyword.arg == "slug"]
+                given += node.args[1:2] if ast.unparse(node.func) in ("ProblemError", "_refused") else []
+    return {slug.value for slug in given if isinstance(slug, ast.Constant) and isinstance(slug.value, str)}
 
 
 def test_every_slug_is_explained():
@@ -78,13 +76,12 @@ def test_the_limits_are_those_of_the_code():
 
     limits = Limits()
     assert (limits.max_body_bytes, limits.max_sweep_points_count, limits.max_page_count) == (2**20, 100_000, 1_000)
-    assert (limits.max_streams_count, limits.min_stream_interval_s) == (16, 0.2)
+    assert limits.min_reading_interval_s == 0.2
     for text in (
         "1 MiB",
         "100,000 predictions at most",
         "most 1,000",
-        "16 streams at a time",
-        "at least 0.2 s",
+        "every 0.2 s",
         *OPEN_PATHS,
     ):
         assert text in TEXT

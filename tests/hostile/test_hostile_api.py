@@ -8,7 +8,6 @@ import http.client
 import itertools
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -39,7 +38,6 @@ QUERIES = {
     "/api/runs/{run}/fastest": ("", "?M=1&N=4096&K=4096"),
     "/api/recommendations": ("", "?hardware_key=gb10", "?M=1", "?force=true"),
     "/api/diff": ("?before=a&after=b", "", "?before=nobody&after=b"),
-    "/api/nvml/stream": ("?count=1", "?interval_s=-1"),
 }
 
 
@@ -138,21 +136,15 @@ def end_s(process):
     return time.monotonic() - asked_at_s
 
 
-def test_sigterm_ends_it_with_open_streams_and_a_sweep(server, database):
-    """Streams that write once a minute would hold it up for a minute. A busy machine stretches the idle server's end
-    too, and may leave no time to hand back semaphores: Python's tracker does, and says so.
-    """
+def test_sigterm_ends_it_with_open_requests_and_a_sweep(server, database):
+    """A busy machine stretches the idle server's end too."""
     with serving(database) as (idle, _):
         idle_s = end_s(idle)
     process, address = server
-    open_ones = [http.client.HTTPConnection(address, timeout=60) for _ in range(12)]
-    for number, connection in enumerate(open_ones):
-        if number < 10:
-            connection.request("GET", "/api/nvml/stream?interval_s=60")
-        else:
-            body = json.dumps({**SWEEP, "M": list(range(1, 2_001))})
-            connection.request("POST", "/api/sweep", body, {"Content-Type": "application/json"})
-    assert open_ones[0].getresponse().status == 200
+    open_ones = [http.client.HTTPConnection(address, timeout=60) for _ in range(4)]
+    for connection in open_ones:
+        body = json.dumps({**SWEEP, "M": list(range(1, 2_001))})
+        connection.request("POST", "/api/sweep", body, {"Content-Type": "application/json"})
+    assert ask(http.client.HTTPConnection(address, timeout=60), "GET", "/api/health")[0] == 200
     assert end_s(process) < max(ENDED_WITHIN_S, 5 * idle_s)
-    said = [line for line in process.stderr.read().splitlines() if not re.search(r"resource_tracker|^  warnings", line)]
-    assert said == []
+    assert process.stderr.read() == ""

@@ -42,7 +42,7 @@ def test_many_readers_at_once(tmp_path, postgres_server, sides, kind):
     with testclient.TestClient(create_app(target)) as client, ThreadPoolExecutor(12) as threads:
         responses = list(threads.map(lambda number: client.get(PATHS[number % 3]), range(48)))
     assert {response.status_code for response in responses} == {200}
-    assert len({response.headers["etag"] for response in responses}) == 3
+    assert len({response.text for response in responses}) == 3
 
 
 def test_a_server_that_is_away_is_503_and_comes_back(mortal_postgres, postgres_server, sides):

@@ -13,13 +13,11 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Request
 from fastapi.responses import Response
 
-from reports.api.answer_models import answer_bytes
+from reports.api.answer_models import answer_bytes, json_response
 from reports.api.catalog.chip_lookup import DEFAULT_CHIP, asked_chip, find_chip
-from reports.api.http.entity_tag import tagged
-from reports.api.http.strict_route import StrictRoute
+from reports.api.http.openapi import answered
 from roofline_model.predictions import catalog
 from roofline_model.predictions.catalog import (
-    FindingList,
     FormatList,
     HardwareDetail,
     HardwareList,
@@ -27,7 +25,7 @@ from roofline_model.predictions.catalog import (
     ModelList,
 )
 
-router = APIRouter(tags=["catalogs"], route_class=StrictRoute)
+router = APIRouter(tags=["catalogs"])
 
 Key = Annotated[str, Path(min_length=1, max_length=100, description="key or alias", examples=["gb10"])]
 
@@ -44,35 +42,29 @@ class ServedHardware(HardwareList):
     """Why it is not known; null where it is."""
 
 
-@router.get("/api/hardware", response_model=ServedHardware, summary="List the chips")
+@router.get("/api/hardware", responses=answered(ServedHardware), summary="List the chips")
 def hardware(request: Request) -> Response:
     """Every chip of the catalog, and the server's own, with its bandwidth, memory and dense native rates."""
     machine = request.app.state.service.this_machine
-    return tagged(request, _hardware_list(machine.known_handle(), machine.why_not))
+    return json_response(_hardware_list(machine.known_handle(), machine.why_not))
 
 
-@router.get("/api/hardware/{key}", response_model=HardwareDetail, summary="Show a chip")
+@router.get("/api/hardware/{key}", responses=answered(HardwareDetail), summary="Show a chip")
 async def hardware_detail(request: Request, key: Key) -> Response:
     """Every number of a chip with its status and source, and how each format is computed."""
-    return tagged(request, _hardware_detail(asked_chip(request, key, "key", "path")))
+    return json_response(_hardware_detail(asked_chip(request, key, "key", "path")))
 
 
-@router.get("/api/formats", response_model=FormatList, summary="List the number formats")
-async def formats(request: Request) -> Response:
+@router.get("/api/formats", responses=answered(FormatList), summary="List the number formats")
+async def formats() -> Response:
     """Bits, bytes, scales and blocks of every format of the catalog."""
-    return tagged(request, answer_bytes(catalog.format_list()))
+    return json_response(answer_bytes(catalog.format_list()))
 
 
-@router.get("/api/findings", response_model=FindingList, summary="Explain the codes of findings")
-async def findings(request: Request) -> Response:
-    """Severity, line and explanation of every code that an answer may carry, as `roofline explain` has them."""
-    return tagged(request, answer_bytes(catalog.finding_list()))
-
-
-@router.get("/api/models", response_model=ModelList, summary="List the language models")
-async def models(request: Request) -> Response:
+@router.get("/api/models", responses=answered(ModelList), summary="List the language models")
+async def models() -> Response:
     """The shipped models with their sizes."""
-    return tagged(request, _model_list())
+    return json_response(_model_list())
 
 
 @lru_cache(16)

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from reports.api.base_models import Answer
+from reports.api.base_models import Answer, Document
 
 
 class NvmlReading(Answer):
@@ -21,7 +21,7 @@ class NvmlReading(Answer):
     throttle_reasons: list[str] | None = Field(description="why the clock is below its maximum now")
 
 
-class NvmlStatus(Answer):
+class NvmlStatus(Document):
     """Whether there is a GPU to watch, and what it says."""
 
     available: bool = Field(description="whether there is a GPU that can be watched")
@@ -31,7 +31,7 @@ class NvmlStatus(Answer):
     reading: NvmlReading | None = Field(description="what its sensors say; null without a GPU")
 
 
-class Health(Answer):
+class Health(Document):
     """Whether the server can answer."""
 
     status: Literal["ok"] = Field(description="ok: the server answers")

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from threading import Lock
 
-from reports.api.http.problem import FieldProblem, Location, ProblemError
+from reports.api.http.problem import Location, wrong_field
 from roofline_model.chips.hardware import Device, list_hardware
 from roofline_model.core.errors import RooflineError
 
@@ -36,12 +36,8 @@ class ThisMachine:
         handle = self.known_handle()
         if handle:
             return handle
-        raise ProblemError(
-            404 if location == "path" else 422,
-            "unsupported",
-            self.why_not,
-            fields=(FieldProblem(field=field, location=location, message=self.why_not),),
-        )
+        status = 404 if location == "path" else 422
+        raise wrong_field(field, self.why_not, location, status=status, slug="unsupported")
 
     def known_handle(self) -> str:
         """Return the same; empty where there is none (`why_not` says why)."""

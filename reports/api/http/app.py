@@ -10,39 +10,36 @@ import asyncio
 import contextlib
 import gc
 import importlib
-import pkgutil
 import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from importlib import metadata
 from pathlib import Path
-from types import ModuleType
 
 from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import InvalidValueError, MissingDependencyError, RooflineError
 
 try:
     import anyio
-    from fastapi import APIRouter, FastAPI, Request
+    from fastapi import APIRouter, Depends, FastAPI, Request
     from fastapi.exceptions import RequestValidationError
     from starlette.exceptions import HTTPException
 except ModuleNotFoundError as error:
     raise MissingDependencyError(error.name or "fastapi", "api", "the HTTP API") from None
 
-from reports.api import predict
 from reports.api.catalog import catalog_endpoints, telemetry_endpoints
 from reports.api.catalog.catalog_models import Health
 from reports.api.catalog.sensors import GpuSensors, SharedSensors
 from reports.api.catalog.this_machine import ThisMachine
-from reports.api.http import explorer_files, problem
-from reports.api.http.fast_path import FastPathRoute
+from reports.api.http.explorer_files import serve_files
 from reports.api.http.guard import Guard
 from reports.api.http.openapi import describe
+from reports.api.http.problem import ProblemError, check_query, on_error
 from reports.api.http.service import Limits, Service
-from reports.api.http.strict_route import StrictRoute
-from reports.api.http.worker_pool import WorkerPool
+from reports.api.predict import attention, figures, product, reading, sweep, whole_model
 from reports.api.stored import comparison_endpoints, run_endpoints, stored_advice
 from reports.api.stored.store_access import StoreAccess
 
@@ -56,7 +53,7 @@ HEALTH_WAIT_S = 1.0
 """A database that answers later is not said to be readable."""
 LEAST_TOKEN_CHARACTERS = 16
 
-health_router = APIRouter(tags=["server"], route_class=StrictRoute)
+router = APIRouter(tags=["server"])
 
 
 def create_app(
@@ -67,16 +64,15 @@ def create_app(
     token: str | None = None,
     limits: Limits | None = None,
     allowed_hosts: Sequence[str] | None = None,
-    workers_count: int = 0,
     this_chip: Callable[[], Device] | None = None,
 ) -> FastAPI:
     """Return the app.
 
     `store_target`: as of `results.open_store`, read-only; it need not exist. `telemetry`: sensors of this machine's
     GPU, `telemetry_reason` says why there are none. `token`: asked of every request under /api/ but health.
-    `allowed_hosts`: names the server answers to (None: any). `workers_count`: processes that compute sweeps and
-    recommendations for models. `this_chip`: returns the chip of this machine, which `hardware_key=auto` means, or
-    raises a `RooflineError`. Raises `InvalidValueError` for a token that is too short to be one.
+    `allowed_hosts`: names the server answers to (None: any). `this_chip`: returns the chip of this machine, which
+    `hardware_key=auto` means, or raises a `RooflineError`. Raises `InvalidValueError` for a token that is too
+    short to be one.
     """
     if token is not None and (len(token) < LEAST_TOKEN_CHARACTERS or not token.isascii() or not token.isprintable()):
         raise InvalidValueError(
@@ -95,35 +91,25 @@ def create_app(
     )
     app.state.service = Service(
         store=StoreAccess(store_target),
-        sensors=SharedSensors(telemetry, telemetry_reason, limits.min_stream_interval_s),
+        sensors=SharedSensors(telemetry, telemetry_reason, limits.min_reading_interval_s),
         limits=limits,
         version=version,
-        workers=WorkerPool(workers_count),
         this_machine=ThisMachine(this_chip),
     )
+    predicted = (product, attention, whole_model, sweep, figures, reading)
     stored = (run_endpoints, stored_advice, comparison_endpoints)
-    modules = (catalog_endpoints, *_endpoints_of(predict), *stored, telemetry_endpoints, explorer_files)
-    # Each request goes through them in turn: the shortest answers come first.
-    routers = [health_router, *(module.router for module in modules)]
-    routers.sort(key=lambda router: router.route_class is not FastPathRoute)
-    for router in routers:
-        app.include_router(router)
-    app.add_exception_handler(problem.ProblemError, problem.on_problem)
-    app.add_exception_handler(RooflineError, problem.on_roofline_error)
-    app.add_exception_handler(RequestValidationError, problem.on_invalid_request)
-    app.add_exception_handler(HTTPException, problem.on_http_error)
-    app.add_middleware(
-        Guard,
-        token=token,
-        max_body_bytes=limits.max_body_bytes,
-        allowed_hosts=allowed_hosts,
-        closing=app.state.service.closing,
-    )
-    describe(app, routers, version)
+    routers = [router, *(module.router for module in (*predicted, catalog_endpoints, *stored, telemetry_endpoints))]
+    for each in routers:
+        app.include_router(each, dependencies=[Depends(check_query)])
+    serve_files(app)
+    for refused in (HTTPException, RequestValidationError, RooflineError):
+        app.add_exception_handler(refused, on_error)
+    app.add_middleware(Guard, token=token, max_body_bytes=limits.max_body_bytes, allowed_hosts=allowed_hosts)
+    describe(app)
     return app
 
 
-@health_router.get("/api/health", response_model=Health, summary="Is the server well?")
+@router.get("/api/health", summary="Is the server well?")
 async def health(request: Request) -> Health:
     """Version, uptime, limits, and whether the database can be read; never asks for the token."""
     service: Service = request.app.state.service
@@ -154,27 +140,25 @@ async def _has_database(service: Service) -> bool | None:
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     service: Service = app.state.service
-    service.closing.clear()
     before_s = sys.getswitchinterval()
     sys.setswitchinterval(min(before_s, SWITCH_INTERVAL_S))
-    threading.Thread(target=_warm_up, args=(service,), name="roofline-warm-up", daemon=True).start()
+    has_ended = threading.Event()
+    warm_up = partial(_warm_up, service, has_ended)
+    threading.Thread(target=warm_up, name="roofline-warm-up", daemon=True).start()
     try:
         yield
     finally:
-        service.closing.set()
+        has_ended.set()
         gc.unfreeze()
-        service.workers.close()
         service.store.close()
         sys.setswitchinterval(before_s)
 
 
-def _warm_up(service: Service) -> None:
-    """Import and read what the first requests need, beside the server that answers already; then start the workers."""
-    time.sleep(WARM_UP_AFTER_S)
-    if service.closing.is_set:
+def _warm_up(service: Service, has_ended: threading.Event) -> None:
+    """Import and read what the first requests need, beside the server that answers already."""
+    if has_ended.wait(WARM_UP_AFTER_S):
         return
-    explorer_files.page_files()
-    with contextlib.suppress(problem.ProblemError):  # there is none; who asks for it is told
+    with contextlib.suppress(ProblemError):  # there is none; who asks for it is told
         service.this_machine.handle()
     _warm_model()
     for name in (
@@ -186,18 +170,8 @@ def _warm_up(service: Service) -> None:
         "results.store.store",
     ):
         importlib.import_module(name)
-    if not service.closing.is_set:
+    if not has_ended.is_set():
         gc.freeze()  # what was imported stays: looking through it again and again would hold all answers up for 70 ms
-        service.workers.start(_warm_model)
-    if service.closing.is_set:
-        service.workers.close()
-
-
-def _endpoints_of(package: ModuleType) -> list[ModuleType]:
-    """Return the modules of a folder that holds nothing but endpoints: each has a `router`."""
-    return [
-        importlib.import_module(f"{package.__name__}.{name}") for _, name, _ in pkgutil.iter_modules(package.__path__)
-    ]
 
 
 def _warm_model() -> None:

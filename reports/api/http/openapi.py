@@ -1,23 +1,22 @@
-"""The OpenAPI document: FastAPI's own, with every error as problem+json and only the statuses that can happen."""
+"""The OpenAPI document: FastAPI's own, with the answers described and every error as problem+json."""
 
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Iterable
 from dataclasses import is_dataclass
-from functools import cache
-from typing import Any
+from threading import Lock
+from typing import Any, Literal
 
-from fastapi import APIRouter, FastAPI, Request
+from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from reports.api.answer_models import answer_model
+from reports.api.answer_models import document_model
 from reports.api.http.problem import CONTENT_TYPE, Problem
-from reports.api.http.strict_route import StrictRoute
 
+PATH = "/api/openapi.json"
 _MEANINGS = {
     "400": "the body is not JSON",
     "401": "the token is missing or wrong (servers that ask for one)",
@@ -26,70 +25,71 @@ _MEANINGS = {
     "415": "the body is not declared as JSON",
     "421": "asked by a host name that this server does not answer to",
     "422": "a value is wrong; errors names the field",
-    "503": "the database cannot be read now, or too many streams are open",
+    "503": "the database cannot be read now",
 }
+_OF_BODIES = ("400", "413", "415")
 _DESCRIPTION = """Predictions and measurements of transformer-inference kernels: what the roofline model says of a product, a
 model or a grid, and what the results database holds. Read-only. Numbers are SI with the unit in the name; what is not
 known is null. docs/reference/api.md explains it with examples."""
-
-
-PATH = "/api/openapi.json"
 _REFERENCE = "#/components/schemas/{model}"
 
 
-def describe(app: FastAPI, routers: Iterable[APIRouter], version: str) -> None:
-    """Make `app.openapi` return our document, and serve it at `PATH`; made once, when it is first asked for, and the
-    models of the answers with it.
+def answered(answer: type | str) -> dict[int | str, dict[str, Any]]:
+    """Return the `responses` of an endpoint that answers with the JSON of a dataclass or model.
+
+    `module:name` is one that takes long to import: only the document asks for it.
     """
-    routes = [route for router in routers for route in router.routes if isinstance(route, StrictRoute)]
+    name = answer if isinstance(answer, str) else f"{answer.__module__}:{answer.__qualname__}"
+    return {200: {"content": {"application/json": {"schema": {"$ref": name}}}}}
+
+
+def describe(app: FastAPI) -> None:
+    """Make `app.openapi` return our document, made when it is first asked for, and serve it at `PATH`."""
+    making = Lock()
 
     def document() -> dict[str, Any]:
-        if app.openapi_schema is None:
-            openapi = get_openapi(title="roofline-bench", version=version, description=_DESCRIPTION, routes=app.routes)
-            _set_answers(openapi, routes)
-            for path in openapi["paths"].values():
-                for method, operation in path.items():
-                    _set_problems(operation, has_body=method == "post")
-            for name in ("HTTPValidationError", "ValidationError"):
-                openapi["components"]["schemas"].pop(name, None)
-            openapi["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
-            openapi["security"] = [{}, {"token": []}]
-            app.openapi_schema = openapi
-        return app.openapi_schema
+        with making:  # CPython 3.11 fails where two threads parse at once, and pydantic parses for docstrings
+            if app.openapi_schema is None:
+                app.openapi_schema = _document(app)
+            return app.openapi_schema
 
-    @cache
-    def response() -> JSONResponse:
+    @app.get(PATH, include_in_schema=False)
+    def openapi() -> JSONResponse:  # seconds, once: in a thread
         return JSONResponse(document())
 
-    async def openapi(_: Request) -> JSONResponse:
-        return response()
-
     app.openapi = document  # type: ignore[method-assign]
-    app.add_route(PATH, openapi, include_in_schema=False)
 
 
-def _set_answers(openapi: dict[str, Any], routes: Iterable[StrictRoute]) -> None:
-    """Describe what each endpoint answers, and a problem."""
-    models = [(route, _model(route.answer)) for route in routes if route.answer is not None]
-    described: dict[type[BaseModel], None] = dict.fromkeys([*(model for _, model in models), Problem])
-    schemas, definitions = models_json_schema(
-        [(model, "serialization") for model in described], ref_template=_REFERENCE
-    )
-    openapi["components"]["schemas"].update(definitions["$defs"])
-    for route, model in models:
-        for method in route.methods or ():
-            content = openapi["paths"][route.path][method.lower()]["responses"]["200"]["content"]
-            content["application/json"]["schema"] = schemas[model, "serialization"]
+def _document(app: FastAPI) -> dict[str, Any]:
+    openapi = get_openapi(title=app.title, version=app.version, description=_DESCRIPTION, routes=app.routes)
+    operations = [operation for path in openapi["paths"].values() for operation in path.values()]
+    answers = [
+        schema
+        for operation in operations
+        for content in operation["responses"]["200"].get("content", {}).values()
+        if ":" in (schema := content["schema"]).get("$ref", "")
+    ]
+    models = [_model(schema["$ref"]) for schema in answers]
+    described: list[tuple[Any, Literal["serialization"]]] = [
+        (model, "serialization") for model in dict.fromkeys([*models, Problem])
+    ]
+    schemas, definitions = models_json_schema(described, ref_template=_REFERENCE)
+    for schema, model in zip(answers, models, strict=True):
+        schema |= schemas[model, "serialization"]
+    problem = {CONTENT_TYPE: {"schema": {"$ref": _REFERENCE.format(model=Problem.__name__)}}}
+    for operation in operations:
+        for status, meaning in _MEANINGS.items():
+            if status not in _OF_BODIES or "requestBody" in operation:
+                operation["responses"][status] = {"description": meaning, "content": problem}
+    components = openapi["components"]
+    components["schemas"] |= definitions["$defs"]
+    for name in ("HTTPValidationError", "ValidationError"):
+        components["schemas"].pop(name, None)
+    components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+    openapi["security"] = [{}, {"token": []}]
+    return openapi
 
 
-def _model(answer: Any) -> type[BaseModel]:
-    """Return the model of a type of answers, or of `module:name`."""
-    cls: type = pkgutil.resolve_name(answer) if isinstance(answer, str) else answer
-    return answer_model(cls) if is_dataclass(cls) else cls
-
-
-def _set_problems(operation: dict[str, Any], *, has_body: bool) -> None:
-    statuses = ["401", "404", "421", "422", "503", *(("400", "413", "415") if has_body else ())]
-    content = {CONTENT_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
-    for status in sorted(statuses):
-        operation["responses"][status] = {"description": _MEANINGS[status], "content": content}
+def _model(name: str) -> type[BaseModel]:
+    answer: type = pkgutil.resolve_name(name)
+    return document_model(answer) if is_dataclass(answer) else answer

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar
 
 import anyio
+from fastapi import Request
 
 from reports.api.catalog.sensors import SharedSensors
 from reports.api.catalog.this_machine import ThisMachine
-from reports.api.http.closing import Closing
-from reports.api.http.compute_limiter import ComputeLimiter
-from reports.api.http.worker_pool import AnswerCache, WorkerPool
-from reports.api.stored.run_cache import RunCache
+from reports.api.http.problem import ProblemError
 from reports.api.stored.store_access import StoreAccess
 from roofline_model.core.errors import InvalidValueError
+
+T = TypeVar("T")
+
+MOST_COMPUTING = 2
+"""Long computations at a time: each takes the interpreter from the answers beside it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,28 +30,14 @@ class Limits:
     max_body_bytes: int = 1_048_576
     max_sweep_points_count: int = 100_000
     max_page_count: int = 1_000
-    max_streams_count: int = 16
-    """Live streams of the sensors at a time."""
-    min_stream_interval_s: float = 0.2
-    """Time between two readings of a stream; the sensors are asked no more often, however many streams there are."""
+    min_reading_interval_s: float = 0.2
+    """The sensors are asked no more often, however many clients watch."""
 
     def __post_init__(self) -> None:
         for limit in fields(self):
             value = getattr(self, limit.name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e12:
                 raise InvalidValueError(f"{limit.name} must be a positive number, got {str(value)[:40]!r}")
-
-
-KEPT_RECOMMENDATIONS = 4_096
-"""A few kilobytes each."""
-KEPT_BATCH_CURVES = 64
-"""Of a model on a chip: some ten kilobytes each."""
-KEPT_STORED_ADVICE = 8
-"""Of thousands of cases a few megabytes each."""
-MOST_WAITING_SWEEPS = 64
-"""A request waits with its body."""
-MOST_WAITING_PAGES = 64
-"""As many: fifty clients of a page that reloads itself are an ordinary load, and who waits holds no thread."""
 
 
 @dataclass(slots=True)
@@ -57,25 +48,19 @@ class Service:
     sensors: SharedSensors
     limits: Limits
     version: str
-    workers: WorkerPool
     this_machine: ThisMachine
     started_s: float = field(default_factory=time.monotonic)
-    stream_count: int = 0
-    closing: Closing = field(default_factory=Closing)
-    recommendations: AnswerCache = field(default_factory=lambda: AnswerCache(KEPT_RECOMMENDATIONS))
-    stored_advice: AnswerCache = field(default_factory=lambda: AnswerCache(KEPT_STORED_ADVICE))
-    """For who has the turn of `ranking`."""
-    batch_curves: AnswerCache = field(default_factory=lambda: AnswerCache(KEPT_BATCH_CURVES))
-    read_runs: RunCache = field(default_factory=RunCache)
-    sweeping: ComputeLimiter = field(default_factory=lambda: ComputeLimiter("a sweep", MOST_WAITING_SWEEPS))
-    """One sweep at a time: it uses a core."""
-    drawing: ComputeLimiter = field(default_factory=lambda: ComputeLimiter("a report", MOST_WAITING_PAGES))
-    ranking: ComputeLimiter = field(
-        default_factory=lambda: ComputeLimiter("a ranking of stored runs", MOST_WAITING_PAGES)
-    )
-    watching: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(1))
-    """A driver that blocks holds one thread, not all of them."""
+    computing: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(MOST_COMPUTING))
+    """For sweeps, reports and rankings: the threads of the other endpoints stay free."""
     looking: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(1))
     """Health's own thread: those of the other endpoints may all be busy."""
     look: asyncio.Future[bool | None] | None = None
     """Health's last question whether the database can be read; many who ask share one."""
+
+
+async def computed(request: Request, function: Callable[..., T], *arguments: Any) -> T:
+    """Return what a long computation returns, in a thread; who waits holds none, and who went is passed over."""
+    async with request.app.state.service.computing:
+        if await request.is_disconnected():
+            raise ProblemError(503, "busy", "the client went before its turn came")
+        return await anyio.to_thread.run_sync(function, *arguments)

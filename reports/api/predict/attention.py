@@ -10,10 +10,10 @@ from fastapi.responses import Response
 from pydantic import ConfigDict, Field
 
 from reports.answers.cache_advice import AttentionRecommendation, cache_advice
-from reports.api.answer_models import answer_bytes
+from reports.api.answer_models import answer_bytes, json_response
 from reports.api.base_models import Dimension, FormatName, RequestBody
 from reports.api.catalog.chip_lookup import DEFAULT_CHIP, HardwareKey, asked_chip, find_chip
-from reports.api.http.fast_path import FastPathRoute
+from reports.api.http.openapi import answered
 from reports.api.http.problem import naming
 from reports.api.predict.product import KEPT_ANSWERS
 from roofline_model.formats.catalog import get_format
@@ -22,7 +22,7 @@ from roofline_model.operators.attention_shape import check_attention_shape
 from roofline_model.predictions.attention import AttentionPrediction, AttentionQuestion, predict_attention
 from roofline_model.recommend.options import baseline_format
 
-router = APIRouter(tags=["one product"], route_class=FastPathRoute)
+router = APIRouter(tags=["one product"])
 
 _DECODE: dict[str, Any] = {"B": 1, "Hq": 32, "Hkv": 8, "Sq": 1, "Skv": 4096, "D": 128}
 
@@ -82,7 +82,7 @@ class AttentionRecommendRequest(AttentionShape):
     )
 
 
-@router.post("/api/attention", response_model=AttentionPrediction, summary="Predict fused attention")
+@router.post("/api/attention", responses=answered(AttentionPrediction), summary="Predict fused attention")
 async def analyze_attention(
     request: Request, body: AttentionRequest, hardware_key: HardwareKey = DEFAULT_CHIP
 ) -> Response:
@@ -96,7 +96,7 @@ async def analyze_attention(
     with naming("kernel"):
         kernel = None if body.kernel is None else find_attention_kernel(body.kernel).key
     with naming("precision" if body.kv_precision is None else "kv_precision"):
-        return Response(attention_json(chip, question, query, cache, kernel), media_type="application/json")
+        return json_response(attention_json(chip, question, query, cache, kernel))
 
 
 @lru_cache(KEPT_ANSWERS)
@@ -113,7 +113,7 @@ def attention_json(
 
 @router.post(
     "/api/attention/recommend",
-    response_model=AttentionRecommendation,
+    responses=answered(AttentionRecommendation),
     summary="Rank the formats of an attention's cache",
 )
 async def recommend_cache(
@@ -129,7 +129,7 @@ async def recommend_cache(
             names = tuple(dict.fromkeys(get_format(name).key for name in body.formats))
     with naming("precision"):
         query = body.precision or baseline_format(find_chip(chip)) or "FP16"
-        return Response(cache_recommendation_json(chip, question, query, names), media_type="application/json")
+        return json_response(cache_recommendation_json(chip, question, query, names))
 
 
 @lru_cache(KEPT_ANSWERS)

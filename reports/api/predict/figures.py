@@ -10,11 +10,12 @@ from fastapi import APIRouter, Path, Request, Response
 from pydantic import ConfigDict, Field
 from pydantic_core import to_json
 
-from reports.api.base_models import NAME_PATTERN, RATE_TEXT, Answer, RequestBody
+from reports.answers.answer_json import SCHEMA_VERSION
+from reports.api.answer_models import json_response
+from reports.api.base_models import NAME_PATTERN, RATE_TEXT, Answer, Document, RequestBody
 from reports.api.catalog.chip_lookup import DEFAULT_CHIP, HardwareKey, find_chip
 from reports.api.http.problem import ProblemError, naming
 from reports.api.http.service import Service
-from reports.api.http.strict_route import StrictRoute
 from reports.api.predict.product import TilingRequest
 from reports.api.stored.run_endpoints import RunName, cases_with, read_run, resolved
 from roofline_model.formats.catalog import get_format
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from reports.formats.figure_files import ReportFigure
     from reports.view.views import ReportView
 
-router = APIRouter(tags=["figures"], route_class=StrictRoute)
+router = APIRouter(tags=["figures"])
 
 MOST_CASES = 500
 MOST_OPTIONS = 64
@@ -91,7 +92,7 @@ class RooflineFigureRequest(RequestBody):
     words: str = Field(default="", max_length=200, description="each word has to be in the case's id or operator")
 
 
-class FigureAnswer(Answer):
+class FigureAnswer(Document):
     """A figure for Plotly. A colour `$3` is the fourth of `palette`, `$3/0.5` the same at half opacity."""
 
     data: list[dict[str, Any]] = Field(
@@ -118,13 +119,13 @@ class FigureName(Answer):
     kind: Literal["plane", "rows"] = Field(description="planes with axes, or a row per name")
 
 
-class RunFigures(Answer):
+class RunFigures(Document):
     """The figures of a run's report, in the order of its sections."""
 
     figures: list[FigureName] = Field(description="figures that have something to show")
 
 
-class RunFigure(FigureName):
+class RunFigure(FigureName, Document):
     """A figure of a run's report."""
 
     figure: dict[str, Any] = Field(
@@ -135,17 +136,19 @@ class RunFigure(FigureName):
 @router.post("/api/figures/roofline", response_model=FigureAnswer, summary="Draw a roofline")
 def roofline(request: Request, body: RooflineFigureRequest) -> Response:
     """The roofs of the options, their ideal and expected rates, and the first 500 measured cases of a run."""
-    from reports.figures.options_roofline import options_colours, options_roofline
+    from reports.figures.options_roofline import RooflineOption, options_colours, options_roofline
     from reports.figures.plotly_drawer import plotly_json
 
-    options = [_option(option) for option in body.options]
+    options = [
+        RooflineOption(**option.model_dump(exclude={"time_s"}), ideal_s=option.time_s) for option in body.options
+    ]
     cases = []
     if body.run is not None:
         run = read_run(request.app.state.service, body.run, "run", "body")
         cases = cases_with(run, body.words, "measured")[:MOST_CASES]
     figure = plotly_json(options_roofline(options, cases, body.focus), with_texts=True)
     colours = {label: list(colour[:2]) for label, colour in options_colours(options, cases, body.names).items()}
-    return Response(to_json({**figure, "colours": colours}), media_type="application/json")
+    return _document({**figure, "colours": colours})
 
 
 @router.post("/api/figures/tiling", response_model=FigureAnswer, summary="Draw the efficiency of a product over N")
@@ -165,7 +168,7 @@ def tiling(body: TilingRequest, hardware_key: HardwareKey = DEFAULT_CHIP) -> Res
         curve = product_curve(chip, (body.M, body.N, body.K), (weight, activation), cache=body.cache)
     title = f"Efficiency against N: M = {body.M}, K = {body.K}, {chip.name}"
     figure = figure_json(efficiency_figure(curve, title=title, asked_columns=body.N))
-    return Response(to_json({**figure, "colours": {}}), media_type="application/json")
+    return _document({**figure, "colours": {}})
 
 
 @router.get("/api/runs/{run}/figures", response_model=RunFigures, summary="List the figures of a run")
@@ -195,7 +198,11 @@ def run_figure(
     if figure is None or spec is None:
         names = ", ".join(figures)
         raise ProblemError(404, "not-found", f"the report of this run has no figure of that name; it has {names}")
-    return Response(to_json({**_about(figure, spec), "figure": figure_json(spec)}), media_type="application/json")
+    return _document({**_about(figure, spec), "figure": figure_json(spec)})
+
+
+def _document(figure: dict[str, Any]) -> Response:
+    return json_response(to_json({"schema_version": SCHEMA_VERSION, **figure}))
 
 
 def _about(figure: ReportFigure, spec: Drawable) -> dict[str, Any]:
@@ -211,24 +218,3 @@ def _view(request: Request, run: str) -> ReportView:
     service: Service = request.app.state.service
     with service.store.reading() as store:
         return read_view(store, resolved(store, run))
-
-
-def _option(option: FigureOption):  # type: ignore[no-untyped-def]
-    from reports.figures.options_roofline import RooflineOption
-
-    return RooflineOption(
-        option.key,
-        option.label,
-        option.compute_format,
-        option.path,
-        option.memory_level,
-        option.peak_flops_per_s,
-        option.bandwidth_bytes_per_s,
-        option.intensity_flop_per_byte,
-        option.flops,
-        option.time_s,
-        option.bound,
-        option.expected_s,
-        option.expected_low_s,
-        option.expected_high_s,
-    )

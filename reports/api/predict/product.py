@@ -6,8 +6,6 @@ little to a thread or a process takes longer than doing it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import lru_cache
 from typing import Annotated, Any
 
@@ -17,19 +15,18 @@ from pydantic import ConfigDict, Field
 
 from reports.answers.shape_advice import Recommendation, shape_advice
 from reports.answers.short_answer import asked_chip_words
-from reports.api.answer_models import answer_bytes
+from reports.api.answer_models import answer_bytes, json_response
 from reports.api.base_models import CACHE_TEXT, CacheName, Dimension, FormatName, PhaseName, RequestBody
 from reports.api.catalog.chip_lookup import DEFAULT_CHIP, HardwareKey, asked_chip, find_chip
-from reports.api.http.fast_path import FastPathRoute
+from reports.api.http.openapi import answered
 from reports.api.http.problem import naming
-from reports.api.http.service import Service
 from roofline_model.expected.predict import expected_times
 from roofline_model.formats.catalog import get_format
 from roofline_model.predictions.product import ProductPrediction, Shape, predict_product
 from roofline_model.predictions.tiling import TilingAnswer, product_tiling
 from roofline_model.recommend.shape import recommend_quantization
 
-router = APIRouter(tags=["one product"], route_class=FastPathRoute)
+router = APIRouter(tags=["one product"])
 
 KEPT_ANSWERS = 4_096
 """Answers of each kind that are kept as text: a few kilobytes each."""
@@ -101,15 +98,15 @@ class TilingRequest(ProductRequest):
     cache: CacheName = Field(default="cold", description=CACHE_TEXT)
 
 
-@router.post("/api/analyze", response_model=ProductPrediction, summary="Predict one product")
+@router.post("/api/analyze", responses=answered(ProductPrediction), summary="Predict one product")
 async def analyze(request: Request, body: AnalyzeRequest, hardware_key: HardwareKey = DEFAULT_CHIP) -> Response:
     """Ideal time of C(M×N) = A(M×K)·B(K×N), what bounds it, and the expected time with its interval."""
     chip, (activation, weight) = asked_chip(request, hardware_key), _formats(body.precision, body.weight_precision)
     with naming("precision"):
-        return _json(analysis_json(chip, _shape(body), activation, weight, body.cache))
+        return json_response(analysis_json(chip, _shape(body), activation, weight, body.cache))
 
 
-@router.post("/api/recommend", response_model=Recommendation, summary="Rank the number formats for one product")
+@router.post("/api/recommend", responses=answered(Recommendation), summary="Rank the number formats for one product")
 async def recommend(request: Request, body: RecommendRequest, hardware_key: HardwareKey = DEFAULT_CHIP) -> Response:
     """Every format predicted and ranked by expected time where the chip has one, else by the ideal; with reasons."""
     chip = asked_chip(request, hardware_key)
@@ -117,22 +114,18 @@ async def recommend(request: Request, body: RecommendRequest, hardware_key: Hard
     if body.formats is not None:
         with naming("formats"):
             names = tuple(get_format(name).key for name in body.formats)
-    service: Service = request.app.state.service
-    question = (chip, _shape(body), body.phase, body.memory_limit_gb, body.model_parameters, names, body.max_loss_pct)
-    advice = service.recommendations.get(question)
-    if advice is None:
-        with _naming_chip_or("formats", names is not None):
-            advice = recommendation_json(*question)
-        service.recommendations.put(question, advice)
-    return _json(advice)
+    # A default list can only fail by what the chip lacks.
+    with naming("formats") if names is not None else naming("hardware_key", "query"):
+        limits = body.memory_limit_gb, body.model_parameters
+        return json_response(recommendation_json(chip, _shape(body), body.phase, *limits, names, body.max_loss_pct))
 
 
-@router.post("/api/tiling", response_model=TilingAnswer, summary="Explain the tile of one product")
+@router.post("/api/tiling", responses=answered(TilingAnswer), summary="Explain the tile of one product")
 async def tiling(request: Request, body: TilingRequest, hardware_key: HardwareKey = DEFAULT_CHIP) -> Response:
     """Tile, blocks, waves, tail, occupancy and its limiter, L2 hits, and where the expected time goes."""
     chip, (activation, weight) = asked_chip(request, hardware_key), _formats(body.precision, body.weight_precision)
     with naming("hardware_key", "query"):
-        return _json(tiling_json(chip, _shape(body), activation, weight, body.cache))
+        return json_response(tiling_json(chip, _shape(body), activation, weight, body.cache))
 
 
 def _shape(body: ProductRequest) -> Shape:
@@ -147,17 +140,6 @@ def _formats(precision: str, weight_precision: str | None) -> tuple[str, str]:
         return activation, activation if weight_precision is None else get_format(weight_precision).key
 
 
-@contextmanager
-def _naming_chip_or(field: str, is_given: bool) -> Iterator[None]:
-    """Name the field that was given, else the chip: a default list can only fail by what the chip lacks."""
-    with naming(field) if is_given else naming("hardware_key", "query"):
-        yield
-
-
-def _json(text: str | bytes) -> Response:
-    return Response(text, media_type="application/json")
-
-
 @lru_cache(KEPT_ANSWERS)
 def analysis_json(chip_key: str, shape: Shape, activation: str, weight: str, cache: str) -> bytes:
     """Return the `ProductPrediction` as JSON.
@@ -168,6 +150,7 @@ def analysis_json(chip_key: str, shape: Shape, activation: str, weight: str, cac
     return answer_bytes(predict_product(find_chip(chip_key), shape, pair, cache=cache))
 
 
+@lru_cache(KEPT_ANSWERS)
 def recommendation_json(
     chip_key: str,
     shape: Shape,

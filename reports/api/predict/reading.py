@@ -8,16 +8,17 @@ the answers themselves has them with their findings.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from fastapi import APIRouter
 from pydantic import Field
 
+from reports.answers.answer_json import SCHEMA_VERSION, command_json
 from reports.api.base_models import RequestBody
-from reports.api.http.strict_route import StrictRoute
-from reports.text.answer_words import AnswerFacts, ChipFacts, ChosenFormat, Reading, reading, verdicts
+from reports.text.answer_words import AnswerFacts, ChipFacts, ChosenFormat, reading, verdicts
 from roofline_model.formats.catalog import FORMATS, attention_name, format_name, format_pair
 
-router = APIRouter(include_in_schema=False, route_class=StrictRoute)
+router = APIRouter(include_in_schema=False)
 
 MOST_CHIPS = 8
 
@@ -37,12 +38,17 @@ class VerdictsRequest(RequestBody):
 
 
 @router.get("/api/explorer/names")
-async def format_names() -> dict[str, dict[str, str]]:
+async def format_names() -> dict[str, Any]:
     """The one name of every pair of formats: of a product's or a model's (weight.activation), and of an attention's
     (cache.query). `alone`: the pair that one name stands for.
     """
     alone = {key: f"{weight.key}.{activation.key}" for key in FORMATS for weight, activation in [format_pair(key)]}
-    return {"product": _names(format_name), "attention": _names(attention_name), "alone": alone}
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "product": _names(format_name),
+        "attention": _names(attention_name),
+        "alone": alone,
+    }
 
 
 def _names(name: Callable[[str, str], str]) -> dict[str, str]:
@@ -50,12 +56,12 @@ def _names(name: Callable[[str, str], str]) -> dict[str, str]:
 
 
 @router.post("/api/explorer/reading")
-async def read_answer(body: ReadingRequest) -> Reading:
+async def read_answer(body: ReadingRequest) -> dict[str, Any]:
     """The prediction in words: its time, what binds it, what to know of it."""
-    return reading(body.answer, is_misfit=body.is_misfit)
+    return command_json(reading(body.answer, is_misfit=body.is_misfit))
 
 
 @router.post("/api/explorer/verdicts")
-async def compare_chips(body: VerdictsRequest) -> dict[str, tuple[str, ...]]:
+async def compare_chips(body: VerdictsRequest) -> dict[str, Any]:
     """Which chip is the fastest, each as recommended, then all in one format."""
-    return {"sentences": verdicts(body.chips, body.focus)}
+    return {"schema_version": SCHEMA_VERSION, "sentences": verdicts(body.chips, body.focus)}

@@ -1,27 +1,26 @@
 """POST /api/sweep: vectorised predictions of a whole grid; `router` is what the app includes.
 
-They are computed in a process or thread of its own, piece by piece, so that the server stays free between them.
+They are computed in a thread, column by column, so that the server answers others in between.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
+from itertools import product
+from math import prod
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Request
-from fastapi.responses import StreamingResponse
+from fastapi.responses import Response
 from pydantic import ConfigDict, Field
 from pydantic_core import to_json
 
-from reports.api.base_models import CACHE_TEXT, RATE_TEXT, Answer, CacheName, Dimension, RequestBody
+from reports.answers.answer_json import SCHEMA_VERSION
+from reports.api.answer_models import json_response
+from reports.api.base_models import CACHE_TEXT, RATE_TEXT, Answer, CacheName, Dimension, Document, RequestBody
 from reports.api.catalog.chip_lookup import DEFAULT_CHIP, HardwareKey, asked_chip, find_chip
-from reports.api.catalog.this_machine import own_chip
-from reports.api.http.compute_limiter import check_is_wanted
-from reports.api.http.problem import FieldProblem, ProblemError, naming
-from reports.api.http.strict_route import StrictRoute
-from reports.api.http.worker_pool import WorkerPool
+from reports.api.http.problem import ProblemError, naming, wrong_field
+from reports.api.http.service import computed
 from reports.text.display_text import counted
 from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import UnsupportedError
@@ -32,52 +31,10 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
-router = APIRouter(tags=["grids"], route_class=StrictRoute)
-
-PIECE_BYTES = 131_072
-"""What is sent at a time, about."""
-PIECE_ROWS = 8_192
-"""Rows of a piece: long enough for numpy, short enough to hold no lock for long and to arrive at once."""
-MOST_GRIDS = 64
-"""Small grids of several chips and formats that make up a piece: each takes milliseconds, however small."""
+router = APIRouter(tags=["grids"])
 
 Axes = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 Pair = tuple[NumberFormat, NumberFormat]
-Chip = str | Device
-"""A key of the catalog, or a chip that no worker knows by a name."""
-
-
-@dataclass(frozen=True, slots=True)
-class Grid:
-    """Some of the products of one series."""
-
-    series_index: int
-    chip: Chip
-    pair: Pair
-    sizes: Axes
-
-
-@dataclass(frozen=True, slots=True)
-class Columns:
-    """What was predicted of a `Grid`."""
-
-    series_index: int
-    head: dict[str, Any]
-    """The fields of `SweepSeries` that are no lists."""
-    lists: dict[str, bytes]
-    """Column → the inside of its JSON list."""
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """A sweep that was found possible."""
-
-    axes: Axes
-    point_count: int
-    series_count: int
-    pieces: tuple[tuple[Grid, ...], ...]
-    """In the order of the series and of their products."""
-
 
 Axis = Annotated[
     Dimension
@@ -142,7 +99,7 @@ class SweepSeries(Answer):
     expected_high_s: list[float | None] | None = Field(description="upper end of the 80 % interval, seconds")
 
 
-class SweepAnswer(Answer):
+class SweepAnswer(Document):
     """Times over a grid."""
 
     point_count: int = Field(description="predictions in all: shapes × series, count")
@@ -152,121 +109,70 @@ class SweepAnswer(Answer):
 
 
 @router.post("/api/sweep", response_model=SweepAnswer, summary="Predict a whole grid")
-async def sweep(request: Request, body: SweepRequest, hardware_key: HardwareKey = DEFAULT_CHIP) -> StreamingResponse:
+async def sweep(request: Request, body: SweepRequest, hardware_key: HardwareKey = DEFAULT_CHIP) -> Response:
     """Ideal and expected times of every combination of sizes, chips and formats, as columns."""
-    service = request.app.state.service
     if body.hardware is None:
         keys = [asked_chip(request, hardware_key)]
     else:
         keys = [asked_chip(request, name, "hardware", "body") for name in body.hardware]
-    # A worker knows the catalog; what this machine measured about itself is sent along.
-    chips = [own_chip(key) or key for key in dict.fromkeys(keys)]
-    async with service.sweeping.taken(request):
-        parts = await _answer(request, service.workers, body, chips, service.limits.max_sweep_points_count)
-    length = sum(map(len, parts))
-    return StreamingResponse(_slices(parts), media_type="application/json", headers={"Content-Length": str(length)})
+    most = request.app.state.service.limits.max_sweep_points_count
+    return json_response(await computed(request, sweep_json, body, dict.fromkeys(keys), most))
 
 
-async def _answer(
-    request: Request, workers: WorkerPool, body: SweepRequest, chips: Sequence[Chip], most: int
-) -> list[bytes]:
-    """Return the `SweepAnswer` as parts of its JSON, each small enough to take in and hand on at once.
-
-    Ends the request between two pieces where its client went.
-    """
-    plan = await workers.run(sweep_plan, body, chips, most)
-    shapes = await workers.run(shapes_json, plan.axes)
-    series: list[list[Columns]] = [[] for _ in range(plan.series_count)]
-    for piece in plan.pieces:
-        await check_is_wanted(request)
-        for columns in await workers.run(predicted_columns, piece, body.cache, body.with_expected):
-            series[columns.series_index].append(columns)
-    parts = [b'{"point_count":%d,"cache":"%s","shapes":' % (plan.point_count, body.cache.encode()), *shapes]
-    for place, pieces in enumerate(series):
-        parts += [b"," if place else b',"series":[', *_series(pieces)]
-    return [*parts, b"]}"]
-
-
-def _series(pieces: Sequence[Columns]) -> Iterable[bytes]:
-    """Give one `SweepSeries` as parts of its JSON."""
-    head = pieces[0].head
-    for key in ("reason", "provenance"):
-        head[key] = next((piece.head[key] for piece in pieces if piece.head[key]), None)
-    yield to_json(head)[:-1]
-    for name in pieces[0].lists:
-        for place, piece in enumerate(pieces):
-            yield b"," if place else b',"%s":[' % name.encode()
-            yield piece.lists[name]
-        yield b"]"
-    yield b"}"
-
-
-async def _slices(parts: Sequence[bytes]) -> AsyncIterator[bytes]:
-    """Give the parts together where they are small; between two of them others are answered."""
-    waiting: list[bytes] = []
-    size = 0
-    for part in parts:
-        waiting.append(part)
-        size += len(part)
-        if size >= PIECE_BYTES:
-            yield b"".join(waiting)
-            waiting, size = [], 0
-            await asyncio.sleep(0)  # a socket that takes all at once would not let go of the loop by itself
-    if waiting:
-        yield b"".join(waiting)
-
-
-def sweep_plan(body: SweepRequest, chips: Sequence[Chip], most: int) -> Plan:
-    """Check a sweep and cut it; raises `ProblemError` that names the field of a wrong axis or format, or says it is too
-    large.
+def sweep_json(body: SweepRequest, chip_keys: Iterable[str], most: int) -> bytes:
+    """Return the `SweepAnswer` as JSON; raises `ProblemError` that names the field of a wrong axis or format, or says
+    it is too large.
     """
     from roofline_model.sweep import format_pairs
 
+    chips = [find_chip(key) for key in chip_keys]
     with naming("formats"):
         pairs = tuple(dict.fromkeys(format_pairs(body.formats)))
     axes = (_axis("M", body.M, most), _axis("N", body.N, most), _axis("K", body.K, most))
-    shape_count = len(axes[0]) * len(axes[1]) * len(axes[2])
-    series = [(chip, pair) for chip in chips for pair in pairs]
-    point_count = shape_count * len(series)
+    shape_count = prod(map(len, axes))
+    point_count = shape_count * len(chips) * len(pairs)
     if point_count > most:
-        raise _too_many(
-            "M",
+        what = (
             f"{point_count:,} predictions: {counted(shape_count, 'product')} × {counted(len(chips), 'chip')} × "
-            f"{counted(len(pairs), 'format')}",
-            most,
+            f"{counted(len(pairs), 'format')}"
         )
-    cut = tuple(_pieces(axes))
-    together = min(MOST_GRIDS, max(1, PIECE_ROWS // shape_count))
-    grids = [Grid(place, chip, pair, sizes) for place, (chip, pair) in enumerate(series) for sizes in cut]
-    pieces = tuple(tuple(grids[at : at + together]) for at in range(0, len(grids), together))
-    return Plan(axes, point_count, len(series), pieces)
+        raise _too_many("M", what, most)
+    head = {"schema_version": SCHEMA_VERSION, "point_count": point_count, "cache": body.cache}
+    columns = {name: to_json(sizes) for name, sizes in zip("MNK", zip(*product(*axes), strict=True), strict=True)}
+    series = b",".join(_series(chip, pair, axes, body) for chip in chips for pair in pairs)
+    return _object(head, {"shapes": _object({}, columns), "series": b"[%b]" % series})
 
 
-def predicted_columns(grids: Sequence[Grid], cache: str, with_expected: bool) -> list[Columns]:
-    """Predict the grids of a piece."""
-    return [_columns(grid, cache, with_expected) for grid in grids]
-
-
-def _columns(grid: Grid, cache: str, with_expected: bool) -> Columns:
+def _series(chip: Device, pair: Pair, axes: Axes, body: SweepRequest) -> bytes:
+    """Return one `SweepSeries` as JSON."""
     from roofline_model.sweep import GemmGrid, sweep_gemm
 
-    chip = grid.chip if isinstance(grid.chip, Device) else find_chip(grid.chip)
-    weight, activation = grid.pair
-    table = sweep_gemm(GemmGrid(*grid.sizes, (chip,), (grid.pair,)), cache=cache, with_expected=with_expected)
-    provenance = str(table["provenance"].iat[0]) if with_expected else ""
+    weight, activation = pair
+    table = sweep_gemm(GemmGrid(*axes, (chip,), (pair,)), cache=body.cache, with_expected=body.with_expected)
     head = {
         "hardware": chip.key,
         "weight_format": weight.key,
         "activation_format": activation.key,
-        "reason": str(table["reason"].iat[0]) or None,
-        "provenance": provenance or None,
-        "peak_flops_per_s": _peak(chip, grid.pair),
+        "reason": next(map(str, filter(None, table["reason"])), None),
+        "provenance": next(map(str, filter(None, table["provenance"])), None) if body.with_expected else None,
+        "peak_flops_per_s": _peak(chip, pair),
         "bandwidth_bytes_per_s": chip.bandwidth.value,
     }
-    if not with_expected:
+    if not body.with_expected:
         head |= dict.fromkeys(("expected_s", "expected_low_s", "expected_high_s"))
-    lists = {name: _list_items(values) for name, values in _values(table, with_expected).items()}
-    return Columns(grid.series_index, head, lists)
+    lists = {
+        name: to_json(column.tolist(), inf_nan_mode="null")
+        for name, column in _values(table, body.with_expected).items()
+    }
+    return _object(head, lists)
+
+
+def _object(values: dict[str, Any], parts: dict[str, bytes]) -> bytes:
+    """Return a JSON object of values and of parts that are JSON already."""
+    return b"{%b}" % b",".join(
+        [*(to_json(name) + b":" + to_json(value) for name, value in values.items())]
+        + [to_json(name) + b":" + part for name, part in parts.items()]
+    )
 
 
 def _axis(name: str, given: int | list[int] | str, most: int) -> tuple[int, ...]:
@@ -290,9 +196,7 @@ def _axis(name: str, given: int | list[int] | str, most: int) -> tuple[int, ...]
 
 def _too_many(field: str, what: str, most: int) -> ProblemError:
     message = f"the sweep has {what}, more than {most:,}: use coarser steps, fewer formats or fewer chips"
-    return ProblemError(
-        422, "sweep-too-large", message, fields=(FieldProblem(field=field, location="body", message=message),)
-    )
+    return wrong_field(field, message, slug="sweep-too-large")
 
 
 def _values(table: pd.DataFrame, with_expected: bool) -> dict[str, np.ndarray[Any, Any]]:
@@ -318,38 +222,3 @@ def _peak(chip: Device, pair: Pair) -> float | None:
         return chip.peak_flops_per_s(compute_format(activation, weight))
     except UnsupportedError:
         return None
-
-
-def shapes_json(axes: Axes) -> list[bytes]:
-    """Return `SweepShapes` as parts of its JSON: M slowest, K fastest."""
-    m, n, k = axes
-    inner = len(n) * len(k)
-    listed = {
-        "M": [size for size in m for _ in range(inner)],
-        "N": [size for size in n for _ in k] * len(m),
-        "K": list(k) * (len(m) * len(n)),
-    }
-    parts: list[bytes] = []
-    for name, values in listed.items():
-        parts += [b'%s"%s":[' % (b"," if parts else b"{", name.encode()), _list_items(values), b"]"]
-    return [*parts, b"}"]
-
-
-def _list_items(values: Any) -> bytes:
-    """Return numbers as the inside of a JSON list; NaN and infinity become null."""
-    return to_json(values if isinstance(values, list) else values.tolist(), inf_nan_mode="null")[1:-1]
-
-
-def _pieces(axes: Axes) -> Iterator[Axes]:
-    """Cut a grid into grids of at most `PIECE_ROWS` products that follow each other in its own order."""
-    m, n, k = axes
-    if len(m) * len(n) * len(k) <= PIECE_ROWS:
-        yield axes
-        return
-    # The slowest axis that has more than one size is halved, so that the order stays.
-    at = next(index for index, axis in enumerate(axes) if len(axis) > 1)
-    middle = len(axes[at]) // 2
-    for half in (axes[at][:middle], axes[at][middle:]):
-        cut = [*axes]
-        cut[at] = half
-        yield from _pieces((cut[0], cut[1], cut[2]))

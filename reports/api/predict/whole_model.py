@@ -14,13 +14,12 @@ from pydantic import ConfigDict, Field
 from reports.answers.batch_answer import BatchAnswer, batch_answer
 from reports.answers.model_advice import ModelRecommendation, model_advice
 from reports.answers.short_answer import Asked, asked_chip_words
-from reports.api.answer_models import answer_bytes
+from reports.api.answer_models import answer_bytes, json_response
 from reports.api.base_models import Dimension, FormatName, PhaseName, RequestBody
 from reports.api.catalog.chip_lookup import DEFAULT_CHIP, HardwareKey, asked_chip, find_chip, find_model
-from reports.api.catalog.this_machine import own_chip
+from reports.api.http.openapi import answered
 from reports.api.http.problem import naming
-from reports.api.http.service import Service
-from reports.api.http.strict_route import StrictRoute
+from reports.api.http.service import computed
 from roofline_model.chips.hardware import Device
 from roofline_model.kernels.attention_kernels import find_attention_kernel
 from roofline_model.models.format_plan import AS_PUBLISHED
@@ -30,9 +29,10 @@ from roofline_model.predictions.batches import BatchCurves, batch_curves, with_l
 from roofline_model.predictions.model import PassPrediction, pass_prediction
 from roofline_model.recommend.model import ModelRanking, recommend_model
 
-router = APIRouter(tags=["catalogs"], route_class=StrictRoute)
+router = APIRouter(tags=["catalogs"])
 
 KEPT_MODEL_ANSWERS = 512
+KEPT_CURVES = 64
 
 ModelKey = Annotated[
     str, Path(min_length=1, max_length=100, description="name of a shipped model", examples=["llama-3.1-8b"])
@@ -96,7 +96,7 @@ class ModelRecommendRequest(RequestBody):
         lt=1e6,
         description="most that quality may lose, percent, measured or published; default: 3",
     )
-    formats: Annotated[list[_PLAN_NAME], Field(min_length=1, max_length=24)] | None = Field(
+    formats: Annotated[tuple[_PLAN_NAME, ...], Field(min_length=1, max_length=24)] | None = Field(
         default=None,
         description="uniform plans to weigh in place of the usual ones: `INT4.BF16`, weight.activation.cache",
     )
@@ -125,7 +125,7 @@ class BatchRequest(RequestBody):
     )
 
 
-@router.post("/api/models/{key}/predict", response_model=PassPrediction, summary="Predict one pass of a model")
+@router.post("/api/models/{key}/predict", responses=answered(PassPrediction), summary="Predict one pass of a model")
 def model_predict(
     request: Request, key: ModelKey, body: ModelPredictRequest, hardware_key: HardwareKey = DEFAULT_CHIP
 ) -> Response:
@@ -137,7 +137,7 @@ def model_predict(
         if body.attention_kernel is not None:
             find_attention_kernel(body.attention_kernel)
     with naming("formats"):
-        return Response(prediction_json(model, chip, body), media_type="application/json")
+        return json_response(prediction_json(model, chip, body))
 
 
 @lru_cache(KEPT_MODEL_ANSWERS)
@@ -159,7 +159,7 @@ def prediction_json(model: str, chip_key: str, body: ModelPredictRequest) -> byt
 
 @router.post(
     "/api/models/{key}/recommend",
-    response_model=ModelRecommendation,
+    responses=answered(ModelRecommendation),
     summary="Rank the formats for a whole model",
 )
 async def recommend_for_model(
@@ -170,18 +170,13 @@ async def recommend_for_model(
     """
     find_model(key)  # the name stays as it was asked: another model may have the same shape
     chip = asked_chip(request, hardware_key)
-    service: Service = request.app.state.service
-    question = ("model", key, chip, body.model_dump_json())
-    answer = service.recommendations.get(question)
-    if answer is None:  # a tenth of a second: not in the event loop
-        answer = await service.workers.run(model_recommendation_json, key, own_chip(chip) or chip, body)
-        service.recommendations.put(question, answer)
-    return Response(answer, media_type="application/json")
+    return json_response(await computed(request, model_recommendation_json, key, chip, body))
 
 
-def model_recommendation_json(model: str, chip: str | Device, body: ModelRecommendRequest) -> bytes:
+@lru_cache(KEPT_MODEL_ANSWERS)
+def model_recommendation_json(model: str, chip_key: str, body: ModelRecommendRequest) -> bytes:
     """Return the `ModelRecommendation` as JSON: what `roofline recommend --model --json` prints."""
-    device, shape = chip if isinstance(chip, Device) else find_chip(chip), find_model(model)
+    device, shape = find_chip(chip_key), find_model(model)
 
     def ranking_on(chip: Device) -> ModelRanking:
         return recommend_model(
@@ -229,7 +224,7 @@ def _asked(model: str, chip: Device, body: ModelRecommendRequest) -> Asked:
 
 @router.post(
     "/api/models/{key}/batches",
-    response_model=BatchAnswer,
+    responses=answered(BatchAnswer),
     summary="Weigh batch against latency",
 )
 async def batches_of_model(
@@ -242,26 +237,25 @@ async def batches_of_model(
     from reports.figures.plotly_drawer import plotly_json
 
     model, chip = find_model(key).name, asked_chip(request, hardware_key)
-    service: Service = request.app.state.service
-    question = ("batches", model, chip, body.context_tokens, body.memory_limit_gb, body.max_loss_pct)
-    curves = service.batch_curves.get(question)
-    if curves is None:  # half a second: not in the event loop
-        curves = await service.workers.run(curves_of_model, model, own_chip(chip) or chip, body)
-        service.batch_curves.put(question, curves)
+    question = body.context_tokens, body.memory_limit_gb, body.max_loss_pct
+    curves = await computed(request, curves_of_model, model, chip, *question)
     held = with_limits(curves, max_token_s=body.max_token_s, max_first_token_s=body.max_first_token_s)
     colours = {name: list(colour[:2]) for name, colour in batch_colours(held).items()}
     figure = {**plotly_json(batch_figure(held), with_texts=True), "colours": colours}
-    return Response(answer_bytes(batch_answer(held, figure)), media_type="application/json")
+    return json_response(answer_bytes(batch_answer(held, figure)))
 
 
-def curves_of_model(model: str, chip: str | Device, body: BatchRequest) -> BatchCurves:
+@lru_cache(KEPT_CURVES)
+def curves_of_model(
+    model: str, chip_key: str, context: int | None, limit_gb: float | None, max_loss_pct: float | None
+) -> BatchCurves:
     """Return the curves of a request, whatever its limits of time."""
-    device, shape = chip if isinstance(chip, Device) else find_chip(chip), find_model(model)
+    device, shape = find_chip(chip_key), find_model(model)
     with naming("context_tokens"):
         return batch_curves(
             device,
             shape,
-            context=body.context_tokens,
-            memory_limit_bytes=None if body.memory_limit_gb is None else body.memory_limit_gb * 1e9,
-            max_loss_pct=body.max_loss_pct,
+            context=context,
+            memory_limit_bytes=None if limit_gb is None else limit_gb * 1e9,
+            max_loss_pct=max_loss_pct,
         )

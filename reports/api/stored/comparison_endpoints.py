@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import Response
 
-from reports.api.answer_models import answer_bytes
+from reports.api.answer_models import answer_bytes, json_response
 from reports.api.base_models import NAME_PATTERN
-from reports.api.http.entity_tag import tagged
+from reports.api.http.openapi import answered
 from reports.api.http.problem import naming
-from reports.api.http.strict_route import StrictRoute
 from reports.api.stored.run_endpoints import resolved
 from reports.text.display_text import stored_text
 from roofline_model.core.errors import UnknownNameError
@@ -21,7 +20,7 @@ if TYPE_CHECKING:  # heavy: see run_endpoints
     from results.records.records import RunInfo
     from results.store.store import ResultStore
 
-router = APIRouter(tags=["over time"], route_class=StrictRoute)
+router = APIRouter(tags=["over time"])
 
 CaseKey = Annotated[str, Path(pattern="^[0-9a-fA-F]{16}$", description="case_key of a case: sixteen hex digits")]
 MetricName = Annotated[Literal["time", "energy", "memory", "quality", "error"], Query(description="what to watch")]
@@ -48,7 +47,7 @@ SideName = Annotated[
 
 @router.get(
     "/api/cases/{case_key}/history",
-    response_model="reports.answers.history_answer:HistoryAnswer",
+    responses=answered("reports.answers.history_answer:HistoryAnswer"),
     summary="A case over its runs",
 )
 def history(
@@ -63,10 +62,10 @@ def history(
             _check_is_stored(store, case_key.lower())
         with naming("metric", "query"):
             case_points = case_history(store, case_key.lower(), metric=metric, since=since, branch=branch)
-    return tagged(request, answer_bytes(history_answer(case_points), stored_text))
+    return json_response(answer_bytes(history_answer(case_points), stored_text))
 
 
-@router.get("/api/diff", response_model="reports.answers.diff_answer:DiffAnswer", summary="Compare two runs")
+@router.get("/api/diff", responses=answered("reports.answers.diff_answer:DiffAnswer"), summary="Compare two runs")
 def diff(request: Request, before: SideName = "latest~1", after: SideName = "latest") -> Response:
     """What got slower or faster by more than noise: the verdict of `roofline diff` with its usual rules."""
     from reports.answers.diff_answer import diff_answer
@@ -81,7 +80,7 @@ def diff(request: Request, before: SideName = "latest~1", after: SideName = "lat
     with naming("after", "query"):
         comparison = compare_suites(suites[0], suites[1], noise, DiffRules())
     fail_on = parse_fail_on(["slower"])
-    return tagged(request, answer_bytes(diff_answer(comparison, gate(comparison, fail_on), fail_on), stored_text))
+    return json_response(answer_bytes(diff_answer(comparison, gate(comparison, fail_on), fail_on), stored_text))
 
 
 def _check_is_stored(store: ResultStore, case_key: str) -> None:

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
 import html
 import re
-from dataclasses import fields
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import anyio
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import HTMLResponse, Response
 
-from reports.api.answer_models import answer_bytes
+from reports.api.answer_models import answer_bytes, json_response
 from reports.api.base_models import CACHE_TEXT, NAME_PATTERN, CacheName
-from reports.api.http.entity_tag import tagged
-from reports.api.http.problem import MOST_CHARACTERS, FieldProblem, Location, ProblemError
-from reports.api.http.service import Service
-from reports.api.http.strict_route import StrictRoute
-from reports.api.stored.run_cache import ReadRun
+from reports.api.http.openapi import answered
+from reports.api.http.problem import Location, wrong_field
+from reports.api.http.service import Service, computed
 from reports.api.stored.store_access import without_place
-from reports.text.display_text import shown, stored_text
+from reports.text.display_text import stored_text
 from roofline_model.core.errors import UnknownNameError
 from roofline_model.operators.product import MAX_DIMENSION
 
@@ -29,10 +25,10 @@ from roofline_model.operators.product import MAX_DIMENSION
 # to load than everything else of the server together.
 if TYPE_CHECKING:
     from reports.cases.summary import CaseSummary
-    from results.records.records import Record, RunInfo
+    from results.records.records import RunInfo
     from results.store.store import ResultStore
 
-router = APIRouter(tags=["stored runs"], route_class=StrictRoute)
+router = APIRouter(tags=["stored runs"])
 
 DEFAULT_PAGE = 100
 MOST_OFFSET = 10_000_000
@@ -58,12 +54,18 @@ StatusName = Annotated[
     Literal["measured", "predicted", "skipped", "failed"] | None, Query(description="cases of this status only")
 ]
 
-KEPT_PAGES = 4
-_DRAWN: dict[str, str] = {}
-"""The newest pages by the content they were drawn from, oldest first. One request at a time has its turn with it."""
+
+@dataclass(frozen=True, slots=True)
+class ReadRun:
+    """A run with its cases, their processes pooled; samples are not read."""
+
+    run: RunInfo
+    cases: tuple[CaseSummary, ...]
+    state_sentence: str
+    """What the canary readings say; empty where there were none."""
 
 
-@router.get("/api/runs", response_model="reports.api.stored.pages:RunList", summary="List the runs")
+@router.get("/api/runs", responses=answered("reports.api.stored.pages:RunList"), summary="List the runs")
 def runs(request: Request, limit: Limit = DEFAULT_PAGE, offset: Offset = 0) -> Response:
     """The runs of the database, newest first."""
     from reports.api.stored.pages import RunList, page_of
@@ -73,21 +75,21 @@ def runs(request: Request, limit: Limit = DEFAULT_PAGE, offset: Offset = 0) -> R
     with service.store.reading() as store:
         total_count, page_runs = store.query(partial(_runs_page, limit=limit, offset=offset))
     answer = RunList(page_of(total_count, offset, limit), tuple(page_runs))
-    return tagged(request, answer_bytes(answer, stored_text))
+    return json_response(answer_bytes(answer, stored_text))
 
 
-@router.get("/api/runs/{run}", response_model="reports.answers.run_answer:RunDetail", summary="Show a run")
+@router.get("/api/runs/{run}", responses=answered("reports.answers.run_answer:RunDetail"), summary="Show a run")
 def run_detail(request: Request, run: RunName) -> Response:
     """One run: when, where, how many cases of which status, and what the canary says of the machine."""
     from reports.answers.run_answer import run_detail
 
     stored_run = read_run(_service(request), run)
     answer = run_detail(stored_run.run, stored_run.cases, stored_run.state_sentence)
-    return tagged(request, answer_bytes(answer, stored_text))
+    return json_response(answer_bytes(answer, stored_text))
 
 
 @router.get(
-    "/api/runs/{run}/cases", response_model="reports.api.stored.pages:CaseList", summary="List the cases of a run"
+    "/api/runs/{run}/cases", responses=answered("reports.api.stored.pages:CaseList"), summary="List the cases of a run"
 )
 def cases(
     request: Request,
@@ -115,12 +117,12 @@ def cases(
         page=page_of(len(summaries), offset, limit),
         cases=tuple(map(stored_case, summaries[offset : offset + limit])),
     )
-    return tagged(request, answer_bytes(answer, stored_text))
+    return json_response(answer_bytes(answer, stored_text))
 
 
 @router.get(
     "/api/runs/{run}/fastest",
-    response_model="reports.api.stored.pages:FastestCases",
+    responses=answered("reports.api.stored.pages:FastestCases"),
     summary="Find the fastest measured case of each pair of formats",
 )
 def fastest_cases(request: Request, run: RunName, M: Size, N: Size, K: Size, cache: CacheOf = "cold") -> Response:
@@ -142,7 +144,7 @@ def fastest_cases(request: Request, run: RunName, M: Size, N: Size, K: Size, cac
         if pair not in fastest or _speed_order(case) < _speed_order(fastest[pair]):
             fastest[pair] = case
     answer = FastestCases(run=read.run, cases=tuple(map(stored_case, fastest.values())))
-    return tagged(request, answer_bytes(answer, stored_text))
+    return json_response(answer_bytes(answer, stored_text))
 
 
 def _speed_order(case: CaseSummary) -> tuple[bool, float]:
@@ -161,44 +163,17 @@ def _speed_order(case: CaseSummary) -> tuple[bool, float]:
 )
 async def report(request: Request, run: RunName) -> Response:
     """The page that `roofline report` writes: it stands by itself and loads nothing."""
-    async with _service(request).drawing.taken(request):  # seconds of a core; who waits for it holds no thread
-        return await anyio.to_thread.run_sync(_report, request, run)
-
-
-def _report(request: Request, run: str) -> Response:
-    page = _page(_service(request), run)
-    policy = {"Content-Security-Policy": page_policy(page)}
-    return tagged(request, page, "text/html; charset=utf-8", policy)
+    page = await computed(request, _page, _service(request), run)
+    return HTMLResponse(page, headers={"Content-Security-Policy": page_policy(page), "Cache-Control": "no-cache"})
 
 
 def _page(service: Service, run: str) -> str:
-    """Return the page of a run, drawn anew where what it is drawn from has changed."""
-    from reports.page.html import ADVICE_LIMIT, SAMPLED_CASES, SHAPE_FLAGS, render_page, stored_profiles
-    from reports.view.views import report_view
+    from reports.page.html import read_view, render_page
 
-    with service.store.reading() as store:
-        info = resolved(store, run)
-        records = store.records(info.run_id, with_samples=False)
-        is_flagged = any(record.measurement and set(SHAPE_FLAGS) & set(record.measurement.flags) for record in records)
-        if is_flagged or len(records) <= SAMPLED_CASES:
-            records = store.records(info.run_id)  # their samples are drawn
-        profiles = stored_profiles(store, records)
-        canaries = store.canaries(info.run_id)
-        floors = store.noise_floors(info.environment.class_hash)
-    # What a page is drawn from says whether it was drawn before; samples are in no repr, but they may have been pruned.
-    samples = [record.measurement and len(record.measurement.samples_s) for record in records]
-    # The prompt shows a run and a record in one line, so their fields are named here.
-    drawn: list[RunInfo | Record] = [info, *records]
-    values = [tuple(getattr(value, each.name) for each in fields(value)) for value in drawn]
-    key = hashlib.sha256(repr((values, canaries, floors, samples)).encode(errors="replace")).hexdigest()
-    page = _DRAWN.get(key)
-    if page is None:
-        view = report_view(info, records, profiles, canaries=canaries, floors=floors, most_ranked=ADVICE_LIMIT)
-        page = render_page(view, is_interactive=True)
-        _DRAWN[key] = page
-        if len(_DRAWN) > KEPT_PAGES:
-            _DRAWN.pop(next(iter(_DRAWN)), None)
-    return page
+    def drawn(store: ResultStore) -> str:
+        return render_page(read_view(store, resolved(store, run)), is_interactive=True)
+
+    return service.store.answer(("report", run), drawn)
 
 
 def page_policy(page: str) -> str:
@@ -227,18 +202,25 @@ def resolved(store: ResultStore, name: str, field: str = "run", location: Locati
     try:
         return store.resolve_run(name)
     except (NoSuchRunError, UnknownNameError) as error:
-        message = shown(without_place(str(error), store.name), MOST_CHARACTERS)
         status = 422 if location == "query" and isinstance(error, UnknownNameError) else 404
-        raise ProblemError(
-            status, "unknown-run", message, fields=(FieldProblem(field=field, location=location, message=message),)
-        ) from None
+        message = without_place(str(error), store.name)
+        raise wrong_field(field, message, location, status=status, slug="unknown-run") from None
 
 
 def read_run(service: Service, name: str, field: str = "run", location: Location = "path") -> ReadRun:
     """Return the run of a name with its cases; ends the request with a problem where `resolved` does."""
-    with service.store.reading() as store:
-        mark = service.store.change_mark()
-        return service.read_runs.read(store, resolved(store, name, field, location), mark)
+    return service.store.answer(("run", name), lambda store: _read(store, resolved(store, name, field, location)))
+
+
+def _read(store: ResultStore, run: RunInfo) -> ReadRun:
+    from reports.cases.summary import run_summaries
+    from reports.view.run_state import run_state
+
+    records = store.records(run.run_id, with_samples=False)
+    canaries = store.canaries(run.run_id)
+    cases = run_summaries(run, records, store.noise_floors(run.environment.class_hash))
+    sentence = run_state(run, cases, records, canaries).canary_sentence if canaries else ""
+    return ReadRun(run, cases, sentence)
 
 
 def cases_with(run: ReadRun, words: str, status: str | None = None) -> list[CaseSummary]:
@@ -264,9 +246,7 @@ def check_limit(service: Service, limit: int) -> None:
     most = service.limits.max_page_count
     if limit > most:
         message = f"limit must be at most {most}, got {limit}; next_offset of a page leads to the next one"
-        raise ProblemError(
-            422, "invalid-value", message, fields=(FieldProblem(field="limit", location="query", message=message),)
-        )
+        raise wrong_field("limit", message, "query")
 
 
 def _service(request: Request) -> Service:

@@ -6,19 +6,23 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from reports.api.http.problem import ProblemError
-from reports.api.stored.run_cache import Mark, change_mark
 from roofline_model.core.errors import DatabaseAwayError, StoreError
 
 if TYPE_CHECKING:
     from results.store.store import ResultStore
 
+T = TypeVar("T")
+Mark = tuple[tuple[int, int, int], ...]
+
+KEPT_ANSWERS = 8
+"""A run of 5,000 cases, its report or its rankings take some ten megabytes each."""
 
 NO_DATABASE = (
     "there is no results database where this server looks: measure first, `pytest bench_cases`, or start it with --db"
@@ -36,6 +40,7 @@ class StoreAccess:
         self._target = target
         self._lock = Lock()
         self._store: ResultStore | None = None
+        self._answers: dict[Any, Any] = {}
         self._checked: Mark | float | None = None
         """The mark of the file, or the time, when the schema of what is open was found to be ours."""
         self._failed_at_s = 0.0
@@ -52,6 +57,26 @@ class StoreAccess:
             self.close()  # the next request opens it anew: it may have been upgraded or put back meanwhile
             raise self._problem(error) from None
 
+    def answer(self, question: Hashable, make: Callable[[ResultStore], T]) -> T:
+        """Return what `make` makes of the store for a question; kept while nothing is written.
+
+        Nothing says so of PostgreSQL: there it is made each time. Ends the request as `reading`.
+        """
+        with self.reading() as store:
+            mark = self.change_mark()
+            if mark is None:
+                return make(store)
+            key = mark, question
+            with self._lock:
+                answer: T | None = self._answers.get(key)
+            if answer is None:
+                answer = make(store)
+                with self._lock:
+                    self._answers[key] = answer
+                    while len(self._answers) > KEPT_ANSWERS:
+                        del self._answers[next(iter(self._answers))]
+            return answer
+
     def is_readable(self) -> bool | None:
         """Return whether the database can be read now; None in the first second, before anything was loaded for it."""
         if self._store is None and "results.store.store" not in sys.modules:
@@ -63,10 +88,18 @@ class StoreAccess:
         return True
 
     def change_mark(self) -> Mark | None:
-        """Return what changes whenever the database is written; None where nothing says so (PostgreSQL)."""
+        """Return what changes whenever a SQLite database is written: its file's and its log's; None for PostgreSQL."""
         from results.store.target import parse_target
 
-        return change_mark(parse_target(self._target).path)
+        path = parse_target(self._target).path
+        if path is None:
+            return None
+        marks = []
+        for file in (path, path.with_name(f"{path.name}-wal")):
+            with suppress(OSError):  # no log: nobody is writing
+                status = file.stat()
+                marks.append((status.st_ino, status.st_size, status.st_mtime_ns))
+        return tuple(marks)
 
     def close(self) -> None:
         """Close the store, if it is open."""

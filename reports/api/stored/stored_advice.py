@@ -8,19 +8,18 @@ from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-import anyio
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 from pydantic_core import to_json
 
-from reports.answers.answer_json import cleaned
+from reports.answers.answer_json import SCHEMA_VERSION, cleaned
+from reports.api.answer_models import json_response
 from reports.api.base_models import NAME_PATTERN, PhaseName
 from reports.api.catalog.chip_lookup import asked_chip, find_chip
 from reports.api.catalog.this_machine import AUTO
-from reports.api.http.entity_tag import tagged
-from reports.api.http.problem import FieldProblem, ProblemError, naming
-from reports.api.http.service import Service
-from reports.api.http.strict_route import StrictRoute
+from reports.api.http.openapi import answered
+from reports.api.http.problem import ProblemError, naming, wrong_field
+from reports.api.http.service import Service, computed
 from reports.api.stored.run_endpoints import DEFAULT_PAGE, Limit, Offset, check_limit
 from reports.text.display_text import stored_text
 from roofline_model.core.errors import UnknownNameError
@@ -30,7 +29,7 @@ if TYPE_CHECKING:  # heavy: see run_endpoints
     from reports.stored import StoredQuestion
     from results.store.store import ResultStore
 
-router = APIRouter(tags=["stored runs"], route_class=StrictRoute)
+router = APIRouter(tags=["stored runs"])
 
 _CASE_KEY = re.compile(r"[0-9a-f]{16}")
 
@@ -71,7 +70,9 @@ Force = Annotated[
 
 @router.get(
     "/api/recommendations",
-    response_model="reports.api.stored.stored_advice_models:StoredRecommendationList",  # it brings half of `reports` along
+    responses=answered(
+        "reports.api.stored.stored_advice_models:StoredRecommendationList"
+    ),  # it brings half of `reports` along
     summary="Rank what the stored runs measured",
 )
 async def recommendations(
@@ -96,27 +97,25 @@ async def recommendations(
     check_limit(service, limit)
     sizes = _sizes({"M": M, "N": N, "K": K}, model)
 
-    def rank() -> Response:
+    def ranked() -> bytes:
         from reports.stored import StoredQuestion
 
-        with service.store.reading() as store:
-            with naming("hardware_key", "query"):
-                chip = "" if hardware_key is None else _stored_chip(hardware_key, store, partial(asked_chip, request))
-            question = StoredQuestion(
-                hardware_key=chip,
-                model=model or "",
-                phase=phase or "",
-                op=op or "",
-                shape=sizes,
-                memory_limit_bytes=None if memory_limit_gb is None else memory_limit_gb * 1e9,
-                max_loss_pct=max_loss_pct,
-                is_forced=force,
-            )
-            answer = _answer(service, store, question)
-        return tagged(request, to_json(_page(answer, limit, offset), inf_nan_mode="null"))
+        with service.store.reading() as store, naming("hardware_key", "query"):
+            chip = "" if hardware_key is None else _stored_chip(hardware_key, store, partial(asked_chip, request))
+        question = StoredQuestion(
+            hardware_key=chip,
+            model=model or "",
+            phase=phase or "",
+            op=op or "",
+            shape=sizes,
+            memory_limit_bytes=None if memory_limit_gb is None else memory_limit_gb * 1e9,
+            max_loss_pct=max_loss_pct,
+            is_forced=force,
+        )
+        answer = service.store.answer(question, partial(recommendations_answer, question=question))
+        return to_json(_page(answer, limit, offset), inf_nan_mode="null")
 
-    async with service.ranking.taken(request):  # of thousands of cases seconds of a core; who waits holds no thread
-        return await anyio.to_thread.run_sync(rank)
+    return json_response(await computed(request, ranked))
 
 
 def recommendations_answer(store: ResultStore, question: StoredQuestion) -> dict[str, Any]:
@@ -137,24 +136,12 @@ def recommendations_answer(store: ResultStore, question: StoredQuestion) -> dict
     return answer
 
 
-def _answer(service: Service, store: ResultStore, question: StoredQuestion) -> dict[str, Any]:
-    """Return the kept answer while nothing was written, else a new one."""
-    mark = service.store.change_mark()
-    stored_advice = service.stored_advice
-    answer = None if mark is None else stored_advice.get((mark, question))
-    if answer is None:
-        answer = recommendations_answer(store, question)
-        if mark is not None:
-            stored_advice.put((mark, question), answer)
-    return answer
-
-
 def _page(answer: dict[str, Any], limit: int, offset: int) -> dict[str, Any]:
     from reports.api.stored.pages import page_of
 
     rankings = answer["rankings"]
     page = asdict(page_of(len(rankings), offset, limit))
-    return {**answer, "page": page, "rankings": rankings[offset : offset + limit]}
+    return {"schema_version": SCHEMA_VERSION, **answer, "page": page, "rankings": rankings[offset : offset + limit]}
 
 
 def _sizes(given: dict[str, int | None], model: str | None) -> tuple[int, ...]:
@@ -166,16 +153,11 @@ def _sizes(given: dict[str, int | None], model: str | None) -> tuple[int, ...]:
             f"a shape is M, N and K together: {' and '.join(missing)} missing; leave all three out for every stored "
             "shape"
         )
-        raise _refused(missing[0], message)
+        raise wrong_field(missing[0], message, "query")
     if model is not None:
-        raise _refused("model", "model asks about a whole model and M, N, K about one product: give one of the two")
+        message = "model asks about a whole model and M, N, K about one product: give one of the two"
+        raise wrong_field("model", message, "query")
     return tuple(size for size in given.values() if size is not None)
-
-
-def _refused(field: str, message: str) -> ProblemError:
-    return ProblemError(
-        422, "invalid-value", message, fields=(FieldProblem(field=field, location="query", message=message),)
-    )
 
 
 def _stored_chip(name: str, store: ResultStore, asked_chip: Callable[[str], str]) -> str:

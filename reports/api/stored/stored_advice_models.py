@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from reports.answers.ranking_json import StoredAnswer, StoredAnswers, StoredConfiguration
-from reports.api.answer_models import answer_model
+from reports.api.answer_models import answer_model, document_model
 from reports.api.base_models import Answer
 from reports.api.stored.pages import Page
 from roofline_model.core.answer import Evidence
@@ -25,7 +25,7 @@ else:
     EvidenceModel = answer_model(Evidence)
     ConfigurationModel = answer_model(StoredConfiguration)
     RankingModel = answer_model(StoredAnswer)
-    RankingsModel = answer_model(StoredAnswers)
+    RankingsModel = document_model(StoredAnswers)
 
 
 class EvidenceBody(EvidenceModel):

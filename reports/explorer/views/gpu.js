@@ -1,16 +1,17 @@
 // The sensors of the server's GPU, live; closed while nobody looks.
 
-import { ApiProblem, stream } from "../api.js";
+import { ApiProblem, get } from "../api.js";
 import { byId, el, fill, say, sentence } from "../dom.js";
 import { bytes, MISSING, percent, prefixed } from "../numbers.js";
 import { fit, GPU } from "../words.js";
 
+const EACH_MS = 1000;
 const AGAIN_MS = 5000;
 const KEPT_READINGS = 120;
 const LEAST_DRAWN = 8; // fewer are a dot, not a course
 const SPARK = { width: 240, height: 36 };
 
-/** Watch the stream for as long as the page is visible and the server has a GPU. */
+/** Ask for the sensors each second for as long as the page is visible and the server has a GPU. */
 export function startGpu() {
   let controller = null;
   let isUnavailable = false;
@@ -21,16 +22,13 @@ export function startGpu() {
     clearTimeout(timer);
     controller = new AbortController();
     try {
-      await stream("api/nvml/stream?interval_s=1", controller.signal, (name, status) => {
-        isUnavailable = name === "unavailable" || !status.available;
-        if (isUnavailable) showNone(status.reason);
-        else {
-          powers.push(status.reading.power_w);
-          if (powers.length > KEPT_READINGS) powers.shift();
-          showReading(status, powers);
-        }
-      });
-      if (!isUnavailable) again(GPU.ended);
+      const status = await get("api/nvml/status", controller.signal);
+      isUnavailable = !status.available;
+      if (isUnavailable) return showNone(status.reason);
+      powers.push(status.reading.power_w);
+      if (powers.length > KEPT_READINGS) powers.shift();
+      showReading(status, powers);
+      timer = setTimeout(watch, EACH_MS);
     } catch (problem) {
       if (problem.name === "AbortError") return;
       again(problem instanceof ApiProblem ? problem.message : GPU.broke);

@@ -92,10 +92,7 @@ def test_a_gemv_kernel_has_no_tiles_and_says_so(api_client):
     assert answer["tiling_reason"]["code"] == "gemv-has-no-tiles"
 
 
-def test_sweep_gives_the_table_of_the_model(api_client, monkeypatch):
-    import reports.api.predict.sweep as pieces
-
-    monkeypatch.setattr(pieces, "PIECE_ROWS", 7)  # cut small, so that the order of the pieces counts
+def test_sweep_gives_the_table_of_the_model(api_client):
     body = {"M": "1:16:*2", "N": [64, 4096], "K": "128:256:128", "formats": ["BF16", "INT4.BF16"], "hardware": ["gb10", "h100"]}  # fmt: skip
     answer = api_client.post("/api/sweep", json=body).json()
     grid = GemmGrid(

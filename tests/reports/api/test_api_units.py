@@ -67,7 +67,7 @@ def test_every_number_says_its_unit(document):
     silent = [
         f"{model}.{name}"
         for model, name, field in field_values
-        if not any(unit.lower() in field.get("description", "").lower() for unit in UNITS)
+        if name != "schema_version" and not any(unit.lower() in field.get("description", "").lower() for unit in UNITS)
     ]
     assert silent == []
 

@@ -9,7 +9,7 @@ from importlib import resources
 
 import pytest
 
-from reports.api.http.explorer_files import page_files
+from reports.api.http.explorer_files import FOLDERS
 from reports.figures.palette import PAGE_COLOURS, all_colours, theme_css
 
 FOLDER = resources.files("reports").joinpath("explorer")
@@ -74,5 +74,24 @@ def test_style_sheets_of_page_and_explorer_take_their_colours_from_one_palette(n
     assert set(re.findall(r"var\((--[\w-]+)\)", text)) <= variables
 
 
-def test_the_explorer_gets_the_colours_of_the_report_in_front_of_its_style_sheet():
-    assert page_files()["explorer/explorer.css"].content.decode().startswith(theme_css(PAGE_COLOURS))
+def test_the_explorer_gets_the_colours_of_the_report_in_front_of_its_style_sheet(api_client):
+    assert api_client.get("/explorer/explorer.css").text.startswith(theme_css(PAGE_COLOURS))
+
+
+def test_the_page_and_its_files_come_with_their_types_and_are_not_sent_again(api_client):
+    assert api_client.get("/").text == text_of("index.html")
+    names = [
+        (path, entry.name)
+        for path, folder in FOLDERS.items()
+        for entry in resources.files("reports").joinpath(folder).iterdir()
+    ]
+    assert ("explorer", "main.js") in names
+    types = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".html": "text/html"}
+    for folder, name in names:
+        if (kind := types.get(f".{name.rpartition('.')[2]}")) is not None:
+            response = api_client.get(f"/{folder}/{name}")
+            assert response.headers["content-type"].partition(";")[0] == kind
+            assert response.headers["content-security-policy"].startswith("default-src 'self'")
+            assert response.headers["cache-control"] == "no-cache"
+    tag = api_client.get("/explorer/main.js").headers["etag"]
+    assert api_client.get("/explorer/main.js", headers={"If-None-Match": tag}).status_code == 304

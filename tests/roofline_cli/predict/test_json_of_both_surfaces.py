@@ -45,7 +45,9 @@ def pair(activation: str, stored: str) -> str:
 def test_a_product(client, command, body, activation, weight):
     [row] = ask_command(*command, "--formats", pair(activation, weight))["predictions"]
     question = {**body, "precision": activation, "weight_precision": weight}
-    assert row == client.post(f"/api/analyze?hardware_key={command[-1]}", json=question).json()
+    assert {"schema_version": SCHEMA_VERSION, **row} == client.post(
+        f"/api/analyze?hardware_key={command[-1]}", json=question
+    ).json()
 
 
 @pytest.mark.parametrize(("options", "body", "query", "cache"), ATTENTIONS)
@@ -53,7 +55,9 @@ def test_attention(client, options, body, query, cache):
     [row] = ask_command("predict", "attention", *options, "--formats", pair(query, cache))["predictions"]
     chip = options[options.index("--hw") + 1]
     question = {**body, "precision": query, "kv_precision": cache}
-    assert row == client.post(f"/api/attention?hardware_key={chip}", json=question).json()
+    assert {"schema_version": SCHEMA_VERSION, **row} == client.post(
+        f"/api/attention?hardware_key={chip}", json=question
+    ).json()
 
 
 @pytest.mark.parametrize(
@@ -67,4 +71,6 @@ def test_attention(client, options, body, query, cache):
 )  # fmt: skip
 def test_a_model(client, options, chip, body):
     [row] = ask_command("predict", "model", "--model", "llama-3.1-8b", "--hw", chip, *options)["predictions"]
-    assert row == client.post(f"/api/models/llama-3.1-8b/predict?hardware_key={chip}", json=body).json()
+    assert {"schema_version": SCHEMA_VERSION, **row} == client.post(
+        f"/api/models/llama-3.1-8b/predict?hardware_key={chip}", json=body
+    ).json()

@@ -4,6 +4,7 @@ be.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -74,14 +75,14 @@ def test_it_serves_until_it_is_interrupted(tmp_path):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_open_answers_do_not_keep_it_and_nothing_is_printed(tmp_path, capfd, number):
-    """A watched sensor that sleeps, a body that never comes, a thread that computes: the end is quick, in order and
+    """A stream that sleeps, a body that never comes, a thread that computes: the end is quick, in order and
     quiet.
     """
-    from explorer_page import FakeGpu
+    from starlette.responses import StreamingResponse
 
     from reports.api.http.app import create_app
 
-    app = create_app(tmp_path / "none.db", telemetry=FakeGpu())
+    app = create_app(tmp_path / "none.db")
     is_busy, may_end, asked_at_s = threading.Event(), threading.Event(), []
 
     @app.get("/api/slow")
@@ -89,9 +90,17 @@ def test_open_answers_do_not_keep_it_and_nothing_is_printed(tmp_path, capfd, num
         is_busy.set()
         may_end.wait(20)
 
+    @app.get("/api/endless")
+    async def endless():
+        async def parts():
+            yield b" "
+            await asyncio.sleep(60)
+
+        return StreamingResponse(parts())
+
     def ask(port):
         requests = (
-            b"GET /api/nvml/stream?interval_s=60 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+            b"GET /api/endless HTTP/1.1\r\nHost: localhost\r\n\r\n",
             b"POST /api/analyze HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{",
             b"GET /api/slow HTTP/1.1\r\nHost: localhost\r\n\r\n",
         )

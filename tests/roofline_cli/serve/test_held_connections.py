@@ -85,14 +85,13 @@ def ends(client: socket.socket, trickle: bytes) -> bool:
 
 
 def test_a_client_that_owes_or_does_not_read_is_given_up(tmp_path, capfd, monkeypatch):
-    from explorer_page import FakeGpu
     from starlette.responses import StreamingResponse
 
     from reports.api.http.app import create_app
 
     monkeypatch.setattr(connections, "CLIENT_S", 1.0)
     monkeypatch.setattr(serve, "KEEP_ALIVE_S", 1)
-    app = create_app(tmp_path / "none.db", telemetry=FakeGpu())
+    app = create_app(tmp_path / "none.db")
     unread_has_ended = threading.Event()
 
     @app.get("/api/many")
@@ -107,6 +106,14 @@ def test_a_client_that_owes_or_does_not_read_is_given_up(tmp_path, capfd, monkey
 
         return StreamingResponse(parts())
 
+    @app.get("/api/slow")
+    async def slow():
+        async def parts():
+            yield b" "
+            await asyncio.sleep(60)
+
+        return StreamingResponse(parts())
+
     outcomes: dict[str, bool] = {}
 
     def ask(port: int) -> None:
@@ -117,7 +124,7 @@ def test_a_client_that_owes_or_does_not_read_is_given_up(tmp_path, capfd, monkey
                 client.sendall(request)
                 return client
 
-            stream = opened(b"GET /api/nvml/stream?interval_s=60 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            stream = opened(b"GET /api/slow HTTP/1.1\r\nHost: localhost\r\n\r\n")
             opened(UNREAD)
             held = {name: (opened(start), trickle) for name, (start, trickle) in HELD.items()}
             for name, (client, trickle) in held.items():

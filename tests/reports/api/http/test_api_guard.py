@@ -1,8 +1,7 @@
-"""Token, host, size, headers; the sensors once and live."""
+"""Token, host, size, headers; the sensors."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 
 import pytest
@@ -112,118 +111,40 @@ def test_no_other_site_may_ask_first(api_client):
     assert "access-control-allow-origin" not in response.headers
 
 
-def test_the_page_and_its_files_come_with_their_types(api_client):
-    from reports.api.http.explorer_files import page_files
-
-    assert "explorer/index.html" in page_files()
-    for path, page_file in page_files().items():
-        response = api_client.get(f"/{path}")
-        assert (response.content, response.headers["content-type"]) == (page_file.content, page_file.content_type)
-        assert response.headers["content-security-policy"].startswith("default-src 'self'")
-
-
-def test_without_a_gpu_the_status_and_the_stream_say_why(api_database):
+def test_without_a_gpu_the_status_says_why(api_database):
     with TestClient(create_app(api_database, telemetry_reason="no driver")) as client:
         answer = client.get("/api/nvml/status").json()
         assert (answer["available"], answer["reason"], answer["reading"]) == (False, "no driver", None)
-        lines = client.get("/api/nvml/stream").text.split("\n")
-    assert lines[0] == "event: unavailable"
-    assert json.loads(lines[1].removeprefix("data: "))["reason"] == "no driver"
-    assert [line for line in lines if line.startswith("event")] == ["event: unavailable"]
 
 
 @pytest.fixture
 def gpu_client(api_database):
     nvml = FakeNvml.h200()
-    app = create_app(api_database, telemetry=NvmlDevice(nvml, object()), limits=Limits(max_streams_count=1))
+    limits = Limits(min_reading_interval_s=600)
+    app = create_app(api_database, telemetry=NvmlDevice(nvml, object()), limits=limits)
     with TestClient(app) as client:
-        yield client, nvml, app
+        yield client, nvml
 
 
 def test_a_gpu_tells_its_power(gpu_client):
-    client, _, _ = gpu_client
+    client, _ = gpu_client
     answer = client.get("/api/nvml/status").json()
     assert (answer["available"], answer["reading"]["power_w"]) == (True, 139.0)
     assert client.get("/api/health").json()["has_gpu"] is True
 
 
-def test_the_stream_sends_readings_at_its_pace_and_ends_after_count(gpu_client):
-    client, _, app = gpu_client
-    text = client.get("/api/nvml/stream?interval_s=0.2&count=3").text
-    events = [part.split("\n") for part in text.strip().split("\n\n")]
-    assert [event[0] for event in events] == ["event: reading"] * 3
-    readings = [json.loads(event[1].removeprefix("data: ")) for event in events]
-    assert len({reading["measured_at"] for reading in readings}) == 3
-    assert app.state.service.stream_count == 0
-
-
 def test_many_watchers_do_not_ask_the_driver_more_often(gpu_client):
-    client, nvml, _ = gpu_client
+    client, nvml = gpu_client
     client.get("/api/nvml/status")
     reading_count = len(nvml.calls)
     for _ in range(20):
         client.get("/api/nvml/status")
-    assert len(nvml.calls) - reading_count <= reading_count  # one more reading at most, if 0.2 s went by meanwhile
-
-
-@pytest.mark.parametrize(
-    "query", ["interval_s=0.01", "interval_s=nan", "interval_s=inf", "interval_s=0", "count=0", "interval_s=1e9"]
-)
-def test_a_stream_cannot_be_asked_for_too_much(gpu_client, query):
-    assert gpu_client[0].get(f"/api/nvml/stream?{query}").status_code == 422
-
-
-def test_a_stream_ends_when_its_client_goes_and_there_are_only_so_many(gpu_client):
-    app = gpu_client[2]
-    service = app.state.service
-
-    async def watch() -> list[int]:
-        counts, gone = [], asyncio.Event()
-        scope = {
-            "type": "http", "asgi": {"version": "3.0", "spec_version": "2.3"}, "http_version": "1.1", "method": "GET", "scheme": "http",
-            "path": "/api/nvml/stream", "raw_path": b"/api/nvml/stream", "query_string": b"interval_s=0.2", "root_path": "",
-            "headers": [(b"host", b"localhost")], "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 8000), "app": app,
-        }  # fmt: skip
-        statuses = []
-
-        async def receive():
-            if not counts:
-                counts.append(0)
-                return {"type": "http.request", "body": b"", "more_body": False}
-            await gone.wait()
-            return {"type": "http.disconnect"}
-
-        async def send(message):
-            if message["type"] == "http.response.body" and message.get("body"):
-                counts.append(service.stream_count)
-                second = await _status_of(app, dict(scope))
-                statuses.append(second)
-                gone.set()
-
-        await asyncio.wait_for(app(scope, receive, send), 10)
-        return [*counts[1:2], *statuses[:1], service.stream_count]
-
-    assert asyncio.run(watch()) == [1, 503, 0]
-
-
-async def _status_of(app, scope) -> int:
-    """Return the status of a request that is made beside another one."""
-    statuses = []
-
-    async def receive():
-        return {"type": "http.request", "body": b"", "more_body": False}
-
-    async def send(message):
-        if message["type"] == "http.response.start":
-            statuses.append(message["status"])
-
-    await app(scope, receive, send)
-    return statuses[0]
+    assert len(nvml.calls) == reading_count
 
 
 def test_limits_are_positive_numbers():
-    with pytest.raises(InvalidValueError, match="max_streams_count"):
-        Limits(max_streams_count=0)
+    with pytest.raises(InvalidValueError, match="max_page_count"):
+        Limits(max_page_count=0)
 
 
 def test_a_missing_framework_names_the_extra(monkeypatch):
@@ -250,7 +171,7 @@ def test_a_missing_framework_names_the_extra(monkeypatch):
         "/api/runs/cases/cases",
         "/api/zz",
         "/api/analyze",
-        "/api/nvml/stream",
+        "/api/nvml/status",
     ],
 )
 def test_head_is_get_without_the_content(api_client, path):
@@ -265,18 +186,8 @@ def test_head_is_get_without_the_content(api_client, path):
     assert get.content
 
 
-def test_head_asks_for_the_token_and_may_be_answered_304(guarded):
+def test_head_asks_for_the_token(guarded):
     assert guarded.head("/api/hardware").status_code == 401
-    headers = {"Authorization": f"Bearer {TOKEN}"}
-    tag = guarded.head("/api/hardware", headers=headers).headers["etag"]
-    assert guarded.head("/api/hardware", headers={**headers, "If-None-Match": tag}).status_code == 304
-    assert guarded.put("/api/hardware", headers=headers).headers["allow"] == "GET, HEAD"
-
-
-def test_head_of_a_stream_ends_and_gives_its_place_back():
-    app = create_app(telemetry=NvmlDevice(FakeNvml(), object()), limits=Limits(max_streams_count=1))
-    with TestClient(app) as client:
-        for _ in range(2):
-            assert client.head("/api/nvml/stream").headers["content-type"].startswith("text/event-stream")
-        assert app.state.service.stream_count == 0
-        assert all("head" not in methods for methods in client.get("/api/openapi.json").json()["paths"].values())
+    assert guarded.head("/api/hardware", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
+    paths = guarded.get("/api/openapi.json", headers={"Authorization": f"Bearer {TOKEN}"}).json()["paths"]
+    assert all("head" not in methods for methods in paths.values())

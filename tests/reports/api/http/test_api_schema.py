@@ -31,10 +31,10 @@ CHECKS = [
     response_headers_conformance,
     response_schema_conformance,
 ]
-OPERATION_COUNT = 29
+OPERATION_COUNT = 27
 FEW = 3
 MANY = 400
-"""Of each of 29 operations: 11,600 requests."""
+"""Of each of 27 operations: 10,800 requests."""
 
 
 @pytest.fixture

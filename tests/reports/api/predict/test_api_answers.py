@@ -1,23 +1,17 @@
-"""Answers that are made without their models are still what the models say, and workers give way to the server."""
+"""Answers that are made without their models are still what the models say."""
 
 from __future__ import annotations
 
-import asyncio
 import gc
-import json
-import os
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 import reports.api.http.app as app_module
-import reports.api.http.worker_pool as worker_pool
 from reports.answers.shape_advice import Recommendation
-from reports.api.answer_models import answer_model
-from reports.api.http.worker_pool import WORKER_NICENESS, WorkerPool
+from reports.api.answer_models import document_model
 from reports.api.predict.product import analysis_json, recommendation_json
 from roofline_model import gemm, list_hardware, predict_expected
 from roofline_model.predictions.product import ProductPrediction
@@ -37,14 +31,14 @@ SIZES = st.integers(1, 20_000)
 )
 def test_a_recommendation_is_one_of_its_model(chip, m, n, k, limit_gb, parameters, formats):
     text = recommendation_json(chip, (m, n, k), None, limit_gb, parameters, formats)
-    model: Any = answer_model(Recommendation)
+    model: Any = document_model(Recommendation)
     assert model.model_validate_json(text, strict=True).model_dump_json().encode() == text
 
 
 @given(st.sampled_from(CHIPS), SIZES, SIZES, SIZES, st.sampled_from(["cold", "warm"]))
 def test_the_speedup_of_an_analysis_is_of_whole_predictions(chip, m, n, k, cache):
     answer = analysis_json(chip, (m, n, k), "FP16", "INT8", cache)
-    model: Any = answer_model(ProductPrediction).model_validate_json(answer, strict=True)
+    model: Any = document_model(ProductPrediction).model_validate_json(answer, strict=True)
     narrow, wide = (predict_expected(gemm(m, n, k, a="FP16", b=b), chip, cache=cache) for b in ("INT8", "FP16"))
     if narrow is None or wide is None:
         assert model.expected_speedup_ratio is None
@@ -52,31 +46,6 @@ def test_the_speedup_of_an_analysis_is_of_whole_predictions(chip, m, n, k, cache
         assert model.expected_speedup_ratio == wide.time_s / narrow.time_s
         assert model.expected is not None
         assert model.expected.time_s == narrow.time_s
-
-
-def test_a_recommendation_does_not_wait_for_the_workers(monkeypatch):
-    """They may be at sweeps of a second each."""
-
-    async def never(*_arguments):
-        raise AssertionError("asked a worker")
-
-    with TestClient(app_module.create_app()) as client:
-        monkeypatch.setattr(WorkerPool, "is_running", property(lambda self: True))
-        monkeypatch.setattr(WorkerPool, "run", never)
-        answer = client.post("/api/recommend", json={"M": 5, "N": 4160, "K": 4096})
-    assert answer.status_code == 200
-    assert json.loads(answer.content)["hardware"] == "gb10"
-
-
-@pytest.mark.skipif(not hasattr(os, "nice"), reason="this system knows no niceness")
-def test_workers_give_way_to_the_server(monkeypatch):
-    monkeypatch.setattr(worker_pool, "PRELOADED", ())
-    pool = WorkerPool(1)
-    pool.start(os.getpid)
-    try:
-        assert asyncio.run(pool.run(os.nice, 0)) == min(os.nice(0) + WORKER_NICENESS, 19)
-    finally:
-        pool.close()
 
 
 def test_what_was_imported_is_left_out_of_collections_while_the_server_runs(monkeypatch):

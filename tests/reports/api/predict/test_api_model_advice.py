@@ -8,11 +8,11 @@ import json
 
 import pytest
 
-from reports.answers.answer_json import answer_json
+from reports.answers.answer_json import command_json
 from reports.answers.cache_advice import AttentionRecommendation
 from reports.answers.model_advice import ModelRecommendation, model_advice
 from reports.answers.shape_advice import Recommendation
-from reports.api.answer_models import answer_model
+from reports.api.answer_models import document_model
 from roofline_model.chips.hardware import get_hardware
 from roofline_model.expected.predict import predict_expected
 from roofline_model.models.model_registry import get_model
@@ -33,7 +33,7 @@ def test_a_model_gets_what_the_command_line_says(api_client):
         *(("--context", "2048"), ("--memory-limit-gb", "24"), ("--max-quality-loss", "7")),
     )
     advice = model_advice(ranking, get_hardware("h200-sxm"), get_model("llama-3.1-8b"), asked)
-    whole = json.loads(json.dumps(answer_json(advice)))
+    whole = json.loads(json.dumps(command_json(advice)))
     assert answer == whole
     assert answer["chosen"] == answer["candidates"][0]["plan"]
     assert {candidate["kind"] for candidate in answer["candidates"]} >= {"uniform", "strategy"}
@@ -88,7 +88,7 @@ def test_the_plan_to_take_is_predicted_with_the_numbers_of_its_place(api_client,
 )
 def test_every_answer_about_a_model_keeps_its_schema(api_client, key, body):
     answer = api_client.post(f"/api/models/{key}/recommend", json=body)
-    model = answer_model(ModelRecommendation).model_validate_json(answer.text)
+    model = document_model(ModelRecommendation).model_validate_json(answer.text)
     assert model.chosen is not None or model.candidates == []
     assert [candidate.plan for candidate in model.candidates if candidate.kernel_gap] == []
 
@@ -120,7 +120,7 @@ def test_an_unknown_model_is_not_there(api_client):
 
 def test_a_cache_is_ranked_by_the_expected_time(api_client):
     answer = api_client.post("/api/attention/recommend?hardware_key=h200", json=DECODE).json()
-    model = answer_model(AttentionRecommendation).model_validate(answer)
+    model = document_model(AttentionRecommendation).model_validate(answer)
     expected = predict_expected(attention(1, 32, 8, 1, 8192, 128, q="FP16", kv="FP8_E4M3"), "h200-sxm")
     by_format = {candidate.kv_format: candidate for candidate in model.candidates}
     assert by_format["FP8_E4M3"].time_s == expected.time_s
@@ -144,7 +144,7 @@ def test_what_nothing_reads_stands_last_and_says_so(api_client):
 
 def test_a_product_whose_kernel_does_not_run_is_marked_and_last(api_client):
     shape = {"M": 2048, "N": 4096, "K": 4096}
-    model = answer_model(Recommendation).model_validate_json(api_client.post("/api/recommend", json=shape).text)
+    model = document_model(Recommendation).model_validate_json(api_client.post("/api/recommend", json=shape).text)
     last = model.candidates[-1]
     assert (last.format, model.best.kernel_gap) == ("MXFP4", None)
     assert last.kernel_gap.values["capability"] == "12.1"

