@@ -577,7 +577,7 @@ def _print_sources(passes: Sequence[ModelPrediction], chip: Device, hardware: st
     if experts is not None:
         bound = (
             ""
-            if all(prediction.ideal_is_bound for prediction in passes)
+            if all(prediction.are_experts_certain for prediction in passes)
             else (
                 " Tokens that agree visit fewer, so with several at once a measured pass can be faster than the ideal "
                 "one."

@@ -198,14 +198,20 @@ class ModelPrediction:
         return sum(priced.kernel.calls_count for priced in self.kernels) + self.all_reduce_count
 
     @property
+    def are_experts_certain(self) -> bool:
+        """Whether the count of experts visited is certain: of several tokens it is the mean of uniform routing."""
+        experts = self.model.experts
+        return experts is None or self.token_count == 1 or experts.active_count == experts.expert_count
+
+    @property
     def ideal_is_bound(self) -> bool:
         """Whether no pass can be faster than the ideal time.
 
-        Not so where experts are read by several tokens: how many are visited is the mean of uniform routing, and real
-        tokens often agree.
+        Not so where experts are read by several tokens, which often agree more than uniform routing has it. Nor on more
+        than two devices: the all-reduce counts a ring's bytes, 2·(n − 1)/n of them, and a switch that reduces moves
+        each once (NVLink SHARP).
         """
-        experts = self.model.experts
-        return experts is None or self.token_count == 1 or experts.active_count == experts.expert_count
+        return self.are_experts_certain and self.parallel.device_count <= 2
 
     @property
     def kv_crossover_tokens(self) -> float | None:

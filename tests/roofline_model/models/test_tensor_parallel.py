@@ -94,6 +94,21 @@ def test_all_reduces_are_kernels_with_a_latency() -> None:
     assert slow_step.high_s - free_step.high_s == pytest.approx(160 * 10e-6)
 
 
+@pytest.mark.parametrize(("count", "is_bound"), [(1, True), (2, True), (4, False), (8, False)])
+def test_a_ring_on_more_than_two_devices_is_no_lower_bound(count: int, is_bound: bool) -> None:
+    """A switch that reduces moves each byte once."""
+    assert predict_model("h100", "llama-3.1-70b", parallel=Parallel(count, LINK)).ideal_is_bound is is_bound
+
+
+def test_a_pass_that_waits_for_its_link_is_bound_by_it() -> None:
+    slow, fast = (
+        predict_model("h100", "llama-3.1-70b", "prefill", batch=16, context=8192, parallel=Parallel(8, rate))
+        for rate in (450e9, 4500e9)
+    )
+    assert slow.bound == "link"
+    assert fast.bound != "link"
+
+
 @pytest.mark.parametrize("latency", [-1e-6, 1.0, True, float("nan")])
 def test_the_latency_is_checked(latency: float) -> None:
     with pytest.raises(InvalidValueError, match=r"all-reduce.*0.*1"):
