@@ -35,10 +35,9 @@ _PUBLIC = {
     "case_history": "history.case_history",
     "check_store": "operations.check",
     "compare_suites": "diff.suites",
-    "copy_store": "operations.copy",
-    "deliver_waiting": "store.delivery.outbox",
     "find_baseline": "diff.baseline",
     "find_records": "store.query",
+    "finished_runs": "store.push",
     "gate": "diff.gate",
     "import_any": "exchange.importing",
     "load_annotations": "watch.annotations",
@@ -47,8 +46,8 @@ _PUBLIC = {
     "open_store": "store.store",
     "parse_fail_on": "diff.gate",
     "prune": "operations.retention",
+    "push": "store.push",
     "read_lots": "store.query",
-    "stats_of": "operations.stats",
 }
 
 __all__ = sorted(_PUBLIC)

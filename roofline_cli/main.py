@@ -15,7 +15,7 @@ COMPLETE_VARIABLE = "_ROOFLINE_COMPLETE"
 """Set by a shell that asks for completions, as click and typer do."""
 COMMAND_ORDER = (
     "doctor", "demo", "predict", "recommend", "losses", "pipeline", "compare", "formats", "explain", "hardware", "runs", "show", "diff",
-    "export", "import", "report", "serve", "db", "prune", "tiling", "sweep", "history", "nightly", "pr", "calibrate", "fit", "validate",
+    "export", "import", "report", "serve", "push", "db", "prune", "tiling", "sweep", "history", "nightly", "pr", "calibrate", "fit", "validate",
     "predict gemv", "predict gemm", "predict attention", "predict ffn", "predict model",
 )  # fmt: skip
 """Order in which a newcomer meets the commands; a command that is not named here comes after them."""

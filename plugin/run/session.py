@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import platform
+import tempfile
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -21,20 +23,20 @@ from plugin.machine.state_warnings import warnings
 from plugin.run.benchmark_bridge import replace_samples
 from plugin.run.instruments import Instruments
 from plugin.run.options import BenchOptions
-from plugin.run.rescue import rescue, write_json
 from plugin.run.target import Target, resolve_target
 from plugin.run.visits import VisitPool
 from plugin.timers.clock import utc_now
 from results.exchange.exported.export import export_documents, export_run_json
 from results.records.records import EnvironmentInfo, HardwareProfile, ProcessInfo, Record, RunInfo, RunStatus
 from results.records.state_records import CanaryReading, NoiseFloor
-from results.store.target import SPOOL_FOLDER, parse_target
+from results.store.target import parse_target
 from roofline_model.chips.hardware import doubt_of_ideals
-from roofline_model.core.errors import StoreError
-from roofline_model.core.finding import Finding, advice_text, finding, reason_text, short_text, stored_form
+from roofline_model.core.errors import DatabaseAwayError, StoreError
+from roofline_model.core.finding import Finding, advice_text, finding, short_text, stored_form
+from roofline_model.core.whole_file import write_whole
 
 if TYPE_CHECKING:
-    from results.store.delivery.outbox import Undelivered
+    from results.store.store import ResultStore
 
 Report = Callable[[str], None]
 
@@ -53,6 +55,8 @@ class BenchSession:
         self._run_id = run_id
         self._report = report
         self._store: Any = None
+        self._server: ResultStore | None = None
+        """The database named, where that is no file: earlier runs are read there, and this one is pushed there."""
         self._profile_hash = ""
         self._unsaved: Record | None = None
         self._failure: StoreError | None = None
@@ -93,8 +97,9 @@ class BenchSession:
         from results.store.store import open_store
 
         hardware = self.target.hardware
-        self._store = open_store(self.options.db, spool=self.folder / SPOOL_FOLDER)
-        self._deliver_waiting()
+        if parse_target(self.options.db).path is None:
+            self._server = open_store(self.options.db)
+        self._store = self.open_store()
         started = utc_now()
         commit, branch, dirty = git_state(self.folder)
         self.process = ProcessInfo(0, os.getpid(), platform.node(), started)
@@ -113,33 +118,21 @@ class BenchSession:
         )
         self._store.begin_run(run)
         self.run = run  # only now: a run that could not begin has nothing to end
-        self.floors = self._store.noise_floors(run.environment.class_hash)
+        self.floors = (self._server or self._store).noise_floors(run.environment.class_hash)
         self._profile_hash = hardware.content_hash
         self._store.add_profile(HardwareProfile(hardware.key, hardware.name, self._profile_hash, hardware.to_dict()))
         return self.run
 
-    def _deliver_waiting(self) -> None:
-        """Send what earlier runs had to keep back while this database was away, and say so; this run goes on whatever
-        comes.
-        """
-        if not (self.folder / SPOOL_FOLDER).is_dir():
-            return
-        from results.store.delivery.outbox import deliver_waiting
+    @property
+    def local_file(self) -> Path:
+        """The SQLite file that this run is written to as it goes."""
+        return parse_target(self.options.db).local_file(self.folder)
 
-        try:
-            deliveries = deliver_waiting(self._store, self.folder / SPOOL_FOLDER)
-        except StoreError as error:
-            self._report(f"warning: {error}")
-            return
-        for delivery in deliveries:
-            if delivery.finding is not None:
-                self._report(f"warning: {advice_text(delivery.finding)}")
-            if delivery.outcome == "delivered":
-                self._report(
-                    short_text(finding("delivered", record_count=delivery.added_count, file=delivery.path.name))
-                )
-            elif delivery.outcome == "failed":
-                self._report(f"warning: {reason_text(delivery.reason)}")
+    def open_store(self) -> ResultStore:
+        """Open the file of this run. Raises `StoreError`."""
+        from results.store.store import open_store
+
+        return open_store(self.local_file)
 
     def _environment(self) -> EnvironmentInfo:
         """Return the facts of this machine, with what should be mended first where cases will be measured on it."""
@@ -153,7 +146,7 @@ class BenchSession:
         return info
 
     def add(self, record: Record) -> None:
-        """Commit one record. Raises `StoreError`, after which the session ends and `close` rescues what it holds."""
+        """Commit one record. Raises `StoreError`, after which the session ends and `close` writes what it holds."""
         self._unsaved = record
         with self._noting():
             self._store.add_record(record)
@@ -211,9 +204,14 @@ class BenchSession:
         return quarantined
 
     def earlier_canary_times(self, kernel: str) -> list[float]:
-        """Return healthy readings of this canary kernel in earlier runs on this machine and software, newest first."""
+        """Return healthy readings of this canary kernel in earlier runs on this machine and software, newest first.
+
+        None is known while their server is away.
+        """
         assert self.run is not None
-        return list(self._store.canary_times(self.run.environment.class_hash, kernel))
+        with contextlib.suppress(DatabaseAwayError):
+            return list((self._server or self._store).canary_times(self.run.environment.class_hash, kernel))
+        return []
 
     def flag_records(self, record_ids: Iterable[str], flag: str) -> None:
         """Add a flag to measurements that are stored already, and to the ones the summary shows."""
@@ -243,28 +241,25 @@ class BenchSession:
             return
         try:
             if self._failure is None:
-                with contextlib.suppress(StoreError), self._noting():  # told below, with the rescue
+                with contextlib.suppress(StoreError), self._noting():  # told below, with where the run is
                     self._store_interrupted_run()
                     self.visits.close(may_visit=not is_partial and exit_code in (0, 1))
                     self.repeat_canary()
             interrupted = is_partial or exit_code in (2, 3) or exit_code > 128 or self._failure is not None
             status: RunStatus = "interrupted" if interrupted else "complete"
-            delivery = None
             if self._failure is None:
                 with contextlib.suppress(StoreError), self._noting():
                     self._store.finish_run(self.run.run_id, status=status, exit_code=exit_code, finished_at=utc_now())
-                    delivery = self._deliver()
             if self._failure is not None:
-                raise StoreError(f"{self._failure} ({short_text(self._rescue(status, exit_code))})") from None
+                raise StoreError(f"{self._failure} ({short_text(self._exported(status, exit_code))})") from None
             if self.options.json_path is not None:
-                document = (
-                    export_run_json(self._store, self.run.run_id)
-                    if delivery is None
-                    else self._end_document(status, exit_code)
-                )
-                write_json(self.options.json_path, document)
+                write_json(self.options.json_path, export_run_json(self._store, self.run.run_id))
+            if self._server is not None:
+                self._push(self._server)
         finally:
             self._store.close()
+            if self._server is not None:
+                self._server.close()
 
     @property
     def is_forked(self) -> bool:
@@ -286,41 +281,62 @@ class BenchSession:
             self._failure = self._failure or error
             raise
 
-    def _deliver(self) -> Undelivered | None:
-        """Send what the database would not take during the run; what it still does not take stays in its file, and is
-        said.
-        """
-        undelivered: Undelivered | None = self._store.deliver()
-        if undelivered is not None:
-            self._report(f"warning: {advice_text(undelivered.finding)}")
-        return undelivered
+    def _push(self, server: ResultStore) -> None:
+        """Bring this run and earlier ones that waited to their server; what it holds leaves the local file.
 
-    def _end_document(self, status: RunStatus, exit_code: int) -> dict[str, Any]:
-        """Return the run in this process's memory as an exported run."""
+        A server that is away is told, and the runs wait. Raises `StoreError` where it refuses them for good.
+        """
+        from results.operations.run_care import delete_run
+        from results.store.push import finished_runs, push
+
+        assert self.run is not None
+        waited_counts = []
+        try:
+            for pushed in push(self._store, server, finished_runs(self._store)):
+                waited_counts += [pushed.added_count] if pushed.run.run_id != self.run.run_id else []
+                with contextlib.suppress(StoreError):  # one that stays is found on the server by the next push
+                    delete_run(self._store, pushed.run.run_id)
+        except StoreError as error:
+            item = finding("unpushed", reason=str(error), file=str(self.local_file))
+            if not isinstance(error, DatabaseAwayError):
+                raise StoreError(short_text(item)) from None
+            self._report(f"warning: {advice_text(item)}")
+        if waited_counts:
+            self._report(short_text(finding("pushed", record_count=sum(waited_counts))))
+
+    def _exported(self, status: RunStatus, exit_code: int) -> Finding:
+        """Write the run in this process's memory as one export file to another folder; return where it is."""
         assert self.run is not None
         run = replace(self.run, status=status, exit_code=exit_code, finished_at=utc_now())
         records = [*self.records, *([self._unsaved] if self._unsaved is not None else [])]
         hardware = self.target.hardware
         profile = HardwareProfile(hardware.key, hardware.name, self._profile_hash, hardware.to_dict())
-        return export_documents(run, [profile], records, canaries=self.canaries)
-
-    def _rescue(self, status: RunStatus, exit_code: int) -> Finding:
-        """Write what this process still knows of the run as a file; return where it is."""
-        assert self.run is not None
-        document = self._end_document(status, exit_code)
+        document = export_documents(run, [profile], records, canaries=self.canaries)
         try:
-            stored = self._store.record_ids(self.run.run_id)
+            stored_ids = self._store.record_ids(self.run.run_id)
         except StoreError:
-            stored_count = None
-        else:
-            stored_count = sum(record["record_id"] in stored for record in document["records"])
-        return rescue(
-            document,
-            run_id=self.run.run_id,
-            database=str(self.options.db),
-            folder=self.folder,
-            stored_count=stored_count,
-        )
+            stored_ids = set()
+        stored_count = sum(record.record_id in stored_ids for record in records) or None
+        first_error = ""
+        for folder in (self.folder, Path(tempfile.gettempdir())):
+            path = folder / f"{self.run.run_id[:8]}.rescued.json"
+            try:
+                write_json(path, document, is_private=True)  # the folder of temporary files is everybody's
+            except StoreError as error:
+                first_error = first_error or str(error)
+                continue
+            return finding("results-rescued", file=str(path), record_count=len(records), stored_count=stored_count)
+        lost_count = len(records) - (stored_count or 0)
+        return finding("results-lost", lost_count=lost_count, stored_count=stored_count, error=first_error)
+
+
+def write_json(path: Path, document: dict[str, Any], *, is_private: bool = False) -> None:
+    """Write a file in one step: the old one stays until the new one is whole. Raises `StoreError`, leaving no part."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, json.dumps(document, indent=1, allow_nan=False) + "\n", is_private=is_private)
+    except OSError as error:
+        raise StoreError(f"{path} cannot be written ({error.strerror})") from None
 
 
 def with_flags_of(record: Record, stored: Record) -> Record:

@@ -18,7 +18,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError, StatementError, TimeoutE
 from sqlalchemy.pool import NullPool, QueuePool
 
 from results.records.plain_form import dumps, loads
-from results.store.target import DEFAULT_DATABASE, StoreTarget
+from results.store.target import DEFAULT_DATABASE, UNPUSHED_FOLDER, StoreTarget
 from roofline_model.core.errors import DatabaseAwayError, InvalidValueError, RooflineError, StoreError
 
 BUSY_TIMEOUT_S = 30.0
@@ -165,7 +165,7 @@ def _make_folder(path: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         ignore = folder / ".gitignore"
-        if folder.name == DEFAULT_DATABASE.parent.name and not ignore.exists():
+        if folder.name in (DEFAULT_DATABASE.parent.name, UNPUSHED_FOLDER.name) and not ignore.exists():
             ignore.write_text("*\n", encoding="utf-8")
     except OSError as error:
         raise _unusable(path, error) from None
@@ -294,10 +294,10 @@ _POSTGRES_MEANINGS = (
         "cannot be used: the database or role does not exist there; create it (createdb NAME) or correct the URL",
     ),
     ("[Cc]onnection refused", "does not answer (connection refused): start PostgreSQL or correct host and port"),
+    ("lock timeout", f"has been locked by another session for {LOCK_TIMEOUT_S} s: end it or try again"),
     ("timeout", f"does not answer within {CONNECT_TIMEOUT_S} s: correct host and port"),
     ("resolve host", "has a host name that nobody knows: correct the URL"),
     (r'relation ".*" does not exist', f"{LACKS_TABLES} {REPLACE_IT}"),
-    ("lock timeout", f"has been locked by another session for {LOCK_TIMEOUT_S} s: end it or try again"),
     ("cannot execute .* in a read-only transaction", "was opened read-only: nothing was changed"),
     (
         "(No such file or directory|server closed the connection|terminating connection|the database system is)",
@@ -310,9 +310,6 @@ _POSTGRES_MEANINGS = (
     ("permission denied", "does not allow this: grant the user CREATE on the schema and rights on its tables"),
 )
 
-
-RETRY_WAITS_S = (0.1, 0.5, 1.5)
-"""Between the tries of one write: a restart of a server with little to recover takes one to two seconds."""
 
 _PASSING_CLASSES = ("08", "53", "57", "58")
 """SQLSTATE classes (PostgreSQL 18, appendix A): connection exception, insufficient resources (connections, disk,

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, select
 from sqlalchemy.exc import IntegrityError
 
 from results.records.flags import FLAGS
@@ -18,45 +17,29 @@ from results.records.records import HardwareProfile, ProcessInfo, Record, RunInf
 from results.records.state_records import CanaryReading, NoiseFloor
 from results.store import read, run_names, write
 from results.store.connection import WRITING, DatabaseFile, make_engine, prepare_place, translated
-from results.store.delivery.outbox import Outbox, Undelivered
-from results.store.delivery.spool import (
-    AddedFlag,
-    Change,
-    CompletedRecord,
-    Content,
-    NewFloors,
-    RunEnd,
-    SlowCanaries,
-    Spool,
-    add_flag,
-    make_changes,
-)
 from results.store.migrate import ensure_current, read_version
 from results.store.target import StoreTarget, parse_target
-from roofline_model.core.errors import DatabaseAwayError, InvalidValueError, StoreError
+from roofline_model.core.errors import InvalidValueError, StoreError
 
 T = TypeVar("T")
 
 
-def open_store(
-    target: str | Path | None = None, *, create: bool = True, read_only: bool = False, spool: Path | None = None
-) -> ResultStore:
+def open_store(target: str | Path | None = None, *, create: bool = True, read_only: bool = False) -> ResultStore:
     """Open the results database, creating or upgrading it where allowed.
 
     `target`: a path, sqlite:///PATH or postgresql+psycopg://HOST/NAME; None means the variable ROOFLINE_DB, else
-    `.roofline/results.db` under the working folder. `read_only` creates and changes nothing at all. With a folder in
-    `spool`, results that an unreachable PostgreSQL server does not take are kept there and delivered later.
+    `.roofline/results.db` under the working folder. `read_only` creates and changes nothing at all.
     Raises `StoreError` (one line, naming the fix) when it cannot be used; nothing is damaged.
     """
     parsed = parse_target(target)
     prepare_place(parsed, create=create and not read_only, writing=not read_only)
-    return ResultStore(parsed, create=create and not read_only, read_only=read_only, spool=spool)
+    return ResultStore(parsed, create=create and not read_only, read_only=read_only)
 
 
 class ResultStore:
     """An open database. Use it as a context manager; safe to share between threads, not between forked processes."""
 
-    def __init__(self, target: StoreTarget, *, create: bool, read_only: bool, spool: Path | None = None) -> None:
+    def __init__(self, target: StoreTarget, *, create: bool, read_only: bool) -> None:
         self._target = target
         self._read_only = read_only
         self._engine = make_engine(target, mode="ro" if read_only else "rw")
@@ -70,9 +53,6 @@ class ResultStore:
         self._known_ids = write.KnownIds()
         self._writing = Lock()
         self._pid = os.getpid()
-        self._outbox: Outbox | None = None
-        if spool is not None and target.path is None and not read_only:
-            self._outbox = Outbox(Spool(spool, target.place), self.make_changes)
 
     def __enter__(self) -> ResultStore:
         return self
@@ -89,13 +69,11 @@ class ResultStore:
 
     @property
     def place(self) -> str:
-        """Which database this is, whoever opens it and how: what a spool file says it is for."""
+        """Which database this is, whoever opens it and how."""
         return self._target.place
 
     def close(self) -> None:
         """Close every connection; what was committed is in the database file itself afterwards."""
-        if self._outbox is not None:
-            self._outbox.close()
         self._engine.dispose()
 
     def schema_version(self) -> int:
@@ -118,19 +96,21 @@ class ResultStore:
                 raise StoreError(f"run {run.run_id[:40]} is already in {self.name}: every run needs an id of its own")
             write.insert_run(connection, run)
 
-        self._store("storing the run", run.run_id, run, insert)
+        self._write("storing the run", insert)
 
     def finish_run(self, run_id: str, *, status: RunStatus, exit_code: int | None, finished_at: str | None) -> None:
         """Store how a run ended. Raises `StoreError` for an unknown run, and when the file was replaced meanwhile."""
-        self._store("finishing the run", run_id, RunEnd(status, exit_code, finished_at))
+        self._write(
+            "finishing the run",
+            lambda connection: write.finish_run(connection, run_id, status, exit_code, finished_at),
+        )
 
     def add_profile(self, profile: HardwareProfile) -> None:
         """Store the chip description that predictions use; one that is already there is left alone."""
-        self._store("storing the profile", "", profile)
+        self._write("storing the profile", lambda connection: write.insert_profile(connection, profile))
 
     def add_record(self, record: Record) -> None:
-        """Store one record in a transaction of its own, or keep it: once this returns, a killed process does not lose
-        it.
+        """Store one record in a transaction of its own: once this returns, a killed process does not lose it.
 
         Raises `StoreError` for a run that was not begun, for a record id that is already there, and when the database
         file is no longer the one that was opened.
@@ -143,18 +123,18 @@ class ResultStore:
             self._insert_again(connection, record)
 
         try:
-            self._store("storing the record", record.run_id, record, insert, translate_integrity=False)
+            self._write("storing the record", insert, translate_integrity=False)
         except IntegrityError:
             # Either the record is there already, or rows that this store remembers were deleted meanwhile.
             self._known_ids.forget()
-            self._store("storing the record", record.run_id, record, insert_again)
+            self._write("storing the record", insert_again)
 
     def complete_record(self, record: Record) -> None:
         """Replace a stored record's measurement, predictions and facts by those of the same record with more samples.
 
         Flags that it was given meanwhile stay. Raises `StoreError` for a record that is not there.
         """
-        self._store("completing the record", record.run_id, CompletedRecord(record))
+        self._write("completing the record", lambda connection: write.replace_record(connection, record))
 
     def add_run(
         self,
@@ -176,12 +156,10 @@ class ResultStore:
         new_records = list(records)
 
         def insert(connection: Connection) -> tuple[int, int]:
+            write.hold_run(connection, run)
             present = self._present(connection, run.run_id)
-            if present is None:
-                write.insert_run(connection, run)
-            elif present.status == "running" and run.status != "running":
-                ended = {"status": run.status, "exit_code": run.exit_code, "finished_at": run.finished_at}
-                connection.execute(update(write.RUN).where(write.RUN.c.run_id == run.run_id), ended)
+            if present is not None and present.status == "running" and run.status != "running":
+                write.finish_run(connection, run.run_id, run.status, run.exit_code, run.finished_at)
             for profile in profiles:
                 write.insert_profile(connection, profile)
             for process in processes:
@@ -208,32 +186,32 @@ class ResultStore:
 
         Raises `StoreError` for a run that was not begun.
         """
-        self._store("ending a process", run_id, replace(process, end_reason=end_reason))
+        self._write("ending a process", lambda connection: write.end_process(connection, run_id, process, end_reason))
 
     def add_canary(self, run_id: str, reading: CanaryReading) -> None:
         """Store one canary reading of a run; one that is there already is left alone.
 
         Raises `StoreError` for a run that was not begun.
         """
-        self._store("storing the canary", run_id, reading)
+        self._write("storing the canary", lambda connection: write.insert_canaries(connection, run_id, [reading]))
 
     def rejudge_canaries(self, run_id: str, readings: Iterable[CanaryReading]) -> None:
         """Store what a later reading showed of these: `is_slow` and `reference_s` of readings that are stored already.
 
         A slow reading is never made healthy again; one that is not there is passed over.
         """
-        slow = tuple(reading for reading in readings if reading.is_slow)
+        slow = [reading for reading in readings if reading.is_slow]
         if slow:
-            self._store("judging the canary", run_id, SlowCanaries(slow))
+            self._write("judging the canary", lambda connection: write.rejudge_canaries(connection, run_id, slow))
 
     def add_noise_floors(self, floors: Iterable[NoiseFloor]) -> None:
         """Store noise floors, all or none; older ones of the same case and method stay, the newest counts."""
-        self._store("storing noise floors", "", NewFloors(tuple(floors)))
+        self._write("storing noise floors", lambda connection: write.insert_floors(connection, floors))
 
     def flag_records(self, record_ids: Iterable[str], flag: str) -> int:
         """Add a flag to stored measurements, all or none, and return how many did not carry it yet.
 
-        Flags keep their order; a record without a measurement is passed over. 0 where they wait for the server.
+        Flags keep their order; a record without a measurement is passed over.
         Raises `InvalidValueError` for a flag that `flags.FLAGS` does not explain, `StoreError` for a record that is not
         there.
         """
@@ -242,29 +220,11 @@ class ResultStore:
         unique_ids = list(dict.fromkeys(record_ids))
         if not unique_ids:
             return 0
-        added: list[int] = []
-        change = AddedFlag(tuple(unique_ids), flag)
-        self._store("flagging the records", "", change, lambda connection: added.append(add_flag(connection, change)))
-        return sum(added)
-
-    def make_changes(self, changes: Sequence[Change]) -> int:
-        """Make changes that waited elsewhere, all or none, each once however often; return how many records were new.
-
-        Raises `DatabaseAwayError` when the server is away.
-        """
-        self._known_ids.forget()  # somebody may have deleted rows meanwhile
-        return self._write("storing what waited", lambda connection: make_changes(connection, self._known_ids, changes))
+        return self._write("flagging the records", lambda connection: write.add_flag(connection, unique_ids, flag))
 
     def transact(self, doing: str, work: Callable[[Connection], T]) -> T:
         """Return the result of `work` in one write transaction, all or nothing; for other files of this package."""
         return self._write(doing, work)
-
-    def deliver(self) -> Undelivered | None:
-        """Send what this store had to keep back; return what still waits, None when nothing does.
-
-        Raises `StoreError`.
-        """
-        return None if self._outbox is None else self._outbox.deliver()
 
     # Reading -------------------------------------------------------------------------------------------------
 
@@ -292,15 +252,14 @@ class ResultStore:
         return self._read(work)
 
     def record_ids(self, run_id: str) -> set[str]:
-        """Return the ids of the records of a run that are stored (in the file that still leads there) or kept for it.
+        """Return the ids of the records of a run that are stored (in the file that still leads there).
 
         Raises `StoreError` when it cannot be read, or is no longer the file that was opened.
         """
         if self._file is not None:
             self._file.check()
         statement = select(write.RECORD.c.record_id).where(write.RECORD.c.run_id == run_id)
-        ids = self._outbox.record_ids(run_id) if self._outbox is not None else set()
-        return ids | self._read(lambda connection: set(connection.execute(statement).scalars()), away=set())
+        return self._read(lambda connection: set(connection.execute(statement).scalars()))
 
     def profile(self, profile_hash: str) -> HardwareProfile | None:
         """Return the chip description of this hash, or None."""
@@ -318,9 +277,8 @@ class ResultStore:
         """Return the seconds of up to `limit` healthy readings (not slow) of this kernel, newest first.
 
         All runs whose environment has this class hash count, the one in progress too once it has stored a reading.
-        None while the server is away from a store that keeps what it cannot send: no reading is known then.
         """
-        return self._read(lambda connection: read.read_canary_times(connection, class_hash, kernel, limit), away=[])
+        return self._read(lambda connection: read.read_canary_times(connection, class_hash, kernel, limit))
 
     def noise_floors(self, class_hash: str) -> dict[tuple[str, str], NoiseFloor]:
         """Return the newest noise floor of every (case key, method hash) measured in this environment class."""
@@ -354,28 +312,6 @@ class ResultStore:
         with translated(self._target, "opening the database", reading=True), self._engine.connect():
             return DatabaseFile(path)
 
-    def _store(
-        self,
-        doing: str,
-        run_id: str,
-        content: Content,
-        work: Callable[[Connection], Any] | None = None,
-        *,
-        translate_integrity: bool = True,
-    ) -> None:
-        """Make a change (by `work`, where that is stricter), or keep it for a server that is away."""
-        change = Change(run_id, content)
-        change_rows = work or (lambda connection: make_changes(connection, self._known_ids, [change]))
-
-        def attempt() -> None:
-            self._write(doing, change_rows, translate_integrity=translate_integrity)
-
-        if self._outbox is None:
-            attempt()
-        else:
-            self._refuse_fork()
-            self._outbox.write(change, attempt)
-
     def _write(self, doing: str, work: Callable[[Connection], T], *, translate_integrity: bool = True) -> T:
         if self._read_only:
             raise StoreError(f"{self.name} was opened read-only: open it with read_only=False to store results")
@@ -405,13 +341,7 @@ class ResultStore:
                 "with os._exit"
             )
 
-    def _read(self, work: Callable[[Connection], T], *, away: T | None = None) -> T:
-        """Return the result of `work` on a reading connection, or `away`, if given, while the server is away."""
+    def _read(self, work: Callable[[Connection], T]) -> T:
         self._refuse_fork()
-        try:
-            with translated(self._target, "reading", reading=True), self._engine.connect() as connection:
-                return work(connection)
-        except DatabaseAwayError:
-            if self._outbox is None or away is None:
-                raise
-            return away
+        with translated(self._target, "reading", reading=True), self._engine.connect() as connection:
+            return work(connection)

@@ -13,10 +13,11 @@ from urllib.parse import parse_qsl, quote, quote_plus, unquote, unquote_plus, ur
 
 from roofline_model.core.definition_text import user_path
 from roofline_model.core.errors import InvalidValueError, StoreError
+from roofline_model.operators.case import short_hash
 
 DEFAULT_DATABASE = Path(".roofline") / "results.db"
-SPOOL_FOLDER = DEFAULT_DATABASE.parent / "spool"
-"""Where a run keeps what its server does not take, under the folder it was called from."""
+UNPUSHED_FOLDER = DEFAULT_DATABASE.parent / "unpushed"
+"""Under the folder that pytest was called from: runs that their server does not have yet, a file for each server."""
 ENVIRONMENT_VARIABLE = "ROOFLINE_DB"
 
 _POSTGRES_SCHEMES = ("postgresql+psycopg", "postgresql", "postgres")
@@ -81,6 +82,12 @@ class StoreTarget:
         port = options.get("port") or parts.port or os.environ.get("PGPORT", "5432")
         name = options.get("dbname") or unquote(parts.path.lstrip("/")) or os.environ.get("PGDATABASE", "")
         return f"postgresql://{host}:{port}/{name}"
+
+    def local_file(self, folder: Path) -> Path:
+        """Return the file that a run called from `folder` is written to: the target itself, or one for its server."""
+        if self.path is not None:
+            return self.path
+        return folder / UNPUSHED_FOLDER / f"{short_hash(self.place)}.db"
 
     def redact(self, text: str) -> str:
         """Return `text` without any password of the URL."""

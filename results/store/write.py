@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, Select, Table, bindparam, select, update
 from sqlalchemy.dialects import sqlite
 
-from results.records.records import EnvironmentInfo, HardwareProfile, Method, ProcessInfo, Record, RunInfo
+from results.records.records import EnvironmentInfo, HardwareProfile, Method, ProcessInfo, Record, RunInfo, RunStatus
 from results.records.state_records import CanaryReading, NoiseFloor
 from results.store import rows
 from results.store.schema import (
@@ -164,6 +164,24 @@ def replace_record(connection: Connection, record: Record) -> None:
 def insert_run(connection: Connection, run: RunInfo) -> None:
     """Insert a run; the database refuses a run id it already has."""
     connection.execute(RUN.insert(), rows.run_values(run, _environment_id(connection, run.environment)))
+
+
+def hold_run(connection: Connection, run: RunInfo) -> None:
+    """Insert a run unless it is there; until the transaction ends nobody else adds to it this way.
+
+    Two who push or import the same run at once would both find its records missing.
+    """
+    insert_new(connection, RUN, rows.run_values(run, _environment_id(connection, run.environment)))
+    connection.execute(select(RUN.c.run_id).where(RUN.c.run_id == run.run_id).with_for_update(key_share=True))
+
+
+def finish_run(
+    connection: Connection, run_id: str, status: RunStatus, exit_code: int | None, finished_at: str | None
+) -> None:
+    """Store how a run ended. Raises `StoreError` for a run that was never begun."""
+    values = {"status": status, "exit_code": exit_code, "finished_at": finished_at}
+    if connection.execute(update(RUN).where(RUN.c.run_id == run_id), values).rowcount != 1:
+        raise StoreError(f"run {run_id[:40]!r} is not in the database: begin_run has to come first")
 
 
 def insert_profile(connection: Connection, profile: HardwareProfile) -> None:

@@ -1,1 +1,1 @@
-"""`roofline db`, `prune`, `export`, `import`."""
+"""`roofline db`, `push`, `prune`, `export`, `import`."""

@@ -62,7 +62,6 @@ def prune(
         ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be dropped.")] = False,
-    vacuum: Annotated[bool, typer.Option("--vacuum", help="Return the space to the disk afterwards.")] = False,
     db: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -91,11 +90,10 @@ def prune(
             is_dry=dry_run,
             progress=advance,
         )
-    file_bytes = _vacuumed(db) if vacuum and not dry_run else None
     if as_json:
-        show_json(_document(shown, report, dry_run, file_bytes))
+        show_json(_document(shown, report, dry_run))
     else:
-        _print(shown, report, dry_run, file_bytes)
+        _print(shown, report, dry_run)
 
 
 def _protected_runs(store: ResultStore, names: list[str], files: list[Path]) -> dict[str, Finding]:
@@ -116,20 +114,7 @@ def _protected_runs(store: ResultStore, names: list[str], files: list[Path]) -> 
     return protected
 
 
-def _vacuumed(db: str | None) -> tuple[int, int] | None:
-    """Vacuum and return the size before and after."""
-    from results.operations.stats import stats_of
-    from results.operations.vacuum import vacuum
-    from results.store.target import parse_target
-
-    with reading(db) as store:
-        before = stats_of(store).size_bytes
-    vacuum(parse_target(db))
-    with reading(db) as store:
-        return before, stats_of(store).size_bytes
-
-
-def _document(shown: str, report: PruneReport, dry_run: bool, file_bytes: tuple[int, int] | None) -> dict[str, object]:
+def _document(shown: str, report: PruneReport, dry_run: bool) -> dict[str, object]:
     return {
         "database": shown,
         "dry_run": dry_run,
@@ -150,12 +135,10 @@ def _document(shown: str, report: PruneReport, dry_run: bool, file_bytes: tuple[
         "kept": [
             {"run_id": protected.run.run_id, "reason": short_text(protected.reason)} for protected in report.protected
         ],
-        "size_before_bytes": file_bytes[0] if file_bytes else None,
-        "size_after_bytes": file_bytes[1] if file_bytes else None,
     }
 
 
-def _print(shown: str, report: PruneReport, dry_run: bool, file_bytes: tuple[int, int] | None) -> None:
+def _print(shown: str, report: PruneReport, dry_run: bool) -> None:
     columns = (
         Column("Run"),
         Column("Started"),
@@ -190,10 +173,8 @@ def _print(shown: str, report: PruneReport, dry_run: bool, file_bytes: tuple[int
     else:
         _print_dropped(shown, report, done)
     _print_kept(report)
-    if file_bytes:
-        show_line(f"vacuumed: {decimal_bytes(file_bytes[0])} before, {decimal_bytes(file_bytes[1])} now")
-    elif report.drops and not dry_run:
-        show_line("the room is used for new results; --vacuum gives it back to the disk")
+    if report.drops and not dry_run:
+        show_line("the room is used for new results")
 
 
 def _print_dropped(shown: str, report: PruneReport, done: str) -> None:

@@ -160,8 +160,7 @@ def _show(file: Path, read: ReadFile, report: ImportReport) -> None:
         )
     if report.inconsistent_count:
         show_line(
-            f"{report.inconsistent_count} of the file's records have statistics that their samples do not have: "
-            "`roofline db check` names them",
+            f"{report.inconsistent_count} of the file's records have statistics that their samples do not have",
             "yellow",
         )
     if read.foreign is not None:

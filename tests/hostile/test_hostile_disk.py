@@ -21,7 +21,6 @@ import errno, json, os, resource, signal, sqlite3, sys, uuid
 from contextlib import closing
 from pathlib import Path
 from results import Measurement, Method, Record, RunInfo, open_store
-from results.store.delivery.spool import Change, Spool, read_spool
 from roofline_model.core.errors import RooflineError
 from roofline_model.operators.case import Case
 
@@ -94,37 +93,10 @@ while True:
 print(json.dumps(failures))
 """
 )
-SPOOL = (
-    HEAD
-    + """
-while True:
-    place = folder / f"{size}"
-    place.mkdir()
-
-    def work(acknowledged):
-        spool = Spool(place, "here")
-        spool.note_run(RUN)
-        for number in range(COUNT):
-            record = record_of(number)
-            spool.add(Change(RUN.run_id, record))
-            os.write(acknowledged, record.record_id.encode())
-
-    ids, end = limited(work, size)
-    assert not end.startswith("CRASH"), (size, end)
-    kept = [change.content.record_id for path in place.glob("*.jsonl*") for change in read_spool(path).changes
-            if isinstance(change.content, Record)]
-    assert kept == ids, (size, end)
-    if end == "done":
-        break
-    failures.append(end)
-    size += step
-print(json.dumps(failures))
-"""
-)
 FILES = (
     HEAD
     + """
-from plugin.run.rescue import write_json
+from plugin.run.session import write_json
 from roofline_cli.screen.output_file import write_text
 
 document = {"records": ["x" * 400] * 20}
@@ -179,13 +151,6 @@ def test_a_database_that_cannot_grow_keeps_what_it_acknowledged(tmp_path, step):
     for line in lines:
         assert "\n" not in line
         assert "space" in line or "disk" in line
-
-
-@pytest.mark.parametrize("step", [4000, pytest.param(97, marks=pytest.mark.full)])
-def test_a_spool_that_cannot_grow_keeps_what_it_acknowledged(tmp_path, step):
-    lines = failures(tmp_path, SPOOL, step)
-    assert len(lines) > 3
-    assert all("\n" not in line and "free some space" in line for line in lines)
 
 
 @pytest.mark.parametrize("step", [2500, pytest.param(97, marks=pytest.mark.full)])

@@ -35,8 +35,8 @@ show model_quant --db bench.sqlite
 show 00000000 --db bench.sqlite
 report --run calibrated --db bench.sqlite --format md -o /dev/stdout
 report --run model_quant --db bench.sqlite --format md -o /dev/stdout
-db stats --db bench.sqlite
 db check --db bench.sqlite
+push pushed.sqlite --db bench.sqlite
 history --all --db bench.sqlite
 history 2a78cac4 --db bench.sqlite
 diff calibrated later --db bench.sqlite
@@ -67,7 +67,7 @@ report --run quick --format docx --db bench.sqlite
 import missing.json --db bench.sqlite
 runs --db missing.sqlite
 runs relabel quick latest --db bench.sqlite
-db stats --db missing.sqlite
+db check --db missing.sqlite
 """.strip().splitlines()
 
 

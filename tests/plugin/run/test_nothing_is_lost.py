@@ -11,9 +11,8 @@ import time
 import pytest
 import warm_start
 
-from plugin.run.rescue import rescue
+from plugin.run import session
 from results import open_store
-from roofline_model.core.finding import finding
 
 OPTIONS = ("--hw", "b10", "--roofline-timer", "simulated", "--roofline-db", "r.db", "-p", "no:cacheprovider")
 
@@ -73,7 +72,7 @@ def test_a_database_lost_in_mid_run_is_rescued_and_said(pytester):
     assert result.ret == 2
     (line,) = [line for line in result.stderr.lines if line.startswith("ERROR: ")]
     assert "the database file was removed or replaced while the run was writing" in line
-    (rescued,) = pytester.path.glob("r.db.????????.rescued.json")
+    (rescued,) = pytester.path.glob("????????.rescued.json")
     assert f"(records in {rescued}: 3; `roofline import` reads it)" in line
     with open_store(pytester.path / "new.db") as store:
         from results.exchange.exported.load import import_file
@@ -83,7 +82,7 @@ def test_a_database_lost_in_mid_run_is_rescued_and_said(pytester):
         assert store.runs()[0].status == "interrupted"
     before = rescued.read_bytes()
     pytester.runpytest_inprocess(*OPTIONS)  # and lost once more
-    assert len(list(pytester.path.glob("r.db.????????.rescued.json"))) == 2
+    assert len(list(pytester.path.glob("????????.rescued.json"))) == 2
     assert rescued.read_bytes() == before
 
 
@@ -104,7 +103,7 @@ def test_a_database_that_cannot_grow_says_so_and_names_what_it_lacks(pytester):
     done = warm_start.run("pytest", "-q", *OPTIONS, cwd=pytester.path)
     assert done.returncode == 2, done.stdout
     (line,) = [line for line in (done.stdout + done.stderr).splitlines() if "ERROR: " in line]
-    (rescued,) = pytester.path.glob("r.db.????????.rescued.json")
+    (rescued,) = pytester.path.glob("????????.rescued.json")
     assert line.startswith("ERROR: ")
     assert "(disk I/O error)" in line or "disk is full" in line
     assert line.endswith(f"(records in {rescued}: 3, in the database: 2; `roofline import` reads it)")
@@ -112,45 +111,34 @@ def test_a_database_that_cannot_grow_says_so_and_names_what_it_lacks(pytester):
     assert (run.status, len(records)) == ("running", 2)
 
 
-def document(count):
-    return {"records": [{"record_id": str(number)} for number in range(count)]}
+@pytest.mark.parametrize("takes", [True, False])
+def test_what_no_database_takes_goes_to_another_folder_or_is_counted(pytester, monkeypatch, takes):
+    pytester.makepyfile(
+        """
+        from pathlib import Path
+        import pytest
+        from roofline_model import OpCost
 
-
-def test_a_rescue_looks_for_a_place_that_takes_it(tmp_path, monkeypatch):
-    (tmp_path / "file").write_text("")
-    (tmp_path / "temporary").mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
-    given = {"run_id": "0123456789abcdef", "database": str(tmp_path / "file" / "r.db"), "stored_count": None}
-    file = str(tmp_path / "here" / "r.db.01234567.rescued.json")
-    assert rescue(document(2), folder=tmp_path / "here", **given) == finding(
-        "results-rescued", file=file, record_count=2
+        @pytest.mark.parametrize("i", range(3))
+        def test_case(roofline, i):
+            roofline.measure(lambda: None, work=OpCost(read_bytes=1e6))
+            if i == 1:
+                Path("r.db").unlink()
+        """
     )
-    file = str(tmp_path / "temporary" / "r.db.01234567.rescued.json")
-    assert rescue(document(1), folder=tmp_path / "file", **given).value("file") == file
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "file"))
-    lost = rescue(document(3), folder=tmp_path / "file", **given)
-    assert (lost.code, lost.value("lost_count"), lost.value("stored_count")) == ("results-lost", 3, None)
-    lost = rescue(document(3), folder=tmp_path / "file", **{**given, "stored_count": 2})
-    assert (lost.code, lost.value("lost_count"), lost.value("stored_count")) == ("results-lost", 1, 2)
-    lost = rescue(document(3), folder=tmp_path / "file", **{**given, "stored_count": 3})
-    assert lost == finding("run-end-lost", record_count=3)
-
-
-@pytest.mark.parametrize("name", ["r" * 255, "é" * 127, "数" * 85])
-def test_a_database_whose_name_is_as_long_as_one_can_be_is_rescued(tmp_path, name):
-    item = rescue(document(2), run_id="0123456789", database=str(tmp_path / name), folder=tmp_path, stored_count=None)
-    (rescued,) = tmp_path.iterdir()
-    assert item == finding("results-rescued", file=str(rescued), record_count=2)
-    assert rescued.name.endswith(".01234567.rescued.json")
-    assert rescued.stat().st_mode & 0o777 == 0o600
-
-
-def test_the_rescue_of_a_url_shows_no_password(tmp_path):
-    item = rescue(
-        document(1), run_id="0123456789", database="postgresql://me:secret@host/db", folder=tmp_path, stored_count=0
-    )
-    assert (tmp_path / "01234567.rescued.json").is_file()
-    assert "secret" not in str(item)
+    temporary = pytester.mkdir("temporary")
+    for folder in [pytester.path] if takes else [pytester.path, temporary]:
+        (folder / "01234567.rescued.json").mkdir()  # so no file of that name can be written there
+    monkeypatch.setattr(session, "new_run_id", lambda: "0123456789abcdef" * 2)
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    result = pytester.runpytest_inprocess(*OPTIONS)
+    assert result.ret == 2
+    if takes:
+        rescued = temporary / "01234567.rescued.json"
+        assert f"(records in {rescued}: 2; `roofline import` reads it)" in result.stderr.str()
+        assert rescued.stat().st_mode & 0o777 == 0o600  # the folder of temporary files is everybody's
+    else:
+        assert "records that could not be rescued either: 2: " in result.stderr.str()
 
 
 def test_a_file_that_cannot_be_written_whole_leaves_no_part(tmp_path):
@@ -158,7 +146,7 @@ def test_a_file_that_cannot_be_written_whole_leaves_no_part(tmp_path):
 import resource, signal, sys
 from pathlib import Path
 
-from plugin.run.rescue import write_json
+from plugin.run.session import write_json
 from roofline_model.core.errors import StoreError
 from roofline_model.core.finding import finding
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from results.records.records import Record, RunInfo
-from results.store.delivery.spool import Change, CompletedRecord, Spool, read_spool
 from results.store.store import ResultStore
 from roofline_model.core.errors import StoreError
 
@@ -60,21 +58,3 @@ def test_only_a_stored_record_is_completed(
     with pytest.raises(StoreError, match="only stored records are completed"):
         store.complete_record(make_record(run.run_id))
     assert store.records(run.run_id) == []
-
-
-def test_a_completion_waits_in_the_spool_behind_its_record(
-    store: ResultStore, tmp_path: Path, make_run: Callable[..., RunInfo], make_record: Callable[..., Record]
-) -> None:
-    run = make_run()
-    record = make_record(run.run_id)
-    spool = Spool(tmp_path, "anywhere")
-    spool.note_run(run)
-    spool.add(Change(run.run_id, record))
-    spool.add(Change(run.run_id, CompletedRecord(longer(record))))
-    assert spool.path is not None
-    changes = read_spool(spool.path).changes
-    spool.close()
-    assert store.make_changes(changes) == 1
-    assert store.make_changes(changes) == 0
-    [stored] = store.records(run.run_id)
-    assert stored.measurement == longer(record).measurement

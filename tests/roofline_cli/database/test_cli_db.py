@@ -1,6 +1,4 @@
-"""`roofline db upgrade` and `db deliver`: what is old becomes readable, what waited is sent, nothing else is
-touched.
-"""
+"""`roofline db upgrade` and `push`: what is old becomes readable, what is finished is copied, the rest stays."""
 
 from __future__ import annotations
 
@@ -13,10 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from results.records.records import RunInfo
-from results.store.delivery.spool import Change, Spool
 from results.store.schema import SCHEMA_VERSION
 from results.store.store import open_store
-from results.store.target import parse_target
 from roofline_cli.main import app
 
 runner = CliRunner()
@@ -81,59 +77,42 @@ def test_a_name_that_no_file_can_have_is_one_short_line(command, name):
     assert len(result.output) < 500
 
 
-# Results that waited for their server -----------------------------------------------------------------------------
+# Runs on their way into another database --------------------------------------------------------------------------
 
 
 @pytest.fixture
-def waiting(tmp_path):
-    """A database and a folder with one file for it, one for another database, and one that is damaged."""
-    database, folder = tmp_path / "r.db", tmp_path / "spool"
-    open_store(database).close()
-    for digit, place in (("a", parse_target(database).place), ("b", "postgresql://elsewhere:5432/x")):
-        spool = Spool(folder, place)
-        run = RunInfo(digit * 32, "2026-03-01T10:00:00+00:00")
-        spool.add(Change(run.run_id, run))
-        spool.close()
-    (folder / "cccccccc-00000000.spool.jsonl").write_text("{}\n")
-    return database, folder
+def two_runs(tmp_path):
+    database = tmp_path / "r.db"
+    with open_store(database) as store:
+        for digit, status in (("a", "complete"), ("b", "running")):
+            store.begin_run(RunInfo(digit * 32, "2026-03-01T10:00:00+00:00", status=status))
+    return database
 
 
-def test_what_waits_is_delivered_and_the_rest_is_left_alone(waiting):
-    database, folder = waiting
-    done = roofline("db", "deliver", "--db", database, "--spool", folder, "--json")
-    assert done.exit_code == 1  # one could not be sent
-    files = json.loads(done.stdout)["files"]
-    assert sorted(file["outcome"] for file in files) == ["delivered", "failed", "other-database"]
-    assert len(list(folder.glob("*.jsonl"))) == 2
-    with open_store(database, read_only=True) as store:
-        assert [run.run_id for run in store.runs()] == ["a" * 32]
-    (other,) = folder.glob("bbbbbbbb-*")
-    named = roofline("db", "deliver", other, "--db", database)
-    assert named.exit_code == 0
-    assert f"{other}: 0 records delivered, 0 already there" in named.stdout
-    assert not other.exists()
-    with open_store(database, read_only=True) as store:
-        assert len(store.runs()) == 2
+def test_finished_runs_are_pushed_and_others_by_name(two_runs, tmp_path):
+    there = tmp_path / "there.db"
+    done = json.loads(roofline("push", there, "--db", two_runs, "--json").stdout)
+    assert [run["run_id"] for run in done["runs"]] == ["a" * 32]
+    assert done["target"] == str(there)
+    assert "1 run there, 0 new records" in roofline("push", there, "bbbb", "--db", two_runs).stdout
+    with open_store(there, read_only=True) as store, open_store(two_runs, read_only=True) as source:
+        assert store.runs() == source.runs()
+    assert roofline("push", there, "cccc", "--db", two_runs).exit_code == 2
+    assert roofline("push", two_runs, "--db", two_runs).exit_code == 2
 
 
-def test_nothing_waits(tmp_path, old):
-    roofline("db", "upgrade", "--db", old)
-    done = roofline("db", "deliver", "--db", old, "--spool", tmp_path / "nowhere")
-    assert done.exit_code == 0
-    assert "nothing waits in" in done.stdout
-    assert roofline("db", "deliver", "--db", tmp_path / "absent.db").exit_code == 2
+def test_a_push_never_upgrades_what_it_copies_to(two_runs, old):
+    before = old.read_bytes()
+    refused = roofline("push", old, "--db", two_runs)
+    assert refused.exit_code == 2
+    assert "`roofline db upgrade --db" in " ".join(refused.stderr.split())
+    assert old.read_bytes() == before
 
 
-def test_no_password_is_shown_by_any_command_of_db():
+def test_no_password_is_shown():
     url = "postgresql://me:s3cr3t@127.0.0.1:1/none"
-    for command in (
-        ("check",),
-        ("stats",),
-        ("upgrade",),
-        ("deliver",),
-        ("copy", "postgresql://me:s3cr3t@127.0.0.1:2/x"),
-    ):
-        result = roofline("db", *command, "--db", url)
+    for command in (("db", "check"), ("db", "upgrade"), ("push", "postgresql://me:s3cr3t@127.0.0.1:2/x")):
+        result = roofline(*command, "--db", url)
         assert result.exit_code == 2
         assert "s3cr3t" not in result.output
         assert "me:***@127.0.0.1" in result.output

@@ -50,9 +50,7 @@ COMMANDS = {
     "report",
     "db upgrade",
     "db check",
-    "db stats",
-    "db copy",
-    "db deliver",
+    "push",
     "prune",
     "tiling",
     "sweep",
@@ -83,9 +81,7 @@ READING = {
     "doctor",
     "db upgrade",
     "db check",
-    "db stats",
-    "db copy",
-    "db deliver",
+    "push",
     "prune",
 }
 WRITING = {
@@ -176,7 +172,7 @@ def test_every_help_line_of_a_group_is_whole(group_name):
     ("command", "usage"),
     [
         ("show", "RUN [CASE...]"), ("diff", "RUN..."), ("export", "[RUN]"), ("import", "FILE..."), ("hardware show", "NAME|FILE"), ("hardware check", "[NAME|FILE]"),
-        ("validate", "FILE"), ("db copy", "URL|PATH"), ("db deliver", "[FILE...]"),
+        ("validate", "FILE"), ("push", "URL|PATH [RUN...]"),
     ],
 )  # fmt: skip
 def test_arguments_are_named_without_python_types(command, usage):
@@ -224,7 +220,7 @@ def test_arguments_are_named_without_python_types(command, usage):
         ("runs relabel latest", "Missing argument 'LABEL'"),
         ("prune", "Missing option '--older-than'"),
         ("prune --older-than soon", "an age is a whole number"),
-        ("db copy", "Missing argument"),
+        ("push", "Missing argument"),
         ("export latest --format xml", "--format must be json, csv or parquet"),
     ],
 )

@@ -1,1 +1,0 @@
-"""Changes on their way into a database that may be away."""
