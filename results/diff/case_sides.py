@@ -3,29 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Any
 
-from results.diff.rules import INVALIDATING_FLAGS
+from results.cases import pooling
+from results.cases.case_result import is_timed
+from results.cases.pooling import Pooled, ProcessKey
 from results.records.records import Measurement, Record
 from roofline_model.operators.case import Case
 
-ProcessKey = tuple[str, int]
-"""(run_id, ordinal)"""
-
-WILD = "wild"
-"""Set aside as: a process whose median is more than twice or less than half the others'."""
-WILD_RATIO = 2.0
-LEAST_FOR_WILD = 5
-"""Processes from which one may be called wild; one in five at most, so that two states are never cut down to one."""
 CPU_TIMER = "monotonic"
 """The timer of kernels on the CPU, which other processes slow down."""
-_NORMAL_QUANTILE = 1.959964
-_ORDER = {flag: number for number, flag in enumerate((*INVALIDATING_FLAGS, WILD))}
-_INVALIDATING = frozenset(INVALIDATING_FLAGS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,23 +27,34 @@ class CaseSide:
     case: Case
     records: tuple[Record, ...]
     """All of the case, used or not."""
-    logs: Mapping[ProcessKey, float]
-    """Natural logarithm of the median of every process that is used; empty where the case cannot be judged."""
-    process_count: int
-    """Processes that measured it, used or not."""
-    set_aside: tuple[tuple[str, int], ...]
-    """Flag → processes that are not used for it, the gravest first."""
+    pooled: Pooled | None
+    """None where it was not measured."""
     method_hashes: frozenset[str]
+
+    @property
+    def logs(self) -> Mapping[ProcessKey, float]:
+        """Natural logarithm of the median of every process that is used; empty where the case cannot be judged."""
+        return {} if self.pooled is None or not self.pooled.is_judgeable else self.pooled.logs
+
+    @property
+    def process_count(self) -> int:
+        """Processes that measured it, used or not."""
+        return 0 if self.pooled is None else self.pooled.process_count
+
+    @property
+    def set_aside(self) -> tuple[tuple[str, int], ...]:
+        """Flag → processes that are not used for it, the gravest first."""
+        return () if self.pooled is None else self.pooled.excluded
 
     @property
     def was_measured(self) -> bool:
         """Whether any process measured it."""
-        return self.process_count > 0
+        return self.pooled is not None
 
     @property
     def is_judgeable(self) -> bool:
         """Whether enough processes are left to be judged by."""
-        return bool(self.logs)
+        return self.pooled is not None and self.pooled.is_judgeable
 
     @property
     def mean_log(self) -> float:
@@ -62,32 +63,23 @@ class CaseSide:
 
     @property
     def estimate_s(self) -> float | None:
-        """Geometric mean of the process medians used; of all where none is; None where it was not measured."""
-        if self.logs:
-            return math.exp(self.mean_log)
-        medians = [measurement.median_s for measurement in self._measurements(used=False) if measurement.median_s > 0]
-        return math.exp(fmean(map(math.log, medians))) if medians else None
+        """Pooled time; None where it was not measured."""
+        return None if self.pooled is None else self.pooled.value
 
     @property
     def squares(self) -> float:
         """Sum of the squared deviations of the logarithms from their mean."""
-        middle = self.mean_log
-        return math.fsum((log - middle) ** 2 for log in self.logs.values())
+        return 0.0 if self.pooled is None else self.pooled.squares
 
     @property
     def run_count(self) -> int:
         """Runs that the processes used belong to."""
-        return len({run_id for run_id, _ in self.logs})
+        return 0 if self.pooled is None else self.pooled.run_count
 
     @property
     def sampling_variance(self) -> float:
         """Variance of a process median's logarithm that its own samples explain; 0 where no interval is known."""
-        variances = []
-        for measurement in self._measurements():
-            low_s, high_s = measurement.ci_low_s, measurement.ci_high_s
-            if low_s is not None and high_s is not None and 0 < low_s <= high_s:
-                variances.append((math.log(high_s / low_s) / 2 / _NORMAL_QUANTILE) ** 2)
-        return fmean(variances) if variances else 0.0
+        return 0.0 if self.pooled is None else self.pooled.sampling_variance
 
     @property
     def clock_hz(self) -> float | None:
@@ -123,8 +115,8 @@ class CaseSide:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """Every flag a measurement of the case carries, sorted."""
-        return tuple(sorted({flag for measurement in self._measurements(used=False) for flag in measurement.flags}))
+        """Flags of the processes used, and what makes it not judgeable, sorted."""
+        return () if self.pooled is None else tuple(sorted({*self.pooled.flags, *self.pooled.disturbed_by}))
 
     @property
     def threshold_ratio(self) -> float | None:
@@ -152,13 +144,13 @@ class CaseSide:
                 values_by_process.setdefault(key, []).append(value)
         return {key: median(values) for key, values in values_by_process.items()}
 
-    def _measurements(self, *, used: bool = True, timer: str | None = None) -> list[Measurement]:
+    def _measurements(self, *, timer: str | None = None) -> list[Measurement]:
         return [
             record.measurement
             for record in self.records
             if record.measurement is not None
             and record.status == "measured"
-            and (not used or (record.run_id, record.process.ordinal) in self.logs)
+            and (record.run_id, record.process.ordinal) in self.logs
             and (timer is None or (record.method is not None and record.method.timer == timer))
         ]
 
@@ -174,15 +166,10 @@ def case_sides(*sides: Iterable[Record]) -> tuple[dict[str, CaseSide], ...]:
 
 def joined(sides: Sequence[CaseSide]) -> CaseSide:
     """Return one case over several runs that are each judgeable, as `case_sides` would of all their records."""
-    aside: Counter[str] = Counter()
-    for side in sides:
-        aside.update(dict(side.set_aside))
     return CaseSide(
         case=sides[0].case,
         records=tuple(record for side in sides for record in side.records),
-        logs={key: log for side in sides for key, log in side.logs.items()},
-        process_count=sum(side.process_count for side in sides),
-        set_aside=tuple(sorted(aside.items(), key=lambda item: _ORDER[item[0]])),
+        pooled=pooling.joined([side.pooled for side in sides if side.pooled is not None]),
         method_hashes=frozenset().union(*(side.method_hashes for side in sides)),
     )
 
@@ -197,52 +184,15 @@ def _by_case(records: Iterable[Record], keys: dict[Case, str]) -> dict[str, list
     return records_by_case
 
 
-def _side(records: Sequence[Record], known_methods: dict[int, str]) -> CaseSide:
-    medians: dict[ProcessKey, list[float]] = {}
-    flagged: dict[ProcessKey, set[str]] = {}
+def _side(records: Sequence[Record], hashes: dict[int, str]) -> CaseSide:
     methods = set()
     for record in records:
-        measured = record.measurement
-        if record.status == "measured" and measured is not None and 0 < measured.median_s < math.inf:
-            key = (record.run_id, record.process.ordinal)
-            medians.setdefault(key, []).append(measured.median_s)
-            flagged.setdefault(key, set()).update(_INVALIDATING.intersection(measured.flags))
-            if record.method is not None:
-                identity = id(record.method)  # the records, which live as long as this, share few methods
-                if identity not in known_methods:
-                    known_methods[identity] = record.method.method_hash
-                methods.add(known_methods[identity])
-    clean = [key for key in medians if not flagged[key]]
-    aside: dict[str, int] = {}
-    for flags in flagged.values():
-        if flags:
-            gravest = min(flags, key=_ORDER.__getitem__)
-            aside[gravest] = aside.get(gravest, 0) + 1
-    is_enough = 2 * len(clean) >= len(medians)
-    logs = {key: math.log(median(medians[key])) for key in clean} if is_enough else {}
-    wild = _wild(logs)
-    if wild:
-        aside[WILD] = len(wild)
-    return CaseSide(
-        case=records[0].case,
-        records=tuple(records),
-        logs={key: log for key, log in logs.items() if key not in wild},
-        process_count=len(medians),
-        set_aside=tuple(sorted(aside.items(), key=lambda item: _ORDER[item[0]])),
-        method_hashes=frozenset(methods),
-    )
-
-
-def _wild(logs: Mapping[ProcessKey, float]) -> set[ProcessKey]:
-    """Return the processes that are no measurement of the same thing: ×2 away from the others, and few of many.
-
-    One such process hides a real +20 % of all others: the mean and the spread both follow it.
-    """
-    if len(logs) < LEAST_FOR_WILD:
-        return set()
-    middle = median(logs.values())
-    keys = {key for key, log in logs.items() if abs(log - middle) > math.log(WILD_RATIO)}
-    return keys if len(keys) <= len(logs) // LEAST_FOR_WILD else set()
+        if is_timed(record) and record.method is not None:
+            identity = id(record.method)  # the records, which live as long as this, share few methods
+            if identity not in hashes:
+                hashes[identity] = record.method.method_hash
+            methods.add(hashes[identity])
+    return CaseSide(records[0].case, tuple(records), pooling.pool(pooling.sightings(records)), frozenset(methods))
 
 
 def _clock(measured: Measurement, name: str) -> float | None:

@@ -10,9 +10,10 @@ from results.diff.case_diff import CaseDiff, SuiteDiff
 from results.diff.case_sides import CaseSide, case_sides
 from results.diff.environments import differences, method_difference
 from results.diff.expected_changes import marked_expected
-from results.diff.rules import INVALIDATING_FLAGS, DiffRules
+from results.diff.rules import DiffRules
 from results.diff.selection import is_left_out, selection_text
 from results.diff.significance.pair_tests import SidePair, judge_pairs, sizes
+from results.records.flags import INVALIDATING_FLAGS
 from results.records.records import Record, RunInfo
 from results.records.state_records import NoiseFloor
 from results.statistics.replication import FloorKey

@@ -11,8 +11,9 @@ from functools import partial
 
 import numpy as np
 
+from results.cases.pooling import WILD
 from results.diff.case_diff import CaseDiff
-from results.diff.case_sides import WILD, CaseSide
+from results.diff.case_sides import CaseSide
 from results.diff.rules import DiffRules, Verdict
 from results.diff.run_movement import change_variance, run_movement_variance
 from results.diff.significance.energy_tests import energy_changes
