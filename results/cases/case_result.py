@@ -118,6 +118,12 @@ class CaseResult:
         """Processes whose times are used."""
         return 0 if self.pooled is None else len(self.pooled.logs)
 
+    @cached_property
+    def method_hashes(self) -> frozenset[str]:
+        """Of the methods that timed it: one, unless its runs changed it."""
+        methods = {id(record.method): record.method for record in self.timed if record.method is not None}
+        return frozenset(method.method_hash for method in methods.values())
+
     @property
     def run_ids(self) -> tuple[str, ...]:
         """Its runs, in the order of their first records."""
