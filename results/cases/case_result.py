@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from results.cases.pooling import Pooled, pool, sightings
@@ -21,6 +21,8 @@ from roofline_model.recommend.loss import formats_loss
 
 CaseRecords = tuple[str, Sequence[Record]]
 """Key of a case, and its records."""
+MethodHashes = dict[int, str]
+"""By the identity of a method: the records, which live as long as this, share few of them."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,8 @@ class CaseResult:
     """None: nothing was timed."""
     total: TotalInterval | None
     """`interval_total` of the case; its ends are None with one process and no floor. None: nothing was timed."""
+    method_hashes: frozenset[str]
+    """Of the methods that timed it: one, unless its runs changed it."""
 
     @cached_property
     def used(self) -> tuple[Record, ...]:
@@ -117,12 +121,6 @@ class CaseResult:
     def process_count(self) -> int:
         """Processes whose times are used."""
         return 0 if self.pooled is None else len(self.pooled.logs)
-
-    @cached_property
-    def method_hashes(self) -> frozenset[str]:
-        """Of the methods that timed it: one, unless its runs changed it."""
-        methods = {id(record.method): record.method for record in self.timed if record.method is not None}
-        return frozenset(method.method_hash for method in methods.values())
 
     @property
     def run_ids(self) -> tuple[str, ...]:
@@ -280,13 +278,20 @@ def pooled_results(
     learnt_from: Sequence[CaseRecords] | None = None,
 ) -> tuple[CaseResult, ...]:
     """Return the result of each case, given as its key and its records; else as `case_results`."""
-    pools = [pool(sightings(members)) for _, members in groups]
-    run = None if learnt_from is None else _keyed(learnt_from, [pool(sightings(members)) for _, members in learnt_from])
-    totals = iter(intervals(_keyed(groups, pools), floors, learnt_from=run))
-    return tuple(
-        CaseResult(key, tuple(members), pooled, None if pooled is None else next(totals))
-        for (key, members), pooled in zip(groups, pools, strict=True)
-    )
+    hashes: MethodHashes = {}
+    cases = [pooled_case(key, members, hashes) for key, members in groups]
+    learnt = cases if learnt_from is None else [pooled_case(key, members, hashes) for key, members in learnt_from]
+    run = None if learnt_from is None else _keyed(learnt, hashes)
+    totals = iter(intervals(_keyed(cases, hashes), floors, learnt_from=run))
+    return tuple(case if case.pooled is None else replace(case, total=next(totals)) for case in cases)
+
+
+def pooled_case(case_key: str, records: Sequence[Record], hashes: MethodHashes) -> CaseResult:
+    """Return the result of a case without its interval. `hashes` is filled with the methods met: hashing one's
+    canonical JSON is much of the work of a long run.
+    """
+    methods = {_method_hash(record, hashes) for record in records if record.method is not None and is_timed(record)}
+    return CaseResult(case_key, tuple(records), pool(sightings(records)), None, frozenset(methods))
 
 
 def by_case(records: Iterable[Record]) -> list[CaseRecords]:
@@ -324,14 +329,19 @@ def pass_loss_pct(case: Case, figures: ModelFigures) -> float | None:
     )
 
 
-def _keyed(groups: Sequence[CaseRecords], pools: Sequence[Pooled | None]) -> list[tuple[FloorKey, Pooled]]:
+def _keyed(cases: Sequence[CaseResult], hashes: MethodHashes) -> list[tuple[FloorKey, Pooled]]:
     """Return what was timed, by case and method: of two methods of a case the first."""
-    hashes: dict[int, str] = {}  # the records, which live as long as this, share few methods
-    keyed = []
-    for (key, members), pooled in zip(groups, pools, strict=True):
-        if pooled is not None:
-            method = next((record.method for record in members if record.status == "measured"), None)
-            if method is not None and id(method) not in hashes:
-                hashes[id(method)] = method.method_hash
-            keyed.append(((key, "" if method is None else hashes[id(method)]), pooled))
-    return keyed
+    return [
+        ((case.case_key, _method_hash(next(filter(is_timed, case.records)), hashes)), case.pooled)
+        for case in cases
+        if case.pooled is not None
+    ]
+
+
+def _method_hash(record: Record, hashes: MethodHashes) -> str:
+    method = record.method
+    if method is None:
+        return ""
+    if id(method) not in hashes:
+        hashes[id(method)] = method.method_hash
+    return hashes[id(method)]

@@ -109,31 +109,39 @@ def sightings(records: Iterable[Record]) -> list[Sighting]:
 
 def pool(seen: Iterable[Sighting], metric: Metric = TIME) -> Pooled | None:
     """Return the pooled value; None where no number is on the metric's scale (0 s, NaN)."""
+    seen = tuple(seen)
+    if len(seen) == 1 and not seen[0].flags:  # as most points of a long history, which wait for nothing
+        process, value, _, sd_ratio = seen[0]
+        scaled = metric.scaled(value)
+        return None if scaled is None else Pooled(value, {process: scaled}, 1, (), True, (), sd_ratio or 0.0)
     members: dict[ProcessKey, list[Sighting]] = {}
+    is_flagged = False
     for sighting in seen:
         if metric.scaled(sighting.value) is not None:
             members.setdefault(sighting.process, []).append(sighting)
+            is_flagged = is_flagged or bool(sighting.flags)
     if not members:
         return None
-    gravest = {key: flag for key, seen_here in members.items() if (flag := _gravest(seen_here)) is not None}
+    gravest = _gravest(members) if is_flagged else {}
     is_judgeable = 2 * (len(members) - len(gravest)) >= len(members)
-    values = {key: _median(members[key]) for key in [key for key in members if key not in gravest] or members}
+    values = {key: _median(here) for key, here in members.items() if key not in gravest}
+    values = values or {key: _median(here) for key, here in members.items()}
+    if is_judgeable and len(values) >= MIN_FOR_WILD and metric.scale != "plain":
+        wild = _wild(values, metric)
+        values = {key: value for key, value in values.items() if key not in wild}
+        gravest |= dict.fromkeys(wild, WILD)
     logs = {key: scaled for key, value in values.items() if (scaled := metric.scaled(value)) is not None}
-    excluded = Counter(gravest.values())
-    if is_judgeable and metric.scale != "plain" and (wild := _wild(logs)):
-        excluded[WILD] = len(wild)
-        logs = {key: log for key, log in logs.items() if key not in wild}
     used = [sighting for key in logs for sighting in members[key]]
     variances = [sighting.sampling_sd_ratio**2 for sighting in used if sighting.sampling_sd_ratio is not None]
-    distinct = {values[key] for key in logs}
+    distinct = set(values.values())
     return Pooled(
         # One value itself, not rounded by logarithms.
         value=metric.unscaled(fmean(logs.values())) if len(distinct) > 1 else distinct.pop(),
         logs=logs,
         process_count=len(members),
-        excluded=_ordered(excluded),
+        excluded=_ordered(Counter(gravest.values())) if gravest else (),
         is_judgeable=is_judgeable,
-        flags=tuple(sorted({flag for sighting in used for flag in sighting.flags})),
+        flags=tuple(sorted({flag for sighting in used for flag in sighting.flags})) if is_flagged else (),
         sampling_sd_ratio=math.sqrt(fmean(variances)) if variances else 0.0,
     )
 
@@ -157,18 +165,22 @@ def joined(pools: Sequence[Pooled]) -> Pooled:
     )
 
 
-def _gravest(seen: Sequence[Sighting]) -> str | None:
-    flags = {flag for sighting in seen for flag in sighting.flags if flag in _INVALIDATING}
-    return min(flags, key=_ORDER.__getitem__) if flags else None
+def _gravest(members: Mapping[ProcessKey, Sequence[Sighting]]) -> dict[ProcessKey, str]:
+    """Return the gravest invalidating flag of every process that has one."""
+    gravest = {}
+    for key, seen in members.items():
+        flags = {flag for sighting in seen for flag in sighting.flags if flag in _INVALIDATING}
+        if flags:
+            gravest[key] = min(flags, key=_ORDER.__getitem__)
+    return gravest
 
 
 def _median(seen: Sequence[Sighting]) -> float:
     return seen[0].value if len(seen) == 1 else median(sighting.value for sighting in seen)
 
 
-def _wild(logs: Mapping[ProcessKey, float]) -> Collection[ProcessKey]:
-    if len(logs) < MIN_FOR_WILD:
-        return ()
+def _wild(values: Mapping[ProcessKey, float], metric: Metric) -> Collection[ProcessKey]:
+    logs = {key: scaled for key, value in values.items() if (scaled := metric.scaled(value)) is not None}
     middle = median(logs.values())
     keys = {key for key, log in logs.items() if abs(log - middle) > math.log(WILD_RATIO)}
     return keys if len(keys) <= len(logs) // MIN_FOR_WILD else ()

@@ -8,7 +8,7 @@ from statistics import fmean, median
 from typing import Any
 
 from results.cases import pooling
-from results.cases.case_result import CaseResult
+from results.cases.case_result import CaseResult, MethodHashes, pooled_case
 from results.cases.pooling import Pooled, ProcessKey
 from results.records.records import Measurement, Record
 from roofline_model.operators.case import Case
@@ -22,25 +22,22 @@ def side_cases(*sides: Iterable[Record]) -> tuple[dict[str, CaseResult], ...]:
     profiles of a side, and without their intervals, which a diff does not read.
     """
     keys: dict[Case, str] = {}  # hashing a case's canonical JSON is most of the work of a long run
+    hashes: MethodHashes = {}
     cases = []
     for records in sides:
         members: dict[str, list[Record]] = {}
         for record in records:
             key = keys.get(record.case) or keys.setdefault(record.case, record.case.case_key)
             members.setdefault(key, []).append(record)
-        cases.append(
-            {
-                key: CaseResult(key, tuple(each), pooling.pool(pooling.sightings(each)), None)
-                for key, each in members.items()
-            }
-        )
+        cases.append({key: pooled_case(key, each, hashes) for key, each in members.items()})
     return tuple(cases)
 
 
 def joined(cases: Sequence[CaseResult]) -> CaseResult:
     """Return one case over several runs that are each judgeable."""
     records = tuple(record for case in cases for record in case.records)
-    return CaseResult(cases[0].case_key, records, pooling.joined([judged(case) for case in cases]), None)
+    methods = frozenset(each for case in cases for each in case.method_hashes)
+    return CaseResult(cases[0].case_key, records, pooling.joined([judged(case) for case in cases]), None, methods)
 
 
 def judged(case: CaseResult) -> Pooled:

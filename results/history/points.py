@@ -133,7 +133,7 @@ def points_of(
 
 
 def _point(run: RunInfo, members: Sequence[Observation], metric: Metric, branch: str | None) -> HistoryPoint | None:
-    pooled = pool((Sighting((run.run_id, each.process_ordinal), each.value, each.flags) for each in members), metric)
+    pooled = pool([Sighting((run.run_id, each.process_ordinal), each.value, each.flags) for each in members], metric)
     if pooled is None:
         return None
     doubts: tuple[Finding, ...] = ()
