@@ -210,7 +210,7 @@ def test_one_case_with_everything_about_it(database):
 def test_a_replicated_case_lists_its_processes(database):
     lines = invoke("show", "latest", "matmul-cold", "--db", database).splitlines()
     text = "\n".join(lines)
-    assert "median of 3 processes" in text
+    assert "geometric mean of 3 processes" in text
     assert "from 3 processes" in text
     table = [line.split() for line in lines if line.split()[:1] in (["0"], ["1"], ["2"])]
     assert [row[:3] for row in table] == [["0", "40.00", "µs"], ["1", "40.40", "µs"], ["2", "40.80", "µs"]]
