@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from results.cases.pooling import Pooled, Sighting, pool
 from roofline_model.core.finding import LEGACY_CODE, Finding, code_text, finding, from_stored, stored_form
 
 DOUBTS = {
@@ -36,6 +37,7 @@ class ProcessTime:
     low_s: float | None
     """95 % interval of the median inside the process; None with too few samples."""
     high_s: float | None
+    flags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +132,6 @@ class MeasuredCase:
     is_emulated: bool = False
     check_error: float | None = None
     """Relative error of the pass against the whole sequence at once: the same weights give the same digits."""
-    flags: tuple[str, ...] = ()
     issue_s: float | None = None
     """What the host takes to issue one pass, where the time is the GPU's alone."""
 
@@ -140,17 +141,19 @@ class MeasuredCase:
         return self.status == "measured" and bool(self.times)
 
     @property
+    def pooled(self) -> Pooled | None:
+        """The time over the processes."""
+        return pool(Sighting(("", place), time.median_s, time.flags) for place, time in enumerate(self.times))
+
+    @property
     def median_s(self) -> float | None:
-        """Median over the processes."""
-        medians_s = sorted(time.median_s for time in self.times)
-        middle = len(medians_s) // 2
-        return (
-            None
-            if not medians_s
-            else medians_s[middle]
-            if len(medians_s) % 2
-            else (medians_s[middle - 1] + medians_s[middle]) / 2
-        )
+        """Pooled time, seconds."""
+        return None if self.pooled is None else self.pooled.value
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """Of the processes used, and what makes it not judgeable."""
+        return () if self.pooled is None else tuple(dict.fromkeys((*self.pooled.flags, *self.pooled.disturbed_by)))
 
     @property
     def resident_bytes(self) -> int | None:
@@ -183,7 +186,7 @@ def cases_of_export(document: Mapping[str, Any], precisions: tuple[str, ...]) ->
 def case_from_plain(data: Mapping[str, Any]) -> MeasuredCase:
     """Return the case that `plain` wrote; raises `KeyError` or `TypeError` for anything else."""
     values = dict(data)
-    values["times"] = tuple(ProcessTime(**process_time) for process_time in values["times"])
+    values["times"] = tuple(ProcessTime(**{**time, "flags": tuple(time["flags"])}) for time in values["times"])
     for name in ("ideal", "expected"):
         values[name] = None if values[name] is None else PredictedTime(**values[name])
     quality = dict(values["quality"])
@@ -191,8 +194,7 @@ def case_from_plain(data: Mapping[str, Any]) -> MeasuredCase:
         quality[name] = None if quality[name] is None else Spread(**quality[name])
     values["quality"] = MeasuredQuality(**quality)
     values["layers"] = tuple((name, count) for name, count in values["layers"])
-    for name in ("kernels", "flags"):
-        values[name] = tuple(values[name])
+    values["kernels"] = tuple(values["kernels"])
     values["fallbacks"] = tuple(map(_finding, values["fallbacks"]))
     return MeasuredCase(**values)
 
@@ -238,7 +240,6 @@ def _case(precision: str, records: list[Mapping[str, Any]]) -> MeasuredCase:
         fallbacks=tuple(map(_finding, model.get("fallbacks") or ())),
         is_emulated=bool(model.get("is_emulated")),
         check_error=first["measurement"].get("max_error"),
-        flags=tuple(dict.fromkeys(flag for record in measured for flag in record["measurement"].get("flags") or ())),
         issue_s=extra.get("issue_s"),
     )
 
@@ -251,6 +252,7 @@ def _time(record: Mapping[str, Any], index: int) -> ProcessTime:
         float(measurement["median_s"]),
         measurement.get("ci_low_s"),
         measurement.get("ci_high_s"),
+        tuple(measurement.get("flags") or ()),
     )
 
 

@@ -241,9 +241,7 @@ def _pooled(cases: Sequence[MeasuredCase], wide: str) -> MeasuredCase:
     measured = [case for case in cases if case.is_measured]
     if not measured:
         return cases[0] if cases else MeasuredCase(wide, "skipped", "nothing was measured")
-    times = tuple(time for case in measured for time in case.times)
-    flags = tuple(dict.fromkeys(flag for case in measured for flag in case.flags))
-    return replace(measured[0], times=times, flags=flags)
+    return replace(measured[0], times=tuple(time for case in measured for time in case.times))
 
 
 def memory_excess(needed_bytes: float, limit_bytes: float) -> LimitExcess:

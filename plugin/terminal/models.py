@@ -7,10 +7,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from plugin.terminal.table import INDENT, Column, Line, fitting_columns, table_lines, wrapped
-from results.records.records import Record
+from results.cases.case_result import CaseResult
 from results.text.model_text import TextTable, model_notes, model_tables, verdict_lines
 from results.verdicts.model_results import ModelResult, model_results
-from results.verdicts.shape_verdict import Totals
 
 _LEAVING = (
     "process",
@@ -29,9 +28,9 @@ _LEAVING = (
 """What leaves a table that is wider than the screen, in this order."""
 
 
-def model_lines(records: Sequence[Record], totals: Totals, width: int) -> list[Line]:
-    """Return the blocks of the models among the records, then once what their marks mean; nothing without a model."""
-    models = [(result, model_tables(result)) for result in model_results(records, totals)]
+def model_lines(cases: Sequence[CaseResult], width: int) -> list[Line]:
+    """Return the blocks of the models among the cases, then once what their marks mean; nothing without a model."""
+    models = [(result, model_tables(result)) for result in model_results(cases)]
     # Every block has the same columns: those that fit in the widest of them.
     wide = {name for _, tables in models for table in tables for name in _too_wide(table, width)}
     lines: list[Line] = []

@@ -1,14 +1,14 @@
 """Terminal summary of a run: the table of cases and a verdict per shape. Text only; `hooks.py` writes it.
 
-One row per case: several processes are pooled by the median of their medians. Below the tables each flag is explained
-once, with the machine's slow states, workers that ended, and what to do next.
+One row per case, its processes pooled. Below the tables each flag is explained once, with the machine's slow states,
+workers that ended, and what to do next.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import median
 
 from plugin.machine.canary import calibration_mismatch
@@ -22,10 +22,11 @@ from plugin.terminal.table import (
     table_lines,
     wrapped,
 )
+from results.cases.case_result import CaseResult, case_results
 from results.records.flags import DOUBTFUL_FLAGS, FLAGS
-from results.records.records import PredictionRecord, ProcessInfo, Record
+from results.records.records import ProcessInfo, Record
 from results.records.state_records import CanaryReading, NoiseFloor
-from results.statistics.replication import TotalInterval, total_intervals, width_text
+from results.statistics.replication import width_text
 from results.text.verdict_text import verdict_text
 from results.verdicts.shape_verdict import GroupKey, groups, shape_verdicts
 from roofline_model.chips.hardware import Device
@@ -38,8 +39,7 @@ from roofline_model.core.units import (
     format_speedup,
     format_time,
 )
-from roofline_model.ideal.roofline import error_ratio
-from roofline_model.operators.case import Case, is_model_case, op_title
+from roofline_model.operators.case import is_model_case, op_title
 
 _TOLD_APART = ("quarantined", "capped", "above-roof")
 """Flags with lines of their own, that say what to do."""
@@ -80,68 +80,6 @@ _NAMED_FAILED = 6
 """Failed cases of one reason that are named."""
 
 
-@dataclass(frozen=True, slots=True)
-class _CaseRow:
-    """One case with its processes pooled."""
-
-    records: tuple[Record, ...]
-    total: TotalInterval | None
-
-    @property
-    def case(self) -> Case:
-        return self.records[0].case
-
-    @property
-    def ideal(self) -> PredictionRecord | None:
-        return next((record.ideal for record in self.records if record.ideal is not None), None)
-
-    @property
-    def expected(self) -> PredictionRecord | None:
-        return next((record.expected for record in self.records if record.expected is not None), None)
-
-    @property
-    def expected_error_ratio(self) -> float | None:
-        return error_ratio(self.expected.time_s, self.median_s) if self.expected is not None else None
-
-    @property
-    def median_s(self) -> float | None:
-        times_s = [record.measurement.median_s for record in self.records if record.measurement is not None]
-        return median(times_s) if times_s else None
-
-    @property
-    def total_ratio(self) -> float | None:
-        return None if self.total is None else self.total.half_width_ratio
-
-    @property
-    def within_ratio(self) -> float | None:
-        ratios = [record.measurement.ci_half_width_ratio for record in self.records if record.measurement is not None]
-        return max((ratio for ratio in ratios if ratio is not None), default=None)
-
-    @property
-    def is_doubtful(self) -> bool:
-        return any(
-            record.measurement and DOUBTFUL_FLAGS.intersection(record.measurement.flags) for record in self.records
-        )
-
-    @property
-    def is_foreign(self) -> bool:
-        """Whether the times are not this chip's own: forced, simulated or replayed."""
-        return any(
-            record.measurement and {"forced", "simulated"}.intersection(record.measurement.flags)
-            for record in self.records
-        )
-
-    @property
-    def roof_share_ratio(self) -> float | None:
-        return self.ideal.time_s / self.median_s if self.ideal is not None and self.median_s else None
-
-    @property
-    def power_w(self) -> float | None:
-        power_ws = [record.measurement.power_w for record in self.records if record.measurement is not None]
-        powers_w = [power_w for power_w in power_ws if power_w is not None]
-        return median(powers_w) if powers_w else None
-
-
 def summary_lines(
     records: Sequence[Record],
     failed_reasons: bool = True,
@@ -155,9 +93,9 @@ def summary_lines(
     terminal's own by default, and lines are laid out for 60 to 200 columns.
     """
     width = laid_out_width(width)
-    totals = total_intervals(records, floors or {})
-    verdicts = {verdict.key: verdict for verdict in shape_verdicts(records, totals)}
-    blocks = {key: rows for key, members in groups(records).items() if (rows := _case_rows(members, totals))}
+    cases = case_results(records, floors)
+    verdicts = {verdict.key: verdict for verdict in shape_verdicts(cases)}
+    blocks = groups(case for case in cases if case.status in ("measured", "predicted") and (case.ideal or case.timed))
     kernels = {key: rows for key, rows in blocks.items() if not is_model_case(rows[0].case)}
     # Every block has the same columns: those that fit in the widest of them.
     left_out = frozenset(name for rows in kernels.values() for name in _too_wide(rows, width - len(_INDENT)))
@@ -168,7 +106,7 @@ def summary_lines(
             lines += wrapped(f"  → {verdict_text(verdicts[key])}", "bold", width, indent="    ")
         lines.append(Line(""))
     if len(kernels) < len(blocks):
-        lines += model_lines(records, totals, width)
+        lines += model_lines(cases, width)
     lines += _accuracy_lines([row for rows in blocks.values() for row in rows], width)
     lines += _undescribed_lines([row for rows in kernels.values() for row in rows], width)
     lines += _interval_lines([row for rows in blocks.values() for row in rows], left_out, width)
@@ -182,13 +120,10 @@ def count_line(records: Iterable[Record]) -> str:
 
     A case counts once, whatever the number of its processes: as measured when one of them measured it.
     """
-    cases: dict[str, list[Record]] = {}
-    for record in records:
-        cases.setdefault(record.case.case_key, []).append(record)
-    statuses = {key: _status(members) for key, members in cases.items()}
-    counts = Counter(statuses.values())
-    doubtful = sum(_CaseRow(tuple(members), None).is_doubtful for members in cases.values())
-    processes = len({record.process.ordinal for members in cases.values() for record in members if record.measurement})
+    cases = case_results(records)
+    counts = Counter(case.status for case in cases)
+    doubtful = sum(bool(case.doubts) for case in cases)
+    processes = len({record.process.ordinal for case in cases for record in case.records if record.measurement})
     parts = []
     for status in ("measured", "predicted", "skipped", "failed"):
         if counts[status]:
@@ -252,22 +187,10 @@ def flag_lines(
     return lines
 
 
-def _status(members: Sequence[Record]) -> str:
-    return "measured" if any(member.status == "measured" for member in members) else members[0].status
-
-
-def _case_rows(members: Sequence[Record], totals: Mapping[str, TotalInterval]) -> list[_CaseRow]:
-    cases: dict[str, list[Record]] = {}
-    for record in members:
-        if record.status in ("measured", "predicted") and (record.ideal or record.measurement):
-            cases.setdefault(record.case.case_key, []).append(record)
-    return [_CaseRow(tuple(case_records), totals.get(key)) for key, case_records in cases.items()]
-
-
 # The table ---------------------------------------------------------------------------------------------------
 
 
-def _block(key: GroupKey, rows: Sequence[_CaseRow], width: int, left_out: frozenset[str]) -> list[Line]:
+def _block(key: GroupKey, rows: Sequence[CaseResult], width: int, left_out: frozenset[str]) -> list[Line]:
     op, _, cache, mode = key
     means = [_CACHE_MEANINGS[cache]] if cache in _CACHE_MEANINGS else []
     means += [_MODE_MEANINGS[mode]] if mode in _MODE_MEANINGS else []
@@ -283,52 +206,63 @@ def _block(key: GroupKey, rows: Sequence[_CaseRow], width: int, left_out: frozen
     return lines + table_lines(columns, table, width, colours=[_colour(row) for row in rows])
 
 
-def _cells(row: _CaseRow, has_doubts: bool, times: Sequence[str]) -> tuple[str, ...]:
-    ideal, median_s = row.ideal, row.median_s
-    error = None if ideal is None or median_s is None else ideal.error_ratio
-    if error is None or len(row.records) > 1:
-        error = None if row.roof_share_ratio is None else row.roof_share_ratio - 1
+def _cells(row: CaseResult, has_doubts: bool, times: Sequence[str]) -> tuple[str, ...]:
+    power_w = _power_w(row)
     return (
         row.case.precision_label or "–",
         row.case.kernel,
         times[0],
         _plus_minus(row),
         times[1],
-        format_percent(error, 0, signed=True),
+        format_percent(row.error_ideal_ratio, 0, signed=True),
         times[2],
-        format_percent(row.expected_error_ratio, 0, signed=True),
+        format_percent(row.error_expected_ratio, 0, signed=True),
         _rate(row),
         format_percent(row.roof_share_ratio, 0),
-        ideal.bound if ideal else "–",
-        "!" if row.is_doubtful else "" if has_doubts else "–",
-        "–" if row.power_w is None else f"{row.power_w:.0f}",
+        row.ideal.bound if row.ideal else "–",
+        "!" if row.doubts else "" if has_doubts else "–",
+        "–" if power_w is None else f"{power_w:.0f}",
     )
 
 
-def _plus_minus(row: _CaseRow) -> str:
+def _power_w(row: CaseResult) -> float | None:
+    powers_w = [
+        record.measurement.power_w
+        for record in row.used
+        if record.measurement is not None and record.measurement.power_w is not None
+    ]
+    return median(powers_w) if powers_w else None
+
+
+def _is_foreign(row: CaseResult) -> bool:
+    """Return whether the times are not this chip's own: forced, simulated or replayed."""
+    return not {"forced", "simulated"}.isdisjoint(row.flags)
+
+
+def _plus_minus(row: CaseResult) -> str:
     """Print the total interval where it is known; else the one within the process, with a mark that `_interval_lines`
     explains.
     """
-    ratio = row.total_ratio if row.total_ratio is not None else row.within_ratio
+    ratio = row.plus_minus_ratio
     if ratio is None:
         return "–"
     return width_text(ratio) + ("*" if row.total_ratio is None else "")
 
 
-def _rate(row: _CaseRow) -> str:
+def _rate(row: CaseResult) -> str:
     """Return the rate the bound is about: GB/s of compulsory traffic, or TFLOP/s."""
     ideal = row.ideal
-    time_s = row.median_s if ideal is None or row.median_s else ideal.time_s
+    time_s = row.measured_s if ideal is None or row.measured_s else ideal.time_s
     if ideal is None or not time_s:
         return "–"
     return format_achieved(ideal.bound, ideal.total_bytes / time_s, ideal.flops / time_s)
 
 
-def _texts(rows: Sequence[_CaseRow]) -> list[tuple[str, ...]]:
+def _texts(rows: Sequence[CaseResult]) -> list[tuple[str, ...]]:
     """Return the cells of a block, each column of times in one unit."""
-    has_doubts = any(row.is_doubtful for row in rows)
+    has_doubts = any(row.doubts for row in rows)
     times = zip(
-        column_times([row.median_s for row in rows]),
+        column_times([row.measured_s for row in rows]),
         column_times([row.ideal.time_s if row.ideal else None for row in rows]),
         column_times([row.expected.time_s if row.expected else None for row in rows]),
         strict=True,
@@ -336,7 +270,7 @@ def _texts(rows: Sequence[_CaseRow]) -> list[tuple[str, ...]]:
     return [_cells(row, has_doubts, texts) for row, texts in zip(rows, times, strict=True)]
 
 
-def _too_wide(rows: Sequence[_CaseRow], width: int) -> set[str]:
+def _too_wide(rows: Sequence[CaseResult], width: int) -> set[str]:
     """Return the columns that a block has no room for. The ideal time of a case that was not measured always has."""
     texts = _texts(rows)
     filled = filled_columns(_COLUMNS, texts)
@@ -352,7 +286,7 @@ def _fitting(texts: Sequence[Sequence[str]], filled: Sequence[int], width: int) 
     return [filled[i] for i in fitting_columns(columns, [[row[i] for i in filled] for row in texts], width)]
 
 
-def _colour(row: _CaseRow) -> str:
+def _colour(row: CaseResult) -> str:
     share = row.roof_share_ratio
     if share is None:
         return ""
@@ -362,12 +296,12 @@ def _colour(row: _CaseRow) -> str:
 # Below the tables --------------------------------------------------------------------------------------------
 
 
-def _accuracy_lines(rows: Sequence[_CaseRow], width: int) -> list[Line]:
+def _accuracy_lines(rows: Sequence[CaseResult], width: int) -> list[Line]:
     """Return the prediction errors, ideal beside expected, over the cases that have both; forced runs are left out."""
     error_pairs = [
-        (abs(row.roof_share_ratio - 1), abs(row.expected_error_ratio))
+        (abs(row.roof_share_ratio - 1), abs(row.error_expected_ratio))
         for row in rows
-        if row.roof_share_ratio is not None and row.expected_error_ratio is not None and not row.is_foreign
+        if row.roof_share_ratio is not None and row.error_expected_ratio is not None and not _is_foreign(row)
     ]
     if not error_pairs:
         return []
@@ -381,7 +315,7 @@ def _accuracy_lines(rows: Sequence[_CaseRow], width: int) -> list[Line]:
     )
 
 
-def _undescribed_lines(rows: Sequence[_CaseRow], width: int) -> list[Line]:
+def _undescribed_lines(rows: Sequence[CaseResult], width: int) -> list[Line]:
     """Return how many cases have no expected time because no constants describe their kernels, in one line."""
     count = sum(row.ideal is not None and has_code(row.ideal.findings, "kernel-not-described") for row in rows)
     if not count:
@@ -389,7 +323,7 @@ def _undescribed_lines(rows: Sequence[_CaseRow], width: int) -> list[Line]:
     return wrapped(short_text(finding("kernel-not-described", f"{counted(count, 'case')} (–)")), "light", width)
 
 
-def _interval_lines(rows: Sequence[_CaseRow], left_out: frozenset[str], width: int) -> list[Line]:
+def _interval_lines(rows: Sequence[CaseResult], left_out: frozenset[str], width: int) -> list[Line]:
     """Return the legend of ±, and the columns that a narrow screen omits."""
     within = [row for row in rows if row.total_ratio is None and row.within_ratio is not None]
     total = [row for row in rows if row.total_ratio is not None]
@@ -411,7 +345,7 @@ def _interval_lines(rows: Sequence[_CaseRow], left_out: frozenset[str], width: i
             "light",
             width,
         )
-    if any(row.median_s is not None and row.total_ratio is None and row.within_ratio is None for row in rows):
+    if any(row.measured_s is not None and row.total_ratio is None and row.within_ratio is None for row in rows):
         lines += wrapped("no ± (–): too few samples for an interval of the median", "light", width)
     if left_out:
         names = ", ".join(column.header for column in _COLUMNS if column.header in left_out)

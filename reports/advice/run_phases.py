@@ -229,7 +229,7 @@ def _weights(members: Sequence[Option], shapes: Sequence[ShapeResult]) -> Memory
     wide_bytes = held_bytes = 0.0
     for option, result in zip(members, shapes, strict=True):
         sizes = dict(result.judged.key[1])
-        saved_ratio = weight_saved_ratio(result.judged.timed[option.key][0], option.weight_format)
+        saved_ratio = weight_saved_ratio(result.judged.cases[option.key].lead, option.weight_format)
         if saved_ratio is None or not {"N", "K"} <= sizes.keys():
             return Memory(total_bytes)
         wide_bytes += 2.0 * sizes["N"] * sizes["K"]

@@ -279,7 +279,7 @@ def _pass_option(result: PassResult, pooled: Option, losses: StoredLosses) -> Op
         loss=pass_loss(result, losses, ()),
         speedup_ratio=1.0 if result.is_baseline else speedups[pooled.times.best.source],
         energy_j=figures.energy_j_per_token,
-        evidence=evidence_of(result.records),
+        evidence=evidence_of(result.case),
     )
 
 

@@ -94,7 +94,7 @@ class StoredCase:
     reason: str | None
     """Why it was skipped or failed, and what is strange about its time."""
     measured_s: float | None
-    """Median of the processes' medians, seconds."""
+    """Geometric mean of the processes' medians, seconds."""
     interval_half_width_ratio: float | None
     """± to show: half the 95 % interval over the median."""
     is_interval_total: bool
@@ -212,8 +212,8 @@ def stored_case(case: CaseSummary) -> StoredCase:
         flops=None if ideal is None else ideal.flops,
         moved_bytes=None if ideal is None else ideal.total_bytes,
         intensity_flop_per_byte=lead.intensity_flop_per_byte,
-        achieved_flops_per_s=case.achieved_flops_per_s,
-        achieved_bytes_per_s=case.achieved_bytes_per_s,
+        achieved_flops_per_s=case.pooled.achieved_flops_per_s,
+        achieved_bytes_per_s=case.pooled.achieved_bytes_per_s,
         peak_flops_per_s=lead.peak_flops_per_s,
         bandwidth_bytes_per_s=lead.bandwidth_bytes_per_s,
         roof_share_ratio=case.roof_share_ratio,

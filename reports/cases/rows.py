@@ -128,19 +128,28 @@ def option_label(option: Option) -> str:
     return shown(option.label, 120)
 
 
-def case_rows(records: Iterable[Record], *, is_forced: bool = False) -> tuple[CaseRow, ...]:
-    """Return one row per record, in the order given; a forced run marks every measured row."""
-    return tuple(_row(record, is_forced) for record in records)
+def case_rows(records: Iterable[Record]) -> tuple[CaseRow, ...]:
+    """Return one row per record, in the order given."""
+    return tuple(map(_row, records))
 
 
-def _row(record: Record, is_forced: bool) -> CaseRow:
+def marked_records(records: Iterable[Record], *, is_forced: bool) -> tuple[Record, ...]:
+    """Return the records; of a forced run every measurement carries that flag."""
+    return tuple(_forced(record) if is_forced else record for record in records)
+
+
+def _forced(record: Record) -> Record:
+    measurement = record.measurement
+    if record.status != "measured" or measurement is None or "forced" in measurement.flags:
+        return record
+    return replace(record, measurement=replace(measurement, flags=(*measurement.flags, "forced")))
+
+
+def _row(record: Record) -> CaseRow:
     case, ideal, expected = record.case, record.ideal, record.expected
     measurement = record.measurement if record.status == "measured" else None
     measured_s = measurement.median_s if measurement is not None and measurement.median_s > 0 else None
     formats = dict(case.formats)
-    if is_forced and measurement is not None and "forced" not in measurement.flags:
-        measurement = replace(measurement, flags=(*measurement.flags, "forced"))
-        record = replace(record, measurement=measurement)
     return CaseRow(
         record_id=record.record_id,
         case_key=case.case_key,

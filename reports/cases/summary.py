@@ -1,6 +1,4 @@
-"""One row per case: its processes pooled by the median of their medians, with both intervals, and each process still at
-hand.
-"""
+"""One summary per case: its pooled result beside a row for each of its processes."""
 
 from __future__ import annotations
 
@@ -8,14 +6,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from statistics import median
 from typing import TYPE_CHECKING
 
-from reports.cases.rows import CaseRow, case_rows
-from reports.text.display_text import counted, regime_words
-from results.records.flags import DOUBTFUL_FLAGS, FLAGS
+from reports.cases.rows import CaseRow, case_rows, marked_records
+from reports.text.display_text import counted, regime_words, shown
+from results.cases.case_result import CaseResult, case_results
 from results.records.records import Measurement, Record, RunInfo
-from roofline_model.ideal.roofline import error_ratio
 
 if TYPE_CHECKING:
     from results.records.state_records import NoiseFloor
@@ -31,15 +27,14 @@ _LEAST_COMMON = 3
 class CaseSummary:
     """A case as a reader meets it. SI units; missing is None. What the other properties are made of is made once."""
 
+    result: CaseResult
     rows: tuple[CaseRow, ...]
     """One per process (or attempt), in the order stored; the same case and chip profile in all."""
-    total: TotalInterval | None
-    """`interval_total` of the case; its ends are None with one process and no floor."""
 
     @cached_property
     def lead(self) -> CaseRow:
-        """The row that speaks for the case: the first measured one, else the first."""
-        return next((row for row in self.rows if row.measured_s is not None), self.rows[0])
+        """The row of the record that speaks for the case."""
+        return next(row for row in self.rows if row.record is self.result.lead)
 
     @property
     def regime(self) -> str:
@@ -49,7 +44,7 @@ class CaseSummary:
     @property
     def status(self) -> str:
         """measured when at least one process measured it."""
-        return self.lead.status
+        return self.result.status
 
     @cached_property
     def measured_rows(self) -> tuple[CaseRow, ...]:
@@ -58,35 +53,39 @@ class CaseSummary:
 
     @property
     def measurements(self) -> tuple[Measurement, ...]:
-        """The measurements behind the rows that hold a time."""
-        return tuple(row.record.measurement for row in self.measured_rows if row.record.measurement is not None)
+        """The measurements behind the time."""
+        return tuple(record.measurement for record in self.result.used if record.measurement is not None)
 
-    @cached_property
+    @property
     def process_count(self) -> int:
-        """Processes that measured it."""
-        return len({row.process for row in self.measured_rows})
+        """Processes whose times are used."""
+        return self.result.process_count
 
-    @cached_property
+    @property
     def measured_s(self) -> float | None:
-        """Median of the processes' medians."""
-        times_s = [row.measured_s for row in self.measured_rows if row.measured_s is not None]
-        return median(times_s) if times_s else None
+        """Pooled time over the processes."""
+        return self.result.measured_s
 
     @property
     def within_ratio(self) -> float | None:
         """± of `interval_within`, as a share of the median: the widest among the processes."""
-        return max((row.interval_ratio for row in self.rows if row.interval_ratio is not None), default=None)
+        return self.result.within_ratio
+
+    @property
+    def total(self) -> TotalInterval | None:
+        """`interval_total` of the case."""
+        return self.result.total
 
     @property
     def total_ratio(self) -> float | None:
         """± of `interval_total`, as a share of its estimate; None when between-process noise is unknown."""
-        return None if self.total is None else self.total.half_width_ratio
+        return self.result.total_ratio
 
     @property
     def total_basis(self) -> str:
         """Where `interval_total` comes from: `3 processes`, `A/A floor`, `other cases` (one process, the spread of the
         run's other cases), or `one process` where it is not known; empty if unmeasured."""
-        if not self.measured_rows:
+        if self.measured_s is None:
             return ""
         if self.total is not None and self.total_ratio is not None:
             if self.total.basis == "floor":
@@ -97,59 +96,46 @@ class CaseSummary:
     @property
     def plus_minus_ratio(self) -> float | None:
         """The ± to show where one fits: total where it is known, else within."""
-        return self.total_ratio if self.total_ratio is not None else self.within_ratio
+        return self.result.plus_minus_ratio
 
-    @cached_property
+    @property
     def flags(self) -> tuple[str, ...]:
-        """The flags of all its processes: known ones in the order they are explained, then any others."""
-        fromkeys = dict.fromkeys(flag for row in self.rows for flag in row.flags)
-        return (*(key for key in FLAGS if key in fromkeys), *(key for key in fromkeys if key not in FLAGS))
+        """See `CaseResult.flags`; fit to be shown."""
+        return tuple(shown(flag, 60) for flag in self.result.flags)
 
     @property
     def doubts(self) -> tuple[str, ...]:
         """The flags that put its time in doubt."""
-        return tuple(flag for flag in self.flags if flag in DOUBTFUL_FLAGS)
+        return self.result.doubts
 
     @property
     def error_ratio(self) -> float | None:
         """(ideal − measured) / measured, of the pooled time; as stored with one process."""
-        return self._own_or_pooled("error_ratio", error_ratio(self.lead.ideal_s, self.measured_s))
+        return self.result.error_ideal_ratio
 
     @property
     def expected_error_ratio(self) -> float | None:
         """(expected − measured) / measured, of the pooled time."""
-        return self._own_or_pooled("expected_error_ratio", error_ratio(self.lead.expected_s, self.measured_s))
+        return self.result.error_expected_ratio
 
     @property
     def roof_share_ratio(self) -> float | None:
         """ideal / measured."""
-        ideal_s, measured_s = self.lead.ideal_s, self.measured_s
-        return ideal_s / measured_s if ideal_s is not None and measured_s else None
-
-    @property
-    def achieved_bytes_per_s(self) -> float | None:
-        """Compulsory bytes over the pooled time."""
-        return self._rate(self.lead.achieved_bytes_per_s)
-
-    @property
-    def achieved_flops_per_s(self) -> float | None:
-        """FLOPs over the pooled time."""
-        return self._rate(self.lead.achieved_flops_per_s)
+        return self.result.roof_share_ratio
 
     @property
     def pooled(self) -> CaseRow:
         """The case as one row, with the numbers of all its processes; its record is that of `lead`."""
-        if len(self.rows) == 1:
-            return self.rows[0]
+        result = self.result
         return replace(
             self.lead,
-            measured_s=self.measured_s,
-            interval_ratio=self.within_ratio,
-            error_ratio=self.error_ratio,
-            expected_error_ratio=self.expected_error_ratio,
-            achieved_bytes_per_s=self.achieved_bytes_per_s,
-            achieved_flops_per_s=self.achieved_flops_per_s,
-            roof_share_ratio=self.roof_share_ratio,
+            measured_s=result.measured_s,
+            interval_ratio=result.within_ratio,
+            error_ratio=result.error_ideal_ratio,
+            expected_error_ratio=result.error_expected_ratio,
+            achieved_bytes_per_s=result.achieved_bytes_per_s,
+            achieved_flops_per_s=result.achieved_flops_per_s,
+            roof_share_ratio=result.roof_share_ratio,
             flags=self.flags,
         )
 
@@ -174,23 +160,10 @@ class CaseSummary:
         beaten = ["faster than the ideal"] if self.is_faster_than_roof else []
         return tuple(dict.fromkeys(remark for remark in (*reasons, *beaten) if remark))
 
-    def _own_or_pooled(self, name: str, pooled: float | None) -> float | None:
-        rows = self.measured_rows
-        return getattr(rows[0], name) if len(rows) == 1 else pooled if rows else None
 
-    def _rate(self, lead_rate: float | None) -> float | None:
-        lead_s, pooled_s = self.lead.measured_s, self.measured_s
-        return None if lead_rate is None or lead_s is None or not pooled_s else lead_rate * lead_s / pooled_s
-
-
-def case_summaries(rows: Iterable[CaseRow], totals: Mapping[str, TotalInterval]) -> tuple[CaseSummary, ...]:
-    """Return one summary per case and chip profile, in the order first met; `totals` by case key."""
-    groups: dict[tuple[str, str], list[CaseRow]] = {}
-    rows = tuple(rows)
-    profiles = {row.case_key: row.profile_hash for row in rows if row.profile_hash}
-    for row in rows:  # a process that failed before its prediction carries no profile: it belongs to its case
-        groups.setdefault((row.case_key, row.profile_hash or profiles.get(row.case_key, "")), []).append(row)
-    return tuple(CaseSummary(tuple(members), totals.get(key)) for (key, _), members in groups.items())
+def case_summaries(cases: Iterable[CaseResult]) -> tuple[CaseSummary, ...]:
+    """Return the summaries of cases, in their order."""
+    return tuple(CaseSummary(case, case_rows(case.records)) for case in cases)
 
 
 def common_remarks(cases: Sequence[CaseSummary]) -> dict[str, int]:
@@ -204,15 +177,20 @@ def counted_processes(count: int) -> str:
     return "one process" if count == 1 else counted(count, "process", "processes")
 
 
+def run_cases(
+    run: RunInfo, records: Iterable[Record], floors: Mapping[tuple[str, str], NoiseFloor]
+) -> tuple[CaseResult, ...]:
+    """Return the cases of a run; impossible numbers are left out, and a forced run marks every measurement."""
+    from results.exchange.exported.impossible import possible_records
+
+    return case_results(marked_records(possible_records(records), is_forced=run.is_forced), floors)
+
+
 def run_summaries(
     run: RunInfo, records: Iterable[Record], floors: Mapping[tuple[str, str], NoiseFloor]
 ) -> tuple[CaseSummary, ...]:
-    """Return the cases of a run, their processes pooled and with both intervals; impossible numbers are left out."""
-    from results.exchange.exported.impossible import possible_records
-    from results.statistics.replication import total_intervals
-
-    possible = possible_records(records)
-    return case_summaries(case_rows(possible, is_forced=run.is_forced), total_intervals(possible, floors))
+    """Return the summaries of `run_cases`."""
+    return case_summaries(run_cases(run, records, floors))
 
 
 SHAPE_FLAGS = ("bimodal", "drift", "outliers")

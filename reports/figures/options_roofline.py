@@ -109,7 +109,7 @@ def options_roofline(
 
 
 def _plotted(cases: Iterable[CaseSummary]) -> list[CaseSummary]:
-    return [case for case in cases if case.achieved_flops_per_s and case.lead.intensity_flop_per_byte]
+    return [case for case in cases if case.pooled.achieved_flops_per_s and case.lead.intensity_flop_per_byte]
 
 
 def _view(options: Sequence[RooflineOption], cases: Sequence[CaseSummary]) -> RooflineView:
@@ -151,7 +151,7 @@ def _axes(view: RooflineView, options: Sequence[RooflineOption], cases: Sequence
     ridges = [roof.critical_intensity_flop_per_byte for roof in view.roofs]
     rates = [option.ideal_flops_per_s for option in options]
     rates += [option.flops / option.expected_high_s for option in options if option.expected_high_s]
-    rates += [case.achieved_flops_per_s or 0.0 for case in cases]
+    rates += [case.pooled.achieved_flops_per_s or 0.0 for case in cases]
     low, high = span_of(intensities, ridges)
     bottom = min(rates, default=1.0)
     top = max([*(roof.rate_flops_per_s(high) for roof in view.roofs), *rates])
@@ -198,7 +198,7 @@ def _measured(cases: Iterable[CaseSummary], unit: float, colours: Mapping[str, C
         yield Marks(
             f"measured {precision}",
             tuple(case.lead.intensity_flop_per_byte or 0.0 for case in members),
-            tuple((case.achieved_flops_per_s or 0.0) / unit for case in members),
+            tuple((case.pooled.achieved_flops_per_s or 0.0) / unit for case in members),
             colours[precision],
             shape=_CASE_SHAPES.get(op, "up"),
             size_points=6.0,
@@ -234,7 +234,7 @@ def _case_card(case: CaseSummary) -> Card:
     likely = f"expected {format_time(row.expected_s)} ({format_percent(case.expected_error_ratio, signed=True)})"
     facts = (
         f"{row.precision}, {shown(row.kernel, 80)}, {row.cache}",
-        f"measured {format_time(case.measured_s)}, {format_flops(case.achieved_flops_per_s)}",
+        f"measured {format_time(case.measured_s)}, {format_flops(case.pooled.achieved_flops_per_s)}",
         f"ideal {format_time(row.ideal_s)}" if row.expected_s is None else likely,
     )
     return Card(row.title, tuple(("", fact) for fact in facts), "click for details")

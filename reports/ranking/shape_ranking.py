@@ -14,8 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from reports.cases.rows import (
-    CaseRow,
-    case_rows,
+    case_label,
     option_label,
     option_precision,
     regime_rank,
@@ -23,19 +22,18 @@ from reports.cases.rows import (
 )
 from reports.ranking.case_ranking import CaseRanking, rank_stored
 from reports.text.display_text import shown
+from results.cases.case_result import CaseResult
 from results.records.records import Record
-from results.statistics.replication import total_intervals
 from results.verdicts.gain import first_gap
 from results.verdicts.shape_verdict import (
     SIXTEEN_BIT_FORMATS,
-    Totals,
     baseline_of,
     expected_speedup,
     is_emulation,
     is_sixteen_bit,
     ranked_options,
     speedups,
-    timed_records,
+    timed_cases,
 )
 from roofline_model.chips.hardware import Device
 from roofline_model.core.answer import (
@@ -64,72 +62,57 @@ NO_REASON = "no reason was stored"
 
 
 def recommend_from_run(
-    records: Iterable[Record],
-    hardware: Device | None,
-    *,
-    totals: Totals | None = None,
-    is_gap_ignored: bool = False,
+    cases: Iterable[CaseResult], hardware: Device | None, *, is_gap_ignored: bool = False
 ) -> list[CaseRanking]:
     """Return one ranking per chip, operator, shape and mode, in the order they were run.
 
     Each ranks one cache state, never two: cold where it was measured, else flushed, else the next of `regime_rank`.
     `hardware` (the chip the run's predictions are for) adds the formats that were not run; without it, or for operators
-    that are no products, only what the run stored is ranked. `totals`: the intervals over processes by case key; None:
-    from these records alone. `is_gap_ignored`: disturbed times are ranked to a choice, too. Passes of whole models are
-    no shapes of an operator: `results.verdicts.model_results` judges them.
+    that are no products, only what the run stored is ranked. `is_gap_ignored`: disturbed times are ranked to a choice,
+    too. Passes of whole models are no shapes of an operator: `results.verdicts.model_results` judges them.
     """
-    records = tuple(record for record in records if not is_model_case(record.case))
-    totals = total_intervals(records) if totals is None else totals
-    rows = case_rows(records)
-    groups: dict[tuple[str, str, str, str], list[int]] = {}
-    for index, row in enumerate(rows):
-        groups.setdefault((row.hardware_key, row.op, row.shape_label, row.mode), []).append(index)
+    groups: dict[tuple[str, str, str, str], list[CaseResult]] = {}
+    for result in cases:
+        case = result.case
+        if not is_model_case(case):
+            groups.setdefault((result.hardware_key, case.op, case.shape_label, case.mode), []).append(result)
     # Cases that failed before their prediction carry no chip: they explain an exclusion, they make no ranking.
     recommendations = []
     for (hardware_key, op, shape, mode), members in groups.items():
         if hardware_key or not any(other[1:] == (op, shape, mode) for other in groups if other[0]):
             lost = [] if not hardware_key else groups.get(("", op, shape, mode), [])
-            indices = [*members, *lost]
             device = hardware if hardware is not None and hardware_key in ("", hardware.key) else None
-            ranking = rank_shape(
-                hardware_key, [rows[i] for i in indices], device, totals, is_gap_ignored=is_gap_ignored
-            )
+            ranking = rank_shape(hardware_key, [*members, *lost], device, is_gap_ignored=is_gap_ignored)
             recommendations.append(ranking)
     return recommendations
 
 
 def rank_shape(
-    hardware_key: str,
-    rows: Sequence[CaseRow],
-    device: Device | None,
-    totals: Totals,
-    *,
-    is_gap_ignored: bool = False,
+    hardware_key: str, cases: Sequence[CaseResult], device: Device | None, *, is_gap_ignored: bool = False
 ) -> CaseRanking:
-    """Return the ranking of the rows of one operator, shape and mode on one chip; there must be at least one.
+    """Return the ranking of the cases of one operator, shape and mode on one chip; there must be at least one.
 
-    `device`: the chip, whose model adds the formats that were not run; None: only what is stored is ranked. `totals`:
-    the intervals over processes by case key.
+    `device`: the chip, whose model adds the formats that were not run; None: only what is stored is ranked.
     """
-    case, first = rows[0].record.case, rows[0]
-    cache = _preferred_cache(rows)
-    rows = [row for row in rows if row.cache == cache]
-    timed_cases = timed_records(row.record for row in rows)
-    leads = {case_key: members[0] for case_key, members in timed_cases.items()}
-    ranked = ranked_options((row.record for row in rows), totals)
+    case, cache = cases[0].case, _preferred_cache(cases)
+    cases = [each for each in cases if each.case.cache == cache]
+    leads = {each.case_key: each.lead for each in timed_cases(cases)}
+    ranked = ranked_options(cases)
     advice = _advice(case, ranked, device)
     candidates = _by_formats(advice)
     baseline = baseline_of(ranked)
     timed = [option for option in ranked if option.is_measured]
     measured = [_stated(each, leads[each.key], baseline, candidates.get(_formats(each))) for each in timed]
     tried = {_formats(option) for option in timed}
-    excluded = _excluded(rows, {_formats(option) for option in ranked})
-    refused = {_pair(row.weight_format, row.activation_format) for row in rows if row.status in ("failed", "skipped")}
+    lost = [record for each in cases for record in each.records if record.status in ("failed", "skipped")]
+    excluded = _excluded(lost, {_formats(option) for option in ranked})
+    refused = {_case_formats(record.case) for record in lost}
     predicted = _predicted_options(ranked, leads, baseline, advice, tried, refused, device)
     base = _baseline_option([*measured, *predicted], baseline, advice)
     if advice:
         excluded += tuple(Exclusion(each.key, (each.finding,)) for each in advice.excluded)
-    title, phase = f"{first.op} {first.shape_label}", phase_of(case.op, case.shape)
+    op, shape_label = shown(case.op, 60), shown(case.shape_label, 60)
+    title, phase = f"{op} {shape_label}", phase_of(case.op, case.shape)
     question = Question("shape", shown(hardware_key, 60), title, case.shape, phase, "stored")
     ranking = rank_stored(question, (*measured, *predicted), base, Limits(choice_loss_pct=MAX_LOSS_PCT))
     by_key = {option.key: option for option in (*measured, *predicted)}
@@ -145,10 +128,10 @@ def rank_shape(
         alternatives=ranking.alternatives if gap is None else (),
         findings=() if gap is None else (gap,),
         excluded=excluded,
-        op=first.op,
-        shape_label=first.shape_label,
+        op=op,
+        shape_label=shape_label,
         cache=cache,
-        mode=first.mode,
+        mode=shown(case.mode, 30),
         baseline_label=_baseline_label(baseline, advice, measured),
         baseline_precision=option_precision(baseline) if baseline else "",
     )
@@ -202,8 +185,7 @@ class _BestTimes:
         return [self._measured(case) or estimate for case, estimate in zip(cases, expected, strict=True)]
 
     def _measured(self, case: Case) -> Estimate | None:
-        formats = dict(case.formats)
-        time_s = self.fastest_s.get(_pair(formats.get("b", ""), formats.get("a", "")))
+        time_s = self.fastest_s.get(_case_formats(case))
         return None if time_s is None else Estimate(time_s, source="measured")
 
 
@@ -361,23 +343,23 @@ def _kernel_gap(option: Option) -> tuple[Finding, ...]:
     return tuple(item for item in option.findings if item.code == "kernel-gap")
 
 
-def _excluded(rows: list[CaseRow], ranked: set[Formats]) -> tuple[Exclusion, ...]:
+def _excluded(lost: Iterable[Record], ranked: set[Formats]) -> tuple[Exclusion, ...]:
     """Return the cases without a time: those that failed, and those skipped in formats that nothing else runs in."""
     excluded: dict[str, Exclusion] = {}
-    for row in rows:
-        is_tried = _pair(row.weight_format, row.activation_format) in ranked
-        if row.status == "failed" or (row.status == "skipped" and not is_tried):
-            reason = finding("not-timed", row.label, status=row.status, reason=row.reason or NO_REASON)
-            excluded.setdefault(row.label, Exclusion(row.label, (reason,)))
+    for record in lost:
+        if record.status == "failed" or _case_formats(record.case) not in ranked:
+            label = case_label(record.case)
+            reason = finding("not-timed", label, status=record.status, reason=shown(record.reason) or NO_REASON)
+            excluded.setdefault(label, Exclusion(label, (reason,)))
     return tuple(excluded.values())
 
 
-def _preferred_cache(rows: Sequence[CaseRow]) -> str:
+def _preferred_cache(cases: Sequence[CaseResult]) -> str:
     """Return the cache state to judge by: cold where it was measured, because a model's weights rarely stay in
     cache.
     """
-    usable = [row for row in rows if row.measured_s is not None] or rows
-    return min((row.cache for row in usable), key=lambda cache: regime_rank(cache, rows[0].mode))
+    usable = [each for each in cases if each.pooled is not None] or cases
+    return min((each.case.cache for each in usable), key=lambda cache: regime_rank(cache, cases[0].case.mode))
 
 
 def phase_of(op: str, shape: Sizes) -> str:
@@ -402,6 +384,11 @@ def _by_formats(advice: Ranking | None) -> dict[Formats, Option]:
 
 def _formats(option: Option) -> Formats:
     return _pair(option.weight_format, option.activation_format)
+
+
+def _case_formats(case: Case) -> Formats:
+    formats = dict(case.formats)
+    return _pair(formats.get("b", ""), formats.get("a", ""))
 
 
 def _pair(weight: str, activation: str) -> Formats:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from reports.cases.rows import CaseRow, option_label, regime_rank
+from reports.cases.rows import option_label, regime_rank
 from reports.text.display_text import shown
-from results.statistics.replication import total_intervals
+from results.cases.case_result import CaseResult
 from results.text.verdict_text import verdict_text
 from results.verdicts.gain import Gain, measured_gain
-from results.verdicts.shape_verdict import GroupKey, ShapeVerdict, Totals, are_level, group_key, is_emulation, judge
+from results.verdicts.shape_verdict import GroupKey, ShapeVerdict, are_level, groups, is_emulation, judge
 from roofline_model.core.answer import Option
 from roofline_model.operators.case import pass_name
 
@@ -158,20 +158,13 @@ class ShapeResult:
         return f"tied with {option_label(named)}{f' and {more} more' if more > 0 else ''}"
 
 
-def shape_results(
-    rows: Iterable[CaseRow], totals: Totals | None = None, *, is_gap_ignored: bool = False
-) -> tuple[ShapeResult, ...]:
-    """Group the rows of one chip by op, shape, cache and mode, in the order they were run, and judge each group.
+def shape_results(cases: Iterable[CaseResult], *, is_gap_ignored: bool = False) -> tuple[ShapeResult, ...]:
+    """Group the cases of one chip by op, shape, cache and mode, in the order they were run, and judge each group.
 
-    `totals`: the intervals over processes; None: from these rows alone. `is_gap_ignored`: disturbed times make results,
-    too.
+    `is_gap_ignored`: disturbed times make results, too.
     """
-    rows = tuple(rows)
-    totals = total_intervals(row.record for row in rows) if totals is None else totals
-    groups: dict[GroupKey, list[CaseRow]] = {}
-    for row in rows:
-        groups.setdefault(group_key(row.record), []).append(row)
-    return tuple(_shape_result(key, members, totals, is_gap_ignored) for key, members in groups.items())
+    judged = (judge(members, is_gap_ignored=is_gap_ignored) for members in groups(cases).values())
+    return tuple(map(_shape_result, judged))
 
 
 def best_overall(results: Iterable[ShapeResult]) -> ShapeResult | None:
@@ -229,12 +222,11 @@ def judged_results(results: list[ShapeResult]) -> list[ShapeResult]:
     return first_regime(results)
 
 
-def _shape_result(key: GroupKey, rows: list[CaseRow], totals: Totals, is_gap_ignored: bool) -> ShapeResult:
-    judged = judge((row.record for row in rows), totals, is_gap_ignored=is_gap_ignored)
+def _shape_result(judged: ShapeVerdict) -> ShapeResult:
     best, rivals = judged.best, _rivals(judged)
     return ShapeResult(
         judged,
-        _title(key, rows[0].shape_label),
+        _title(judged.key, shown(judged.shape_label, 60)),
         shown(verdict_text(judged), VERDICT_CHARACTERS),
         () if best is None else (best, *(rival for rival in rivals if are_level(best, rival))),
         best is not None and not any(_overlap(best, rival) or are_level(best, rival) for rival in rivals),

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Literal
 
-from reports.cases.rows import case_rows
 from reports.ranking.case_ranking import rank_stored
 from reports.ranking.shape_ranking import NO_REASON, rank_shape
 from reports.ranking.words import stale_text
@@ -21,8 +21,8 @@ from reports.stored.rows.run_speedups import RunSpeedups
 from reports.stored.rows.shapes import shape_options
 from reports.stored.rows.stored_option import StoredOptions, levels_by_case
 from reports.text.display_text import regime_title, shown
+from results.cases.case_result import CaseRecords, CaseResult, by_case, pooled_results
 from results.records.records import Record, RunInfo
-from results.statistics.replication import TotalInterval, total_intervals
 from results.verdicts.gain import first_gap
 from results.verdicts.losses import StoredLosses
 from results.verdicts.model_results import ModelResult, PhaseResult, model_results
@@ -53,7 +53,6 @@ class _Chip:
     evidence: StoredEvidence
     reference: RunInfo | None
     """Its newest measuring run."""
-    totals: Mapping[str, TotalInterval]
 
 
 def ranked_groups(
@@ -63,12 +62,11 @@ def ranked_groups(
     phase.
     """
     levels = {key: _levels(records, evidence.runs) for key, records in groups.items()}
-    chips = {
-        hardware_key: _chip(
-            hardware_key, [level for key in levels if key[0] == hardware_key for level in levels[key]], evidence
-        )
-        for hardware_key in dict.fromkeys(key[0] for key in groups)
-    }
+    chips = {}
+    for hardware_key in dict.fromkeys(key[0] for key in groups):
+        keys = [key for key in levels if key[0] == hardware_key]
+        levels |= _pooled(hardware_key, {key: levels[key] for key in keys}, evidence)
+        chips[hardware_key] = _chip(hardware_key, [level for key in keys for level in levels[key]], evidence)
     rankeds = []
     for key, members in levels.items():
         chip = chips[key[0]]
@@ -88,25 +86,38 @@ def _levels(records: Sequence[Record], runs: Mapping[str, RunInfo]) -> list[Case
     return [case_level(by_case[key], runs) for key in sorted(by_case)]
 
 
-def _chip(hardware_key: str, levels: Sequence[CaseLevel], evidence: StoredEvidence) -> _Chip:
-    """Return what is common to a chip's rankings. The spread between processes is learnt from all cases of a level's
-    newest run, as a report of that run does, so that it does not depend on what was asked.
+def _pooled(
+    hardware_key: str, levels: Mapping[GroupKey, Sequence[CaseLevel]], evidence: StoredEvidence
+) -> dict[GroupKey, list[CaseLevel]]:
+    """Return the levels of one chip with the results of their cases. The spread between processes is learnt from all
+    cases of a level's newest run, as a report of that run does, so that it does not depend on what was asked.
     """
-    by_run: dict[str, list[Record]] = {}
-    for level in levels:
-        if level.is_measured:
-            by_run.setdefault(level.newest.run_id, []).extend(level.records)
-    totals: dict[str, TotalInterval] = {}
-    for run_id, records in by_run.items():
-        run = evidence.runs[run_id]
-        floors = evidence.floors.get(run.environment.class_hash, {})
-        totals |= total_intervals(records, floors, learnt_from=evidence.whole.measured(run, hardware_key))
+    by_run: dict[str, list[CaseRecords]] = {}
+    results: dict[str, CaseResult] = {}
+    for level in chain.from_iterable(levels.values()):
+        if level.records:
+            case = level.records[0].case.case_key, level.records
+            by_run.setdefault(level.newest.run_id if level.is_measured else "", []).append(case)
+    for run_id, cases in by_run.items():
+        run = evidence.runs.get(run_id)
+        floors = {} if run is None else evidence.floors.get(run.environment.class_hash, {})
+        whole = () if run is None else evidence.whole.measured(run, hardware_key)
+        results |= {each.case_key: each for each in pooled_results(cases, floors, learnt_from=by_case(whole))}
+    return {
+        key: [
+            replace(level, result=results[level.records[0].case.case_key]) if level.records else level
+            for level in members
+        ]
+        for key, members in levels.items()
+    }
+
+
+def _chip(hardware_key: str, levels: Sequence[CaseLevel], evidence: StoredEvidence) -> _Chip:
     return _Chip(
         hardware_key=hardware_key,
         hardware_name=shown(evidence.chip_name(hardware_key), 80),
         evidence=evidence,
         reference=evidence.whole.newest(hardware_key) or newest_measuring_run(levels),
-        totals=totals,
     )
 
 
@@ -114,14 +125,14 @@ def _of_shape(
     levels: Sequence[CaseLevel], records: Sequence[Record], chip: _Chip, question: StoredQuestion
 ) -> list[StoredRanking]:
     timed, failed = _without_failed(levels)
-    rows = case_rows(record for level in (timed or levels) for record in level.records)
-    if not rows:
+    cases = [level.result for level in (timed or levels) if level.result is not None]
+    if not cases:
         return []
     # The chip as these records knew it: ceilings are measured anew from time to time, and ideal times compare within
     # one set.
-    device = chip.evidence.device(chip.hardware_key, (row.record for row in rows))
-    ranked = rank_shape(chip.hardware_key, rows, device, chip.totals)
-    case = rows[0].record.case
+    device = chip.evidence.device(chip.hardware_key, (record for each in cases for record in each.records))
+    ranked = rank_shape(chip.hardware_key, cases, device)
+    case = cases[0].case
     cached = [level for level in levels if level.records and level.records[0].case.cache == ranked.cache]
     regime = regime_title(ranked.cache, ranked.mode)
     title = shown(case_title(case.op, case.shape), 140) + (f", {regime}" if regime else "")
@@ -140,9 +151,9 @@ def _of_shape(
         baseline_precision=ranked.baseline_precision,
         calibration_doubt=None if device is None else next(iter(doubts_of(device)), None),
     )
-    by_case = levels_by_case(levels)
-    speedups = RunSpeedups(records, by_case, chip.evidence.runs)
-    made = shape_options(ranked, by_case, chip.reference, chip.totals, speedups)
+    by_case_key = levels_by_case(levels)
+    speedups = RunSpeedups(records, by_case_key, chip.evidence.runs)
+    made = shape_options(ranked, by_case_key, chip.reference, speedups)
     return [_finished(bare, made, (*failed, *ranked.excluded), cached, question)]
 
 
@@ -154,13 +165,13 @@ def _of_model(
     losses: StoredLosses,
 ) -> list[StoredRanking]:
     timed, failed = _without_failed(levels)
-    pooled = [record for level in (timed or levels) for record in level.records]
+    cases = [level.result for level in (timed or levels) if level.result is not None]
     speedups = RunSpeedups(records, levels_by_case(levels), chip.evidence.runs)
     return [
         _of_phase(model, phase, levels, failed, chip, question, losses, speedups)
-        for model in model_results(pooled, chip.totals)
+        for model in model_results(cases)
         for phase in model.phases
-        if question.asks_for(phase.passes[0].records[0].case)
+        if question.asks_for(phase.passes[0].case.case)
     ]
 
 
@@ -174,7 +185,7 @@ def _of_phase(
     losses: StoredLosses,
     speedups: RunSpeedups,
 ) -> StoredRanking:
-    case = phase.passes[0].records[0].case
+    case = phase.passes[0].case.case
     mine = [level for level in levels if level.records and level.records[0].case.op == case.op]
     device = chip.evidence.device(chip.hardware_key, (record for level in mine for record in level.records))
     doubt = None if device is None else next(iter(doubts_of(device)), None)
@@ -184,7 +195,6 @@ def _of_phase(
         chip.reference,
         losses,
         question.losses,
-        chip.totals,
         speedups,
     )
     names = {shown(case_label(level)) for level in mine}

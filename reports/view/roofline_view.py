@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from reports.cases.rows import CaseRow, case_rows, option_label, option_precision
+from reports.cases.rows import CaseRow, option_label, option_precision
 from reports.ranking.shape_results import ShapeResult, best_overall, fastest_by_case
 from reports.text.display_text import counted, shown
 from results.text.verdict_text import in_doubt_text
@@ -284,16 +284,11 @@ def _highlight(result: ShapeResult | None) -> Highlight | None:
     if result is None or result.best is None or not result.has_headline:
         return None
     best, times = result.best, result.best.times
-    rows = case_rows(result.judged.timed[best.key])
-    row = min(rows, key=lambda row: abs((row.measured_s or 0.0) - (times.measured_s or 0.0)))
-    time_s = times.measured_s if best.is_measured else times.ideal_s
-    own_s, rate = (
-        (row.measured_s, row.achieved_flops_per_s) if best.is_measured else (row.ideal_s, row.ideal_flops_per_s)
-    )
-    if not rate or not own_s or not time_s or not row.intensity_flop_per_byte:
+    case = result.judged.cases[best.key]
+    ideal, time_s = case.ideal, best.times.measured_s if best.is_measured else best.times.ideal_s
+    if ideal is None or not ideal.flops or not time_s or not ideal.intensity_flop_per_byte:
         return None
-    if own_s != time_s:  # of an even number of processes none has the pooled time itself
-        rate *= own_s / time_s
+    rate = ideal.flops / time_s
     evidence = "measured" if best.is_measured else "ideal"
     is_expected = not best.is_measured and result.expected_speedup is not None
     if is_expected and times.expected_s is not None:
@@ -308,7 +303,7 @@ def _highlight(result: ShapeResult | None) -> Highlight | None:
         lines += _gain_lines(result, evidence)
     if result.is_contest and not result.is_clear:
         lines.append(result.level_text)
-    return Highlight(row.intensity_flop_per_byte, rate, best.is_measured, tuple(lines))
+    return Highlight(ideal.intensity_flop_per_byte, rate, best.is_measured, tuple(lines))
 
 
 def _gain_lines(result: ShapeResult, evidence: str) -> list[str]:

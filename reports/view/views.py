@@ -7,7 +7,7 @@ it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -23,7 +23,7 @@ from reports.cases.errors import (
     reason_counts,
     status_counts,
 )
-from reports.cases.rows import CaseRow, case_rows, regime_rank
+from reports.cases.rows import CaseRow, case_rows, marked_records, regime_rank
 from reports.cases.summary import CaseSummary, SampleSeries, case_summaries, flagged_series
 from reports.ranking.case_ranking import CaseRanking
 from reports.ranking.shape_ranking import recommend_from_run
@@ -31,11 +31,11 @@ from reports.ranking.shape_results import ShapeResult, shape_results
 from reports.text.display_text import counted, regime_meanings, regime_title, shown
 from reports.view.roofline_view import RooflineView, roofline_view
 from reports.view.run_state import RunState, RunTimeline, run_state, spans_over_time
+from results.cases.case_result import CaseResult, case_results
 from results.exchange.exported.impossible import possible_records, without_contended
 from results.records.flags import DOUBTFUL_FLAGS, FLAGS
 from results.records.records import HardwareProfile, Record, RunInfo
 from results.records.state_records import CanaryReading, NoiseFloor
-from results.statistics.replication import total_intervals
 from results.text.verdict_text import actions
 from results.verdicts.model_results import ModelResult, model_results
 from results.verdicts.phase_ranking import PhaseRanking
@@ -152,7 +152,8 @@ def report_view(
     """
     stored = tuple(records)
     records = without_contended(possible_records(stored), (profiles or {}).values())
-    rows = case_rows(records, is_forced=run.is_forced)
+    records = marked_records(records, is_forced=run.is_forced)
+    rows = case_rows(records)
     damaged = sum(after is not other for after, other in zip(stored, possible_records(stored), strict=True))
     warnings = (
         [f"{counted(damaged, 'record')} with impossible numbers (`roofline db check`): left out"] if damaged else []
@@ -259,18 +260,16 @@ def _chip(
     if device is not None and doubt_of_ideals(device) is not None:
         device = None  # its roofs are none
     name = shown(profile.name if profile else hardware_key or "unknown chip", 80)
-    totals = total_intervals(records, floors)
-    results = shape_results(rows, totals, is_gap_ignored=is_gap_ignored)
+    pooled_cases = case_results(records, floors)
+    results = shape_results(pooled_cases, is_gap_ignored=is_gap_ignored)
     run_name = shown(run.label, 60) or f"run {run.run_id[:8]}"
     marks = ("forced" if run.is_forced else "", "simulated times, no kernel ran" if are_simulated(rows) else "")
     subtitle = " · ".join(part for part in (run_name, utc_minutes(run.started_at), *marks) if part)
-    cases = case_summaries(rows, totals)
+    cases = case_summaries(pooled_cases)
     pooled = [case.pooled for case in cases]
-    ranked, unranked_count = _ranked(records, most_ranked)
-    has_models = any(row.is_model for row in rows)
-    of_models = [row.record for row in rows] if has_models else []
-    models = model_results(of_models, totals, is_gap_ignored=is_gap_ignored)
-    recommendations = tuple(recommend_from_run(ranked, device, totals=totals, is_gap_ignored=is_gap_ignored))
+    ranked, unranked_count = _ranked(pooled_cases, most_ranked)
+    models = model_results(pooled_cases, is_gap_ignored=is_gap_ignored)
+    recommendations = tuple(recommend_from_run(ranked, device, is_gap_ignored=is_gap_ignored))
     roofline = roofline_view(
         pooled,
         results,
@@ -303,15 +302,13 @@ def are_simulated(rows: Iterable[CaseRow]) -> bool:
     return bool(timed) and all(record.is_simulated for record in timed)
 
 
-def _ranked(records: list[Record], most_ranked: int | None) -> tuple[list[Record], int]:
-    """Return the records of the first shapes, and how many shapes are left out: a ranking costs milliseconds each."""
-    shapes = list(
-        dict.fromkeys((record.case.op, record.case.shape) for record in records if not is_model_case(record.case))
-    )
+def _ranked(cases: tuple[CaseResult, ...], most_ranked: int | None) -> tuple[Sequence[CaseResult], int]:
+    """Return the cases of the first shapes, and how many shapes are left out: a ranking costs milliseconds each."""
+    shapes = list(dict.fromkeys((each.case.op, each.case.shape) for each in cases if not is_model_case(each.case)))
     if most_ranked is None or len(shapes) <= most_ranked:
-        return records, 0
+        return cases, 0
     chosen = set(shapes[:most_ranked])
-    return [record for record in records if (record.case.op, record.case.shape) in chosen], len(shapes) - most_ranked
+    return [each for each in cases if (each.case.op, each.case.shape) in chosen], len(shapes) - most_ranked
 
 
 def _device(profile: HardwareProfile | None, warnings: list[str]) -> Device | None:

@@ -16,9 +16,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from results.diff.case_sides import CaseSide, case_sides, joined
+from results.cases.case_result import CaseResult
 from results.diff.expected_changes import reason_of_change
 from results.diff.rules import DiffRules, Verdict
+from results.diff.side_facts import is_judgeable, joined, side_cases
 from results.diff.significance.pair_tests import SidePair, judge_times
 from results.diff.significance.t_test import ratio_of
 from results.diff.suites import SuiteSide
@@ -51,7 +52,7 @@ class _RunOfCase:
     """One case in one run."""
 
     run: RunInfo
-    side: CaseSide
+    side: CaseResult
     change_ratio: float | None = None
     """Against the level it was judged by."""
 
@@ -77,7 +78,7 @@ def settled(
     by_run: dict[str, list[Record]] = {run.run_id: [] for run in runs}
     for record in before.records:
         by_run[record.run_id].append(record)
-    newer, *sides = case_sides(after.records, *by_run.values())
+    newer, *sides = side_cases(after.records, *by_run.values())
     methods = {key: side.method_hashes for key, side in newer.items()}
     levels: dict[str, _Level] = {}
     records_by_key: dict[str, list[Record]] = {}
@@ -102,25 +103,25 @@ def settled(
     return replace(before, records=tuple(records), set_aside=set_aside)
 
 
-def _is_usable(side: CaseSide, methods: frozenset[str] | None) -> bool:
-    return side.is_judgeable and (methods is None or not methods or side.method_hashes == methods)
+def _is_usable(side: CaseResult, methods: frozenset[str] | None) -> bool:
+    return is_judgeable(side) and (methods is None or not methods or side.method_hashes == methods)
 
 
 def _add_unusable(
-    levels: dict[str, _Level], own_cases: Mapping[str, CaseSide], usable: Mapping[str, CaseSide], run: RunInfo
+    levels: dict[str, _Level], own_cases: Mapping[str, CaseResult], usable: Mapping[str, CaseResult], run: RunInfo
 ) -> None:
     """Note the nights of cases that were measured and cannot be used; a case that was not measured is no night."""
     for key, side in own_cases.items():
-        if key not in usable and side.was_measured:
+        if key not in usable and side.pooled is not None:
             run_name = run.short_name
-            flag = None if side.is_judgeable else side.set_aside[0][0]
+            flag = None if side.pooled.is_judgeable else side.pooled.excluded[0][0]
             why = finding("night-other-method" if flag is None else "night-flagged", _BEFORE, night=run_name, flag=flag)
             levels.setdefault(key, _Level([])).set_aside.append(why)
 
 
 def _add(
     levels: dict[str, _Level],
-    usable: Mapping[str, CaseSide],
+    usable: Mapping[str, CaseResult],
     run: RunInfo,
     noise: Mapping[FloorKey, NoiseFloor],
     rules: DiffRules,

@@ -5,16 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from results.records.flags import INVALIDATING_FLAGS
 from roofline_model.core.errors import InvalidValueError
 
 Verdict = Literal["SLOWER", "FASTER", "SAME", "AMBIGUOUS", "INVALID", "NEW", "GONE"]
 VERDICTS: tuple[Verdict, ...] = ("SLOWER", "FASTER", "GONE", "NEW", "INVALID", "AMBIGUOUS", "SAME")
 """In the order they are told."""
-
-INVALIDATING_FLAGS = ("quarantined", "capped", "contended", "stolen", "shared-device", "above-roof", "clocks-disagree")
-"""Flags of a measurement that a diff does not use: the state of the machine or its clock, or a wrong count of work, not
-the code. The other doubtful flags (noisy, drift, bimodal, …) are in the spread that the test knows, and are only told.
-"""
 
 REASONS = frozenset(
     (

@@ -11,16 +11,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from statistics import fmean, median, variance
 
-from results.diff.case_sides import CaseSide
+from results.cases.pooling import Pooled
 
 LEAST_RUNS = 3
 """Runs of a side from which a movement is estimated: two would give one degree of freedom."""
 
 
-def run_movement_variance(sides: Sequence[CaseSide]) -> float:
+def run_movement_variance(sides: Sequence[Pooled]) -> float:
     """Return the variance of the logarithm of what all cases of a run have in common; 0 where too few runs were pooled.
 
-    `sides`: one side of every case. Per run the median over the cases of (run mean − mean of the case's run means),
+    `sides`: every case of one side. Per run the median over the cases of (run mean − mean of the case's run means),
     over the cases that the most common set of runs measured; variance over the runs, less what the cases' own spread
     puts into it.
     """
@@ -40,7 +40,7 @@ def run_movement_variance(sides: Sequence[CaseSide]) -> float:
     return max(0.0, variance(moved) - own_share)
 
 
-def change_variance(run_variance: float, before: Iterable[CaseSide], after: Iterable[CaseSide]) -> list[float]:
+def change_variance(run_variance: float, before: Iterable[Pooled], after: Iterable[Pooled]) -> list[float]:
     """Return per case the variance that the movement puts into the change: that of the two means over their runs."""
     return [
         run_variance * (1 / max(old.run_count, 1) + 1 / max(new.run_count, 1))
@@ -48,7 +48,7 @@ def change_variance(run_variance: float, before: Iterable[CaseSide], after: Iter
     ]
 
 
-def _run_means(side: CaseSide) -> dict[str, float]:
+def _run_means(side: Pooled) -> dict[str, float]:
     values: dict[str, list[float]] = {}
     for (run_id, _), log in side.logs.items():
         values.setdefault(run_id, []).append(log)

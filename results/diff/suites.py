@@ -6,13 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 
+from results.cases.case_result import CaseResult
 from results.diff.case_diff import CaseDiff, SuiteDiff
-from results.diff.case_sides import CaseSide, case_sides
 from results.diff.environments import differences, method_difference
 from results.diff.expected_changes import marked_expected
-from results.diff.rules import INVALIDATING_FLAGS, DiffRules
+from results.diff.rules import DiffRules
 from results.diff.selection import is_left_out, selection_text
+from results.diff.side_facts import is_judgeable, judged_logs, side_cases, status_text
 from results.diff.significance.pair_tests import SidePair, judge_pairs, sizes
+from results.records.flags import INVALIDATING_FLAGS
 from results.records.records import Record, RunInfo
 from results.records.state_records import NoiseFloor
 from results.statistics.replication import FloorKey
@@ -57,7 +59,7 @@ def compare_suites(
     if shared := {run.run_id for run in before.runs} & {run.run_id for run in after.runs}:
         raise InvalidValueError(f"run {min(shared)[:8]} is on both sides: name two different runs")
     environment = differences(before.runs, after.runs, allowed)
-    sides = case_sides(before.records, after.records)
+    sides = side_cases(before.records, after.records)
     methods = _method_difference(sides[0], sides[1])
     empty = SuiteDiff(before.runs, after.runs, (), environment, rules, method_difference=methods)
     if empty.blocking:
@@ -74,7 +76,7 @@ def compare_suites(
         judged = _unjudged(key, old, new)
         if judged is not None:
             cases[key] = judged
-        elif old is not None and new is not None and old.was_measured and new.was_measured:
+        elif old is not None and new is not None and old.pooled is not None and new.pooled is not None:
             pairs[key] = (old, new)
         else:
             unmeasured_count += 1
@@ -82,7 +84,7 @@ def compare_suites(
     marked = [cases[key] for key in keys if key in cases]
     marked = [_with_set_aside(case, before) for case in marked]
     if annotations:
-        used = {key: {run_id for run_id, _ in side.logs} for key, side in sides[0].items()}
+        used = {key: {run_id for run_id, _ in judged_logs(side)} for key, side in sides[0].items()}
         marked = [
             marked_expected(case, annotations, used.get(case.case_key, set()), before.runs, after.runs)
             for case in marked
@@ -106,9 +108,9 @@ def compare_suites(
     )
 
 
-def _is_unselected(case: CaseSide, before: SuiteSide, after: SuiteSide) -> bool:
+def _is_unselected(case: CaseResult, before: SuiteSide, after: SuiteSide) -> bool:
     holders = {record.run_id for record in case.records}
-    return case.was_measured and is_left_out(after.runs, [run for run in before.runs if run.run_id in holders])
+    return case.pooled is not None and is_left_out(after.runs, [run for run in before.runs if run.run_id in holders])
 
 
 def _with_set_aside(case: CaseDiff, before: SuiteSide) -> CaseDiff:
@@ -116,24 +118,24 @@ def _with_set_aside(case: CaseDiff, before: SuiteSide) -> CaseDiff:
     return replace(case, set_aside=(*skipped_nights, *case.set_aside)) if skipped_nights else case
 
 
-def _unjudged(key: str, before: CaseSide | None, after: CaseSide | None) -> CaseDiff | None:
+def _unjudged(key: str, before: CaseResult | None, after: CaseResult | None) -> CaseDiff | None:
     """Return the case where there is nothing to test: on one side only, of different methods, or invalid."""
-    is_before, is_after = (side is not None and side.was_measured for side in (before, after))
+    is_before, is_after = (side is not None and side.pooled is not None for side in (before, after))
     if not is_before and not is_after:
         return None
     present = after or before
     assert present is not None
     if is_before != is_after:
         absent = before if is_after else after
-        status, detail = ("absent", "") if absent is None else absent.status_text
+        status, detail = ("absent", "") if absent is None else status_text(absent)
         diff = CaseDiff(present.case, key, "NEW" if is_after else "GONE", status, detail)
     else:
         assert before is not None
         assert after is not None
         if _are_methods_two(before, after):
             diff = CaseDiff(present.case, key, "INVALID", "method-differs", _methods(before, after))
-        elif not before.is_judgeable or not after.is_judgeable:
-            flags = {flag for side in (before, after) if not side.is_judgeable for flag, _ in side.set_aside}
+        elif not is_judgeable(before) or not is_judgeable(after):
+            flags = {flag for side in (before, after) if side.pooled is not None for flag in side.pooled.disturbed_by}
             reason = min(flags, key=INVALIDATING_FLAGS.index)
             diff = CaseDiff(present.case, key, "INVALID", reason, "")
         else:
@@ -141,23 +143,23 @@ def _unjudged(key: str, before: CaseSide | None, after: CaseSide | None) -> Case
     return replace(diff, **sizes(before, after))  # type: ignore[arg-type]
 
 
-def _are_methods_two(before: CaseSide, after: CaseSide) -> bool:
+def _are_methods_two(before: CaseResult, after: CaseResult) -> bool:
     return before.method_hashes != after.method_hashes or len(after.method_hashes) > 1
 
 
-def _method_difference(before: Mapping[str, CaseSide], after: Mapping[str, CaseSide]) -> str:
+def _method_difference(before: Mapping[str, CaseResult], after: Mapping[str, CaseResult]) -> str:
     """Return the method difference of the first common case, if all differ; no `--allow` permits it."""
     both = [
         (old, after[key])
         for key, old in before.items()
-        if key in after and old.was_measured and after[key].was_measured
+        if key in after and old.pooled is not None and after[key].pooled is not None
     ]
     if not both or not all(_are_methods_two(old, new) for old, new in both):
         return ""
     return _methods(*both[0]) or "method mixed"
 
 
-def _methods(before: CaseSide, after: CaseSide) -> str:
+def _methods(before: CaseResult, after: CaseResult) -> str:
     """Return the differences between the methods: timer, version and settings by name."""
     newest = [
         next((record.method for record in reversed(side.records) if record.method is not None), None)

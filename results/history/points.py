@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from statistics import fmean, median
+from dataclasses import dataclass, field
+from statistics import median
 from typing import ClassVar
 
-from results.diff.rules import INVALIDATING_FLAGS
+from results.cases.pooling import Pooled, Sighting, pool
 from results.records.metrics import Metric
 from results.records.records import Record, RunInfo
+from roofline_model.core.answer import NOT_IN_JSON
 from roofline_model.core.finding import Finding, finding
 from roofline_model.operators.case import Case
-
-UNUSABLE_FLAGS = frozenset(INVALIDATING_FLAGS)
-"""Flags that keep a run out of the search, the same that make a diff invalid: what others, the clock or a slow state
-did to it. Doubts that are traits of a kernel (noisy, bimodal) come back in every run; without such runs there would be
-nothing to watch.
-"""
 
 ALL_BRANCHES = "all"
 
@@ -47,32 +42,72 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class HistoryPoint:
-    """One run's value of a case: the geometric mean over its processes, each of which counts once."""
+    """One run's value of a case: pooled over its processes, as every surface pools them."""
 
-    DERIVED: ClassVar = ("is_used",)
+    DERIVED: ClassVar = (
+        "run_id",
+        "started_at",
+        "label",
+        "git_commit",
+        "git_is_dirty",
+        "git_branch",
+        "value",
+        "process_count",
+        "flags",
+        "is_used",
+    )
 
-    run_id: str
-    """Id of the run."""
-    started_at: str
-    """UTC, ISO 8601."""
-    label: str
-    """Label of the run; empty without one."""
-    git_commit: str | None
-    """Commit that was measured; null where unknown."""
-    git_is_dirty: bool | None
-    """Whether files differed from that commit; null where unknown."""
-    git_branch: str | None
-    """Branch of that commit; null where unknown."""
-    value: float
-    """In the metric's unit."""
-    process_count: int
-    """Processes, count."""
-    flags: tuple[str, ...]
-    """Warnings about its samples."""
+    run: RunInfo = field(metadata=NOT_IN_JSON)
+    pooled: Pooled = field(metadata=NOT_IN_JSON)
     doubts: tuple[Finding, ...]
     """Why it is shown hollow and not searched for steps; empty for one that counts."""
     sm_clock_hz: float | None = None
     """Median clock of the SMs, Hz."""
+
+    @property
+    def run_id(self) -> str:
+        """Id of the run."""
+        return self.run.run_id
+
+    @property
+    def started_at(self) -> str:
+        """UTC, ISO 8601."""
+        return self.run.started_at
+
+    @property
+    def label(self) -> str:
+        """Label of the run; empty without one."""
+        return self.run.label
+
+    @property
+    def git_commit(self) -> str | None:
+        """Commit that was measured; null where unknown."""
+        return self.run.git_commit
+
+    @property
+    def git_is_dirty(self) -> bool | None:
+        """Whether files differed from that commit; null where unknown."""
+        return self.run.git_is_dirty
+
+    @property
+    def git_branch(self) -> str | None:
+        """Branch of that commit; null where unknown."""
+        return self.run.git_branch
+
+    @property
+    def value(self) -> float:
+        """In the metric's unit."""
+        return self.pooled.value
+
+    @property
+    def process_count(self) -> int:
+        """Processes whose values are used, count."""
+        return len(self.pooled.logs)
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """Warnings about their samples."""
+        return self.pooled.flags
 
     @property
     def is_used(self) -> bool:
@@ -85,59 +120,31 @@ def points_of(
 ) -> list[HistoryPoint]:
     """Return the points of one series in the order of their runs. Runs that `runs` does not hold are left out.
 
-    A point is doubtful where its run is not complete, is of another branch than `branch` (None: any), or where more
-    than half of its processes carry a flag of `UNUSABLE_FLAGS`; otherwise the processes without such a flag make its
-    value.
+    A point is doubtful where its run is not complete, is of another branch than `branch` (None: any), or where it is
+    not judgeable.
     """
     by_run: dict[str, list[Observation]] = {}
     for observation in observations:
-        if observation.run_id in runs and metric.scaled(observation.value) is not None:
+        if observation.run_id in runs:
             by_run.setdefault(observation.run_id, []).append(observation)
     ordered = sorted(by_run, key=lambda run_id: (runs[run_id].started_at, run_id))
-    return [_point(runs[run_id], by_run[run_id], metric, branch) for run_id in ordered]
+    points = (_point(runs[run_id], by_run[run_id], metric, branch) for run_id in ordered)
+    return [point for point in points if point is not None]
 
 
-def _point(run: RunInfo, members: Sequence[Observation], metric: Metric, branch: str | None) -> HistoryPoint:
-    flags: tuple[str, ...] = ()
-    clear = members
-    if any(member.flags for member in members):
-        flags = tuple(sorted({flag for member in members for flag in member.flags}))
-        clear = [member for member in members if UNUSABLE_FLAGS.isdisjoint(member.flags)]
+def _point(run: RunInfo, members: Sequence[Observation], metric: Metric, branch: str | None) -> HistoryPoint | None:
+    pooled = pool([Sighting((run.run_id, each.process_ordinal), each.value, each.flags) for each in members], metric)
+    if pooled is None:
+        return None
     doubts: tuple[Finding, ...] = ()
     if run.status != "complete":
         doubts = (finding("run-unfinished", status=run.status),)
     elif branch is not None and run.git_branch is not None and run.git_branch != branch:
         doubts = (finding("other-branch", branch=run.git_branch),)
-    elif 2 * len(clear) < len(members):
-        doubts = tuple(map(Finding, sorted(UNUSABLE_FLAGS.intersection(flags))))
-    by_process: dict[int, list[float]] = {}
-    for observation in clear or members:
-        by_process.setdefault(observation.process_ordinal, []).append(observation.value)
+    elif not pooled.is_judgeable:
+        doubts = tuple(map(Finding, sorted(pooled.disturbed_by)))
     clocks = [member.sm_clock_hz for member in members if member.sm_clock_hz is not None]
-    return HistoryPoint(
-        run_id=run.run_id,
-        started_at=run.started_at,
-        label=run.label,
-        git_commit=run.git_commit,
-        git_is_dirty=run.git_is_dirty,
-        git_branch=run.git_branch,
-        value=_mean(by_process, metric),
-        process_count=len(by_process),
-        flags=flags,
-        doubts=doubts,
-        sm_clock_hz=median(clocks) if clocks else None,
-    )
-
-
-def _mean(by_process: Mapping[int, Sequence[float]], metric: Metric) -> float:
-    """Return the mean over processes on the metric's scale, of each process its median."""
-    values = [
-        process_values[0] if len(process_values) == 1 else median(process_values)
-        for process_values in by_process.values()
-    ]
-    if len(values) == 1:
-        return values[0]
-    return metric.unscaled(fmean(scaled for value in values if (scaled := metric.scaled(value)) is not None))
+    return HistoryPoint(run, pooled, doubts, median(clocks) if clocks else None)
 
 
 def main_branch(runs: Iterable[RunInfo]) -> str | None:

@@ -36,3 +36,9 @@ FLAGS: tuple[str, ...] = (
 
 DOUBTFUL_FLAGS = frozenset(flag for flag in FLAGS if catalog_entry(flag).severity != "info")
 """Flags that put the measured time in doubt."""
+
+INVALIDATING_FLAGS = ("quarantined", "capped", "contended", "stolen", "shared-device", "above-roof", "clocks-disagree")
+"""Flags of a process that no pooled value uses while a clean one is there, the gravest first: the state of the machine
+or its clock, or a wrong count of work, not the code. The other doubtful flags (noisy, drift, bimodal, …) are in the
+spread that every interval knows; traits of a kernel come back in every run, and without it there were nothing to watch.
+"""

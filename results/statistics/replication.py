@@ -28,21 +28,22 @@ interval is then wide, and the disturbed measurement carries its flag.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean, median
-from typing import Literal
+from statistics import fmean
+from typing import TYPE_CHECKING, Literal
 
-from results.records.records import Measurement, Record
 from results.records.state_records import NoiseFloor
 from results.statistics.shrinkage import Variance, VariancePrior, fit_prior, log_ratio, t_quantile
+
+if TYPE_CHECKING:
+    from results.cases.pooling import Pooled
 
 Basis = Literal["processes", "floor", "one process"]
 FloorKey = tuple[str, str]
 """(case_key, method_hash)"""
 
 CONFIDENCE = 0.95
-_NORMAL_QUANTILE = 1.959964
 OTHER_RUN = 0.5
 """Share of its own degrees of freedom that a run is credited with for the run it is compared with: those of a
 difference of two runs (Welch–Satterthwaite) are (a + b)² / (a² + b²) times a run's own, a and b being the two estimated
@@ -90,28 +91,24 @@ class TotalInterval:
         return (self.high_s - self.low_s) / 2 / self.estimate_s
 
 
-def total_intervals(
-    records: Iterable[Record],
+def intervals(
+    pools: Sequence[tuple[FloorKey, Pooled]],
     floors: Mapping[FloorKey, NoiseFloor] | None = None,
     *,
-    learnt_from: Iterable[Record] | None = None,
-) -> dict[str, TotalInterval]:
-    """Return the interval of every measured case by `case_key`, in order of first appearance.
+    learnt_from: Sequence[tuple[FloorKey, Pooled]] | None = None,
+) -> list[TotalInterval]:
+    """Return the interval of every case, in their order.
 
-    `records`: one run (of one machine). `floors`: this machine's, as `store.noise_floors(class_hash)` returns them; one
-    taken by another method is not looked at. `learnt_from`: the run that the spread of other cases is learnt from,
-    where `records` are some of its cases, or several nights of them; None: from `records`. Cases that were not measured
-    have no entry.
+    `pools`: the cases of one run (of one machine). `floors`: this machine's, as `store.noise_floors(class_hash)`
+    returns them; one taken by another method is not looked at. `learnt_from`: the run that the spread of other cases is
+    learnt from, where `pools` are some of its cases, or of several runs; None: from `pools`.
     """
-    cases = [_Replicates.of(members) for members in _by_case(records).values()]
-    if not cases:
-        return {}
-    run = cases if learnt_from is None else [_Replicates.of(members) for members in _by_case(learnt_from).values()]
+    cases = [_Replicates.of(*pooled) for pooled in pools]
+    run = cases if learnt_from is None else [_Replicates.of(*pooled) for pooled in learnt_from]
     usable_floors = _usable_floors([*cases, *run], floors or {})
-    if not usable_floors and all(case.count < 2 for case in (*cases, *run)):
-        return {case.case_key: case.interval(None) for case in cases}
-    noise = _Noise.of(run, usable_floors)
-    return {case.case_key: case.interval(noise) for case in cases}
+    is_known = usable_floors or any(case.count > 1 for case in (*cases, *run))
+    noise = _Noise.of(run, usable_floors) if is_known else None
+    return [case.interval(noise) for case in cases]
 
 
 def agree(interval: TotalInterval, other: TotalInterval) -> bool | None:
@@ -136,52 +133,27 @@ def width_text(half_width_ratio: float) -> str:
 class _Replicates:
     """One case: what its processes found."""
 
-    case_key: str
-    method_hash: str
-    logs: Mapping[tuple[str, int], float]
-    """Logarithm of the median of each process, by run and ordinal."""
+    key: FloorKey
+    pooled: Pooled
     centre: float
     """Mean of the logarithms."""
-    estimate_s: float
     own_variance: Variance | None
     """The variance between these processes; None with one."""
-    sampling_variance: float
-    """Variance of the logarithm of a process median that its own samples explain; mean over the processes."""
 
     @classmethod
-    def of(cls, records: Sequence[Record]) -> _Replicates:
-        by_process: dict[tuple[str, int], list[Measurement]] = {}
-        for record in records:
-            if record.measurement is not None:
-                by_process.setdefault((record.run_id, record.process.ordinal), []).append(record.measurement)
-        medians_s = {
-            key: median(measured_record.median_s for measured_record in measured)
-            for key, measured in by_process.items()
-        }
-        logs = {key: math.log(median_s) for key, median_s in medians_s.items()}
-        centre, df = fmean(logs.values()), len(logs) - 1
-        errors = [_sampling_error(measurement) for measured in by_process.values() for measurement in measured]
-        variances = [error**2 for error in errors if error is not None]
-        method = records[0].method
-        return cls(
-            case_key=records[0].case.case_key,
-            method_hash=method.method_hash if method is not None else "",
-            logs=logs,
-            centre=centre,
-            estimate_s=math.exp(centre) if df else next(iter(medians_s.values())),
-            own_variance=Variance(math.fsum((log - centre) ** 2 for log in logs.values()) / df, df) if df else None,
-            sampling_variance=fmean(variances) if variances else 0.0,
-        )
+    def of(cls, key: FloorKey, pooled: Pooled) -> _Replicates:
+        df = len(pooled.logs) - 1
+        return cls(key, pooled, pooled.mean_log, Variance(pooled.squares / df, df) if df else None)
 
     @property
     def count(self) -> int:
-        return len(self.logs)
+        return len(self.pooled.logs)
 
     def interval(self, noise: _Noise | None) -> TotalInterval:
         between = noise.of_case(self) if noise is not None else None
         if between is None or noise is None:
-            return TotalInterval(self.estimate_s, None, None, self.count, "one process", None)
-        sd = math.sqrt(max(between.value, self.sampling_variance))
+            return TotalInterval(self.pooled.value, None, None, self.count, "one process", None)
+        sd = math.sqrt(max(between.value, self.pooled.sampling_variance))
         half = (
             t_quantile((1 + CONFIDENCE) / 2, between.df + OTHER_RUN * (self.count - 1))
             * sd
@@ -189,9 +161,8 @@ class _Replicates:
             * LATER
         )
         factor = math.exp(min(half, 300.0))  # exp() of more is not a number
-        return TotalInterval(
-            self.estimate_s, self.estimate_s / factor, self.estimate_s * factor, self.count, noise.basis_of(self), sd
-        )
+        value = self.pooled.value
+        return TotalInterval(value, value / factor, value * factor, self.count, noise.basis_of(self), sd)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +182,7 @@ class _Noise:
     @classmethod
     def of(cls, cases: Sequence[_Replicates], floors: Mapping[FloorKey, Variance]) -> _Noise:
         raised = _raised_to_today(cases, floors)
-        variances = {(case.case_key, case.method_hash): case.own_variance for case in cases}
+        variances = {case.key: case.own_variance for case in cases}
         joined = [_joined(variances.get(key), raised.get(key)) for key in {**variances, **raised}]
         population = [variance for variance in joined if variance is not None]
         count = len(population)
@@ -230,7 +201,7 @@ class _Noise:
         """Return the variance between processes of a case, own knowledge and common knowledge joined; None for
         neither.
         """
-        variance = _joined(case.own_variance, self.floors.get((case.case_key, case.method_hash)))
+        variance = _joined(case.own_variance, self.floors.get(case.key))
         if variance is not None:
             # The prior is worth no more than the other cases it comes from.
             prior = self.prior.capped(self.population_df * (self.effective_count - 1)) if self.prior else None
@@ -244,20 +215,11 @@ class _Noise:
         return "processes" if case.count > 1 or self.is_replicated else "floor"
 
 
-def _by_case(records: Iterable[Record]) -> dict[str, list[Record]]:
-    records_by_case: dict[str, list[Record]] = {}
-    for record in records:
-        measured = record.measurement
-        if record.status == "measured" and measured is not None and 0 < measured.median_s < math.inf:
-            records_by_case.setdefault(record.case.case_key, []).append(record)
-    return records_by_case
-
-
 def _usable_floors(cases: Sequence[_Replicates], floors: Mapping[FloorKey, NoiseFloor]) -> dict[FloorKey, Variance]:
     """Return the floors taken by a method of this run: those of its cases, and of others for what cases have in
     common.
     """
-    methods = {case.method_hash for case in cases}
+    methods = {case.key[1] for case in cases}
     return {
         key: Variance(floor.between_sd_ratio**2, floor.process_count - 1)
         for key, floor in floors.items()
@@ -272,7 +234,7 @@ def _raised_to_today(cases: Sequence[_Replicates], floors: Mapping[FloorKey, Var
     """
     pairs = []
     for case in cases:
-        variance, floor = case.own_variance, floors.get((case.case_key, case.method_hash))
+        variance, floor = case.own_variance, floors.get(case.key)
         if variance is not None and floor is not None:
             pairs.append((variance, floor))
     factor = math.exp(max(0.0, log_ratio(pairs) or 0.0))
@@ -296,7 +258,7 @@ def _shared_ratio(cases: Sequence[_Replicates]) -> float:
     for case in cases:
         if case.own_variance is not None and case.own_variance.value > 0:
             sd = math.sqrt(case.own_variance.value)
-            deviations = {key: (log - case.centre) / sd for key, log in case.logs.items()}
+            deviations = {key: (log - case.centre) / sd for key, log in case.pooled.logs.items()}
             by_processes.setdefault(frozenset(deviations), []).append(deviations)
     members = max(by_processes.values(), key=len, default=[])
     if len(members) < 2:
@@ -304,11 +266,3 @@ def _shared_ratio(cases: Sequence[_Replicates]) -> float:
     processes = members[0].keys()
     spread = math.fsum(fmean(member[key] for member in members) ** 2 for key in processes) / (len(processes) - 1)
     return min(1.0, max(0.0, (spread * len(members) - 1) / (len(members) - 1)))
-
-
-def _sampling_error(measured: Measurement) -> float | None:
-    """Return the standard error of the logarithm of a process median by its own samples, from its 95 % interval."""
-    low_s, high_s = measured.ci_low_s, measured.ci_high_s
-    if low_s is None or high_s is None or not 0 < low_s <= high_s:
-        return None
-    return math.log(high_s / low_s) / 2 / _NORMAL_QUANTILE

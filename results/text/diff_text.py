@@ -18,10 +18,7 @@ from roofline_model.operators.case import Case, case_title
 _MENTIONED: tuple[Verdict, ...] = ("SLOWER", "GONE", "FASTER", "INVALID", "AMBIGUOUS")
 """What the verdict sentence names, the gravest first."""
 _ERROR_WORDS = {"error_expected": "error of the expected time", "error_ideal": "error of the ideal time"}
-TIME_TEXT = (
-    "before and after: geometric mean of the processes' medians, which the test compares; `roofline show` and a report's "
-    "other tables give the median of them, so the two differ where processes do"
-)
+TIME_TEXT = "before and after: geometric mean of the processes' medians, which the test compares"
 LEAST_FOR_COMMON = 8
 COMMON_SHARE = 0.9
 """A suite moved together when so many of its cases went one way: of eight cases all do so by chance in 0.8 % of the

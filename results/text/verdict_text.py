@@ -7,8 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from results.diff.rules import INVALIDATING_FLAGS
-from results.records.flags import FLAGS
+from results.records.flags import FLAGS, INVALIDATING_FLAGS
 from results.verdicts.gain import Gain, measured_gain
 from results.verdicts.phase_ranking import PhaseRanking
 from results.verdicts.shape_verdict import (

@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from results.records.model_figures import ModelFigures, model_figures
+from results.cases.case_result import CaseResult
+from results.records.model_figures import ModelFigures
 from results.records.records import Record
-from results.statistics.replication import TotalInterval, total_intervals
 from results.verdicts.shape_verdict import (
     ShapeVerdict,
-    Totals,
     expected_speedup,
     groups,
     judge,
@@ -36,8 +35,8 @@ class PassResult:
 
     label: str
     """`INT4 (W4A16)`, `INT4 (W4A16), HQQ`, `plan mine`, `BF16 + INT8 KV`."""
-    records: tuple[Record, ...]
-    """Its processes, the one that speaks for it first."""
+    case: CaseResult
+    """Its processes pooled."""
     figures: ModelFigures
     """Of the first process that measured it."""
     option: Option | None
@@ -47,13 +46,26 @@ class PassResult:
     ideal_speedup: float | None
     expected_speedup: float | None
     measured_speedup: float | None
-    interval_ratio: float | None
-    """± as a share of the median: over processes where that is known, else within the widest process."""
-    is_interval_total: bool
+
+    @property
+    def records(self) -> tuple[Record, ...]:
+        """Its processes, the one that speaks for it first."""
+        lead = self.case.lead
+        return (lead, *(record for record in self.case.records if record is not lead))
+
+    @property
+    def interval_ratio(self) -> float | None:
+        """± as a share of the time: over processes where that is known, else within the widest process."""
+        return self.case.plus_minus_ratio
+
+    @property
+    def is_interval_total(self) -> bool:
+        """Whether that is over processes."""
+        return self.case.total_ratio is not None
 
     @property
     def measured_s(self) -> float | None:
-        """Median over its processes."""
+        """Seconds over its processes."""
         return None if self.option is None else self.option.times.measured_s
 
     @property
@@ -80,15 +92,15 @@ class PassResult:
     @property
     def reason(self) -> str:
         """Why it was not measured: `skipped: …`; empty where it was."""
-        lead = self.records[0]
-        return "" if self.measured_s is not None else f"{lead.status}: {lead.reason or 'no reason was stored'}"
+        case = self.case
+        return "" if self.measured_s is not None else f"{case.status}: {case.reason or 'no reason was stored'}"
 
     @property
     def parts_s(self) -> tuple[tuple[str, float], ...]:
         """Part of the pass → expected seconds, the longest first; they add up to the expected time. Empty where none
         were stored.
         """
-        expected = next((record.expected for record in self.records if record.expected is not None), None)
+        expected = self.case.expected
         terms = {} if expected is None or expected.terms_s is None else expected.terms_s
         parts = [(name.removeprefix(PASS_PART), time_s) for name, time_s in terms.items() if name.startswith(PASS_PART)]
         return tuple(sorted(parts, key=lambda part: -part[1]))
@@ -111,9 +123,7 @@ class PhaseResult:
         """Return the pass of a ranked option."""
         if option is None:
             return None
-        return next(
-            (model_pass for model_pass in self.passes if model_pass.records[0].case.case_key == option.key), None
-        )
+        return next((model_pass for model_pass in self.passes if model_pass.case.case_key == option.key), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,29 +165,20 @@ class ModelResult:
         return {label: tuple(members) for label, members in passes_by_label.items()}
 
 
-def model_results(
-    records: Iterable[Record], totals: Totals | None = None, *, is_gap_ignored: bool = False
-) -> tuple[ModelResult, ...]:
-    """Return the models of a run, in the order first met; records of anything else are passed over.
+def model_results(cases: Iterable[CaseResult], *, is_gap_ignored: bool = False) -> tuple[ModelResult, ...]:
+    """Return the models of a run, in the order first met; cases of anything else are passed over.
 
-    `totals`: the intervals over processes by case key, as `total_intervals` gives them; None: from these records.
     `is_gap_ignored`: disturbed times make results, too.
     """
-    records = tuple(
-        candidate
-        for candidate in records
-        if pass_name(candidate.case.op, candidate.case.shape) and model_figures(candidate)
-    )
-    totals = total_intervals(records) if totals is None else totals
-    results: dict[tuple[object, ...], list[Record]] = {}
-    for record in records:
-        name = pass_name(record.case.op, record.case.shape)
-        assert name is not None  # kept above
-        sizes = name.batch_count, name.context_count
-        chip = next((prediction.hardware_key for prediction in record.predictions), "")
-        results.setdefault((name.model_name, sizes, record.case.cache, record.case.mode, chip), []).append(record)
+    results: dict[tuple[object, ...], list[CaseResult]] = {}
+    for result in cases:
+        case, name = result.case, pass_name(result.case.op, result.case.shape)
+        if name is not None and result.model is not None:
+            sizes = name.batch_count, name.context_count
+            key = (name.model_name, sizes, case.cache, case.mode, result.hardware_key)
+            results.setdefault(key, []).append(result)
     _move_unpredicted(results)
-    return tuple(_model(str(key[-1]), members, totals, is_gap_ignored) for key, members in results.items())
+    return tuple(_model(str(key[-1]), members, is_gap_ignored) for key, members in results.items())
 
 
 def slow_issue(passes: Sequence[PassResult]) -> Finding | None:
@@ -200,57 +201,41 @@ def pass_label(case: Case, figures: ModelFigures) -> str:
     return label if figures.method in ("", ROUND_TO_NEAREST) else f"{label}, {figures.method}"
 
 
-def _model(hardware_key: str, records: list[Record], totals: Totals, is_gap_ignored: bool) -> ModelResult:
-    first = records[0].case
+def _model(hardware_key: str, cases: list[CaseResult], is_gap_ignored: bool) -> ModelResult:
+    first = cases[0].case
     name = pass_name(first.op, first.shape)
     assert name is not None  # model_results keeps no others
-    phases = [_phase(members, totals, is_gap_ignored) for members in groups(records).values()]
+    phases = [_phase(members, is_gap_ignored) for members in groups(cases).values()]
     ordered = tuple(sorted(phases, key=lambda phase: PHASES.index(phase.phase)))
     return ModelResult(name, hardware_key, first.cache, first.mode, ordered)
 
 
-def _phase(records: list[Record], totals: Totals, is_gap_ignored: bool) -> PhaseResult:
-    judged = judge(records, totals, is_gap_ignored=is_gap_ignored)
-    by_case = {option.key: option for option in judged.ranked}
-    members: dict[str, list[Record]] = {}
-    for record in records:
-        members.setdefault(record.case.case_key, []).append(record)
-    passes = [
-        _pass(tuple(pass_records), by_case.get(key), judged.baseline, totals.get(key))
-        for key, pass_records in members.items()
-    ]
-    first = pass_name(records[0].case.op, records[0].case.shape)
+def _phase(cases: list[CaseResult], is_gap_ignored: bool) -> PhaseResult:
+    judged = judge(cases, is_gap_ignored=is_gap_ignored)
+    options = {option.key: option for option in judged.ranked}
+    passes = tuple(_pass(case, options.get(case.case_key), judged.baseline) for case in cases)
+    first = pass_name(cases[0].case.op, cases[0].case.shape)
     assert first is not None  # model_results keeps no others
-    return PhaseResult(first.phase, judged, tuple(passes))
+    return PhaseResult(first.phase, judged, passes)
 
 
-def _pass(
-    records: tuple[Record, ...], option: Option | None, baseline: Option | None, total: TotalInterval | None
-) -> PassResult:
-    lead = next((record for record in records if record.status == "measured"), records[0])
-    ordered = (lead, *(record for record in records if record is not lead))
-    figures = model_figures(lead)
-    assert figures is not None  # model_results keeps no others
+def _pass(case: CaseResult, option: Option | None, baseline: Option | None) -> PassResult:
+    assert case.model is not None  # model_results keeps no others
     ideal, measured = speedups(option, baseline)
-    over_processes = None if total is None else total.half_width_ratio
-    within = [record.measurement.ci_half_width_ratio for record in records if record.measurement is not None]
-    widest = max((ratio for ratio in within if ratio is not None), default=None)
     return PassResult(
-        label=pass_label(lead.case, figures),
-        records=ordered,
-        figures=figures,
+        label=pass_label(case.case, case.model),
+        case=case,
+        figures=case.model,
         option=option,
         is_baseline=option is not None and option is baseline,
         ideal_speedup=ideal,
         expected_speedup=expected_speedup(option, baseline),
         measured_speedup=measured,
-        interval_ratio=widest if over_processes is None else over_processes,
-        is_interval_total=over_processes is not None,
     )
 
 
-def _move_unpredicted(by_group: dict[tuple[object, ...], list[Record]]) -> None:
-    """Put records that failed before their prediction, and so name no chip, beside the others of their model."""
+def _move_unpredicted(by_group: dict[tuple[object, ...], list[CaseResult]]) -> None:
+    """Put cases that failed before their prediction, and so name no chip, beside the others of their model."""
     for key in [group_key for group_key in by_group if not group_key[-1]]:
         home = next((group_key for group_key in by_group if group_key[:-1] == key[:-1] and group_key[-1]), None)
         if home is not None:

@@ -10,20 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from statistics import median
 
-from results.diff.rules import INVALIDATING_FLAGS
-from results.records.flags import DOUBTFUL_FLAGS, FLAGS
-from results.records.model_figures import ModelFigures, model_figures
+from results.cases.case_result import CaseResult, is_timed
+from results.records.flags import DOUBTFUL_FLAGS, INVALIDATING_FLAGS
 from results.records.records import Record
-from results.statistics.replication import TotalInterval, total_intervals
 from results.verdicts.gain import first_gap
-from roofline_model.core.answer import NOT_STORED, Estimate, Evidence, Loss, Memory, Option, Times
+from roofline_model.core.answer import NOT_STORED, Evidence, Option
 from roofline_model.core.finding import Finding
 from roofline_model.core.units import format_time
 from roofline_model.formats.catalog import is_narrow_format
 from roofline_model.operators.case import Case
-from roofline_model.recommend.loss import formats_loss
 from roofline_model.recommend.ranking import (
     MAX_LOSS_PCT,
     UNKNOWN_LEVEL_RATIO,
@@ -38,29 +34,21 @@ from roofline_model.recommend.ranking import (
 SIXTEEN_BIT_FORMATS = frozenset({"BF16", "FP16"})
 """What a speed-up is counted against: the formats models are published in, the same on every input."""
 
-Totals = Mapping[str, TotalInterval]
-"""By case key."""
 BASELINE_TIE_RATIO = 0.05
 """16-bit kernels closer than this are one baseline, and BF16 names it."""
 
 GroupKey = tuple[str, tuple[tuple[str, int], ...], str, str]
 
 
-def ranked_options(records: Iterable[Record], totals: Totals | None = None) -> tuple[Option, ...]:
-    """Return one option per case, the records of its processes pooled, best first, in the order of every ranking.
+def ranked_options(cases: Iterable[CaseResult]) -> tuple[Option, ...]:
+    """Return one option per case that has a time, best first, in the order of every ranking.
 
     Measured ones go by `order_measured`, what was only predicted follows by `order_predictions`, emulated kernels last:
     a prediction of these leaves out what emulating costs. Expected times go before ideal ones, which are lower bounds
     that would win unfairly. An exact tie goes to BF16, then by the case's key, as wherever the case is ranked. Their
     speed-ups are not set: `speedups` are of two options.
     """
-    records = tuple(records)
-    return _ranked(timed_records(records), total_intervals(records) if totals is None else totals)
-
-
-def _ranked(timed: Mapping[str, Sequence[Record]], totals: Totals) -> tuple[Option, ...]:
-    options = [_option(case_key, members, totals.get(case_key)) for case_key, members in timed.items()]
-    by_time = sorted(options, key=_time_key)
+    by_time = sorted(map(_option, timed_cases(cases)), key=_time_key)
     measured = [option for option in by_time if option.is_measured]
     predicted = [option for option in by_time if not option.is_measured]
     ordered = order_measured(measured, standing)
@@ -70,14 +58,13 @@ def _ranked(timed: Mapping[str, Sequence[Record]], totals: Totals) -> tuple[Opti
     return tuple(ordered)
 
 
-def timed_records(records: Iterable[Record]) -> dict[str, list[Record]]:
-    """Return the records that have a time, by case key: measured ones, and predictions."""
-    by_case: dict[str, list[Record]] = {}
-    for record in records:
-        is_prediction = record.status == "predicted" and record.ideal is not None
-        if _median_s(record) is not None or is_prediction:
-            by_case.setdefault(record.case.case_key, []).append(record)
-    return by_case
+def timed_cases(cases: Iterable[CaseResult]) -> tuple[CaseResult, ...]:
+    """Return the cases that have a time: measured ones, and predictions."""
+    return tuple(case for case in cases if case.pooled is not None or any(map(_is_predicted, case.records)))
+
+
+def _is_predicted(record: Record) -> bool:
+    return record.status == "predicted" and record.ideal is not None
 
 
 def standing(option: Option) -> Standing:
@@ -123,122 +110,37 @@ def time_text(option: Option) -> str:
     return f"{option.estimate.source} {format_time(option.estimate.time_s)}"
 
 
-def pass_loss_pct(case: Case, figures: ModelFigures) -> float | None:
-    """Return the loss of a whole model in percent: as its run measured it, 0 for the original, else what was published
-    of its formats; None where nobody knows, as of a plan or a narrow cache.
-    """
-    if figures.quality_source == "measured" and (measured_pct := figures.loss_pct) is not None:
-        return measured_pct
-    weight = dict(case.formats).get("b", "")
-    is_narrow_cache = is_narrow_format(figures.kv_format or "BF16")
-    is_plan = figures.precision == "plan"
-    if figures.quality_source == "reference" or not (is_narrow_format(weight) or is_narrow_cache or is_plan):
-        return 0.0
-    return (
-        None
-        if is_plan or is_narrow_cache or figures.is_untrained
-        else formats_loss(case.formats, figures.model_name).pct
+def _option(case: CaseResult) -> Option:
+    ideal = case.ideal
+    is_emulated = case.case.kernel.endswith("_emulated") or any(
+        record.ideal is not None and record.ideal.path == "emulated" for record in case.records
     )
-
-
-def _option(case_key: str, records: Sequence[Record], total: TotalInterval | None) -> Option:
-    case, lead = records[0].case, records[0].ideal
-    is_emulated = case.kernel.endswith("_emulated") or any(
-        record.ideal is not None and record.ideal.path == "emulated" for record in records
-    )
-    evidence = evidence_of(records)
-    flags = frozenset(flag for run in evidence for flag in run.flags)
     return Option(
-        key=case_key,
-        formats=case.formats,
+        key=case.case_key,
+        formats=case.case.formats,
         method="",
-        path="emulated" if is_emulated else "" if lead is None else lead.path,
-        bound="" if lead is None else lead.bound,
-        times=_times(records, total),
-        memory=_memory(records),
-        loss=_loss(records[0]),
+        path="emulated" if is_emulated else "" if ideal is None else ideal.path,
+        bound="" if ideal is None else ideal.bound,
+        times=case.times,
+        memory=case.memory,
+        loss=case.loss,
         speedup_ratio=None,
         ideal_speedup_ratio=None,
-        label=case.configuration_label,
-        precision=case.precision_label,
-        kernel=case.kernel,
-        evidence=evidence,
-        trust=replace(NOT_STORED, doubts=tuple(key for key in FLAGS if key in DOUBTFUL_FLAGS & flags)),
+        label=case.case.configuration_label,
+        precision=case.case.precision_label,
+        kernel=case.case.kernel,
+        evidence=evidence_of(case),
+        trust=replace(NOT_STORED, doubts=case.doubts),
     )
 
 
-def _times(records: Sequence[Record], total: TotalInterval | None) -> Times:
-    """Return the first prediction of each kind, and the median of the processes' medians.
-
-    Its interval is over processes where their spread is known (`results.statistics.replication`), else inside its
-    processes; the range of the samples where one of these has too few for an interval.
+def evidence_of(case: CaseResult) -> tuple[Evidence, ...]:
+    """Return the runs behind a case's time, each with its records in their order and their flags: of the processes
+    used, of a case that is not judgeable of all.
     """
-    ideal = next((record.ideal for record in records if record.ideal is not None), None)
-    expected = next((record.expected for record in records if record.expected is not None), None)
-    return Times(
-        None if ideal is None else Estimate(ideal.time_s, source="ideal"),
-        None
-        if expected is None
-        else Estimate(expected.time_s, expected.low_s, expected.high_s, "expected", expected.provenance),
-        _measured(records, total),
-    )
-
-
-def _measured(records: Sequence[Record], total: TotalInterval | None) -> Estimate | None:
-    timed = [
-        (time_s, record.measurement)
-        for record in records
-        if record.measurement is not None and (time_s := _median_s(record)) is not None
-    ]
-    if not timed:
-        return None
-    time_s = median(median_s for median_s, _ in timed)
-    within = (
-        each.measurement.ci_half_width_ratio for each in records if each.measurement and each.status == "measured"
-    )
-    ratio = None if total is None else total.half_width_ratio
-    if ratio is None:
-        ratio = max((each for each in within if each is not None), default=None)
-    if total is not None and total.low_s is not None and total.high_s is not None:
-        return Estimate(time_s, total.low_s, total.high_s, "measured", "", ratio)
-    return Estimate(
-        time_s,
-        min(m.min_s if m.ci_low_s is None else m.ci_low_s for _, m in timed),
-        max(m.max_s if m.ci_high_s is None else m.ci_high_s for _, m in timed),
-        "measured",
-        "",
-        ratio,
-        is_sample_range=any(m.ci_low_s is None or m.ci_high_s is None for _, m in timed),
-    )
-
-
-def _memory(records: Sequence[Record]) -> Memory | None:
-    """Return the compulsory bytes of a call, of a whole model what it holds; None where nobody knows."""
-    figures = model_figures(records[0])
-    ideal = next((record.ideal for record in records if record.ideal is not None), None)
-    if figures is None:
-        return None if ideal is None else Memory(ideal.total_bytes)
-    return None if figures.whole_bytes is None else Memory(figures.whole_bytes)
-
-
-def _loss(record: Record) -> Loss:
-    """Return the loss that orders what is tied: measured by the run, 0 for the original, else published of the
-    formats.
-    """
-    figures = model_figures(record)
-    if figures is None:
-        return formats_loss(record.case.formats)
-    pct = pass_loss_pct(record.case, figures)
-    is_measured = figures.quality_source == "measured" and figures.loss_pct is not None
-    if pct is None:
-        return Loss("unknown")
-    return Loss("measured" if is_measured else "claimed" if pct else "reference", pct)
-
-
-def evidence_of(records: Iterable[Record]) -> tuple[Evidence, ...]:
-    """Return the runs behind records, each with its records in their order and their flags."""
+    is_judgeable = case.pooled is not None and case.pooled.is_judgeable
     by_run: dict[str, list[Record]] = {}
-    for record in records:
+    for record in (case.used if is_judgeable else case.timed) or case.records:
         by_run.setdefault(record.run_id, []).append(record)
     return tuple(
         Evidence(
@@ -246,17 +148,11 @@ def evidence_of(records: Iterable[Record]) -> tuple[Evidence, ...]:
             "",
             None,
             tuple(record.record_id for record in members),
-            sum(record.status == "measured" for record in members),
+            len({record.process.ordinal for record in members if record.status == "measured"}),
             tuple(sorted({flag for record in members if record.measurement for flag in record.measurement.flags})),
         )
         for run_id, members in by_run.items()
     )
-
-
-def _median_s(record: Record) -> float | None:
-    """Return the time of a record that was timed and correct; a median of zero is no time."""
-    timed = record.measurement if record.status == "measured" else None
-    return timed.median_s if timed is not None and timed.median_s > 0 else None
 
 
 def _time_key(option: Option) -> tuple[float, bool, str]:
@@ -301,8 +197,8 @@ class ShapeVerdict:
     measured_speedup: float | None
     lost: tuple[Record, ...]
     """The cases that do not compete: failed, skipped, without any time."""
-    timed: Mapping[str, Sequence[Record]]
-    """Key of an option → the records behind it."""
+    cases: Mapping[str, CaseResult]
+    """Key of an option → the case behind it."""
     rival: Option | None
     """If the baseline is fastest: the best narrower option on the same evidence, else None."""
     equals: tuple[Option, ...]
@@ -377,49 +273,43 @@ class ShapeVerdict:
         return frozenset().union(*(subject.flags for subject in subjects if subject is not None))
 
 
-def group_key(record: Record) -> GroupKey:
-    """Return the comparison key of a record: operator, shape, cache state and mode."""
-    return (record.case.op, record.case.shape, record.case.cache, record.case.mode)
+def group_key(case: Case) -> GroupKey:
+    """Return the comparison key of a case: operator, shape, cache state and mode."""
+    return (case.op, case.shape, case.cache, case.mode)
 
 
-def groups(records: Iterable[Record]) -> dict[GroupKey, list[Record]]:
-    """Return the records by operator, shape, cache and mode, in order of first appearance."""
-    by_key: dict[GroupKey, list[Record]] = {}
-    for record in records:
-        by_key.setdefault(group_key(record), []).append(record)
+def groups(cases: Iterable[CaseResult]) -> dict[GroupKey, list[CaseResult]]:
+    """Return the cases by operator, shape, cache and mode, in order of first appearance."""
+    by_key: dict[GroupKey, list[CaseResult]] = {}
+    for case in cases:
+        by_key.setdefault(group_key(case.case), []).append(case)
     return by_key
 
 
-def shape_verdicts(records: Iterable[Record], totals: Totals | None = None) -> list[ShapeVerdict]:
-    """Return a verdict for every group that has a baseline and something to compare it with.
-
-    `totals`: the intervals over processes of the whole run, as `total_intervals` gives them; None: from these records.
-    """
-    records = tuple(records)
-    totals = total_intervals(records) if totals is None else totals
-    judged = [judge(members, totals) for members in groups(records).values()]
+def shape_verdicts(cases: Iterable[CaseResult]) -> list[ShapeVerdict]:
+    """Return a verdict for every group that has a baseline and something to compare it with."""
+    judged = map(judge, groups(cases).values())
     return [verdict for verdict in judged if verdict.baseline is not None and verdict.is_contest]
 
 
-def judge(records: Iterable[Record], totals: Totals | None = None, *, is_gap_ignored: bool = False) -> ShapeVerdict:
-    """Return the verdict over the records of one group (equal `group_key`, one chip); there must be at least one."""
-    records = tuple(records)
-    timed = timed_records(records)
-    ranked = _ranked(timed, total_intervals(records) if totals is None else totals)
+def judge(cases: Iterable[CaseResult], *, is_gap_ignored: bool = False) -> ShapeVerdict:
+    """Return the verdict over the cases of one group (equal `group_key`, one chip); there must be at least one."""
+    cases = tuple(cases)
+    timed = timed_cases(cases)
+    ranked = ranked_options(timed)
     baseline = baseline_of(ranked)
     best = next((option for option in ranked if option.is_measured or not is_emulation(option)), None)
     predicted, measured = speedups(best, baseline)
-    timed_ids = {id(record) for members in timed.values() for record in members}
-    untimed = tuple(record for record in records if id(record) not in timed_ids)
-    key = group_key(records[0])
+    records = (record for case in cases for record in case.records)
+    lost = tuple(record for record in records if not (_is_predicted(record) or is_timed(record)))
     rival, equals = _rival(ranked, best, baseline), _equals(ranked, best, baseline)
     real = [option for option in ranked if option.is_measured or not is_emulation(option)]
-    figures = model_figures(records[0])
+    figures = cases[0].model
     is_untrained = figures is not None and figures.is_untrained
     choice, riskier = (None, None) if is_untrained else take_of(real, baseline, Limits(choice_loss_pct=MAX_LOSS_PCT))
     return ShapeVerdict(
-        key,
-        records[0].case.shape_label,
+        group_key(cases[0].case),
+        cases[0].case.shape_label,
         ranked,
         baseline,
         best,
@@ -427,8 +317,8 @@ def judge(records: Iterable[Record], totals: Totals | None = None, *, is_gap_ign
         riskier,
         predicted,
         measured,
-        untimed,
-        timed,
+        lost,
+        {case.case_key: case for case in timed},
         rival,
         equals,
         _level_pair(ranked, best, baseline, rival, equals),

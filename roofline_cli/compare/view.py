@@ -78,21 +78,20 @@ def comparison_from_store(store: ResultStore, run_name: str) -> Comparison:
     from reports.cases.summary import run_summaries
     from reports.ranking.shape_ranking import recommend_from_run
     from reports.ranking.shape_results import shape_results
-    from results.statistics.replication import total_intervals
     from results.verdicts.shape_verdict import speedups
 
     run = store.resolve_run(run_name)
     records = store.records(run.run_id, with_samples=False)
     floors = store.noise_floors(run.environment.class_hash)
-    cases, totals = run_summaries(run, records, floors), total_intervals(records, floors)
-    by_record = {row.record_id: case for case in cases for row in case.rows}
-    rows = [row for case in cases for row in case.rows]
-    profile = next((store.profile(row.profile_hash) for row in rows if row.profile_hash), None)
+    cases = run_summaries(run, records, floors)
+    by_key = {case.result.case_key: case for case in cases}
+    hashes = (case.result.ideal.profile_hash for case in cases if case.result.ideal is not None)
+    profile = next(map(store.profile, hashes), None)
     device = None if profile is None else profile.device
-    results = shape_results(rows, totals)
+    results = shape_results(case.result for case in cases)
     compared = [
         ComparedRow(
-            by_record[option.record_ids[0]],
+            by_key[option.key],
             *speedups(option, result.baseline),
             _ratio(result.baseline.times.expected_s if result.baseline else None, option.times.expected_s),
         )
@@ -108,7 +107,7 @@ def comparison_from_store(store: ResultStore, run_name: str) -> Comparison:
         baseline_label=None if baseline is None else option_label(baseline),
         rows=tuple(compared),
         verdicts=tuple(result.verdict for result in results),
-        recommendations=tuple(recommend_from_run(records, device, totals=totals)),
+        recommendations=tuple(recommend_from_run((case.result for case in cases), device)),
     )
 
 

@@ -42,7 +42,7 @@ def print_case(case: CaseSummary, run: RunInfo) -> None:
         _fact("status", "; ".join([lead.status, *case.remarks]))
     else:
         _print_times(case)
-    print_model_facts(lead.record, _fact)
+    print_model_facts(case.result, _fact)
     for prediction in lead.record.predictions:
         _print_prediction(prediction, case)
     if case.measured_s is not None:
@@ -82,7 +82,8 @@ def case_detail_json(case: CaseSummary) -> dict[str, Any]:
 def _print_times(case: CaseSummary) -> None:
     from reports.cases.summary import counted_processes
 
-    shown = f"median of {counted_processes(case.process_count)}" if case.process_count > 1 else "median, one process"
+    count = case.process_count
+    shown = f"geometric mean of {counted_processes(count)}" if count > 1 else "median, one process"
     _fact("measured", f"{format_time(case.measured_s)} ({shown})")
     lead = case.measurements[0]
     where = f" ({format_time(lead.ci_low_s)} to {format_time(lead.ci_high_s)})" if lead.ci_low_s is not None else ""
@@ -94,7 +95,10 @@ def _print_times(case: CaseSummary) -> None:
         _fact("± total", f"{_plus_minus(case.total_ratio)} ({ends}), from {_basis_words(case)}")
     else:
         _fact("± total", "not known: one process; `roofline doctor --noise` or --roofline-processes 3 measures it")
-    rates = [prefixed(case.achieved_bytes_per_s, "B/s", 4), prefixed(case.achieved_flops_per_s, "FLOP/s", 4)]
+    rates = [
+        prefixed(case.pooled.achieved_bytes_per_s, "B/s", 4),
+        prefixed(case.pooled.achieved_flops_per_s, "FLOP/s", 4),
+    ]
     _fact(
         "rate",
         f"{', '.join(rate for rate in rates if rate != '–') or '–'}; {format_percent(case.roof_share_ratio, 0)} of the "

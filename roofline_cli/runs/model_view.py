@@ -10,9 +10,8 @@ from roofline_model.core.finding import short_text
 from roofline_model.core.units import format_memory, format_percent, format_speedup, format_time
 
 if TYPE_CHECKING:
-    from results.records.records import Record
+    from results.cases.case_result import CaseResult
     from results.verdicts.model_results import ModelResult, PassResult
-    from results.verdicts.shape_verdict import Totals
 
 ANSWER_ROW_COUNT = 5
 """Rows of an answer's table."""
@@ -21,13 +20,6 @@ _COLUMN_DROPS = {
     "tokens/s": 1, "exp. tokens/s": 1,
 }  # fmt: skip
 """Columns of a model's tables that leave a narrow screen, the highest number first."""
-
-
-def models_of(records: Sequence[Record], totals: Totals) -> tuple[ModelResult, ...]:
-    """Return the whole models of a run."""
-    from results.verdicts.model_results import model_results
-
-    return model_results(records, totals)
 
 
 def print_model_answer(model: ModelResult) -> None:
@@ -103,8 +95,8 @@ def print_models(models: Sequence[ModelResult]) -> None:
             show_line(note, "dim")
 
 
-def print_model_facts(record: Record, fact: Callable[[str, str], None]) -> None:
-    """Print what the record of a whole model says beside its time, by `fact(name, text)`; nothing for any other."""
+def print_model_facts(case: CaseResult, fact: Callable[[str, str], None]) -> None:
+    """Print what the run of a whole model says beside its time, by `fact(name, text)`; nothing for any other."""
     from results.text.model_text import (
         NOT_LANGUAGE,
         OF_DEVICE,
@@ -120,7 +112,7 @@ def print_model_facts(record: Record, fact: Callable[[str, str], None]) -> None:
     from results.text.verdict_text import tokens_text
     from results.verdicts.model_results import model_results, slow_issue
 
-    model_pass = next((model_pass for model in model_results([record]) for model_pass in model.passes), None)
+    model_pass = next((model_pass for model in model_results([case]) for model_pass in model.passes), None)
     if model_pass is None:
         return
     figures = model_pass.figures

@@ -71,10 +71,10 @@ def show_run(
     from reports.cases.summary import run_summaries
     from reports.view.run_state import run_state
     from results.exchange.exported.impossible import without_contended
-    from results.statistics.replication import total_intervals
+    from results.verdicts.model_results import model_results
     from roofline_cli.database.transfer_view import show_unpredicted
     from roofline_cli.plot.view import plotted_chips, show_run_plots, stored_profiles
-    from roofline_cli.runs.model_view import models_of, print_models
+    from roofline_cli.runs.model_view import print_models
 
     wanted = cases or []
     check_plot(plot, as_json)
@@ -93,7 +93,7 @@ def show_run(
             show_run_plots(plotted_chips(info, records, profiles, floors, {case.lead.case_key for case in chosen}))
         return
     state = run_state(info, summaries, records, canaries)
-    models = models_of(records, total_intervals(records, floors))
+    models = model_results(case.result for case in summaries)
     doubts = profile_doubts(profiles.values())
     if as_json:
         show_json(_run_json(info, summaries, models, canaries, state, doubts))

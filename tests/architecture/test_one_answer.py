@@ -26,6 +26,7 @@ from reports.api.http.app import create_app
 from reports.ranking.shape_ranking import recommend_from_run
 from reports.stored import StoredQuestion, recommend_from_store
 from reports.view.views import report_view
+from results.cases.case_result import case_results
 from results.exchange.exported.load import import_file
 from results.store.store import open_store
 from results.verdicts.model_results import model_results
@@ -268,14 +269,14 @@ def stored_answers(path: str, hardware: str, op: str) -> dict[str, ShapeAnswers]
         answer.rows[surface] = [row for row in rows if row.name in labels]
         answer.choices[surface] = choice
 
-    for members in groups(records).values():
+    for members in groups(case_results(records)).values():
         verdict = judge(members)
         assert verdict.best is not None
         rows = [Row(each.label, each.estimate.time_s, None) for each in verdict.ranked]
         add("test run", verdict.shape_label, rows, verdict.best.label)
         chosen = (verdict.choice, verdict.riskier)
         take("test run", verdict.shape_label, *(None if each is None else each.label for each in chosen))
-    for ranking in recommend_from_run(records, device):
+    for ranking in recommend_from_run(case_results(records), device):
         rows = [Row(each.label, each.estimate.time_s, each.speedup_ratio) for each in ranking.options]
         add("compare", ranking.shape_label, rows, ranking.options[0].label)
         take_of_roles(
@@ -371,7 +372,7 @@ def test_a_measured_model_has_one_answer(model_run: str, phase: str) -> None:
         run = store.runs(limit=1)[0]
         records = list(store.records(run.run_id))
         (ranking,) = recommend_from_store(store, StoredQuestion(phase=phase)).rankings
-    (model,) = model_results(records)
+    (model,) = model_results(case_results(records))
     result = next(each for each in model.phases if each.phase == phase)
     options = [
         ModelRow(row.label, row.estimate.time_s, row.speedup_ratio, row.loss.pct)

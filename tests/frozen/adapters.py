@@ -968,6 +968,7 @@ def run_ranking(store: str, run: str, op: str | None = None, sizes: str | None =
     """Answer with the ranking of every shape of one run, as its report and `compare` have it."""
     from reports.ranking.shape_ranking import recommend_from_run
     from reports.ranking.words import excluded_texts
+    from results.cases.case_result import case_results
 
     _, records, device = _run_records(store, run, op, sizes)
     return [
@@ -986,7 +987,7 @@ def run_ranking(store: str, run: str, op: str | None = None, sizes: str | None =
             "baseline_doubts": list(recommendation.baseline_doubts),
             "excluded": sorted([name, _reason_code(reason)] for name, reason in excluded_texts(recommendation)),
         }
-        for recommendation in recommend_from_run(records, device)
+        for recommendation in recommend_from_run(case_results(records), device)
     ]
 
 
@@ -1026,10 +1027,11 @@ def _ranked_option(option: Any) -> dict[str, Any]:
 
 def verdict(store: str, run: str, op: str | None = None, sizes: str | None = None) -> list[dict[str, Any]]:
     """Answer with what wins every group of one run, as the terminal's table has it."""
+    from results.cases.case_result import case_results
     from results.verdicts.shape_verdict import groups, judge
 
     _, records, _ = _run_records(store, run, op, sizes)
-    return [_verdict(judge(members)) for members in groups(records).values()]
+    return [_verdict(judge(members)) for members in groups(case_results(records)).values()]
 
 
 def _verdict(verdict: Any) -> dict[str, Any]:
@@ -1076,6 +1078,7 @@ def _pooled_option(option: Any) -> dict[str, Any]:
 
 def model_results(store: str, run: str) -> list[dict[str, Any]]:
     """Answer with the passes of the models of one run and what wins each phase."""
+    from results.cases.case_result import case_results
     from results.verdicts import model_results as module
 
     _, records, _ = _run_records(store, run)
@@ -1099,7 +1102,7 @@ def model_results(store: str, run: str) -> list[dict[str, Any]]:
                 for step in phase.passes
             ],
         }
-        for result in module.model_results(records)
+        for result in module.model_results(case_results(records))
         for phase in result.phases
     ]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from model_records import model_record, model_run_records
 
 from plugin.terminal.models import model_lines
+from results.cases.case_result import case_results
 
 FASTER_THAN_ISSUED = [
     model_record("BF16", "decode", 1.1e-3, issue_s=5.03e-3),
@@ -14,7 +15,7 @@ FASTER_THAN_ISSUED = [
 
 
 def text_of(records):
-    return "\n".join(line.text for line in model_lines(records, {}, 120))
+    return "\n".join(line.text for line in model_lines(case_results(records), 120))
 
 
 def test_models_on_a_gpu(snapshot):

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from shape_records import attention_record, record
 
+from results.cases.case_result import case_results
 from results.text.verdict_text import verdict_text
 from results.verdicts.shape_verdict import judge
 
@@ -72,4 +73,4 @@ SHAPES = {
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_verdicts(name, snapshot):
-    assert verdict_text(judge(SHAPES[name])) == snapshot
+    assert verdict_text(judge(case_results(SHAPES[name]))) == snapshot

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice, takewhile
 
+from results.cases.case_result import CaseResult
 from results.diff.baseline import ROLLING_COUNT
 from results.diff.environments import differences
 from results.history.case_history import observations_of
-from results.history.points import UNUSABLE_FLAGS, HistoryPoint, Observation, main_branch, points_of
+from results.history.points import HistoryPoint, Observation, main_branch, points_of
 from results.records.metrics import METRICS
 from results.records.records import Record, RunInfo
 from roofline_model.core.finding import Finding, finding
@@ -61,6 +62,8 @@ class CaseLevel:
     """
     lost: Record | None = None
     """A newer attempt that did not measure: failed or skipped."""
+    result: CaseResult | None = None
+    """Its records pooled; None where it has none."""
 
     @property
     def is_measured(self) -> bool:
@@ -97,11 +100,8 @@ def case_level(records: Sequence[Record], runs: Mapping[str, RunInfo]) -> CaseLe
     wanted = {point.run_id for point in nights}
     members = _ordered((record for record in usable if record.run_id in wanted and _is_timed(record)), runs)
     members = tuple(member for member in members if member.method == members[0].method)  # a run may have used two
-    clear = tuple(
-        member for member in members if member.measurement and UNUSABLE_FLAGS.isdisjoint(member.measurement.flags)
-    )
     return CaseLevel(
-        records=clear or members,
+        records=members,
         runs=tuple(runs[point.run_id] for point in nights),
         doubts=level_doubts,
         set_aside=_set_aside(members[0], usable, runs, [point for stretch in stretches for point in stretch]),

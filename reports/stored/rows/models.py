@@ -10,16 +10,13 @@ from reports.stored.rows.run_speedups import RunSpeedup, RunSpeedups
 from reports.stored.rows.stored_option import (
     StoredOptions,
     evidence_of,
-    measured_interval,
     predicted_half_ratio,
     trust_of,
 )
 from reports.text.display_text import shown
 from results.records.records import RunInfo
-from results.statistics.replication import TotalInterval
 from results.verdicts.losses import StoredLosses, pass_loss
 from results.verdicts.model_results import PassResult, PhaseResult, slow_issue
-from results.verdicts.shape_verdict import Totals
 from roofline_model.core.answer import Estimate, Evidence, Exclusion, Loss, Memory, Option, Times, Trust
 from roofline_model.core.finding import Finding, finding
 from roofline_model.recommend.search.losses_file import MeasuredLosses
@@ -31,30 +28,27 @@ def model_options(
     reference: RunInfo | None,
     stored_losses: StoredLosses,
     losses: Sequence[MeasuredLosses],
-    totals: Totals,
     speedups: RunSpeedups,
 ) -> tuple[StoredOptions, list[Exclusion]]:
-    """Return the precisions of a phase that have a time, unordered, and the others with the reason. `totals`: the
-    intervals over processes by case key.
-    """
+    """Return the precisions of a phase that have a time, unordered, and the others with the reason."""
     options, excluded = [], []
     baseline = phase.of(phase.judged.baseline)
     for model_pass in phase.passes:
         if model_pass.option is None:
-            lead = model_pass.records[0]
-            reason = finding("not-timed", model_pass.label, status=lead.status, reason=lead.reason or NO_REASON)
+            case = model_pass.case
+            reason = finding("not-timed", model_pass.label, status=case.status, reason=case.reason or NO_REASON)
             excluded.append(Exclusion(shown(model_pass.label, 100), (reason,)))
             continue
-        case_key = model_pass.records[0].case.case_key
+        case_key = model_pass.case.case_key
         speedup = None
         if baseline is not None and model_pass is not baseline and model_pass.measured_s is not None:
-            speedup = speedups.of(case_key, baseline.records[0].case.case_key, model_pass.measured_speedup)
-        times = _times(model_pass, totals.get(case_key))
+            speedup = speedups.of(case_key, baseline.case.case_key, model_pass.measured_speedup)
+        times = _times(model_pass)
         level = levels.get(case_key)
         trust = trust_of(times.best, level, reference)
         loss = pass_loss(model_pass, stored_losses, losses)
         options.append(_option(model_pass, times, evidence_of(level), trust, loss, speedup))
-    key = "" if baseline is None else baseline.records[0].case.case_key
+    key = "" if baseline is None else baseline.case.case_key
     return StoredOptions(options, next((option for option in options if option.key == key), None)), excluded
 
 
@@ -66,7 +60,7 @@ def _option(
     loss: Loss,
     speedup: RunSpeedup | None,
 ) -> Option:
-    case, figures, ideal = model_pass.records[0].case, model_pass.figures, model_pass.records[0].ideal
+    case, figures, ideal = model_pass.case.case, model_pass.figures, model_pass.case.ideal
     measured_ratio = model_pass.measured_speedup if speedup is None else speedup.ratio
     speedups = {"measured": measured_ratio, "expected": model_pass.expected_speedup, "ideal": model_pass.ideal_speedup}
     estimate, memory_bytes = times.best, figures.whole_bytes
@@ -102,18 +96,17 @@ def _findings(model_pass: PassResult, source: str) -> Iterator[Finding]:
         if item is not None:
             yield item
     elif model_pass.figures.is_emulated:
-        yield finding("emulated", model_pass.records[0].case.case_key)
+        yield finding("emulated", model_pass.case.case_key)
 
 
-def _times(model_pass: PassResult, total: TotalInterval | None) -> Times:
+def _times(model_pass: PassResult) -> Times:
     """Return the times of a pass; one without any is not ranked."""
     assert model_pass.option is not None  # model_options keeps no others
     measured, measured_s = None, model_pass.measured_s
     if measured_s is not None:
-        low_s, high_s = measured_interval(model_pass.records, total)
+        low_s, high_s = model_pass.case.interval_s
         measured = Estimate(measured_s, low_s, high_s, "measured", half_width_ratio=model_pass.interval_ratio)
-    stored = next((record.expected for record in model_pass.records if record.expected is not None), None)
-    expected = None
+    stored, expected = model_pass.case.expected, None
     if stored is not None:
         half_ratio = predicted_half_ratio(stored.time_s, stored.low_s, stored.high_s)
         expected = Estimate(stored.time_s, stored.low_s, stored.high_s, "expected", stored.provenance, half_ratio)
@@ -121,5 +114,5 @@ def _times(model_pass: PassResult, total: TotalInterval | None) -> Times:
 
 
 def _path(model_pass: PassResult) -> str:
-    ideal = model_pass.records[0].ideal
+    ideal = model_pass.case.ideal
     return "" if ideal is None else shown(ideal.path, 30)

@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from reports.stored.rows.levels import POOLED_COUNT, CaseLevel, is_of_this_chip
-from results.history.points import UNUSABLE_FLAGS, main_branch
+from results.cases.pooling import pool, sightings
+from results.history.points import main_branch
 from results.records.records import Record, RunInfo
 from roofline_model.core.answer import Confidence, Trust
 from roofline_model.core.finding import finding
@@ -91,13 +92,10 @@ class RunSpeedups:
         by_run: dict[str, list[Record]] = {}
         for record in self._records.get(lead.case.case_key, ()):
             run = self._runs[record.run_id]
-            is_timed = (
-                record.status == "measured" and record.measurement is not None and record.measurement.median_s > 0
-            )
             is_comparable = record.method == lead.method and run.environment.class_hash == class_hash
-            if is_timed and is_comparable and is_of_this_chip(record, run):
+            if is_comparable and is_of_this_chip(record, run):
                 by_run.setdefault(record.run_id, []).append(record)
-        return {run_id: _run_time(members) for run_id, members in by_run.items()}
+        return {run_id: run_time for run_id, members in by_run.items() if (run_time := _run_time(members)) is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +104,6 @@ class _RunTime:
     is_clear: bool
 
 
-def _run_time(records: Iterable[Record]) -> _RunTime:
-    measured = [record.measurement for record in records if record.measurement is not None]
-    clear = [measurement for measurement in measured if UNUSABLE_FLAGS.isdisjoint(measurement.flags)]
-    return _RunTime(median(measurement.median_s for measurement in clear or measured), bool(clear))
+def _run_time(records: Iterable[Record]) -> _RunTime | None:
+    pooled = pool(sightings(records))
+    return None if pooled is None else _RunTime(pooled.value, pooled.is_judgeable)

@@ -13,13 +13,10 @@ from reports.stored.rows.run_speedups import RunSpeedups
 from reports.stored.rows.stored_option import (
     StoredOptions,
     evidence_of,
-    measured_interval,
     predicted_half_ratio,
     trust_of,
 )
 from results.records.records import RunInfo
-from results.statistics.replication import TotalInterval
-from results.verdicts.shape_verdict import Totals
 from roofline_model.core.answer import Times
 
 
@@ -27,7 +24,6 @@ def shape_options(
     ranking: CaseRanking,
     levels: Mapping[str, CaseLevel],
     reference: RunInfo | None,
-    totals: Totals,
     speedups: RunSpeedups,
 ) -> StoredOptions:
     """Return the options of a ranked shape, unordered. `levels`: by case key; `reference`: the chip's newest measuring
@@ -37,7 +33,7 @@ def shape_options(
     options = []
     for option in ranking.options:
         level, speedup_ratio = levels.get(option.key), option.speedup_ratio
-        times = _times(option.times, level, totals.get(option.key))
+        times = _times(option.times, level)
         trust = trust_of(times.best, level, reference)
         if baseline is not None and ranking.is_baseline(option):
             speedup_ratio = 1.0
@@ -51,7 +47,7 @@ def shape_options(
     return StoredOptions(options, next((option for option in options if ranking.is_baseline(option)), None))
 
 
-def _times(times: Times, level: CaseLevel | None, total: TotalInterval | None) -> Times:
+def _times(times: Times, level: CaseLevel | None) -> Times:
     """Return the times with half the interval of an expected one, and the interval over the nights of a measured
     one.
     """
@@ -59,7 +55,7 @@ def _times(times: Times, level: CaseLevel | None, total: TotalInterval | None) -
     if expected is not None:
         half_ratio = predicted_half_ratio(expected.time_s, expected.low_s, expected.high_s)
         expected = replace(expected, half_width_ratio=half_ratio)
-    if measured is not None and level is not None:
-        low_s, high_s = measured_interval(level.records, total)
+    if measured is not None and level is not None and level.result is not None:
+        low_s, high_s = level.result.interval_s
         measured = replace(measured, low_s=low_s, high_s=high_s)
     return Times(times.ideal, expected, measured)

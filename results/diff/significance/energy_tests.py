@@ -7,8 +7,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from results.diff.case_sides import CaseSide
+from results.cases.case_result import CaseResult
 from results.diff.rules import DiffRules, Verdict
+from results.diff.side_facts import process_values
 from results.diff.significance.judgement import judge
 from results.diff.significance.metrics import MetricChange, MetricVerdict
 from results.diff.significance.t_test import Samples, evidence, is_replicated, pooled_spread, rank_p_value, ratio_of
@@ -16,7 +17,7 @@ from results.diff.significance.t_test import Samples, evidence, is_replicated, p
 _WORDS: dict[Verdict, MetricVerdict] = {"SLOWER": "WORSE", "FASTER": "BETTER", "SAME": "SAME"}
 
 
-def energy_changes(pairs: Mapping[str, tuple[CaseSide, CaseSide]], rules: DiffRules) -> dict[str, MetricChange]:
+def energy_changes(pairs: Mapping[str, tuple[CaseResult, CaseResult]], rules: DiffRules) -> dict[str, MetricChange]:
     """Return the change of energy of the cases whose every process was read, on both sides by the same sensor."""
     logs: dict[str, tuple[list[float], list[float]]] = {}
     for key, (before, after) in pairs.items():
@@ -65,13 +66,13 @@ def energy_changes(pairs: Mapping[str, tuple[CaseSide, CaseSide]], rules: DiffRu
     return changes
 
 
-def _energy_logs(side: CaseSide) -> list[float]:
+def _energy_logs(side: CaseResult) -> list[float]:
     """Return the logarithm per process used; none where one of them did not measure it."""
-    energies_j = side.process_values("energy_j")
-    return [math.log(value) for value in energies_j.values()] if len(energies_j) == len(side.logs) else []
+    energies_j = process_values(side, "energy_j")
+    return [math.log(value) for value in energies_j.values()] if len(energies_j) == side.process_count else []
 
 
-def _sensors(side: CaseSide) -> frozenset[tuple[str, str]]:
+def _sensors(side: CaseResult) -> frozenset[tuple[str, str]]:
     readings = [record.measurement.energy for record in side.records if record.measurement is not None]
     return frozenset((reading.source, reading.scope) for reading in readings if reading is not None)
 

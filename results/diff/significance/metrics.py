@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Literal
 
-from results.diff.case_sides import CaseSide
+from results.cases.case_result import CaseResult
 from results.records.model_figures import Interval, ModelFigures, model_figures
 
 MetricVerdict = Literal["WORSE", "BETTER", "SAME", "AMBIGUOUS"]
@@ -53,7 +53,7 @@ class MetricChange:
     """The model before and after where the prediction moved with it."""
 
 
-def other_changes(before: CaseSide, after: CaseSide) -> list[MetricChange]:
+def other_changes(before: CaseResult, after: CaseResult) -> list[MetricChange]:
     """Return the changes of memory, quality and prediction error that both sides know."""
     return [*_model_changes(before, after), *_error_changes(before, after)]
 
@@ -63,7 +63,7 @@ def directed(change_ratio: float, is_higher_better: bool) -> float:
     return -change_ratio if is_higher_better else change_ratio
 
 
-def _model_changes(before: CaseSide, after: CaseSide) -> list[MetricChange]:
+def _model_changes(before: CaseResult, after: CaseResult) -> list[MetricChange]:
     old, new = _figures(before), _figures(after)
     if old is None or new is None:
         return []
@@ -121,7 +121,7 @@ def _quality_change(
     )
 
 
-def _error_changes(before: CaseSide, after: CaseSide) -> list[MetricChange]:
+def _error_changes(before: CaseResult, after: CaseResult) -> list[MetricChange]:
     """Compare |error| of the ideal and the expected prediction against the measured time, and say which of both
     moved.
     """
@@ -129,9 +129,9 @@ def _error_changes(before: CaseSide, after: CaseSide) -> list[MetricChange]:
     for kind in ("expected", "ideal"):
         sides = [_prediction(side, kind) for side in (before, after)]
         old, new = sides
-        if old is None or new is None or before.estimate_s is None or after.estimate_s is None:
+        if old is None or new is None or before.measured_s is None or after.measured_s is None:
             continue
-        first, second = old[0] / before.estimate_s - 1, new[0] / after.estimate_s - 1
+        first, second = old[0] / before.measured_s - 1, new[0] / after.measured_s - 1
         growth = abs(second) - abs(first)
         has_moved = abs(new[0] / old[0] - 1) > 1e-6
         reason = "prediction-moved" if has_moved else TIME_MOVED
@@ -159,7 +159,7 @@ def _called(loss_ratio: float, least_ratio: float) -> MetricVerdict:
     return "WORSE" if loss_ratio >= least_ratio else "BETTER" if loss_ratio <= -least_ratio else "SAME"
 
 
-def _prediction(side: CaseSide, kind: str) -> tuple[float, str] | None:
+def _prediction(side: CaseResult, kind: str) -> tuple[float, str] | None:
     """Return the predicted time of a side (the median over its records) and the model's version."""
     predictions = [
         prediction
@@ -172,7 +172,7 @@ def _prediction(side: CaseSide, kind: str) -> tuple[float, str] | None:
     return median(prediction.time_s for prediction in predictions), predictions[-1].model_version
 
 
-def _figures(side: CaseSide) -> ModelFigures | None:
+def _figures(side: CaseResult) -> ModelFigures | None:
     figures: Sequence[ModelFigures] = [
         case_figures for case_figures in map(model_figures, side.records) if case_figures is not None
     ]

@@ -11,8 +11,10 @@ from functools import partial
 
 import numpy as np
 
+from results.cases.case_result import CaseResult
+from results.cases.pooling import WILD, Pooled
+from results.diff import side_facts
 from results.diff.case_diff import CaseDiff
-from results.diff.case_sides import WILD, CaseSide
 from results.diff.rules import DiffRules, Verdict
 from results.diff.run_movement import change_variance, run_movement_variance
 from results.diff.significance.energy_tests import energy_changes
@@ -42,7 +44,7 @@ EVEN_LOAD_RATIO = 0.03
 LOAD_STEPS_S = 0.02
 """… or than two steps of the kernel's counters, over the time that was measured."""
 
-SidePair = tuple[CaseSide, CaseSide]
+SidePair = tuple[CaseResult, CaseResult]
 """(before, after)"""
 
 
@@ -57,7 +59,7 @@ def judge_times(
     time_tests = _evidence(pairs, noise, least, rules.false_discovery_ratio)
     replicated = np.array(
         [
-            is_replicated(len(before.logs), len(after.logs)) or _floor(noise, key, after) is not None
+            is_replicated(before.process_count, after.process_count) or _floor(noise, key, after) is not None
             for key, (before, after) in pairs.items()
         ]
     )
@@ -84,10 +86,11 @@ def judge_pairs(
     cases = {}
     for index, (key, (before, after)) in enumerate(pairs.items()):
         verdict, reason = verdicts[index]
-        loads = before.others_ratio, after.others_ratio
-        if verdict in ("SLOWER", "FASTER") and is_by_load(verdict, *loads, walls_s=(before.wall_s, after.wall_s)):
+        loads = side_facts.others_ratio(before), side_facts.others_ratio(after)
+        walls_s = side_facts.wall_s(before), side_facts.wall_s(after)
+        if verdict in ("SLOWER", "FASTER") and is_by_load(verdict, *loads, walls_s=walls_s):
             verdict, reason = "AMBIGUOUS", "load-differs"
-        before_hz, after_hz, cycles_log = before.clock_hz, after.clock_hz, None
+        before_hz, after_hz, cycles_log = side_facts.clock_hz(before), side_facts.clock_hz(after), None
         if before_hz is not None and after_hz is not None:
             cycles_log = float(time_tests.change_log[index]) + math.log(after_hz / before_hz)
             if verdict in ("SLOWER", "FASTER"):
@@ -96,7 +99,7 @@ def judge_pairs(
                     math.log(after_hz / before_hz),
                     half_log=float(time_tests.high_log[index] - time_tests.change_log[index]),
                     least_log=float(time_tests.min_effect_log[index]),
-                    is_sampled=before.has_sampled_clock and after.has_sampled_clock,
+                    is_sampled=side_facts.has_sampled_clock(before) and side_facts.has_sampled_clock(after),
                 )
         energy = (energies[key],) if key in energies else ()
         cases[key] = CaseDiff(
@@ -152,41 +155,41 @@ def is_by_load(
 
 def _threshold_ratio(pair: SidePair) -> float | None:
     """Return the case's own smallest change that counts: the newer side's."""
-    return pair[1].threshold_ratio or pair[0].threshold_ratio
+    return side_facts.threshold_ratio(pair[1]) or side_facts.threshold_ratio(pair[0])
 
 
-def sizes(before: CaseSide | None, after: CaseSide | None) -> dict[str, object]:
+def sizes(before: CaseResult | None, after: CaseResult | None) -> dict[str, object]:
     """Return the fields of a `CaseDiff` that need no test: estimates, processes used and set aside, flags."""
     return {
-        "before_s": None if before is None else before.estimate_s,
-        "after_s": None if after is None else after.estimate_s,
-        "before_process_count": 0 if before is None else len(before.logs),
-        "after_process_count": 0 if after is None else len(after.logs),
+        "before_s": None if before is None else before.measured_s,
+        "after_s": None if after is None else after.measured_s,
+        "before_process_count": 0 if before is None else len(side_facts.judged_logs(before)),
+        "after_process_count": 0 if after is None else len(side_facts.judged_logs(after)),
         "set_aside": tuple(set_aside_findings(before, after)),
         "flags": tuple(sorted({flag for side in (before, after) if side is not None for flag in side.flags})),
     }
 
 
-def set_aside_findings(before: CaseSide | None, after: CaseSide | None) -> list[Finding]:
+def set_aside_findings(before: CaseResult | None, after: CaseResult | None) -> list[Finding]:
     """Return which processes are not used; the subject is the side, `before` or `after`."""
     return [
         finding(
             "processes-apart" if flag == WILD else "processes-flagged",
             word,
             apart_count=count,
-            process_count=side.process_count,
+            process_count=side.pooled.process_count,
             flag=None if flag == WILD else flag,
         )
         for word, side in (("before", before), ("after", after))
-        if side is not None
-        for flag, count in side.set_aside
+        if side is not None and side.pooled is not None
+        for flag, count in side.pooled.excluded
     ]
 
 
 def _evidence(
     pairs: Mapping[str, SidePair], noise: Mapping[FloorKey, NoiseFloor], least: Floats, false_discovery_ratio: float
 ) -> Evidence:
-    sides = list(pairs.values())
+    sides = [(side_facts.judged(before), side_facts.judged(after)) for before, after in pairs.values()]
     floors = [_floor(noise, key, after) for key, (_, after) in pairs.items()]
     samples = Samples.of([(list(before.logs.values()), list(after.logs.values())) for before, after in sides])
     spread = pooled_spread(
@@ -215,7 +218,7 @@ def _evidence(
     )
 
 
-def _shared(sides: Sequence[SidePair]) -> float:
+def _shared(sides: Sequence[tuple[Pooled, Pooled]]) -> float:
     """Return how much the cases move together, over those that were measured in the processes most cases share."""
     groups: dict[tuple[object, ...], list[list[float]]] = {}
     for before, after in sides:
@@ -230,14 +233,14 @@ def _shared(sides: Sequence[SidePair]) -> float:
     return shared_ratio(np.array(largest)) if len(largest) > 1 else 0.0
 
 
-def _floor(noise: Mapping[FloorKey, NoiseFloor], key: str, side: CaseSide) -> NoiseFloor | None:
+def _floor(noise: Mapping[FloorKey, NoiseFloor], key: str, side: CaseResult) -> NoiseFloor | None:
     method = next(iter(side.method_hashes), "")
     floor = noise.get((key, method))
     return floor if floor is not None and floor.process_count > 1 and math.isfinite(floor.between_sd_ratio) else None
 
 
 def _rank_p_value(sides: Sequence[SidePair], index: int, is_slower: bool) -> float | None:
-    before, after = (list(side.logs.values()) for side in sides[index])
+    before, after = (list(side_facts.judged(side).logs.values()) for side in sides[index])
     return rank_p_value(before, after) if is_slower else rank_p_value(after, before)
 
 

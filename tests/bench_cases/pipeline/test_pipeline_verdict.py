@@ -164,7 +164,7 @@ def test_a_budget_that_nothing_keeps_says_by_how_much_the_nearest_misses():
     verdict = verdict_of(PipelineLimits(latency_s=0.004), INT4=three(0.005), INT8=three(0.008))
     assert (verdict.outcome, verdict.winner, verdict.is_within_limits) == ("nothing-fits", None, False)
     assert [miss.finding.value("excess_s") for option in verdict.judged for miss in option.misses] == pytest.approx(
-        [0.001, 0.004]
+        [0.001, 0.004], rel=1e-5
     )
     assert [miss.excess_ratio for miss in verdict.baseline_misses] == [pytest.approx(1.5)]
     alone = judge(recommended(too_large=[candidate("INT4", 350e9)]), [], PipelineLimits(memory_bytes=300e9), "BF16")

@@ -92,7 +92,7 @@ def test_models_stand_behind_kernels_and_count_among_the_predictions(records):
 
 
 def test_without_a_model_nothing_is_printed():
-    assert model_lines([], {}, 80) == []
+    assert model_lines([], 80) == []
 
 
 def test_a_skipped_precision_is_no_row_and_its_reason_is_said_once():

@@ -11,6 +11,7 @@ from reports.cases.rows import saved_ratio
 from reports.ranking.case_ranking import level_with
 from reports.ranking.shape_ranking import recommend_from_run
 from reports.ranking.words import excluded_texts, shape_reason, shape_summary
+from results.cases.case_result import case_results
 from roofline_model.chips.hardware import get_hardware
 from roofline_model.expected.predict import predict_expected
 from roofline_model.operators.product import gemm
@@ -29,7 +30,7 @@ def test_measured_rows_come_first_by_time_and_unmeasured_formats_follow(make):
         make.record(DECODE, "INT4", "BF16", "tinygemm", 1e-3, number=2),
         make.record(DECODE, "INT8", "INT8", "int_mm", 1.5e-3, number=3),
     ]
-    (ranking,) = recommend_from_run(records, make.CPU)
+    (ranking,) = recommend_from_run(case_results(records), make.CPU)
     assert labels(ranking)[:3] == [
         ("INT4 (W4A16) · tinygemm", "measured"),
         ("INT8 (W8A8) · int_mm", "measured"),
@@ -58,7 +59,7 @@ def test_what_was_measured_is_not_proposed_again_whatever_the_sixteen_bit_activa
         make.record(DECODE, "BF16", "BF16", "matmul", 2e-3),
         make.record(DECODE, "INT4", "BF16", "tinygemm", 1e-3),
     ]
-    (ranking,) = recommend_from_run(records, make.CPU)
+    (ranking,) = recommend_from_run(case_results(records), make.CPU)
     assert sum(row.weight_format == "INT4" for row in ranking.options) == 1
     assert ranking.first.method == "AWQ"  # the model's method and quality for the format are carried over
     assert ranking.first.loss.source == "claimed"
@@ -67,7 +68,7 @@ def test_what_was_measured_is_not_proposed_again_whatever_the_sixteen_bit_activa
 def test_predicted_speedups_are_ideal_against_ideal(make):
     # Measured far below the roof: mixing the sources would make INT8's prediction look 8 times faster.
     records = [make.record(DECODE, "BF16", "BF16", "matmul", 4 * 33_570_816 / 76e9)]
-    (ranking,) = recommend_from_run(records, make.CPU)
+    (ranking,) = recommend_from_run(case_results(records), make.CPU)
     int8 = next(row for row in ranking.options if row.weight_format == "INT8")
     assert int8.estimate.source == "ideal"
     assert int8.record_ids == ()
@@ -80,7 +81,7 @@ def test_predicted_speedups_are_ideal_against_ideal(make):
 
 def test_predictions_only_are_ranked_and_marked(make):
     records = [make.record(DECODE, b, a, "k") for b, a in (("BF16", "BF16"), ("INT4", "BF16"), ("INT8", "INT8"))]
-    (ranking,) = recommend_from_run(records, make.CPU)
+    (ranking,) = recommend_from_run(case_results(records), make.CPU)
     assert {row.estimate.source for row in ranking.options} == {"ideal"}
     assert ranking.first.weight_format == "INT4"
     assert ranking.choice.weight_format == "INT8"
@@ -92,7 +93,7 @@ def test_skips_and_failures_are_excluded_with_their_reason_and_not_proposed(make
         make.record(DECODE, "INT8", "INT8", "int_mm", status="failed", reason="relative error 3"),
         make.record(DECODE, "INT4", "BF16", "tinygemm", status="skipped", reason="no package", device=None),
     ]
-    (ranking,) = recommend_from_run(records, make.CPU)
+    (ranking,) = recommend_from_run(case_results(records), make.CPU)
     assert ("INT8 (W8A8) · int_mm", "failed: relative error 3") in excluded_texts(ranking)
     assert ("INT4 (W4A16) · tinygemm", "skipped: no package") in excluded_texts(ranking)
     assert not {row.weight_format for row in ranking.options} & {"INT8", "INT4"}
@@ -100,14 +101,14 @@ def test_skips_and_failures_are_excluded_with_their_reason_and_not_proposed(make
 
 def test_without_a_chip_only_the_run_is_ranked(make):
     records = [make.record(DECODE, "BF16", "BF16", "matmul", 2e-3), make.record(DECODE, "INT8", "INT8", "int_mm", 1e-3)]
-    (ranking,) = recommend_from_run(records, None)
+    (ranking,) = recommend_from_run(case_results(records), None)
     assert labels(ranking) == [("INT8 (W8A8) · int_mm", "measured"), ("BF16 · matmul", "measured")]
     assert ranking.first.loss == formats_loss([("a", "INT8"), ("b", "INT8")])
 
 
 def test_a_chip_is_not_used_for_another_chips_records(make):
     records = [make.record(DECODE, "BF16", "BF16", "matmul", 2e-3, device=make.GPU)]
-    (ranking,) = recommend_from_run(records, make.CPU)
+    (ranking,) = recommend_from_run(case_results(records), make.CPU)
     assert labels(ranking) == [("BF16 · matmul", "measured")]
 
 
@@ -116,9 +117,9 @@ def test_cold_is_preferred_and_warm_used_when_it_is_all_there_is(make):
         make.record(DECODE, "BF16", "BF16", "matmul", 2e-3),
         make.record(DECODE, "BF16", "BF16", "matmul", 1e-3, cache="warm"),
     )
-    (both,) = recommend_from_run([warm, cold], None)
+    (both,) = recommend_from_run(case_results([warm, cold]), None)
     assert (both.cache, both.first.estimate.time_s) == ("cold", 2e-3)
-    (only,) = recommend_from_run([warm], None)
+    (only,) = recommend_from_run(case_results([warm]), None)
     assert (only.cache, only.first.estimate.time_s) == ("warm", 1e-3)
 
 
@@ -128,13 +129,13 @@ def test_a_lead_inside_the_intervals_is_called_level(make):
         make.record(DECODE, "INT8", "INT8", "int_mm", 1.0e-3),
     ]
     far = [make.record(DECODE, "BF16", "BF16", "matmul", 1.5e-3), make.record(DECODE, "INT8", "INT8", "int_mm", 1.0e-3)]
-    (ranking,) = recommend_from_run(near, None)
+    (ranking,) = recommend_from_run(case_results(near), None)
     assert level_with(ranking.choice, ranking.options) == ranking.options[1:]
     assert [row.label for row in ranking.options] == [
         "BF16 · matmul",
         "INT8 (W8A8) · int_mm",
     ]  # level: the smaller loss
-    (apart,) = recommend_from_run(far, None)
+    (apart,) = recommend_from_run(case_results(far), None)
     assert level_with(apart.choice, apart.options) == ()
 
 
@@ -144,16 +145,16 @@ def test_operators_that_are_no_products_are_ranked_from_the_run_alone(make):
         record,
         case=replace(record.case, op="softmax", shape=(("rows", 8), ("columns", 4096)), formats=(("x", "BF16"),)),
     )
-    (ranking,) = recommend_from_run([odd], make.CPU)
+    (ranking,) = recommend_from_run(case_results([odd]), make.CPU)
     assert ranking.phase == ""
     assert labels(ranking) == [("BF16 · mine", "measured")]
     assert saved_ratio(ranking.first) is None
 
 
 def test_nothing_to_rank(make):
-    assert recommend_from_run([], make.CPU) == []
+    assert recommend_from_run(case_results([]), make.CPU) == []
     (ranking,) = recommend_from_run(
-        [make.record(DECODE, "BF16", "BF16", "k", status="failed", reason="x", device=None)], None
+        case_results([make.record(DECODE, "BF16", "BF16", "k", status="failed", reason="x", device=None)]), None
     )
     assert ranking.options == ()
     assert ranking.first is None
@@ -162,7 +163,9 @@ def test_nothing_to_rank(make):
 
 def test_a_chip_without_a_sixteen_bit_rate_still_ranks_what_was_measured(make):
     chip = make.device("odd", bandwidth_gb_s=100, tflops={"INT8": 4.0}, paths={})
-    (ranking,) = recommend_from_run([make.record(DECODE, "INT8", "INT8", "int_mm", 1e-3, device=chip)], chip)
+    (ranking,) = recommend_from_run(
+        case_results([make.record(DECODE, "INT8", "INT8", "int_mm", 1e-3, device=chip)]), chip
+    )
     assert labels(ranking) == [("INT8 (W8A8) · int_mm", "measured")]
     assert ranking.first.speedup_ratio is None
 
@@ -173,12 +176,12 @@ def test_an_emulated_kernel_is_predicted_last_and_never_worth_trying(make):
         make.record((64, 512, 512), "FP8_E4M3", "FP8_E4M3", "scaled_mm_emulated"),
     ]
     fp8 = replace(predicted[1], predictions=(replace(predicted[1].ideal, time_s=1e-9),))
-    (ranking,) = recommend_from_run([predicted[0], fp8], None)
+    (ranking,) = recommend_from_run(case_results([predicted[0], fp8]), None)
     assert labels(ranking) == [("BF16 · matmul", "ideal"), ("FP8 (W8A8) · scaled_mm_emulated", "ideal")]
     assert "leaves out what emulating costs" in shape_reason(ranking.options[1], ranking)
     measured = make.record((64, 512, 512), "BF16", "BF16", "matmul", 1e-3)
-    assert "worth trying" not in shape_summary(recommend_from_run([measured, fp8], None)[0])
-    alone = shape_summary(recommend_from_run([fp8], None)[0])
+    assert "worth trying" not in shape_summary(recommend_from_run(case_results([measured, fp8]), None)[0])
+    alone = shape_summary(recommend_from_run(case_results([fp8]), None)[0])
     assert (
         alone == "only emulated kernels were predicted (FP8 (W8A8) · scaled_mm_emulated), without what emulating costs"
     )
@@ -192,7 +195,9 @@ def test_formats_that_were_not_measured_follow_by_their_expected_time(make):
     baseline = make.record(DECODE, "FP16", "FP16", "matmul", 20e-6, device=chip)
     likely = predict_expected(gemm(*DECODE, a="FP16"), chip)
     stored = replace(baseline.predictions[0], kind="expected", time_s=likely.time_s)
-    (ranking,) = recommend_from_run([replace(baseline, predictions=(*baseline.predictions, stored))], chip)
+    (ranking,) = recommend_from_run(
+        case_results([replace(baseline, predictions=(*baseline.predictions, stored))]), chip
+    )
     assert ranking.options[0].estimate.source == "measured"
     rest = ranking.options[1:]
     assert {row.estimate.source for row in rest} == {"expected"}
@@ -216,7 +221,7 @@ def test_a_stored_prediction_is_ranked_by_its_expected_time(make):
         likely = predict_expected(gemm(*DECODE, a=a, b=b), chip)
         stored = replace(record.predictions[0], kind="expected", time_s=likely.time_s)
         records.append(replace(record, predictions=(*record.predictions, stored)))
-    (ranking,) = recommend_from_run(records, None)
+    (ranking,) = recommend_from_run(case_results(records), None)
     assert [(row.weight_format, row.estimate.source) for row in ranking.options] == [
         ("FP8_E4M3", "expected"),
         ("INT4", "expected"),

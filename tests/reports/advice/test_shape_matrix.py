@@ -15,6 +15,7 @@ from reports.page.html import render_page
 from reports.ranking.shape_ranking import recommend_from_run
 from reports.ranking.words import kernel_gap_text, shape_reason, shape_summary
 from reports.view.views import report_view
+from results.cases.case_result import case_results
 from results.text.verdict_text import actions
 from roofline_model.chips.hardware import get_hardware
 
@@ -89,7 +90,7 @@ def test_measured_columns_come_first_and_what_cannot_run_has_none(make):
 
 
 def test_nothing_that_cannot_run_is_worth_trying_on_a_cpu(make):
-    (ranking,) = recommend_from_run([make.record(DECODE, "BF16", "BF16", "matmul", 2e-3)], make.CPU)
+    (ranking,) = recommend_from_run(case_results([make.record(DECODE, "BF16", "BF16", "matmul", 2e-3)]), make.CPU)
     barred = ranking.barred
     assert (
         [ranking.rank_of(row) for row in ranking.options][-len(barred) :] == [ranking.rank_of(row) for row in barred]
@@ -108,7 +109,7 @@ def test_a_cell_says_and_colours_its_speedup(speedup, tone, text):
 
 
 def test_a_reason_said_of_neighbours_is_said_once(make):
-    (ranking,) = recommend_from_run([make.record(PREFILL, "BF16", "BF16", "matmul", 2e-2)], make.CPU)
+    (ranking,) = recommend_from_run(case_results([make.record(PREFILL, "BF16", "BF16", "matmul", 2e-2)]), make.CPU)
     reasons = [shape_reason(option, ranking) for option in ranking.options]
     spans = reason_spans(reasons)
     assert sum(spans) == len(ranking.options)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from reports.cases.rows import case_rows
+from reports.cases.rows import case_rows, marked_records
 
 
 def test_measured_row_by_hand(make):
@@ -77,10 +77,8 @@ def test_missing_prediction_is_none_not_zero(make):
 
 
 def test_a_forced_run_marks_what_it_measured_and_nothing_else(make):
-    measured, predicted = case_rows(
-        [make.record((1, 64, 64), "BF16", "BF16", "k", 1e-6), make.record((1, 64, 64), "FP16", "FP16", "k")],
-        is_forced=True,
-    )
+    records = [make.record((1, 64, 64), "BF16", "BF16", "k", 1e-6), make.record((1, 64, 64), "FP16", "FP16", "k")]
+    measured, predicted = case_rows(marked_records(records, is_forced=True))
     assert measured.is_forced
     assert not predicted.is_forced
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from reports.cases.rows import case_rows
 from reports.cases.state import case_energy, case_state
 from reports.cases.summary import case_summaries
 from reports.text.display_text import prefixed
+from results.cases.case_result import case_results
 from results.records.state_records import EnergyReading, MachineState
 
 READING = EnergyReading(
@@ -35,7 +35,7 @@ def case_of(make, *measurements, flops=None):
         if flops is not None:
             record = replace(record, predictions=(replace(record.ideal, flops=flops),))
         records.append(make.in_process(record, ordinal))
-    (case,) = case_summaries(case_rows(records), {})
+    (case,) = case_summaries(case_results(records))
     return case
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from reports.cases.errors import error_summaries, overall_error, reason_counts, status_counts
-from reports.cases.rows import case_rows
+from reports.cases.rows import case_rows, marked_records
 
 
 def with_errors(make, *errors, b="BF16"):
@@ -70,7 +70,7 @@ def test_one_summary_per_operator_and_precision(make):
 
 
 def test_forced_rows_count_in_no_summary(make):
-    rows = case_rows([make.record((1, 64, 64), "BF16", "BF16", "k", 1e-3)], is_forced=True)
+    rows = case_rows(marked_records([make.record((1, 64, 64), "BF16", "BF16", "k", 1e-3)], is_forced=True))
     assert rows[0].error_ratio is not None
     assert error_summaries(rows) == ()
     assert overall_error(rows) is None

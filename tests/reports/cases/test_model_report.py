@@ -15,6 +15,7 @@ from reports.page.html import render_page
 from reports.ranking.model_results import model_json, part_columns
 from reports.ranking.shape_ranking import recommend_from_run
 from reports.view.views import report_view
+from results.cases.case_result import case_results
 
 
 @pytest.fixture(scope="module")
@@ -57,8 +58,8 @@ def test_models_are_not_listed_among_shapes_nor_ranked_like_products(view, page,
     assert 'id="shapes"' not in page
     assert 'id="advice"' not in page
     mixed = [*model_run_records(), *make.cpu_records()]
-    assert {recommendation.op for recommendation in recommend_from_run(mixed, None)} == {
-        recommendation.op for recommendation in recommend_from_run(make.cpu_records(), None)
+    assert {recommendation.op for recommendation in recommend_from_run(case_results(mixed), None)} == {
+        recommendation.op for recommendation in recommend_from_run(case_results(make.cpu_records()), None)
     }
 
 

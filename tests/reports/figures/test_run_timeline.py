@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from reports.cases.rows import case_rows
 from reports.cases.summary import case_summaries
 from reports.figures.matplotlib_drawer import draw_stack
 from reports.figures.palette import format_colours
@@ -14,6 +13,7 @@ from reports.figures.plotly_drawer import stack_json
 from reports.figures.spec import Bars, Line
 from reports.figures.timeline import timeline_stack
 from reports.view.run_state import CHANNELS, spans_over_time
+from results.cases.case_result import case_results
 from results.records.records import TelemetrySample
 from results.records.state_records import EnergyReading, MachineState
 
@@ -22,7 +22,7 @@ READINGS = tuple(TelemetrySample(time_s=0.1 * n, power_w=100.0 + n, sm_clock_hz=
 
 
 def spans_of(make, *records, **run):
-    return spans_over_time(make.run(**run), case_summaries(case_rows(records), {}))
+    return spans_over_time(make.run(**run), case_summaries(case_results(records)))
 
 
 def record(make, second, **measurement):

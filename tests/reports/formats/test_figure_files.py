@@ -16,6 +16,7 @@ from reports.figures.pareto import pareto_figure, pareto_points
 from reports.figures.samples import spreads_figure
 from reports.formats.figure_files import report_figures, write_figures
 from reports.view.views import report_view
+from results.cases.case_result import case_results
 from results.exchange.exported.load import import_file
 from results.records.model_figures import Interval
 from results.store.store import open_store
@@ -120,7 +121,7 @@ def _without_samples(row):
 
 
 def test_pareto_points_are_the_measured_precisions_and_the_front_is_not_beaten(models):
-    (model,) = model_results(models)
+    (model,) = model_results(case_results(models))
     for phase in model.phases:
         points = {point.label: point for point in pareto_points(phase)}
         assert points["BF16"].is_reference
@@ -144,7 +145,7 @@ def test_pareto_points_are_the_measured_precisions_and_the_front_is_not_beaten(m
 
 def test_without_measured_quality_there_is_no_pareto_figure(models):
     stripped = [replace(record, extra={**record.extra, "quality": {}}) for record in models]
-    (model,) = model_results(stripped)
+    (model,) = model_results(case_results(stripped))
     assert all(pareto_figure(phase, title="", subtitle="") is None for phase in model.phases)
 
 

@@ -13,9 +13,9 @@ from reports.cases.summary import MAX_SERIES
 from reports.page.html import render_page, write_report
 from reports.view.views import report_view
 from results import open_store
+from results.cases.case_result import case_results
 from results.exchange.exported.load import import_file
 from results.records.records import EnvironmentInfo, ProcessInfo
-from results.statistics.replication import total_intervals
 from roofline_model.core.errors import RooflineError
 from roofline_model.core.finding import code_text, finding
 
@@ -232,7 +232,7 @@ def test_a_replicated_case_is_one_row_with_both_intervals_and_every_process_belo
     records, (text, page) = make.rich_records(), rich
     case = records[0].case
     cells = row_of(text, case.id)
-    total = total_intervals(records)[case.case_key]
+    total = next(each.total for each in case_results(records) if each.case_key == case.case_key)
     assert cells[0] == "122.0 µs"  # the median of 120.8, 122 and 123.2 µs
     assert cells[1] == "1.0 %"
     assert cells[2] == f"{total.half_width_ratio * 100:.1f} % 3 processes"

@@ -8,9 +8,9 @@ import pytest
 from shape_records import record
 
 from reports.advice.run_phases import phase_rankings
-from reports.cases.rows import case_rows
 from reports.ranking.shape_ranking import recommend_from_run
 from reports.ranking.shape_results import shape_results
+from results.cases.case_result import case_results
 from roofline_model.core.answer import NO_CHOICE
 
 
@@ -44,9 +44,9 @@ def weight(option):
 @pytest.mark.parametrize("name", SCENES)
 def test_every_surface_takes_the_same(name):
     records, expected = SCENES[name]
-    results = shape_results(case_rows(records))
+    results = shape_results(case_results(records))
     (result,) = results
-    (ranking,) = recommend_from_run(records, None)
+    (ranking,) = recommend_from_run(case_results(records), None)
     (phase,) = phase_rankings(results, (), "cpu")
     in_run = None if result.judged.gap is not None else result.judged.choice
     assert [weight(each) for each in (in_run, ranking.choice, phase.choice)] == [expected] * 3
@@ -56,13 +56,17 @@ def test_every_surface_takes_the_same(name):
 
 
 def test_one_case_alone_is_no_contest_and_has_no_role(make):
-    (ranking,) = recommend_from_run([make.record((1, 4096, 4096), "INT8", "INT8", "int_mm", 1e-3)], make.CPU)
+    (ranking,) = recommend_from_run(
+        case_results([make.record((1, 4096, 4096), "INT8", "INT8", "int_mm", 1e-3)]), make.CPU
+    )
     assert len(ranking.options) > 1  # what the model proposes
     assert (ranking.is_contest, ranking.roles) == (False, {})
 
 
 def test_what_the_model_proposes_is_never_taken(make):
-    (ranking,) = recommend_from_run([make.record((1, 4096, 4096), "INT4", "BF16", "tinygemm", 1e-3)], make.CPU)
+    (ranking,) = recommend_from_run(
+        case_results([make.record((1, 4096, 4096), "INT4", "BF16", "tinygemm", 1e-3)]), make.CPU
+    )
     assert ranking.choice is None
     assert any(option.kernel is None and option.loss.pct is not None for option in ranking.options)
 
@@ -78,11 +82,13 @@ def test_what_the_model_proposes_is_never_taken(make):
     ids=["two beside 16 bits", "16 bits alone", "no baseline", "a case alone"],
 )
 def test_a_narrower_format_competes_where_a_baseline_was_run_too(cases, narrower):
-    (ranking,) = recommend_from_run(cases, None)
+    (ranking,) = recommend_from_run(case_results(cases), None)
     assert {option.weight_format for option in ranking.narrower} == narrower
 
 
 def test_what_the_model_proposes_is_no_narrower_case(make):
-    (ranking,) = recommend_from_run([make.record((1, 4096, 4096), "BF16", "BF16", "matmul", 1e-3)], make.CPU)
+    (ranking,) = recommend_from_run(
+        case_results([make.record((1, 4096, 4096), "BF16", "BF16", "matmul", 1e-3)]), make.CPU
+    )
     assert any(option.kernel is None and option.loss.source != "reference" for option in ranking.options)
     assert ranking.narrower == ()

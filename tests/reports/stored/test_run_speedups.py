@@ -13,8 +13,8 @@ from reports.document.advice_blocks import stored_section
 from reports.document.blocks import Report
 from reports.formats.markdown import markdown
 from reports.ranking.words import speedup_basis_text
-from reports.stored.rows.stored_option import measured_interval
 from reports.stored.words import reason_text, summary_of
+from results.cases.case_result import case_results
 
 BF16, INT4 = ("BF16", "BF16", "matmul"), ("INT4", "BF16", "tinygemm")
 
@@ -96,6 +96,6 @@ def test_too_few_samples_give_no_interval_here_as_in_the_report(stored_run, reco
     row, _ = best_of(recommend([(run, few)]))
     assert (row.estimate.low_s, row.estimate.high_s) == (None, None)
     assert [item.code for item in row.trust.reasons] == ["measured-by-one-process"]
-    assert measured_interval(few, None) == (None, None)
+    assert case_results(few)[0].interval_s == (None, None)
     measurement = records[0].measurement
-    assert measured_interval([records[0], few[0]], None) == (measurement.ci_low_s, measurement.ci_high_s)
+    assert case_results([records[0], few[0]])[0].interval_s == (measurement.ci_low_s, measurement.ci_high_s)

@@ -65,7 +65,7 @@ def test_a_kernel_measured_for_the_first_time_says_what_was_expected(stored_run,
     narrow, base = by_label["INT4 (W4A16) · tinygemm"], by_label["BF16 · matmul"]
     (measured,) = narrow.causes
     assert (narrow.before_rank, narrow.after_rank, measured.code) == (2, 1, "first-measured")
-    assert measured.value("time_s") == pytest.approx(9e-6)
+    assert measured.value("time_s") == pytest.approx(9e-6, rel=1e-5)
     assert measured.value("expected_s") or measured.value("ideal_s")
     assert (base.before_rank, base.after_rank) == (1, 2)
     assert base.causes == (finding("passed-by", "INT4 (W4A16) · tinygemm"), measured)

@@ -13,6 +13,7 @@ from reports.ranking.shape_results import best_overall, judged_results, shape_re
 from reports.text.display_text import regime_meanings, regime_title, regime_words
 from reports.view.roofline_view import roofline_view
 from reports.view.views import report_view
+from results.cases.case_result import case_results
 
 DECODE = (1, 4096, 4096)
 REGIMES = [
@@ -64,17 +65,17 @@ def test_only_what_occurs_is_explained():
 
 
 def test_every_shape_result_holds_one_regime(make):
-    results = shape_results(case_rows(everything(make)))
+    results = shape_results(case_results(everything(make)))
     assert [(result.cache, result.mode) for result in results] == REGIMES
     assert [round(result.measured_speedup) for result in results] == [2, 3, 4, 5, 6, 7, 8]
     for result in results:
-        assert {
-            (record.case.cache, record.case.mode) for records in result.judged.timed.values() for record in records
-        } == {(result.cache, result.mode)}
+        assert {(each.case.cache, each.case.mode) for each in result.judged.cases.values()} == {
+            (result.cache, result.mode)
+        }
 
 
 def test_answers_and_the_best_of_all_judge_cold_and_eager_where_there_is_any(make):
-    results = shape_results(case_rows(everything(make)))
+    results = shape_results(case_results(everything(make)))
     (judged,) = judged_results(list(results))
     assert (judged.cache, judged.mode) == ("cold", "eager")
     assert best_overall(results).mode == "eager"
@@ -85,7 +86,7 @@ def test_answers_and_the_best_of_all_judge_cold_and_eager_where_there_is_any(mak
 
 
 def test_rankings_rank_one_regime_each(make):
-    recommendations = recommend_from_run(everything(make), None)
+    recommendations = recommend_from_run(case_results(everything(make)), None)
     assert [(ranking.cache, ranking.mode) for ranking in recommendations] == [
         ("cold", mode) for mode in ("eager", "graph", "sustained", "burst", "mine")
     ]
@@ -98,7 +99,7 @@ def test_rankings_rank_one_regime_each(make):
 
 def test_flushed_is_ranked_before_warm_and_after_cold(make):
     flushed, warm = pair(make, "flushed", "eager", 3e-3, 1e-3), pair(make, "warm", "eager", 4e-3, 1e-3)
-    (ranking,) = recommend_from_run([*warm, *flushed], None)
+    (ranking,) = recommend_from_run(case_results([*warm, *flushed]), None)
     assert ranking.cache == "flushed"
     assert ranking.first.speedup_ratio == pytest.approx(3.0)
 
@@ -122,7 +123,9 @@ def test_findings_name_the_regime_they_are_about_unless_it_is_the_usual_one(make
 
 def test_the_plot_tells_regimes_apart_and_its_legend_says_how(make):
     rows = case_rows(everything(make))
-    view = roofline_view(rows, shape_results(rows), hardware_key="c", title="t", subtitle="", device=make.CPU)
+    view = roofline_view(
+        rows, shape_results(case_results(everything(make))), hardware_key="c", title="t", subtitle="", device=make.CPU
+    )
     figure = draw_figure(roofline_figure(view))
     drawn = {line.get_label(): line for line in figure.axes[0].lines}
     assert drawn["measured gemv BF16 cold"].get_fillstyle() == "full"

@@ -9,11 +9,14 @@ import pytest
 from reports.cases.rows import case_rows
 from reports.ranking.shape_results import shape_results
 from reports.view.roofline_view import roofline_view
+from results.cases.case_result import case_results
 
 
 def view_of(records, device=None):
     rows = case_rows(records)
-    return roofline_view(rows, shape_results(rows), hardware_key="x", title="t", subtitle="s", device=device)
+    return roofline_view(
+        rows, shape_results(case_results(records)), hardware_key="x", title="t", subtitle="s", device=device
+    )
 
 
 def test_roof_and_ridge_of_each_format_by_hand(make):

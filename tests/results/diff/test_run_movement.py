@@ -8,9 +8,9 @@ import diff_runs as runs
 import numpy as np
 import pytest
 
-from results.diff.case_sides import case_sides
 from results.diff.rules import DiffRules
 from results.diff.run_movement import run_movement_variance
+from results.diff.side_facts import judged, side_cases
 from results.diff.suites import SuiteSide, compare_suites
 
 
@@ -27,7 +27,7 @@ def pooled(sides: list[SuiteSide]) -> SuiteSide:
 
 
 def movement_of(sides: list[SuiteSide]) -> float:
-    return run_movement_variance(list(case_sides(pooled(sides).records)[0].values()))
+    return run_movement_variance([judged(case) for case in side_cases(pooled(sides).records)[0].values()])
 
 
 def test_the_common_movement_is_found_and_the_spread_of_the_cases_is_none():

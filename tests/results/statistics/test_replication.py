@@ -14,10 +14,11 @@ from functools import cache
 import numpy as np
 import pytest
 
+from results.cases.case_result import case_results
 from results.records.records import Measurement, Method, ProcessInfo, Record
 from results.records.state_records import NoiseFloor
 from results.statistics.noise_floor import noise_floors, sensitivities
-from results.statistics.replication import LATER, TotalInterval, agree, total_intervals
+from results.statistics.replication import LATER, TotalInterval, agree
 from results.statistics.shrinkage import Variance, VariancePrior, fit_prior, t_quantile, trigamma_inverse
 from roofline_model.operators.case import Case
 
@@ -68,6 +69,10 @@ def by_key(floors: Sequence[NoiseFloor]) -> dict[tuple[str, str], NoiseFloor]:
 def only(intervals: dict[str, TotalInterval]) -> TotalInterval:
     (interval,) = intervals.values()
     return interval
+
+
+def total_intervals(records: Sequence[Record], floors=None, **more) -> dict[str, TotalInterval]:
+    return {case.case_key: case.total for case in case_results(records, floors, **more) if case.total is not None}
 
 
 # What it covers ----------------------------------------------------------------------------------------------------
@@ -188,7 +193,7 @@ def test_one_process_without_a_floor_says_so_and_loads_no_scipy():
     assert interval.half_width_ratio is None
     assert agree(interval, interval) is None
     program = (
-        "import sys, results.statistics.replication as r; r.total_intervals([]); print('scipy' in sys.modules, 'numpy' "
+        "import sys, results.cases.case_result as r; r.case_results([]); print('scipy' in sys.modules, 'numpy' "
         "in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from shape_records import record
 
+from results.cases.case_result import case_results
 from results.exchange.exported.load import read_exports
-from results.statistics.replication import total_intervals
 from results.text.verdict_text import verdict_text
+from results.verdicts import shape_verdict
 from results.verdicts.gain import (
     DISTURBING_FLAGS,
     PLAUSIBLE_GAIN_RATIO,
@@ -20,7 +21,7 @@ from results.verdicts.gain import (
     headline_gap,
     largest_gain,
 )
-from results.verdicts.shape_verdict import groups, judge
+from results.verdicts.shape_verdict import groups
 from roofline_model.core.answer import NOT_STORED, Estimate, Evidence, Loss, Option, Times
 
 _ROOT = Path(__file__).resolve().parents[3]
@@ -28,6 +29,11 @@ RUNS = [
     *sorted((_ROOT / "examples" / "runs").glob("*/*.json")),
     *sorted((_ROOT / "tests" / "golden").glob("run*_v*.json")),
 ]
+
+
+def judge(records, **more):
+    """Return the verdict over the cases of the records."""
+    return shape_verdict.judge(case_results(records), **more)
 
 
 def option(key: str, measured_s: float, ideal_s: float, expected_s: float | None = None, *flags: str) -> Option:
@@ -121,9 +127,8 @@ def test_healthy_runs_trip_at_most_once_in_a_hundred() -> None:
     judged = tripped = 0
     for path in RUNS:
         for exported in read_exports(path):
-            totals = total_intervals(exported.records)
-            for members in groups(exported.records).values():
-                verdict = judge(members, totals)
+            for members in groups(case_results(exported.records)).values():
+                verdict = shape_verdict.judge(members)
                 judged += verdict.best is not None and verdict.best.is_measured
                 tripped += verdict.gap is not None
     assert judged >= 10

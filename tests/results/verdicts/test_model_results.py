@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from dataclasses import replace
 
 import pytest
 from model_records import HELD, TIMES_S, model_record, model_run, model_run_records
 
+from results.cases.case_result import case_results
 from results.exchange.exported.export import write_csv
 from results.records.model_figures import model_figures
 from results.records.records import ProcessInfo
@@ -23,11 +25,17 @@ from results.text.model_text import (
     verdict_lines,
 )
 from results.text.verdict_text import tokens_text
+from results.verdicts import shape_verdict
 from results.verdicts.model_results import model_results, slow_issue
 from results.verdicts.phase_ranking import model_ranking
-from results.verdicts.shape_verdict import is_narrow, judge
+from results.verdicts.shape_verdict import is_narrow
 from roofline_model.core.finding import finding
 from roofline_model.operators.case import Case, case_title, is_model_case, op_title, pass_name
+
+
+def judge(records, **more):
+    """Return the verdict over the cases of the records."""
+    return shape_verdict.judge(case_results(records), **more)
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +45,7 @@ def records():
 
 @pytest.fixture(scope="module")
 def model(records):
-    (model_result,) = model_results(records)
+    (model_result,) = model_results(case_results(records))
     return model_result
 
 
@@ -118,13 +126,13 @@ def test_on_text_the_perplexity_is_said_and_a_missing_loss_too():
     assert loss_text(model_figures(measured)).endswith("nats/token, perplexity 1.010× over 504 tokens of wiki.txt")
     unknown = model_record(quality={"source": "none", "reason": "no logits"}, median_s=5e-3)
     assert loss_text(model_figures(unknown)) == "its loss was not measured"
-    notes = model_notes(model_results([unknown]))
+    notes = model_notes(model_results(case_results([unknown])))
     assert "no quality for INT4 (W4A16): no logits" in notes
 
 
 def test_a_faster_one_within_the_limit_is_taken_beside_the_fastest(records):
     quick = model_record("INT8", "decode", 8e-3)
-    (model,) = model_results([records[0], quick, records[2]])
+    (model,) = model_results(case_results([records[0], quick, records[2]]))
     ranking = ranking_of(model)
     assert ranking.choice.label == "INT8 (W8A16)"
     assert [(each.role, each.option.label) for each in ranking.alternatives][:1] == [("riskier", "INT4 (W4A16)")]
@@ -136,9 +144,9 @@ def test_a_tie_is_no_win_and_doubts_are_said():
         model_record("BF16", "decode", 10e-3, half_width_ratio=0.2),
         model_record("INT8", "decode", 9e-3, half_width_ratio=0.2, flags=("noisy",)),
     ]
-    (model,) = model_results(model_records)
+    (model,) = model_results(case_results(model_records))
     assert ranking_of(model).choice.label == "BF16"
-    assert model_results(model_records)[0].phases[0].judged.doubts == ("noisy",)
+    assert model_results(case_results(model_records))[0].phases[0].judged.doubts == ("noisy",)
 
 
 def test_what_ties_with_the_winner_and_loses_less_is_chosen():
@@ -147,7 +155,7 @@ def test_what_ties_with_the_winner_and_loses_less_is_chosen():
         model_record("INT8", median_s=5.21e-3),
         model_record("INT4", median_s=5.2e-3),
     ]
-    (model,) = model_results(model_records)
+    (model,) = model_results(case_results(model_records))
     (phase,) = model.phases
     assert phase.of(phase.judged.best).label == "INT8 (W8A16)"  # tied, and it loses less
     assert ranking_of(model).choice.label == "INT8 (W8A16)"
@@ -155,7 +163,7 @@ def test_what_ties_with_the_winner_and_loses_less_is_chosen():
 
 def test_unmeasured_precisions_are_ranked_by_expected_times_not_by_the_ideal_ones():
     model_records = [model_record(precision, "decode") for precision in ("BF16", "INT8", "INT4")]
-    (model,) = model_results(model_records)
+    (model,) = model_results(case_results(model_records))
     int8, base = of(model, "INT8 (W8A16)"), of(model, "BF16")
     # An emulated INT8 is faster by its ideal time alone.
     assert int8.option.times.ideal_s < base.option.times.ideal_s
@@ -191,35 +199,35 @@ def test_what_the_host_takes_longer_to_issue_is_found_per_phase(model):
         model_record(precision, "decode", 1e-3, issue_s=issue_s)
         for precision, issue_s in (("BF16", 5e-3), ("INT8", 9e-3), ("INT4", 4e-3))
     ]
-    (phase,) = model_results(faster)[0].phases
+    (phase,) = model_results(case_results(faster))[0].phases
     assert slow_issue(phase.passes) == finding(
         "issue-bound", call="decode step", issue_s=4e-3, label="INT4 (W4A16)", most_s=9e-3, most_label="INT8 (W8A16)"
     )
-    (alone,) = model_results(faster[:1])[0].passes
+    (alone,) = model_results(case_results(faster[:1]))[0].passes
     assert slow_issue([alone]) == finding("issue-bound", call="decode step", issue_s=5e-3)
 
 
 def test_a_time_that_holds_the_host_is_not_called_the_gpu_s():
-    (model,) = model_results([model_record("BF16", "decode", 1e-3), model_record("INT4", "decode", 1e-3)])
+    (model,) = model_results(case_results([model_record("BF16", "decode", 1e-3), model_record("INT4", "decode", 1e-3)]))
     assert not model.phases[0].is_of_device
     assert slow_issue(model.passes) is None
     assert "GPU" not in model_tables(model)[0].title
     predicted = model_record("BF16", "decode", issue_s=5e-3)
-    assert not model_results([predicted])[0].phases[0].is_of_device
+    assert not model_results(case_results([predicted]))[0].phases[0].is_of_device
 
 
 def test_emulated_fallbacks_and_random_tokens_are_explained_once(records):
     fallen = model_record(
         "INT4", "decode", 5e-3, model={"fallbacks": ["K 100 is odd"], "layers": {"INT4": 55, "BF16": 2}}
     )
-    notes = model_notes(model_results([*records[:2], fallen]))
+    notes = model_notes(model_results(case_results([*records[:2], fallen])))
     assert sum("nothing about language" in note for note in notes) == 1
     assert any(note.startswith("~ emulated (INT8 (W8A16))") and "66.72 MB" in note for note in notes)
     assert "INT4 (W4A16): not every layer took it (55 INT4, 2 BF16): K 100 is odd" in notes
 
 
 def test_tables_leave_out_what_nobody_knows():
-    (model,) = model_results([model_record("BF16"), model_record("INT4")])
+    (model,) = model_results(case_results([model_record("BF16"), model_record("INT4")]))
     (table,) = model_tables(model)
     assert table.headers == ("decode", "time", "tokens/s", "expected", "ideal")
     assert "predicted" in table.title
@@ -230,8 +238,8 @@ def test_processes_are_pooled_and_a_failed_one_is_not_a_chip_of_its_own(records)
     lost = replace(
         model_record("INT8", "decode", status="failed", reason="wrong logits"), predictions=(), measurement=None
     )
-    (model,) = model_results([records[0], second, lost])
-    assert of(model, "BF16").measured_s == pytest.approx(13e-3)
+    (model,) = model_results(case_results([records[0], second, lost]))
+    assert of(model, "BF16").measured_s == pytest.approx(math.sqrt(12.9e-3 * 13.1e-3))
     assert of(model, "INT8 (W8A16)").reason == "failed: wrong logits"
     assert of(model, "INT8 (W8A16)").option is None
 
@@ -239,7 +247,7 @@ def test_processes_are_pooled_and_a_failed_one_is_not_a_chip_of_its_own(records)
 def test_models_batches_and_contexts_are_kept_apart(records):
     other = model_record("BF16", "decode", 14e-3, batch=8)
     longer = model_record("BF16", "decode", 16e-3, context=512)
-    assert [result.title for result in model_results([*records, other, longer])] == [
+    assert [result.title for result in model_results(case_results([*records, other, longer]))] == [
         f"seeded-llama-156m, {sizes}" for sizes in ("batch 1, 128 tokens", "batch 8, 128 tokens", "batch 1, 512 tokens")
     ]
 
@@ -247,7 +255,7 @@ def test_models_batches_and_contexts_are_kept_apart(records):
 def test_other_records_are_passed_over(records):
     foreign = replace(records[0], case=Case("gemv", (("M", 1), ("N", 2), ("K", 3)), (("a", "BF16"),), "k"))
     bare = replace(records[0], extra={})
-    assert model_results([foreign, bare]) == ()
+    assert model_results(case_results([foreign, bare])) == ()
 
 
 def test_numbers_are_short():
@@ -260,7 +268,7 @@ def test_numbers_are_short():
 def test_a_plan_and_a_method_are_named(records):
     plan = replace(records[2], case=replace(records[2].case, kernel="torchao.hqq.plan_mine"))
     plan = replace(plan, extra={**plan.extra, "model": {**plan.extra["model"], "precision": "plan", "method": "HQQ"}})
-    (model,) = model_results([plan])
+    (model,) = model_results(case_results([plan]))
     assert model.passes[0].label == "plan mine, HQQ"
 
 

@@ -7,11 +7,18 @@ from dataclasses import replace
 import pytest
 from shape_records import attention_record, record
 
+from results.cases.case_result import case_results
 from results.records.flags import DOUBTFUL_FLAGS, FLAGS
 from results.records.records import ProcessInfo
-from results.statistics.replication import TotalInterval, total_intervals
+from results.statistics.replication import TotalInterval
+from results.verdicts import shape_verdict
 from results.verdicts.gain import DISTURBING_FLAGS
-from results.verdicts.shape_verdict import are_level, groups, judge, ranked_options, shape_verdicts
+from results.verdicts.shape_verdict import are_level, groups, ranked_options, shape_verdicts
+
+
+def judge(records, **more):
+    """Return the verdict over the cases of the records."""
+    return shape_verdict.judge(case_results(records), **more)
 
 
 def test_predicted_and_measured_speedup_by_hand():
@@ -87,9 +94,10 @@ def test_an_undisturbed_sixteen_bit_kernel_is_the_baseline_before_a_disturbed_on
     verdict = judge([disturbed, clear, int8])
     assert (verdict.baseline.precision, verdict.doubts) == ("FP16", ())
     assert verdict.measured_speedup == pytest.approx(2.0)
-    # One process of several in doubt is enough, as for the doubt in the sentence.
+    # A clean process of the same kernel stands for it: the disturbed one is left out.
     again = record("BF16", median_s=97e-6, process=1)
-    assert judge([disturbed, again, clear, int8]).baseline.precision == "FP16"
+    verdict = judge([disturbed, again, clear, int8])
+    assert (verdict.baseline.precision, verdict.doubts) == ("BF16", ())
     # All are: the doubt is told instead.
     both = judge([disturbed, record("FP16", median_s=100e-6, flags=("stolen",)), int8])
     expected = ("FP16", ("stolen",)) if flag == "above-roof" else ("BF16", (flag,))
@@ -127,7 +135,7 @@ def test_fp32_is_the_baseline_where_nothing_narrower_is_uniform():
 def test_without_any_baseline_no_speedup_is_invented():
     verdict = judge([record("INT4", "BF16", "tinygemm", 20e-6), record("INT8", "BF16", "int8pack", 30e-6)])
     assert (verdict.baseline, verdict.predicted_speedup, verdict.measured_speedup) == (None, None, None)
-    assert shape_verdicts([*verdict.lost, *(record for members in verdict.timed.values() for record in members)]) == []
+    assert shape_verdicts(verdict.cases.values()) == []
 
 
 def test_intervals_that_overlap_the_baselines_are_no_win():
@@ -312,7 +320,7 @@ def test_measured_evidence_outranks_a_faster_prediction():
     verdict = judge([record("BF16", median_s=70e-6), record("INT4", "BF16", "tinygemm")])
     assert verdict.best.precision == "BF16"
     assert not verdict.is_contest
-    assert shape_verdicts([record("BF16", median_s=70e-6), record("INT4", "BF16", "tinygemm")]) == []
+    assert shape_verdicts(case_results([record("BF16", median_s=70e-6), record("INT4", "BF16", "tinygemm")])) == []
 
 
 @pytest.mark.parametrize("flag", sorted(DOUBTFUL_FLAGS))
@@ -342,10 +350,16 @@ def test_a_slow_state_a_held_clock_and_two_modes_are_doubts_and_mere_facts_are_n
     assert judged.doubts == ()
 
 
-def test_one_quarantined_process_puts_the_pooled_case_in_doubt():
-    slow = replace(record("INT8", "INT8", "int_mm", 20e-6, flags=("quarantined",)), process=ProcessInfo(1))
-    judged = judge([record("BF16", median_s=40e-6), record("INT8", "INT8", "int_mm", 20e-6), slow])
-    assert judged.doubts == ("quarantined",)
+def test_a_disturbed_process_is_left_out_and_where_most_are_the_pooled_case_is_in_doubt():
+    slow = [
+        replace(record("INT8", "INT8", "int_mm", 30e-6, flags=("quarantined",)), process=ProcessInfo(place))
+        for place in (1, 2)
+    ]
+    clean = [record("BF16", median_s=40e-6), record("INT8", "INT8", "int_mm", 20e-6)]
+    judged = judge([*clean, slow[0]])
+    assert (judged.doubts, judged.best.estimate.time_s) == ((), 20e-6)
+    judged = judge([*clean, *slow])
+    assert (judged.doubts, judged.best.estimate.time_s) == (("quarantined",), 20e-6)
 
 
 def test_doubts_about_the_rival_count_and_about_bystanders_do_not():
@@ -372,12 +386,12 @@ def test_forced_measurements_never_meet_the_prediction_of_another_chip():
 
 def test_processes_are_pooled_and_what_they_differ_by_widens_the_interval():
     runs = [record("BF16", median_s=time_s, process=i) for i, time_s in enumerate((10e-6, 50e-6, 20e-6))]
-    (option,) = ranked_options(runs)
-    assert option.estimate.time_s == 20e-6
-    total = next(iter(total_intervals(runs).values()))
+    (option,) = ranked_options(case_results(runs))
+    assert option.estimate.time_s == pytest.approx(10e-6 ** (1 / 3) * 50e-6 ** (1 / 3) * 20e-6 ** (1 / 3))
+    total = case_results(runs)[0].total
     assert option.estimate.interval_s == (total.low_s, total.high_s)
     assert option.estimate.low_s < 9.9e-6 < 50.5e-6 < option.estimate.high_s
-    assert are_level(option, ranked_options([record("INT8", "INT8", "int_mm", 12e-6)])[0])
+    assert are_level(option, ranked_options(case_results([record("INT8", "INT8", "int_mm", 12e-6)]))[0])
 
 
 def test_failed_skipped_and_timeless_cases_never_compete():
@@ -399,8 +413,10 @@ def test_shapes_and_cache_states_are_never_mixed():
         record("INT8", "INT8", "int_mm", 2e-6, cache="warm"),
         record("BF16", median_s=1e-6, shape=(1, 64, 64)),
     ]
-    assert len(groups(records)) == 3
-    assert [(verdict.cache, round(verdict.measured_speedup, 6)) for verdict in shape_verdicts(records)] == [
+    assert len(groups(case_results(records))) == 3
+    assert [
+        (verdict.cache, round(verdict.measured_speedup, 6)) for verdict in shape_verdicts(case_results(records))
+    ] == [
         ("cold", 2.0),
         ("warm", 5.0),
     ]
@@ -441,5 +457,6 @@ def test_the_intervals_of_the_whole_run_are_used_where_they_are_given():
         member.case.case_key: TotalInterval(member.measurement.median_s, 30e-6, 60e-6, 1, "floor", 0.2)
         for member in records
     }
-    (verdict,) = shape_verdicts(records, wide)
+    cases = [replace(case, total=wide[case.case_key]) for case in case_results(records)]
+    (verdict,) = shape_verdicts(cases)
     assert verdict.is_level

@@ -7,7 +7,14 @@ from dataclasses import replace
 import pytest
 from shape_records import record
 
-from results.verdicts.shape_verdict import judge, ranked_options
+from results.cases.case_result import case_results
+from results.verdicts import shape_verdict
+from results.verdicts.shape_verdict import ranked_options
+
+
+def judge(records, **more):
+    """Return the verdict over the cases of the records."""
+    return shape_verdict.judge(case_results(records), **more)
 
 
 def expecting(predicted, expected_s):
@@ -38,7 +45,7 @@ def test_a_forced_time_meets_no_expected_time_of_another_chip():
 def test_what_was_not_measured_is_ranked_by_expected_times():
     wide, slow = expecting(record("BF16"), 40e-6), expecting(record("INT8"), 60e-6)
     quick = expecting(record("INT4", "BF16", "tinygemm"), 25e-6)
-    assert [option.precision for option in ranked_options([wide, slow, quick])] == [
+    assert [option.precision for option in ranked_options(case_results([wide, slow, quick]))] == [
         "INT4 (W4A16)",
         "BF16",
         "INT8 (W8A8)",

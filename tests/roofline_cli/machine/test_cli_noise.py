@@ -13,8 +13,8 @@ import pytest
 from typer.testing import CliRunner
 
 from results import open_store
+from results.cases.case_result import case_results
 from results.records.records import EnvironmentInfo, Measurement, Method, ProcessInfo, Record, RunInfo
-from results.statistics.replication import total_intervals
 from roofline_cli.machine import noise
 from roofline_cli.main import app
 from roofline_cli.shared import measuring
@@ -116,7 +116,9 @@ def test_floors_are_stored_and_a_later_single_process_takes_its_interval_from_th
     assert first.process_count == 8
     assert first.between_sd_ratio == pytest.approx(0.0144, abs=1e-4)
     assert first.within_sd_ratio == pytest.approx(0.03)
-    later = total_intervals([record("later", 0, 0)], floors)[case(0).case_key]
+    later = next(
+        each.total for each in case_results([record("later", 0, 0)], floors) if each.case_key == case(0).case_key
+    )
     assert later.basis == "floor"
     assert later.basis == "floor"
     assert 0.02 < later.half_width_ratio < 0.06

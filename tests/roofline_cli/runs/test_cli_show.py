@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from results import open_store
+from results.cases.case_result import case_results
 from results.records.records import (
     EnvironmentInfo,
     HardwareProfile,
@@ -20,7 +21,6 @@ from results.records.records import (
     RunInfo,
 )
 from results.records.state_records import CanaryReading, EnergyReading, KernelAttribution, MachineState
-from results.statistics.replication import total_intervals
 from roofline_cli.main import app
 from roofline_cli.runs.sample_text import histogram_lines, order_line
 from roofline_model.chips.hardware import get_hardware
@@ -159,7 +159,7 @@ def test_several_processes_are_one_row_and_modes_are_tables_of_their_own(databas
     rows = [line for line in lines[start:stop] if line.startswith("BF16 ")]
     assert len(rows) == 1
     assert rows[0].split()[2:4] == ["40.40", "µs"]  # the median of 40, 40.4 and 40.8 µs
-    total = total_intervals(RECORDS)[RECORDS[0].case.case_key]
+    total = next(each.total for each in case_results(RECORDS) if each.case_key == RECORDS[0].case.case_key)
     assert f"±{total.half_width_ratio * 100:.1f} %" in rows[0]
     assert "5 mJ" in next(line for line in lines if line.startswith("INT4 (W4A16)  tinygemm  16") or "16.00 µs" in line)
     text = "\n".join(lines)
@@ -210,7 +210,7 @@ def test_one_case_with_everything_about_it(database):
 def test_a_replicated_case_lists_its_processes(database):
     lines = invoke("show", "latest", "matmul-cold", "--db", database).splitlines()
     text = "\n".join(lines)
-    assert "median of 3 processes" in text
+    assert "geometric mean of 3 processes" in text
     assert "from 3 processes" in text
     table = [line.split() for line in lines if line.split()[:1] in (["0"], ["1"], ["2"])]
     assert [row[:3] for row in table] == [["0", "40.00", "µs"], ["1", "40.40", "µs"], ["2", "40.80", "µs"]]
@@ -239,8 +239,8 @@ def test_a_case_is_found_by_the_name_that_diff_history_and_warnings_print(databa
 def test_json_has_both_intervals_and_every_process(database):
     data = json.loads(invoke("show", "latest", "--db", database, "--json"))
     case = data["cases"][0]
-    total = total_intervals(RECORDS)[RECORDS[0].case.case_key]
-    assert case["measured_s"] == pytest.approx(40.4e-6)
+    total = next(each.total for each in case_results(RECORDS) if each.case_key == RECORDS[0].case.case_key)
+    assert case["measured_s"] == pytest.approx(total.estimate_s)
     assert (case["process_count"], case["interval_total_basis"]) == (3, "processes")
     assert case["interval_total_low_s"] == pytest.approx(total.low_s)
     assert case["interval_within_half_width_ratio"] == pytest.approx(0.01)

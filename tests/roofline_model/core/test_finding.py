@@ -69,8 +69,8 @@ def test_a_bound_is_compared_with_its_own_kind_only():
 
 
 def test_flags_of_a_measurement_and_reasons_of_a_diff_have_entries():
-    from results.diff.rules import INVALIDATING_FLAGS, REASONS
-    from results.records.flags import DOUBTFUL_FLAGS, FLAGS
+    from results.diff.rules import REASONS
+    from results.records.flags import DOUBTFUL_FLAGS, FLAGS, INVALIDATING_FLAGS
 
     assert set(FLAGS) | REASONS <= catalog().keys()
     assert {flag for flag in FLAGS if catalog()[flag].severity == "warning"} == set(INVALIDATING_FLAGS)

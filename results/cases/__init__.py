@@ -1,0 +1,1 @@
+"""Cases of runs: their records pooled to one result each."""
