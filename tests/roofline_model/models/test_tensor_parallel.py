@@ -102,7 +102,9 @@ def test_a_ring_on_more_than_two_devices_is_no_lower_bound(count: int, is_bound:
 
 def test_a_pass_that_waits_for_its_link_is_bound_by_it() -> None:
     slow, fast = (
-        predict_model("h100", "llama-3.1-70b", "prefill", batch=16, context=8192, parallel=Parallel(8, rate))
+        predict_model(
+            "h100", "llama-3.1-70b", "prefill", batch=16, context=8192, formats="FP8", parallel=Parallel(8, rate)
+        )
         for rate in (450e9, 4500e9)
     )
     assert slow.bound == "link"
