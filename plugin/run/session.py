@@ -90,10 +90,8 @@ class BenchSession:
         """
         if self.run is not None:
             return self.run
-        from results.store.store import open_store
-
         hardware = self.target.hardware
-        self._store = open_store(self.options.db, spool=self.folder / SPOOL_FOLDER)
+        self._store = self.open_store()
         self._deliver_waiting()
         started = utc_now()
         commit, branch, dirty = git_state(self.folder)
@@ -117,6 +115,32 @@ class BenchSession:
         self._profile_hash = hardware.content_hash
         self._store.add_profile(HardwareProfile(hardware.key, hardware.name, self._profile_hash, hardware.to_dict()))
         return self.run
+
+    def open_store(self) -> Any:
+        """Return the opened database of this run. Raises `StoreError`."""
+        from results.store.store import open_store
+
+        return open_store(self.options.db, spool=self.folder / SPOOL_FOLDER)
+
+    def catch_up(self, *, with_samples: bool = True) -> None:
+        """Take over what all processes have stored of this run, and quarantine what their canary readings show
+        together. Raises `StoreError`.
+        """
+        assert self.run is not None
+        with self._noting():
+            self.records = self._store.records(self.run.run_id, with_samples=with_samples)
+            stored_readings = self._store.canaries(self.run.run_id)
+        self._ledger, self.canaries = CanaryLedger(), []
+        measured = [record for record in self.records if record.measurement is not None]
+        quarantined: list[str] = []
+        for each in sorted([*stored_readings, *measured], key=lambda each: each.created_at):
+            if isinstance(each, Record):
+                quarantined += self._ledger.add_record(each.record_id)
+            else:
+                quarantined += self.judge_canary(each)
+        with self._noting():
+            self._store.rejudge_canaries(self.run.run_id, self.canaries)
+        self.flag_records(quarantined, "quarantined")
 
     def _deliver_waiting(self) -> None:
         """Send what earlier runs had to keep back while this database was away, and say so; this run goes on whatever
@@ -234,6 +258,24 @@ class BenchSession:
             self._store.end_process(self.run.run_id, process, end_reason)
         self.ended.append(replace(process, end_reason=end_reason))
 
+    def bury(self, declared: Iterable[Record], reason: str) -> None:
+        """Store the cases that a worker had declared and not stored when it died. Raises `StoreError`."""
+        assert self.run is not None
+        with self._noting():
+            stored_ids = self._store.record_ids(self.run.run_id)
+        for record in declared:
+            if record.record_id in stored_ids:
+                continue
+            if record.status == "measured":
+                self.add(replace(record, extra={**record.extra, "test_failure": reason}))
+            else:
+                self.add(replace(record, reason=reason))
+
+    def lose(self, error: str, unsaved: Record | None) -> StoreError:
+        """Note that the database refused a worker, perhaps a record; return the error with which the run ends."""
+        self._failure, self._unsaved = StoreError(error), unsaved
+        return self._failure
+
     def close(self, exit_code: int, is_partial: bool = False) -> None:
         """End the run; a session that never began one leaves no trace. A partial run is never `latest`.
 
@@ -299,7 +341,7 @@ class BenchSession:
         """Return the run in this process's memory as an exported run."""
         assert self.run is not None
         run = replace(self.run, status=status, exit_code=exit_code, finished_at=utc_now())
-        records = [*self.records, *([self._unsaved] if self._unsaved is not None else [])]
+        records = list({each.record_id: each for each in [*self.records, self._unsaved] if each is not None}.values())
         hardware = self.target.hardware
         profile = HardwareProfile(hardware.key, hardware.name, self._profile_hash, hardware.to_dict())
         return export_documents(run, [profile], records, canaries=self.canaries)
