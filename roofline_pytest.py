@@ -2,6 +2,8 @@
 
 Everything else (`plugin`, `results`, numpy) is imported on first use of the fixture, the marker or an option: a suite
 that does not use us is untouched, even one with its own `plugin` or `results`. Names: docs/development/decisions/0001.
+
+A worker imports it before pytest runs, and has no assertion to rewrite in it: PYTEST_DONT_REWRITE.
 """
 
 from __future__ import annotations
@@ -88,8 +90,6 @@ class _WithoutBenchmark:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_cmdline_main(config: pytest.Config) -> Any:
-    if _is_worker(os.environ.get("ROOFLINE_WORKER", "")):
-        _own("plugin.isolation.worker").attach(config)
     try:
         return (yield)
     except RooflineUsageError as error:
@@ -178,10 +178,29 @@ def target(config: pytest.Config) -> Any:
     return load(config).target
 
 
-def _is_worker(value: str) -> bool:
-    """Return whether plugin/isolation/supervisor.py started this process: three descriptors and the parent's number."""
-    parts = value.split(",")
-    return len(parts) == 4 and all(p.isdecimal() for p in parts) and int(parts[3]) == os.getppid()
+def run_worker(
+    arguments: list[str], folder: str, environment: dict[str, str], start: bytes, pipe: Any, crash: Any, output: Any
+) -> None:
+    """Be a worker of `plugin.isolation.supervisor` in this process, which it has spawned for that."""
+    os.setsid()  # Ctrl-C is the parent's to handle, and what a test forks dies with the group
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    if output is not None:
+        os.dup2(output.fileno(), 1)
+        os.dup2(output.fileno(), 2)
+    sys.exit(int(pytest.main(arguments, plugins=[_Worker(start, pipe, crash)])))
+
+
+class _Worker:
+    """Turns a pytest into a worker before it is configured."""
+
+    def __init__(self, start: bytes, pipe: Any, crash: Any) -> None:
+        self._given = start, pipe, crash
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_cmdline_main(self, config: pytest.Config) -> None:
+        _own("plugin.isolation.worker").attach(config, *self._given)
 
 
 def _as_usage_error(error: Exception) -> Exception:

@@ -16,16 +16,17 @@ from plugin.run import benchmark_bridge
 _ENDING = (pytest.exit.Exception, KeyboardInterrupt)
 
 
-def replay_benchmark(item: pytest.Item, samples_s: Sequence[float]) -> Any | None:
-    """Feed a worker's samples to this process's pytest-benchmark, as a test of the same name would; return its row.
+def replay_benchmark(item: pytest.Item, samples_s: Sequence[float]) -> None:
+    """Feed a worker's samples to this process's pytest-benchmark, as a test of the same name would.
 
-    The test is not logged and has no fixture but `benchmark`: the user's fixtures have run in the worker. Does nothing
-    where pytest-benchmark is absent or switched off, or the test asked for another timer.
+    Call it when no test will run any more: it ends every fixture. The test is not logged and has no fixture but
+    `benchmark`: the user's fixtures have run in the worker. Does nothing where pytest-benchmark is absent or switched
+    off, or the test asked for another timer.
     """
     plugins = item.config.pluginmanager
     wants = "benchmark" in getattr(item, "fixturenames", ()) and plugins.hasplugin("benchmark")
     if not wants or not samples_s or item.config.getoption("benchmark_disable", False):
-        return None
+        return
     source = getattr(item, "measured_item", item)
 
     given = {"callspec": source.callspec} if hasattr(source, "callspec") else {}
@@ -36,16 +37,14 @@ def replay_benchmark(item: pytest.Item, samples_s: Sequence[float]) -> Any | Non
     marker = source.get_closest_marker("benchmark")
     if marker is not None:
         double.add_marker(pytest.mark.benchmark(*marker.args, **{**marker.kwargs, **_fresh_timer(marker)}))
-    rows: list[Any] = []
+    state = item.session._setupstate
 
     def replay() -> None:
-        item.session._setupstate.setup(double)
-        rows.append(benchmark_bridge.feed(double.funcargs["benchmark"], double, samples_s))
+        state.setup(double)
+        benchmark_bridge.feed(double.funcargs["benchmark"], double, samples_s)
 
-    pytest.CallInfo.from_call(replay, when="call", reraise=_ENDING)
-    # Followed by its own test, so that only what it has set up itself ends: the rest is `finish_here`'s to log.
-    pytest.CallInfo.from_call(lambda: item.session._setupstate.teardown_exact(item), when="teardown", reraise=_ENDING)
-    return rows[0] if rows else None
+    for call, when in ((replay, "call"), (lambda: state.teardown_exact(None), "teardown")):
+        pytest.CallInfo.from_call(call, when=when, reraise=_ENDING)  # type: ignore[arg-type]
 
 
 def _nothing() -> None:

@@ -1,30 +1,32 @@
-"""Runs roofline tests in workers: hands them out, logs their reports, stores their records, replaces who dies.
+"""Runs roofline tests in workers: hands them out, logs their reports, replaces who dies.
 
-A worker that dies or does not come back costs the case it was measuring; everything it sent before is kept.
+A worker stores what it measures itself. One that dies or does not come back costs the case it was measuring, which is
+stored here as failed. When the last test is over, the run is read back as all processes have stored it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-import os
-from collections.abc import Callable, Mapping, Sequence
+import sys
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from plugin.isolation.isolation import Isolation, pass_of, watchdog_s
+from plugin.isolation.isolation import Isolation, measured, pass_of, watchdog_s
 from plugin.isolation.replay_item import finish_here, replay_benchmark
+from plugin.isolation.worker import EndOfTest, Message
 from plugin.isolation.worker_process import WorkerDiedError, WorkerProcess
-from plugin.isolation.worker_protocol import Message, report_from, warning_from
-from plugin.isolation.worker_session import pack
+from plugin.isolation.worker_session import WorkerStart
 from plugin.run.session import BenchSession
 from plugin.timers.clock import time, utc_now
-from results.records.plain_form import from_plain, to_plain
 from results.records.records import ProcessInfo, Record
-from results.records.state_records import CanaryReading
-from roofline_model.core.finding import Finding, advice_text, finding
+from roofline_model.core.errors import StoreError
+from roofline_model.core.finding import advice_text
 
 STARTUP_LIMIT_S = 300.0
 """For a worker to import, collect and be ready; the per-case watchdog starts after it."""
@@ -32,9 +34,7 @@ IMPORT_LIMIT_S = 120.0
 """A fresh worker's first case may spend this long in imports (torch, Triton) on top of the watchdog's limit."""
 END_LIMIT_S = 20.0
 """For a worker's fixtures to end; it is killed then."""
-_STOPPED_EARLY = "stopped before ready"
 MAX_FAILED_STARTS = 3
-_ABOUT_A_TEST = ("report", "record", "declared", "done")
 _STACK_LINES = 20
 
 
@@ -48,24 +48,21 @@ class _Running:
 
     item: pytest.Item
     """As pytest shows it: the test, or one of its further passes."""
-    worker_nodeid: str = ""
-    """The test the worker was told to run."""
-    reports: list[Any] = field(default_factory=list)
-    declared: dict[str, Message] = field(default_factory=dict)
-    """Last announcement of each case that is not stored yet, by case key."""
-    stored: list[Record] = field(default_factory=list)
-    done: Message | None = None
+    phases: dict[str, Any] = field(default_factory=dict)
+    """Name of each phase that was reported → whether it passed."""
+    declared: dict[str, Record] = field(default_factory=dict)
+    """Last announcement of each case, by its record's id."""
+    end: EndOfTest | None = None
 
 
 @dataclass(slots=True)
 class Supervisor:
-    """Owns the worker of a run. `run` measures one test; `close` ends the worker."""
+    """Owns the worker of a run. `run` measures one test; `finish` ends the worker and reads the run back."""
 
     config: pytest.Config
     session: BenchSession
     isolation: Isolation
     report: Callable[[str], None]
-    environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
     _worker: WorkerProcess | None = None
     _process: ProcessInfo = field(default_factory=ProcessInfo)
     _started: int = 0
@@ -73,47 +70,38 @@ class Supervisor:
     _pass: int = 1
     """Of `--roofline-processes`: which of a case's fresh processes is asked for."""
     _uses_torch: bool = False
-    _interrupted_starts: int = 0
-    """Workers in a row that somebody else's watchdog stopped before they were ready."""
+    _failed_starts: int = 0
+    """Workers in a row that died, or were stopped by somebody else's watchdog, before they were ready."""
+    _passed: list[tuple[pytest.Item, int]] = field(default_factory=list)
+    """Tests that passed, each with its worker's ordinal."""
 
-    @property
-    def limit_s(self) -> float:
-        """Return the watchdog's limit for one case."""
-        return watchdog_s(self.session.options)
+    def run(self, item: pytest.Item, following: pytest.Item | None, nextitem: Any) -> None:
+        """Run a test in the worker and log it.
 
-    def run(self, item: pytest.Item, measured: pytest.Item, following: pytest.Item | None, nextitem: Any) -> None:
-        """Run a test in the worker and log it as `item`.
-
-        `measured` is the collected test, which differs from `item` for a further pass; `following` is what this worker
-        will be asked for next, None for nothing; `nextitem` is pytest's own next test. Raises `CannotStartError`.
+        `following` is what this worker will be asked for next, None for nothing; `nextitem` is pytest's own next test.
+        Raises `CannotStartError`, and `StoreError` where the database takes no more results.
         """
         item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-        running = _Running(item, measured.nodeid)
+        running = _Running(item)
         self._pass = pass_of(item)
         began_s = time.time()
+        if self.isolation.kind == "case":
+            following = None
         try:
-            worker = self._ready_worker()
-            if self.isolation.kind == "case":
-                following = None
-            worker.send({"kind": "run", "test": running.worker_nodeid, "next": following.nodeid if following else None})
+            worker = self.ready_worker()
+            worker.send((measured(item).nodeid, following.nodeid if following else None))
             self._listen(worker, running)
         except WorkerDiedError as death:
             self._bury(running, death, began_s)
         except pytest.fail.Exception as error:  # a watchdog of somebody else's, such as pytest-timeout's
-            self._bury(running, self._stopped_by(error), began_s)
+            self._bury(running, WorkerDiedError.was(f"stopped: {error}"), began_s)
         except BaseException:  # Ctrl-C, SIGTERM, a lost database
             self.kill()
             raise
         self._conclude(running, nextitem)
         item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
-        if following is None and self._worker is not None:
+        if following is None:
             self.close()
-
-    def start(self) -> None:
-        """Start the first worker before the first test, so that no test's own time limit pays for it. Raises
-        `CannotStartError`.
-        """
-        self._ready_worker()
 
     def close(self) -> None:
         """Let the worker finish its fixtures and look at the canary once more, then end it.
@@ -125,13 +113,25 @@ class Supervisor:
             return
         until_s = time.monotonic() + END_LIMIT_S
         try:
-            worker.send({"kind": "stop"})
+            worker.send(None)
             while (message := worker.wait(until_s)) is not None:
-                self._serve(worker, message)
-        except WorkerDiedError:
-            pass  # as it should
+                self._serve(message)
+        except (WorkerDiedError, pytest.fail.Exception):
+            pass  # as it should, or somebody else's watchdog has waited long enough
         finally:
             worker.kill()
+
+    def finish(self) -> None:
+        """End the worker; give the session what all workers have stored, and pytest-benchmark its rows."""
+        for step in (self.close, self.session.catch_up):
+            with contextlib.suppress(StoreError):  # the session has noted it
+                step()
+        samples_s: dict[tuple[int, str], Sequence[float]] = {}
+        for record in self.session.records:
+            if record.measurement is not None:  # of several in one test the first counts
+                samples_s.setdefault((record.process.ordinal, record.test_id), record.measurement.samples_s)
+        for item, ordinal in self._passed:
+            replay_benchmark(item, samples_s.get((ordinal, measured(item).nodeid), ()))
 
     def kill(self) -> None:
         """End the worker at once."""
@@ -141,62 +141,72 @@ class Supervisor:
 
     # A worker's start ----------------------------------------------------------------------------------------
 
-    def _ready_worker(self) -> WorkerProcess:
-        failed: list[str] = []
+    def ready_worker(self) -> WorkerProcess:
+        """Return the worker, started where none lives. Raises `CannotStartError`.
+
+        Call it before the first test as well: no test's own time limit then pays for the start.
+        """
         if self._worker is not None and (end := self._worker.end()) is not None:
             self._note_end(f"{end} between two cases")  # what the last one left running; the next is not to blame
             self.kill()
         while self._worker is None:
             worker = self._start()
             try:
-                self._introduce(worker)
-                self._worker = worker
-                self._interrupted_starts = 0
+                self._await_ready(worker)
             except WorkerDiedError as death:
-                worker.kill()
-                failed.append(str(death))
-                self._note_end(death.end)
-                if len(failed) == MAX_FAILED_STARTS:
-                    raise _start_error(failed, worker.output_tail()) from None
+                self._give_up(worker, death)
+            except pytest.fail.Exception as error:
+                stopped = WorkerDiedError.was(f"stopped before ready: {error}")
+                self._give_up(worker, stopped)
+                raise stopped from None
             except BaseException:
                 worker.kill()
                 raise
+            else:
+                self._worker, self._failed_starts = worker, 0
         return self._worker
 
+    def _give_up(self, worker: WorkerProcess, death: WorkerDiedError) -> None:
+        """End a worker that is not ready. Raises `CannotStartError` for the third in a row."""
+        worker.kill()
+        self._note_end(death.end)
+        self._failed_starts += 1
+        if self._failed_starts == MAX_FAILED_STARTS:
+            last_words = worker.output_tail().rpartition("\n")[2].strip()[:200]
+            raise CannotStartError(
+                f"roofline: {MAX_FAILED_STARTS} workers in a row were never ready; the last: {death}"
+                f"{f' ({last_words})' if last_words else ''}; raise a time limit that stopped it, or measure in pytest's "
+                "own process with --roofline-isolate none"
+            )
+
     def _start(self) -> WorkerProcess:
+        session = self.session
+        assert session.run is not None
         self._started += 1
         self._cases_of_worker = 0
-        folder = Path(str(self.config.invocation_params.dir))
-        passes_output = self.config.option.capture != "fd"
-        arguments = worker_arguments(self.config)
-        environment = {name: value for name, value in self.environment.items() if name != "PYTEST_CURRENT_TEST"}
-        worker = WorkerProcess.start(arguments, folder, self._started, passes_output, environment)
-        self._process = ProcessInfo(
-            self._started, worker.process.pid, self.session.process.host, utc_now(), role="worker"
+        self._process = ProcessInfo(self._started, None, session.process.host, utc_now(), role="worker")
+        start = WorkerStart(
+            run=session.run,
+            process=self._process,
+            database=str(session.local_file),
+            hardware=session.target.hardware,
+            rootdir=str(self.config.rootpath),
+            options=_plain_options(self.config),
+            pass_ordinal=self._pass,
+            may_visit=self.isolation.kind != "case",
+            preload=("torch",) if self._uses_torch or session.instruments.runs_on_gpu else (),
         )
+        folder = Path(str(self.config.invocation_params.dir))
+        worker = WorkerProcess.start(worker_arguments(self.config), folder, start, self.config.option.capture != "fd")
+        self._process = replace(self._process, pid=worker.process.pid)
         return worker
 
-    def _introduce(self, worker: WorkerProcess) -> None:
-        assert self.session.run is not None
+    def _await_ready(self, worker: WorkerProcess) -> None:
         until_s = worker.started_s + STARTUP_LIMIT_S
         while (message := worker.wait(until_s)) is not None:
-            if message["kind"] == "hello":
-                worker.send(
-                    {
-                        "kind": "start",
-                        "process": to_plain(self._process),
-                        "options": _plain_options(self.config),
-                        "pass": self._pass,
-                        "visits": self.isolation.kind != "case",
-                        "run": to_plain(self.session.run),
-                        "hardware": pack(self.session.target.hardware),
-                        "preload": ["torch"] if self._uses_torch or self.session.instruments.runs_on_gpu else [],
-                    }
-                )
-            elif message["kind"] == "ready":
+            if message[0] == "ready":
                 return
-            else:
-                self._serve(worker, message)
+            self._serve(message)
         raise WorkerDiedError.was(f"not ready after {STARTUP_LIMIT_S:g} s{_at(worker.stack())}")
 
     # A test's messages ---------------------------------------------------------------------------------------
@@ -204,145 +214,101 @@ class Supervisor:
     def _listen(self, worker: WorkerProcess, running: _Running) -> None:
         """Take messages until the test is done. Raises `WorkerDiedError`."""
         began_s = time.monotonic()
-        until_s = began_s + self.limit_s
-        while running.done is None:
+        limit_s = watchdog_s(self.session.options)
+        until_s = began_s + limit_s
+        while running.end is None:
             message = worker.wait(until_s)
             if message is not None:
-                self._take(worker, running, message)
-                if message["kind"] in ("canary", "completed"):  # its time, or another case's, is not the case's
-                    until_s = time.monotonic() + self.limit_s
+                self._take(running, message)
+                if message[0] == "restart-clock":
+                    until_s = time.monotonic() + limit_s
                 continue
             stack = worker.stack()
             is_importing = self._cases_of_worker == 0 and any("importlib._bootstrap" in line for line in stack)
-            if is_importing and time.monotonic() < began_s + self.limit_s + IMPORT_LIMIT_S:
-                until_s = time.monotonic() + min(self.limit_s, 5.0)
+            if is_importing and time.monotonic() < began_s + limit_s + IMPORT_LIMIT_S:
+                until_s = time.monotonic() + min(limit_s, 5.0)
                 continue
-            end = f"timeout after {self.limit_s:g} s"
+            end = f"timeout after {limit_s:g} s"
             raise WorkerDiedError(end, f"{end}: raise it with --roofline-timeout SECONDS{_at(stack)}")
 
-    def _stopped_by(self, error: BaseException) -> WorkerDiedError:
-        """Return the death of a worker that somebody else's time limit stopped. Raises `CannotStartError` for the third
-        start.
-        """
-        if self._worker is not None:
-            return WorkerDiedError.was(f"stopped: {error}")
-        self._interrupted_starts += 1
-        if self._interrupted_starts == MAX_FAILED_STARTS:
-            self._note_end(_STOPPED_EARLY)
-            raise CannotStartError(
-                f"roofline: {MAX_FAILED_STARTS} workers in a row were stopped before they were ready ({error}): raise "
-                "that "
-                "limit, or measure in pytest's own process with --roofline-isolate none"
-            ) from None
-        return WorkerDiedError.was(f"{_STOPPED_EARLY}: {error}")
-
-    def _take(self, worker: WorkerProcess, running: _Running, message: Message) -> None:
-        kind = message["kind"]
-        if kind in _ABOUT_A_TEST and message.get("test") != running.worker_nodeid:
-            raise WorkerDiedError("mixed up its messages")
+    def _take(self, running: _Running, message: Message) -> None:
+        kind, content = message
         if kind == "report":
-            self._log(running, report_from(self.config, message["report"]))
-        elif kind == "record":
-            record = from_plain(Record, message["record"], "record")
-            self.session.add(record)
-            running.stored.append(record)
-            running.declared.pop(record.case.case_key, None)
+            self._log(running, self.config.hook.pytest_report_from_serializable(config=self.config, data=content))
         elif kind == "declared":
-            running.declared[message["case_key"]] = message["record"]
+            running.declared[content.record_id] = content
         elif kind == "warning":
-            self._warn(running, message)
+            self._warn(running.item.nodeid, *content)
         elif kind == "done":
-            running.done = message
+            running.end = content
         else:
-            self._serve(worker, message)
+            self._serve(message)
 
-    def _serve(self, worker: WorkerProcess, message: Message) -> None:
-        """Do what a worker asks of the run, whichever test it runs. Raises `WorkerDiedError`."""
-        kind = message["kind"]
-        if kind == "canary":
-            self.session.add_canary(from_plain(CanaryReading, message["reading"], "reading"))
-        elif kind == "completed":
-            self.session.complete(from_plain(Record, message["record"], "record"))
-        elif kind == "canary-times":
-            worker.send({"kind": "times", "times": self.session.earlier_canary_times(message["kernel"])})
-        elif kind == "flag":
-            self.session.flag_records(message["record_ids"], message["flag"])
-        elif kind == "note":
-            self.report(message["text"])
+    def _serve(self, message: Message) -> None:
+        """Do what a worker asks for, whichever test it runs. Raises `WorkerDiedError`, and `StoreError` for a database
+        that takes no more results.
+        """
+        kind, content = message
+        if kind == "note":
+            self.report(content)
+        elif kind == "broken":
+            raise self.session.lose(*content)
         elif kind == "internal-error":
-            raise WorkerDiedError(f"broke down: {message['text']}")
+            raise WorkerDiedError(f"broke down: {content}")
 
     def _log(self, running: _Running, report: Any) -> None:
         report.nodeid = running.item.nodeid
         report.location = running.item.location
-        running.reports.append(report)
+        running.phases[report.when] = report.passed
         running.item.ihook.pytest_runtest_logreport(report=report)
 
-    def _warn(self, running: _Running, message: Message) -> None:
+    def _warn(self, nodeid: str, text: str, kind: tuple[str, str], filename: str, line: int, location: Any) -> None:
+        module, name = kind
+        category = getattr(sys.modules.get(module), name, None)
+        if not (isinstance(category, type) and issubclass(category, Warning)):
+            category = UserWarning  # of a class that is not known here
+        shown = warnings.WarningMessage(UserWarning(text), category, filename, line)
         self.config.hook.pytest_warning_recorded.call_historic(
-            kwargs={
-                "warning_message": warning_from(message["warning"]),
-                "when": "runtest",
-                "nodeid": running.item.nodeid,
-                "location": None if message["location"] is None else tuple(message["location"]),
-            }
+            kwargs={"warning_message": shown, "when": "runtest", "nodeid": nodeid, "location": location}
         )
 
     # The end of a test ---------------------------------------------------------------------------------------
 
     def _conclude(self, running: _Running, nextitem: Any) -> None:
-        """Do what pytest does after a test here: pytest-benchmark's row, the fixtures of other tests, requests to
-        stop.
-        """
-        end_message = running.done or {}
-        self._uses_torch = self._uses_torch or bool(end_message.get("torch"))
+        """Do what pytest does after a test here: the fixtures of other tests, requests to stop."""
+        item, end = running.item, running.end or EndOfTest(uses_torch=False)
+        self._uses_torch = self._uses_torch or end.uses_torch
         self._cases_of_worker += 1
-        item = running.item
-        if "missing" in end_message:
-            reason = why_not_collected(self.config, end_message["rootdir"], end_message["missing"])
-            self._fail(running, advice_text(reason), [], "", time.time())
-        measured = next((record for record in running.stored if record.measurement is not None), None)
-        passed = any(report.when == "call" and report.passed for report in running.reports)
-        if measured is not None and measured.measurement is not None and passed:
-            row = replay_benchmark(item, measured.measurement.samples_s)
-            self.session.benchmark_rows[measured.record_id] = row
+        if end.missing is not None:
+            self._fail(running, advice_text(end.missing), [], "", time.time())
+        if running.phases.get("call"):
+            self._passed.append((item, self._process.ordinal))
         finish_here(item, nextitem)
-        lost_device = end_message.get("lost_device")
-        if lost_device:
-            self._note_end(f"lost its device: {lost_device}")
+        if end.lost_device is not None:
+            self._note_end(f"lost its device: {end.lost_device}")
             self.kill()
-        if end_message.get("stop"):
-            item.session.shouldstop = end_message["stop"]
-        if end_message.get("exit") is not None:
+        if end.stop is not None:
+            item.session.shouldstop = end.stop
+        if end.ending is not None:
             self.kill()
-            pytest.exit(end_message["exit"], returncode=end_message["returncode"])
-        if end_message.get("interrupt") is not None:
-            self.kill()
-            raise KeyboardInterrupt(end_message["interrupt"])
+            raise end.ending
 
     def _bury(self, running: _Running, death: WorkerDiedError, began_s: float) -> None:
         """Store and log what a dead worker leaves behind: its case failed, what it had measured before stays."""
-        worker = self._worker
+        worker, reason = self._worker, str(death)
         self.kill()
-        stack = worker.crash_stack() if worker else []
-        output = worker.output_tail() if worker else ""
-        reason = str(death)
-        self._note_end(death.end)
-        for plain in list(running.declared.values()):
-            record = from_plain(Record, plain, "record")
-            if record.status == "measured":
-                record = replace(record, extra={**record.extra, "test_failure": reason})
-            elif record.status == "failed":
-                record = replace(record, reason=reason)
-            self.session.add(record)
-        if any(report.when == "teardown" for report in running.reports):
-            return  # the test was over; the next one gets a fresh worker
-        self._fail(running, reason, stack, output, began_s)
+        stack: list[str] = []
+        output = ""
+        if worker is not None:  # else it was never ready
+            stack, output = worker.crash_stack(), worker.output_tail()
+            self._note_end(death.end)
+        self.session.bury(running.declared.values(), reason)
+        if "teardown" not in running.phases:  # else the test was over; the next one gets a fresh worker
+            self._fail(running, reason, stack, output, began_s)
 
     def _fail(self, running: _Running, reason: str, stack: Sequence[str], output: str, began_s: float) -> None:
         """Log the phase in which the worker was lost as failed."""
-        phases = {report.when for report in running.reports}
-        phase = "teardown" if "call" in phases else "call"
+        phase = "teardown" if "call" in running.phases else "call"
         end_time = time.time()
         text = "\n".join([reason, *(["", "Innermost frame first:", *_own_frames(stack)] if stack else [])])
         item = running.item
@@ -360,7 +326,7 @@ class Supervisor:
                 start=started,
                 stop=end_time,
             )
-            running.reports.append(report)
+            running.phases[when] = outcome == "passed"
             item.ihook.pytest_runtest_logreport(report=report)
 
         log(phase, "failed", text, began_s)
@@ -381,15 +347,6 @@ def _at(stack: Sequence[str]) -> str:
     return f", at {stack[0]}" if stack else ""
 
 
-def _start_error(reasons: Sequence[str], output: str) -> CannotStartError:
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
-    last = f" ({lines[-1][:200]})" if lines else ""
-    return CannotStartError(
-        f"roofline: {len(reasons)} workers in a row died before they were ready; the last: {reasons[-1]}{last}; "
-        "--roofline-isolate none measures in pytest's own process"
-    )
-
-
 def worker_arguments(config: pytest.Config) -> list[str]:
     """Return the arguments of a worker of this pytest: the user's own, behind the rootdir and the ini file found here.
 
@@ -408,12 +365,3 @@ def _plain_options(config: pytest.Config) -> dict[str, Any]:
     return {
         n: value for n, value in vars(config.option).items() if value is None or isinstance(value, str | int | float)
     }
-
-
-def why_not_collected(config: pytest.Config, worker_rootdir: str, errors: Sequence[str]) -> Finding:
-    """Return why a worker knows a test by another name, or not at all; `errors` of collecting its files, if any."""
-    if errors:
-        return finding("not-collected-by-worker", error="; ".join(errors))
-    if worker_rootdir == str(config.rootpath):
-        return finding("collected-otherwise-by-worker")
-    return finding("rootdir-of-worker-differs", worker_folder=worker_rootdir, folder=str(config.rootpath))

@@ -1,7 +1,7 @@
 """The child side of isolation: a pytest that collects the user's tests and then runs single ones when it is told to.
 
-It prints nothing, writes no file and no database. Everything it finds goes over a pipe to the pytest that started it,
-see `worker_protocol.py`; when that pytest is gone, it ends.
+It stores what it measures itself and prints nothing. The pytest that started it gets the reports of the tests over a
+pipe; when that pytest is gone, it ends.
 """
 
 from __future__ import annotations
@@ -11,79 +11,83 @@ import ctypes
 import faulthandler
 import importlib
 import os
+import pickle
 import signal
 import sys
-import threading
 import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from multiprocessing import parent_process
 from typing import Any
 
 import pytest
 
+import roofline_pytest
 from plugin.isolation.device_errors import lost_device_reason
-from plugin.isolation.worker_protocol import Message, receive, send, warning_to_plain
+from plugin.isolation.worker_session import WorkerStart
+from roofline_model.core.errors import RooflineError
+from roofline_model.core.finding import Finding, finding
 
-VARIABLE = "ROOFLINE_WORKER"
-"""Set for a worker: `read descriptor,write descriptor,crash descriptor,parent's process id`."""
 PLUGIN_NAME = "roofline_bench_worker"
 DUMP_SIGNAL = signal.SIGUSR2
 """Makes a worker write its Python stack to the crash file; works while C code holds the interpreter."""
 
+Message = tuple[str, Any]
+"""Kind and content: ready, report (a test's), warning, note (a line to show), declared (the record of a case that this
+process may die of), restart-clock (what took time is not the running case's), broken (the database's error and the
+record that it did not take), internal-error, done (a `EndOfTest`).
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class EndOfTest:
+    """How a test ended in a worker."""
+
+    missing: Finding | None = None
+    """Why the worker did not collect it."""
+    lost_device: str | None = None
+    """The error that cost the process its device."""
+    stop: str | None = None
+    """Why the session shall stop."""
+    ending: BaseException | None = None
+    """pytest.exit or Ctrl-C, which end the run."""
+    uses_torch: bool = field(default_factory=lambda: "torch" in sys.modules)
+
 
 class WorkerHooks:
-    """The worker's end of the pipes, and the hooks that turn pytest into a worker."""
+    """The worker's end of the pipe, and the hooks that turn pytest into a worker."""
 
-    def __init__(self, config: pytest.Config, read_from: int, write_to: int, crash_file: int) -> None:
+    def __init__(self, config: pytest.Config, start: WorkerStart, pipe: Any, crash_file: int) -> None:
+        self.start = start
+        self.test_id = ""
         self._config = config
-        self._read_from = read_from
-        self._write_to = write_to
+        self._pipe = pipe
         self._crash_file = crash_file
         self._stdout = sys.stdout
         self._collect_errors: list[str] = []
         self._lost_device: str | None = None
-        self.test_id = ""
-        self.start: Message = {}
-        self._pid = os.getpid()
-        os.register_at_fork(after_in_child=self._cut_off)
 
     # The link ------------------------------------------------------------------------------------------------
 
-    def begin(self) -> None:
-        """Connect to the parent and wait for the run of this worker."""
-        self.send({"kind": "hello"})
-        self.start = self._receive()
-
-    def send(self, message: Message) -> None:
+    def send(self, kind: str, content: Any = None) -> None:
         """Send a message to the parent; end at once if the parent is gone.
 
         So does a process that a test forked and that came back into pytest: its messages would count as the worker's.
         """
         try:
-            if os.getpid() != self._pid:  # forked in C, where Python tells nobody
+            if os.getpid() != self.start.process.pid:
                 os._exit(1)
-            send(self._write_to, {**message, "test": self.test_id})
+            self._pipe.send((kind, content))
         except OSError:
             os._exit(1)
 
-    def ask(self, message: Message) -> Message:
-        """Send a message to the parent and wait for its answer."""
-        self.send(message)
-        return self._receive()
-
-    def _receive(self) -> Message:
+    def _commands(self) -> Iterator[tuple[str, str | None]]:
+        """Yield the tests to run, each with its follower, until the parent says stop or is gone."""
         try:
-            message = receive(self._read_from) if os.getpid() == self._pid else None
-        except OSError:  # a test closed every descriptor it could find
-            message = None
-        if message is None:
+            while (command := self._pipe.recv()) is not None:
+                yield command
+        except (OSError, EOFError):  # a test closed every descriptor it could find
             os._exit(1)
-        return message
-
-    def _cut_off(self) -> None:
-        """Close the pipes in a process that a test forks: only the worker itself may speak and listen."""
-        for descriptor in (self._read_from, self._write_to):
-            with contextlib.suppress(OSError):
-                os.close(descriptor)
-        self._read_from = self._write_to = -1  # the numbers may be given to files of the child
 
     # Starting ------------------------------------------------------------------------------------------------
 
@@ -107,40 +111,40 @@ class WorkerHooks:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Run what the parent asks for, one test after the other, until it says stop or is gone."""
-        for name in self.start["preload"]:
+        for name in self.start.preload:
             with contextlib.suppress(ImportError):
                 importlib.import_module(name)
+        try:
+            roofline_pytest.load(self._config).session.open()
+        except RooflineError as error:
+            self.send("broken", (str(error), None))
         items = {item.nodeid: item for item in session.items}
-        self.send({"kind": "ready", "count": len(items)})
-        while (command := self._receive())["kind"] == "run":
-            self.test_id = command["test"]
-            item = items.get(self.test_id)
-            if item is None:
-                missing = {"missing": self._collect_errors[:3], "rootdir": str(self._config.rootpath)}
-                self.send({"kind": "done", **missing, "torch": "torch" in sys.modules})
-                continue
-            answer = self._run(item, items.get(command["next"]))
-            self.send(answer)
-            if answer.get("exit") is not None or answer.get("interrupt") is not None:
+        self.send("ready")
+        for test_id, following_id in self._commands():
+            self.test_id = test_id
+            item, following = items.get(test_id), items.get(following_id or "")
+            end = self._missing() if item is None else self._run(item, following)
+            self.send("done", end)
+            if end.ending is not None:
                 break
         return True
 
-    def _run(self, item: pytest.Item, nextitem: pytest.Item | None) -> Message:
-        """Run one test; its reports and records are sent while it runs. Returns how it ended."""
+    def _missing(self) -> EndOfTest:
+        reason = why_not_collected(self.start.rootdir, str(self._config.rootpath), self._collect_errors[:3])
+        return EndOfTest(missing=reason)
+
+    def _run(self, item: pytest.Item, nextitem: pytest.Item | None) -> EndOfTest:
+        """Run one test; its reports are sent while it runs."""
         self._lost_device = None
-        answer: Message = {"kind": "done"}
+        ending: BaseException | None = None
         try:
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=nextitem)
         except pytest.exit.Exception as error:
-            answer |= {"exit": str(error.msg), "returncode": error.returncode}
+            ending = pytest.exit.Exception(str(error.msg), error.returncode)
         except KeyboardInterrupt as error:
-            answer |= {"interrupt": _last_line(str(error))}
+            ending = KeyboardInterrupt(_last_line(str(error)))
         stop = item.session.shouldstop or item.session.shouldfail
-        return answer | {
-            "lost_device": self._lost_device,
-            "stop": str(stop) if stop else None,
-            "torch": "torch" in sys.modules,
-        }
+        return EndOfTest(lost_device=self._lost_device, stop=str(stop) if stop else None, ending=ending)
 
     # While a test runs ---------------------------------------------------------------------------------------
 
@@ -153,57 +157,72 @@ class WorkerHooks:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Send a phase's report."""
-        plain = self._config.hook.pytest_report_to_serializable(config=self._config, report=report)
-        self.send({"kind": "report", "report": plain})
+        self.send("report", plain(self._config.hook.pytest_report_to_serializable(config=self._config, report=report)))
 
     def pytest_warning_recorded(
         self, warning_message: warnings.WarningMessage, when: str, nodeid: str, location: Any
     ) -> None:
         """Send a test's warning; those of collecting the parent has seen itself."""
         if when == "runtest":
-            self.send(
-                {
-                    "kind": "warning",
-                    "warning": warning_to_plain(warning_message),
-                    "location": location,
-                }
-            )
+            shown = warning_message
+            kind = shown.category.__module__, shown.category.__qualname__
+            self.send("warning", (str(shown.message), kind, shown.filename, shown.lineno, location))
 
     def pytest_internalerror(self, excrepr: Any) -> None:
         """Send the last line of an error inside pytest or a plugin: this process ends of it."""
-        self.send({"kind": "internal-error", "text": _last_line(str(excrepr))})
+        self.send("internal-error", _last_line(str(excrepr)))
 
 
-def attach(config: pytest.Config) -> None:
-    """Turn this pytest into a worker, before it is configured. Called where the variable is set."""
-    read_from, write_to, crash_file, parent = (int(part) for part in os.environ.pop(VARIABLE).split(","))
-    for descriptor in (read_from, write_to, crash_file):
-        os.set_inheritable(descriptor, False)  # the programs a test starts shall not keep the pipe open
-    _end_with(parent)
-    hooks = WorkerHooks(config, read_from, write_to, crash_file)
-    hooks.begin()
-    vars(config.option).update(hooks.start["options"])
-    switch_off(config, hooks.start["process"]["ordinal"])
+def attach(config: pytest.Config, pickled_start: bytes, pipe: Any, crash: Any) -> None:
+    """Turn this pytest into a worker, before it is configured."""
+    _end_with_parent()
+    start: WorkerStart = pickle.loads(pickled_start)
+    start = replace(start, process=replace(start.process, pid=os.getpid()))
+    vars(config.option).update(start.options)
+    switch_off(config, start.process.ordinal)
+    hooks = WorkerHooks(config, start, pipe, crash.fileno())
     sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - until the session starts: pytest's reporter takes it
     config.pluginmanager.register(hooks, PLUGIN_NAME)
 
 
-def _end_with(parent: int) -> None:
-    """Make this process end when its parent does, even by SIGKILL and even while a test hangs in C code."""
+def _end_with_parent() -> None:
+    """Make this process end when its parent does, even by SIGKILL and even while a test hangs in C code.
+
+    Where the system cannot do that (it is not Linux) this process ends with its next message.
+    """
     set_parent_death_signal = 1  # PR_SET_PDEATHSIG of linux/prctl.h
-    try:
+    with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL, 0, 0, 0)
-    except (OSError, AttributeError):  # not Linux
-        threading.Thread(target=_watch, args=(parent,), daemon=True).start()
-    if os.getppid() != parent:
+    parent = parent_process()
+    if parent is None or not parent.is_alive():
         os._exit(1)
 
 
-def _watch(parent: int) -> None:
-    pause = threading.Event()
-    while os.getppid() == parent:
-        pause.wait(1.0)
-    os._exit(1)
+def plain(value: Any) -> Any:
+    """Return a report as text, numbers, lists, tuples and dicts of them; another object (a user's property) becomes
+    its text: the parent may not be able to load it.
+    """
+    for kind in (bool, int, float, str):
+        if isinstance(value, kind):
+            return kind(value)
+    if isinstance(value, Mapping):
+        return {plain(key): plain(content) for key, content in value.items()}
+    if isinstance(value, list | tuple):
+        parts = [plain(part) for part in value]
+        return parts if isinstance(value, list) else tuple(parts)
+    try:
+        return None if value is None else repr(value)[:1000]
+    except Exception:
+        return f"<{type(value).__name__} that cannot be shown>"
+
+
+def why_not_collected(rootdir: str, worker_rootdir: str, errors: Sequence[str]) -> Finding:
+    """Return why a worker knows a test by another name, or not at all; `errors` of collecting its files, if any."""
+    if errors:
+        return finding("not-collected-by-worker", error="; ".join(errors))
+    if worker_rootdir == rootdir:
+        return finding("collected-otherwise-by-worker")
+    return finding("rootdir-of-worker-differs", worker_folder=worker_rootdir, folder=rootdir)
 
 
 def _last_line(text: str) -> str:

@@ -1,102 +1,111 @@
-"""The session of a worker: the run is the parent's, and what is found goes to the parent instead of a database."""
+"""The session of a worker: a part of the parent's run, stored by the worker itself."""
 
 from __future__ import annotations
 
-import base64
-import pickle
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from plugin.isolation.worker_protocol import Message
 from plugin.run.options import BenchOptions
 from plugin.run.session import BenchSession, Report
-from results.records.plain_form import from_plain, to_plain
 from results.records.records import ProcessInfo, Record, RunInfo
 from results.records.state_records import CanaryReading
+from roofline_model.chips.hardware import Device
+from roofline_model.core.errors import StoreError
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStart:
+    """What a worker has to know of the run that it is a part of."""
+
+    run: RunInfo
+    process: ProcessInfo
+    """Without the process's id, which is not known before it starts."""
+    database: str
+    hardware: Device
+    rootdir: str
+    options: Mapping[str, Any]
+    """Values of pytest's options, among them those that plugins have settled (a seed)."""
+    pass_ordinal: int
+    """Which of a case's fresh processes this is, from 1."""
+    may_visit: bool
+    """Whether cases may be visited again: not where each has a process of its own."""
+    preload: tuple[str, ...]
+    """Modules to import before the first test."""
 
 
 class Link(Protocol):
     """Pipe interface of a worker's session."""
 
-    start: Message
+    start: WorkerStart
     test_id: str
     """The test that runs now."""
 
-    def send(self, message: Message) -> None:
+    def send(self, kind: str, content: Any = None) -> None:
         """Tell the parent."""
-        ...
-
-    def ask(self, message: Message) -> Message:
-        """Tell the parent and wait for its answer."""
         ...
 
 
 class WorkerSession(BenchSession):
-    """Like `BenchSession` for the fixture; opens no database, begins no run, ends none."""
+    """Like `BenchSession`, but begins no run and ends none."""
 
     def __init__(self, options: BenchOptions, folder: Path, report: Report, link: Link) -> None:
-        super().__init__(options, folder, report)
+        super().__init__(replace(options, db=link.start.database), folder, report)
         self._link = link
-        self.target.load_hardware = lambda: unpack(link.start["hardware"])
+        self._url = options.db
+        self.target.load_hardware = lambda: link.start.hardware
 
     def open(self) -> RunInfo:
-        """Take over the parent's run; every worker is a process of its own in it."""
+        """Take over the parent's run and what is stored of it; every worker is a process of its own in it."""
         if self.run is None:
-            self.run = from_plain(RunInfo, self._link.start["run"], "run")
-            self.process = from_plain(ProcessInfo, self._link.start["process"], "process")
-            self.instruments.pass_number = self._link.start["pass"]
-            self.visits.is_on = self._link.start.get("visits", True)
+            start = self._link.start
+            self._store = self.open_store()
+            with contextlib.suppress(StoreError):  # its canary readings are the reference
+                self._server = self.open_server(self._url)
+            self.run, self.process = start.run, start.process
+            self.instruments.pass_number, self.visits.is_on = start.pass_ordinal, start.may_visit
             self._profile_hash = self.target.hardware.content_hash
+            self.catch_up(with_samples=False)
         return self.run
 
-    def add(self, record: Record) -> None:
-        """Send a record to the parent, which commits it."""
-        self._link.send({"kind": "record", "record": to_plain(record)})
-        self.records.append(record)
-        self.visits.stored(record)
-
     def complete(self, record: Record) -> None:
-        """Send a record with more samples to the parent, which replaces the stored one."""
-        self._link.send({"kind": "completed", "record": to_plain(record)})
-        self.records = [record if stored.record_id == record.record_id else stored for stored in self.records]
+        """Replace a stored record by one with more samples; their time is not the running case's."""
+        super().complete(record)
+        self._link.send("restart-clock")
+
+    def add_canary(self, reading: CanaryReading) -> None:
+        """Commit a reading; its time is not the running case's."""
+        super().add_canary(reading)
+        self._link.send("restart-clock")
 
     def declared(self, pending: Any) -> None:
-        """Announce the case to the parent, which stores it with its prediction if it kills this process.
+        """Announce the case to the parent, which stores it with its prediction if this process dies of it.
 
         May be called again once the case is measured: a crash later in the same test then costs only what came after.
         """
         record = pending.record(self, self._link.test_id, ("failed", "the worker died"))
         if record is not None:
-            self._link.send({"kind": "declared", "case_key": record.case.case_key, "record": to_plain(record)})
-
-    def add_canary(self, reading: CanaryReading) -> None:
-        """Send a reading to the parent, which commits it and judges it beside those of other workers."""
-        self._link.send({"kind": "canary", "reading": to_plain(reading)})
-        self.judge_canary(reading)
-
-    def earlier_canary_times(self, kernel: str) -> list[float]:
-        """Ask the parent, which has the database."""
-        return [float(value) for value in self._link.ask({"kind": "canary-times", "kernel": kernel})["times"]]
-
-    def flag_records(self, record_ids: Iterable[str], flag: str) -> None:
-        """Let the parent flag records that it has stored."""
-        self._link.send({"kind": "flag", "record_ids": sorted(record_ids), "flag": flag})
-
-    def end_process(self, process: ProcessInfo, end_reason: str) -> None:
-        """A worker has no workers."""
+            self._link.send("declared", record)
 
     def close(self, exit_code: int, is_partial: bool = False) -> None:
         """Visit the last cases and bracket them; the parent ends the run."""
-        self.visits.close()
-        self.repeat_canary()
+        if self.run is None:
+            return
+        with contextlib.suppress(StoreError):  # the parent has been told
+            self.visits.close()
+            self.repeat_canary()
+        self._store.close()
+        if self._server is not None:
+            self._server.close()
 
-
-def pack(value: Any) -> str:
-    """Return a value of ours as text for the start message; only the parent writes it, only its worker reads it."""
-    return base64.b64encode(pickle.dumps(value)).decode("ascii")
-
-
-def unpack(text: str) -> Any:
-    """Return the value that `pack` encoded."""
-    return pickle.loads(base64.b64decode(text))
+    @contextlib.contextmanager
+    def _noting(self) -> Iterator[None]:
+        """Tell the parent of the first error of the database, with the record that it does not take: the run ends."""
+        try:
+            with super()._noting():
+                yield
+        except StoreError as error:
+            self._link.send("broken", (str(error), self._unsaved))
+            raise

@@ -22,7 +22,6 @@ from plugin.isolation.isolation import (
     add_passes,
     decide,
     followers,
-    measured,
     remember_as_tests,
     watchdog_s,
 )
@@ -184,7 +183,7 @@ class RooflineHooks:
             self._followers = followers(roofline_items)
             self._supervisor = Supervisor(self.config, self.session, isolation, self._report)
             try:
-                self._supervisor.start()
+                self._supervisor.ready_worker()
             except CannotStartError as error:
                 raise session.Interrupted(str(error)) from None
             except RooflineError as error:
@@ -200,7 +199,7 @@ class RooflineHooks:
         if self._supervisor is None or item not in self._followers:
             return None
         try:
-            self._supervisor.run(item, measured(item), self._followers[item], nextitem)
+            self._supervisor.run(item, self._followers[item], nextitem)
         except CannotStartError as error:
             item.session.shouldstop = str(error)
         except RooflineError as error:  # the disk is full, the database is gone: measuring on would be for nothing
@@ -295,6 +294,8 @@ class RooflineHooks:
         if self._link is not None:
             self._session.close(0)
             return
+        if self._supervisor is not None:
+            self._supervisor.finish()
         needed = self.options.require_measured
         measured_count = sum(record.status == "measured" for record in self._session.records)
         if (
@@ -305,11 +306,7 @@ class RooflineHooks:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         is_partial = bool(session.shouldstop or session.shouldfail)  # -x, --maxfail, pytest.exit
         try:
-            try:
-                if self._supervisor is not None:
-                    self._supervisor.close()
-            finally:
-                self._session.close(int(session.exitstatus), is_partial)
+            self._session.close(int(session.exitstatus), is_partial)
         except RooflineError as error:
             self._end_line()
             raise self.usage_error(str(error)) from None
@@ -391,7 +388,7 @@ class RooflineHooks:
 
     def _report(self, text: str, *, prefix: str = "roofline: ") -> None:
         if self._link is not None:
-            self._link.send({"kind": "note", "text": text})
+            self._link.send("note", text)
             return
         reporter = self.config.pluginmanager.get_plugin("terminalreporter")
         if reporter is None:

@@ -94,11 +94,8 @@ class BenchSession:
         """
         if self.run is not None:
             return self.run
-        from results.store.store import open_store
-
         hardware = self.target.hardware
-        if parse_target(self.options.db).path is None:
-            self._server = open_store(self.options.db)
+        self._server = self.open_server(self.options.db)
         self._store = self.open_store()
         started = utc_now()
         commit, branch, dirty = git_state(self.folder)
@@ -127,6 +124,32 @@ class BenchSession:
     def local_file(self) -> Path:
         """The SQLite file that this run is written to as it goes."""
         return parse_target(self.options.db).local_file(self.folder)
+
+    def catch_up(self, *, with_samples: bool = True) -> None:
+        """Take over what all processes have stored of this run, and quarantine what their canary readings show
+        together. Raises `StoreError`.
+        """
+        assert self.run is not None
+        with self._noting():
+            self.records = self._store.records(self.run.run_id, with_samples=with_samples)
+            stored_readings = self._store.canaries(self.run.run_id)
+        self._ledger, self.canaries = CanaryLedger(), []
+        measured = [record for record in self.records if record.measurement is not None]
+        quarantined: list[str] = []
+        for each in sorted([*stored_readings, *measured], key=lambda each: each.created_at):
+            if isinstance(each, Record):
+                quarantined += self._ledger.add_record(each.record_id)
+            else:
+                quarantined += self.judge_canary(each)
+        with self._noting():
+            self._store.rejudge_canaries(self.run.run_id, self.canaries)
+        self.flag_records(quarantined, "quarantined")
+
+    def open_server(self, url: str | None) -> ResultStore | None:
+        """Open the server that earlier runs are read from; None where a file holds them. Raises `StoreError`."""
+        from results.store.store import open_store
+
+        return open_store(url) if parse_target(url).path is None else None
 
     def open_store(self) -> ResultStore:
         """Open the file of this run. Raises `StoreError`."""
@@ -232,6 +255,24 @@ class BenchSession:
             self._store.end_process(self.run.run_id, process, end_reason)
         self.ended.append(replace(process, end_reason=end_reason))
 
+    def bury(self, declared: Iterable[Record], reason: str) -> None:
+        """Store the cases that a worker had declared and not stored when it died. Raises `StoreError`."""
+        assert self.run is not None
+        with self._noting():
+            stored_ids = self._store.record_ids(self.run.run_id)
+        for record in declared:
+            if record.record_id in stored_ids:
+                continue
+            if record.status == "measured":
+                self.add(replace(record, extra={**record.extra, "test_failure": reason}))
+            else:
+                self.add(replace(record, reason=reason))
+
+    def lose(self, error: str, unsaved: Record | None) -> StoreError:
+        """Note that the database refused a worker, perhaps a record; return the error with which the run ends."""
+        self._failure, self._unsaved = StoreError(error), unsaved
+        return self._failure
+
     def close(self, exit_code: int, is_partial: bool = False) -> None:
         """End the run; a session that never began one leaves no trace. A partial run is never `latest`.
 
@@ -308,7 +349,7 @@ class BenchSession:
         """Write the run in this process's memory as one export file to another folder; return where it is."""
         assert self.run is not None
         run = replace(self.run, status=status, exit_code=exit_code, finished_at=utc_now())
-        records = [*self.records, *([self._unsaved] if self._unsaved is not None else [])]
+        records = list({each.record_id: each for each in [*self.records, self._unsaved] if each is not None}.values())
         hardware = self.target.hardware
         profile = HardwareProfile(hardware.key, hardware.name, self._profile_hash, hardware.to_dict())
         document = export_documents(run, [profile], records, canaries=self.canaries)

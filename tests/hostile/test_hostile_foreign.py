@@ -62,13 +62,11 @@ SUITES = {
 
         def test_environment():
             assert os.environ["ROOFLINE_DB"] == "mysql://nowhere/at-all"
-            assert os.environ["ROOFLINE_WORKER"] == "1"
             print("printed by the test")
         """,
 }
 VARIABLES = {
     "ROOFLINE_DB": "mysql://nowhere/at-all",
-    "ROOFLINE_WORKER": "1",
     "ROOFLINE_PROFILED": "1",
     "ROOFLINE_TOKEN": "x",
 }

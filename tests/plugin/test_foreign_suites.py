@@ -161,7 +161,6 @@ THEIR_OPTION = "def pytest_addoption(parser):\n    parser.addoption('--roofline-
 @pytest.mark.parametrize("name", SAME_NAMES)
 def test_a_fixture_parameter_marker_or_option_of_our_name_is_theirs(pytester, monkeypatch, name):
     monkeypatch.setenv("ROOFLINE_DB", "mysql://nowhere/at-all")  # read by nobody but a session of ours
-    monkeypatch.setenv("ROOFLINE_WORKER", "1")
     pytester.makeini("[pytest]\naddopts = --strict-markers\nmarkers = roofline: tiles")
     pytester.makeconftest(
         THEIR_OPTION + "import sys\ndef pytest_unconfigure():\n"
@@ -199,14 +198,6 @@ def test_a_fixture_of_that_name_that_wraps_ours_is_ours(pytester):
     result = pytester.runpytest_inprocess("--roofline-hw", "b10", "--roofline-timer", "simulated")
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(["*2 cases*"])
-
-
-def test_a_worker_variable_that_is_not_our_supervisors_is_ignored(pytester, monkeypatch):
-    pytester.makepyfile("def test_theirs():\n    pass\n")
-    for value in ("", "1", "a,b,c,d", "1,2,3,4", "3,4,5,99999999999999999999"):
-        monkeypatch.setenv("ROOFLINE_WORKER", value)
-        result = pytester.runpytest_inprocess()
-        result.assert_outcomes(passed=1)
 
 
 # Folders and modules with the names of our packages, beside a suite that uses us. What is found first is decided when a

@@ -9,7 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from plugin.isolation.supervisor import why_not_collected, worker_arguments
+from plugin.isolation.supervisor import worker_arguments
+from plugin.isolation.worker import why_not_collected
 from results import open_store
 from roofline_model.core.finding import finding
 
@@ -74,7 +75,9 @@ def test_what_the_user_wrote_comes_last_and_the_ini_file_is_the_one_that_was_rea
 
 
 def test_the_same_rootdir_is_not_blamed():
-    assert why_not_collected(config(), "/suite/kernels", ()).code == "collected-otherwise-by-worker"
-    reason = why_not_collected(config(), "/suite", ())
+    assert why_not_collected("/suite/kernels", "/suite/kernels", ()).code == "collected-otherwise-by-worker"
+    reason = why_not_collected("/suite/kernels", "/suite", ())
     assert reason == finding("rootdir-of-worker-differs", worker_folder="/suite", folder="/suite/kernels")
-    assert why_not_collected(config(), "/suite", ("no", "way")) == finding("not-collected-by-worker", error="no; way")
+    assert why_not_collected("/suite/kernels", "/suite", ("no", "way")) == finding(
+        "not-collected-by-worker", error="no; way"
+    )
