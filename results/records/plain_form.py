@@ -2,8 +2,7 @@
 
 Floats that JSON cannot write are the texts NaN, Infinity and -Infinity in fields, and tagged inside free-form values as
 `{"$float": "NaN"}`: bare NaN is not JSON, and PostgreSQL, jq and browsers refuse it. A user's own object with the
-single key `$float` is wrapped once more, so that nothing is ambiguous. A field that a file lacks takes its default, so
-files of older versions keep loading.
+single key `$float` is wrapped once more, so that nothing is ambiguous. A field that a file lacks takes its default.
 """
 
 from __future__ import annotations
@@ -17,9 +16,8 @@ from dataclasses import MISSING, fields, is_dataclass
 from functools import cache, partial
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from results.records.stored_findings import read_findings
 from roofline_model.core.errors import RooflineError
-from roofline_model.core.finding import Finding, stored_form
+from roofline_model.core.finding import Finding, from_stored, stored_form
 from roofline_model.operators.case import Case
 
 TAG = "$float"
@@ -91,8 +89,8 @@ class FormError(ValueError):
     """A value that is not what its field holds; the text begins with where it stands, e.g. `records[3].status`."""
 
 
-class NewerFormError(FormError):
-    """Written by a later version than this one."""
+class OtherVersionFormError(FormError):
+    """Written by a version whose exports this one does not read."""
 
 
 class UnclearFormError(FormError):
@@ -184,6 +182,25 @@ def _findings(data: Any, where: str) -> tuple[Finding, ...]:
         for name, value in item.values:
             _check_number(value, f"{where}.{item.code}.{name}"[:200])
     return findings
+
+
+def read_findings(items: Any) -> tuple[Finding, ...]:
+    """Return the findings of a stored list of `stored_form`s. Raises `ValueError` for anything else."""
+    if type(items) is not list:
+        raise ValueError("not a list of findings")
+    for form in items:
+        is_form = isinstance(form, dict) and form.keys() == {"code", "subject", "values"}
+        if not is_form or not isinstance(form["code"], str) or not isinstance(form["subject"], str):
+            raise ValueError("not a list of findings")
+        if not isinstance(form["values"], dict) or not all(map(_is_value, form["values"].values())):
+            raise ValueError("not a list of findings: its values are no numbers and texts")
+    return tuple(map(from_stored, items))
+
+
+def _is_value(value: Any) -> bool:
+    if isinstance(value, list):
+        return all(isinstance(item, str) for item in value)
+    return isinstance(value, str | int | float)
 
 
 def _check_number(value: Any, where: str) -> None:

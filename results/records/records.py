@@ -223,7 +223,7 @@ class Measurement:
     """Bytes of all rotated operand sets."""
     max_error: NonNegative | None = None
     """Error against the reference where it used most of its tolerance, before or after timing: of one number or of all,
-    as a ratio of their magnitude. Of older records: of all, norm-wise.
+    as a ratio of their magnitude.
     """
     tolerance: NonNegative | None = None
     """What was allowed there: what rounding explains, or what the caller gave."""
@@ -280,7 +280,7 @@ class PredictionRecord:
     low_s: Positive | None = None
     high_s: Positive | None = None
     findings: tuple[Finding, ...] = ()
-    """What to know about it; sentences of older versions are read as findings (`stored_findings.py`)."""
+    """What to know about it."""
     terms_s: Mapping[Name, SignedDuration] | None = None
     """Terms of an expected time by name, each as if alone (`roofline_model.expected.gap` explains a gap with them)."""
     error_ratio: Finite | None = None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -22,13 +21,12 @@ from results.store.target import parse_target
 from roofline_cli.main import app
 from roofline_model.core.errors import StoreError
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "store_v2.sqlite"
 runner = CliRunner()
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return Path(shutil.copy(GOLDEN, tmp_path / "r.db"))
+def path(database_of_every_part: Path) -> Path:
+    return database_of_every_part
 
 
 @pytest.fixture
@@ -59,7 +57,7 @@ def test_a_whole_database_has_no_problem(filled: str | Path) -> None:
     assert problems(filled) == []
 
 
-def test_a_golden_database_is_whole_but_for_statistics_written_by_hand(path: Path) -> None:
+def test_a_database_is_whole_but_for_statistics_written_by_hand(path: Path) -> None:
     before = path.read_bytes()
     assert {kind for kind, _ in problems(path)} == {"statistic"}
     assert path.read_bytes() == before
@@ -145,11 +143,9 @@ def test_postgres_rows_without_their_parent_and_invalid_indexes(
 
 def test_a_page_that_was_overwritten_is_found(path: Path) -> None:
     data = bytearray(path.read_bytes())
-    with closing(sqlite3.connect(GOLDEN.as_uri() + "?immutable=1", uri=True)) as raw:
-        root, size = (
-            raw.execute("SELECT rootpage FROM sqlite_master WHERE name = 'ix_record_run_id_id'").fetchone()[0],
-            512,
-        )
+    with closing(sqlite3.connect(path.as_uri() + "?immutable=1", uri=True)) as raw:
+        root = raw.execute("SELECT rootpage FROM sqlite_master WHERE name = 'ix_record_run_id_id'").fetchone()[0]
+        size = raw.execute("PRAGMA page_size").fetchone()[0]
     data[(root - 1) * size : root * size] = b"\x5a" * size
     path.write_bytes(data)
     done = runner.invoke(app, ["db", "check", "--db", str(path), "--json"])
@@ -188,7 +184,7 @@ def test_the_commands(path: Path, tmp_path: Path) -> None:
     assert shown.exit_code == 0
     assert "Runs: 1 complete" in shown.stdout
     stats = json.loads(runner.invoke(app, ["db", "stats", "--db", str(path), "--json"]).stdout)
-    assert stats["schema"] == 2
+    assert stats["schema"] == 1
     assert {"name": "run", "row_count": 1, "size_bytes": None} in stats["tables"]
     assert runner.invoke(app, ["db", "stats", "--db", str(tmp_path / "absent.db")]).exit_code == 2
 
