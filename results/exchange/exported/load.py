@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from results.exchange.exported.export import EXPORT_FORMAT, EXPORT_VERSION, RUNS_FORMAT
-from results.exchange.exported.import_checks import check_parts, check_profile, check_run, differing_statistics
-from results.exchange.exported.import_dates import run_in_utc
+from results.exchange.exported.import_checks import check_floors, check_profile, check_records, differing_statistics
 from results.exchange.exported.import_differences import differing_records, is_other_run
 from results.records.plain_form import FormError, OtherVersionFormError, UnclearFormError, from_plain
 from results.records.records import HardwareProfile, ProcessInfo, Record, RunInfo
@@ -175,7 +174,7 @@ def parse_export(document: Any) -> ExportedRun:
             "update this project (git pull, make venv) if that one is newer; what an unreleased one wrote has to be "
             "measured again"
         )
-    run = from_plain(RunInfo, document.get("run"), "run")
+    run = from_plain(RunInfo, document.get("run"), "run", with_limits=True)
     profiles = _listed(document, "profiles", HardwareProfile)
     records = _listed(document, "records", Record)
     _check_ids(run, records)
@@ -185,14 +184,12 @@ def parse_export(document: Any) -> ExportedRun:
         raise UnclearFormError(str(error)) from None
     for number, profile in enumerate(profiles):
         check_profile(profile, f"profiles[{number}]")
-    check_run(run, records)
+    check_records(records)
     processes = _listed(document, "processes", ProcessInfo)
     canaries = _listed(document, "canaries", CanaryReading)
     floors = _listed(document, "noise_floors", NoiseFloor)
-    check_parts(processes, canaries, floors, run.environment.class_hash)
-    return run_in_utc(
-        ExportedRun(run, tuple(profiles), tuple(records), tuple(processes), tuple(canaries), tuple(floors))
-    )
+    check_floors(floors, run.environment.class_hash)
+    return ExportedRun(run, tuple(profiles), tuple(records), tuple(processes), tuple(canaries), tuple(floors))
 
 
 def _check_ids(run: RunInfo, records: Sequence[Record]) -> None:
@@ -214,4 +211,4 @@ def _listed(document: dict[str, Any], name: str, kind: type[Any]) -> list[Any]:
     items = document.get(name)
     if not isinstance(items, list):
         raise FormError(f"{name} is missing or not a list")
-    return [from_plain(kind, item, f"{name}[{number}]") for number, item in enumerate(items)]
+    return [from_plain(kind, item, f"{name}[{number}]", with_limits=True) for number, item in enumerate(items)]
