@@ -1,8 +1,8 @@
 """llama-bench's outputs as rows of one layout: JSON, JSON lines, CSV and the Markdown table that people paste.
 
-Field names and units: tools/llama-bench/llama-bench.cpp and its README in ggml-org/llama.cpp, read 2026-11-21. Times are
-nanoseconds of one whole repetition: `n_prompt` tokens in passes of `n_ubatch`, then `n_gen` decode steps, on a cache that
-holds `n_depth`.
+Field names and units: tools/llama-bench/llama-bench.cpp and its README in ggml-org/llama.cpp, read 2026-11-21. Times
+are nanoseconds of one whole repetition: `n_prompt` tokens in passes of `n_ubatch`, then `n_gen` decode steps, on a
+cache that holds `n_depth`.
 """
 
 from __future__ import annotations

@@ -15,12 +15,26 @@ from functools import cache
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
-from results.records.plain_form import NON_FINITE, FormError, from_tagged, shown_value
+from results.records.plain_form import NON_FINITE, FormError, check_number, from_tagged, shown_value
 
 MAX_TIME_S = 1e9
 """Thirty years: a longer time is a slip of a unit."""
 MAX_COUNT = 2**40
 """Every database holds it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How a field is read, as part of its type: `Annotated[bool, EXACT]`."""
+
+    schema: Callable[[Any, Any], Any]
+    """Returns pydantic's schema from `pydantic_core.core_schema` and the schema of the bare type."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        """Return the schema; pydantic asks for it when the first record is read."""
+        from pydantic_core import core_schema
+
+        return self.schema(core_schema, handler(source))
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,55 +65,18 @@ class Limit:
             raise FormError(f"{where} is {shown_value(value)}, not {self.description}")
 
 
-class _Exact:
-    """A whole number or a truth that is no text and no other number."""
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
-        """Return the strict schema."""
-        return {**handler(source), "strict": True}
-
-
-class _Named:
-    """A float; NaN, Infinity and -Infinity by name."""
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
-        """Return the schema: plain numbers are read without a call of Python."""
-        from pydantic_core import core_schema
-
-        by_name = core_schema.no_info_after_validator_function(
-            NON_FINITE.__getitem__, core_schema.literal_schema(list(NON_FINITE))
-        )
-        return core_schema.union_schema(
-            [core_schema.float_schema(strict=True), by_name],
-            mode="left_to_right",
-            custom_error_type="float_type",
-        )
+def _named(core: Any, bare: Any) -> Any:
+    """Return the schema of a float that may be named; plain ones are read without a call of Python."""
+    by_name = core.no_info_after_validator_function(NON_FINITE.__getitem__, core.literal_schema(list(NON_FINITE)))
+    choices = [core.float_schema(strict=True), by_name]
+    return core.union_schema(choices, mode="left_to_right", custom_error_type="float_type")
 
 
-class _Facts:
-    """Free facts: what is tagged read, and what no machine says refused."""
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
-        """Return the schema of an object of any values."""
-        from pydantic_core import core_schema
-
-        return core_schema.with_info_plain_validator_function(self._read)
-
-    def _read(self, data: Any, info: Any) -> Any:
-        facts = from_tagged(data)
-        if info.context:
-            _check_facts(facts, "")
-        return facts
-
-
-class _Tagged:
-    """A table whose numbers may be tagged."""
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
-        """Return the schema of the table behind its tags."""
-        from pydantic_core import core_schema
-
-        return core_schema.no_info_before_validator_function(from_tagged, handler(source))
+def _read_facts(data: Any, info: Any) -> dict[str, Any]:
+    facts = from_tagged(data)
+    if info.context:
+        _check_facts(facts, "")
+    return facts
 
 
 def in_utc(moment: datetime) -> str:
@@ -111,25 +88,16 @@ def in_utc(moment: datetime) -> str:
     return aware.astimezone(UTC).isoformat(timespec="microseconds")
 
 
-@dataclass(frozen=True, slots=True)
-class _Moment:
-    """A date, in UTC once it is read: the store sorts and compares dates as texts."""
+def _read_date(text: str, info: Any) -> str:
+    """Return a date in UTC where there is a context: the store sorts and compares dates as texts."""
+    try:
+        return in_utc(datetime.fromisoformat(text)) if info.context else text
+    except (ValueError, OverflowError):
+        raise FormError(f" is {text[:40]!r}, not a date and time in ISO 8601") from None
 
-    may_be_empty: bool = False
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
-        """Return the schema of a text that is a date where a context is given."""
-        from pydantic_core import core_schema
-
-        return core_schema.with_info_after_validator_function(self._in_utc, handler(source))
-
-    def _in_utc(self, text: str, info: Any) -> str:
-        if not info.context or (self.may_be_empty and not text):
-            return text
-        try:
-            return in_utc(datetime.fromisoformat(text))
-        except (ValueError, OverflowError):
-            raise FormError(f" is {text[:40]!r}, not a date and time in ISO 8601") from None
+def _read_optional_date(text: str, info: Any) -> str:
+    return text and _read_date(text, info)
 
 
 def _is_past(text: str) -> bool:
@@ -181,6 +149,8 @@ def _check_facts(value: Any, where: str, name: str = "", depth: int = 0) -> None
         if len(value) > 100_000:
             raise FormError(f"{where[:200]} is of length {len(value):,}, not 100,000 or fewer")
     elif isinstance(value, int | float):
+        if isinstance(value, int):
+            check_number(value, where[:200])
         most = next((most for ending, most in MOST_OF_UNIT.items() if name.endswith(ending)), math.inf)
         # NaN and the infinities are said on purpose; a whole number may be larger than any float.
         if most < abs(value) != math.inf or (most == math.inf and isinstance(value, int) and abs(value) > MOST_FIGURE):
@@ -194,9 +164,14 @@ MOST_OF_UNIT = {"_per_s": MOST_FIGURE, "_s": MAX_TIME_S, "_bytes": 1e18, "_hz": 
 """Ending of a name → the largest number of that unit that is no slip."""
 
 
-Flag = Annotated[bool, _Exact()]
-Whole = Annotated[int, _Exact()]
-Number = Annotated[float, _Named()]
+EXACT = Form(lambda core, bare: {**bare, "strict": True})
+"""No text and no other number."""
+TAGGED = Form(lambda core, bare: core.no_info_before_validator_function(from_tagged, bare))
+"""A table whose numbers may be tagged."""
+Flag = Annotated[bool, EXACT]
+Whole = Annotated[int, EXACT]
+Number = Annotated[float, Form(_named)]
+"""NaN, Infinity and -Infinity by name."""
 # A NaN is within no range of numbers.
 Duration = Annotated[
     Number, Limit(lambda time_s: 0 <= time_s < MAX_TIME_S, description=f"a time from 0 to {MAX_TIME_S:g} s")
@@ -235,9 +210,8 @@ Key = Annotated[
     ),
 ]
 """Of a table, a version, a program's own word; may be empty."""
-Facts = Annotated[Mapping[str, Any], _Facts()]
+Facts = Annotated[Mapping[str, Any], Form(lambda core, bare: core.with_info_plain_validator_function(_read_facts))]
 """Free facts; a number whose name says its unit has to be one of that unit."""
-TAGGED = _Tagged()
 IndexedName = Annotated[str, _texts(200), lines(200)]
 """Stands in an index: PostgreSQL refuses a row of more than 2,704 bytes there, SQLite none."""
 Hash = Annotated[
@@ -245,12 +219,14 @@ Hash = Annotated[
 ]
 KernelName = Annotated[str, _texts(100_000), lines(100_000)]
 """The mangled names of C++ templates fill pages."""
-Date = Annotated[str, _Moment()]
+Date = Annotated[str, Form(lambda core, bare: core.with_info_after_validator_function(_read_date, bare))]
 _PAST = Limit(
     lambda text: not text or _is_past(text), description="a time that has come: the clock or the file is wrong"
 )
 PastDate = Annotated[Date, _PAST]
-OptionalPastDate = Annotated[str, _Moment(may_be_empty=True), _PAST]
+OptionalPastDate = Annotated[
+    str, Form(lambda core, bare: core.with_info_after_validator_function(_read_optional_date, bare)), _PAST
+]
 """Empty where its maker gave none."""
 
 

@@ -222,20 +222,7 @@ def from_tagged(data: Any) -> dict[str, Any]:
     mapping = untag(data)
     if not isinstance(mapping, dict):
         raise FormError(" is a number, not an object")
-    _check_whole(mapping, "")
     return mapping
-
-
-def _check_whole(value: Any, where: str) -> None:
-    """Raise `FormError` for a whole number, at any depth, that no float can say."""
-    if isinstance(value, Mapping):
-        for key, item in value.items():
-            _check_whole(item, f"{where}.{key[:40]}"[:200])
-    elif isinstance(value, list):
-        for item in value:
-            _check_whole(item, where)
-    elif isinstance(value, int):
-        check_number(value, where)
 
 
 def _kind_name(data: Any) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
-from results.records.limits import MAX_COUNT, Whole, lines
+from results.records.limits import MAX_COUNT, Form, Whole, lines
 from results.records.plain_form import FormError, check_number, read_findings
 from roofline_model.core.errors import RooflineError
 from roofline_model.core.finding import Finding
@@ -48,16 +48,6 @@ def _case(form: _CaseForm, info: Any) -> Case:
         raise FormError(f": {error}") from None
 
 
-class _FindingForms:
-    """A list of findings in a file."""
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
-        """Return the schema of the list."""
-        from pydantic_core import core_schema
-
-        return core_schema.with_info_plain_validator_function(_findings)
-
-
 _FINDING_TEXT, _FINDING_CODE = lines(10_000), lines(100)
 
 
@@ -79,4 +69,6 @@ def _findings(data: Any, info: Any) -> tuple[Finding, ...]:
 
 
 StoredCase = Annotated[Case, _CaseForm]
-StoredFindings = Annotated[tuple[Finding, ...], _FindingForms()]
+StoredFindings = Annotated[
+    tuple[Finding, ...], Form(lambda core, bare: core.with_info_plain_validator_function(_findings))
+]
