@@ -13,7 +13,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from roofline_model.core.finding import Finding, from_stored, stored_form
 from roofline_model.operators.case import Case
@@ -124,7 +124,7 @@ def from_plain(kind: type[T], data: Any, where: str, *, with_limits: bool = Fals
     try:
         (value,) = _adapter(kind).validate_python([data], context=with_limits)  # type: ignore[arg-type]
     except ValidationError as error:
-        raise FormError(_fault(error.errors(include_url=False)[0], where)[:600]) from None
+        _refuse(error.errors(include_url=False)[0], where)
     return value  # type: ignore[no-any-return]
 
 
@@ -153,23 +153,23 @@ _WANTED = {
 """Kind of an error of pydantic → what the value should be."""
 
 
-def _fault(error: Any, where: str) -> str:
-    """Return what is wrong, beginning with where it stands; the first step is the tuple that carries the value."""
+def _refuse(error: Any, where: str) -> NoReturn:
+    """Raise `FormError` for an error of pydantic; its first step is the tuple that carries the value."""
     steps, kind, data = error["loc"][1:], error["type"], error["input"]
     if steps and steps[-1] == "[key]":
         where, steps = f"a key of {where}", steps[:-2]
     if kind == "unexpected_keyword_argument":
-        return f"{_place(where, steps[:-1])} has an unknown field {str(steps[-1])[:40]!r}"
+        raise FormError(f"{_place(where, steps[:-1])} has an unknown field {str(steps[-1])[:40]!r}")
     place = _place(where, steps)
     if kind == "missing":
-        return f"{place} is missing"
+        raise FormError(f"{place} is missing")
     if kind == "value_error":
-        return f"{place}{error['ctx']['error']}"
+        raise FormError(f"{place}{error['ctx']['error']}"[:600])
     if kind == "literal_error":
-        return f"{place} is {str(data)[:40]!r}, not one of {error['ctx']['expected'].replace(chr(39), '')}"
+        raise FormError(f"{place} is {str(data)[:40]!r}, not one of {error['ctx']['expected'].replace(chr(39), '')}")
     if kind == "float_type" and type(data) is int:
-        return f"{place} is too large for a 64-bit float"
-    return f"{place} is {_kind_name(data)}, not {_WANTED.get(kind, error['msg'])}"
+        raise FormError(f"{place} is too large for a 64-bit float")
+    raise FormError(f"{place} is {_kind_name(data)}, not {_WANTED.get(kind, error['msg'])}")
 
 
 def _place(where: str, steps: tuple[int | str, ...]) -> str:
