@@ -24,7 +24,6 @@ from roofline_model.chips.hardware import Device
 from roofline_model.core.answer import Estimate, Memory, Option, Times
 from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import (
-    LEGACY_CODE,
     Finding,
     finding,
     first_with,
@@ -124,12 +123,12 @@ def _option_plain(option: Option) -> dict[str, Any]:
 
 
 def _option_from_plain(data: Mapping[str, Any]) -> Option:
-    """Return the option that `_option_plain` wrote; older versions wrote a text `note` in place of the finding."""
+    """Return the option that `_option_plain` wrote."""
     values = dict(data)
-    form = values.pop("note", None) or values.pop("time_finding", None)
+    form = values.pop("time_finding")
     expected_s, low_s, high_s = (values.pop(name) for name in ("expected_s", "low_s", "high_s"))
     expected = None if expected_s is None else Estimate(expected_s, low_s, high_s)
-    note = None if form is None else _read_finding(form)
+    note = None if form is None else from_stored(form)
     return predicted_option(**values, expected=expected, time_finding=note)
 
 
@@ -164,14 +163,9 @@ def recommendation_from_plain(data: Mapping[str, Any]) -> PipelineRecommendation
     return PipelineRecommendation(
         _option_from_plain(data["baseline"]),
         tuple(map(_option_from_plain, data["candidates"])),
-        tuple((name, _read_finding(reason)) for name, reason in data["left_out"]),
+        tuple((name, from_stored(reason)) for name, reason in data["left_out"]),
         tuple(map(_option_from_plain, data["too_large"])),
     )
-
-
-def _read_finding(form: Mapping[str, Any] | str) -> Finding:
-    """Return a stored finding; older versions stored a text."""
-    return finding(LEGACY_CODE, text=form) if isinstance(form, str) else from_stored(form)
 
 
 def pipeline_case(model: ModelReference, precision: str, settings: PipelineSettings, device: str) -> ModelCase:

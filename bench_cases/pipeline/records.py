@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from results.cases.pooling import Pooled, Sighting, pool
-from roofline_model.core.finding import LEGACY_CODE, Finding, code_text, finding, from_stored, stored_form
+from roofline_model.core.finding import Finding, code_text, from_stored, stored_form
 
 DOUBTS = {
     "contended": "other work",
@@ -195,7 +195,7 @@ def case_from_plain(data: Mapping[str, Any]) -> MeasuredCase:
     values["quality"] = MeasuredQuality(**quality)
     values["layers"] = tuple((name, count) for name, count in values["layers"])
     values["kernels"] = tuple(values["kernels"])
-    values["fallbacks"] = tuple(map(_finding, values["fallbacks"]))
+    values["fallbacks"] = tuple(map(from_stored, values["fallbacks"]))
     return MeasuredCase(**values)
 
 
@@ -237,7 +237,7 @@ def _case(precision: str, records: list[Mapping[str, Any]]) -> MeasuredCase:
         method=model.get("method") or "",
         kernels=tuple(model.get("kernels") or ()),
         layers=tuple((model.get("layers") or {}).items()),
-        fallbacks=tuple(map(_finding, model.get("fallbacks") or ())),
+        fallbacks=tuple(map(from_stored, model.get("fallbacks") or ())),
         is_emulated=bool(model.get("is_emulated")),
         check_error=first["measurement"].get("max_error"),
         issue_s=extra.get("issue_s"),
@@ -344,12 +344,7 @@ class SavedModel:
         return {**asdict(self), "engines": engines}
 
 
-def _finding(form: Any) -> Finding:
-    """Return a stored finding; an older version stored its text."""
-    return finding(LEGACY_CODE, text=form) if isinstance(form, str) else from_stored(form)
-
-
 def saved_from_plain(data: Mapping[str, Any]) -> SavedModel:
     """Return the saved model that `plain` wrote; raises `KeyError` or `TypeError` for anything else."""
-    engines = tuple((engine, answer, _finding(reason)) for engine, answer, reason in data["engines"])
+    engines = tuple((engine, answer, from_stored(reason)) for engine, answer, reason in data["engines"])
     return SavedModel(**{**data, "engines": engines})

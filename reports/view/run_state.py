@@ -12,9 +12,9 @@ from reports.cases.rows import CaseRow
 from reports.cases.state import state_of
 from reports.cases.summary import CaseSummary
 from reports.text.display_text import counted, shown
+from results.records.plain_form import read_findings
 from results.records.records import Record, RunInfo, TelemetrySample
 from results.records.state_records import CanaryReading
-from results.records.stored_findings import read_findings
 from roofline_model.core.finding import advice_text
 from roofline_model.core.units import format_speedup, format_time
 

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from results.exchange.exported.import_dates import in_utc
-from results.records.limits import MAX_COUNT, MAX_TIME_S
+from results.records.limits import MAX_COUNT, MAX_TIME_S, in_utc
 from results.records.plain_form import FormError
 
 LONGEST_TEXT = 4096

@@ -1,8 +1,8 @@
 """llama-bench's outputs as rows of one layout: JSON, JSON lines, CSV and the Markdown table that people paste.
 
-Field names and units: tools/llama-bench/llama-bench.cpp and its README in ggml-org/llama.cpp, read 2026-11-21 (builds
-from 2023 to 2026; older ones have `cuda`, `gpu_blas` … where newer ones have `backends`). Times are nanoseconds of one
-whole repetition: `n_prompt` tokens in passes of `n_ubatch`, then `n_gen` decode steps, on a cache that holds `n_depth`.
+Field names and units: tools/llama-bench/llama-bench.cpp and its README in ggml-org/llama.cpp, read 2026-11-21. Times
+are nanoseconds of one whole repetition: `n_prompt` tokens in passes of `n_ubatch`, then `n_gen` decode steps, on a
+cache that holds `n_depth`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from results.exchange.fields import Fields
-from results.records.plain_form import FormError, UnclearFormError
+from results.records.plain_form import FormError
 from roofline_model.core.table_file import check_extent, read_table
 
 KIND = "llama-bench"
@@ -45,9 +45,7 @@ _INTEGERS = frozenset(
     }
 )
 _FLOATS = frozenset({"avg_ts", "stddev_ts"})
-_FLAGS = frozenset(
-    {"no_kv_offload", "cpu_strict", "embeddings", "f16_kv", "mul_mat_q", "use_mmap", "no_host", "repack"}
-)
+_FLAGS = frozenset({"no_kv_offload", "cpu_strict", "embeddings", "use_mmap", "no_host", "repack"})
 
 # Column of the Markdown table → field; the table leaves out what has its default.
 _SHORT_NAMES = {
@@ -58,8 +56,6 @@ _SHORT_NAMES = {
 _SIZE = re.compile(r"([0-9.]+) (K|M|G|T)iB")
 _COUNT = re.compile(r"([0-9.]+) (K|M|B|T)")
 _RATE = re.compile(r"([0-9.]+)(?: ± ([0-9.]+))?")
-_SEPARATED = re.compile(r"[0-9]{1,3}(?:[,'’ \u00a0\u202f][0-9]{3})+\.[0-9]+|[0-9.'’ \u00a0\u202f]*,[0-9]+")
-"""1,000.00 and 1.000,00: llama-bench writes neither, but spreadsheets and web pages do."""
 _TEST = re.compile(r"(?:pp ?(\d+))?\+?(?:tg ?(\d+))?(?: @ d(\d+))?")
 _BUILD = re.compile(r"build: ([0-9a-f]{6,40}) \((\d+)\)")
 _DISAGREEMENT_RATIO = 0.01
@@ -217,14 +213,8 @@ def _from_cells(row: Mapping[str, str], where: str) -> dict[str, Any]:
     if test is None or not any(test.groups()[:2]):
         raise FormError(f"{where}.test is {row['test'][:40]!r}, not pp512, tg128 or pp512+tg128")
     rate = _RATE.fullmatch(row["t/s"])
-    if rate is None and _SEPARATED.match(row["t/s"]):
-        raise UnclearFormError(
-            f"{where}.t/s is {row['t/s'][:40]!r}, a number with a comma or a separator of thousands: write it as "
-            "1000.00, "
-            "or import what `llama-bench -o json` wrote"
-        )
     if rate is None:
-        raise FormError(f"{where}.t/s is {row['t/s'][:40]!r}, not tokens per second")
+        raise FormError(f"{where}.t/s is {row['t/s'][:40]!r}, not tokens per second as in 1000.00")
     prompt, new, depth = (int(text or 0) for text in test.groups())
     values: dict[str, str] = {
         _SHORT_NAMES.get(name, name): text

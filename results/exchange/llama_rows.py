@@ -117,9 +117,7 @@ def _foreign_row(row: BenchRow, stated: Stated) -> ForeignRow:
     test = "+".join(
         [f"pp{row.prompt_count}"] * (row.prompt_count > 0) + [f"tg{row.new_count}"] * (row.new_count > 0)
     ) + (f"@d{row.depth_count}" if row.depth_count else "")
-    kernel = kernel_name(
-        KIND, fields.text("backends", _old_backend(fields)), named_model.quantization, test, *_words(fields)
-    )
+    kernel = kernel_name(KIND, fields.text("backends", "CPU"), named_model.quantization, test, *_words(fields))
     phase, passes, steps = _passes(row)
     case, ask, reason = model_case(named_model, phase, passes, kernel, stated, why_unknown, output_count=row.new_count)
     reason = _not_comparable(fields, model, stated) or reason
@@ -182,14 +180,6 @@ def _named(fields: Fields, description: str, model: KnownModel | None, stated: S
     )
 
 
-def _old_backend(fields: Fields) -> str:
-    """Return the backend of builds before `backends`, which had a flag for each."""
-    for name in ("cuda", "metal", "vulkan", "sycl", "opencl", "kompute"):
-        if fields.data.get(name) in (True, 1, "1"):
-            return name.upper()
-    return "CPU"
-
-
 def _words(fields: Fields) -> Sequence[str]:
     """Return how it ran, as words of the kernel's name: tests that differ in one are different cases."""
     name_parts: list[str] = []
@@ -198,7 +188,7 @@ def _words(fields: Fields) -> Sequence[str]:
         if value is None or (usual is not None and value == usual):
             continue
         name_parts.append(f"{word}{int(value) if isinstance(value, bool) else value}")
-    if "CPU" in fields.text("backends", _old_backend(fields)) and fields.has("n_threads"):
+    if "CPU" in fields.text("backends", "CPU") and fields.has("n_threads"):
         name_parts.append(f"t{fields.count('n_threads', least=1)}")
     return name_parts
 
@@ -217,7 +207,7 @@ def _passes(row: BenchRow) -> tuple[str, tuple[PassRun, ...], int]:
 
 def _not_comparable(fields: Fields, model: KnownModel | None, stated: Stated) -> Finding | None:
     """Return why one chip's prediction would be of something else than what ran; None where it is not."""
-    backend = fields.text("backends", _old_backend(fields))
+    backend = fields.text("backends", "CPU")
     if backend == "CPU" and stated.hardware is not None and stated.hardware.kind == "gpu":
         return finding("ran-on-cpu", hardware=stated.hardware.key)
     layers = fields.data.get("n_gpu_layers")

@@ -1,8 +1,7 @@
-"""Limits that the record types declare for their fields (ranges, lengths, dates), and the check of a value against
-them.
+"""Limits that the record types declare for their fields: ranges, lengths, dates, the forms of JSON.
 
-They hold where a run comes from outside (an import, `db check`). Making a record checks nothing: the store keeps what
-it was given.
+pydantic applies them where a run comes from outside (an import, `db check`), see `plain_form.from_plain`; it is not
+imported before. Making a record checks nothing: the store keeps what it was given.
 """
 
 from __future__ import annotations
@@ -10,18 +9,32 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import cache, partial
+from functools import cache
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
-from results.records.plain_form import FormError
+from results.records.plain_form import NON_FINITE, FormError, check_number, from_tagged, shown_value
 
 MAX_TIME_S = 1e9
 """Thirty years: a longer time is a slip of a unit."""
 MAX_COUNT = 2**40
 """Every database holds it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How a field is read, as part of its type: `Annotated[bool, EXACT]`."""
+
+    schema: Callable[[Any, Any], Any]
+    """Returns pydantic's schema from `pydantic_core.core_schema` and the schema of the bare type."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        """Return the schema; pydantic asks for it when the first record is read."""
+        from pydantic_core import core_schema
+
+        return self.schema(core_schema, handler(source))
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,20 +48,61 @@ class Limit:
     description: str
     """What the value should be, for an error."""
 
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        """Return the schema of a value that is within the limit where a context is given."""
+        from pydantic_core import core_schema
 
-def _is_date(text: str) -> bool:
+        return core_schema.with_info_after_validator_function(self._within, handler(source))
+
+    def _within(self, value: Any, info: Any) -> Any:
+        if info.context:
+            self.check(value)
+        return value
+
+    def check(self, value: Any, where: str = "") -> None:
+        """Raise `FormError` for a value that is outside."""
+        if not self.holds(value):
+            raise FormError(f"{where} is {shown_value(value)}, not {self.description}")
+
+
+def _named(core: Any, bare: Any) -> Any:
+    """Return the schema of a float that may be named; plain ones are read without a call of Python."""
+    by_name = core.no_info_after_validator_function(NON_FINITE.__getitem__, core.literal_schema(list(NON_FINITE)))
+    choices = [core.float_schema(strict=True), by_name]
+    return core.union_schema(choices, mode="left_to_right", custom_error_type="float_type")
+
+
+def _read_facts(data: Any, info: Any) -> dict[str, Any]:
+    facts = from_tagged(data)
+    if info.context:
+        _check_facts(facts, "")
+    return facts
+
+
+def in_utc(moment: datetime) -> str:
+    """Return a time in ISO 8601 with microseconds, so that texts sort like times; one without an offset is UTC already.
+
+    Raises `OverflowError` for a time at the very edge of the calendar.
+    """
+    aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    return aware.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+def _read_date(text: str, info: Any) -> str:
+    """Return a date in UTC where there is a context: the store sorts and compares dates as texts."""
     try:
-        datetime.fromisoformat(text)
-    except ValueError:
-        return False
-    return True
+        return in_utc(datetime.fromisoformat(text)) if info.context else text
+    except (ValueError, OverflowError):
+        raise FormError(f" is {text[:40]!r}, not a date and time in ISO 8601") from None
+
+
+def _read_optional_date(text: str, info: Any) -> str:
+    return text and _read_date(text, info)
 
 
 def _is_past(text: str) -> bool:
     """Return whether a date is no more than a day ahead: `latest` would mean that run until then."""
-    moment = datetime.fromisoformat(text)
-    aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-    return aware - datetime.now(UTC) <= timedelta(days=1)
+    return datetime.fromisoformat(text) - datetime.now(UTC) <= timedelta(days=1)
 
 
 def _counts(least: int) -> Limit:
@@ -64,7 +118,8 @@ CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069
 _KEY = re.compile("[!-~](?:[ -~]*[!-~])?")
 
 
-def _lines(longest: int) -> Limit:
+def lines(longest: int) -> Limit:
+    """Return the limit on a text of one line, none of it a control character."""
     return Limit(
         lambda text: len(text) <= longest and not CONTROLS.search(text),
         description=f"one line of {longest:,} characters or fewer, none of them a control character",
@@ -94,10 +149,12 @@ def _check_facts(value: Any, where: str, name: str = "", depth: int = 0) -> None
         if len(value) > 100_000:
             raise FormError(f"{where[:200]} is of length {len(value):,}, not 100,000 or fewer")
     elif isinstance(value, int | float):
+        if isinstance(value, int):
+            check_number(value, where[:200])
         most = next((most for ending, most in MOST_OF_UNIT.items() if name.endswith(ending)), math.inf)
         # NaN and the infinities are said on purpose; a whole number may be larger than any float.
         if most < abs(value) != math.inf or (most == math.inf and isinstance(value, int) and abs(value) > MOST_FIGURE):
-            raise FormError(f"{where[:200]} is {_shown(value)}, more than {most:g}: a slip of unit?")
+            raise FormError(f"{where[:200]} is {shown_value(value)}, more than {most:g}: a slip of unit?")
 
 
 MAX_DEPTH, MAX_FACTS = 32, 10_000
@@ -107,30 +164,38 @@ MOST_OF_UNIT = {"_per_s": MOST_FIGURE, "_s": MAX_TIME_S, "_bytes": 1e18, "_hz": 
 """Ending of a name → the largest number of that unit that is no slip."""
 
 
+EXACT = Form(lambda core, bare: {**bare, "strict": True})
+"""No text and no other number."""
+TAGGED = Form(lambda core, bare: core.no_info_before_validator_function(from_tagged, bare))
+"""A table whose numbers may be tagged."""
+Flag = Annotated[bool, EXACT]
+Whole = Annotated[int, EXACT]
+Number = Annotated[float, Form(_named)]
+"""NaN, Infinity and -Infinity by name."""
 # A NaN is within no range of numbers.
 Duration = Annotated[
-    float, Limit(lambda time_s: 0 <= time_s < MAX_TIME_S, description=f"a time from 0 to {MAX_TIME_S:g} s")
+    Number, Limit(lambda time_s: 0 <= time_s < MAX_TIME_S, description=f"a time from 0 to {MAX_TIME_S:g} s")
 ]
 SignedDuration = Annotated[
-    float, Limit(lambda time_s: abs(time_s) < MAX_TIME_S, description=f"a time of less than {MAX_TIME_S:g} s")
+    Number, Limit(lambda time_s: abs(time_s) < MAX_TIME_S, description=f"a time of less than {MAX_TIME_S:g} s")
 ]
 NonNegative = Annotated[
-    float, Limit(lambda value: 0 <= value < MOST_FIGURE, description=f"a number from 0 to {MOST_FIGURE:g}")
+    Number, Limit(lambda value: 0 <= value < MOST_FIGURE, description=f"a number from 0 to {MOST_FIGURE:g}")
 ]
 Positive = Annotated[
-    float, Limit(lambda value: 0 < value < MOST_FIGURE, description=f"a number above 0 and below {MOST_FIGURE:g}")
+    Number, Limit(lambda value: 0 < value < MOST_FIGURE, description=f"a number above 0 and below {MOST_FIGURE:g}")
 ]
 Finite = Annotated[
-    float, Limit(lambda value: abs(value) < MOST_FIGURE, description=f"a finite number below {MOST_FIGURE:g}")
+    Number, Limit(lambda value: abs(value) < MOST_FIGURE, description=f"a finite number below {MOST_FIGURE:g}")
 ]
-Count = Annotated[int, _counts(0)]
-CountFrom1 = Annotated[int, _counts(1)]
-CountFrom2 = Annotated[int, _counts(2)]
-ExitCode = Annotated[int, Limit(lambda code: abs(code) <= 2**31, description="the exit code of a process")]
-Name = Annotated[str, _texts(1_000), _lines(1_000)]
-Line = Annotated[str, _lines(4_000)]
+Count = Annotated[Whole, _counts(0)]
+CountFrom1 = Annotated[Whole, _counts(1)]
+CountFrom2 = Annotated[Whole, _counts(2)]
+ExitCode = Annotated[Whole, Limit(lambda code: abs(code) <= 2**31, description="the exit code of a process")]
+Name = Annotated[str, _texts(1_000), lines(1_000)]
+Line = Annotated[str, lines(4_000)]
 """May be empty."""
-Reason = Annotated[str, _lines(10_000)]
+Reason = Annotated[str, lines(10_000)]
 Command = Annotated[
     str,
     Limit(
@@ -145,23 +210,24 @@ Key = Annotated[
     ),
 ]
 """Of a table, a version, a program's own word; may be empty."""
-Facts = Annotated[Mapping[str, Any], _check_facts]
+Facts = Annotated[Mapping[str, Any], Form(lambda core, bare: core.with_info_plain_validator_function(_read_facts))]
 """Free facts; a number whose name says its unit has to be one of that unit."""
-IndexedName = Annotated[str, _texts(200), _lines(200)]
+IndexedName = Annotated[str, _texts(200), lines(200)]
 """Stands in an index: PostgreSQL refuses a row of more than 2,704 bytes there, SQLite none."""
 Hash = Annotated[
     str, Limit(lambda text: re.fullmatch("[!-~]{1,64}", text) is not None, description="a hash of 1 to 64 characters")
 ]
-KernelName = Annotated[str, _texts(100_000), _lines(100_000)]
+KernelName = Annotated[str, _texts(100_000), lines(100_000)]
 """The mangled names of C++ templates fill pages."""
-Date = Annotated[str, Limit(_is_date, description="a date and time in ISO 8601")]
+Date = Annotated[str, Form(lambda core, bare: core.with_info_after_validator_function(_read_date, bare))]
 _PAST = Limit(
     lambda text: not text or _is_past(text), description="a time that has come: the clock or the file is wrong"
 )
 PastDate = Annotated[Date, _PAST]
-OptionalDate = Annotated[str, Limit(lambda text: not text or _is_date(text), description="a date and time in ISO 8601")]
+OptionalPastDate = Annotated[
+    str, Form(lambda core, bare: core.with_info_after_validator_function(_read_optional_date, bare)), _PAST
+]
 """Empty where its maker gave none."""
-OptionalPastDate = Annotated[OptionalDate, _PAST]
 
 
 def at_most(longest: int) -> Limit:
@@ -169,94 +235,20 @@ def at_most(longest: int) -> Limit:
     return Limit(lambda items: len(items) <= longest, description=f"{longest:,} items or fewer")
 
 
-def check_line(text: str, where: str, longest: int = 4_000) -> None:
-    """Raise `FormError` for text that is not one line without control characters."""
-    _check_limits((_lines(longest),), None, text, where)
-
-
-def check_limits(value: Any, where: str) -> None:
-    """Raise `FormError` naming the first field of a record type, or of a part of it, that is outside its limits."""
-    _check_fields(type(value), value, where)
-
-
 def outside_limits(value: Any) -> list[str]:
-    """Return the names of the fields of a record type that are outside their limits."""
-    return [name for name, check in _field_checks(type(value)) if not _is_within(check, getattr(value, name))]  # type: ignore[arg-type]
-
-
-def _is_within(check: Check, value: Any) -> bool:
-    try:
-        if value is not None:
-            check(value, "")
-    except FormError:
-        return False
-    return True
-
-
-Check = Callable[[Any, str], None]
-"""Raises `FormError` for a value, not None, that is outside its limits; it is told where that stands."""
-
-
-def _check_fields(kind: type[Any], record: Any, where: str) -> None:
-    for name, check in _field_checks(kind):  # type: ignore[arg-type]
-        value = getattr(record, name)
-        if value is not None:
-            check(value, f"{where}.{name}")
+    """Return the names of the fields of a record type that are outside their limits; their parts are not looked at."""
+    return [
+        name
+        for name, limit in _limits(type(value))  # type: ignore[arg-type]
+        if (held := getattr(value, name)) is not None and not limit.holds(held)
+    ]
 
 
 @cache
-def _field_checks(kind: type[Any]) -> tuple[tuple[str, Check], ...]:
-    """Return the checks of the fields of a record type that have limits."""
-    checks = [(name, _check_of(hint)) for name, hint in get_type_hints(kind, include_extras=True).items()]
-    return tuple([(name, check) for name, check in checks if check is not None])
-
-
-def _check_of(hint: Any) -> Check | None:
-    """Return the check of a type; None where neither it nor a part of it has limits."""
-    origin, arguments = get_origin(hint), get_args(hint)
-    if is_dataclass(hint):
-        return partial(_check_fields, hint) if _field_checks(hint) else None  # type: ignore[arg-type]
-    if origin is Annotated:
-        return partial(_check_limits, hint.__metadata__, _check_of(arguments[0]))
-    if origin in (Union, UnionType):  # of a type and None
-        return _check_of(arguments[0])
-    if origin is tuple:
-        check_item = _check_of(arguments[0])
-        return None if check_item is None else partial(_check_items, check_item)
-    if isinstance(origin, type) and issubclass(origin, Mapping):
-        checks = _check_of(arguments[0]), _check_of(arguments[1])
-        return None if checks == (None, None) else partial(_check_entries, *checks)
-    return None
-
-
-def _check_limits(limits: tuple[Limit | Check, ...], check: Check | None, value: Any, where: str) -> None:
-    for limit in limits:
-        if not isinstance(limit, Limit):
-            limit(value, where)
-        elif not limit.holds(value):
-            raise FormError(f"{where} is {_shown(value)}, not {limit.description}")
-    if check is not None:
-        check(value, where)
-
-
-def _check_items(check: Check, items: tuple[Any, ...], where: str) -> None:
-    for number, item in enumerate(items):
-        if item is not None:
-            check(item, f"{where}[{number}]")
-
-
-def _check_entries(check_key: Check | None, check: Check | None, entries: Mapping[str, Any], where: str) -> None:
-    for key, item in entries.items():
-        if check_key is not None:
-            check_key(key, f"a key of {where}")
-        if check is not None and item is not None:
-            check(item, f"{where}.{key[:40]}")
-
-
-def _shown(value: Any) -> str:
-    """Return a value for a message; a whole number may be longer than a float can say."""
-    if isinstance(value, float):
-        return f"{value:g}"
-    if isinstance(value, int):
-        return str(value)[:40]
-    return repr(value) if isinstance(value, str) and len(value) <= 40 else f"of length {len(value):,}"
+def _limits(kind: type[Any]) -> tuple[tuple[str, Limit], ...]:
+    """Return each limit of the fields of a record type with the field's name."""
+    limits = []
+    for name, hint in get_type_hints(kind, include_extras=True).items():
+        annotated = get_args(hint)[0] if get_origin(hint) in (Union, UnionType) else hint  # of a type and None
+        limits += [(name, limit) for limit in getattr(annotated, "__metadata__", ()) if isinstance(limit, Limit)]
+    return tuple(limits)

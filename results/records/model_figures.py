@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from results.records.plain_form import read_findings
 from results.records.records import Record
-from results.records.stored_findings import fallbacks_of
 from roofline_model.core.finding import Finding, code_text
 from roofline_model.recommend.search.losses_file import loss_pct
 
@@ -196,7 +196,7 @@ def _texts(value: Any) -> tuple[str, ...]:
 
 def _findings(value: Any) -> tuple[Finding, ...]:
     try:
-        return fallbacks_of(value)
+        return read_findings(value)
     except ValueError:
         return ()
 

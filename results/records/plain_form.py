@@ -2,8 +2,7 @@
 
 Floats that JSON cannot write are the texts NaN, Infinity and -Infinity in fields, and tagged inside free-form values as
 `{"$float": "NaN"}`: bare NaN is not JSON, and PostgreSQL, jq and browsers refuse it. A user's own object with the
-single key `$float` is wrapped once more, so that nothing is ambiguous. A field that a file lacks takes its default, so
-files of older versions keep loading.
+single key `$float` is wrapped once more, so that nothing is ambiguous. A field that a file lacks takes its default.
 """
 
 from __future__ import annotations
@@ -11,15 +10,12 @@ from __future__ import annotations
 import json
 import math
 import sys
-import types
-from collections.abc import Callable, Mapping
-from dataclasses import MISSING, fields, is_dataclass
-from functools import cache, partial
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from functools import cache
+from typing import Any, NoReturn, TypeVar
 
-from results.records.stored_findings import read_findings
-from roofline_model.core.errors import RooflineError
-from roofline_model.core.finding import Finding, stored_form
+from roofline_model.core.finding import Finding, from_stored, stored_form
 from roofline_model.operators.case import Case
 
 TAG = "$float"
@@ -91,8 +87,8 @@ class FormError(ValueError):
     """A value that is not what its field holds; the text begins with where it stands, e.g. `records[3].status`."""
 
 
-class NewerFormError(FormError):
-    """Written by a later version than this one."""
+class OtherVersionFormError(FormError):
+    """Written by a version whose exports this one does not read."""
 
 
 class UnclearFormError(FormError):
@@ -116,154 +112,117 @@ def to_plain(value: Any) -> Any:
     return value
 
 
-def from_plain(kind: type[T], data: Any, where: str) -> T:
-    """Return the `kind` (a record type) that `to_plain` made `data` of. Raises `FormError` naming the field."""
-    if kind is Case:
-        return _case(data, where)  # type: ignore[return-value]
-    if not isinstance(data, dict):
-        raise FormError(f"{where} is {_kind_name(data)}, not an object")
-    readers = _field_readers(kind)  # type: ignore[arg-type]
-    unknown = data.keys() - readers.keys()
-    if unknown:
-        raise FormError(f"{where} has an unknown field {sorted(unknown)[0][:40]!r}")
-    values = {}
-    for name, (read, is_required) in readers.items():
-        if name in data:
-            values[name] = read(data[name], f"{where}.{name}")
-        elif is_required:
-            raise FormError(f"{where}.{name} is missing")
+def from_plain(kind: type[T], data: Any, where: str, *, with_limits: bool = False) -> T:
+    """Return the `kind` (a record type) that `to_plain` made `data` of. Raises `FormError` naming the first field that
+    is wrong.
+
+    `with_limits`: the limits that the type declares hold, and dates come in UTC. Without them whatever has the right
+    form is read.
+    """
+    from pydantic import ValidationError
+
     try:
-        return kind(**values)
-    except RooflineError as error:
-        raise FormError(f"{where}: {error}") from None
+        (value,) = _adapter(kind).validate_python([data], context=with_limits)  # type: ignore[arg-type]
+    except ValidationError as error:
+        _refuse(error.errors(include_url=False)[0], where)
+    return value  # type: ignore[no-any-return]
 
 
-Reader = Callable[[Any, str], Any]
-"""Returns the value of JSON data; raises `FormError` that begins with where it stands, which it is told."""
+def check_limits(value: Any, where: str) -> None:
+    """Raise `FormError` naming the first field of a record type, or of a part of it, that an import would refuse."""
+    from_plain(type(value), to_plain(value), where, with_limits=True)
 
 
 @cache
-def _field_readers(kind: type[Any]) -> dict[str, tuple[Reader, bool]]:
-    """Return the reader of each field of a record type, and whether data must have the field."""
-    hints = get_type_hints(kind)
-    return {
-        field.name: (_reader(hints[field.name]), field.default is MISSING and field.default_factory is MISSING)
-        for field in fields(kind)
-    }
+def _adapter(kind: type[Any]) -> Any:
+    from pydantic import ConfigDict, TypeAdapter
+
+    return TypeAdapter(tuple[kind], config=ConfigDict(extra="forbid"))  # type: ignore[valid-type]
 
 
-def _reader(hint: Any) -> Reader:
-    """Return the reader of a type."""
-    origin, arguments = get_origin(hint), get_args(hint)
-    if origin in (Union, types.UnionType):
-        read = _reader(next(argument for argument in arguments if argument is not type(None)))
-        return lambda data, where: None if data is None else read(data, where)
-    if origin is Literal:
-        return partial(_choice, arguments)
-    if hint == tuple[Finding, ...]:
-        return _findings
-    if origin is tuple:
-        return partial(_tuple, arguments[0], _reader(arguments[0]))
-    if isinstance(origin, type) and issubclass(origin, Mapping):
-        return partial(_mapping, None if arguments[1] is Any else _reader(arguments[1]))
-    return partial(from_plain if is_dataclass(hint) else _scalar, hint)
+_WANTED = {
+    "float_type": "a number",
+    "int_type": "a whole number",
+    "string_type": "text",
+    "bool_type": "true or false",
+    "tuple_type": "a list",
+    "dict_type": "an object",
+    "mapping_type": "an object",
+    "dataclass_type": "an object",
+}
+"""Kind of an error of pydantic → what the value should be."""
 
 
-def _choice(choices: tuple[Any, ...], data: Any, where: str) -> Any:
-    if data not in choices:
-        raise FormError(f"{where} is {str(data)[:40]!r}, not one of {', '.join(map(str, choices))}")
-    return data
+def _refuse(error: Any, where: str) -> NoReturn:
+    """Raise `FormError` for an error of pydantic; its first step is the tuple that carries the value."""
+    steps, kind, data = error["loc"][1:], error["type"], error["input"]
+    if steps and steps[-1] == "[key]":
+        where, steps = f"a key of {where}", steps[:-2]
+    if kind == "unexpected_keyword_argument":
+        raise FormError(f"{_place(where, steps[:-1])} has an unknown field {str(steps[-1])[:40]!r}")
+    place = _place(where, steps)
+    if kind == "missing":
+        raise FormError(f"{place} is missing")
+    if kind == "value_error":
+        raise FormError(f"{place}{error['ctx']['error']}"[:600])
+    if kind == "literal_error":
+        raise FormError(f"{place} is {str(data)[:40]!r}, not one of {error['ctx']['expected'].replace(chr(39), '')}")
+    if kind == "float_type" and type(data) is int:
+        raise FormError(f"{place} is too large for a 64-bit float")
+    raise FormError(f"{place} is {_kind_name(data)}, not {_WANTED.get(kind, error['msg'])}")
 
 
-def _findings(data: Any, where: str) -> tuple[Finding, ...]:
-    try:
-        findings = read_findings(data)
-    except ValueError as error:
-        raise FormError(f"{where} is {error}") from None
-    for item in findings:
-        for name, value in item.values:
-            _check_number(value, f"{where}.{item.code}.{name}"[:200])
-    return findings
+def _place(where: str, steps: tuple[int | str, ...]) -> str:
+    return where + "".join(f"[{step}]" if isinstance(step, int) else f".{step[:40]}" for step in steps)
 
 
-def _check_number(value: Any, where: str) -> None:
+def shown_value(value: Any) -> str:
+    """Return a value for a message; a whole number may be longer than a float can say."""
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, int):
+        return str(value)[:40]
+    return repr(value) if isinstance(value, str) and len(value) <= 40 else f"of length {len(value):,}"
+
+
+def read_findings(items: Any) -> tuple[Finding, ...]:
+    """Return the findings of a stored list of `stored_form`s. Raises `ValueError` for anything else."""
+    if type(items) is not list:
+        raise ValueError("not a list of findings")
+    for form in items:
+        is_form = isinstance(form, dict) and form.keys() == {"code", "subject", "values"}
+        if not is_form or not isinstance(form["code"], str) or not isinstance(form["subject"], str):
+            raise ValueError("not a list of findings")
+        if not isinstance(form["values"], dict) or not all(map(_is_value, form["values"].values())):
+            raise ValueError("not a list of findings: its values are no numbers and texts")
+    return tuple(map(from_stored, items))
+
+
+def _is_value(value: Any) -> bool:
+    if isinstance(value, list):
+        return all(isinstance(item, str) for item in value)
+    return isinstance(value, str | int | float)
+
+
+def check_number(value: Any, where: str) -> None:
     """Raise `FormError` for a number that no figure can be: not finite, or a whole one that no float can say."""
     if isinstance(value, list | tuple):
         for item in value:
-            _check_number(item, where)
+            check_number(item, where)
     elif isinstance(value, float) and not math.isfinite(value):
         raise FormError(f"{where} is {float_name(value)}, not a finite number")
     elif isinstance(value, int) and abs(value) > MOST_WHOLE:
         raise FormError(f"{where} is a whole number of {len(str(value))} digits, more than a float holds")
 
 
-def _mapping(read: Reader | None, data: Any, where: str) -> dict[str, Any]:
+def from_tagged(data: Any) -> dict[str, Any]:
+    """Return the object that `tag` encoded. Raises `FormError`, which goes on where the place of the object is told."""
     if not isinstance(data, dict):
-        raise FormError(f"{where} is {_kind_name(data)}, not an object")
+        raise FormError(f" is {_kind_name(data)}, not an object")
     mapping = untag(data)
     if not isinstance(mapping, dict):
-        raise FormError(f"{where} is a number, not an object")
-    if read is None:
-        _check_whole(mapping, where)
-        return mapping
-    return {key: read(item, f"{where}.{key[:40]}") for key, item in mapping.items()}
-
-
-def _check_whole(value: Any, where: str) -> None:
-    """Raise `FormError` for a whole number, at any depth, that no float can say."""
-    if isinstance(value, Mapping):
-        for key, item in value.items():
-            _check_whole(item, f"{where}.{key[:40]}"[:200])
-    elif isinstance(value, list):
-        for item in value:
-            _check_whole(item, where)
-    elif isinstance(value, int):
-        _check_number(value, where)
-
-
-def _tuple(hint: Any, read: Reader, data: Any, where: str) -> tuple[Any, ...]:
-    if not isinstance(data, list):
-        raise FormError(f"{where} is {_kind_name(data)}, not a list")
-    if hint is float and all(type(item) is float for item in data):
-        return tuple(data)  # samples: thousands of them, nearly always plain
-    return tuple([read(item, f"{where}[{number}]") for number, item in enumerate(data)])
-
-
-def _scalar(hint: Any, data: Any, where: str) -> Any:
-    if hint is float:
-        if isinstance(data, str) and data in NON_FINITE:
-            return NON_FINITE[data]
-        if isinstance(data, int | float) and not isinstance(data, bool):
-            try:
-                return float(data)
-            except OverflowError:
-                raise FormError(f"{where} is too large for a 64-bit float") from None
-    elif hint is int:
-        if isinstance(data, int) and not isinstance(data, bool):
-            return data
-    elif hint in (str, bool) and isinstance(data, hint):
-        return data
-    wanted = {float: "a number", int: "a whole number", str: "text", bool: "true or false"}[hint]
-    raise FormError(f"{where} is {_kind_name(data)}, not {wanted}")
-
-
-def _case(data: Any, where: str) -> Case:
-    if not isinstance(data, dict):
-        raise FormError(f"{where} is {_kind_name(data)}, not an object")
-    unknown = data.keys() - {"op", "shape", "formats", "kernel", "cache", "mode"}
-    if unknown:
-        raise FormError(f"{where} has an unknown field {sorted(unknown)[0][:40]!r}")
-    for name in ("op", "kernel", "cache", "mode"):
-        _scalar(str, data.get(name), f"{where}.{name}")
-    for name, hint in (("shape", int), ("formats", str)):
-        if not isinstance(data.get(name), dict):
-            raise FormError(f"{where}.{name} is {_kind_name(data.get(name))}, not an object")
-        for key, item in data[name].items():
-            _scalar(hint, item, f"{where}.{name}.{key[:40]}")
-    try:
-        return Case.from_dict(data)
-    except RooflineError as error:
-        raise FormError(f"{where}: {error}") from None
+        raise FormError(" is a number, not an object")
+    return mapping
 
 
 def _kind_name(data: Any) -> str:

@@ -9,35 +9,39 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from results.records.limits import (
+    TAGGED,
     Command,
     Count,
     Duration,
     ExitCode,
     Facts,
     Finite,
+    Flag,
     Hash,
     Key,
     Line,
     Name,
     NonNegative,
+    Number,
     OptionalPastDate,
     PastDate,
     Positive,
     Reason,
     SignedDuration,
+    Whole,
 )
 from results.records.state_records import EnergyReading, KernelAttribution, MachineState
+from results.records.stored_forms import StoredCase, StoredFindings
 from roofline_model.chips.hardware import Device
 from roofline_model.chips.stored_profile import device_from_profile
 from roofline_model.core.answer import NOT_IN_JSON
 from roofline_model.core.errors import DefinitionError
-from roofline_model.core.finding import Finding
 from roofline_model.core.units import format_time
 from roofline_model.ideal.roofline import Prediction, error_ratio
-from roofline_model.operators.case import Case, history_key, short_hash
+from roofline_model.operators.case import history_key, short_hash
 
 Status = Literal["measured", "predicted", "skipped", "failed"]
 STATUSES: tuple[str, ...] = ("measured", "predicted", "skipped", "failed")
@@ -130,7 +134,7 @@ class RunInfo:
     """Exit code of pytest; null where it has none."""
     hardware_key: Key = ""
     """The chip asked for (--hw); the profile is stored with each prediction."""
-    is_forced: bool = False
+    is_forced: Flag = False
     """Measured with --roofline-force-measure on a machine that is not that chip."""
     command: Command = ""
     """Command line it was started with."""
@@ -138,7 +142,7 @@ class RunInfo:
     """Commit of the code that was measured; null where unknown."""
     git_branch: Line | None = None
     """Branch of that commit; null where unknown."""
-    git_is_dirty: bool | None = None
+    git_is_dirty: Flag | None = None
     """Whether files differed from that commit; null where unknown."""
     plugin_version: Key = ""
     """Version of roofline-bench that measured."""
@@ -196,7 +200,7 @@ class ProcessInfo:
 class Measurement:
     """Statistics of the timed samples of one case in one process, and the samples themselves. Times are per call."""
 
-    samples_s: tuple[float, ...] = field(repr=False)
+    samples_s: tuple[Number, ...] = field(repr=False)
     """Seconds per call of every sample, in the order taken; empty after `prune`."""
     calls_per_sample: Count
     median_s: Duration
@@ -223,7 +227,7 @@ class Measurement:
     """Bytes of all rotated operand sets."""
     max_error: NonNegative | None = None
     """Error against the reference where it used most of its tolerance, before or after timing: of one number or of all,
-    as a ratio of their magnitude. Of older records: of all, norm-wise.
+    as a ratio of their magnitude.
     """
     tolerance: NonNegative | None = None
     """What was allowed there: what rounding explains, or what the caller gave."""
@@ -236,13 +240,13 @@ class Measurement:
     temperature_c: Finite | None = None
     flags: tuple[Key, ...] = ()
     """Warnings about the samples: keys of `flags.FLAGS`."""
-    clocks_hz: tuple[float, ...] = field(default=(), repr=False)
+    clocks_hz: tuple[Number, ...] = field(default=(), repr=False)
     """SM clock of each sample, as many as `samples_s`; empty where no clock is known per sample."""
     effective_sample_count: NonNegative | None = None
     """How many independent samples the series is worth; fewer than `sample_count` when successive ones resemble each
     other.
     """
-    outlier_count: int | None = None
+    outlier_count: Whole | None = None
     """Samples far from the rest; they are kept in every statistic."""
     energy: EnergyReading | None = None
     state: MachineState | None = None
@@ -279,9 +283,9 @@ class PredictionRecord:
     provenance: Line
     low_s: Positive | None = None
     high_s: Positive | None = None
-    findings: tuple[Finding, ...] = ()
-    """What to know about it; sentences of older versions are read as findings (`stored_findings.py`)."""
-    terms_s: Mapping[Name, SignedDuration] | None = None
+    findings: StoredFindings = ()
+    """What to know about it."""
+    terms_s: Annotated[Mapping[Name, SignedDuration], TAGGED] | None = None
     """Terms of an expected time by name, each as if alone (`roofline_model.expected.gap` explains a gap with them)."""
     error_ratio: Finite | None = None
     """(predicted − measured) / measured; None when nothing was measured. Negative: the prediction was too fast."""
@@ -360,7 +364,7 @@ class Record:
     record_id: str
     """32 hex digits, unique for ever: importing the same record twice is recognised."""
     run_id: str
-    case: Case
+    case: StoredCase
     status: Status
     reason: Reason = ""
     """Why it was skipped or failed; empty otherwise."""

@@ -10,12 +10,14 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from results.records.limits import (
+    TAGGED,
     Count,
     CountFrom1,
     CountFrom2,
     Date,
     Duration,
     Finite,
+    Flag,
     Hash,
     IndexedName,
     KernelName,
@@ -82,7 +84,7 @@ ordinary regulation; a fixed 75 % of nvbench made every sample of an A100 vanish
 class MachineState:
     """State of the machine over one case. None: unknown on this machine."""
 
-    throttled_s: Annotated[Mapping[Name, NonNegative], _FEW] | None = None
+    throttled_s: Annotated[Mapping[Name, NonNegative], TAGGED, _FEW] | None = None
     """Seconds each throttle reason gained by the driver's cumulative counters; empty: none gained, None: unreadable. 0:
     the reason held a low clock down when the case ended, and its counter had not moved.
     """
@@ -135,7 +137,7 @@ class CanaryReading:
     """Fastest of its calls."""
     reference_s: Positive | None
     """What it was compared with: the median of earlier healthy readings on this machine and software, or None."""
-    is_slow: bool
+    is_slow: Flag
     power_w: NonNegative | None = None
     sm_clock_hz: Positive | None = None
 

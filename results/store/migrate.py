@@ -19,7 +19,7 @@ from pathlib import Path
 from sqlalchemy import Connection, Engine, inspect, text
 
 from results.store.connection import LACKS_TABLES, MAKE_A_RUN, REPLACE_IT, WRITING, make_engine, translated
-from results.store.schema import FIRST_TABLES, SCHEMA_VERSION, VERSION_TABLE, Base
+from results.store.schema import SCHEMA_VERSION, VERSION_TABLE, Base
 from results.store.target import StoreTarget
 from roofline_model.core.errors import OldSchemaError, RooflineError, StoreError
 
@@ -58,7 +58,7 @@ def read_version(connection: Connection, target: StoreTarget) -> int | None:
     else:
         stored = connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()
     our_tables = Base.metadata.tables.keys()
-    is_ours = 2 * len(FIRST_TABLES & tables) > len(FIRST_TABLES)
+    is_ours = 2 * len(our_tables & tables) > len(our_tables)
     if is_ours and VERSION_TABLE in tables and not _is_version(stored):
         raise StoreError(
             f"{target.name} is damaged, {str(stored)[:40]!r} is not a schema version: nothing was changed; {REPLACE_IT}"
@@ -281,8 +281,9 @@ def _back_up(path: Path, version: int, progress: Progress) -> Path:
 def _refuse_newer(version: int | None, newest: int, target: StoreTarget) -> None:
     if version is not None and version > newest:
         raise StoreError(
-            f"{target.name} was written by a newer roofline-bench (schema {version}, this one knows {newest}): "
-            "update this project (git pull, make venv), or name another database"
+            f"another roofline-bench wrote {target.name} (schema {version}, this one knows {newest}): update this project "
+            "(git pull, make venv) if that one is newer; of a file from before release 0.1.0, move it away: the next run "
+            "makes a new one"
         )
 
 

@@ -8,6 +8,7 @@ from dataclasses import fields
 from functools import cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from results.records.plain_form import read_findings
 from results.records.records import (
     EnvironmentInfo,
     HardwareProfile,
@@ -20,7 +21,6 @@ from results.records.records import (
     TelemetrySample,
 )
 from results.records.state_records import CanaryReading, EnergyReading, KernelAttribution, MachineState, NoiseFloor
-from results.records.stored_findings import read_findings
 from results.store.schema import pack_samples, unpack_samples
 from roofline_model.core.finding import stored_form
 from roofline_model.operators.case import Case, short_hash
@@ -157,7 +157,7 @@ def prediction_values(predictions: Iterable[PredictionRecord], record_pk: int) -
             **_picked(prediction, _PREDICTION),
             "record_pk": record_pk,
             "ordinal": number,
-            "notes": [stored_form(item) for item in prediction.findings],
+            "findings": [stored_form(item) for item in prediction.findings],
             "terms_s": None if prediction.terms_s is None else dict(prediction.terms_s),
         }
         for number, prediction in enumerate(predictions)
@@ -255,9 +255,9 @@ def floor_from(row: Row) -> NoiseFloor:
 def prediction_from(row: Row) -> PredictionRecord:
     """Return a prediction."""
     try:
-        findings = read_findings(row["notes"])
+        findings = read_findings(row["findings"])
     except ValueError as error:
-        raise ValueError(f"notes is {error}") from None
+        raise ValueError(f"findings is {error}") from None
     return PredictionRecord(**_from(PredictionRecord, row, (*_PREDICTION, "terms_s")), findings=findings)
 
 

@@ -5,8 +5,8 @@ with a NUL character; both refuse lone surrogates (they come from file names in 
 integer as raw bytes.
 
 Missing is NULL, never 0. Names end in their unit. `doc` on each column says what it holds.
-If you change a table: raise SCHEMA_VERSION, add a line to its history, write `migrations/versions/NNNN_….py`
-(the revision id is the version as four digits) and add a golden store (tests/golden/README.md).
+Change a table: before the first release in `migrations/versions/0001_baseline.py`; from release 0.1.0 on raise
+SCHEMA_VERSION and write `migrations/versions/NNNN_….py` (the revision id is the version as four digits).
 """
 
 from __future__ import annotations
@@ -114,26 +114,7 @@ def _needs_escape(value: str) -> bool:
     return False
 
 
-SCHEMA_VERSION = 2
-"""1: run, process, environment, hardware_profile, case, method, record, measurement, prediction, telemetry (2026).
-2: energy, machine_state, attribution, canary, noise_floor; clocks, effective sample and outlier count of a measurement;
-role and end of a process (2026)."""
-
-FIRST_TABLES = frozenset(
-    {
-        "run",
-        "process",
-        "environment",
-        "hardware_profile",
-        "case",
-        "method",
-        "record",
-        "measurement",
-        "prediction",
-        "telemetry",
-    }
-)
-"""Tables of schema 1: by these an old database of ours is told from somebody else's, however many tables follow."""
+SCHEMA_VERSION = 1
 
 VERSION_TABLE = "alembic_version"
 
@@ -227,8 +208,8 @@ class ProcessRow(Base):
     pid: Mapped[int | None] = mapped_column(doc="process id on its host")
     host: Mapped[str] = mapped_column(doc="host name")
     started_at: Mapped[str] = mapped_column(doc="UTC, ISO 8601")
-    role: Mapped[str] = mapped_column(server_default="main", doc="main: pytest's own; worker: measured for it")
-    end_reason: Mapped[str] = mapped_column(server_default="", doc="how a worker ended when not by itself; else empty")
+    role: Mapped[str] = mapped_column(doc="main: pytest's own; worker: measured for it")
+    end_reason: Mapped[str] = mapped_column(doc="how a worker ended when not by itself; else empty")
 
 
 class CaseRow(Base):
@@ -412,9 +393,7 @@ class PredictionRow(Base):
     provenance: Mapped[str] = mapped_column(doc="status of the weakest number used")
     low_s: Mapped[float | None] = mapped_column(doc="lower end of the predicted interval")
     high_s: Mapped[float | None] = mapped_column(doc="upper end")
-    notes: Mapped[list[Any]] = mapped_column(
-        JSON, doc="findings: code, subject, values of each; a sentence where an older version wrote the row"
-    )
+    findings: Mapped[list[Any]] = mapped_column(JSON, doc="code, subject, values of each")
     terms_s: Mapped[dict[str, float] | None] = mapped_column(
         JSON(none_as_null=True), doc="terms of an expected time by name, each as if alone; null for an ideal one"
     )

@@ -31,9 +31,6 @@ SEVERITIES: tuple[Severity, ...] = ("warning", "caution", "info")
 """Most severe first."""
 Value = str | int | float | bool | tuple[str, ...]
 
-LEGACY_CODE = "legacy-note"
-"""The code of a stored text that no code stands for."""
-
 
 @dataclass(frozen=True, slots=True)
 class Finding:

@@ -14,6 +14,9 @@ from results.records.state_records import CanaryReading, EnergyReading, KernelAt
 from roofline_model.core.finding import Finding
 from roofline_model.operators.case import Case
 
+_OF_MANY = ("throttled_s", "terms_s", "run_ids", "kernel_names", "flags")
+"""Fields whose items have limits of their own."""
+
 
 def declared(value: Any) -> Any:
     """The same record with every field within the limits that its type declares; free facts stay what they were."""
@@ -34,7 +37,8 @@ def declared(value: Any) -> Any:
     if not is_dataclass(value):
         return value
     value = replace(value, **{field.name: declared(getattr(value, field.name)) for field in fields(value)})
-    return replace(value, **{name: _declared_value(getattr(value, name)) for name in outside_limits(value)})
+    names = [*outside_limits(value), *(name for name in _OF_MANY if getattr(value, name, None) is not None)]
+    return replace(value, **{name: _declared_value(getattr(value, name)) for name in names})
 
 
 def _declared_value(value: Any) -> Any:

@@ -18,7 +18,6 @@ import json
 import lzma
 import math
 import re
-import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -815,13 +814,12 @@ def _chosen(chosen: Any) -> dict[str, Any]:
 
 @functools.cache
 def _exported(name: str) -> Any:
-    """Return the runs of an exported file: tests/frozen/runs, tests/golden or examples/runs."""
+    """Return the runs of an exported file: tests/frozen/runs or examples/runs."""
     from results.exchange.exported.load import read_exports
 
-    places = (ROOT / "tests" / "golden" / f"{name}.json", ROOT / "examples" / "runs" / f"{name}.json")
-    golden_place = next((place for place in places if place.exists()), None)
-    if golden_place is not None:
-        return read_exports(golden_place)
+    example = ROOT / "examples" / "runs" / f"{name}.json"
+    if example.exists():
+        return read_exports(example)
     packed = Path(__file__).resolve().parent / "runs" / f"{name}.json.xz"
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "runs.json"
@@ -835,17 +833,12 @@ _FOLDERS: list[tempfile.TemporaryDirectory[str]] = []
 
 @functools.cache
 def _store(name: str) -> Any:
-    """Return an open database: a golden one (`store_v1`, a copy that is upgraded), or exported runs joined by `+`."""
+    """Return an open database of exported runs, their names joined by `+`."""
     from results.store.store import open_store
 
     folder = tempfile.TemporaryDirectory()
     _FOLDERS.append(folder)
-    path = Path(folder.name) / "results.db"
-    golden = ROOT / "tests" / "golden" / f"{name}.sqlite"
-    if golden.exists():
-        shutil.copyfile(golden, path)
-        return open_store(path)
-    store = open_store(path)
+    store = open_store(Path(folder.name) / "results.db")
     for part in name.split("+"):
         for calibration in _exported(part):
             store.add_run(

@@ -445,10 +445,8 @@ CPU_SHAPES = (
     ("gemv", "1x11264x2048"), ("gemv", "1x1024x1024"),
 )  # fmt: skip
 ALL_CPU = "cpu-amd-epyc-2t/quick+cpu-amd-epyc-2t/model_quant+cpu-amd-epyc-2t/calibrated"
-GOLDEN = ("store_v1", "store_v2", "runs_v2")
 NIGHT_CHIPS = ("gb10", "h100-sxm", "b10")
 NIGHT_SHAPES = (("gemv", "1x4096x4096"), ("gemv", "8x4096x14336"), ("gemm", "512x4096x4096"))
-GOLDEN_RUNS = {"store_v1": "00000000000000000000000000000001", "store_v2": "00000000000000000000000000000002"}
 
 
 def _runs_by_shape() -> Iterator[dict[str, Any]]:
@@ -459,8 +457,6 @@ def _runs_by_shape() -> Iterator[dict[str, Any]]:
         yield {"store": "nights", "run": f"{chip}-{number}", "op": op, "sizes": sizes}
     for chip in NIGHT_CHIPS[:2]:
         yield {"store": "nights", "run": f"{chip}-2", "op": "attention"}
-    for store, run in GOLDEN_RUNS.items():
-        yield {"store": store, "run": run}
 
 
 def _run_ranking() -> Iterator[Question]:
@@ -487,8 +483,6 @@ def _stored() -> Iterator[Question]:
         {"max_loss_pct": 0.0},
         {"memory_limit_bytes": 1e7},
     )
-    for store in GOLDEN:
-        yield question("stored", store=store)
     for store, (op, sizes), limit in product((*CPU_RUNS, ALL_CPU), CPU_SHAPES, limits):
         yield question("stored", store=store, op=op, shape=[int(size) for size in sizes.split("x")], **limit)
     for chip, (op, sizes), limit in product(NIGHT_CHIPS, NIGHT_SHAPES, limits):
@@ -525,7 +519,6 @@ def _diff() -> Iterator[Question]:
         )
     for allow in ([], ["torch", "method_version"]):
         yield question("diff", store=ALL_CPU, before=["quick"], after=["calibrated"], allow=allow)
-    yield question("diff", store="runs_v2", before=[GOLDEN_RUNS["store_v1"]], after=[GOLDEN_RUNS["store_v2"]])
     yield question("diff", store="nights", before=["gb10-0"], after=["h100-sxm-0"])
     yield question("diff", store="nights", before=["gb10-0"], after=["gb10-0"])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from plugin.calibrate.cpu_calibration import cache_file, cpu_fingerprint, write_cache
 from plugin.machine.facts import find_machine
 from results import open_store
-from results.records.stored_findings import read_findings
+from results.records.plain_form import read_findings
 from roofline_model.chips.machine_constants import Calibration, Constant
 
 SUITE = """

@@ -19,6 +19,7 @@ from typing import Any
 import psutil
 import pytest
 
+from results.exchange.exported.load import import_file
 from results.records.records import (
     EnvironmentInfo,
     HardwareProfile,
@@ -311,3 +312,17 @@ def full_measurement() -> Measurement:
         ),
         attribution=KernelAttribution("cupti", 2.0, 4.2e-5, 4.4e-5, ("gemv", "splitKreduce")),
     )
+
+
+EVERY_PART = Path(__file__).parent / "every_part.json"
+"""An exported run: a record of each status, energy, machine state, kernels, clocks, canaries, a process that ended
+before its first record, a noise floor.
+"""
+
+
+@pytest.fixture
+def database_of_every_part(tmp_path: Path) -> Path:
+    path = tmp_path / "every_part.db"
+    with open_store(path) as store:
+        import_file(store, EVERY_PART)
+    return path

@@ -19,7 +19,7 @@ from roofline_model.formats import catalog
 ROOT = Path(__file__).parents[2]
 EXPORTS = (
     *sorted((ROOT / "examples" / "runs" / "cpu-amd-epyc-2t").glob("*.json")),
-    ROOT / "tests" / "golden" / "run_v2.json",
+    ROOT / "tests" / "results" / "every_part.json",
 )
 
 

@@ -26,11 +26,7 @@ if TYPE_CHECKING:
 EXPORT_FORMAT = "roofline-bench run"
 RUNS_FORMAT = "roofline-bench runs"
 """A list of such documents, `runs`: what a query found in several runs."""
-EXPORT_VERSION = 3
-"""1: format, schema_version, run, profiles, records (2026).
-2: processes, canaries, noise_floors; energy, state, attribution, clocks_hz and counts of a measurement (2026).
-3: findings of a prediction (code, subject, values) in place of its notes (2026).
-Old versions keep loading for ever (tests/golden)."""
+EXPORT_VERSION = 1
 
 _FORMULA_STARTS = ("=", "+", "-", "@")
 

@@ -11,13 +11,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from results.exchange.measured import SampleStatistics
-from results.records.limits import MAX_COUNT, MAX_TIME_S, MOST_OF_UNIT, check_limits, check_line
-from results.records.plain_form import FormError
+from results.records.limits import MAX_TIME_S, MOST_OF_UNIT
+from results.records.plain_form import FormError, check_limits
 from results.records.records import HardwareProfile, Measurement, PredictionRecord, ProcessInfo, Record, RunInfo
 from results.records.state_records import CanaryReading, NoiseFloor
 from roofline_model.chips.stored_profile import device_from_profile
 from roofline_model.core.errors import DefinitionError, OtherVersionError
-from roofline_model.operators.case import Case
 
 _TIMES = ("median_s", "min_s", "max_s", "mean_s")
 _ORDERED = (("min_s", "median_s", "max_s"), ("min_s", "mean_s", "max_s"))
@@ -28,17 +27,21 @@ _ROUNDING = 1e-9
 
 
 def check_run(run: RunInfo, records: Sequence[Record]) -> None:
-    """Raise `FormError` naming the record and the field that cannot be true."""
+    """Raise `FormError` naming the record and the field that an import refuses."""
     check_limits(run, "run")
     for number, record in enumerate(records):
+        check_limits(record, f"records[{number}]")
+    check_records(records)
+
+
+def check_records(records: Sequence[Record]) -> None:
+    """Raise `FormError` naming the record, each within its limits, and the field that contradicts others of it."""
+    for number, record in enumerate(records):
         where = f"records[{number}]"
-        check_limits(record, where)
-        _check_case(record.case, f"{where}.case")
         if record.measurement is not None:
             _check_measurement(record.measurement, f"{where}.measurement", record.is_simulated)
         for place, prediction in enumerate(record.predictions):
             _check_interval(prediction, f"{where}.predictions[{place}]")
-            _check_findings(prediction, f"{where}.predictions[{place}].findings")
 
 
 def differing_statistics(measurement: Measurement) -> list[tuple[str, float, float]]:
@@ -64,23 +67,14 @@ def check_parts(
     for name, items in parts.items():
         for number, item in enumerate(items):
             check_limits(item, f"{name}[{number}]")
+    check_floors(floors, class_hash)
+
+
+def check_floors(floors: Sequence[NoiseFloor], class_hash: str) -> None:
+    """Raise `FormError` naming a noise floor of another machine's."""
     for number, floor in enumerate(floors):
         if floor.class_hash != class_hash:
             raise FormError(f"noise_floors[{number}].class_hash is not that of the run's environment")
-
-
-def _check_case(case: Case, where: str) -> None:
-    """Refuse names that are no line, and sizes that no call has."""
-    names = {"op": case.op, "mode": case.mode, **{f"formats.{key[:40]}": key for key, _ in case.formats}}
-    names |= {f"formats.{key[:40]}": value for key, value in case.formats}
-    for name, text in (*names.items(), *((f"shape.{key[:40]}", key) for key, _ in case.shape)):
-        check_line(text, f"{where}.{name}", 1_000)
-    check_line(case.kernel, f"{where}.kernel", 100_000)
-    is_product = case.op in ("gemv", "gemm")
-    for name, size in case.shape:
-        least, most = (1, MAX_COUNT) if is_product and name in ("M", "N", "K") else (0, 2**63 - 1)
-        if not least <= size <= most:
-            raise FormError(f"{where}.shape.{name} is {str(size)[:40]}, not a whole number from {least} to {most:,}")
 
 
 def _check_interval(prediction: PredictionRecord, where: str) -> None:
@@ -89,23 +83,8 @@ def _check_interval(prediction: PredictionRecord, where: str) -> None:
         raise FormError(f"{where}.low_s is {low_s:g}, above high_s {high_s:g}")
 
 
-def _check_findings(prediction: PredictionRecord, where: str) -> None:
-    for number, item in enumerate(prediction.findings):
-        texts = [("subject", item.subject), *(("values", name) for name, _ in item.values)]
-        check_line(item.code, f"{where}[{number}].code", 100)
-        texts += [(name, text) for name, value in item.values for text in _texts_of(value)]
-        for name, text in texts:
-            check_line(text, f"{where}[{number}].{name[:40]}", 10_000)
-
-
-def _texts_of(value: Any) -> list[str]:
-    values = value if isinstance(value, list | tuple) else [value]
-    return [item for item in values if isinstance(item, str)]
-
-
 def check_profile(profile: HardwareProfile, where: str) -> None:
     """Raise `FormError` naming the field of a profile that no chip has; one of another version passes, unread."""
-    check_limits(profile, where)
     try:
         device_from_profile(profile.profile, f"{where}.profile")
     except OtherVersionError:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from results.exchange.exported.export import EXPORT_FORMAT, EXPORT_VERSION, RUNS_FORMAT
-from results.exchange.exported.import_checks import check_parts, check_profile, check_run, differing_statistics
-from results.exchange.exported.import_dates import run_in_utc
+from results.exchange.exported.import_checks import check_floors, check_profile, check_records, differing_statistics
 from results.exchange.exported.import_differences import differing_records, is_other_run
-from results.records.plain_form import FormError, NewerFormError, UnclearFormError, from_plain
+from results.records.plain_form import FormError, OtherVersionFormError, UnclearFormError, from_plain
 from results.records.records import HardwareProfile, ProcessInfo, Record, RunInfo
 from results.records.state_records import CanaryReading, NoiseFloor
 from results.store.run_names import check_label
@@ -55,7 +54,7 @@ class ExportedRun:
     profiles: tuple[HardwareProfile, ...]
     records: tuple[Record, ...]
     processes: tuple[ProcessInfo, ...] = ()
-    """All of the run, those that stored no record too; empty in a file of version 1."""
+    """All of the run, those that stored no record too."""
     canaries: tuple[CanaryReading, ...] = ()
     noise_floors: tuple[NoiseFloor, ...] = ()
     """Of the run's environment class."""
@@ -132,7 +131,7 @@ def reading_errors(path: str | Path, *, is_ours: bool = True) -> Iterator[None]:
         yield
     except FormError as error:
         # These two say themselves what to do.
-        is_damaged = is_ours and not isinstance(error, NewerFormError | UnclearFormError)
+        is_damaged = is_ours and not isinstance(error, OtherVersionFormError | UnclearFormError)
         advice = "; the file is damaged: write it again" if is_damaged else ""
         raise StoreError(f"{path}: {error}{advice}. Nothing was imported.") from None
     except RecursionError:
@@ -152,7 +151,7 @@ def parse_exports(document: Any) -> list[ExportedRun]:
             exported = parse_export(run_document)
             if exported.run.run_id in exports:
                 raise FormError(f"run {exported.run.run_id[:12]} is in the file twice")
-        except NewerFormError:
+        except OtherVersionFormError:
             raise
         except FormError as error:
             raise type(error)(f"runs[{number}]: {error}") from None
@@ -169,15 +168,15 @@ def parse_export(document: Any) -> ExportedRun:
     version = document.get("schema_version")
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise FormError(f"schema_version is {shown(version)}, not a whole number from 1 on")
-    if version > EXPORT_VERSION:
-        raise NewerFormError(
-            f"it was exported by a newer roofline-bench (schema_version {shown(version)}, this one reads up to "
-            f"{EXPORT_VERSION}): "
-            "update this project (git pull, make venv), or export it there as CSV"
+    if version != EXPORT_VERSION:
+        raise OtherVersionFormError(
+            f"another roofline-bench exported it (schema_version {shown(version)}, this one reads {EXPORT_VERSION}): "
+            "update this project (git pull, make venv) if that one is newer; what an unreleased one wrote has to be "
+            "measured again"
         )
-    run = from_plain(RunInfo, document.get("run"), "run")
+    run = from_plain(RunInfo, document.get("run"), "run", with_limits=True)
     profiles = _listed(document, "profiles", HardwareProfile)
-    records = _listed(_with_findings(document) if version < 3 else document, "records", Record)
+    records = _listed(document, "records", Record)
     _check_ids(run, records)
     try:
         check_label(run.label)
@@ -185,43 +184,12 @@ def parse_export(document: Any) -> ExportedRun:
         raise UnclearFormError(str(error)) from None
     for number, profile in enumerate(profiles):
         check_profile(profile, f"profiles[{number}]")
-    check_run(run, records)
-    if version == 1:
-        return run_in_utc(ExportedRun(run, tuple(profiles), tuple(records)))
+    check_records(records)
     processes = _listed(document, "processes", ProcessInfo)
     canaries = _listed(document, "canaries", CanaryReading)
     floors = _listed(document, "noise_floors", NoiseFloor)
-    check_parts(processes, canaries, floors, run.environment.class_hash)
-    return run_in_utc(
-        ExportedRun(run, tuple(profiles), tuple(records), tuple(processes), tuple(canaries), tuple(floors))
-    )
-
-
-def _with_findings(document: dict[str, Any]) -> dict[str, Any]:
-    """Return a document whose predictions have `findings`: up to version 2 they were sentences, named `notes`.
-
-    Raises `FormError` for notes that are none.
-    """
-
-    def prediction(item: Any, where: str) -> Any:
-        if not isinstance(item, dict) or "notes" not in item:
-            return item
-        notes = item["notes"]
-        if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
-            raise FormError(f"{where}.notes is not a list of sentences")
-        return {("findings" if name == "notes" else name): value for name, value in item.items()}
-
-    def record(item: Any, where: str) -> Any:
-        return _renamed(item, "predictions", prediction, f"{where}.predictions")
-
-    return _renamed(document, "records", record, "records")  # type: ignore[no-any-return]
-
-
-def _renamed(item: Any, inner: str, rename: Callable[[Any, str], Any], where: str) -> Any:
-    """Return an object with the parts of its list `inner` renamed; what is no object with such a list as it is."""
-    if not isinstance(item, dict) or not isinstance(item.get(inner), list):
-        return item
-    return {**item, inner: [rename(part, f"{where}[{number}]") for number, part in enumerate(item[inner])]}
+    check_floors(floors, run.environment.class_hash)
+    return ExportedRun(run, tuple(profiles), tuple(records), tuple(processes), tuple(canaries), tuple(floors))
 
 
 def _check_ids(run: RunInfo, records: Sequence[Record]) -> None:
@@ -243,4 +211,4 @@ def _listed(document: dict[str, Any], name: str, kind: type[Any]) -> list[Any]:
     items = document.get(name)
     if not isinstance(items, list):
         raise FormError(f"{name} is missing or not a list")
-    return [from_plain(kind, item, f"{name}[{number}]") for number, item in enumerate(items)]
+    return [from_plain(kind, item, f"{name}[{number}]", with_limits=True) for number, item in enumerate(items)]

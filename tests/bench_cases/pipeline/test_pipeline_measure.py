@@ -279,23 +279,6 @@ def test_a_gpu_runs_others_and_ranks_by_expected_times():
     }
 
 
-def test_a_recommendation_of_an_older_version_still_loads():
-    candidate = {
-        "precision": "INT4", "method": "", "kernel": "tinygemm", "is_emulated": False, "ideal_s": 1.0, "expected_s": None,
-        "low_s": None, "high_s": None, "host_s": None, "memory_bytes": None, "note": "no model of this kernel",
-    }  # fmt: skip
-    old = {
-        "baseline": {**candidate, "note": ""},
-        "candidates": [candidate],
-        "left_out": [["FP8", "text"]],
-        "too_large": [],
-    }
-    recommendation = recommendation_from_plain(old)
-    assert time_finding(recommendation.baseline) is None
-    assert time_finding(recommendation.candidates[0]) == finding("legacy-note", text="no model of this kernel")
-    assert recommendation_from_plain(json.loads(json.dumps(recommendation.plain()))) == recommendation
-
-
 def test_what_disturbed_the_baseline_alone_is_no_speedup():
     def disturbed(case, work):
         return HostTime(0.030 if case.is_plain else 0.004, 0.003, 0.09, "by hand")

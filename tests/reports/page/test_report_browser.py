@@ -378,7 +378,7 @@ def test_hostile_names_are_text_on_a_phone(make, open_page):
     case = replace(records[0].case, op=HOSTILE)
     ideal = replace(
         records[0].ideal,
-        findings=(finding("legacy-note", text=HOSTILE), finding("legacy-note", text="`run <b>it</b>`")),
+        findings=(finding("host-time", source=HOSTILE), finding("host-time", source="`run <b>it</b>`")),
         memory_level=HOSTILE,
         provenance=HOSTILE,
         bound=HOSTILE,

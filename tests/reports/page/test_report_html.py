@@ -5,16 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
-from pathlib import Path
 
 import pytest
 
 from reports.cases.summary import MAX_SERIES
 from reports.page.html import render_page, write_report
 from reports.view.views import report_view
-from results import open_store
 from results.cases.case_result import case_results
-from results.exchange.exported.load import import_file
 from results.records.records import EnvironmentInfo, ProcessInfo
 from roofline_model.core.errors import RooflineError
 from roofline_model.core.finding import code_text, finding
@@ -156,7 +153,7 @@ def test_hostile_text_is_text_everywhere(make, rich, mixed_page):
         predictions=(
             replace(
                 records[2].ideal,
-                findings=(finding("legacy-note", text=HOSTILE),),
+                findings=(finding("host-time", source=HOSTILE),),
                 memory_level=HOSTILE,
                 hardware_key=HOSTILE,
             ),
@@ -345,24 +342,6 @@ def test_kernels_per_call_are_shown_where_they_were_traced(rich):
     assert "tinygemm_m16n8k16" in section
     assert 'data-value="2.0">2</td>' in section
     assert section.count("<tr>") == 3  # the header and two traced cases
-
-
-@pytest.mark.parametrize("kind", ["file", "store"])
-def test_a_run_of_the_first_version_still_renders(kind, tmp_path):
-    golden = Path(__file__).parents[2] / "golden"
-    if kind == "file":
-        with open_store(tmp_path / "new.db") as store:
-            (run_id,) = import_file(store, golden / "run_v1.json").run_ids
-            files = write_report(store, store.resolve_run(run_id), tmp_path / "report.html")
-    else:
-        (tmp_path / "old.db").write_bytes((golden / "store_v1.sqlite").read_bytes())
-        with open_store(tmp_path / "old.db") as store:
-            files = write_report(store, store.resolve_run("latest"), tmp_path / "report.html")
-    page = Page(files.html.read_text(encoding="utf-8"))
-    assert page.open == []
-    assert "All cases" in page.text
-    assert "one process" in page.text
-    assert "None" not in page.text
 
 
 def test_power_column_only_where_power_was_stored(cpu_page, gpu_page):

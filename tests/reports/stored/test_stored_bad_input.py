@@ -6,21 +6,17 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from reports.answers.ranking_json import recommendations_json
 from reports.ranking.words import excluded_texts
-from reports.stored import StoredQuestion, recommend_from_runs, recommend_from_store
+from reports.stored import StoredQuestion, recommend_from_runs
 from reports.stored.words import summary_of
-from results import open_store
-from results.exchange.exported.load import import_file
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import finding
 
 BF16, INT8, INT4 = ("BF16", "BF16", "matmul"), ("INT8", "INT8", "int_mm"), ("INT4", "BF16", "tinygemm")
-GOLDEN = Path(__file__).parents[2] / "golden"
 
 
 def test_nothing_stored() -> None:
@@ -109,13 +105,3 @@ def test_bad_questions_are_refused() -> None:
     for bad in ({"phase": "train"}, {"memory_limit_bytes": 0.0}, {"max_loss_pct": -1.0}):
         with pytest.raises(InvalidValueError):
             StoredQuestion(**bad)
-
-
-@pytest.mark.parametrize("name", ["run_v1.json", "run_v2.json", "runs_v2.json"])
-def test_records_of_older_schemas(tmp_path, name: str) -> None:
-    with open_store(str(tmp_path / "old.db")) as store:
-        import_file(store, GOLDEN / name)
-        recommendations = recommend_from_store(store)
-    assert recommendations.record_count
-    assert all(summary_of(ranking) for ranking in recommendations.rankings)
-    json.dumps(recommendations_json(recommendations), allow_nan=False)

@@ -137,7 +137,7 @@ DAMAGE: list[tuple[str, Callable[[dict[str, Any]], Any], str]] = [
     (
         "newer",
         lambda document: {**document, "schema_version": 99},
-        "newer roofline-bench .schema_version 99.*make venv",
+        "another roofline-bench .*schema_version 99.*make venv",
     ),
     ("no run", lambda document: {**document, "run": None}, "run is missing"),
     ("no records", lambda document: {**document, "records": {}}, "records is missing or not a list"),

@@ -121,7 +121,7 @@ def test_several_runs_in_one_file_arrive_and_are_completed_later(nights: ResultS
         (lambda export: export.update(runs={}), "runs is missing or not a list"),
         (lambda export: export.update(runs=[]), "runs is empty"),
         (lambda export: export["runs"][1]["records"][0].update(status="fine"), r"runs\[1\]: records\[0\].status"),
-        (lambda export: export["runs"][1].update(schema_version=99), "newer roofline-bench"),
+        (lambda export: export["runs"][1].update(schema_version=99), "another roofline-bench"),
     ],
 )
 def test_a_damaged_file_of_runs_changes_nothing(
@@ -137,20 +137,6 @@ def test_a_damaged_file_of_runs_changes_nothing(
         with pytest.raises(StoreError, match=words):
             import_file(there, path)
         assert there.runs() == []
-
-
-def test_a_file_of_runs_that_a_released_version_wrote() -> None:
-    golden = Path(__file__).parents[2] / "golden"
-    runs_by_id = {run.run.run_id: run for run in read_exports(golden / "runs_v2.json")}
-    alone = [read_export(golden / f"run_v{version}.json") for version in (1, 2)]
-    assert runs_by_id.keys() == {exported.run.run_id for exported in alone}
-    for exported in alone:
-        same = runs_by_id[exported.run.run_id]
-        assert (same.run, same.canaries) == (exported.run, exported.canaries)
-        assert [replace(record, record_id="") for record in same.records] == [
-            replace(record, record_id="") for record in exported.records
-        ]
-        assert set(exported.processes) <= set(same.processes)
 
 
 def test_lots_hold_every_record_once_and_in_order(

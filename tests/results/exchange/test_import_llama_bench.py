@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from foreign_files import LLAMA, MARKDOWN, PP, TG, as_csv, llama_test
+from foreign_files import MARKDOWN, PP, TG, as_csv, llama_test
 
 from results.exchange.foreign import Stated
 from results.exchange.importing import import_any, read_any
@@ -240,16 +240,6 @@ def test_the_same_mean_of_other_repetitions_is_another_test(write: Write, empty_
     assert import_any(empty_store, write("other.json", [{**wide, "avg_ts": 162.54}])).added == 1
 
 
-@pytest.mark.parametrize(
-    "rate", ["10,240.00 ± 20.00", "10.240,00 ± 20,00", "10240,00", "10 240.00 ± 20.00", "10'240.00"]
-)
-def test_a_number_of_another_locale_is_not_damage(write: Write, rate: str) -> None:
-    with pytest.raises(StoreError) as caught:
-        read_any(write("l.md", MARKDOWN.replace("10240.00 ± 20.00", rate)))
-    assert "a number with a comma or a separator of thousands: write it as 1000.00" in str(caught.value)
-    assert "damaged" not in str(caught.value)
-
-
 def test_rows_of_two_machines_are_refused(write: Write) -> None:
     with pytest.raises(StoreError, match=r"\[1\].gpu_info differs"):
         read_any(write("l.json", [PP, {**TG, "gpu_info": "NVIDIA L4"}]))
@@ -261,6 +251,10 @@ def test_rows_of_two_machines_are_refused(write: Write) -> None:
         (as_csv([PP]).replace('"50000000"', '"quick"'), "line 2.avg_ns is 'quick', not a number"),
         (as_csv([PP]) + '"only","three","cells"\n', "line 3 has 3 cells"),
         (MARKDOWN.replace("150.00 ± 0.20", "fast"), "line 5.t/s is 'fast'"),
+        (
+            MARKDOWN.replace("150.00 ± 0.20", "1.000,00"),
+            "line 5.t/s is '1.000,00', not tokens per second as in 1000.00",
+        ),
         (MARKDOWN.replace("tg128 @ d4096", "embeddings"), "line 5.test is 'embeddings'"),
         (MARKDOWN.replace("150.00 ± 0.20", "0.00"), "line 5.avg_ts is 0 tokens/s"),
         (as_csv([PP]).splitlines()[0] + "\n", "it holds no test"),
@@ -307,45 +301,3 @@ def test_quantisations_by_llama_cpps_names(description: str, file: str, name: st
     assert quantization is not None
     assert (quantization.name, quantization.formats) == (name, formats)
     assert quantization_of("llama 8B", "model.gguf") is None
-
-
-def test_builds_of_2023_had_a_flag_for_each_backend(write: Write) -> None:
-    old = {
-        key: value
-        for key, value in TG.items()
-        if key
-        in (
-            "build_commit",
-            "build_number",
-            "cpu_info",
-            "model_filename",
-            "model_type",
-            "model_size",
-            "model_n_params",
-            "n_batch",
-            "n_threads",
-            "n_gpu_layers",
-            "main_gpu",
-            "tensor_split",
-            "n_prompt",
-            "n_gen",
-            "test_time",
-            "avg_ns",
-            "stddev_ns",
-            "avg_ts",
-            "stddev_ts",
-            "samples_ns",
-            "samples_ts",
-        )
-    } | {
-        "cuda": True,
-        "opencl": False,
-        "metal": False,
-        "gpu_blas": True,
-        "blas": True,
-        "f16_kv": True,
-        "mul_mat_q": True,
-    }
-    (record,) = records(write("l.json", [{**old, "gpu_info": LLAMA["gpu_info"]}]))
-    assert record.case.kernel.startswith("llama-bench.CUDA.")
-    assert record.expected is not None

@@ -122,13 +122,10 @@ def test_statistics_of_other_samples_are_counted(tmp_path: Path, document: dict[
         assert import_file(store, path).inconsistent_count == 1
 
 
-@pytest.mark.parametrize("notes", [3, [3], "text", None])
-def test_remarks_are_named_as_the_file_names_them(tmp_path: Path, document: dict[str, Any], notes: object) -> None:
-    prediction = document["records"][1]["predictions"][0]
-    del prediction["findings"]
-    prediction["notes"] = notes
-    document["schema_version"] = 2
-    refuse(tmp_path, document, r"records\[1\]\.predictions\[0\]\.notes is ")
+@pytest.mark.parametrize("findings", [3, [3], "text", None, ["a sentence"]])
+def test_findings_are_objects(tmp_path: Path, document: dict[str, Any], findings: object) -> None:
+    document["records"][1]["predictions"][0]["findings"] = findings
+    refuse(tmp_path, document, r"records\[1\]\.predictions\[0\]\.findings is ")
 
 
 @pytest.mark.parametrize("version", [10**400, -(10**400), "x" * 500])

@@ -24,7 +24,7 @@ from results.store.migrate import ADVISORY_LOCK_KEY, exclusive_lock, read_versio
 from results.store.schema import SCHEMA_VERSION, Base
 from results.store.store import open_store
 from results.store.target import StoreTarget, parse_target
-from roofline_model.core.errors import StoreError
+from roofline_model.core.errors import OldSchemaError, StoreError
 
 NEXT = SCHEMA_VERSION + 1
 HEAD = f"""
@@ -207,12 +207,41 @@ def test_a_newer_schema_is_refused_and_left_alone(
     upgrade(target, target_version=NEXT, folders=scripts(REBUILD_RUN))
     for options in ({}, {"read_only": True}):
         with pytest.raises(
-            StoreError, match=rf"newer roofline-bench \(schema {NEXT}, this one knows {SCHEMA_VERSION}\): update"
+            StoreError,
+            match=rf"schema {NEXT}, this one knows {SCHEMA_VERSION}\): update this project .* if that one is newer",
         ):
             open_store(target.path or target.url, **options)
-    with pytest.raises(StoreError, match="newer"):
+    with pytest.raises(StoreError, match="another roofline-bench"):
         upgrade(target)
     assert contents(target)[:2] == (NEXT, FULL)
+
+
+def test_an_older_schema_that_may_only_be_read_says_how_to_upgrade_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "results.db"
+    open_store(path).close()
+    monkeypatch.setattr(migrate, "SCHEMA_VERSION", NEXT)
+    with pytest.raises(OldSchemaError, match=f"has schema {SCHEMA_VERSION}, older than {NEXT}"):
+        open_store(path, read_only=True)
+
+
+@pytest.mark.parametrize("version", ["0001", "0002"])
+def test_a_database_from_before_the_first_release_says_what_to_do(tmp_path: Path, version: str) -> None:
+    path = tmp_path / "results.db"
+    open_store(path).close()
+    with closing(sqlite3.connect(path)) as raw:
+        if version == "0001":
+            for table in ("energy", "machine_state", "attribution", "canary", "noise_floor"):
+                raw.execute(f"DROP TABLE {table}")
+        raw.execute("UPDATE alembic_version SET version_num = ?", (version,))
+        raw.commit()
+    before = path.read_bytes()
+    for options in ({}, {"read_only": True}):
+        with pytest.raises(StoreError, match="move it away") as refused:
+            open_store(path, **options)
+        assert "\n" not in str(refused.value)
+    assert path.read_bytes() == before
 
 
 def test_the_scripts_make_exactly_the_tables_of_the_schema(target: str | Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -21,13 +20,12 @@ from results.store.target import parse_target
 from roofline_cli.main import app
 from roofline_model.core.errors import StoreError
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "store_v2.sqlite"
 runner = CliRunner()
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return Path(shutil.copy(GOLDEN, tmp_path / "r.db"))
+def path(database_of_every_part: Path) -> Path:
+    return database_of_every_part
 
 
 @pytest.fixture
@@ -76,11 +74,9 @@ def test_rows_without_their_parent(path: Path) -> None:
 
 def test_a_page_that_was_overwritten_is_found(path: Path) -> None:
     data = bytearray(path.read_bytes())
-    with closing(sqlite3.connect(GOLDEN.as_uri() + "?immutable=1", uri=True)) as raw:
-        root, size = (
-            raw.execute("SELECT rootpage FROM sqlite_master WHERE name = 'ix_record_run_id_id'").fetchone()[0],
-            512,
-        )
+    with closing(sqlite3.connect(path.as_uri() + "?immutable=1", uri=True)) as raw:
+        root = raw.execute("SELECT rootpage FROM sqlite_master WHERE name = 'ix_record_run_id_id'").fetchone()[0]
+        size = raw.execute("PRAGMA page_size").fetchone()[0]
     data[(root - 1) * size : root * size] = b"\x5a" * size
     path.write_bytes(data)
     done = runner.invoke(app, ["db", "check", "--db", str(path), "--json"])

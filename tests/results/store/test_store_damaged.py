@@ -84,7 +84,7 @@ DAMAGE = [
     ("measurement", "samples", b"\x00\x01\x02", "unpack requires"),
     ("measurement", "flags", '"noisy"', "flags is text, not a list of texts"),
     ("measurement", "flags", "[1]", "flags is a list, not a list of texts"),
-    ("prediction", "notes", "{}", "notes is not a list of findings"),
+    ("prediction", "findings", "{}", "findings is not a list of findings"),
     ("run", "exit_code", "x", "exit_code is text"),
     ("run", "environment_id", 999, "a row that others name is missing: 999"),
     ("run", "status", "measured", "status is 'measured', not one of running, complete"),

@@ -3,48 +3,19 @@
 from __future__ import annotations
 
 import json
-import shutil
-import sqlite3
-from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from results.records.records import RunInfo
-from results.store.schema import SCHEMA_VERSION
 from results.store.store import open_store
 from roofline_cli.main import app
 
 runner = CliRunner()
-GOLDEN = Path(__file__).parents[2] / "golden"
 
 
 def roofline(*arguments):
     return runner.invoke(app, [*map(str, arguments)])
-
-
-@pytest.fixture
-def old(tmp_path):
-    return Path(shutil.copy(GOLDEN / "store_v1.sqlite", tmp_path / "old.db"))
-
-
-def test_an_old_database_is_upgraded_once_and_then_read(old):
-    refused = roofline("runs", "--db", old)
-    assert refused.exit_code == 2
-    assert "`roofline db upgrade` now (a copy is kept)" in " ".join(refused.output.split())
-    done = json.loads(roofline("db", "upgrade", "--db", old, "--json").stdout)
-    assert (done["schema_before"], done["schema"]) == (1, SCHEMA_VERSION)
-    with sqlite3.connect(done["backup"]) as copy, sqlite3.connect(GOLDEN / "store_v1.sqlite") as golden:
-        assert list(copy.iterdump()) == list(golden.iterdump())
-    assert roofline("runs", "--db", old).exit_code == 0
-    assert "nothing to do" in roofline("db", "upgrade", "--db", old).stdout
-
-
-def test_doctor_warns_of_an_old_database_and_names_the_command(old):
-    checks = json.loads(roofline("doctor", "--json", "--db", old).stdout)
-    (database_check,) = [check for check in checks["checks"] if check["name"] == "database"]
-    assert database_check["status"] == "warn"
-    assert database_check["fix"] == "roofline db upgrade"
 
 
 @pytest.mark.parametrize(

@@ -34,8 +34,7 @@ def test_every_entry_is_whole():
 
 
 def test_values_are_printed_by_the_unit_of_their_name():
-    legacy = finding("legacy-note", text="as it was")
-    assert short_text(legacy) == "as it was"
+    assert short_text(finding("host-time", source="as it was")) == "as it was"
     assert finding("x", time_s=3.2e-5).value("time_s") == 3.2e-5
     assert finding("x").value("time_s") is None
 
@@ -47,7 +46,7 @@ def test_an_unknown_code_is_shown_by_its_code():
 
 
 def test_the_most_severe_come_first_and_each_once():
-    info, caution = finding("legacy-note", text="a"), finding("kernel-gap", "NVFP4", hardware="h100-sxm")
+    info, caution = finding("host-time", source="a"), finding("kernel-gap", "NVFP4", hardware="h100-sxm")
     assert by_severity([info, caution, info]) == [caution, info]
 
 

@@ -1,5 +1,4 @@
-"""The first schema: run, process, environment, hardware_profile, case, method, record, measurement, prediction,
-telemetry.
+"""The first schema.
 
 Schema 0001, after nothing. Spelled out, not taken from `results/store/schema.py`: that file moves on, this one stays.
 """
@@ -28,6 +27,11 @@ def upgrade() -> None:
     _create_measurement()
     _create_prediction()
     _create_telemetry()
+    _create_energy()
+    _create_machine_state()
+    _create_attribution()
+    _create_canary()
+    _create_noise_floor()
 
 
 def downgrade() -> None:
@@ -126,6 +130,8 @@ def _create_process() -> None:
         sa.Column("pid", sa.BigInteger(), nullable=True),
         sa.Column("host", sa.Text(), nullable=False),
         sa.Column("started_at", sa.Text(), nullable=False),
+        sa.Column("role", sa.Text(), nullable=False),
+        sa.Column("end_reason", sa.Text(), nullable=False),
         sa.ForeignKeyConstraint(["run_id"], ["run.run_id"], name="fk_process_run_id_run", ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("id", name="pk_process"),
         sa.UniqueConstraint("run_id", "process_hash", name="uq_process_run_id_process_hash"),
@@ -195,6 +201,9 @@ def _create_measurement() -> None:
         sa.Column("sm_clock_hz", sa.Double(), nullable=True),
         sa.Column("temperature_c", sa.Double(), nullable=True),
         sa.Column("flags", sa.JSON(), nullable=False),
+        sa.Column("clocks", sa.LargeBinary(), nullable=True),
+        sa.Column("effective_sample_count", sa.Double(), nullable=True),
+        sa.Column("outlier_count", sa.BigInteger(), nullable=True),
         sa.ForeignKeyConstraint(
             ["record_pk"], ["record.id"], name="fk_measurement_record_pk_record", ondelete="CASCADE"
         ),
@@ -226,7 +235,8 @@ def _create_prediction() -> None:
         sa.Column("provenance", sa.Text(), nullable=False),
         sa.Column("low_s", sa.Double(), nullable=True),
         sa.Column("high_s", sa.Double(), nullable=True),
-        sa.Column("notes", sa.JSON(), nullable=False),
+        sa.Column("findings", sa.JSON(), nullable=False),
+        sa.Column("terms_s", sa.JSON(), nullable=True),
         sa.Column("error_ratio", sa.Double(), nullable=True),
         sa.ForeignKeyConstraint(
             ["record_pk"], ["record.id"], name="fk_prediction_record_pk_record", ondelete="CASCADE"
@@ -251,4 +261,108 @@ def _create_telemetry() -> None:
         sa.ForeignKeyConstraint(["record_pk"], ["record.id"], name="fk_telemetry_record_pk_record", ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("record_pk", "ordinal", name="pk_telemetry"),
         sqlite_with_rowid=False,
+    )
+
+
+def _create_energy() -> None:
+    op.create_table(
+        "energy",
+        sa.Column("record_pk", ROW_ID, autoincrement=False, nullable=False),
+        sa.Column("energy_j", sa.Double(), nullable=False),
+        sa.Column("power_w", sa.Double(), nullable=False),
+        sa.Column("window_s", sa.Double(), nullable=False),
+        sa.Column("window_count", sa.BigInteger(), nullable=False),
+        sa.Column("call_count", sa.BigInteger(), nullable=False),
+        sa.Column("source", sa.Text(), nullable=False),
+        sa.Column("scope", sa.Text(), nullable=False),
+        sa.Column("std_j", sa.Double(), nullable=True),
+        sa.Column("idle_power_w", sa.Double(), nullable=True),
+        sa.Column("net_energy_j", sa.Double(), nullable=True),
+        sa.Column("cross_check_j", sa.Double(), nullable=True),
+        sa.Column("sensor_period_s", sa.Double(), nullable=True),
+        sa.ForeignKeyConstraint(["record_pk"], ["record.id"], name="fk_energy_record_pk_record", ondelete="CASCADE"),
+        sa.PrimaryKeyConstraint("record_pk", name="pk_energy"),
+    )
+
+
+def _create_machine_state() -> None:
+    op.create_table(
+        "machine_state",
+        sa.Column("record_pk", ROW_ID, autoincrement=False, nullable=False),
+        sa.Column("throttled_s", sa.JSON(), nullable=True),
+        sa.Column("rated_clock_hz", sa.Double(), nullable=True),
+        sa.Column("retry_count", sa.BigInteger(), nullable=False),
+        sa.Column("others_ratio", sa.Double(), nullable=True),
+        sa.Column("stolen_ratio", sa.Double(), nullable=True),
+        sa.Column("device_process_count", sa.BigInteger(), nullable=True),
+        sa.Column("cpu_clock_hz", sa.Double(), nullable=True),
+        sa.ForeignKeyConstraint(
+            ["record_pk"], ["record.id"], name="fk_machine_state_record_pk_record", ondelete="CASCADE"
+        ),
+        sa.PrimaryKeyConstraint("record_pk", name="pk_machine_state"),
+    )
+
+
+def _create_attribution() -> None:
+    op.create_table(
+        "attribution",
+        sa.Column("record_pk", ROW_ID, autoincrement=False, nullable=False),
+        sa.Column("source", sa.Text(), nullable=False),
+        sa.Column("kernel_count", sa.Double(), nullable=False),
+        sa.Column("busy_s", sa.Double(), nullable=False),
+        sa.Column("latency_s", sa.Double(), nullable=False),
+        sa.Column("kernel_names", sa.JSON(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["record_pk"], ["record.id"], name="fk_attribution_record_pk_record", ondelete="CASCADE"
+        ),
+        sa.PrimaryKeyConstraint("record_pk", name="pk_attribution"),
+    )
+
+
+def _create_canary() -> None:
+    op.create_table(
+        "canary",
+        sa.Column("id", ROW_ID, nullable=False),
+        sa.Column("run_id", sa.Text(), nullable=False),
+        sa.Column("class_hash", sa.Text(), nullable=False),
+        sa.Column("process_ordinal", sa.BigInteger(), nullable=False),
+        sa.Column("ordinal", sa.BigInteger(), nullable=False),
+        sa.Column("created_at", sa.Text(), nullable=False),
+        sa.Column("kernel", sa.Text(), nullable=False),
+        sa.Column("time_s", sa.Double(), nullable=False),
+        sa.Column("reference_s", sa.Double(), nullable=True),
+        sa.Column("is_slow", sa.Boolean(), nullable=False),
+        sa.Column("power_w", sa.Double(), nullable=True),
+        sa.Column("sm_clock_hz", sa.Double(), nullable=True),
+        sa.ForeignKeyConstraint(["run_id"], ["run.run_id"], name="fk_canary_run_id_run", ondelete="CASCADE"),
+        sa.PrimaryKeyConstraint("id", name="pk_canary"),
+        sa.UniqueConstraint("run_id", "process_ordinal", "ordinal", "created_at", "kernel", name="uq_canary_reading"),
+        sqlite_autoincrement=True,
+    )
+    op.create_index(
+        "ix_canary_class_hash_kernel_is_slow_created_at", "canary", ["class_hash", "kernel", "is_slow", "created_at"]
+    )
+
+
+def _create_noise_floor() -> None:
+    op.create_table(
+        "noise_floor",
+        sa.Column("id", ROW_ID, nullable=False),
+        sa.Column("class_hash", sa.Text(), nullable=False),
+        sa.Column("case_key", sa.Text(), nullable=False),
+        sa.Column("method_hash", sa.Text(), nullable=False),
+        sa.Column("between_sd_ratio", sa.Double(), nullable=False),
+        sa.Column("within_sd_ratio", sa.Double(), nullable=True),
+        sa.Column("process_count", sa.BigInteger(), nullable=False),
+        sa.Column("created_at", sa.Text(), nullable=False),
+        sa.Column("run_ids", sa.JSON(), nullable=False),
+        sa.PrimaryKeyConstraint("id", name="pk_noise_floor"),
+        sa.UniqueConstraint(
+            "class_hash",
+            "case_key",
+            "method_hash",
+            "created_at",
+            name="uq_noise_floor_class_hash_case_key_method_hash_created_at",
+        ),
+        sqlite_autoincrement=True,
     )

@@ -11,9 +11,7 @@ from fastapi.testclient import TestClient
 
 from reports.api.http.app import create_app
 from reports.api.stored.store_access import StoreAccess
-from results.store.migrate import upgrade
 from results.store.store import open_store
-from results.store.target import parse_target
 from roofline_model.core.errors import DatabaseAwayError
 
 
@@ -35,26 +33,6 @@ def state_of(client, where="/api/runs"):
     response = client.get(where)
     assert response.headers["content-type"] == "application/problem+json"
     return response.status_code, response.json()["slug"], response.json()["detail"]
-
-
-@pytest.fixture(scope="module")
-def older(tmp_path_factory):
-    older = tmp_path_factory.mktemp("older") / "older.db"
-    upgrade(parse_target(older), target_version=1)
-    return older
-
-
-@pytest.mark.parametrize("where", ["/api/runs", "/api/runs/latest", "/api/runs/latest/report", "/api/diff"])
-def test_a_file_of_an_older_schema_in_its_place_says_so(client, path, older, where):
-    whole = path.read_bytes()
-    shutil.copy(older, path.with_name("new.db"))
-    path.with_name("new.db").replace(path)
-    status, _, detail = state_of(client, where)
-    assert status == 503
-    assert "schema 1" in detail
-    assert client.get("/api/health").json()["has_database"] is False
-    path.write_bytes(whole)
-    assert client.get(where).status_code == 200
 
 
 def test_an_upgrade_in_place_by_newer_software_says_so(client, path):
