@@ -12,7 +12,7 @@ from importlib import metadata
 EXTRAS: dict[str, tuple[tuple[str, str], ...]] = {
     "core": (
         ("numpy", "1.26"), ("scipy", "1.11"), ("ml_dtypes", "0.5"), ("sqlalchemy", "2.0.30"), ("alembic", "1.13"), ("filelock", "3.12"), ("pandas", "2.2"),
-        ("matplotlib", "3.9"), ("jinja2", "3.1.6"), ("typer", "0.15"), ("rich", "13.7"),
+        ("pydantic", "2.11"), ("matplotlib", "3.9"), ("jinja2", "3.1.6"), ("typer", "0.15"), ("rich", "13.7"),
     ),
     "measure": (("torch", "2.11"), ("pytest", "8.3"), ("pytest-benchmark", "5.1"), ("nvidia-ml-py", "12.560")),
     "quant": (("torchao", "0.18"), ("transformers", "4.57")),

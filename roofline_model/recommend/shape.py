@@ -47,28 +47,28 @@ def recommend_quantization(
     <Ranking gemv 1x4096x4096 on gb10: INT4 (W4A16) 31.74 µs, 7 options, 0 excluded>
 
     `phase` is a label (decode up to M = 16, prefill above, when not given): the shape alone decides.
-    `memory_limit_gb` is decimal and holds the weights of the whole model when `model_parameters` is given,
-    otherwise this product's operands. `formats` replaces the default list: what the chip declares, and on a custom
-    chip with `times` all. `times` may give better times than the ideal; it is asked for each option's case, or for
-    all of them at once where it has a method `many` (`roofline_model.expected.predict.expected_times` gives the
-    expected ones, and has it). Without it the ideals are ranked (policy `ideal`). `max_loss_pct` is what the choice
-    may lose, percent; left out it is `MAX_LOSS_PCT`, and any amount without `times`. A faster option beyond it
-    keeps its place. Raises `InvalidValueError` for a bad phase, limit or shape, `UnknownNameError` for an unknown
-    chip or format, `UnsupportedError` for a chip without a 16-bit rate.
+    `memory_limit_gb` is decimal and holds the weights of the whole model when `model_parameters` is given, otherwise
+    this product's operands. `formats` replaces the default list: what the chip declares, and on a custom chip with
+    `times` all. `times` may give better times than the ideal; it is asked for each option's case, or for all of them
+    at once where it has a method `many` (`roofline_model.expected.predict.expected_times` gives the expected ones,
+    and has it). Without it the ideals are ranked (policy `ideal`). `max_loss_pct` is what the choice may lose,
+    percent; left out it is `MAX_LOSS_PCT`, and any amount without `times` and on an invented chip, whose figures are
+    for examples. A faster option beyond it keeps its place. Raises `InvalidValueError` for a bad phase, limit or
+    shape, `UnknownNameError` for an unknown chip or format, `UnsupportedError` for a chip without a 16-bit rate.
     """
     device = get_hardware(hardware)
     phase = _phase(phase, M)
     limit_bytes = None if memory_limit_gb is None else positive_limit("memory_limit_gb", memory_limit_gb) * 1e9
     parameters = None if model_parameters is None else positive_limit("model_parameters", model_parameters)
     if formats is None and times is not None:
-        formats = default_formats(device)
+        formats = default_formats(device) or None
     wanted = None if formats is None else _wanted(formats)
     for name, size in (("M", M), ("N", N), ("K", K)):
         check_dimension(name, size)
     fastest = None if times is None else fastest_sixteen_bit(device, (M, N, K), times)
     taking_part = product_formats(device, wanted, fastest)
     options = product_options(device, (M, N, K), taking_part.formats, model_parameters=parameters, times=times)
-    if max_loss_pct is None and times is not None:
+    if max_loss_pct is None and times is not None and not device.is_placeholder:
         max_loss_pct = MAX_LOSS_PCT
     limits = Limits(limit_bytes, limit_bytes, choice_loss_pct=max_loss_pct)
     question = Question(

@@ -79,29 +79,6 @@ def test_each_case_is_stored_once_and_a_wrong_one_fails(tmp_path, isolate):
     assert not list(tmp_path.glob("*.rescued.json"))
 
 
-def test_a_message_for_another_test_ends_the_worker(tmp_path):
-    text = (
-        HEAD
-        + """
-def test_confused(roofline, request):
-    link = request.config.pluginmanager.get_plugin("roofline_bench_worker")
-    link.test_id = "test_mixed.py::test_after"
-    measure(roofline, lambda: None, name="stray")
-
-def test_after(roofline):
-    measure(roofline, lambda: 1.0, name="wrong", reference=2.0)
-"""
-    )
-    (tmp_path / "test_mixed.py").write_text(text)
-    done = warm_start.run("pytest", *OPTIONS, cwd=tmp_path)
-    assert done.returncode == 1
-    assert "the worker mixed up its messages" in done.stdout
-    assert "2 failed" in done.stdout
-    with open_store(tmp_path / "r.db", read_only=True) as store:
-        records = store.records(store.runs()[0].run_id)
-    assert [(record.case.kernel, record.status) for record in records] == [("wrong", "failed")]
-
-
 def test_a_store_is_not_used_by_a_forked_process(tmp_path):
     with open_store(tmp_path / "r.db") as store:
         context = multiprocessing.get_context("fork")

@@ -39,6 +39,7 @@ def test_a_suite_is_measured_and_the_run_says_why_nothing_is_predicted(pytester,
     write_cache(cache_file("cpu", fingerprint), contended, print)
     pytester.makepyfile(test_kernels=SUITE)
     options = ("-p", "no:cacheprovider", "--roofline-db", "r.db", "--roofline-device", "cpu", "--roofline-no-canary")
+    options += ("--roofline-cache", "warm")  # whatever the size of this machine's cache
     result = pytester.runpytest_inprocess(*options, "--roofline-max-seconds", "0.02", "--roofline-isolate", "none")
     result.assert_outcomes(passed=1)
     with open_store(pytester.path / "r.db", read_only=True) as store:

@@ -39,8 +39,10 @@ from roofline_model.core.finding import Finding, finding
 SAME_CLOCK_RATIO = 0.005
 """Clocks nearer than this are one clock (the sensors' own steps are 15 MHz of some 2 GHz)."""
 
-EVEN_LOAD_RATIO = 0.03
-"""Shares of the CPUs that others used are one load when they are nearer than this …"""
+EVEN_LOAD_RATIO = 0.06
+"""Shares of the CPUs that others used are one load when they are nearer than this: the counters' steps of 10 ms in
+visits of 50 ms alone put 3 % into the mean over fifteen of them …
+"""
 LOAD_STEPS_S = 0.02
 """… or than two steps of the kernel's counters, over the time that was measured."""
 

@@ -56,7 +56,7 @@ class _Number(NamedTuple):
     what: str
     low: float
     high: float
-    range: str = ""
+    description: str = ""
     """Said in place of `what` where a number that is not negative is out of range."""
     is_whole: bool = False
     empty: tuple[str, ...] = (*_EMPTY, "nan")
@@ -64,12 +64,22 @@ class _Number(NamedTuple):
     """Words in place of numbers."""
 
 
-_SIZE = _Number("a whole number", 1, MAX_DIMENSION, f"a whole number from 1 to {MAX_DIMENSION:,}", is_whole=True)
+_SIZE = _Number(
+    "a whole number", 1, MAX_DIMENSION, description=f"a whole number from 1 to {MAX_DIMENSION:,}", is_whole=True
+)
 _POSITIVE = _Number(
-    "a positive number", 1 / MAX_NUMBER, MAX_NUMBER, f"a positive number of at most {MAX_NUMBER:g}", empty=_EMPTY
+    "a positive number",
+    1 / MAX_NUMBER,
+    MAX_NUMBER,
+    description=f"a positive number of at most {MAX_NUMBER:g}",
+    empty=_EMPTY,
 )
 _SECONDS = _Number(
-    "a positive number", MIN_TIME_S, MAX_TIME_S, f"seconds from {MIN_TIME_S:g} to {MAX_TIME_S:g}", empty=_EMPTY
+    "a positive number",
+    MIN_TIME_S,
+    MAX_TIME_S,
+    description=f"seconds from {MIN_TIME_S:g} to {MAX_TIME_S:g}",
+    empty=_EMPTY,
 )
 _FLAG = _Number(
     "true or false",
@@ -192,9 +202,9 @@ def _typed(name: str, read: TextTable) -> KernelTable:
     for column, rule in _NUMBERS.items():
         if column in columns:
             numbers[column], problems = _parsed(columns[column], rule)
-            kept = time_problems if column == "time_s" else {} if rule is _ASIDE else reasons
+            place = time_problems if column == "time_s" else {} if rule is _ASIDE else reasons
             for i, problem in problems.items():
-                kept.setdefault(i, finding("cell-refused", column=column, problem=problem))
+                place.setdefault(i, finding("cell-refused", column=column, problem=problem))
     texts = {column: values for column, values in columns.items() if column not in numbers}
     # A path keeps its letters; a key has none that matter.
     texts["device"] = tuple(text if text.endswith(".toml") else text.lower() for text in texts["device"])
@@ -234,7 +244,7 @@ def _parsed(texts: Sequence[str], rule: _Number) -> tuple[NDArray[np.float64], d
     is_right = (values >= rule.low) & (values <= rule.high) & (not rule.is_whole or values == np.floor(values))
     is_wrong = ~is_right & ~words.isin(rule.empty).to_numpy()
     problems = {
-        i: f"must be {rule.range if values[codes[i]] >= 0 else rule.what}, got {_quoted(texts[i])}"
+        i: f"must be {rule.description if values[codes[i]] >= 0 else rule.what}, got {_quoted(texts[i])}"
         for i in np.flatnonzero(is_wrong[codes]).tolist()
     }
     return np.where(is_right, values, np.nan)[codes], problems

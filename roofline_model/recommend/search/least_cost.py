@@ -147,11 +147,11 @@ def _without_stdout() -> Iterator[None]:
     flush = ctypes.CDLL(None).fflush
     with _stdout_lock, open(os.devnull, "w") as nowhere:
         flush(None)
-        kept = os.dup(_STDOUT)
+        stdout = os.dup(_STDOUT)
         os.dup2(nowhere.fileno(), _STDOUT)
         try:
             yield
         finally:
             flush(None)
-            os.dup2(kept, _STDOUT)
-            os.close(kept)
+            os.dup2(stdout, _STDOUT)
+            os.close(stdout)

@@ -143,8 +143,8 @@ def share_formats(problem: ParetoProblem, shared: Mapping[str, Sequence[str]]) -
             owners[part] = name
     joined = {name: _joined(name, [groups[part] for part in parts]) for name, parts in shared.items()}
     # A joined group stands where the first of its parts stood.
-    kept = [joined.pop(owners[name], None) if name in owners else group for name, group in groups.items()]
-    return replace(problem, groups=tuple(group for group in kept if group is not None))
+    left = [joined.pop(owners[name], None) if name in owners else group for name, group in groups.items()]
+    return replace(problem, groups=tuple(group for group in left if group is not None))
 
 
 def joined_source(sources: Iterable[str]) -> str:

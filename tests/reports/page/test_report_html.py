@@ -14,7 +14,7 @@ from reports.view.views import report_view
 from results.cases.case_result import case_results
 from results.records.records import EnvironmentInfo, ProcessInfo
 from roofline_model.core.errors import RooflineError
-from roofline_model.core.finding import code_text, finding
+from roofline_model.core.finding import code_text, finding, stored_form
 
 VOID = {"meta", "br", "img", "input", "link", "hr", "wbr"}
 
@@ -210,7 +210,7 @@ def test_the_plot_has_words_for_those_who_do_not_see_it(cpu_page):
 @pytest.fixture(scope="module")
 def rich(make):
     """The page of a run that uses everything: drawn once, it takes a second."""
-    facts = EnvironmentInfo({"warnings": ["clocks are not locked: `sudo nvidia-smi -lgc 1980`"]}, {})
+    facts = EnvironmentInfo({"warnings": [stored_form(finding("contended", others_ratio=0.3))]}, {})
     return page_of(make, make.rich_records(), make.GPU, canaries=make.canaries(), environment=facts)
 
 
@@ -311,7 +311,7 @@ def test_the_machine_over_the_run_shows_canaries_quarantine_restarts_and_warning
     assert len(held) == 2
     assert all(text in section for text in held)
     assert "process 3 (pid 4003): killed by SIGABRT; a fresh one took over" in section
-    assert "clocks are not locked" in section
+    assert "30.0 %" in section.replace("\u00a0", " ")
     assert "sw-power-cap 1.3 s, hw-thermal 80\u00a0ms" in section
     assert sum(attrs.get("class") == "plot canary" for _, attrs in page.tags) == 1
 

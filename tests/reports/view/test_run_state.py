@@ -10,6 +10,7 @@ from reports.cases.summary import case_summaries
 from reports.view.run_state import run_state
 from results.cases.case_result import case_results
 from results.records.records import EnvironmentInfo
+from roofline_model.core.finding import finding, stored_form
 
 
 def state_of(make, records, canaries, **run):
@@ -58,8 +59,8 @@ def test_each_ended_worker_is_told_once(make):
 
 
 def test_stored_warnings_are_shown_and_anything_else_under_that_name_is_not(make):
-    assert state_of(make, [], [], environment=EnvironmentInfo({"warnings": ["a\x1b[2J", "b"]}, {})).warnings == (
-        "a�[2J",
-        "b",
-    )
+    stored = [stored_form(finding("contended", others_ratio=0.3)), stored_form(finding("stolen", stolen_ratio=0.1))]
+    contended, stolen = state_of(make, [], [], environment=EnvironmentInfo({"warnings": stored}, {})).warnings
+    assert "30.0 %" in contended
+    assert "10.0 %" in stolen
     assert state_of(make, [], [], environment=EnvironmentInfo({"warnings": "text"}, {})).warnings == ()

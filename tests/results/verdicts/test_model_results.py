@@ -29,7 +29,7 @@ from results.verdicts import shape_verdict
 from results.verdicts.model_results import model_results, slow_issue
 from results.verdicts.phase_ranking import model_ranking
 from results.verdicts.shape_verdict import is_narrow
-from roofline_model.core.finding import finding
+from roofline_model.core.finding import finding, short_text, stored_form
 from roofline_model.operators.case import Case, case_title, is_model_case, op_title, pass_name
 
 
@@ -217,13 +217,14 @@ def test_a_time_that_holds_the_host_is_not_called_the_gpu_s():
 
 
 def test_emulated_fallbacks_and_random_tokens_are_explained_once(records):
+    reason = finding("layer-stays-wide", "mlp.0", format="BF16")
     fallen = model_record(
-        "INT4", "decode", 5e-3, model={"fallbacks": ["K 100 is odd"], "layers": {"INT4": 55, "BF16": 2}}
+        "INT4", "decode", 5e-3, model={"fallbacks": [stored_form(reason)], "layers": {"INT4": 55, "BF16": 2}}
     )
     notes = model_notes(model_results(case_results([*records[:2], fallen])))
     assert sum("nothing about language" in note for note in notes) == 1
     assert any(note.startswith("~ emulated (INT8 (W8A16))") and "66.72 MB" in note for note in notes)
-    assert "INT4 (W4A16): not every layer took it (55 INT4, 2 BF16): K 100 is odd" in notes
+    assert f"INT4 (W4A16): not every layer took it (55 INT4, 2 BF16): {short_text(reason)}" in notes
 
 
 def test_tables_leave_out_what_nobody_knows():

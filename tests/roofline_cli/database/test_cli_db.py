@@ -72,14 +72,6 @@ def test_finished_runs_are_pushed_and_others_by_name(two_runs, tmp_path):
     assert roofline("push", two_runs, "--db", two_runs).exit_code == 2
 
 
-def test_a_push_never_upgrades_what_it_copies_to(two_runs, old):
-    before = old.read_bytes()
-    refused = roofline("push", old, "--db", two_runs)
-    assert refused.exit_code == 2
-    assert "`roofline db upgrade --db" in " ".join(refused.stderr.split())
-    assert old.read_bytes() == before
-
-
 def test_no_password_is_shown():
     url = "postgresql://me:s3cr3t@127.0.0.1:1/none"
     for command in (("db", "check"), ("db", "upgrade"), ("push", "postgresql://me:s3cr3t@127.0.0.1:2/x")):

@@ -174,7 +174,7 @@ def test_formats_of_ones_own_are_weighed_beside_the_same_others(folder) -> None:
 
 
 def test_the_default_limit_of_the_loss_holds_for_ideal_times_too(folder) -> None:
-    for chip in ("mi300x", "b10", "chip.toml"):
+    for chip in ("mi300x", "chip.toml"):
         answer = json.loads(asked("recommend", "-M", "1", "-N", "8192", "-K", "8192", "--hw", chip, "--json"))
         assert answer["best"]["format"] in ("FP8_E4M3", "INT8")
 

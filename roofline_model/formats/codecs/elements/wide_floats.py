@@ -68,11 +68,11 @@ def _type_of(fmt: NumberFormat) -> tuple[np.dtype[Any], int | None]:
     import ml_dtypes
     import numpy as np
 
-    name, kept = fmt.element_dtype, fmt.mantissa_bits
-    if name in ("float64", "float16", "bfloat16") or (name == "float32" and kept in (None, 23)):
+    name, mantissa_bits = fmt.element_dtype, fmt.mantissa_bits
+    if name in ("float64", "float16", "bfloat16") or (name == "float32" and mantissa_bits in (None, 23)):
         return np.dtype(getattr(ml_dtypes, name, name)), None
-    if fmt.exponent_bits == 8 and kept is not None and kept < 23 and fmt.container_bits == 32:
-        return np.dtype(np.float32), kept
+    if fmt.exponent_bits == 8 and mantissa_bits is not None and mantissa_bits < 23 and fmt.container_bits == 32:
+        return np.dtype(np.float32), mantissa_bits
     raise UnsupportedError(
         f"format {fmt.key}: a float of {fmt.element_bits} bits needs element_dtype float64, float32, float16 or "
         "bfloat16, or 8 exponent_bits with mantissa_bits in a container of 32 bits"

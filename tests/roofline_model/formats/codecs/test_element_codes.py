@@ -54,9 +54,9 @@ def hard_numbers() -> np.ndarray:
 
 
 def element(fmt: NumberFormat) -> FloatElement:
-    found = element_of(fmt)
-    assert isinstance(found, FloatElement)
-    return found
+    codec = element_of(fmt)
+    assert isinstance(codec, FloatElement)
+    return codec
 
 
 @each_float
