@@ -46,6 +46,8 @@ FAST_RATIO, SLOW_RATIO = 1.02, 0.8
 """What the host's timer says of a sample, by what its witness does, is at most the first, and half of them at least
 the second.
 """
+LEAST_RATIOS = 12
+"""Samples from which half of them tell; of fewer the one least disturbed does."""
 WAKE_S = 5e-4
 _BETWEEN = "between samples"
 BURST_REST_S = 0.1
@@ -419,9 +421,11 @@ class Series:
         """Whether the host's timer and another clock of the system disagree over all samples."""
         if self.timer.name != "monotonic" or not self.clock_ratios:
             return False
-        # A process that has to wait between the two clocks makes single samples seem too short, and none too long.
+        # A process that has to wait between the two clocks makes single samples seem too short, and none too long: of a
+        # few samples that may be most.
+        usual = median if len(self.clock_ratios) >= LEAST_RATIOS else max
         least_ratio = 0.0 if self.plan.flush is not None else SLOW_RATIO
-        return max(self.clock_ratios) > FAST_RATIO or median(self.clock_ratios) < least_ratio
+        return max(self.clock_ratios) > FAST_RATIO or usual(self.clock_ratios) < least_ratio
 
 
 class StoppingRule(Protocol):
