@@ -277,7 +277,7 @@ def visit_of(series: Series, first: int, is_contended: bool, others_ratio: float
     is_slowed = False
     if speed is not None:
         speed.read()
-        fast = [speed.is_fast(mark) for mark in series.marks[first:]]
+        fast = speed.are_fast(series.marks[first:])
         is_slowed = sum(fast) < LEAST_SAMPLES
         if not is_slowed:
             samples, clocks = list(compress(samples, fast)), list(compress(clocks, fast))

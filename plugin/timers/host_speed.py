@@ -9,6 +9,8 @@ loops. Only the thread that measures is seen: what slows another CPU that the ke
 from __future__ import annotations
 
 import math
+from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from plugin.timers.clock import time
@@ -24,6 +26,8 @@ FAST_SHARE = 0.1
 """The usual fast reading is the one that a tenth of all readings reach: a burst of the clock that lasts for less is not
 what the machine can keep.
 """
+MAX_READINGS = 200_000
+"""Kept, of minutes of sampling: a suite that runs for hours would fill the memory with them."""
 _STEP_LOG = 0.005
 
 
@@ -43,7 +47,9 @@ def loop_s() -> float:
 class HostSpeed:
     """The readings of one process, in order."""
 
-    readings_s: list[float] = field(default_factory=list)
+    count: int = 0
+    """Readings taken."""
+    _latest_s: deque[float] = field(default_factory=lambda: deque(maxlen=MAX_READINGS))
     _read_at_s: float = -math.inf
     _counts: dict[int, int] = field(default_factory=dict)
     """Readings by the step of their logarithm."""
@@ -52,12 +58,13 @@ class HostSpeed:
         """Return the number of the reading before what comes next; a new one where the last is older than `EVERY_S`."""
         if time.perf_counter() - self._read_at_s >= EVERY_S:
             self.read()
-        return len(self.readings_s) - 1
+        return self.count - 1
 
     def read(self) -> None:
         """Take a reading."""
         reading_s = loop_s()
-        self.readings_s.append(reading_s)
+        self.count += 1
+        self._latest_s.append(reading_s)
         step = round(math.log(reading_s) / _STEP_LOG)
         self._counts[step] = self._counts.get(step, 0) + 1
         self._read_at_s = time.perf_counter()
@@ -66,23 +73,31 @@ class HostSpeed:
         """Wait until the CPU is fast again, for so long at most: a slow spell mostly ends after some tens of ms."""
         until_s = time.perf_counter() + longest_s
         self.read()
-        while self.readings_s[-1] > SLOW_RATIO * self.fast_s and time.perf_counter() < until_s:
+        while self._latest_s[-1] > SLOW_RATIO * self.fast_s and time.perf_counter() < until_s:
             self.read()
 
     @property
     def fast_s(self) -> float:
         """The usual fast reading."""
-        wanted = FAST_SHARE * len(self.readings_s)
+        wanted = FAST_SHARE * self.count
         for step in sorted(self._counts):
             wanted -= self._counts[step]
             if wanted <= 0:
                 return math.exp(step * _STEP_LOG)
         return math.inf
 
-    def is_fast(self, mark: int) -> bool:
-        """Return whether the CPU was fast before and after what was marked; what no reading follows was not."""
-        around_s = self.readings_s[mark : mark + 2]
-        return len(around_s) == 2 and max(around_s) <= SLOW_RATIO * self.fast_s
+    def are_fast(self, marks: Sequence[int]) -> list[bool]:
+        """Return for each mark whether the CPU was fast before and after it; what no reading follows, and what is too
+        long ago, was not.
+        """
+        most_s = SLOW_RATIO * self.fast_s
+        first = self.count - len(self._latest_s)
+        fast = {  # many samples lie between two readings
+            mark: first <= mark < self.count - 1
+            and max(self._latest_s[mark - first], self._latest_s[mark - first + 1]) <= most_s
+            for mark in set(marks)
+        }
+        return [fast[mark] for mark in marks]
 
 
 HOST_SPEED = HostSpeed()

@@ -37,7 +37,7 @@ def test_a_sample_counts_where_the_cpu_was_fast_before_and_after_it(readings):
     speed = HostSpeed()
     marks = [speed.mark() for _ in range(5)]
     assert marks == [0, 1, 2, 3, 4]
-    assert [speed.is_fast(mark) for mark in marks] == [True, False, False, True, False]  # nothing follows the last
+    assert speed.are_fast(marks) == [True, False, False, True, False]  # nothing follows the last
 
 
 def test_what_a_clock_reaches_for_a_moment_is_not_its_usual_speed(readings):
@@ -47,7 +47,16 @@ def test_what_a_clock_reaches_for_a_moment_is_not_its_usual_speed(readings):
     for _ in range(100):
         speed.read()
     assert speed.fast_s == pytest.approx(20e-6, rel=0.01)
-    assert speed.is_fast(50)
+    assert speed.are_fast([50]) == [True]
+
+
+def test_readings_of_long_ago_are_forgotten(readings, monkeypatch):
+    monkeypatch.setattr(host_speed, "MAX_READINGS", 3)
+    readings += [20e-6] * 5
+    speed = HostSpeed()
+    for _ in range(5):
+        speed.read()
+    assert speed.are_fast([0, 1, 2, 3, 4]) == [False, False, True, True, False]
 
 
 def test_waiting_ends_with_the_slow_spell_or_when_its_time_is_over(readings):
