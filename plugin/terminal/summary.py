@@ -13,7 +13,7 @@ from statistics import median
 
 from plugin.machine.canary import calibration_mismatch
 from plugin.terminal.models import model_lines
-from plugin.terminal.table import (
+from reports.present.layout import (
     Column,
     Line,
     filled_columns,

@@ -13,11 +13,11 @@ from typing import Any, Literal
 
 from reports.cases.state import case_energy
 from reports.cases.summary import CaseSummary
+from reports.present.display_text import regime_title, shown
 from reports.ranking.case_ranking import CaseRanking
 from reports.ranking.model_results import model_title
 from reports.ranking.words import speedup_basis_text
 from reports.stored.answer import StoredRanking, StoredRecommendations
-from reports.text.display_text import regime_title, shown
 from results.records.records import RunInfo
 from results.verdicts.losses import StoredLosses, pass_loss
 from results.verdicts.model_results import ModelResult, PassResult, PhaseResult

@@ -9,13 +9,13 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from reports.advice.trade_offs import trade_group_json, trade_groups
-from reports.answers.answer_json import answer_json
 from reports.answers.ranking_json import recommendations_json, run_ranking
 from reports.answers.run_answer import stored_case
 from reports.cases.errors import case_gap
 from reports.cases.rows import option_label
 from reports.cases.state import case_energy
 from reports.cases.summary import CaseSummary
+from reports.present.encoder import answer_json
 from reports.ranking.model_results import model_json
 from reports.ranking.shape_results import ShapeResult
 from reports.view.roofline_view import RooflineView

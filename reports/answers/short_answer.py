@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from reports.text.display_text import saved_share
+from reports.present.display_text import saved_share
 from roofline_model.chips.hardware import list_hardware
 from roofline_model.chips.usable_memory import ENGINE, usable_bytes
 from roofline_model.core.answer import Estimate, Memory, Option, Ranking, is_comparable

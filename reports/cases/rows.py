@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from reports.text.display_text import shown
+from reports.present.display_text import shown
 from results.records.records import PredictionRecord, Record
 from roofline_model.core.answer import Option
 from roofline_model.core.errors import RooflineError

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from reports.cases.summary import CaseSummary
-from reports.text.display_text import counted, prefixed, shown
+from reports.present.display_text import counted, prefixed, shown
 from results.records.records import Measurement
 from results.records.state_records import RATED_RATIO, EnergyReading, MachineState
 from roofline_model.core.units import format_percent, format_time

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from reports.cases.rows import CaseRow, case_rows, marked_records
-from reports.text.display_text import counted, regime_words, shown
+from reports.present.display_text import counted, regime_words, shown
 from results.cases.case_result import CaseResult, case_results
 from results.records.records import Measurement, Record, RunInfo
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from reports.answers.short_answer import IDEAL_TIMES
 from reports.cases.errors import ErrorSummary
-from reports.document.blocks import (
+from reports.document.report import Report
+from reports.present.blocks import (
     Block,
     Bullets,
     Cell,
@@ -17,7 +18,6 @@ from reports.document.blocks import (
     Folded,
     Heading,
     Paragraph,
-    Report,
     Rich,
     Section,
     Span,
@@ -26,7 +26,7 @@ from reports.document.blocks import (
     table,
     time_cell,
 )
-from reports.text.display_text import counted, saved_share
+from reports.present.display_text import counted, saved_share
 from reports.view.views import ChipView
 from results.text.verdict_text import action_of, gain_text, loss_figure, role_text
 from results.verdicts.phase_ranking import PhaseRanking

@@ -11,11 +11,12 @@ from reports.cases.errors import LABELS, ErrorSummary, expected_gap
 from reports.cases.rows import CaseRow
 from reports.cases.state import CaseEnergy, case_energy, state_of
 from reports.cases.summary import MAX_SERIES, CaseSummary, common_remarks
-from reports.document.blocks import (
+from reports.document.report import ChipPart, case_column
+from reports.formats.figure_files import figure_suffix
+from reports.present.blocks import (
     Block,
     Cards,
     Cell,
-    ChipPart,
     Column,
     Definitions,
     FigureBlock,
@@ -28,15 +29,13 @@ from reports.document.blocks import (
     Section,
     Span,
     TableBlock,
-    case_column,
     flag_span,
     flags_cell,
     percent_cell,
     table,
     time_cell,
 )
-from reports.formats.figure_files import figure_suffix
-from reports.text.display_text import counted, prefixed, regime_words, shown
+from reports.present.display_text import counted, prefixed, regime_words, shown
 from results.records.records import Measurement
 from results.records.state_records import KernelAttribution
 from results.statistics.replication import width_text

@@ -11,24 +11,6 @@ from reports.cases.state import CaseState, case_state, clock_text
 from reports.cases.summary import CaseSummary
 from reports.document.advice_blocks import advice_section, stored_section, trade_off_section
 from reports.document.answer_blocks import answer_section
-from reports.document.blocks import (
-    Block,
-    Bullets,
-    Cell,
-    Column,
-    FigureBlock,
-    Folded,
-    Heading,
-    Live,
-    Medium,
-    Paragraph,
-    Report,
-    Section,
-    Span,
-    case_column,
-    origin_text,
-    table,
-)
 from reports.document.case_blocks import (
     cases_section,
     energy_section,
@@ -39,7 +21,23 @@ from reports.document.case_blocks import (
     samples_section,
 )
 from reports.document.model_blocks import models_section
-from reports.text.display_text import environment_words, shown
+from reports.document.report import Report, case_column, origin_text
+from reports.present.blocks import (
+    Block,
+    Bullets,
+    Cell,
+    Column,
+    FigureBlock,
+    Folded,
+    Heading,
+    Live,
+    Medium,
+    Paragraph,
+    Section,
+    Span,
+    table,
+)
+from reports.present.display_text import environment_words, shown
 from reports.view.views import ReportView, utc_minutes
 
 MOST_SLOW_READINGS = 8

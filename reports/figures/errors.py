@@ -8,7 +8,7 @@ from reports.cases.errors import comparable_rows
 from reports.cases.rows import CaseRow
 from reports.figures.palette import MUTED, Colour, format_colours
 from reports.figures.spec import MOST_DOTS, Axis, LegendEntry, Row, RowFigure, Strip
-from reports.text.display_text import counted, regime_title, shown
+from reports.present.display_text import counted, regime_title, shown
 from roofline_model.operators.case import pass_name
 
 MOST_GROUPS = 60

@@ -14,7 +14,7 @@ from reports.cases.errors import LABELS, NAMES, case_gap, has_parts
 from reports.cases.summary import CaseSummary
 from reports.figures.palette import HATCHED_PARTS, PART_COLOURS
 from reports.figures.spec import Axis, Card, LegendEntry, Part, Row, RowFact, RowFigure, RowOrder
-from reports.text.display_text import counted, regime_title, shown
+from reports.present.display_text import counted, regime_title, shown
 from roofline_model.core.units import format_time
 from roofline_model.expected.gap import PASS_PART, Gap
 from roofline_model.operators.case import pass_name

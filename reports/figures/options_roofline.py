@@ -20,7 +20,7 @@ from reports.figures.roofline import (
     span_of,
 )
 from reports.figures.spec import Axis, Card, Figure, LegendEntry, Line, Marks, Series
-from reports.text.display_text import shown
+from reports.present.display_text import shown
 from reports.view.roofline_view import CacheRoof, Roof, RooflineView, rate_unit
 from roofline_model.core.units import format_flops, format_percent, format_time
 

@@ -11,7 +11,7 @@ from reports.cases.rows import CaseRow
 from reports.cases.summary import CaseSummary
 from reports.figures.palette import ACCENT, format_colours
 from reports.figures.spec import Axis, Beside, LegendEntry, Line, Marks, Plane, Row, RowFigure, Strip
-from reports.text.display_text import counted, shown
+from reports.present.display_text import counted, shown
 from results.records.flags import DOUBTFUL_FLAGS
 from roofline_model.core.units import DECIMAL_PREFIXES
 

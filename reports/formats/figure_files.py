@@ -22,8 +22,8 @@ from reports.figures.roofline import roofline_figure
 from reports.figures.samples import MOST_DOTS, samples_figure, spreads_figure
 from reports.figures.spec import Beside, Drawable, Stack
 from reports.figures.timeline import canary_figure, run_stack
+from reports.present.display_text import counted
 from reports.ranking.model_results import model_title
-from reports.text.display_text import counted
 from reports.view.run_state import RunTimeline
 from reports.view.views import ChipView, ReportView
 

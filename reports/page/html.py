@@ -19,7 +19,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from reports.cases.summary import SHAPE_FLAGS
-from reports.document.blocks import (
+from reports.document.case_blocks import SAMPLED_CASES
+from reports.document.report import Report, origin_text
+from reports.document.report_blocks import report_blocks
+from reports.figures.matplotlib_drawer import draw_figure, figure_png, figure_svg
+from reports.figures.palette import PAGE_COLOURS, all_colours, theme_css
+from reports.figures.roofline import roofline_figure
+from reports.formats.figure_files import figure_suffix, report_figures
+from reports.page.page_data import page_data, script_json
+from reports.present.blocks import (
     Block,
     Bullets,
     Cell,
@@ -27,23 +35,14 @@ from reports.document.blocks import (
     FigureBlock,
     Heading,
     Paragraph,
-    Report,
     Rich,
     Row,
     Span,
     TableBlock,
-    origin_text,
     plain_text,
     text_blocks,
 )
-from reports.document.case_blocks import SAMPLED_CASES
-from reports.document.report_blocks import report_blocks
-from reports.figures.matplotlib_drawer import draw_figure, figure_png, figure_svg
-from reports.figures.palette import PAGE_COLOURS, all_colours, theme_css
-from reports.figures.roofline import roofline_figure
-from reports.formats.figure_files import figure_suffix, report_figures
-from reports.page.page_data import page_data, script_json
-from reports.text.display_text import shown
+from reports.present.display_text import shown
 from reports.view.views import ReportView, report_view
 from results.records.records import HardwareProfile, Record, RunInfo
 from results.records.state_records import CanaryReading, NoiseFloor

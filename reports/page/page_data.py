@@ -30,10 +30,10 @@ from reports.figures.trade_offs import (
     point_texts,
     trade_off_figure,
 )
+from reports.present.display_text import counted, shown
 from reports.ranking.shape_ranking import phase_of
 from reports.ranking.shape_results import ShapeResult, fastest_by_case
 from reports.stored.answer import StoredRecommendations
-from reports.text.display_text import counted, shown
 from reports.view.run_state import RunTimeline, reading_of
 from reports.view.views import ChipView, ReportView
 from results.history.case_history import CaseHistory

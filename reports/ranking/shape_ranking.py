@@ -20,8 +20,8 @@ from reports.cases.rows import (
     regime_rank,
     weight_saved_ratio,
 )
+from reports.present.display_text import shown
 from reports.ranking.case_ranking import CaseRanking, rank_stored
-from reports.text.display_text import shown
 from results.cases.case_result import CaseResult
 from results.records.records import Record
 from results.verdicts.gain import first_gap

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from reports.cases.rows import option_label, regime_rank
-from reports.text.display_text import shown
+from reports.present.display_text import shown
 from results.cases.case_result import CaseResult
 from results.text.verdict_text import verdict_text
 from results.verdicts.gain import Gain, measured_gain

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from reports.cases.rows import CaseRow, option_label, option_precision
+from reports.present.display_text import counted, shown
 from reports.ranking.shape_results import ShapeResult, best_overall, fastest_by_case
-from reports.text.display_text import counted, shown
 from results.text.verdict_text import in_doubt_text
 from roofline_model.chips.hardware import Device
 from roofline_model.core.units import GIGA, TERA, format_speedup, format_time

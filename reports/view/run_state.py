@@ -11,7 +11,7 @@ from statistics import median
 from reports.cases.rows import CaseRow
 from reports.cases.state import state_of
 from reports.cases.summary import CaseSummary
-from reports.text.display_text import counted, shown
+from reports.present.display_text import counted, shown
 from results.records.plain_form import read_findings
 from results.records.records import Record, RunInfo, TelemetrySample
 from results.records.state_records import CanaryReading

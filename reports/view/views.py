@@ -25,10 +25,10 @@ from reports.cases.errors import (
 )
 from reports.cases.rows import CaseRow, case_rows, marked_records, regime_rank
 from reports.cases.summary import CaseSummary, SampleSeries, case_summaries, flagged_series
+from reports.present.display_text import counted, regime_meanings, regime_title, shown
 from reports.ranking.case_ranking import CaseRanking
 from reports.ranking.shape_ranking import recommend_from_run
 from reports.ranking.shape_results import ShapeResult, shape_results
-from reports.text.display_text import counted, regime_meanings, regime_title, shown
 from reports.view.roofline_view import RooflineView, roofline_view
 from reports.view.run_state import RunState, RunTimeline, run_state, spans_over_time
 from results.cases.case_result import CaseResult, case_results

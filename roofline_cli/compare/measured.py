@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from roofline_cli.screen.tables import show_json, show_line
+from reports.present.screen import show_json, show_line
 from roofline_cli.shared.database import reading, writing
 from roofline_cli.shared.group import typed_pairs
 from roofline_cli.shared.measuring import MeasuringPlan, check_can_measure, measure
@@ -148,9 +148,9 @@ def _compare(typed: tuple[int, str, str], options: CompareOptions) -> None:
 
 
 def _show_predicted(request: CompareRequest, user_formats: list[NumberFormat]) -> None:
-    from reports.answers.answer_json import answer_json, command_json
     from reports.answers.shape_advice import shape_advice
     from reports.answers.short_answer import product_answer
+    from reports.present.encoder import answer_json, command_json
     from roofline_cli.predict.products import print_products
     from roofline_cli.recommend.model_view import added_by_all, print_short_answer
     from roofline_model.expected.predict import expected_times

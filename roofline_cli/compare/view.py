@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from reports.answers.short_answer import ROLES, expected_words, is_carried_over
-from roofline_cli.recommend.model_view import LOSS_COLUMNS, loss_cells
-from roofline_cli.screen.tables import (
+from reports.present.screen import (
     MISSING,
     Cell,
     Column,
@@ -19,6 +18,7 @@ from roofline_cli.screen.tables import (
     show_notes,
     show_table,
 )
+from roofline_cli.recommend.model_view import LOSS_COLUMNS, loss_cells
 from roofline_cli.shared.group import typed
 from roofline_model.core.units import (
     format_achieved,
@@ -288,8 +288,8 @@ def _mark(is_doubtful: bool, doubtful: set[str]) -> str:
 
 def _print_ranking(recommendation: CaseRanking) -> None:
     from reports.cases.rows import saved_ratio
+    from reports.present.display_text import saved_share
     from reports.ranking.words import shape_reason
-    from reports.text.display_text import saved_share
 
     times = common_time([option.estimate.time_s for option in recommendation.options])
     columns = (
@@ -322,8 +322,8 @@ def _print_ranking(recommendation: CaseRanking) -> None:
 
 def comparison_json(comparison: Comparison) -> dict[str, Any]:
     """Return the measured comparison as JSON; every key ends in its unit."""
-    from reports.answers.answer_json import answer_json
     from reports.answers.run_answer import stored_case
+    from reports.present.encoder import answer_json
 
     first = comparison.recommendations[0] if comparison.recommendations else None
     return {
@@ -346,8 +346,8 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
 
 
 def _ranking_json(recommendation: CaseRanking) -> dict[str, Any]:
-    from reports.answers.answer_json import answer_json
     from reports.answers.ranking_json import run_ranking
+    from reports.present.encoder import answer_json
 
     answer = answer_json(run_ranking(recommendation))
     return {

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from reports.present.screen import Column, decimal_bytes, show_json, show_line, show_table
 from roofline_cli.screen.progress_bar import progress_bar
-from roofline_cli.screen.tables import Column, decimal_bytes, show_json, show_line, show_table
 from roofline_cli.shared.database import reading, shown_target, writing
 from roofline_cli.shared.options import DatabaseOption, JsonOption
 from roofline_model.core.errors import InvalidValueError

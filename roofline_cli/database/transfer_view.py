@@ -8,8 +8,8 @@ import statistics
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from reports.present.screen import Cell, Column, Styled, show_line, show_table
 from results.text.verdict_text import above_roof_text
-from roofline_cli.screen.tables import Cell, Column, Styled, show_line, show_table
 from roofline_model.core.finding import advice_text, from_stored
 from roofline_model.core.units import counted, format_percent
 

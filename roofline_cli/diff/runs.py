@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from reports.present.screen import show_json, show_line
 from roofline_cli.screen.output_file import check_is_not_input, check_output, write_text
-from roofline_cli.screen.tables import show_json, show_line
 from roofline_cli.shared.database import named_runs, reading, shown_target
 from roofline_cli.shared.options import DatabaseOption, float_or_nan
 from roofline_model.core.errors import InvalidValueError
@@ -179,8 +179,8 @@ def _rendered(
     is_file: bool,
 ) -> str:
     """Return the diff in the form that was asked for. A file gets plain text, whatever screen it is made on."""
-    from reports.answers.answer_json import command_json
     from reports.answers.diff_answer import diff_answer
+    from reports.present.encoder import command_json
 
     if form == "md":
         from reports.formats.diff_markdown import diff_markdown
@@ -208,7 +208,7 @@ def _first(run: RunInfo, output: Path | None, form: str) -> None:
         "baseline"
     )
     if form == "json":
-        from reports.answers.answer_json import SCHEMA_VERSION
+        from reports.present.encoder import SCHEMA_VERSION
 
         answer = {"schema_version": SCHEMA_VERSION, "verdict": text, "exit_code": 0, "cases": []}
         text = json.dumps(answer, indent=2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
-from roofline_cli.screen.tables import (
+from reports.present.screen import (
     Cell,
     Column,
     Styled,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from reports.present.screen import Cell, Column, show_json, show_line, show_table
 from roofline_cli.screen.output_file import check_output, write_text
-from roofline_cli.screen.tables import Cell, Column, show_json, show_line, show_table
 from roofline_cli.shared.options import JsonOption
 from roofline_cli.shared.quiet import WaitOption, begin_when_quiet, stop
 from roofline_model.chips.hardware import doubt_of_ideals, doubts_of

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from roofline_cli.screen.tables import (
+from reports.present.screen import (
     CAVEAT_COUNT,
     Cell,
     Column,

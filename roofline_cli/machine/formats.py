@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline_cli.screen.tables import Column, show_json, show_table
+from reports.present.screen import Column, show_json, show_table
 from roofline_cli.shared.options import FormatsFileOption, JsonOption, register_formats
 
 COMMANDS = {
@@ -12,7 +12,7 @@ COMMANDS = {
 
 def formats(formats_file: FormatsFileOption = None, as_json: JsonOption = False) -> None:
     """List the number formats: bits, bytes, scales, blocks, aliases."""
-    from reports.answers.answer_json import command_json
+    from reports.present.encoder import command_json
     from roofline_model.predictions.catalog import format_list
 
     catalog = format_list(register_formats(formats_file))

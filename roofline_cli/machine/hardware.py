@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roofline_cli.screen.tables import (
+from reports.present.screen import (
     Cell,
     Column,
     Styled,
@@ -56,7 +56,7 @@ ChipArgument = Annotated[
 @app.command("list")
 def list_chips(as_json: JsonOption = False) -> None:
     """List the chips of the registry."""
-    from reports.answers.answer_json import command_json
+    from reports.present.encoder import command_json
     from roofline_model.predictions.catalog import hardware_list
 
     if as_json:
@@ -104,7 +104,7 @@ def show_chip(
 
     Also how each format is computed: natively, emulated or widened.
     """
-    from reports.answers.answer_json import command_json
+    from reports.present.encoder import command_json
     from roofline_model.predictions.catalog import hardware_detail
 
     register_formats(formats_file)

@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from reports.present.screen import decimal_bytes
 from roofline_cli.machine.packages import EXTRAS, PURPOSES, install_command, installed_packages, installed_version
-from roofline_cli.screen.tables import decimal_bytes
 from roofline_cli.shared.database import reading, shown_target
 from roofline_model.core.errors import OldSchemaError, RooflineError, StoreError
 from roofline_model.core.finding import short_text

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from plugin.machine.cpu_state import CONTENDED_RATIO, load_over
-from roofline_cli.screen.tables import Cell, Column, Styled, show_json, show_line, show_table
+from reports.present.screen import Cell, Column, Styled, show_json, show_line, show_table
 from roofline_cli.shared.database import writing
 from roofline_cli.shared.group import EXIT_FOUND
 from roofline_cli.shared.measuring import check_can_measure, run_workloads, workload_command

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from reports.present.screen import Cell, Column, Styled, show_json, show_line, show_more, show_notes, show_table
 from roofline_cli.screen.output_file import check_is_not_input, check_output, write_text
 from roofline_cli.screen.progress_bar import progress_bar
-from roofline_cli.screen.tables import Cell, Column, Styled, show_json, show_line, show_more, show_notes, show_table
 from roofline_cli.shared.options import AllOption, JsonOption
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import Finding, subject_text

@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from reports.text.display_text import prefixed
-from roofline_cli.plot.canvas import ASCII_SIGNS, UNICODE_SIGNS
-from roofline_cli.plot.drawing import Drawing, RooflinePlot, draw
-from roofline_cli.plot.predicted import PlottedPrediction, predicted_plot
-from roofline_cli.plot.sources import OTHER_LETTER, RunPlot, Series, hidden_texts, ridge_texts, run_plot
-from roofline_cli.screen.tables import (
+from reports.present.display_text import prefixed
+from reports.present.screen import (
     Cell,
     Column,
     has_unicode,
@@ -20,6 +16,10 @@ from roofline_cli.screen.tables import (
     show_pieces,
     show_table,
 )
+from roofline_cli.plot.canvas import ASCII_SIGNS, UNICODE_SIGNS
+from roofline_cli.plot.drawing import Drawing, RooflinePlot, draw
+from roofline_cli.plot.predicted import PlottedPrediction, predicted_plot
+from roofline_cli.plot.sources import OTHER_LETTER, RunPlot, Series, hidden_texts, ridge_texts, run_plot
 from roofline_model.core.units import format_percent
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from reports.answers.answer_json import command_json
-from roofline_cli.screen.tables import Column, brief, screen_width, show_json, show_line, show_table
+from reports.present.encoder import command_json
+from reports.present.screen import Column, brief, screen_width, show_json, show_line, show_table
 from roofline_cli.shared.options import JsonOption
 from roofline_model.predictions.catalog import finding_list
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from roofline_cli.screen.tables import show_json, show_line
+from reports.present.screen import show_json, show_line
 from roofline_cli.shared import completions
 from roofline_cli.shared.options import (
     AllOption,
@@ -348,7 +348,7 @@ def _document(passes: list[ModelPrediction], chip: Device) -> dict[str, Any]:
     """Return what --json prints: the passes, the model's shape, and of one pass the times to the first token: of one
     request alone, and of all prompts of the batch in one pass.
     """
-    from reports.answers.answer_json import command_json
+    from reports.present.encoder import command_json
     from roofline_model.models.llm import first_token_pass
     from roofline_model.models.step_expected import expected_step
     from roofline_model.predictions.kernel import PredictionTable

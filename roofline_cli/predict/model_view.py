@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from reports.answers.short_answer import good_kernels_sentence, ideal_words, option_words
-from roofline_cli.predict.prediction_rows import print_beside_ideal, print_caveats, show_doubts
-from roofline_cli.screen.tables import (
+from reports.present.screen import (
     MISSING,
     Cell,
     Column,
@@ -21,6 +20,7 @@ from roofline_cli.screen.tables import (
     show_next,
     show_table,
 )
+from roofline_cli.predict.prediction_rows import print_beside_ideal, print_caveats, show_doubts
 from roofline_cli.shared.group import typed_pairs
 from roofline_model.chips.hardware import doubts_of
 from roofline_model.chips.usable_memory import memory_shares

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from reports.answers.short_answer import option_words
+from reports.present.screen import Column, decimal_bytes, show_json, show_line, show_more, show_next, show_table
 from roofline_cli.screen.output_file import check_output, written_file
-from roofline_cli.screen.tables import Column, decimal_bytes, show_json, show_line, show_more, show_next, show_table
 from roofline_cli.shared.group import typed_pairs
 from roofline_cli.shared.options import (
     AllOption,
@@ -76,7 +76,7 @@ def tiling(
     as_json: JsonOption = False,
 ) -> None:
     """Explain a product's tile: waves, occupancy, L2, bound."""
-    from reports.answers.answer_json import command_json
+    from reports.present.encoder import command_json
     from roofline_model.predictions.tiling import product_tiling
 
     if cache not in ("cold", "warm"):

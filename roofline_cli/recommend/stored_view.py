@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from reports.answers.short_answer import ROLES, SOURCES
-from roofline_cli.recommend.model_view import LOSS_COLUMNS, loss_cells
-from roofline_cli.screen.tables import (
+from reports.present.screen import (
     MISSING,
     Cell,
     Column,
@@ -21,6 +20,7 @@ from roofline_cli.screen.tables import (
     show_notes,
     show_table,
 )
+from roofline_cli.recommend.model_view import LOSS_COLUMNS, loss_cells
 from roofline_cli.shared.group import typed
 from roofline_model.core.answer import Option, Trust
 from roofline_model.core.finding import code_text, finding, has_code, short_text

@@ -6,9 +6,8 @@ import textwrap
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from reports.text.display_text import counted, prefixed
-from roofline_cli.runs.model_view import print_model_facts
-from roofline_cli.screen.tables import (
+from reports.present.display_text import counted, prefixed
+from reports.present.screen import (
     Cell,
     Column,
     clean,
@@ -18,6 +17,7 @@ from roofline_cli.screen.tables import (
     show_line,
     show_table,
 )
+from roofline_cli.runs.model_view import print_model_facts
 from roofline_model.core.finding import short_text
 from roofline_model.core.units import format_memory, format_percent, format_time
 
@@ -59,8 +59,8 @@ def print_case(case: CaseSummary, run: RunInfo) -> None:
 
 def case_detail_json(case: CaseSummary) -> dict[str, Any]:
     """Return everything about one case as JSON: the pooled case, and each process with all its statistics."""
-    from reports.answers.answer_json import answer_json
     from reports.answers.run_answer import case_process, stored_case
+    from reports.present.encoder import answer_json
 
     return {
         **answer_json(stored_case(case)),

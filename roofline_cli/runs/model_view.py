@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from roofline_cli.screen.tables import MISSING, Cell, Column, plus_minus, show_line, show_table
+from reports.present.screen import MISSING, Cell, Column, plus_minus, show_line, show_table
 from roofline_model.core.finding import short_text
 from roofline_model.core.units import format_memory, format_percent, format_speedup, format_time
 

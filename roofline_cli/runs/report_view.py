@@ -1,4 +1,4 @@
-"""A report printed in a terminal: the blocks of `reports.document.blocks` as rich tables that fit, and the roofline
+"""A report printed in a terminal: the blocks of `reports.present.blocks` as rich tables that fit, and the roofline
 drawn in text.
 """
 
@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from roofline_cli.screen.tables import Cell, Column, show_line, show_table
+from reports.present.screen import Cell, Column, show_line, show_table
 
 if TYPE_CHECKING:
-    from reports.document.blocks import Block, Bullets, TableBlock
+    from reports.present.blocks import Block, Bullets, TableBlock
     from reports.stored import StoredRecommendations
     from reports.view.comparison import Comparison
     from reports.view.views import ReportView
@@ -23,7 +23,7 @@ def show_report(
     view: ReportView, comparison: Comparison | None = None, stored: StoredRecommendations | None = None
 ) -> None:
     """Print the whole report; a figure that text cannot draw is left out, with the section it is alone in."""
-    from reports.document.blocks import Report
+    from reports.document.report import Report
     from reports.document.report_blocks import report_blocks
     from reports.formats.figure_files import figure_suffix
     from roofline_cli.plot.view import show_run_plot
@@ -36,7 +36,7 @@ def show_report(
 
 
 def _show_blocks(blocks: Iterable[Block], drawings: Mapping[str, Callable[[], None]]) -> None:
-    from reports.document.blocks import Bullets, FigureBlock, Heading, Paragraph, plain_text, text_blocks
+    from reports.present.blocks import Bullets, FigureBlock, Heading, Paragraph, plain_text, text_blocks
 
     waiting: list[Heading] = []
     for block in text_blocks(blocks):
@@ -64,14 +64,14 @@ def _show_blocks(blocks: Iterable[Block], drawings: Mapping[str, Callable[[], No
 
 
 def _show_bullets(block: Bullets) -> None:
-    from reports.document.blocks import plain_text
+    from reports.present.blocks import plain_text
 
     for item in block.items:
         show_line(f"{'!' if block.tone == 'warning' else '-'} {plain_text(item)}", _STYLES[block.tone])
 
 
 def _show_table(block: TableBlock) -> None:
-    from reports.document.blocks import plain_text
+    from reports.present.blocks import plain_text
 
     columns = [
         Column(

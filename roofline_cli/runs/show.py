@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from reports.text.display_text import prefixed, shown
-from roofline_cli.screen.tables import (
+from reports.present.display_text import prefixed, shown
+from reports.present.screen import (
     MISSING,
     Cell,
     Column,
@@ -125,8 +125,8 @@ def _run_json(
     state: RunState,
     doubts: Sequence[str],
 ) -> dict[str, Any]:
-    from reports.answers.answer_json import answer_json, command_json
     from reports.answers.run_answer import run_detail, stored_case
+    from reports.present.encoder import answer_json, command_json
     from reports.ranking.model_results import model_json
 
     return {
@@ -312,7 +312,7 @@ def _show_cases(run: RunInfo, cases: list[CaseSummary], case_count: int, *, as_j
     from roofline_cli.runs.case_view import case_detail_json, print_case
 
     if as_json:
-        from reports.answers.answer_json import SCHEMA_VERSION, answer_json
+        from reports.present.encoder import SCHEMA_VERSION, answer_json
 
         environment = {"class_hash": run.environment.class_hash, "class_facts": dict(run.environment.class_facts)}
         details = [case_detail_json(case) for case in cases]

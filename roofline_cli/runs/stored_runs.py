@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from reports.text.display_text import shown
+from reports.present.display_text import shown
+from reports.present.screen import MISSING, Cell, Column, Styled, show_json, show_line, show_next, show_table
 from roofline_cli.runs.show import RunArgument, commit_label, utc_minutes
-from roofline_cli.screen.tables import MISSING, Cell, Column, Styled, show_json, show_line, show_next, show_table
 from roofline_cli.shared.database import reading, shown_target, writing
 from roofline_cli.shared.group import typed
 from roofline_cli.shared.options import DatabaseOption, JsonOption
@@ -49,7 +49,7 @@ def list_runs(
                 f"options go behind the command: roofline runs {context.invoked_subcommand} RUN … --db …"
             )
         return
-    from reports.answers.answer_json import SCHEMA_VERSION, answer_json
+    from reports.present.encoder import SCHEMA_VERSION, answer_json
     from results.operations.run_contents import run_contents
 
     with reading(db) as store:

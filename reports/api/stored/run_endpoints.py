@@ -17,7 +17,7 @@ from reports.api.http.openapi import answered
 from reports.api.http.problem import Location, wrong_field
 from reports.api.http.service import Service, computed
 from reports.api.stored.store_access import without_place
-from reports.text.display_text import stored_text
+from reports.present.display_text import stored_text
 from roofline_model.core.errors import UnknownNameError
 from roofline_model.operators.product import MAX_DIMENSION
 

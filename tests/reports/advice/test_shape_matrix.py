@@ -10,8 +10,9 @@ import pytest
 from reports.advice.shape_matrix import MOST_COLUMNS, MatrixCell, entries_and_matrices, reason_spans
 from reports.document.advice_blocks import matrix_blocks
 from reports.document.answer_blocks import answer_section
-from reports.document.blocks import Report, TableBlock, plain_text, text_blocks
+from reports.document.report import Report
 from reports.page.html import render_page
+from reports.present.blocks import TableBlock, plain_text, text_blocks
 from reports.ranking.shape_ranking import recommend_from_run
 from reports.ranking.words import kernel_gap_text, shape_reason, shape_summary
 from reports.view.views import report_view

@@ -8,7 +8,7 @@ import pytest
 
 from reports.cases.state import case_energy, case_state
 from reports.cases.summary import case_summaries
-from reports.text.display_text import prefixed
+from reports.present.display_text import prefixed
 from results.cases.case_result import case_results
 from results.records.state_records import EnergyReading, MachineState
 

@@ -9,8 +9,10 @@ import pytest
 from reports.advice.shape_matrix import entries_and_matrices
 from reports.answers.report_json import report_json
 from reports.cases.errors import profile_doubts
-from reports.formats.markdown import markdown_report
+from reports.document.report import Report
+from reports.document.report_blocks import report_blocks
 from reports.page.html import render_page
+from reports.present.markdown import markdown
 from reports.view.views import report_view
 from results.text.verdict_text import actions
 from roofline_model.chips.machine_constants import Calibration, Constant
@@ -68,7 +70,7 @@ def test_a_doubtful_baseline_is_marked_at_every_speed_up_over_it(doubtful):
     assert phase.doubts == ("noisy",)
     assert "noisy" in action.caveat
     assert "about" in action.evidence
-    text = markdown_report(doubtful)
+    text = markdown(report_blocks(Report(doubtful)))
     assert "| 1 | INT4 (W4A16) · tinygemm | 1.00 ms | 2.0× ! | measured | ±1.0 % |" in text
     document = report_json(doubtful)["chips"][0]
     assert document["recommendations"][0]["baseline_doubts"] == ["noisy"]

@@ -11,10 +11,11 @@ from html.parser import HTMLParser
 import pytest
 
 from reports.answers.report_json import SCHEMA_VERSION, report_json
-from reports.document.blocks import Bullets, Column, Heading, Report, plain_text, table, text_blocks
+from reports.document.report import Report
 from reports.document.report_blocks import report_blocks
-from reports.formats.markdown import MOST_CHARACTERS, MOST_ROWS, escaped_sentence, markdown, markdown_report
 from reports.page.html import print_page
+from reports.present.blocks import Bullets, Column, Heading, plain_text, table, text_blocks
+from reports.present.markdown import MOST_CHARACTERS, MOST_ROWS, escaped_sentence, markdown
 from reports.view.views import report_view
 from results.records.records import EnvironmentInfo
 from roofline_model.core.units import column_times
@@ -70,7 +71,7 @@ class Page(HTMLParser):
 
 
 def test_markdown_has_the_verdict_first_then_cases_recommendation_and_environment(rich):
-    text = markdown_report(rich)
+    text = markdown(report_blocks(Report(rich)))
     lines = text.splitlines()
     assert lines[0] == "# Roofline report: nightly"
     decode = rich.chips[0].answers[0]
@@ -96,7 +97,7 @@ def test_markdown_has_the_verdict_first_then_cases_recommendation_and_environmen
 
 
 def test_every_row_of_a_markdown_table_has_the_cells_of_its_header(rich):
-    blocks = re.findall(r"(?:^\|.*\n?)+", markdown_report(rich), re.MULTILINE)
+    blocks = re.findall(r"(?:^\|.*\n?)+", markdown(report_blocks(Report(rich))), re.MULTILINE)
     assert len(blocks) >= 8
     for block in blocks:
         counts = {len(re.findall(r"(?<!\\)\|", line)) for line in block.splitlines()}
@@ -104,7 +105,7 @@ def test_every_row_of_a_markdown_table_has_the_cells_of_its_header(rich):
 
 
 def test_every_case_of_the_view_is_in_the_markdown_with_its_own_numbers(rich):
-    text = markdown_report(rich)
+    text = markdown(report_blocks(Report(rich)))
     times = column_times([case.measured_s for case in rich.cases])
     for case, shown in zip(rich.cases, times, strict=True):
         time = shown if case.measured_s is not None else case.status
@@ -114,7 +115,7 @@ def test_every_case_of_the_view_is_in_the_markdown_with_its_own_numbers(rich):
 
 
 def test_hostile_names_are_text_in_markdown(make):
-    text = markdown_report(hostile_view(make))
+    text = markdown(report_blocks(Report(hostile_view(make))))
     assert not re.search(r"(?<!\\)<(?!details>|/details>|summary>|/summary>)", text)
     assert "](javascript" not in text.replace("\\](javascript", "")
     ours = re.sub(r"(?<!\\)`(?:roofline|pytest|-)[A-Za-z0-9 _.=/-]*`", "", text)
@@ -228,7 +229,7 @@ def test_poor_runs_have_every_form(make, monkeypatch, records):
     view = view_of(make, records_made)
     data = report_json(view)
     assert [case["status"] for case in data["chips"][0]["cases"]] == ["predicted"] * len(records_made)
-    text = markdown_report(view)
+    text = markdown(report_blocks(Report(view)))
     assert "## Where it ran" in text
     assert "NaN" not in text
     assert ("no cases" in text) == (not records_made)

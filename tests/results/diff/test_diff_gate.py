@@ -10,8 +10,8 @@ import diff_runs as runs
 import numpy as np
 import pytest
 
-from reports.answers.answer_json import answer_json
 from reports.answers.diff_answer import diff_answer
+from reports.present.encoder import answer_json
 from results.diff.baseline import check_complete, choose_baseline
 from results.diff.environments import Difference
 from results.diff.gate import FailRule, gate, needed_processes, parse_fail_on, parse_max_ambiguous, rules_for

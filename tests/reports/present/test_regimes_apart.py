@@ -8,9 +8,9 @@ from reports.cases.errors import error_summaries, overall_error
 from reports.cases.rows import case_rows
 from reports.figures.matplotlib_drawer import draw_figure
 from reports.figures.roofline import roofline_figure
+from reports.present.display_text import regime_meanings, regime_title, regime_words
 from reports.ranking.shape_ranking import recommend_from_run
 from reports.ranking.shape_results import best_overall, judged_results, shape_results
-from reports.text.display_text import regime_meanings, regime_title, regime_words
 from reports.view.roofline_view import roofline_view
 from reports.view.views import report_view
 from results.cases.case_result import case_results

@@ -1,6 +1,6 @@
 """What the commands print: tables, numbers in cells, notes and JSON.
 
-Tables are laid out (`plugin.terminal.table`) when stdout is a terminal or COLUMNS gives a width, and coloured by rich;
+Tables are laid out (`reports.present.layout`) when stdout is a terminal or COLUMNS gives a width, and coloured by rich;
 piped output is plain aligned text without any escape sequence. Every cell is shown with control characters replaced,
 and never read as rich markup. Times of a row share a prefix, so that they read side by side.
 """
@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from plugin.terminal.table import (
+from reports.present.layout import (
     GAP,
     Column,
     column_widths,
