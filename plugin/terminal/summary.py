@@ -13,28 +13,19 @@ from statistics import median
 
 from plugin.machine.canary import calibration_mismatch
 from plugin.terminal.models import model_lines
-from reports.present.layout import (
-    Column,
-    Line,
-    filled_columns,
-    fitting_columns,
-    laid_out_width,
-    table_lines,
-    wrapped,
-)
+from reports.present.blocks import table
+from reports.present.cases import CASES
+from reports.present.layout import Line, block_lines, headers_without_room, laid_out_width, wrapped
 from results.cases.case_result import CaseResult, case_results
 from results.records.flags import DOUBTFUL_FLAGS, FLAGS
 from results.records.records import ProcessInfo, Record
 from results.records.state_records import CanaryReading, NoiseFloor
-from results.statistics.replication import width_text
 from results.text.verdict_text import verdict_text
 from results.verdicts.shape_verdict import GroupKey, groups, shape_verdicts
 from roofline_model.chips.hardware import Device
 from roofline_model.core.finding import advice_text, code_text, finding, has_code, short_text
 from roofline_model.core.units import (
-    column_times,
     counted,
-    format_achieved,
     format_percent,
     format_speedup,
     format_time,
@@ -57,24 +48,6 @@ _MODE_MEANINGS = {
     "burst": "short, after recovery",
     "sustained": "power and clock flat",
 }
-_COLUMNS = (
-    Column("formats"),
-    Column("kernel", is_prose=True, least=10),
-    Column("median", "right", hide_empty=True),
-    Column("±", "right", drop=1, hide_empty=True),
-    Column("ideal", "right", drop=2),
-    Column("error", "right", hide_empty=True),
-    Column("expected", "right", drop=7, hide_empty=True),
-    Column("exp.err", "right", drop=5, hide_empty=True),
-    Column("rate", "right", drop=6),
-    Column("roof", "right", drop=8, hide_empty=True),
-    Column("bound", drop=4),
-    Column("!", hide_empty=True),
-    Column("W", "right", drop=3, hide_empty=True),
-)
-"""Of a narrow table that leaves first which other columns imply: `roof` is `error` plus one, `expected` is the median
-and `exp.err`.
-"""
 _INDENT = "  "
 _NAMED_FAILED = 6
 """Failed cases of one reason that are named."""
@@ -200,38 +173,8 @@ def _block(key: GroupKey, rows: Sequence[CaseResult], width: int, left_out: froz
         + (f" · {mode}" if mode != "eager" else "")
     )
     lines = wrapped(f"{title}  ({', '.join(means)})" if means else title, "bold", width)
-    texts = _texts(rows)
-    filled = [i for i in filled_columns(_COLUMNS, texts) if _COLUMNS[i].header not in left_out]
-    columns, table = [_COLUMNS[i] for i in filled], [[row[i] for i in filled] for row in texts]
-    return lines + table_lines(columns, table, width, colours=[_colour(row) for row in rows])
-
-
-def _cells(row: CaseResult, has_doubts: bool, times: Sequence[str]) -> tuple[str, ...]:
-    power_w = _power_w(row)
-    return (
-        row.case.precision_label or "–",
-        row.case.kernel,
-        times[0],
-        _plus_minus(row),
-        times[1],
-        format_percent(row.error_ideal_ratio, 0, signed=True),
-        times[2],
-        format_percent(row.error_expected_ratio, 0, signed=True),
-        _rate(row),
-        format_percent(row.roof_share_ratio, 0),
-        row.ideal.bound if row.ideal else "–",
-        "!" if row.doubts else "" if has_doubts else "–",
-        "–" if power_w is None else f"{power_w:.0f}",
-    )
-
-
-def _power_w(row: CaseResult) -> float | None:
-    powers_w = [
-        record.measurement.power_w
-        for record in row.used
-        if record.measurement is not None and record.measurement.power_w is not None
-    ]
-    return median(powers_w) if powers_w else None
+    columns = [column for column in CASES if column.header not in left_out]
+    return lines + block_lines(table(title, columns, rows), width, colours=[_colour(row) for row in rows])
 
 
 def _is_foreign(row: CaseResult) -> bool:
@@ -239,51 +182,11 @@ def _is_foreign(row: CaseResult) -> bool:
     return not {"forced", "simulated"}.isdisjoint(row.flags)
 
 
-def _plus_minus(row: CaseResult) -> str:
-    """Print the total interval where it is known; else the one within the process, with a mark that `_interval_lines`
-    explains.
-    """
-    ratio = row.plus_minus_ratio
-    if ratio is None:
-        return "–"
-    return width_text(ratio) + ("*" if row.total_ratio is None else "")
-
-
-def _rate(row: CaseResult) -> str:
-    """Return the rate the bound is about: GB/s of compulsory traffic, or TFLOP/s."""
-    ideal = row.ideal
-    time_s = row.measured_s if ideal is None or row.measured_s else ideal.time_s
-    if ideal is None or not time_s:
-        return "–"
-    return format_achieved(ideal.bound, ideal.total_bytes / time_s, ideal.flops / time_s)
-
-
-def _texts(rows: Sequence[CaseResult]) -> list[tuple[str, ...]]:
-    """Return the cells of a block, each column of times in one unit."""
-    has_doubts = any(row.doubts for row in rows)
-    times = zip(
-        column_times([row.measured_s for row in rows]),
-        column_times([row.ideal.time_s if row.ideal else None for row in rows]),
-        column_times([row.expected.time_s if row.expected else None for row in rows]),
-        strict=True,
-    )
-    return [_cells(row, has_doubts, texts) for row, texts in zip(rows, times, strict=True)]
-
-
 def _too_wide(rows: Sequence[CaseResult], width: int) -> set[str]:
     """Return the columns that a block has no room for. The ideal time of a case that was not measured always has."""
-    texts = _texts(rows)
-    filled = filled_columns(_COLUMNS, texts)
-    columns = _fitting(texts, filled, width)
-    return {_COLUMNS[i].header for i in filled if i not in columns}
-
-
-def _fitting(texts: Sequence[Sequence[str]], filled: Sequence[int], width: int) -> list[int]:
-    is_predicted = any(row[2] == "–" for row in texts)
-    columns = [
-        replace(_COLUMNS[i], drop=0) if is_predicted and _COLUMNS[i].header == "ideal" else _COLUMNS[i] for i in filled
-    ]
-    return [filled[i] for i in fitting_columns(columns, [[row[i] for i in filled] for row in texts], width)]
+    is_predicted = any(row.pooled is None for row in rows)
+    columns = [replace(column, drop=0) if is_predicted and column.header == "Ideal" else column for column in CASES]
+    return set(headers_without_room(table("", columns, rows), width))
 
 
 def _colour(row: CaseResult) -> str:
@@ -348,7 +251,7 @@ def _interval_lines(rows: Sequence[CaseResult], left_out: frozenset[str], width:
     if any(row.measured_s is not None and row.total_ratio is None and row.within_ratio is None for row in rows):
         lines += wrapped("no ± (–): too few samples for an interval of the median", "light", width)
     if left_out:
-        names = ", ".join(column.header for column in _COLUMNS if column.header in left_out)
+        names = ", ".join(column.header for column in CASES if column.header in left_out)
         lines += wrapped(f"{names} left out at this width: a wider terminal and the report show them", "light", width)
     return lines
 

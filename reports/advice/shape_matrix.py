@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Literal
 
-from reports.cases.rows import case_precision, option_precision
+from reports.present.cases import case_precision, option_precision
 from reports.present.display_text import regime_title, shown
 from reports.ranking.case_ranking import CaseRanking, stored_standing
 from reports.ranking.shape_results import ShapeResult

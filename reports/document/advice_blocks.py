@@ -13,7 +13,6 @@ from reports.advice.shape_matrix import (
     entries_and_matrices,
     reason_spans,
 )
-from reports.cases.rows import saved_ratio
 from reports.document.report import ChipPart, Report
 from reports.present.blocks import (
     Block,
@@ -47,6 +46,7 @@ from reports.stored.words import (
     speedup_words,
     summary_of,
 )
+from results.cases.saved_bytes import saved_ratio
 from results.statistics.replication import width_text
 from roofline_model.core.answer import Loss, Option, Trust
 from roofline_model.core.finding import finding, short_text

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from reports.cases.rows import CaseRow
 from reports.present.blocks import Cell, Column, Span
-from reports.present.display_text import counted
+from reports.present.cases import name_of
+from reports.present.display_text import counted, shown
 from reports.view.views import ChipView, ReportView, case_anchors, record_anchors
+from roofline_model.operators.case import Case, is_model_case
 
 if TYPE_CHECKING:
     from reports.stored.answer import StoredRecommendations
@@ -90,14 +91,14 @@ def origin_text(view: ReportView) -> str:
     return "measured" if is_named else f"measured on {view.machine}"
 
 
-def case_column(row_of: Callable[[Any], CaseRow]) -> Column:
+def case_column(case_of: Callable[[Any], Case]) -> Column:
     """Return the column that names a case: by its id, a pass of a whole model by its title."""
 
     def cell(item: Any) -> Cell:
-        row = row_of(item)
-        if row.is_model:
-            return Cell(row.name, title=row.case_id, look="named")
-        return Cell(Span(row.name, "code"))
+        case = case_of(item)
+        if is_model_case(case):
+            return Cell(name_of(case), title=shown(case.id, 160), look="named")
+        return Cell(Span(name_of(case), "code"))
 
     return Column("Case", cell, "brief", is_head=True)
 

@@ -81,6 +81,31 @@ class Definitions:
 
 
 @dataclass(frozen=True, slots=True)
+class Facts:
+    """Names and what is known under each, folded under itself; a pair without a name goes on with the one above."""
+
+    pairs: tuple[tuple[str, str], ...]
+    medium: Medium = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """Lines drawn in text, printed as they are."""
+
+    lines: tuple[str, ...]
+    medium: Medium = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What to type next, and what that does; nothing where there is no command."""
+
+    text: str
+    effect: str = ""
+    medium: Medium = "text"
+
+
+@dataclass(frozen=True, slots=True)
 class Cell:
     """A cell of a table."""
 
@@ -105,6 +130,8 @@ class Column:
     title: str = ""
     drop: int = 0
     """The column with the highest number leaves a narrow screen first."""
+    least: int = 18
+    """A column that folds is no narrower than this while anything else can give way."""
     medium: Medium = "any"
     is_head: bool = False
     """Whether its cells name their rows."""
@@ -133,6 +160,8 @@ class TableBlock:
     look: str = ""
     is_folded: bool = False
     """Whether a text may show it folded up: long, and read by few."""
+    says_what_is_left_out: bool = True
+    """Whether a line names the columns that a screen has no room for; not of an answer whose `--all` shows all."""
     text_rows_count: int | None = None
     """Rows in texts; the page has them all."""
     medium: Medium = "any"
@@ -203,9 +232,16 @@ class Section:
 
 
 Block = (
-    Heading | Paragraph | Bullets | Definitions | TableBlock | FigureBlock | Live | Folded | Cards | Split | Section
+    Heading | Paragraph | Bullets | Definitions | Facts | Drawing | Command | TableBlock | FigureBlock | Live | Folded
+    | Cards | Split | Section
 )  # fmt: skip
+TextBlock = Heading | Paragraph | Bullets | Facts | Drawing | Command | TableBlock | FigureBlock
 T = TypeVar("T")
+
+CAVEAT_COUNT = 2
+"""Warnings printed with an answer; the others stand behind `--all`."""
+NOTE_LENGTH = 140
+"""Characters of a note in an answer: two lines at 80 columns. `--all` prints it whole."""
 
 
 def table(
@@ -230,7 +266,7 @@ def table(
     places = [
         at
         for at, column in enumerate(columns)
-        if column.is_head or any(cells[at].content not in ("–", "") for cells, _, _ in rows)
+        if column.is_head or any(plain_text(cells[at].content) not in ("–", "") for cells, _, _ in rows)
     ]
     return TableBlock(
         label,
@@ -259,6 +295,29 @@ def memory_cell(size_bytes: float | None) -> Cell:
     return Cell(format_memory(size_bytes), size_bytes)
 
 
+def notes(texts: Iterable[str]) -> Iterator[Paragraph]:
+    """Yield the first notes of an answer, each as long as two lines hold."""
+    for text in list(texts)[:CAVEAT_COUNT]:
+        yield Paragraph(f"Note: {brief(text)}", "warning")
+
+
+def more(what: str, *, is_shown: bool) -> Iterator[Paragraph]:
+    """Yield what --all adds, unless it was given."""
+    if not is_shown:
+        yield Paragraph(f"More: --all {what}.", "quiet")
+
+
+def brief(text: str, most: int = NOTE_LENGTH) -> str:
+    """Return a text of at most `most` characters, cut between words and never inside a quoted command."""
+    text = " ".join(text.split())
+    if len(text) <= most:
+        return text
+    start = text[: most - 1].rpartition(" ")[0]
+    if start.count("`") % 2:
+        start = start.rpartition("`")[0].rstrip()
+    return f"{start.rstrip(',;:(')} …"
+
+
 def plain_text(text: Rich) -> str:
     """Return a text as texts print it."""
     if isinstance(text, str):
@@ -267,7 +326,7 @@ def plain_text(text: Rich) -> str:
     return "".join(span if isinstance(span, str) else "" if span.medium == "page" else span.text for span in spans)
 
 
-def text_blocks(blocks: Iterable[Block]) -> Iterator[Heading | Paragraph | Bullets | TableBlock | FigureBlock]:
+def text_blocks(blocks: Iterable[Block]) -> Iterator[TextBlock]:
     """Yield the blocks of texts, one after the other: what holds others becomes a heading, definitions become a
     list.
     """

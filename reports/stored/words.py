@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from reports.cases.errors import for_the_next
+from reports.present.cases import for_the_next
 from reports.present.display_text import change_words, shown
 from reports.ranking.case_ranking import doubts_to_mend, maybe_faster_option
 from reports.ranking.words import (

@@ -15,6 +15,7 @@ from reports.document.report import Report
 from reports.document.report_blocks import report_blocks
 from reports.page.html import print_page
 from reports.present.blocks import Bullets, Column, Heading, plain_text, table, text_blocks
+from reports.present.cases import title_of
 from reports.present.markdown import MOST_CHARACTERS, MOST_ROWS, escaped_sentence, markdown
 from reports.view.views import report_view
 from results.records.records import EnvironmentInfo
@@ -110,7 +111,8 @@ def test_every_case_of_the_view_is_in_the_markdown_with_its_own_numbers(rich):
     for case, shown in zip(rich.cases, times, strict=True):
         time = shown if case.measured_s is not None else case.status
         assert re.search(
-            rf"\| {re.escape(case.lead.title)} \| {re.escape(case.lead.precision)} \|.*\| {re.escape(time)} \|", text
+            rf"\| {re.escape(title_of(case.case))} \| {re.escape(case.case.precision_label)} \|.*\| {re.escape(time)} \|",
+            text,
         )
 
 
@@ -160,12 +162,14 @@ def test_json_numbers_equal_the_view(rich):
     assert data["verdict"]["headlines"] == list(rich.headlines)
     (chip,) = data["chips"]
     assert [case_json["measured_s"] for case_json in chip["cases"]] == [case.measured_s for case in rich.cases]
-    assert [case_json["error_ideal_ratio"] for case_json in chip["cases"]] == [case.error_ratio for case in rich.cases]
+    assert [case_json["error_ideal_ratio"] for case_json in chip["cases"]] == [
+        case.error_ideal_ratio for case in rich.cases
+    ]
     assert [case["interval_total_half_width_ratio"] for case in chip["cases"]] == [
         case.total_ratio for case in rich.cases
     ]
     assert [[row["record_id"] for row in case["processes"]] for case in chip["cases"]] == [
-        [row.record_id for row in case.rows] for case in rich.cases
+        [record.record_id for record in case.records] for case in rich.cases
     ]
     assert chip["recommendations"][0]["ranked"][0]["record_ids"]
     first = chip["cases"][0]
@@ -256,7 +260,7 @@ def test_the_page_for_paper_is_whole_and_inert(rich):
     for heading in ("Dual roofline", "All cases", "How fast each format is, shape by shape", "Where it ran"):
         assert heading in page.text
     for case in rich.cases:
-        assert case.lead.title in page.text
+        assert title_of(case.case) in page.text
 
 
 def test_hostile_names_are_text_on_paper(make, monkeypatch):

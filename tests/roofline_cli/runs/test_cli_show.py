@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
+from reports.present.sample_drawing import histogram_lines, order_line
 from results import open_store
 from results.cases.case_result import case_results
 from results.records.records import (
@@ -22,7 +23,6 @@ from results.records.records import (
 )
 from results.records.state_records import CanaryReading, EnergyReading, KernelAttribution, MachineState
 from roofline_cli.main import app
-from roofline_cli.runs.sample_text import histogram_lines, order_line
 from roofline_model.chips.hardware import get_hardware
 from roofline_model.ideal.roofline import predict
 from roofline_model.operators.product import gemm
