@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import os
+import shlex
 import signal
 import threading
 from collections.abc import Iterator
@@ -350,6 +351,8 @@ class RooflineHooks:
             f"{terminal.count_line(records)} · run {run.run_id[:8]}{f' ({clean(run.label)})' if run.label else ''} → "
             f"{self._session.database}"
         )
+        named = f" --db {shlex.quote(self._session.database)}" if self.config.option.roofline_bench_db else ""
+        terminalreporter.write_line(f"Next: roofline report --run {run.run_id[:8]}{named}  # or `roofline show`")
         for line in self._baseline.lines if self._baseline is not None else ():
             terminalreporter.write_line(line.text, **({line.colour: True} if line.colour else {}))
         needed = self.options.require_measured

@@ -1,7 +1,7 @@
 """Terminal summary of a run: the table of cases and a verdict per shape. Text only; `hooks.py` writes it.
 
-One row per case, its processes pooled. Below the tables each flag is explained once, with the machine's slow states,
-workers that ended, and what to do next.
+One row per case, its processes pooled. Below the tables stand a few lines: how good the predictions were, what is in
+doubt and why, what failed or was skipped. `roofline show RUN --all` has the rest.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from results.records.state_records import CanaryReading, NoiseFloor
 from results.text.verdict_text import verdict_text
 from results.verdicts.shape_verdict import GroupKey, groups, shape_verdicts
 from roofline_model.chips.hardware import Device
-from roofline_model.core.finding import advice_text, code_text, finding, has_code, short_text
+from roofline_model.core.finding import advice_text, code_text
 from roofline_model.core.units import (
     counted,
     format_percent,
@@ -49,8 +49,8 @@ _MODE_MEANINGS = {
     "sustained": "power and clock flat",
 }
 _INDENT = "  "
-_NAMED_FAILED = 6
-"""Failed cases of one reason that are named."""
+_NAMED_REASONS = 2
+"""Reasons of what failed or was skipped that are told; `roofline show` has all."""
 
 
 def summary_lines(
@@ -81,8 +81,7 @@ def summary_lines(
     if len(kernels) < len(blocks):
         lines += model_lines(cases, width)
     lines += _accuracy_lines([row for rows in blocks.values() for row in rows], width)
-    lines += _undescribed_lines([row for rows in kernels.values() for row in rows], width)
-    lines += _interval_lines([row for rows in blocks.values() for row in rows], left_out, width)
+    lines += _interval_lines([row for rows in blocks.values() for row in rows], width)
     if failed_reasons:
         lines += _reasons(records, width)
     return lines
@@ -114,11 +113,11 @@ def flag_lines(
     chip: Device | None = None,
     width: int | None = None,
 ) -> list[Line]:
-    """Return the doubts about the run, each once with the count of its cases.
+    """Return the doubts about the run, with the counts of their cases.
 
-    Quarantined and capped cases and workers that were replaced come first, with what to do; then one line per other
-    flag. `processes` are those of the run; None: those of the records. `chip`: the one of the predictions, for whether
-    its calibration still holds.
+    Quarantined and capped cases and workers that were replaced come first, with what to do; then all other doubts in
+    one line. `processes` are those of the run; None: those of the records. `chip`: the one of the predictions, for
+    whether its calibration still holds.
     """
     width = laid_out_width(width)
     by_flag = _cases_by_flag(records)
@@ -151,13 +150,18 @@ def flag_lines(
     mismatch = None if chip is None else calibration_mismatch(canaries, chip)
     if mismatch is not None:
         lines += wrapped(advice_text(mismatch), "yellow", width)
-    for flag in FLAGS:
-        count = len(by_flag.get(flag, []))
-        if count and flag not in _TOLD_APART:
-            mark = " (!)" if flag in DOUBTFUL_FLAGS else ""
-            text = f"{flag}{mark}: {_counted(by_flag[flag])}: {code_text(flag)}"
-            lines += wrapped(text, "yellow" if flag in DOUBTFUL_FLAGS else "", width)
-    return lines
+    return lines + _doubt_lines(by_flag, measured, width)
+
+
+def _doubt_lines(by_flag: Mapping[str, list[str]], measured: int, width: int) -> list[Line]:
+    """Return how many cases are in doubt, by cause, and what the first cause means."""
+    causes = [flag for flag in FLAGS if flag in DOUBTFUL_FLAGS and flag not in _TOLD_APART and by_flag.get(flag)]
+    if not causes:
+        return []
+    count = len({case for flag in causes for case in by_flag[flag]})
+    named = ", ".join(f"{flag} {len(by_flag[flag])}" for flag in causes)
+    text = f"! {count} of {counted(measured, 'case')} in doubt: {named}. {causes[0]}: {code_text(causes[0])}"
+    return wrapped(text, "yellow", width)
 
 
 # The table ---------------------------------------------------------------------------------------------------
@@ -218,61 +222,42 @@ def _accuracy_lines(rows: Sequence[CaseResult], width: int) -> list[Line]:
     )
 
 
-def _undescribed_lines(rows: Sequence[CaseResult], width: int) -> list[Line]:
-    """Return how many cases have no expected time because no constants describe their kernels, in one line."""
-    count = sum(row.ideal is not None and has_code(row.ideal.findings, "kernel-not-described") for row in rows)
-    if not count:
-        return []
-    return wrapped(short_text(finding("kernel-not-described", f"{counted(count, 'case')} (–)")), "light", width)
-
-
-def _interval_lines(rows: Sequence[CaseResult], left_out: frozenset[str], width: int) -> list[Line]:
-    """Return the legend of ±, and the columns that a narrow screen omits."""
-    within = [row for row in rows if row.total_ratio is None and row.within_ratio is not None]
-    total = [row for row in rows if row.total_ratio is not None]
-    lines: list[Line] = []
-    if total:
-        sources = []
-        counts = sorted({row.total.process_count for row in total if row.total and row.total.process_count > 1})
-        if counts:
-            sources.append(f"{counts[0]} processes" if len(counts) == 1 else f"{counts[0]} to {counts[-1]} processes")
-        if any(row.total and row.total.basis == "processes" and row.total.process_count == 1 for row in total):
+def _interval_lines(rows: Sequence[CaseResult], width: int) -> list[Line]:
+    """Return what the ± of the tables are, in one line."""
+    totals = [row.total for row in rows if row.total is not None and row.total_ratio is not None]
+    parts = []
+    if totals:
+        counts = sorted({total.process_count for total in totals if total.process_count > 1})
+        span = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else "".join(map(str, counts))
+        sources = [f"{span} processes"] if counts else []
+        if any(total.basis == "processes" and total.process_count == 1 for total in totals):
             sources.append("(cases of one process) the spread of the other cases")
-        if any(row.total and row.total.basis == "floor" for row in total):
+        if any(total.basis == "floor" for total in totals):
             sources.append("this machine's A/A floor")
-        lines += wrapped(f"± is interval_total, from {' and '.join(sources)}", "light", width)
-    if within:
-        mark = "±* is" if total else "* ± is"
-        lines += wrapped(
-            f"{mark} of one process: another may differ by more; `roofline doctor --noise` says how much",
-            "light",
-            width,
-        )
-    if any(row.measured_s is not None and row.total_ratio is None and row.within_ratio is None for row in rows):
-        lines += wrapped("no ± (–): too few samples for an interval of the median", "light", width)
-    if left_out:
-        names = ", ".join(column.header for column in CASES if column.header in left_out)
-        lines += wrapped(f"{names} left out at this width: a wider terminal and the report show them", "light", width)
-    return lines
+        parts.append(f"± is interval_total, from {' and '.join(sources)}")
+    if any(row.total_ratio is None and row.within_ratio is not None for row in rows):
+        mark = "±* is" if totals else "* ± is"
+        parts.append(f"{mark} of one process: another may differ by more; `roofline doctor --noise` says how much")
+    return wrapped("; ".join(parts), "light", width) if parts else []
 
 
 def _reasons(records: Sequence[Record], width: int) -> list[Line]:
-    """Return why cases were not measured, each reason once with the count of its cases; of failed ones their names."""
-    cases: dict[tuple[str, str], dict[str, str]] = {}
+    """Return why cases failed and why others were skipped, a line each: every reason with the count of its cases."""
+    cases: dict[str, dict[str, dict[str, str]]] = {"failed": {}, "skipped": {}}
     for record in records:
-        if record.status != "measured":
-            case_keys = cases.setdefault((record.status, record.reason), {})
-            case_keys.setdefault(record.case.case_key, f"{op_title(record.case)} {record.case.id}")
-    lines = []
-    for (status, reason), case_keys in cases.items():
-        case_text = next(iter(case_keys.values())) if len(case_keys) == 1 else f"{len(case_keys)} cases"
-        lines += wrapped(f"{status}: {case_text}: {reason}", _STATUS_COLOURS.get(status, ""), width)
-        if status == "failed" and len(case_keys) > 1:
-            names = list(case_keys.values())
-            more = f", and {len(names) - _NAMED_FAILED} more" if len(names) > _NAMED_FAILED else ""
-            text = f"  {', '.join(names[:_NAMED_FAILED])}{more}"
-            lines += wrapped(text, _STATUS_COLOURS["failed"], width, indent="  ")
-    return lines
+        if record.status in cases:
+            named = cases[record.status].setdefault(record.reason, {})
+            named.setdefault(record.case.case_key, f"{op_title(record.case)} {record.case.id}")
+    return [line for status, reasons in cases.items() if reasons for line in _reason_line(status, reasons, width)]
+
+
+def _reason_line(status: str, reasons: Mapping[str, Mapping[str, str]], width: int) -> list[Line]:
+    ranked = sorted(reasons.items(), key=lambda item: -len(item[1]))
+    total = sum(map(len, reasons.values()))
+    texts = [f"{reason} ({next(iter(named.values())) if len(named) == 1 else len(named)})" for reason, named in ranked]
+    more = f"; and {counted(len(texts) - _NAMED_REASONS, 'more reason')}" if len(texts) > _NAMED_REASONS else ""
+    text = f"{status}: {counted(total, 'case')}: {'; '.join(texts[:_NAMED_REASONS])}{more}"
+    return wrapped(text, _STATUS_COLOURS[status], width)
 
 
 def _quarantine_lines(cases: list[str], measured: int, canaries: Sequence[CanaryReading], width: int) -> list[Line]:
@@ -293,18 +278,11 @@ def _quarantine_lines(cases: list[str], measured: int, canaries: Sequence[Canary
         )
     if not cases:
         return wrapped(f"canary: {canary_text}; no case lay beside it", "yellow", width)
-    lines = wrapped(
-        f"{_of(cases, measured)} quarantined: {canary_text or code_text('quarantined')} ({_named(cases)})",
-        "yellow",
-        width,
+    text = (
+        f"{_of(cases, measured)} quarantined: {canary_text or code_text('quarantined')} ({_named(cases)}). Let the "
+        "machine rest, then run them again"
     )
-    return lines + wrapped(
-        "  They are stored and count as doubtful. Let the machine come back (rest, a cold start), then run them again: "
-        "pytest … -k with their names",
-        "yellow",
-        width,
-        indent="  ",
-    )
+    return wrapped(text, "yellow", width)
 
 
 def _worker_lines(records: Sequence[Record], processes: Iterable[ProcessInfo] | None, width: int) -> list[Line]:
