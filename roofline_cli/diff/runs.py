@@ -204,8 +204,8 @@ def _rendered(
 def _first(run: RunInfo, output: Path | None, form: str) -> None:
     """Say that there is nothing to compare with yet: no fault of the first night."""
     text = (
-        f"nothing to compare with yet: no complete run is older than {run.run_id[:8]} here; it can be the first "
-        "baseline"
+        f"nothing to compare with yet: no complete run with a time is older than {run.run_id[:8]} here; it can be the "
+        "first baseline"
     )
     if form == "json":
         from reports.answers.answer_json import SCHEMA_VERSION
