@@ -185,10 +185,16 @@ def _print_answer(
         show_line(_error_sentence(overall, "simulated" if is_simulated else "measured"), "bold")
     for sentence in verdicts[: 2 if overall is None else 1]:
         show_line(f"{sentence}.", "bold")
-    if overall is None and not verdicts:
-        is_timed = any(row.measured_s is not None for row in pooled)
-        nothing = "Nothing was both measured and predicted." if is_timed else "Nothing was measured."
-        show_line(nothing, "bold")
+    failed = [row for row in pooled if row.status == "failed"]
+    if failed:
+        example = f"{failed[0].title} {failed[0].label}: {failed[0].reason or 'no reason stored'}"
+        show_line(f"{len(failed)} of {_counted(len(pooled))} failed, such as {example}", "bold red")
+    measured_cases = [case for case in summaries if case.pooled.measured_s is not None and not is_of_model(case)]
+    unpredicted = measured_cases if overall is None and not verdicts else []
+    if unpredicted:
+        show_line(f"{_counted(len(unpredicted))} measured, without a prediction to compare with.", "bold")
+    elif overall is None and not verdicts and not failed:
+        show_line("Nothing was measured.", "bold")
     chip = shown(run.hardware_key, 60) or "–"
     show_line(
         f"Run {run.run_id[:8]} {shown(run.label, 60)}".rstrip() + f" on {chip}: {_counts_text(summaries)}.", "dim"
@@ -203,20 +209,47 @@ def _print_answer(
     elif models and not show_all:
         show_line(f"{models[0].title}. Gain: over 16 bit. !: doubtful.", "dim")
         print_model_answer(models[0])
-    failed = [row for row in pooled if row.status == "failed"]
+    elif unpredicted and not show_all:
+        _show_times(unpredicted[:ANSWER_ROW_COUNT])
     notes = ["Times are simulated: no kernel ran."] if is_simulated else []
     notes += _busy_notes(summaries)
     notes += issue_notes(models[0].passes) if models else []
     notes += [f"forced: measured on a machine that is not {chip}"] if run.is_forced else []
-    notes += (
-        [f"{_counted(len(failed))} failed, such as {failed[0].label}: {failed[0].reason or 'no reason stored'}"]
-        if failed
-        else []
-    )
+    notes += _unpredicted_notes(run) if unpredicted else []
     show_notes([*notes, *([slow] if slow else []), *doubts])
     short = run.run_id[:8]
     show_next(f"roofline report --run {short}{typed('--db')}")
     show_more(f"lists every case; `roofline show {short} CASE` shows one whole", is_shown=show_all)
+
+
+def _show_times(cases: Sequence[CaseSummary]) -> None:
+    """Print what was measured where there is no prediction to hold it against, a row each."""
+    rows = [case.pooled for case in cases]
+    times = column_times([row.measured_s for row in rows])
+    columns = (
+        Column("Case", is_prose=True, least=16),
+        Column("Format", drop=1),
+        Column("Kernel", is_prose=True, least=8),
+        Column("Measured", "right"),
+        Column("!", hide_empty=True),
+    )
+    doubts = ["!" if case.doubts else MISSING for case in cases]
+    cells = [
+        [row.title, row.precision, row.kernel, time, doubt]
+        for row, time, doubt in zip(rows, times, doubts, strict=True)
+    ]
+    show_table(columns, cells, says_what_is_left_out=False)
+
+
+def _unpredicted_notes(run: RunInfo) -> list[str]:
+    """Return why nothing was predicted of any case of a run, and what to do; nothing where each has a reason of its
+    own.
+    """
+    from results.records.plain_form import read_findings
+    from roofline_model.core.finding import advice_text
+
+    warnings = read_findings(run.environment.facts.get("warnings") or [])
+    return [advice_text(item) for item in warnings if item.code == "ceilings-contended"]
 
 
 def _busy_notes(cases: Sequence[CaseSummary]) -> list[str]:
@@ -227,7 +260,7 @@ def _busy_notes(cases: Sequence[CaseSummary]) -> list[str]:
     labels: dict[str, list[str]] = {}
     for case in cases:
         for flag in BUSY_REASONS.intersection(case.flags):
-            labels.setdefault(flag, []).append(case.pooled.label)
+            labels.setdefault(flag, []).append(f"{case.pooled.title} {case.pooled.label}")
     return [
         f"{_counted(len(named))} {flag}, such as {named[0]}: measure again on a quiet machine ({code_text(flag)})"
         for flag, named in sorted(labels.items())
