@@ -20,13 +20,15 @@ from reports.present.cases import (
     profile_doubts,
     reason_blocks,
     regime_of,
+    title_of,
 )
 from reports.present.display_text import shown, utc_minutes
 from results.cases.errors import ErrorSummary, overall_error
 from results.diff.rules import BUSY_REASONS
+from results.records.plain_form import read_findings
 from results.text.model_text import issue_notes, verdict_lines
 from results.verdicts.model_results import model_results
-from roofline_model.core.finding import code_text
+from roofline_model.core.finding import advice_text, code_text
 from roofline_model.core.units import counted, format_percent
 from roofline_model.operators.case import is_model_case
 
@@ -51,7 +53,9 @@ def run_blocks(answer: RunAnswer, state: RunState, *, db_option: str, show_all: 
     models = model_results(answer.cases)
     is_simulated = _are_simulated(kernels)
     overall = overall_error(kernels)
-    yield from _headline(kernels, models, overall, "simulated" if is_simulated else "measured")
+    verdicts = [line.rstrip(".") for model in models for line in verdict_lines(model)]
+    unpredicted = [] if overall is not None or verdicts else [case for case in kernels if case.pooled is not None]
+    yield from _headline(kernels, overall, verdicts, unpredicted, "simulated" if is_simulated else "measured")
     chip = shown(run.hardware_key, 60) or "–"
     yield Paragraph(
         f"Run {short} {shown(run.label, 60)}".rstrip() + f" on {chip}: {_counts_text(answer.cases)}.", "quiet"
@@ -61,7 +65,10 @@ def run_blocks(answer: RunAnswer, state: RunState, *, db_option: str, show_all: 
     elif models and not show_all:
         yield Paragraph(f"{models[0].title}. Gain: over 16 bit. !: doubtful.", "quiet")
         yield model_answer(models[0], ANSWER_ROW_COUNT)
-    doubts = [*state.restarts, *profile_doubts(answer.profiles.values())]
+    elif unpredicted and not show_all:
+        yield table("Measured times", _TIMES, unpredicted[:ANSWER_ROW_COUNT], says_what_is_left_out=False)
+    why = _why_unpredicted(run) if unpredicted else []
+    doubts = [*why, *state.restarts, *profile_doubts(answer.profiles.values())]
     slow = [state.canary_sentence] if state.slow else []
     yield from notes([*_caveats(run, answer.cases, models, chip, is_simulated=is_simulated), *slow, *doubts])
     yield Command(f"roofline report --run {short}{db_option}")
@@ -102,15 +109,38 @@ def commit_label(run: RunInfo) -> str:
 
 
 def _headline(
-    kernels: Sequence[CaseResult], models: Sequence[ModelResult], overall: ErrorSummary | None, origin: str
+    kernels: Sequence[CaseResult],
+    overall: ErrorSummary | None,
+    verdicts: Sequence[str],
+    unpredicted: Sequence[CaseResult],
+    origin: str,
 ) -> Iterator[Block]:
     if overall is not None:
         yield Paragraph(_error_sentence(overall, origin), "verdict")
-    verdicts = [line.rstrip(".") for model in models for line in verdict_lines(model)]
     yield from (Paragraph(f"{line}.", "verdict") for line in verdicts[: 2 if overall is None else 1])
-    if overall is None and not verdicts:
-        is_timed = any(case.pooled is not None for case in kernels)
-        yield Paragraph("Nothing was both measured and predicted." if is_timed else "Nothing was measured.", "verdict")
+    failed = [case for case in kernels if case.status == "failed"]
+    if failed:
+        example = f"{_full_name(failed[0])}: {shown(failed[0].reason) or 'no reason stored'}"
+        yield Paragraph(f"{len(failed)} of {counted(len(kernels), 'case')} failed, such as {example}", "failed")
+    if unpredicted:
+        text = f"{counted(len(unpredicted), 'case')} measured, without a prediction to compare with."
+        yield Paragraph(text, "verdict")
+    elif overall is None and not verdicts and not failed:
+        yield Paragraph("Nothing was measured.", "verdict")
+
+
+def _full_name(case: CaseResult) -> str:
+    return f"{title_of(case.case)} {case_label(case.case)}"
+
+
+def _why_unpredicted(run: RunInfo) -> list[str]:
+    """Return why nothing was predicted of any case of a run; nothing where each has a reason of its own."""
+    warnings = read_findings(run.environment.facts.get("warnings") or [])
+    return [advice_text(item) for item in warnings if item.code == "ceilings-contended"]
+
+
+_TIMES = (Column("Case", lambda each: title_of(each.case), "prose", least=16, is_head=True), *CASES[:4])
+"""Where there is no prediction to hold the times against."""
 
 
 def _error_sentence(overall: ErrorSummary, origin: str) -> str:
@@ -173,17 +203,13 @@ def _caveats(
     labels: dict[str, list[str]] = {}
     for case in cases:
         for flag in BUSY_REASONS.intersection(case.flags):
-            labels.setdefault(flag, []).append(case_label(case.case))
+            labels.setdefault(flag, []).append(_full_name(case))
     texts += [
         f"{counted(len(named), 'case')} {flag}, such as {named[0]}: measure again on a quiet machine ({code_text(flag)})"
         for flag, named in sorted(labels.items())
     ]
     texts += issue_notes(models[0].passes) if models else []
     texts += [f"forced: measured on a machine that is not {chip}"] if run.is_forced else []
-    failed = [case for case in cases if case.status == "failed" and not is_model_case(case.case)]
-    if failed:
-        reason = shown(failed[0].reason) or "no reason stored"
-        texts.append(f"{counted(len(failed), 'case')} failed, such as {case_label(failed[0].case)}: {reason}")
     return texts
 
 

@@ -15,7 +15,7 @@ from results.records.flags import DOUBTFUL_FLAGS
 from roofline_model.core.finding import code_text
 from roofline_model.core.units import column_times, format_memory, format_percent, format_time
 
-Tone = Literal["plain", "verdict", "good", "bad", "warning", "quiet"]
+Tone = Literal["plain", "verdict", "good", "bad", "failed", "warning", "quiet"]
 Medium = Literal["any", "page", "text"]
 """Where a block is printed: on the page, in Markdown, on paper and in a terminal, or anywhere."""
 Kind = Literal["name", "number", "brief", "prose"]

@@ -214,7 +214,7 @@ def reason_blocks(results: Sequence[CaseResult]) -> Iterator[Paragraph]:
             yield Paragraph(f"  {text}: {names}", "warning")
         else:
             yield Paragraph(
-                f"  {status}: {names}{': ' if names else ''}{text}", "bad" if status == "failed" else "warning"
+                f"  {status}: {names}{': ' if names else ''}{text}", "failed" if status == "failed" else "warning"
             )
 
 

@@ -20,7 +20,7 @@ ESCAPED_CHARACTERS = 400
 _CELL_CHARACTERS = 200
 _COMMAND = re.compile(r"(`(?:roofline|pytest|-)[A-Za-z0-9 _.=/-]*`)")
 """No label is taken for code, unless it is such a command: nothing in it means anything to Markdown or HTML."""
-_LEADS = {"warning": "⚠️ ", "bad": "⚠️ "}
+_LEADS = {"warning": "⚠️ ", "bad": "⚠️ ", "failed": "❌ "}
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~@&])")
 _ADDRESSED = re.compile(r"(@(?=\w)|#(?=\d)|://|www\.)", re.IGNORECASE)
 _BREAK = "\u200b"

@@ -140,7 +140,15 @@ def show_more(what: str, *, is_shown: bool) -> None:
         show_line(f"More: --all {what}.", "dim")
 
 
-_STYLES = {"verdict": "bold", "good": "bold", "bad": "yellow", "warning": "yellow", "quiet": "dim", "plain": ""}
+_STYLES = {
+    "verdict": "bold",
+    "good": "bold",
+    "bad": "yellow",
+    "failed": "bold red",
+    "warning": "yellow",
+    "quiet": "dim",
+    "plain": "",
+}
 _LOOK_STYLES = {
     "measured": "green",
     "predicted": "yellow",

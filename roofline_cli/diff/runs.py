@@ -125,7 +125,8 @@ def diff_runs(
         return
     diff = compare_suites(before, after, noise, rules, quarantine=listed, allowed=allow or (), annotations=expected)
     result = gate(diff, fails, *most_ambiguous)
-    _deliver(_rendered(diff, result, fails, form, show_all, simulated_ids, is_file=output is not None), output)
+    words = (against or "latest") if names[0] is None else ""
+    _deliver(_rendered(diff, result, fails, form, show_all, simulated_ids, words, is_file=output is not None), output)
     if result.exit_code:
         raise typer.Exit(result.exit_code)
 
@@ -175,6 +176,7 @@ def _rendered(
     form: str,
     show_all: bool,
     simulated_ids: Collection[str],
+    against: str,
     *,
     is_file: bool,
 ) -> str:
@@ -197,15 +199,15 @@ def _rendered(
         else:
             from roofline_cli.diff.view import show_diff
 
-            show_diff(diff, result, simulated_ids, show_all=show_all)
+            show_diff(diff, result, simulated_ids, against=against, show_all=show_all)
     return stream.getvalue()
 
 
 def _first(run: RunInfo, output: Path | None, form: str) -> None:
     """Say that there is nothing to compare with yet: no fault of the first night."""
     text = (
-        f"nothing to compare with yet: no complete run is older than {run.run_id[:8]} here; it can be the first "
-        "baseline"
+        f"nothing to compare with yet: no complete run with a time is older than {run.run_id[:8]} here; it can be the "
+        "first baseline"
     )
     if form == "json":
         from reports.present.encoder import SCHEMA_VERSION

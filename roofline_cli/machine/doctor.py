@@ -118,7 +118,9 @@ def _print_answer(checks: list[Any], broken_count: int, *, show_all: bool) -> No
         if is_calibrated:
             show_next("pytest bench_cases -k gemv", "measures the products of a decode step")
         else:
-            show_next("roofline calibrate", "measures this machine; then pytest bench_cases -k gemv")
+            is_busy = any(check.name == "cpu load" and check.status == "warn" for check in checks)
+            waits = " --wait-until-quiet" if is_busy else ""
+            show_next(f"roofline calibrate{waits}", "measures this machine; then pytest bench_cases -k gemv")
     show_more(f"lists {len(checks)} checks and every fix", is_shown=show_all)
 
 

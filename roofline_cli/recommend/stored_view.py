@@ -36,6 +36,13 @@ REASONED_COUNT = 12
 """Rankings whose reason is told in a line below the overview; of more the narrower question has them."""
 PREDICTED_COUNT = 3
 """Predictions shown behind the measured rows of a ranking; `--json` has all."""
+BENCH_OPERATORS = frozenset(
+    {
+        *("gemv", "gemm", "attention", "unfused_attention", "softmax", "rmsnorm"),
+        *("residual_add", "rope", "silu_mul", "ffn", "quantize", "dequantize"),
+    }
+)
+"""Operators that `pytest bench_cases -k OPERATOR` measures."""
 _OVERVIEW = (
     Column("What", is_prose=True, least=16),
     Column("Take", is_prose=True, least=14),
@@ -99,7 +106,7 @@ def print_stored(recommendations: StoredRecommendations, *, show_all: bool) -> N
         show_notes([] if show_all else [*recommendations.notes, *recommendations.missing][:1])
     busy = next((each for each in rankings if each.choice is None and each.gap is not None), None)
     if busy is not None and not any(map(_gains, rankings)):
-        show_next(f"pytest bench_cases -k {busy.op}", "measures again")
+        show_next(*_measure_again(busy.op))
     elif any(ranking.options for ranking in rankings):
         show_next(*_next_command(rankings))
     hidden = f"{len(rankings)} cases" if len(rankings) > 1 else f"{len(rankings[0].options)} options"
@@ -265,7 +272,14 @@ def _next_command(rankings: Sequence[StoredRanking]) -> tuple[str, str]:
         return f"roofline recommend --stored {_narrowed(ranking)}{chip}{rest}", "shows this one whole"
     if ranking.subject == "model":
         return "roofline pipeline --model FOLDER -o OUT", "makes and measures it"
-    return f"pytest bench_cases -k {ranking.op}", "measures it again"
+    return _measure_again(ranking.op)
+
+
+def _measure_again(op: str) -> tuple[str, str]:
+    """Return what measures an operator again: a case of `bench_cases`, else a kernel of a suite that is not known."""
+    if op in BENCH_OPERATORS:
+        return f"pytest bench_cases -k {op}", "measures it again"
+    return "pytest", f"measures it again, in the suite that has {op}"
 
 
 def _narrowed(ranking: StoredRanking) -> str:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from roofline_model.core.finding import advice_text, catalog, from_stored
+
 FAILED, MEASURED, SKIPPED, PREDICTED = "failed", "measured", "skipped", "predicted"
 _WORST_FIRST = (FAILED, MEASURED, SKIPPED, PREDICTED)
 """What a case is whose processes ended differently: a failure is never hidden, and one measurement is enough."""
@@ -93,6 +95,9 @@ def _failures(records: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
 
 
 def _warning(item: Mapping[str, Any]) -> str:
-    """Return a stored finding as its code and values, which `roofline explain` explains."""
+    """Return a stored finding in words; one whose code this version does not know as its code and values."""
+    stored = from_stored({"subject": "", **item})
+    if stored.code in catalog():
+        return advice_text(stored)
     values = ", ".join(f"{name} {value}" for name, value in item["values"].items())
     return f"{item['code']}{f' ({values})' if values else ''}"

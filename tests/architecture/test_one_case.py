@@ -215,9 +215,7 @@ def test_every_text_prints_the_same(run: str, alone: str, tmp_path: Path) -> Non
     ranked = command("recommend", "--stored", "--db", alone, "--op", "gemv", "-M", "1", "-N", "4096", "-K", "4096")
     option = next(line for line in ranked.splitlines() if "BF16 · matmul  " in line)
     history = command("history", CASE_KEY, "--db", alone)
-    assert {
-        "terminal": {texts.short_time, texts.plus_minus, *texts.errors} - set(row)
-    } == {"terminal": set()}
+    assert {"terminal": {texts.short_time, texts.plus_minus, *texts.errors} - set(row)} == {"terminal": set()}
     assert f"measured    {texts.time} (" in case
     assert f"±{texts.plus_minus}" in case
     for error in texts.errors:

@@ -312,6 +312,15 @@ def test_a_machine_that_was_busy_is_told_which_run_to_measure_again():
     assert gate(imported, SLOWER).reasons[0].value("commands") is None
 
 
+@pytest.mark.parametrize("option", ["--roofline-run=nightly-2026-11-27", "--roofline-run monday"])
+def test_no_command_that_would_store_a_second_run_of_the_same_name_is_given(option):
+    labelled = replace(runs.run_info("b"), command=f"pytest perf {option} --roofline-json=out/run.json")
+    busy = diff({}, after=labelled, flags=dict.fromkeys(range(8), ("contended",)))
+    text = exit_text(gate(busy, SLOWER))
+    assert "run again when `roofline doctor` calls the machine quiet" in text
+    assert "pytest" not in text
+
+
 def test_numbers_as_text():
     assert [signed(ratio) for ratio in (0.031, -0.5, 1.5, 99.0, -0.9999)] == [
         "+3.1 %",

@@ -232,6 +232,23 @@ def test_no_length_of_context_is_printed_that_nobody_asked_for() -> None:
     assert asked[asked.index("--max-model-len") + 1] == "16384"
 
 
+@pytest.mark.parametrize(
+    ("question", "length"),
+    [
+        # 131,072 tokens x 327,680 B of cache = 42.9 GB beside 72.7 GB: more than 0.9 of 85.5 GB, and 0.89 of 128.5 GB
+        ("recommend --model llama-3.1-70b --hw h100", "4096"),
+        ("recommend --model llama-3.1-70b --hw gb10", "4096"),
+        ("recommend --model llama-3.1-70b --hw h200", None),
+        ("recommend --model llama-3.1-8b --hw gb10", None),
+    ],
+)
+def test_an_engine_is_given_a_length_where_the_models_longest_has_no_room(question: str, length: str | None) -> None:
+    words, _ = next_of(run(shlex.split(question)).output)
+    assert words[:2] == ["vllm", "serve"]
+    given = words[words.index("--max-model-len") + 1] if "--max-model-len" in words else None
+    assert given == length
+
+
 def test_this_machine_is_said_of_this_machine_alone() -> None:
     for question in (
         f"recommend {PRODUCT}",
