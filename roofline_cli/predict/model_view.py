@@ -525,7 +525,8 @@ def _link_sentence(prediction: ModelPrediction) -> str:
     rate = f"{(parallel.link_bytes_per_s or 0) / 1e9:g} GB/s"
     latency = f", and {format_time(parallel.all_reduce_latency_s)} each in the expected time"
     return (
-        f"all_reduce: its bytes over the link's {rate}{latency if parallel.all_reduce_latency_s else ''}; not fitted."
+        f"all_reduce: its bytes over the link's {rate}{latency if parallel.all_reduce_latency_s else ''}; not fitted, 0.55 to "
+        "2.5 times that is published."
     )
 
 
