@@ -9,9 +9,9 @@ def written_run(measured=2, failed=(), run_id="ab" * 16, flags=((), ())):
     """What `--roofline-json` writes of a run, as far as the gates read it; `flags`: those of both processes."""
     cases = [("measured", f"t.py::m{number}", "") for number in range(measured)]
     cases += [("failed", f"t.py::{name}", "wrong result\nat row 3") for name in failed]
-    newer = {"code": "governor", "subject": "", "values": {"value": "powersave"}}
-    known = {"code": "contended", "subject": "", "values": {"others_ratio": 0.9475031869787723}}
-    facts = {"facts": {"warnings": [newer, known]}}
+    unknown_code = {"code": "governor", "subject": "", "values": {"value": "powersave"}}
+    contended = {"code": "contended", "subject": "", "values": {"others_ratio": 0.9475031869787723}}
+    facts = {"facts": {"warnings": [unknown_code, contended]}}
     run = {"run_id": run_id, "status": "complete", "hardware_key": "gb10", "git_commit": "c" * 40, "git_is_dirty": True}
     records = [
         {
