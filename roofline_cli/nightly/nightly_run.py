@@ -37,7 +37,7 @@ VERDICTS = {
     2: "⛔ a step could not do its work",
     3: "⚠️ too much is ambiguous",
     4: "⛔ not comparable with the baseline",
-    5: "⛔ the machine was in a slow state",
+    5: "⛔ the state of the machine decides, of this run or its baseline",
 }
 
 

@@ -130,13 +130,16 @@ def _show_answer(title: str, tiling: Tiling, *, show_all: bool) -> None:
     show_table(
         (
             Column("Part"),
+            Column("Alone", "right"),
             Column("Adds", "right"),
-            Column("Share", "right"),
+            Column("Share", "right", drop=1),
             Column("What it is", is_prose=True, least=20),
         ),
-        [[row[0], *row[2:]] for row in _part_rows(tiling)[:_ANSWER_ROW_COUNT]],
+        _part_rows(tiling)[:_ANSWER_ROW_COUNT],
         says_what_is_left_out=False,
     )
+    if not show_all:
+        show_line("Parts run at the same time: the longest alone is the bound, each adds its share.", "dim")
     show_line(f"Tile {tile}: {waves}, {tail}, {_hits(tiling)} L2 hits.", "dim")
     show_next(f"roofline tiling{option_words(typed_pairs())} -o tiling.png", "draws the efficiency against N")
     show_more("shows occupancy, padding, bytes and every part", is_shown=show_all)

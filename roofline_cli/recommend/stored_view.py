@@ -106,7 +106,7 @@ def print_stored(recommendations: StoredRecommendations, *, show_all: bool) -> N
         show_notes([] if show_all else [*recommendations.notes, *recommendations.missing][:1])
     busy = next((each for each in rankings if each.choice is None and each.gap is not None), None)
     if busy is not None and not any(map(_gains, rankings)):
-        show_next(*_measure_again(busy.op))
+        show_next(*_measure_again(busy))
     elif any(ranking.options for ranking in rankings):
         show_next(*_next_command(rankings))
     hidden = f"{len(rankings)} cases" if len(rankings) > 1 else f"{len(rankings[0].options)} options"
@@ -272,14 +272,16 @@ def _next_command(rankings: Sequence[StoredRanking]) -> tuple[str, str]:
         return f"roofline recommend --stored {_narrowed(ranking)}{chip}{rest}", "shows this one whole"
     if ranking.subject == "model":
         return "roofline pipeline --model FOLDER -o OUT", "makes and measures it"
-    return _measure_again(ranking.op)
+    return _measure_again(ranking)
 
 
-def _measure_again(op: str) -> tuple[str, str]:
-    """Return what measures an operator again: a case of `bench_cases`, else a kernel of a suite that is not known."""
-    if op in BENCH_OPERATORS:
-        return f"pytest bench_cases -k {op}", "measures it again"
-    return "pytest", f"measures it again, in the suite that has {op}"
+def _measure_again(ranking: StoredRanking) -> tuple[str, str]:
+    """Return what measures a case again: one of `bench_cases`, else a kernel of a suite that is not known."""
+    if ranking.subject == "model":
+        return "pytest bench_cases -k model_quant --roofline-model FOLDER", "measures it again"
+    if ranking.op in BENCH_OPERATORS:
+        return f"pytest bench_cases -k {ranking.op}", "measures it again"
+    return "pytest", f"measures it again, in the suite that has {ranking.op}"
 
 
 def _narrowed(ranking: StoredRanking) -> str:

@@ -13,11 +13,11 @@ import pytest
 from reports.answers.diff_answer import diff_answer
 from reports.present.encoder import answer_json
 from results.diff.baseline import check_complete, choose_baseline
-from results.diff.environments import Difference
+from results.diff.environments import Difference, method_difference
 from results.diff.gate import FailRule, gate, needed_processes, parse_fail_on, parse_max_ambiguous, rules_for
 from results.diff.rules import VERDICTS, DiffRules
 from results.diff.suites import compare_suites
-from results.records.records import EnvironmentInfo
+from results.records.records import EnvironmentInfo, Method
 from results.text.diff_text import (
     common_text,
     counts_text,
@@ -517,6 +517,11 @@ def test_an_incomplete_run_is_never_a_baseline(status, message):
     with pytest.raises(StoreError, match=message):
         check_complete(replace(AFTER, status=status))
     check_complete(AFTER)
+
+
+def test_a_setting_that_one_method_does_not_have_is_none_and_not_unknown():
+    visited = Method("monotonic", "2", {"max_seconds": 0.7, "visits": 12})
+    assert method_difference(visited, Method("monotonic", "2", {"max_seconds": 0.7})) == ["visits 12 → none"]
 
 
 def test_a_table_of_facts_is_printed_as_settings():

@@ -269,6 +269,20 @@ def test_the_summary_says_what_ran(monkeypatch):
     assert "not judged" in text  # of the canary, among the steps
 
 
+@pytest.mark.parametrize(
+    ("flags", "counts"),
+    [
+        ((("contended",), ("contended", "noisy")), "12 measured (12 disturbed: no diff judges them), 1 failed"),
+        ((("contended",), ()), "12 measured, 1 failed"),
+        ((("noisy",), ("bimodal",)), "12 measured, 1 failed"),
+    ],
+)
+def test_the_summary_counts_the_times_that_no_diff_judges(monkeypatch, flags, counts):
+    answering(monkeypatch, written_run(12, ["softmax"], flags=flags))
+    nightly()
+    assert f"Cases: {counts}, 2 processes each" in Path("n/summary.md").read_text(encoding="utf-8")
+
+
 def in_this_process(monkeypatch):
     """Let the tool's commands run here: a process each would take seconds."""
 

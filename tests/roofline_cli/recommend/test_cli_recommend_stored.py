@@ -91,6 +91,19 @@ def test_a_kernel_of_your_own_is_measured_again_in_its_own_suite(tmp_path) -> No
     assert "Next: pytest # measures it again, in the suite that has my_" in text
 
 
+def test_a_whole_model_that_other_work_spoiled_is_measured_again_as_a_model(tmp_path) -> None:
+    document = json.loads((RUNS / "demo.json").read_text())
+    for record in document["records"]:
+        if record["measurement"] is not None:
+            record["measurement"]["flags"] = ["contended"]
+    (tmp_path / "busy.json").write_text(json.dumps(document))
+    with open_store(str(tmp_path / "busy.db")) as store:
+        import_file(store, tmp_path / "busy.json")
+    result = runner.invoke(app, ["recommend", "--stored", "--db", str(tmp_path / "busy.db")])
+    text = " ".join(result.stdout.split())
+    assert "Next: pytest bench_cases -k model_quant --roofline-model FOLDER # measures it again" in text
+
+
 def test_the_operators_of_bench_cases_are_those_that_its_tests_are_called_by() -> None:
     source = "".join(path.read_text() for path in Path(bench_cases.__file__).parent.glob("test_*.py"))
     assert {*BENCH_OPERATORS, "model_quant"} == set(re.findall(r"^def test_(\w+)", source, re.M))
