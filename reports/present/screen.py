@@ -170,6 +170,11 @@ def present(document: Callable[[], Any], blocks: Callable[[], Iterable[Block]], 
         show_blocks(blocks())
 
 
+def show(block: Block) -> None:
+    """Print one block."""
+    show_blocks([block])
+
+
 def show_blocks(blocks: Iterable[Block], drawings: Mapping[str, Callable[[], None]] | None = None) -> None:
     """Print blocks; a figure that no drawing of `drawings` has is left out, with the section it is alone in."""
     waiting: list[Heading] = []

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-from reports.present.screen import Column, show_json, show_table
+from reports.present.blocks import Column, table
+from reports.present.screen import MISSING, show, show_json
 from roofline_cli.shared.options import FormatsFileOption, JsonOption, register_formats
 
 COMMANDS = {
     "formats": ("formats", "List the number formats: bits, bytes, scales, blocks, aliases."),
 }
+
+
+_FORMATS = (
+    Column("Format", lambda fmt: fmt.key, is_head=True),
+    Column("Bits", lambda fmt: f"{fmt.nominal_bits:g}", "number"),
+    Column("Bytes/elem", lambda fmt: f"{float(f'{fmt.bytes_per_element:.3f}'):g}", "number"),
+    Column("Overhead", lambda fmt: f"{fmt.scale_overhead_ratio * 100:.1f} %" if fmt.scales else MISSING, "number"),
+    Column("Block", lambda fmt: MISSING if fmt.block_elems is None else str(fmt.block_elems), "number"),
+    Column("Element", lambda fmt: fmt.element_dtype or ("code table" if fmt.kind == "table" else "packed"), drop=1),
+    Column("Aliases", lambda fmt: ", ".join(fmt.aliases) or MISSING, drop=2),
+    Column("Description", lambda fmt: fmt.description, "prose", drop=3),
+)
 
 
 def formats(formats_file: FormatsFileOption = None, as_json: JsonOption = False) -> None:
@@ -19,27 +32,4 @@ def formats(formats_file: FormatsFileOption = None, as_json: JsonOption = False)
     if as_json:
         show_json(command_json(catalog))
         return
-    columns = (
-        Column("Format"),
-        Column("Bits", "right"),
-        Column("Bytes/elem", "right"),
-        Column("Overhead", "right"),
-        Column("Block", "right"),
-        Column("Element", drop=1),
-        Column("Aliases", drop=2),
-        Column("Description", is_prose=True, drop=3),
-    )
-    rows = [
-        [
-            fmt.key,
-            f"{fmt.nominal_bits:g}",
-            f"{float(f'{fmt.bytes_per_element:.3f}'):g}",
-            f"{fmt.scale_overhead_ratio * 100:.1f} %" if fmt.scales else "–",
-            "–" if fmt.block_elems is None else str(fmt.block_elems),
-            fmt.element_dtype or ("code table" if fmt.kind == "table" else "packed"),
-            ", ".join(fmt.aliases) or "–",
-            fmt.description,
-        ]
-        for fmt in catalog.formats
-    ]
-    show_table(columns, rows)
+    show(table("Formats", _FORMATS, catalog.formats))

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
+from reports.present.blocks import brief
 from reports.present.encoder import command_json
-from reports.present.screen import Column, brief, screen_width, show_json, show_line, show_table
+from reports.present.screen import Column, screen_width, show_json, show_line, show_table
 from roofline_cli.shared.options import JsonOption
 from roofline_model.predictions.catalog import finding_list
 
