@@ -146,7 +146,7 @@ def print_comparison(comparison: Comparison, *, show_all: bool) -> None:
         show_table(_ANSWER_COLUMNS, _answer_rows(comparison, ranking), says_what_is_left_out=False)
         has_gain = comparison.baseline_label and ranking.gap is None
         over = f"Gain: over {comparison.baseline_label}. " if has_gain else ""
-        has_error = any(row.case.measured_s is not None for row in comparison.rows)
+        has_error = any(row.case.error_ratio is not None for row in comparison.rows)
         error = "Error −50 %: the prediction is half the measured time. " if has_error else ""
         lent = [option.estimate.provenance for option in ranking.options if not option.is_measured]
         carried = expected_words(*lent) if any(map(is_carried_over, lent)) else ""
