@@ -269,6 +269,8 @@ class RooflineHooks:
         is_brief = self.config.option.tbstyle == "auto"  # pytest's default; --tb long and short are what they say
         if is_brief and report.failed and call.excinfo is not None and call.excinfo.errisinstance(WrongResultError):
             report.longrepr = call.excinfo.getrepr(style="value")
+            if report.longrepr.reprcrash is not None:  # pytest's summary cuts a line behind the name of the class
+                report.longrepr.reprcrash.message = str(call.excinfo.value)
         fixture = item.stash[_fixture_key]
         if self.session.is_forked:  # a test forked, and its child came back into pytest: the run is not its own
             os._exit(1)

@@ -86,7 +86,9 @@ def report_blocks(report: Report) -> Iterator[Block]:
 
 def _byline(view: ReportView) -> str:
     chips = ", ".join(
-        f"{chip.hardware_name} ({chip.hardware_key})" if chip.hardware_key else chip.hardware_name
+        f"{chip.hardware_name} ({chip.hardware_key})"
+        if chip.hardware_key not in ("", chip.hardware_name)
+        else chip.hardware_name
         for chip in view.chips
     )
     parts = (

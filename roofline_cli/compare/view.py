@@ -132,7 +132,8 @@ def comparison_blocks(comparison: Comparison, *, db_option: str, show_all: bool)
         yield _answer_table(comparison, ranking)
         has_gain = comparison.baseline_label and ranking.gap is None
         over = f"Gain: over {comparison.baseline_label}. " if has_gain else ""
-        error = "Error −50 %: the prediction is half the measured time. " if comparison.is_measured else ""
+        has_error = any(row.case.error_ideal_ratio is not None for row in comparison.rows)
+        error = "Error −50 %: the prediction is half the measured time. " if has_error else ""
         provenances = [option.estimate.provenance for option in ranking.options if not option.is_measured]
         carried = expected_words(*provenances) if any(map(is_carried_over, provenances)) else ""
         yield Paragraph(f"{over}{error}{carried}".rstrip(), "quiet")

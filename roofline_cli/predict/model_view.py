@@ -27,6 +27,7 @@ from roofline_model.chips.usable_memory import memory_shares
 from roofline_model.core.finding import Finding, reason_text, short_text
 from roofline_model.core.units import counted, format_rate, format_time, in_prefix, interval_in_prefix, shared_prefix
 from roofline_model.formats.catalog import get_format
+from roofline_model.models.format_plan import plan_from_text
 from roofline_model.operators.product import WEIGHT_GROUP_ELEMS, WEIGHT_SCALE_BITS
 
 if TYPE_CHECKING:
@@ -98,9 +99,11 @@ def _next_step(predictions: Sequence[ModelPrediction]) -> tuple[str, str]:
         named = [name.strip() for option, value in asked if option == "--formats" for name in value.split(",")]
         if len(named) > 1:
             return "", ""  # they are compared already
-        formats = ",".join([*named, *(name for name in _OTHER_FORMATS if name not in map(str.upper, named))])
-        others = [pair for pair in asked if pair[0] != "--formats"]
-        return f"roofline predict model{option_words([*others, ('--formats', formats)])}", "compares formats"
+        shape, asked_formats = predictions[0].model, {each.plan.base for each in predictions if named}
+        others = [name for name in _OTHER_FORMATS if plan_from_text(name, shape).base not in asked_formats]
+        formats = ",".join([*named, *others])
+        rest = [pair for pair in asked if pair[0] != "--formats"]
+        return f"roofline predict model{option_words([*rest, ('--formats', formats)])}", "compares formats"
     if "--batch" not in names:
         return f"roofline recommend{option_words(asked, without=left_out)}", effect
     batches = {prediction.workload.batch_count for prediction in predictions}

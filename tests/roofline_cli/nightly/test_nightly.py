@@ -211,6 +211,15 @@ def test_the_night_that_stored_nothing_is_not_told_from_another_run(monkeypatch)
     assert "report | –" in text
 
 
+def test_a_night_in_which_every_kernel_failed_is_a_regression_and_not_compared(monkeypatch):
+    commands = answering(monkeypatch, run=written_run(0, ["softmax", "norm"]), bench=1, diff=2)
+    assert nightly().exit_code == 1
+    assert "diff" not in map(step_of, commands)
+    text = Path("n/summary.md").read_text(encoding="utf-8")
+    assert "- **bench**: cases failed: 2 failed" in text
+    assert "left out: no case was measured" in text
+
+
 def test_an_interrupted_run_is_not_compared(monkeypatch):
     commands = answering(monkeypatch, run=written_run().replace('"complete"', '"interrupted"'), bench=2)
     assert nightly().exit_code == 2

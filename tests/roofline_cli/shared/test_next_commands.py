@@ -223,6 +223,15 @@ def test_formats_to_compare_with_are_one_list_that_names_each_once() -> None:
     assert words[words.index("--formats") + 1].upper().split(",") == ["FP8", "BF16", "INT4"]
 
 
+@pytest.mark.parametrize("named", ["INT4.BF16", "int4", "FP8_E4M3", "BF16.BF16"])
+def test_no_format_is_compared_with_itself_under_another_name(named: str) -> None:
+    question = f"predict model --model llama-3.1-8b --hw gb10 --kv FP8 --formats {named}"
+    words, _ = next_of(run(shlex.split(question)).output)
+    rows = json.loads(run([*words[1:], "--json"]).output)["predictions"]
+    formats = [(row["weight_format"], row["activation_format"]) for row in rows]
+    assert len(formats) == len(set(formats)) == 3
+
+
 def test_no_length_of_context_is_printed_that_nobody_asked_for() -> None:
     question = "recommend --model gpt-oss-120b --hw h200"
     plain, _ = next_of(run(shlex.split(question)).output)
