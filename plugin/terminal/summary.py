@@ -34,6 +34,8 @@ from roofline_model.operators.case import is_model_case, op_title
 
 _TOLD_APART = ("quarantined", "capped", "above-roof")
 """Flags with lines of their own, that say what to do."""
+_OTHER_TIMES = ("simulated", "forced")
+"""Flags of times that are not this chip's own."""
 GOOD_ROOF_RATIO = 0.7
 POOR_ROOF_RATIO = 0.3
 
@@ -150,12 +152,16 @@ def flag_lines(
     mismatch = None if chip is None else calibration_mismatch(canaries, chip)
     if mismatch is not None:
         lines += wrapped(advice_text(mismatch), "yellow", width)
+    for flag in _OTHER_TIMES:
+        if named := by_flag.get(flag):
+            lines += wrapped(f"{flag}: {counted(len(named), 'case')}: {code_text(flag)}", "yellow", width)
     return lines + _doubt_lines(by_flag, measured, width)
 
 
 def _doubt_lines(by_flag: Mapping[str, list[str]], measured: int, width: int) -> list[Line]:
     """Return how many cases are in doubt, by cause, and what the first cause means."""
-    causes = [flag for flag in FLAGS if flag in DOUBTFUL_FLAGS and flag not in _TOLD_APART and by_flag.get(flag)]
+    own_lines = {*_TOLD_APART, *_OTHER_TIMES}
+    causes = [flag for flag in FLAGS if flag in DOUBTFUL_FLAGS - own_lines and by_flag.get(flag)]
     if not causes:
         return []
     count = len({case for flag in causes for case in by_flag[flag]})
