@@ -44,12 +44,6 @@ class ModelQuality:
     window_elems: int
     """Tokens of a window: a perplexity holds for its window only, as the first tokens of each have little context."""
 
-    @property
-    def is_worse(self) -> bool | None:
-        """Whether the perplexity rose beyond the interval; None when there is no interval."""
-        low = self.perplexity_ratio.low_value
-        return None if low is None else low > 1
-
 
 def compare_models(
     reference: nn.Module,

@@ -35,8 +35,7 @@ COMMANDS = {
 }
 
 WITH_KERNELS_S, CEILINGS_S = 75.0, 40.0
-"""How long it looks unless told otherwise."""
-SHORTEST_S, LONGEST_S = 5.0, 600.0
+"""How long it measures on a quiet machine."""
 CEILINGS_SHARE = 0.35
 """Of the time, where kernels are timed as well: a ceiling is the best of all looks, so short ones add up."""
 OnlyOption = Annotated[
@@ -56,14 +55,6 @@ def calibrate(
     ] = None,
     device: Annotated[
         str | None, typer.Option("--device", metavar="cpu|cuda", help="What to measure (default: the GPU, if any).")
-    ] = None,
-    seconds: Annotated[
-        float | None,
-        typer.Option(
-            "--seconds",
-            metavar="SECONDS",
-            help="About how long to measure on a quiet machine, 5 to 600 (75; 40 for ceilings alone). The kernels take at least 45.",
-        ),
     ] = None,
     kernels: Annotated[
         bool, typer.Option("--kernels/--no-kernels", help="Time a CPU's kernels, too (default), or its ceilings alone.")
@@ -110,14 +101,10 @@ def calibrate(
         return
     if machine.torch_version is None:
         raise MissingDependencyError("torch", "measure", "calibrating this machine")
-    if seconds is not None and not SHORTEST_S <= seconds <= LONGEST_S:
-        raise InvalidValueError(
-            f"--seconds must be a number from {SHORTEST_S:g} to {LONGEST_S:g}, got {str(seconds)[:40]!r}"
-        )
     with_kernels = kernels and kind == "cpu"
     if kind == "cpu":
         begin_when_quiet(waits=waits)
-    total_s = seconds or (WITH_KERNELS_S if with_kernels else CEILINGS_S)
+    total_s = WITH_KERNELS_S if with_kernels else CEILINGS_S
     chip = _known_ceilings(machine) if family is not None else None
     failed: tuple[str, ...] = ()
     try:

@@ -44,9 +44,6 @@ def fit(
     chip: Annotated[
         str | None, typer.Option("--chip", metavar="NAME", help="Fit the rows of this chip only (default: all).")
     ] = None,
-    source: Annotated[
-        str | None, typer.Option("--source", metavar="TEXT", help="Where the rows come from, kept with the constants.")
-    ] = None,
     no_folds: Annotated[
         bool, typer.Option("--no-folds", help="Skip cross-validation: faster, but no error and interval of its own.")
     ] = False,
@@ -65,7 +62,7 @@ def fit(
     targets = _targets(output, devices, table_file)
     plan = FitPlan(
         date=datetime.now(UTC).date().isoformat(),
-        source=source or _source(table),
+        source=_source(table),
         devices=devices,
         with_folds=not no_folds,
     )

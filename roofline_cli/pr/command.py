@@ -39,9 +39,6 @@ def pr(
     ] = "",
     fail_on: FailOnOption = "slower",
     max_ambiguous: MaxAmbiguousOption = "20%",
-    round_minutes: Annotated[
-        float, typer.Option("--round-minutes", metavar="MINUTES", min=0.01, help="Limit of one round.")
-    ] = 30,
     as_json: JsonOption = False,
 ) -> None:
     """Measure two checkouts in turn, and show what changed.
@@ -63,7 +60,6 @@ def pr(
         rounds=rounds,
         prepare=tuple(shell_words("--prepare", prepare)),
         gate=gate_words(fail_on, max_ambiguous),
-        round_minutes=round_minutes,
     )
     output.mkdir(parents=True, exist_ok=True)
     end_with_ctrl_c()

@@ -53,6 +53,10 @@ class Round:
         return "; ".join([f"{self.side}, round {self.ordinal + 1}: {self.run.counts_text}", *self.failures])
 
 
+ROUND_LIMIT_S = 30 * 60.0
+"""Beyond it the pytest run of a round is ended."""
+
+
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """What is measured, how often, and what was found so far.
@@ -67,7 +71,6 @@ class Comparison:
     rounds: int
     prepare: tuple[str, ...]
     gate: tuple[str, ...]
-    round_minutes: float
     done: list[Round] = field(default_factory=list)
 
     def run(self, *, as_json: bool) -> int:
@@ -136,7 +139,7 @@ class Comparison:
                 "--roofline-require-measured=1",
             ]
             command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *self.pytest_words, *options]
-            code = self._call(command, side, limit_s=self.round_minutes * 60)
+            code = self._call(command, side, limit_s=ROUND_LIMIT_S)
             if code not in (0, 1):
                 raise RooflineError(f"pytest ended with {code} in {where}: nothing can be compared")
             run = read_run(self._run_file(side, ordinal))

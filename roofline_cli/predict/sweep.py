@@ -45,7 +45,6 @@ def sweep(
     cache: Annotated[
         str, typer.Option("--cache", metavar="cold|warm", help="Weights from memory, or still in the cache.")
     ] = "cold",
-    ideal_only: Annotated[bool, typer.Option("--ideal-only", help="Leave the expected time out: faster.")] = False,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write all rows: .csv or .parquet.")
     ] = None,
@@ -70,7 +69,7 @@ def sweep(
         )
     began = time.perf_counter()
     with progress_bar("sweep", is_quiet=as_json) as progress:
-        table = sweep_gemm(grid, cache=cache, with_expected=not ideal_only, progress=progress)
+        table = sweep_gemm(grid, cache=cache, progress=progress)
     seconds = time.perf_counter() - began
     if output is not None:
         _write(table, output)

@@ -258,7 +258,7 @@ def test_a_clock_that_is_held_down_is_tried_again_and_kept_with_its_mark(rehears
 def test_calibrated_ceilings_are_the_rates_of_the_device(tmp_path):
     """Bytes and operations of every ceiling are counted once: read, write, copy and triad reach the same rate."""
     command = "import simulated_gpu; from roofline_cli.main import app; app()"
-    arguments = ("calibrate", "--device", "cuda", "--seconds", "5", "-o", "mine.toml")
+    arguments = ("calibrate", "--device", "cuda", "-o", "mine.toml")
     paths = (str(warm_start.ROOT), str(warm_start.ROOT / "tests" / "fakes"))
     environment = {**os.environ, "SIMULATED_GPU": f"h200 {SMALL_L2}", "PYTHONPATH": os.pathsep.join(paths)}
     done = subprocess.run(

@@ -111,15 +111,6 @@ class ParetoProblem:
         if not 0 <= self.fixed_bytes < math.inf:
             raise InvalidValueError(f"fixed_bytes must be a number from 0, got {self.fixed_bytes!r}")
 
-    @property
-    def time_sources(self) -> tuple[str, ...]:
-        """Every kind of time among the choices, sorted."""
-        return tuple(
-            sorted(
-                {part for group in self.groups for choice in group.choices for part in choice.time_source.split("+")}
-            )
-        )
-
 
 def share_formats(problem: ParetoProblem, shared: Mapping[str, Sequence[str]]) -> ParetoProblem:
     """Return the problem with further groups joined: new name → names of groups that must get the same format.
