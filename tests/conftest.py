@@ -15,6 +15,9 @@ import warm_start
 from _pytest.pytester import SysModulesSnapshot
 from counts import FULL
 from hypothesis import HealthCheck, settings
+from run_makers import make
+
+__all__ = ["make"]
 
 # A worker of xdist must not hand its marks on: a pytest that a test starts would take itself for a worker, and
 # pytest-benchmark would switch itself off. xdist itself reads none of them. And no test is about this terminal's width.

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import ModuleType
 
 from bench_cases.kernels.spec import CaseSpec, Kernel, capability_gap
 from roofline_model.chips.free_memory import free_device_bytes, free_system_bytes
 from roofline_model.chips.hardware import Device
+from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import Finding, finding
+from roofline_model.formats.catalog import is_narrow_format
 
 MEMORY_SHARE = 0.8
 """Share of the free memory that a case may plan to use."""
@@ -56,14 +58,29 @@ def capability_reason(
     return capability_gap(name, (kernel.min_capability or (0, 0), kernel.max_capability), capability, hardware)
 
 
-def chip_reason(kernel: Kernel, chip: Device) -> Finding | None:
+def chip_reason(kernel: Kernel, formats: Mapping[str, str], chip: Device) -> Finding | None:
     """Return why a chip that is only predicted has no such kernel, or None: nobody may be promised what cannot run
-    there.
+    there. `formats`: operand → format key.
+
+    A chip without a compute capability is held to the units that its file declares.
     """
-    capability = chip.match.capability
-    if kernel.device != "cuda" or capability is None:
+    if kernel.device != "cuda":
         return None
-    return capability_reason(kernel, capability, chip.key)
+    if chip.match.capability is None:
+        return _missing_unit(formats, chip)
+    return capability_reason(kernel, chip.match.capability, chip.key)
+
+
+def _missing_unit(formats: Mapping[str, str], chip: Device) -> Finding | None:
+    """Return the unit that a chip lacks for a product whose operands are both narrow; None where it has it."""
+    key = formats.get("b", "")
+    if formats.get("a") != key or not is_narrow_format(key):
+        return None
+    try:
+        path = chip.path(key)
+    except UnsupportedError as error:
+        return finding("cannot-run", key, error=str(error))
+    return None if path.kind == "native" else finding("no-unit", key, unit=key, reason=path.reason or None)
 
 
 def torch_reason(kernel: Kernel, facts: MachineFacts) -> Finding | None:

@@ -20,7 +20,8 @@ def measure_case(roofline: Any, spec: CaseSpec) -> None:
     roofline.declare(
         spec.case,
         spec.work,
-        unavailable=chip_reason(spec.kernel, roofline.hardware) or spec.kernel.reason_against(spec.case),
+        unavailable=chip_reason(spec.kernel, dict(spec.case.formats), roofline.hardware)
+        or spec.kernel.reason_against(spec.case),
         extra={"fill": FILL, **({"origin": spec.origin} if spec.origin else {})},
     )
 

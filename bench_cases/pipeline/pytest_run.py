@@ -21,6 +21,7 @@ from bench_cases.models.model_cases import ModelCase
 from roofline_model.chips.hardware import Device
 from roofline_model.chips.stored_profile import device_from_profile
 from roofline_model.core.errors import UnsupportedError
+from roofline_model.core.finding import Finding, advice_text, first_with, from_stored
 from roofline_model.core.whole_file import held_folder
 
 STOP_TIMEOUT_S = 30.0
@@ -139,6 +140,12 @@ def _end_with_parent() -> None:
         ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL, 0, 0, 0)
 
 
+def _doubt_of_ceilings(document: Mapping[str, Any]) -> Finding | None:
+    """Return what an exported run says of ceilings that were measured beside other work; None where nothing is."""
+    facts = document.get("run", {}).get("environment", {}).get("facts", {})
+    return first_with(map(from_stored, facts.get("warnings") or ()), "ceilings-contended")
+
+
 CHIP_TIMEOUT_S = 900.0
 """A CPU that was never calibrated is measured first."""
 
@@ -146,7 +153,8 @@ CHIP_TIMEOUT_S = 900.0
 def find_chip(hw: str, case: ModelCase) -> Device:
     """Return the chip that `hw` means here, calibrated as measurements will see it.
 
-    Raises `UnsupportedError` in one line when pytest does not know it or this machine is not it.
+    Raises `UnsupportedError` in one line when pytest does not know it, this machine is not it, or it was busy when its
+    ceilings were measured.
     """
     with held_folder("roofline-pipeline-") as folder:
         command = pytest_command(
@@ -161,6 +169,8 @@ def find_chip(hw: str, case: ModelCase) -> Device:
         )
         code = run_pytest(command, folder / "pytest.log", timeout_s=CHIP_TIMEOUT_S)
         document = export_of(folder / "predictions.json")
+        if (doubt := _doubt_of_ceilings(document or {})) is not None:
+            raise UnsupportedError(advice_text(doubt), doubt)
         if document is None or not document.get("profiles"):
             raise UnsupportedError(
                 f"no prediction for --hw {hw[:60]}: {pytest_failure_text(folder / 'pytest.log', code)}"

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -351,6 +351,27 @@ def thread_times(folder: Path = Path("/proc/self/task")) -> dict[int, float]:
         if len(fields) > 12:
             seconds[int(path.parent.name)] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
     return seconds
+
+
+def busiest_process(before: Mapping[int, tuple[str, float]], after: Mapping[int, tuple[str, float]]) -> str:
+    """Return the name of the other process that used most CPU time between two `process_times`; empty for none."""
+    used = {
+        pid: seconds - before[pid][1] for pid, (_, seconds) in after.items() if pid in before and pid != os.getpid()
+    }
+    pid = max(used, key=lambda each: used[each], default=0)
+    return after[pid][0] if used.get(pid, 0.0) > 0 else ""
+
+
+def process_times(folder: Path = Path("/proc")) -> dict[int, tuple[str, float]]:
+    """Return name and CPU seconds of each process by its id; empty where the system does not tell."""
+    times = {}
+    for path in folder.glob("[0-9]*/stat"):
+        head, _, tail = (_read(path) or "").rpartition(")")
+        fields = tail.split()
+        if len(fields) > 12:
+            seconds = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+            times[int(path.parent.name)] = (head.partition("(")[2], seconds)
+    return times
 
 
 def stray_s(before: dict[int, float], least_s: float) -> float:

@@ -133,10 +133,13 @@ class RooflineFixture:
     def refine(self, work: ModelPass) -> None:
         """Replace the expected prediction of the declared case by that of the same pass with more known about it.
 
-        For what can only be found with the model at hand (the framework's own time); call it before `measure`.
+        For what can only be found with the model at hand (the framework's own time); call it before `measure`. Nothing
+        is predicted where the machine was busy when its ceilings were measured.
         """
         if not self.pending or self.pending[-1].status:
             raise InvalidValueError("refine: no declared case waits to be measured; call declare(case, work) first")
+        if doubt_of_ideals(self.hardware) is not None:
+            return
         self.pending[-1].prediction = self.pending[-1].prediction or work.ideal(self.hardware)
         self.pending[-1].expected = work.expected(self.hardware)
 

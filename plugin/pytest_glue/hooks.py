@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import os
+import shlex
 import signal
 import threading
 from collections.abc import Iterator
@@ -268,6 +269,8 @@ class RooflineHooks:
         is_brief = self.config.option.tbstyle == "auto"  # pytest's default; --tb long and short are what they say
         if is_brief and report.failed and call.excinfo is not None and call.excinfo.errisinstance(WrongResultError):
             report.longrepr = call.excinfo.getrepr(style="value")
+            if report.longrepr.reprcrash is not None:  # pytest's summary cuts a line behind the name of the class
+                report.longrepr.reprcrash.message = str(call.excinfo.value)
         fixture = item.stash[_fixture_key]
         if self.session.is_forked:  # a test forked, and its child came back into pytest: the run is not its own
             os._exit(1)
@@ -350,6 +353,8 @@ class RooflineHooks:
             f"{terminal.count_line(records)} · run {run.run_id[:8]}{f' ({clean(run.label)})' if run.label else ''} → "
             f"{self._session.database}"
         )
+        named = f" --db {shlex.quote(self._session.database)}" if self.config.option.roofline_bench_db else ""
+        terminalreporter.write_line(f"Next: roofline report --run {run.run_id[:8]}{named}  # or `roofline show`")
         for line in self._baseline.lines if self._baseline is not None else ():
             terminalreporter.write_line(line.text, **({line.colour: True} if line.colour else {}))
         needed = self.options.require_measured

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from plugin.run.pending import clean
-from plugin.terminal.table import MOST_WIDTH, Line, wrapped
+from reports.present.layout import MOST_WIDTH, Line, wrapped
 from roofline_model.core.errors import RooflineError, StoreError
 from roofline_model.core.finding import finding, short_text
 

@@ -60,7 +60,10 @@ class SimulatedTimer:
         """
         settings = self.settings
         if settings.true_s is None and ideal_s is None:
-            raise InvalidValueError("the simulated timer needs a prediction or true_s to know the true time")
+            raise InvalidValueError(
+                "no prediction tells the simulated timer the true time: give it one, --roofline-timer "
+                "simulated:true_s=1e-3, or predict for a chip, --roofline-hw gb10"
+            )
         true_s = settings.true_s if settings.true_s is not None else (ideal_s or 0.0) / settings.efficiency
         seed = f"{settings.seed}:{case_key}" + f":{self.pass_number}" * (self.pass_number > 1)
         self._base_s = true_s * settings.slow_ratio(self.case_name) * process_factor(settings, seed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from plugin.terminal.table import Line
+from reports.present.layout import Line
 from results.diff.case_diff import SuiteDiff
 from results.diff.gate import EXIT_MACHINE, GateResult
 from results.diff.rules import REASONS, Verdict

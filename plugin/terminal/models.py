@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from plugin.terminal.table import INDENT, Column, Line, fitting_columns, table_lines, wrapped
+from reports.present.layout import INDENT, Column, Line, fitting_columns, table_lines, wrapped
 from results.cases.case_result import CaseResult
 from results.text.model_text import TextTable, model_notes, model_tables, verdict_lines
 from results.verdicts.model_results import ModelResult, model_results

@@ -1,7 +1,7 @@
 """Terminal summary of a run: the table of cases and a verdict per shape. Text only; `hooks.py` writes it.
 
-One row per case, its processes pooled. Below the tables each flag is explained once, with the machine's slow states,
-workers that ended, and what to do next.
+One row per case, its processes pooled. Below the tables stand a few lines: how good the predictions were, what is in
+doubt and why, what failed or was skipped. `roofline show RUN --all` has the rest.
 """
 
 from __future__ import annotations
@@ -13,28 +13,19 @@ from statistics import median
 
 from plugin.machine.canary import calibration_mismatch
 from plugin.terminal.models import model_lines
-from plugin.terminal.table import (
-    Column,
-    Line,
-    filled_columns,
-    fitting_columns,
-    laid_out_width,
-    table_lines,
-    wrapped,
-)
+from reports.present.blocks import table
+from reports.present.cases import CASES
+from reports.present.layout import Line, block_lines, headers_without_room, laid_out_width, wrapped
 from results.cases.case_result import CaseResult, case_results
 from results.records.flags import DOUBTFUL_FLAGS, FLAGS
 from results.records.records import ProcessInfo, Record
 from results.records.state_records import CanaryReading, NoiseFloor
-from results.statistics.replication import width_text
 from results.text.verdict_text import verdict_text
 from results.verdicts.shape_verdict import GroupKey, groups, shape_verdicts
 from roofline_model.chips.hardware import Device
-from roofline_model.core.finding import advice_text, code_text, finding, has_code, short_text
+from roofline_model.core.finding import advice_text, code_text
 from roofline_model.core.units import (
-    column_times,
     counted,
-    format_achieved,
     format_percent,
     format_speedup,
     format_time,
@@ -43,6 +34,8 @@ from roofline_model.operators.case import is_model_case, op_title
 
 _TOLD_APART = ("quarantined", "capped", "above-roof")
 """Flags with lines of their own, that say what to do."""
+_OTHER_TIMES = ("simulated", "forced")
+"""Flags of times that are not this chip's own."""
 GOOD_ROOF_RATIO = 0.7
 POOR_ROOF_RATIO = 0.3
 
@@ -57,27 +50,9 @@ _MODE_MEANINGS = {
     "burst": "short, after recovery",
     "sustained": "power and clock flat",
 }
-_COLUMNS = (
-    Column("formats"),
-    Column("kernel", is_prose=True, least=10),
-    Column("median", "right", hide_empty=True),
-    Column("±", "right", drop=1, hide_empty=True),
-    Column("ideal", "right", drop=2),
-    Column("error", "right", hide_empty=True),
-    Column("expected", "right", drop=7, hide_empty=True),
-    Column("exp.err", "right", drop=5, hide_empty=True),
-    Column("rate", "right", drop=6),
-    Column("roof", "right", drop=8, hide_empty=True),
-    Column("bound", drop=4),
-    Column("!", hide_empty=True),
-    Column("W", "right", drop=3, hide_empty=True),
-)
-"""Of a narrow table that leaves first which other columns imply: `roof` is `error` plus one, `expected` is the median
-and `exp.err`.
-"""
 _INDENT = "  "
-_NAMED_FAILED = 6
-"""Failed cases of one reason that are named."""
+_NAMED_REASONS = 2
+"""Reasons of what failed or was skipped that are told; `roofline show` has all."""
 
 
 def summary_lines(
@@ -108,8 +83,7 @@ def summary_lines(
     if len(kernels) < len(blocks):
         lines += model_lines(cases, width)
     lines += _accuracy_lines([row for rows in blocks.values() for row in rows], width)
-    lines += _undescribed_lines([row for rows in kernels.values() for row in rows], width)
-    lines += _interval_lines([row for rows in blocks.values() for row in rows], left_out, width)
+    lines += _interval_lines([row for rows in blocks.values() for row in rows], width)
     if failed_reasons:
         lines += _reasons(records, width)
     return lines
@@ -141,11 +115,11 @@ def flag_lines(
     chip: Device | None = None,
     width: int | None = None,
 ) -> list[Line]:
-    """Return the doubts about the run, each once with the count of its cases.
+    """Return the doubts about the run, with the counts of their cases.
 
-    Quarantined and capped cases and workers that were replaced come first, with what to do; then one line per other
-    flag. `processes` are those of the run; None: those of the records. `chip`: the one of the predictions, for whether
-    its calibration still holds.
+    Quarantined and capped cases and workers that were replaced come first, with what to do; then all other doubts in
+    one line. `processes` are those of the run; None: those of the records. `chip`: the one of the predictions, for
+    whether its calibration still holds.
     """
     width = laid_out_width(width)
     by_flag = _cases_by_flag(records)
@@ -178,13 +152,22 @@ def flag_lines(
     mismatch = None if chip is None else calibration_mismatch(canaries, chip)
     if mismatch is not None:
         lines += wrapped(advice_text(mismatch), "yellow", width)
-    for flag in FLAGS:
-        count = len(by_flag.get(flag, []))
-        if count and flag not in _TOLD_APART:
-            mark = " (!)" if flag in DOUBTFUL_FLAGS else ""
-            text = f"{flag}{mark}: {_counted(by_flag[flag])}: {code_text(flag)}"
-            lines += wrapped(text, "yellow" if flag in DOUBTFUL_FLAGS else "", width)
-    return lines
+    for flag in _OTHER_TIMES:
+        if named := by_flag.get(flag):
+            lines += wrapped(f"{flag}: {counted(len(named), 'case')}: {code_text(flag)}", "yellow", width)
+    return lines + _doubt_lines(by_flag, measured, width)
+
+
+def _doubt_lines(by_flag: Mapping[str, list[str]], measured: int, width: int) -> list[Line]:
+    """Return how many cases are in doubt, by cause, and what the first cause means."""
+    own_lines = {*_TOLD_APART, *_OTHER_TIMES}
+    causes = [flag for flag in FLAGS if flag in DOUBTFUL_FLAGS - own_lines and by_flag.get(flag)]
+    if not causes:
+        return []
+    count = len({case for flag in causes for case in by_flag[flag]})
+    named = ", ".join(f"{flag} {len(by_flag[flag])}" for flag in causes)
+    text = f"! {count} of {counted(measured, 'case')} in doubt: {named}. {causes[0]}: {code_text(causes[0])}"
+    return wrapped(text, "yellow", width)
 
 
 # The table ---------------------------------------------------------------------------------------------------
@@ -200,38 +183,8 @@ def _block(key: GroupKey, rows: Sequence[CaseResult], width: int, left_out: froz
         + (f" · {mode}" if mode != "eager" else "")
     )
     lines = wrapped(f"{title}  ({', '.join(means)})" if means else title, "bold", width)
-    texts = _texts(rows)
-    filled = [i for i in filled_columns(_COLUMNS, texts) if _COLUMNS[i].header not in left_out]
-    columns, table = [_COLUMNS[i] for i in filled], [[row[i] for i in filled] for row in texts]
-    return lines + table_lines(columns, table, width, colours=[_colour(row) for row in rows])
-
-
-def _cells(row: CaseResult, has_doubts: bool, times: Sequence[str]) -> tuple[str, ...]:
-    power_w = _power_w(row)
-    return (
-        row.case.precision_label or "–",
-        row.case.kernel,
-        times[0],
-        _plus_minus(row),
-        times[1],
-        format_percent(row.error_ideal_ratio, 0, signed=True),
-        times[2],
-        format_percent(row.error_expected_ratio, 0, signed=True),
-        _rate(row),
-        format_percent(row.roof_share_ratio, 0),
-        row.ideal.bound if row.ideal else "–",
-        "!" if row.doubts else "" if has_doubts else "–",
-        "–" if power_w is None else f"{power_w:.0f}",
-    )
-
-
-def _power_w(row: CaseResult) -> float | None:
-    powers_w = [
-        record.measurement.power_w
-        for record in row.used
-        if record.measurement is not None and record.measurement.power_w is not None
-    ]
-    return median(powers_w) if powers_w else None
+    columns = [column for column in CASES if column.header not in left_out]
+    return lines + block_lines(table(title, columns, rows), width, colours=[_colour(row) for row in rows])
 
 
 def _is_foreign(row: CaseResult) -> bool:
@@ -239,51 +192,11 @@ def _is_foreign(row: CaseResult) -> bool:
     return not {"forced", "simulated"}.isdisjoint(row.flags)
 
 
-def _plus_minus(row: CaseResult) -> str:
-    """Print the total interval where it is known; else the one within the process, with a mark that `_interval_lines`
-    explains.
-    """
-    ratio = row.plus_minus_ratio
-    if ratio is None:
-        return "–"
-    return width_text(ratio) + ("*" if row.total_ratio is None else "")
-
-
-def _rate(row: CaseResult) -> str:
-    """Return the rate the bound is about: GB/s of compulsory traffic, or TFLOP/s."""
-    ideal = row.ideal
-    time_s = row.measured_s if ideal is None or row.measured_s else ideal.time_s
-    if ideal is None or not time_s:
-        return "–"
-    return format_achieved(ideal.bound, ideal.total_bytes / time_s, ideal.flops / time_s)
-
-
-def _texts(rows: Sequence[CaseResult]) -> list[tuple[str, ...]]:
-    """Return the cells of a block, each column of times in one unit."""
-    has_doubts = any(row.doubts for row in rows)
-    times = zip(
-        column_times([row.measured_s for row in rows]),
-        column_times([row.ideal.time_s if row.ideal else None for row in rows]),
-        column_times([row.expected.time_s if row.expected else None for row in rows]),
-        strict=True,
-    )
-    return [_cells(row, has_doubts, texts) for row, texts in zip(rows, times, strict=True)]
-
-
 def _too_wide(rows: Sequence[CaseResult], width: int) -> set[str]:
     """Return the columns that a block has no room for. The ideal time of a case that was not measured always has."""
-    texts = _texts(rows)
-    filled = filled_columns(_COLUMNS, texts)
-    columns = _fitting(texts, filled, width)
-    return {_COLUMNS[i].header for i in filled if i not in columns}
-
-
-def _fitting(texts: Sequence[Sequence[str]], filled: Sequence[int], width: int) -> list[int]:
-    is_predicted = any(row[2] == "–" for row in texts)
-    columns = [
-        replace(_COLUMNS[i], drop=0) if is_predicted and _COLUMNS[i].header == "ideal" else _COLUMNS[i] for i in filled
-    ]
-    return [filled[i] for i in fitting_columns(columns, [[row[i] for i in filled] for row in texts], width)]
+    is_predicted = any(row.pooled is None for row in rows)
+    columns = [replace(column, drop=0) if is_predicted and column.header == "Ideal" else column for column in CASES]
+    return set(headers_without_room(table("", columns, rows), width))
 
 
 def _colour(row: CaseResult) -> str:
@@ -315,61 +228,42 @@ def _accuracy_lines(rows: Sequence[CaseResult], width: int) -> list[Line]:
     )
 
 
-def _undescribed_lines(rows: Sequence[CaseResult], width: int) -> list[Line]:
-    """Return how many cases have no expected time because no constants describe their kernels, in one line."""
-    count = sum(row.ideal is not None and has_code(row.ideal.findings, "kernel-not-described") for row in rows)
-    if not count:
-        return []
-    return wrapped(short_text(finding("kernel-not-described", f"{counted(count, 'case')} (–)")), "light", width)
-
-
-def _interval_lines(rows: Sequence[CaseResult], left_out: frozenset[str], width: int) -> list[Line]:
-    """Return the legend of ±, and the columns that a narrow screen omits."""
-    within = [row for row in rows if row.total_ratio is None and row.within_ratio is not None]
-    total = [row for row in rows if row.total_ratio is not None]
-    lines: list[Line] = []
-    if total:
-        sources = []
-        counts = sorted({row.total.process_count for row in total if row.total and row.total.process_count > 1})
-        if counts:
-            sources.append(f"{counts[0]} processes" if len(counts) == 1 else f"{counts[0]} to {counts[-1]} processes")
-        if any(row.total and row.total.basis == "processes" and row.total.process_count == 1 for row in total):
+def _interval_lines(rows: Sequence[CaseResult], width: int) -> list[Line]:
+    """Return what the ± of the tables are, in one line."""
+    totals = [row.total for row in rows if row.total is not None and row.total_ratio is not None]
+    parts = []
+    if totals:
+        counts = sorted({total.process_count for total in totals if total.process_count > 1})
+        span = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else "".join(map(str, counts))
+        sources = [f"{span} processes"] if counts else []
+        if any(total.basis == "processes" and total.process_count == 1 for total in totals):
             sources.append("(cases of one process) the spread of the other cases")
-        if any(row.total and row.total.basis == "floor" for row in total):
+        if any(total.basis == "floor" for total in totals):
             sources.append("this machine's A/A floor")
-        lines += wrapped(f"± is interval_total, from {' and '.join(sources)}", "light", width)
-    if within:
-        mark = "±* is" if total else "* ± is"
-        lines += wrapped(
-            f"{mark} of one process: another may differ by more; `roofline doctor --noise` says how much",
-            "light",
-            width,
-        )
-    if any(row.measured_s is not None and row.total_ratio is None and row.within_ratio is None for row in rows):
-        lines += wrapped("no ± (–): too few samples for an interval of the median", "light", width)
-    if left_out:
-        names = ", ".join(column.header for column in _COLUMNS if column.header in left_out)
-        lines += wrapped(f"{names} left out at this width: a wider terminal and the report show them", "light", width)
-    return lines
+        parts.append(f"± is interval_total, from {' and '.join(sources)}")
+    if any(row.total_ratio is None and row.within_ratio is not None for row in rows):
+        mark = "±* is" if totals else "* ± is"
+        parts.append(f"{mark} of one process: another may differ by more; `roofline doctor --noise` says how much")
+    return wrapped("; ".join(parts), "light", width) if parts else []
 
 
 def _reasons(records: Sequence[Record], width: int) -> list[Line]:
-    """Return why cases were not measured, each reason once with the count of its cases; of failed ones their names."""
-    cases: dict[tuple[str, str], dict[str, str]] = {}
+    """Return why cases failed and why others were skipped, a line each: every reason with the count of its cases."""
+    cases: dict[str, dict[str, dict[str, str]]] = {"failed": {}, "skipped": {}}
     for record in records:
-        if record.status != "measured":
-            case_keys = cases.setdefault((record.status, record.reason), {})
-            case_keys.setdefault(record.case.case_key, f"{op_title(record.case)} {record.case.id}")
-    lines = []
-    for (status, reason), case_keys in cases.items():
-        case_text = next(iter(case_keys.values())) if len(case_keys) == 1 else f"{len(case_keys)} cases"
-        lines += wrapped(f"{status}: {case_text}: {reason}", _STATUS_COLOURS.get(status, ""), width)
-        if status == "failed" and len(case_keys) > 1:
-            names = list(case_keys.values())
-            more = f", and {len(names) - _NAMED_FAILED} more" if len(names) > _NAMED_FAILED else ""
-            text = f"  {', '.join(names[:_NAMED_FAILED])}{more}"
-            lines += wrapped(text, _STATUS_COLOURS["failed"], width, indent="  ")
-    return lines
+        if record.status in cases:
+            named = cases[record.status].setdefault(record.reason, {})
+            named.setdefault(record.case.case_key, f"{op_title(record.case)} {record.case.id}")
+    return [line for status, reasons in cases.items() if reasons for line in _reason_line(status, reasons, width)]
+
+
+def _reason_line(status: str, reasons: Mapping[str, Mapping[str, str]], width: int) -> list[Line]:
+    ranked = sorted(reasons.items(), key=lambda item: -len(item[1]))
+    total = sum(map(len, reasons.values()))
+    texts = [f"{reason} ({next(iter(named.values())) if len(named) == 1 else len(named)})" for reason, named in ranked]
+    more = f"; and {counted(len(texts) - _NAMED_REASONS, 'more reason')}" if len(texts) > _NAMED_REASONS else ""
+    text = f"{status}: {counted(total, 'case')}: {'; '.join(texts[:_NAMED_REASONS])}{more}"
+    return wrapped(text, _STATUS_COLOURS[status], width)
 
 
 def _quarantine_lines(cases: list[str], measured: int, canaries: Sequence[CanaryReading], width: int) -> list[Line]:
@@ -390,18 +284,11 @@ def _quarantine_lines(cases: list[str], measured: int, canaries: Sequence[Canary
         )
     if not cases:
         return wrapped(f"canary: {canary_text}; no case lay beside it", "yellow", width)
-    lines = wrapped(
-        f"{_of(cases, measured)} quarantined: {canary_text or code_text('quarantined')} ({_named(cases)})",
-        "yellow",
-        width,
+    text = (
+        f"{_of(cases, measured)} quarantined: {canary_text or code_text('quarantined')} ({_named(cases)}). Let the "
+        "machine rest, then run them again"
     )
-    return lines + wrapped(
-        "  They are stored and count as doubtful. Let the machine come back (rest, a cold start), then run them again: "
-        "pytest … -k with their names",
-        "yellow",
-        width,
-        indent="  ",
-    )
+    return wrapped(text, "yellow", width)
 
 
 def _worker_lines(records: Sequence[Record], processes: Iterable[ProcessInfo] | None, width: int) -> list[Line]:

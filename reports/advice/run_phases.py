@@ -7,10 +7,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from reports.cases.rows import option_label, option_precision, weight_saved_ratio
+from reports.present.cases import option_label, option_precision
+from reports.present.display_text import shown
 from reports.ranking.shape_ranking import phase_of
 from reports.ranking.shape_results import ShapeResult, judged_results
-from reports.text.display_text import shown
+from results.cases.saved_bytes import weight_saved_ratio
 from results.verdicts.gain import gap_of_all
 from results.verdicts.model_results import ModelResult
 from results.verdicts.phase_ranking import KINDS, PhaseRanking, compared, model_ranking, without_headline

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Literal
 
-from reports.cases.rows import case_precision, option_precision
+from reports.present.cases import case_precision, option_precision
+from reports.present.display_text import regime_title, shown
 from reports.ranking.case_ranking import CaseRanking, stored_standing
 from reports.ranking.shape_results import ShapeResult
 from reports.ranking.words import kernel_gap_text
-from reports.text.display_text import regime_title, shown
 from results.verdicts.shape_verdict import expected_speedup, speedups
 from roofline_model.core.answer import Estimate, Option
 from roofline_model.core.finding import has_code

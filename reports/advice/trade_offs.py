@@ -11,13 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from reports.cases.state import case_energy
-from reports.cases.summary import CaseSummary
+from reports.present.display_text import regime_title, shown
 from reports.ranking.case_ranking import CaseRanking
 from reports.ranking.model_results import model_title
 from reports.ranking.words import speedup_basis_text
 from reports.stored.answer import StoredRanking, StoredRecommendations
-from reports.text.display_text import regime_title, shown
+from results.cases.case_result import CaseResult
+from results.cases.state import case_energy
 from results.records.records import RunInfo
 from results.verdicts.losses import StoredLosses, pass_loss
 from results.verdicts.model_results import ModelResult, PassResult, PhaseResult
@@ -165,7 +165,7 @@ def trade_groups(
     run: RunInfo,
     models: Iterable[ModelResult],
     recommendations: Iterable[CaseRanking],
-    cases: Iterable[CaseSummary],
+    cases: Iterable[CaseResult],
     stored: StoredRecommendations | None = None,
     hardware_key: str = "",
 ) -> tuple[TradeGroup, ...]:
@@ -305,6 +305,6 @@ def _group(ranking: CaseRanking, title: str, origin: Origin, per: Per, points: t
     return TradeGroup(title, origin, per, ranking.baseline_label, points, barred, ranking.baseline_doubts)
 
 
-def _energies(cases: Iterable[CaseSummary]) -> dict[str, float]:
-    energies = ((case.lead.case_key, case_energy(case)) for case in cases)
+def _energies(cases: Iterable[CaseResult]) -> dict[str, float]:
+    energies = ((case.case_key, case_energy(case)) for case in cases)
     return {key: energy.energy_j for key, energy in energies if energy is not None}

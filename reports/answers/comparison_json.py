@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from reports.answers.answer_json import answer_json
 from reports.answers.diff_answer import diff_answer
+from reports.present.encoder import answer_json
 from reports.view.comparison import Comparison, against_text
 from results.diff.gate import parse_fail_on
 

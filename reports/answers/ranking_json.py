@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from reports.answers.answer_json import answer_json
-from reports.cases.rows import saved_ratio
+from reports.present.encoder import answer_json
 from reports.ranking.words import excluded_texts, shape_reason, shape_summary, speedup_basis_text, stale_text
 from reports.stored.words import (
     calibration_text,
@@ -21,6 +20,7 @@ from reports.stored.words import (
     reason_text,
     summary_of,
 )
+from results.cases.saved_bytes import saved_ratio
 from roofline_model.core.answer import Confidence, Evidence, Loss, Source
 from roofline_model.core.finding import Finding, first_with, short_text
 

@@ -9,17 +9,17 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from reports.advice.trade_offs import trade_group_json, trade_groups
-from reports.answers.answer_json import answer_json
 from reports.answers.ranking_json import recommendations_json, run_ranking
 from reports.answers.run_answer import stored_case
-from reports.cases.errors import case_gap
-from reports.cases.rows import option_label
-from reports.cases.state import case_energy
-from reports.cases.summary import CaseSummary
+from reports.present.cases import name_of, option_label, remarks_of
+from reports.present.encoder import answer_json
 from reports.ranking.model_results import model_json
 from reports.ranking.shape_results import ShapeResult
 from reports.view.roofline_view import RooflineView
 from reports.view.views import ChipView, ReportView
+from results.cases.case_result import CaseResult
+from results.cases.errors import case_gap
+from results.cases.state import case_energy
 from results.records.flags import DOUBTFUL_FLAGS
 from results.text.verdict_text import Action, actions
 from roofline_model.core.answer import Option
@@ -59,7 +59,7 @@ def report_json(
         "chips": [_chip(view, chip) for chip in view.chips],
         "stored": None if stored is None else recommendations_json(stored),
         "not_measured": [
-            {"status": reason.status, "reason": reason.reason, "cases": list(reason.case_ids)}
+            {"status": reason.status, "reason": reason.reason, "cases": [name_of(case.case) for case in reason.cases]}
             for reason in view.reasons
         ],
         "machine_state": {
@@ -101,9 +101,9 @@ def _chip(view: ReportView, chip: ChipView) -> dict[str, Any]:
         "cases": [_case(case) for case in chip.cases],
         "shapes": [_shape(shape) for shape in chip.shapes],
         "models": [model_json(model) for model in chip.models],
-        "errors": [asdict(error) for error in chip.errors],
+        "errors": [answer_json(error) for error in chip.errors],
         "calibration_doubts": list(chip.calibration_doubts),
-        "overall_error": None if chip.overall is None else asdict(chip.overall),
+        "overall_error": None if chip.overall is None else answer_json(chip.overall),
         "recommendations": [answer_json(run_ranking(ranking)) for ranking in chip.recommendations],
         "trade_offs": [
             trade_group_json(group) for group in trade_groups(view.run, chip.models, chip.recommendations, chip.cases)
@@ -127,12 +127,12 @@ def _roofline(view: RooflineView) -> dict[str, Any]:
     }
 
 
-def _case(case: CaseSummary) -> dict[str, Any]:
+def _case(case: CaseResult) -> dict[str, Any]:
     gap, energy = case_gap(case), case_energy(case)
     return {
         **answer_json(stored_case(case)),
         "is_doubtful": bool(case.doubts),
-        "remarks": list(case.remarks),
+        "remarks": list(remarks_of(case)),
         "energy": None if energy is None else asdict(energy),
         "time_parts": None if gap is None else [{"name": name, "time_s": time_s} for name, time_s in gap.parts],
     }

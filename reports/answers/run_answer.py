@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from reports.cases.rows import CaseRow
-from reports.cases.state import case_energy
-from reports.cases.summary import CaseSummary
-from results.records.records import STATUSES, RunInfo, Status
+from reports.present.cases import case_precision, power_w, remarks_of, shown_flags, title_of
+from reports.present.display_text import shown
+from reports.present.encoder import answer_json
+from results.cases.case_result import CaseResult, is_timed
+from results.cases.state import case_energy
+from results.records.records import STATUSES, Measurement, Record, RunInfo, Status
 from roofline_model.core.finding import Finding
 
 
@@ -161,7 +163,7 @@ class StoredCase:
     """What to know about the ideal time, may be empty."""
 
 
-def run_detail(run: RunInfo, cases: Iterable[CaseSummary], canary_sentence: str) -> RunDetail:
+def run_detail(run: RunInfo, cases: Iterable[CaseResult], canary_sentence: str) -> RunDetail:
     """Return a run as an answer; `canary_sentence`: of its `RunState`."""
     counts = Counter(case.status for case in cases)
     return RunDetail(
@@ -173,79 +175,117 @@ def run_detail(run: RunInfo, cases: Iterable[CaseSummary], canary_sentence: str)
     )
 
 
-def stored_case(case: CaseSummary) -> StoredCase:
+def stored_case(result: CaseResult) -> StoredCase:
     """Return a case of a run as an answer."""
-    lead, total, energy = case.lead, case.total, case_energy(case)
-    record, ideal, expected = lead.record, lead.record.ideal, lead.record.expected
-    total_ratio = _finite(case.total_ratio)
+    case, ideal, expected, total = result.case, result.ideal, result.expected, result.total
+    lead, energy = result.lead.measurement, case_energy(result)
+    total_ratio = _finite(result.total_ratio)
     return StoredCase(
-        case_key=lead.case_key,
-        case_id=lead.case_id,
-        record_id=lead.record_id,
-        title=lead.title,
-        op=lead.op,
-        shape=record.case.shape,
-        formats=record.case.formats,
-        precision=lead.precision,
-        kernel=lead.kernel,
-        cache=lead.cache,
-        mode=lead.mode,
-        hardware=lead.hardware_key or None,
-        status=record.status,
-        reason="; ".join(case.remarks) or lead.reason or None,
-        measured_s=case.measured_s,
-        interval_half_width_ratio=_finite(case.plus_minus_ratio),
+        case_key=result.case_key,
+        case_id=shown(case.id, 160),
+        record_id=result.lead.record_id,
+        title=title_of(case),
+        op=shown(case.op, 60),
+        shape=case.shape,
+        formats=case.formats,
+        precision=case_precision(case),
+        kernel=shown(case.kernel, 60),
+        cache=case.cache,
+        mode=shown(case.mode, 30),
+        hardware=result.hardware_key or None,
+        status=result.lead.status,
+        reason="; ".join(remarks_of(result)) or shown(result.reason) or None,
+        measured_s=result.measured_s,
+        interval_half_width_ratio=_finite(result.plus_minus_ratio),
         is_interval_total=total_ratio is not None,
-        interval_within_half_width_ratio=_finite(case.within_ratio),
+        interval_within_half_width_ratio=_finite(result.within_ratio),
         interval_total_half_width_ratio=total_ratio,
         interval_total_low_s=None if total is None else total.low_s,
         interval_total_high_s=None if total is None else total.high_s,
         interval_total_basis=None if total is None else total.basis,
-        ideal_s=lead.ideal_s,
-        error_ideal_ratio=case.error_ratio,
-        expected_s=lead.expected_s,
+        ideal_s=result.ideal_s,
+        error_ideal_ratio=result.error_ideal_ratio,
+        expected_s=result.expected_s,
         expected_low_s=None if expected is None else expected.low_s,
         expected_high_s=None if expected is None else expected.high_s,
-        error_expected_ratio=case.expected_error_ratio,
-        bound=lead.bound or None,
-        path=lead.path or None,
+        error_expected_ratio=result.error_expected_ratio,
+        bound=None if ideal is None else shown(ideal.bound, 30) or None,
+        path=None if ideal is None else shown(ideal.path, 30) or None,
         flops=None if ideal is None else ideal.flops,
         moved_bytes=None if ideal is None else ideal.total_bytes,
-        intensity_flop_per_byte=lead.intensity_flop_per_byte,
-        achieved_flops_per_s=case.pooled.achieved_flops_per_s,
-        achieved_bytes_per_s=case.pooled.achieved_bytes_per_s,
-        peak_flops_per_s=lead.peak_flops_per_s,
-        bandwidth_bytes_per_s=lead.bandwidth_bytes_per_s,
-        roof_share_ratio=case.roof_share_ratio,
-        power_w=lead.power_w if energy is None else energy.power_w,
-        energy_j=lead.energy_j if energy is None else energy.energy_j,
-        max_error_ratio=lead.max_error,
-        tolerance_ratio=lead.tolerance,
-        process_count=case.process_count,
-        processes=tuple(map(case_process, case.rows)),
-        flags=case.flags,
-        doubts=case.doubts,
-        findings=tuple(dict.fromkeys(lead.findings)),
+        intensity_flop_per_byte=result.intensity_flop_per_byte,
+        achieved_flops_per_s=result.achieved_flops_per_s,
+        achieved_bytes_per_s=result.achieved_bytes_per_s,
+        peak_flops_per_s=None if ideal is None else ideal.peak_flops_per_s,
+        bandwidth_bytes_per_s=None if ideal is None else ideal.bandwidth_bytes_per_s,
+        roof_share_ratio=result.roof_share_ratio,
+        power_w=power_w(result),
+        energy_j=None if energy is None else energy.energy_j,
+        max_error_ratio=None if lead is None else lead.max_error,
+        tolerance_ratio=None if lead is None else lead.tolerance,
+        process_count=result.process_count,
+        processes=tuple(map(case_process, result.records)),
+        flags=shown_flags(result),
+        doubts=result.doubts,
+        findings=result.findings,
     )
 
 
-def case_process(row: CaseRow) -> CaseProcess:
+def case_process(record: Record) -> CaseProcess:
     """Return what one process made of a case as an answer."""
-    measurement = row.record.measurement
+    measured = record.measurement if is_timed(record) else None
     return CaseProcess(
-        process=row.process,
-        record_id=row.record_id,
-        status=row.record.status,
-        reason=row.reason or None,
-        measured_s=row.measured_s,
-        interval_half_width_ratio=_finite(row.interval_ratio),
-        sample_count=None if measurement is None else measurement.sample_count,
-        power_w=row.power_w,
-        energy_j=row.energy_j,
-        max_error_ratio=row.max_error,
-        tolerance_ratio=row.tolerance,
-        flags=row.flags,
+        process=record.process.ordinal,
+        record_id=record.record_id,
+        status=record.status,
+        reason=shown(record.reason) or None,
+        measured_s=None if measured is None else measured.median_s,
+        interval_half_width_ratio=None if measured is None else _finite(measured.ci_half_width_ratio),
+        sample_count=None if measured is None else measured.sample_count,
+        power_w=None if measured is None else measured.power_w,
+        energy_j=None if measured is None else measured.energy_j,
+        max_error_ratio=None if measured is None else measured.max_error,
+        tolerance_ratio=None if measured is None else measured.tolerance,
+        flags=() if measured is None else tuple(shown(flag, 60) for flag in measured.flags),
     )
+
+
+def case_detail_json(result: CaseResult) -> dict[str, Any]:
+    """Return everything about one case as JSON: the pooled case, and each process with all its statistics."""
+    return {
+        **answer_json(stored_case(result)),
+        "processes": [
+            {
+                **answer_json(case_process(record)),
+                "process_role": record.process.role,
+                "process_end_reason": record.process.end_reason or None,
+                "created_at": record.created_at,
+                "method": _method_json(record),
+                "measurement": _measurement_json(record.measurement),
+                "predictions": [asdict(prediction) for prediction in record.predictions],
+            }
+            for record in result.records
+        ],
+    }
+
+
+def _method_json(record: Record) -> dict[str, Any] | None:
+    method = record.method
+    if method is None:
+        return None
+    return {**asdict(method), "settings": dict(method.settings), "method_hash": method.method_hash}
+
+
+def _measurement_json(measurement: Measurement | None) -> dict[str, Any] | None:
+    if measurement is None:
+        return None
+    energy, attribution = measurement.energy, measurement.attribution
+    data = asdict(measurement)
+    if energy is not None:
+        data["energy"]["disagreement_ratio"] = energy.disagreement_ratio
+    if attribution is not None:
+        data["attribution"]["gap_s"] = attribution.gap_s
+    return data
 
 
 def _finite(value: float | None) -> float | None:

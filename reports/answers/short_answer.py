@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from reports.text.display_text import saved_share
+from reports.present.display_text import saved_share
 from roofline_model.chips.hardware import list_hardware
 from roofline_model.chips.usable_memory import ENGINE, usable_bytes
 from roofline_model.core.answer import Estimate, Memory, Option, Ranking, is_comparable
@@ -38,7 +38,8 @@ from roofline_model.core.units import (
 )
 from roofline_model.formats.catalog import FORMATS, attention_name, format_name, known_format, short_name
 from roofline_model.kernels.checkpoints import checkpoints_of
-from roofline_model.models.model_registry import is_called
+from roofline_model.models.model_memory import plan_kv_bytes
+from roofline_model.models.model_registry import is_called, shipped_model
 from roofline_model.operators.product import product_op
 from roofline_model.recommend.options import product_name
 from roofline_model.recommend.plan_formats import plan_name
@@ -46,6 +47,7 @@ from roofline_model.recommend.plan_formats import plan_name
 if TYPE_CHECKING:
     from roofline_model.chips.hardware import Device
     from roofline_model.recommend.model import ModelRanking
+    from roofline_model.recommend.plan_options import PlanOption
 
 ROW_COUNT = 5
 """Rows of the table of a product: the choice, the alternatives, and the options that follow the choice."""
@@ -712,8 +714,9 @@ def _next_step(ranking: ModelRanking, asked: Asked) -> tuple[str, str]:
         cache = " --kv-cache-dtype fp8" if formats.get("cache", "").startswith("FP8") else ""
         # The prompt and the tokens after it.
         longest = max(share.workload.context_count for share in ranking.traffic)
-        length = f" --max-model-len {longest}" if _is_context_given(asked) else ""
-        return f"vllm serve {published[0].repository}{cache}{length}{_engine_memory(choice.memory)}", ""
+        is_given = _is_context_given(asked) or not _serves_longest(choice, ranking.question.name)
+        length = f" --max-model-len {longest}" if is_given else ""
+        return f"vllm serve {published[0].repository}{cache}{length}{_engine_memory_option(choice.memory)}", ""
     if choice is ranking.baseline or choice.kind == "published" or "--traffic" in dict(asked):
         return "", ""
     folder = model if "/" in model and not model.endswith(".json") else "FOLDER"
@@ -726,20 +729,36 @@ def _next_step(ranking: ModelRanking, asked: Asked) -> tuple[str, str]:
     )
 
 
-def _engine_memory(memory: Memory | None) -> str:
-    """Return the option that keeps vLLM within the usable memory, and gives it what a plan needs; empty where its own
-    share does both.
+def _engine_memory_option(memory: Memory | None) -> str:
+    """Return the option that gives vLLM its share of the memory; empty where its own share will do."""
+    ratio = _engine_memory_ratio(memory)
+    return "" if ratio in (None, VLLM_MEMORY_RATIO) else f" --gpu-memory-utilization {ratio:g}"
+
+
+def _engine_memory_ratio(memory: Memory | None) -> float | None:
+    """Return the share of the memory that keeps vLLM within the usable part, and gives it what a plan needs; None where
+    nothing is known of the memory.
     """
     if memory is None or memory.capacity_bytes is None or memory.usable_bytes is None:
-        return ""
+        return None
     need, most = (
         (size + ENGINE.size_bytes) / memory.capacity_bytes for size in (memory.total_bytes, memory.usable_bytes)
     )
     if need <= ENGINE_MEMORY_RATIO and most >= VLLM_MEMORY_RATIO:
-        return ""
-    most_text = math.floor(100 * most) / 100
-    ratio = most_text if most < VLLM_MEMORY_RATIO else min(max(0.95, math.ceil(100 * need) / 100), most_text)
-    return f" --gpu-memory-utilization {ratio:g}"
+        return VLLM_MEMORY_RATIO
+    most_ratio = math.floor(100 * most) / 100
+    return most_ratio if most < VLLM_MEMORY_RATIO else min(max(0.95, math.ceil(100 * need) / 100), most_ratio)
+
+
+def _serves_longest(choice: PlanOption, model: str) -> bool:
+    """Return whether the cache of one sequence as long as the model takes has room beside the plan: vLLM ends at the
+    start where it has none and no length is given.
+    """
+    memory, ratio, shape = choice.memory, _engine_memory_ratio(choice.memory), shipped_model(model)
+    if memory is None or memory.capacity_bytes is None or ratio is None or shape is None:
+        return True
+    room_bytes = ratio * memory.capacity_bytes - ENGINE.size_bytes - (memory.total_bytes - (memory.cache_bytes or 0.0))
+    return plan_kv_bytes(shape, choice.plan, shape.max_context_size) <= room_bytes
 
 
 def _is_context_given(asked: Asked) -> bool:

@@ -17,8 +17,8 @@ from fastapi.responses import Response
 from pydantic import ConfigDict, Field, TypeAdapter, create_model
 from pydantic_core import to_json
 
-from reports.answers.answer_json import Text, answer_keys, command_json, is_pairs
 from reports.api.base_models import Answer, Document, FindingBody
+from reports.present.encoder import Text, answer_keys, command_json, is_pairs
 from roofline_model.core.finding import Finding
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from reports.answers.answer_json import SCHEMA_VERSION
+from reports.present.encoder import SCHEMA_VERSION
 from roofline_model.operators.product import MAX_DIMENSION
 
 Dimension = Annotated[int, Field(strict=True, ge=1, le=MAX_DIMENSION)]

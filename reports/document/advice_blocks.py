@@ -13,19 +13,17 @@ from reports.advice.shape_matrix import (
     entries_and_matrices,
     reason_spans,
 )
-from reports.cases.rows import saved_ratio
-from reports.document.blocks import (
+from reports.document.report import ChipPart, Report
+from reports.present.blocks import (
     Block,
     Bullets,
     Cell,
-    ChipPart,
     Column,
     Folded,
     Heading,
     Live,
     Medium,
     Paragraph,
-    Report,
     Rich,
     Section,
     Span,
@@ -35,6 +33,7 @@ from reports.document.blocks import (
     table,
     time_cell,
 )
+from reports.present.display_text import counted, regime_words, saved_share, shown
 from reports.ranking.case_ranking import CaseRanking
 from reports.ranking.words import alone_text, excluded_texts, kernel_gap_text, shape_reason, shape_summary, stale_text
 from reports.stored.answer import StoredRanking, StoredRecommendations
@@ -47,7 +46,7 @@ from reports.stored.words import (
     speedup_words,
     summary_of,
 )
-from reports.text.display_text import counted, regime_words, saved_share, shown
+from results.cases.saved_bytes import saved_ratio
 from results.statistics.replication import width_text
 from roofline_model.core.answer import Loss, Option, Trust
 from roofline_model.core.finding import finding, short_text

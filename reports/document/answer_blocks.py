@@ -4,12 +4,12 @@ worse.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from reports.answers.short_answer import IDEAL_TIMES
-from reports.cases.errors import ErrorSummary
-from reports.document.blocks import (
+from reports.document.report import Report
+from reports.present.blocks import (
     Block,
     Bullets,
     Cell,
@@ -17,7 +17,6 @@ from reports.document.blocks import (
     Folded,
     Heading,
     Paragraph,
-    Report,
     Rich,
     Section,
     Span,
@@ -26,8 +25,10 @@ from reports.document.blocks import (
     table,
     time_cell,
 )
-from reports.text.display_text import counted, saved_share
+from reports.present.cases import name_of
+from reports.present.display_text import counted, saved_share, shown
 from reports.view.views import ChipView
+from results.cases.errors import ErrorSummary
 from results.text.verdict_text import action_of, gain_text, loss_figure, role_text
 from results.verdicts.phase_ranking import PhaseRanking
 from roofline_model.core.answer import Loss, Option
@@ -266,13 +267,13 @@ def _reasons(report: Report) -> Bullets:
     items: tuple[Rich, ...] = tuple(
         (
             Span(reason.status, f"status {reason.status}"),
-            f" {reason.reason} ",
-            Span(f"({len(reason.case_ids)}: {_first(reason.case_ids)})", "quiet"),
+            f" {shown(reason.reason) or 'no reason was stored'} ",
+            Span(f"({len(reason.cases)}: {_first([name_of(case.case) for case in reason.cases])})", "quiet"),
         )
         for reason in report.view.reasons
     )
     return Bullets(items, look="reasons")
 
 
-def _first(names: tuple[str, ...], most: int = 3) -> str:
+def _first(names: Sequence[str], most: int = 3) -> str:
     return ", ".join((*names[:most], *(["…"] if len(names) > most else [])))

@@ -5,17 +5,14 @@ energy, kernels.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from reports.cases.errors import LABELS, ErrorSummary, expected_gap
-from reports.cases.rows import CaseRow
-from reports.cases.state import CaseEnergy, case_energy, state_of
-from reports.cases.summary import MAX_SERIES, CaseSummary, common_remarks
-from reports.document.blocks import (
+from reports.document.report import ChipPart, case_column
+from reports.formats.figure_files import figure_suffix
+from reports.present.blocks import (
     Block,
     Cards,
     Cell,
-    ChipPart,
     Column,
     Definitions,
     FigureBlock,
@@ -28,21 +25,40 @@ from reports.document.blocks import (
     Section,
     Span,
     TableBlock,
-    case_column,
     flag_span,
     flags_cell,
     percent_cell,
     table,
     time_cell,
 )
-from reports.formats.figure_files import figure_suffix
-from reports.text.display_text import counted, prefixed, regime_words, shown
-from results.records.records import Measurement
+from reports.present.cases import (
+    CASES,
+    LABELS,
+    clocks_text,
+    common_remarks,
+    listed,
+    name_of,
+    per_flop_text,
+    plus_minus_cell,
+    regime_of,
+    remarks_of,
+    shown_flags,
+    throttled_text,
+    title_of,
+    total_basis,
+    width_cell,
+    windows_text,
+)
+from reports.present.display_text import counted, prefixed, regime_words, shown
+from reports.view.sample_series import MAX_SERIES
+from results.cases.case_result import CaseResult
+from results.cases.errors import ErrorSummary, expected_gap
+from results.cases.state import CaseEnergy, CaseState, case_energy, case_state
 from results.records.state_records import KernelAttribution
-from results.statistics.replication import width_text
 from roofline_model.core.finding import code_text, short_text
 from roofline_model.core.units import format_bandwidth, format_flops, format_percent, format_time
 from roofline_model.expected.gap import Gap
+from roofline_model.operators.case import is_model_case
 
 SAMPLED_CASES = 500
 """Up to so many records are read with their samples, so that those of any case can be looked at."""
@@ -98,7 +114,7 @@ def errors_section(part: ChipPart) -> Section | None:
 def _error_table(part: ChipPart, errors: tuple[ErrorSummary, ...], *, has_expected: bool) -> TableBlock:
     def worst(error: ErrorSummary) -> Span:
         place = part.report.case_places.get((error.worst_case_id, error.cache, error.mode), "")
-        return Span(error.worst_case_id, "code", anchor=place)
+        return Span(name_of(error.worst.case), "code", anchor=place)
 
     regimes = (
         [Column("Cache, mode", lambda error: regime_words(error.cache, error.mode), drop=4)]
@@ -132,8 +148,8 @@ def _error_table(part: ChipPart, errors: tuple[ErrorSummary, ...], *, has_expect
 
 def gaps_section(part: ChipPart) -> Section | None:
     """Return where the measured times of a chip went."""
-    listed = part.chip.cases[: part.report.most_rows_count]
-    splits = [(case, gap) for case in listed if (gap := expected_gap(case)) is not None]
+    first_cases = part.chip.cases[: part.report.most_rows_count]
+    splits = [(case, gap) for case in first_cases if (gap := expected_gap(case)) is not None]
     live = bool(part.live and part.live["gaps"])
     if not splits and not live:
         return None
@@ -156,7 +172,7 @@ def gaps_section(part: ChipPart) -> Section | None:
     return Section(part.title("Where the time went"), f"gap{part.suffix}", tuple(blocks))
 
 
-def _gap_blocks(splits: list[tuple[CaseSummary, Gap]]) -> Iterator[Block]:
+def _gap_blocks(splits: list[tuple[CaseResult, Gap]]) -> Iterator[Block]:
     """Yield the splits as a table: what explains least leaves a narrow screen first, the two ends of the split stay
     longest.
     """
@@ -168,20 +184,20 @@ def _gap_blocks(splits: list[tuple[CaseSummary, Gap]]) -> Iterator[Block]:
     names = [name for name in LABELS if any(abs(share(gap, name)) >= _LEAST_SHARE_RATIO for _, gap in splits)]
     by_size = sorted(names, key=lambda name: (name in ("ideal", "unexplained"), sizes[name]))
 
-    def part_cell(name: str) -> Callable[[tuple[CaseSummary, Gap]], Cell]:
-        def cell(split: tuple[CaseSummary, Gap]) -> Cell:
+    def part_cell(name: str) -> Callable[[tuple[CaseResult, Gap]], Cell]:
+        def cell(split: tuple[CaseResult, Gap]) -> Cell:
             time_s = dict(split[1].parts).get(name)
             return Cell("–") if time_s is None else Cell(format_percent(time_s / split[1].measured_s, 0), time_s)
 
         return cell
 
     columns = [
-        case_column(lambda split: split[0].lead),
+        case_column(lambda split: split[0].case),
         Column("Measured", lambda split: time_cell(split[1].measured_s), "number"),
-        Column("Ideal", lambda split: time_cell(split[0].lead.ideal_s), "number", medium="page"),
-        Column("Expected", lambda split: time_cell(split[0].lead.expected_s), "number", medium="page"),
+        Column("Ideal", lambda split: time_cell(split[0].ideal_s), "number", medium="page"),
+        Column("Expected", lambda split: time_cell(split[0].expected_s), "number", medium="page"),
         Column(
-            "Error", lambda split: percent_cell(split[0].expected_error_ratio, signed=True), "number", medium="page"
+            "Error", lambda split: percent_cell(split[0].error_expected_ratio, signed=True), "number", medium="page"
         ),
         *(
             Column(
@@ -194,7 +210,7 @@ def _gap_blocks(splits: list[tuple[CaseSummary, Gap]]) -> Iterator[Block]:
             for name in names
         ),
         Column("80\u00a0%", _expected_interval, "number", medium="page"),
-        Column("Source", lambda split: shown(split[0].lead.record.expected.provenance, 40), medium="page"),
+        Column("Source", lambda split: shown(split[0].expected.provenance, 40), medium="page"),
     ]
     intro = (
         "The expected time is what a good kernel should take here; its interval holds four times in five. Each part is "
@@ -205,8 +221,8 @@ def _gap_blocks(splits: list[tuple[CaseSummary, Gap]]) -> Iterator[Block]:
     yield Definitions(tuple((name, LABELS[name]) for name in names))
 
 
-def _expected_interval(split: tuple[CaseSummary, Gap]) -> str:
-    expected = split[0].lead.record.expected
+def _expected_interval(split: tuple[CaseResult, Gap]) -> str:
+    expected = split[0].lead.expected
     return "–" if expected is None else f"{format_time(expected.low_s)} to {format_time(expected.high_s)}"
 
 
@@ -254,46 +270,34 @@ def cases_section(part: ChipPart) -> Section | None:
             "each other."
         )
         blocks.append(Paragraph(apart, "quiet"))
-    replicated = [case for case in cases if len(case.rows) > 1][: report.most_rows_count]
+    replicated = [case for case in cases if len(case.by_record) > 1][: report.most_rows_count]
     if replicated:
-        blocks.append(_processes(replicated))
+        blocks.append(_process_table(replicated))
     return Section(part.title("All cases"), f"cases{part.suffix}", tuple(blocks))
 
 
-def _case_table(part: ChipPart, cases: tuple[CaseSummary, ...]) -> TableBlock:
+def _case_table(part: ChipPart, cases: tuple[CaseResult, ...]) -> TableBlock:
     """Return the cases as a table; texts have one ± and the flags in words, a page the details."""
     numbers = {id(case): number for number, case in enumerate(cases, part.first_ordinal)}
     common = common_remarks(part.chip.cases)
     columns = (
-        Column("Case", lambda case: case.pooled.title, "brief", medium="text", is_head=True),
-        _page_only(case_column(lambda case: case.pooled)),
-        Column("Format", lambda case: case.pooled.precision, medium="text"),
-        Column("Kernel", lambda case: case.pooled.kernel, drop=2, medium="text"),
+        Column("Case", lambda result: title_of(result.case), "brief", medium="text", is_head=True),
+        _page_only(case_column(lambda result: result.case)),
+        replace(CASES[0], medium="text", is_head=False),
+        replace(CASES[1], medium="text", drop=2),
         Column("Measured", _measured, "number"),
-        Column("!", lambda case: "!" if case.doubts else "", medium="text"),
-        Column("±", _plus_minus, "number", drop=3, medium="text"),
-        Column("±\u00a0within", lambda case: _width(case.pooled.interval_ratio), "number", medium="page"),
+        Column("!", lambda result: "!" if result.doubts else "", medium="text"),
+        Column("±", plus_minus_cell, "number", drop=3, medium="text"),
+        Column("±\u00a0within", lambda result: width_cell(result.within_ratio), "number", medium="page"),
         Column("±\u00a0total", _total, "number", medium="page"),
-        Column("Flags", lambda case: flags_cell(case.flags), "brief", drop=10),
-        Column("Cache, mode", lambda case: case.regime, drop=6),
-        Column("Ideal", lambda case: time_cell(case.pooled.ideal_s), "number", drop=1),
-        Column("Error", lambda case: percent_cell(case.pooled.error_ratio, signed=True), "number"),
-        Column("Expected", lambda case: time_cell(case.pooled.expected_s), "number", drop=4, medium="text"),
-        Column(
-            "Error of it",
-            lambda case: percent_cell(case.pooled.expected_error_ratio, signed=True),
-            "number",
-            drop=5,
-            medium="text",
-        ),
-        Column("Of roof", lambda case: percent_cell(case.pooled.roof_share_ratio, 0), "number", drop=9),
-        Column("Bandwidth", lambda case: _rate(case.pooled.achieved_bytes_per_s, format_bandwidth), "number", medium="page"),
-        Column("Rate", lambda case: _rate(case.pooled.achieved_flops_per_s, format_flops), "number", medium="page"),
-        Column("Bound", lambda case: case.pooled.bound or "–", drop=7),
+        Column("Flags", lambda result: flags_cell(shown_flags(result)), "brief", drop=10),
+        Column("Cache, mode", lambda result: regime_of(result.case), drop=6),
+        *CASES[5:10],
+        Column("Bandwidth", lambda result: _rate(result.achieved_bytes_per_s, format_bandwidth), "number", medium="page"),
+        Column("FLOP rate", lambda result: _rate(result.achieved_flops_per_s, format_flops), "number", medium="page"),
+        *CASES[11:],
         Column("Path", _path, medium="page"),
-        Column("Power", lambda case: _watts(case.pooled.power_w), "number", medium="page"),
-        Column("Energy", _energy_text, "number", drop=8, medium="text"),
-        Column("Remarks", lambda case: _remarks(case, common), "prose", medium="page"),
+        Column("Remarks", lambda result: _remarks(result, common), "prose", medium="page"),
     )  # fmt: skip
     return table(
         "All cases",
@@ -309,50 +313,35 @@ def _page_only(column: Column) -> Column:
     return replace(column, medium="page")
 
 
-def _measured(case: CaseSummary) -> Cell:
-    row = case.pooled
-    return Cell(Span(row.status, f"status {row.status}")) if row.measured_s is None else time_cell(row.measured_s)
+def _measured(result: CaseResult) -> Cell:
+    if result.measured_s is None:
+        return Cell(Span(result.status, f"status {result.status}"))
+    return time_cell(result.measured_s)
 
 
-def _plus_minus(case: CaseSummary) -> str:
-    mark = "*" if case.total_ratio is None and case.within_ratio is not None else ""
-    return "–" if case.plus_minus_ratio is None else f"±{width_text(case.plus_minus_ratio)}{mark}"
-
-
-def _width(ratio: float | None) -> Cell:
-    return Cell("–" if ratio is None else width_text(ratio), ratio)
-
-
-def _total(case: CaseSummary) -> Cell:
-    width = f"{width_text(case.total_ratio)} " if case.total_ratio is not None else ""
-    return Cell((width, Span(case.total_basis or "–", "quiet basis")), case.total_ratio)
+def _total(result: CaseResult) -> Cell:
+    width = f"{width_cell(result.total_ratio).content} " if result.total_ratio is not None else ""
+    return Cell((width, Span(total_basis(result) or "–", "quiet basis")), result.total_ratio)
 
 
 def _rate(value: float | None, text: Callable[[float | None], str]) -> Cell:
     return Cell(text(value), value)
 
 
-def _watts(power_w: float | None) -> Cell:
-    return Cell("–" if power_w is None else f"{power_w:.4g} W", power_w)
+def _path(result: CaseResult) -> str:
+    if result.ideal is None or not result.ideal.path:
+        return "–"
+    path, compute_format = shown(result.ideal.path, 30), shown(result.ideal.compute_format, 60)
+    return path if path == "native" else f"{path} ({compute_format})"
 
 
-def _path(case: CaseSummary) -> str:
-    row = case.pooled
-    return f"{row.path or '–'}{f' ({row.compute_format})' if row.path not in ('', 'native') else ''}"
+def _remarks(result: CaseResult, common: Container[str]) -> str:
+    remarks = (remark for remark in remarks_of(result) if remark not in common)
+    notes = (shown(short_text(finding)) for finding in result.findings)
+    return "; ".join((*remarks, *notes)) or "–"
 
 
-def _energy_text(case: CaseSummary) -> str:
-    energy = case_energy(case)
-    return prefixed(energy.energy_j if energy else None, "J")
-
-
-def _remarks(case: CaseSummary, common: Container[str]) -> str:
-    own = (remark for remark in case.remarks if remark not in common)
-    notes = (shown(short_text(finding)) for finding in case.pooled.findings)
-    return "; ".join((*own, *notes)) or "–"
-
-
-def _interval_note(cases: tuple[CaseSummary, ...]) -> str:
+def _interval_note(cases: tuple[CaseResult, ...]) -> str:
     words = ["error = (predicted − measured) / measured"]
     if any(case.total_ratio is not None for case in cases):
         words.append("± knows how far fresh processes differ")
@@ -363,62 +352,50 @@ def _interval_note(cases: tuple[CaseSummary, ...]) -> str:
     return f"{'; '.join(words)}."
 
 
-@dataclass(frozen=True, slots=True)
-class _Process:
-    """One process of a case."""
-
-    row: CaseRow
-    row_span_count: int
-    """Rows of its case, for the first of them; 0 for the others."""
-
-    @property
-    def measurement(self) -> Measurement | None:
-        return self.row.record.measurement if self.row.measured_s is not None else None
-
-
-def _processes(cases: list[CaseSummary]) -> Folded:
+def _process_table(cases: list[CaseResult]) -> Folded:
     """Return each process of the cases that ran in several."""
-    processes = [_Process(row, 0 if at else len(case.rows)) for case in cases for at, row in enumerate(case.rows)]
-    states = {id(process): state_of([process.measurement]) for process in processes if process.measurement is not None}
+    first_rows = {id(each): len(case.records) for case in cases for each in case.by_record[:1]}
+    processes = [each for case in cases for each in case.by_record]
+    states = {id(each): case_state(each) for each in processes}
     is_gpu = any(state and (state.clock_hz is not None or state.throttled_s) for state in states.values())
 
-    def name(process: _Process) -> Cell:
-        look = "named" if process.row.is_model else ""
-        return Cell(Span(process.row.name, "code"), look=look, row_span_count=process.row_span_count)
+    def name(process: CaseResult) -> Cell:
+        look = "named" if is_model_case(process.case) else ""
+        return Cell(Span(name_of(process.case), "code"), look=look, row_span_count=first_rows.get(id(process), 0))
 
-    def sampled(process: _Process) -> Cell:
-        measured = process.measurement
-        if measured is None:
-            return Cell("–")
-        worth = measured.effective_sample_count
-        more = () if worth is None else (" ", Span(f"worth {worth:.0f}", "quiet"))
-        return Cell((str(measured.sample_count), *more))
-
-    def state_text(process: _Process, field: str) -> str:
-        state = states.get(id(process))
-        return getattr(state, field) if state is not None and is_gpu else "–"
+    def state_text(process: CaseResult, text: Callable[[CaseState], str]) -> str:
+        state = states[id(process)]
+        return text(state) if state is not None and is_gpu else "–"
 
     columns = (
         Column("Case", name, is_head=True),
-        Column("Process", lambda item: str(item.row.process), "number"),
-        Column("Median", lambda item: time_cell(item.row.measured_s), "number"),
-        Column("±\u00a0within", lambda item: _width(item.row.interval_ratio), "number"),
-        Column("Samples", sampled, "number"),
-        Column("Stopped by", lambda item: shown(item.measurement.stop_reason) if item.measurement else "–"),
-        Column("SM clock", lambda item: state_text(item, "clock_text"), "number"),
-        Column("Throttled", lambda item: state_text(item, "throttled_text"), "brief"),
-        Column("Flags", lambda item: flags_cell(item.row.flags), "brief"),
+        Column("Process", lambda item: str(item.lead.process.ordinal), "number"),
+        Column("Median", lambda item: time_cell(item.measured_s), "number"),
+        Column("±\u00a0within", lambda item: width_cell(item.within_ratio), "number"),
+        Column("Samples", _sampled, "number"),
+        Column("Stopped by", lambda item: listed(measured.stop_reason for measured in item.measurements)),
+        Column("SM clock", lambda item: state_text(item, clocks_text), "number"),
+        Column("Throttled", lambda item: state_text(item, throttled_text), "brief"),
+        Column("Flags", lambda item: flags_cell(shown_flags(item)), "brief"),
         Column("Remarks", _process_remark, "prose"),
     )
     title = f"Each process of {counted(len(cases), 'case')} that ran in several"
     return Folded(title, (table("Each process", columns, processes, look="processes"),), medium="page")
 
 
-def _process_remark(process: _Process) -> str:
-    row = process.row
-    if row.measured_s is None:
-        return f"{row.status}: {row.reason}" if row.reason else row.status
-    ended = row.record.process.end_reason
+def _sampled(process: CaseResult) -> Cell:
+    measured = next(iter(process.measurements), None)
+    if measured is None:
+        return Cell("–")
+    worth = measured.effective_sample_count
+    more = () if worth is None else (" ", Span(f"worth {worth:.0f}", "quiet"))
+    return Cell((str(measured.sample_count), *more))
+
+
+def _process_remark(process: CaseResult) -> str:
+    if process.measured_s is None:
+        return f"{process.status}: {shown(process.reason)}" if process.reason else process.status
+    ended = process.lead.process.end_reason
     return f"the process ended later: {shown(ended)}" if ended else "–"
 
 
@@ -479,13 +456,13 @@ def _sample_card(part: ChipPart, at: int) -> tuple[Block, ...]:
 
 def energy_section(part: ChipPart) -> Section | None:
     """Return energy and power of each case that has them."""
-    listed = part.chip.cases[: part.report.most_rows_count]
-    items = [(case, energy) for case in listed if (energy := case_energy(case)) is not None]
+    first_cases = part.chip.cases[: part.report.most_rows_count]
+    items = [(case, energy) for case in first_cases if (energy := case_energy(case)) is not None]
     if not items:
         return None
 
-    def joules(value: float | None, digits: int = 3) -> Cell:
-        return Cell(prefixed(value, "J", digits), value)
+    def joules(value: float | None, digits: int = 3, unit: str = "J") -> Cell:
+        return Cell(prefixed(value, unit, digits), value)
 
     def check(energy: CaseEnergy) -> Cell:
         apart = " apart" if energy.is_disputed else ""
@@ -493,16 +470,16 @@ def energy_section(part: ChipPart) -> Section | None:
         return Cell(text, energy.disagreement_ratio, look="bad" if energy.is_disputed else "")
 
     columns = (
-        case_column(lambda item: item[0].lead),
+        case_column(lambda item: item[0].case),
         Column("Gross per call", lambda item: joules(item[1].energy_j), "number"),
         Column("sd", lambda item: joules(item[1].std_j, 2), "number"),
         Column("Net per call", lambda item: joules(item[1].net_energy_j), "number"),
-        Column("Power", lambda item: _watts(item[1].power_w), "number"),
-        Column("Idle", lambda item: _watts(item[1].idle_power_w), "number"),
-        Column("Per FLOP, per joule", lambda item: item[1].per_flop_text),
-        Column("Windows", lambda item: item[1].windows or "–"),
-        Column("Scope", lambda item: item[1].scope),
-        Column("Source", lambda item: item[1].source),
+        Column("Power", lambda item: joules(item[1].power_w, 4, "W"), "number"),
+        Column("Idle", lambda item: joules(item[1].idle_power_w, 4, "W"), "number"),
+        Column("Per FLOP, per joule", lambda item: per_flop_text(item[1])),
+        Column("Windows", lambda item: windows_text(item[1]) or "–"),
+        Column("Scope", lambda item: listed(item[1].scopes)),
+        Column("Source", lambda item: listed(item[1].sources)),
         Column("Cross-check", lambda item: check(item[1]), "number"),
     )
     intro = (
@@ -516,8 +493,8 @@ def energy_section(part: ChipPart) -> Section | None:
 
 def kernels_section(part: ChipPart) -> Section | None:
     """Return the kernels that ran per call, where they were traced."""
-    listed = part.chip.cases[: part.report.most_rows_count]
-    items = [(case, traced) for case in listed if (traced := _attribution(case)) is not None]
+    first_cases = part.chip.cases[: part.report.most_rows_count]
+    items = [(case, traced) for case in first_cases if (traced := _attribution(case)) is not None]
     if not items:
         return None
 
@@ -526,7 +503,7 @@ def kernels_section(part: ChipPart) -> Section | None:
         return Cell(tuple(spans) or "–")
 
     columns = (
-        case_column(lambda item: item[0].lead),
+        case_column(lambda item: item[0].case),
         Column("Kernels", lambda item: Cell(f"{item[1].kernel_count:g}", item[1].kernel_count), "number"),
         Column("Busy", lambda item: time_cell(item[1].busy_s), "number"),
         Column("Gap", lambda item: time_cell(item[1].gap_s), "number"),
@@ -542,5 +519,5 @@ def kernels_section(part: ChipPart) -> Section | None:
     return Section(part.title("What ran on the device"), f"attribution{part.suffix}", blocks, medium="page")
 
 
-def _attribution(case: CaseSummary) -> KernelAttribution | None:
+def _attribution(case: CaseResult) -> KernelAttribution | None:
     return next((measured.attribution for measured in case.measurements if measured.attribution), None)

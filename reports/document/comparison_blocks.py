@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from reports.document.blocks import (
+from reports.document.report import Report
+from reports.present.blocks import (
     Block,
     Bullets,
     Cell,
     Column,
     Live,
     Paragraph,
-    Report,
     Rich,
     Section,
     Span,
@@ -20,7 +20,7 @@ from reports.document.blocks import (
     table,
     time_cell,
 )
-from reports.text.display_text import counted, shown
+from reports.present.display_text import counted, shown
 from reports.view.comparison import (
     ComparedRow,
     Comparison,

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from reports.answers.short_answer import ideal_words
-from reports.document.blocks import (
+from reports.document.report import ChipPart
+from reports.formats.figure_files import pareto_name
+from reports.present.blocks import (
     Block,
     Bullets,
     Cell,
-    ChipPart,
     Column,
     FigureBlock,
     Folded,
@@ -25,9 +26,8 @@ from reports.document.blocks import (
     table,
     time_cell,
 )
-from reports.formats.figure_files import pareto_name
+from reports.present.display_text import shown
 from reports.ranking.model_results import model_title, part_columns
-from reports.text.display_text import shown
 from results.records.flags import DOUBTFUL_FLAGS
 from results.records.model_figures import Interval, ModelFigures
 from results.statistics.replication import width_text

@@ -7,28 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from reports.cases.state import CaseState, case_state, clock_text
-from reports.cases.summary import CaseSummary
 from reports.document.advice_blocks import advice_section, stored_section, trade_off_section
 from reports.document.answer_blocks import answer_section
-from reports.document.blocks import (
-    Block,
-    Bullets,
-    Cell,
-    Column,
-    FigureBlock,
-    Folded,
-    Heading,
-    Live,
-    Medium,
-    Paragraph,
-    Report,
-    Section,
-    Span,
-    case_column,
-    origin_text,
-    table,
-)
 from reports.document.case_blocks import (
     cases_section,
     energy_section,
@@ -39,8 +19,27 @@ from reports.document.case_blocks import (
     samples_section,
 )
 from reports.document.model_blocks import models_section
-from reports.text.display_text import environment_words, shown
+from reports.document.report import Report, case_column, origin_text
+from reports.present.blocks import (
+    Block,
+    Bullets,
+    Cell,
+    Column,
+    FigureBlock,
+    Folded,
+    Heading,
+    Live,
+    Medium,
+    Paragraph,
+    Section,
+    Span,
+    table,
+)
+from reports.present.cases import clock_text, clocks_text, load_text, throttled_text
+from reports.present.display_text import environment_words, shown
 from reports.view.views import ReportView, utc_minutes
+from results.cases.case_result import CaseResult
+from results.cases.state import CaseState, case_state
 
 MOST_SLOW_READINGS = 8
 CHIP_SECTIONS = (
@@ -87,7 +86,9 @@ def report_blocks(report: Report) -> Iterator[Block]:
 
 def _byline(view: ReportView) -> str:
     chips = ", ".join(
-        f"{chip.hardware_name} ({chip.hardware_key})" if chip.hardware_key else chip.hardware_name
+        f"{chip.hardware_name} ({chip.hardware_key})"
+        if chip.hardware_key not in ("", chip.hardware_name)
+        else chip.hardware_name
         for chip in view.chips
     )
     parts = (
@@ -144,7 +145,7 @@ def _machine(report: Report) -> Iterator[Section]:
     yield Section("The machine over the run", "state", tuple(blocks), medium=where)
 
 
-def _state_table(report: Report, states: list[tuple[CaseSummary, CaseState]]) -> Folded:
+def _state_table(report: Report, states: list[tuple[CaseResult, CaseState]]) -> Folded:
     """Return the clocks, load and retries of each case; of what no case knows there is no column."""
     case_states = [state for _, state in states]
     is_gpu = any(
@@ -158,22 +159,22 @@ def _state_table(report: Report, states: list[tuple[CaseSummary, CaseState]]) ->
     has_range = any(state.clock_low_hz is not None for state in case_states)
     plain = ["No case was measured again."] if counts and not any(counts) else []
     plain += ["No temperature is stored."] if all(state.temperature_c is None for state in case_states) else []
-    columns = [case_column(lambda item: item[0].lead)]
+    columns = [case_column(lambda item: item[0].case)]
     if is_gpu:
         columns += [
             Column(
                 "SM clock (range)" if has_range else "SM clock",
-                lambda item: Cell(item[1].clock_text, item[1].clock_hz),
+                lambda item: Cell(clocks_text(item[1]), item[1].clock_hz),
                 "number",
             ),
             Column("Rated", lambda item: Cell(clock_text(item[1].rated_clock_hz), item[1].rated_clock_hz), "number"),
-            Column("Throttled", lambda item: item[1].throttled_text, "brief"),
+            Column("Throttled", lambda item: throttled_text(item[1]), "brief"),
         ]
     if any(counts):
         columns.append(Column("Retries", lambda item: _count(item[1].retry_count), "number"))
     columns += [
         Column("CPU clock", lambda item: Cell(clock_text(item[1].cpu_clock_hz), item[1].cpu_clock_hz), "number"),
-        Column("CPU time taken by", lambda item: item[1].load_text),
+        Column("CPU time taken by", lambda item: load_text(item[1])),
         Column("Others on GPU", lambda item: _count(item[1].device_process_count if is_gpu else None), "number"),
         Column(
             "Temp.",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from reports.cases.errors import comparable_rows
-from reports.cases.rows import CaseRow
 from reports.figures.palette import MUTED, Colour, format_colours
 from reports.figures.spec import MOST_DOTS, Axis, LegendEntry, Row, RowFigure, Strip
-from reports.text.display_text import counted, regime_title, shown
+from reports.present.cases import case_precision, operator_title
+from reports.present.display_text import counted, regime_title, shown
+from results.cases.case_result import CaseResult
+from results.cases.errors import comparable_results
 from roofline_model.operators.case import pass_name
 
 MOST_GROUPS = 60
@@ -18,11 +19,11 @@ MOST_ERROR_PCT = 300.0
 """Larger errors stand at this end of the axis, and a note counts them: one of them would press all others together."""
 
 _SHIFT = 0.2
-_Members = list[tuple[int, CaseRow]]
+_Members = list[tuple[int, CaseResult]]
 
 
 def errors_figure(
-    rows: Iterable[CaseRow], first_number: int = 1, *, title: str = "", subtitle: str = ""
+    rows: Iterable[CaseResult], first_number: int = 1, *, title: str = "", subtitle: str = ""
 ) -> RowFigure | None:
     """Return the figure of the measured and predicted cases; None when there are none. Forced cases are not judged.
 
@@ -33,12 +34,12 @@ def errors_figure(
         return None
     names = sorted(every, key=lambda name: -len(every[name]))[:MOST_GROUPS]
     groups = [(name, members) for name, members in every.items() if name in names]
-    has_expected = any(row.expected_error_ratio is not None for _, members in groups for _, row in members)
-    colours = format_colours(row.precision for _, members in groups for _, row in members)
+    has_expected = any(row.error_expected_ratio is not None for _, members in groups for _, row in members)
+    colours = format_colours(case_precision(row.case) for _, members in groups for _, row in members)
     strips = [
         strip
         for place, (_, members) in enumerate(groups)
-        for strip in _strips(place, members, colours[members[0][1].precision], has_expected=has_expected)
+        for strip in _strips(place, members, colours[case_precision(members[0][1].case)], has_expected=has_expected)
     ]
     legend = [LegendEntry("ideal time, one case", MUTED, fill="hollow")]
     if has_expected:
@@ -63,15 +64,15 @@ def errors_figure(
     )
 
 
-def _groups(rows: Iterable[CaseRow], first_number: int) -> dict[tuple[str, str, str], _Members]:
+def _groups(rows: Iterable[CaseResult], first_number: int) -> dict[tuple[str, str, str], _Members]:
     """Return the cases, numbered, by operator, precision and regime."""
     rows = list(rows)
     numbers = {id(row): number for number, row in enumerate(rows, first_number)}
     groups: dict[tuple[str, str, str], _Members] = {}
-    for row in comparable_rows(rows):
-        model = pass_name(row.record.case.op, row.record.case.shape)  # the phase first: long names are cut at their end
-        operator = row.op_title if model is None else f"{model.phase} of {model.model_name}"
-        name = (shown(operator, 40), shown(row.precision, 28), regime_title(row.cache, row.mode))
+    for row in comparable_results(rows):
+        model = pass_name(row.case.op, row.case.shape)  # the phase first: long names are cut at their end
+        operator = operator_title(row.case) if model is None else f"{model.phase} of {model.model_name}"
+        name = (shown(operator, 40), shown(case_precision(row.case), 28), regime_title(row.case.cache, row.case.mode))
         groups.setdefault(name, []).append((numbers[id(row)], row))
     return groups
 
@@ -86,7 +87,9 @@ def _row(name: tuple[str, str, str], members: _Members) -> Row:
 def _strips(place: int, members: _Members, colour: Colour, *, has_expected: bool) -> Iterator[Strip]:
     kinds = (("ideal", -_SHIFT if has_expected else 0.0), ("expected", _SHIFT))
     for name, shift in kinds if has_expected else kinds[:1]:
-        errors = [(number, row.error_ratio if name == "ideal" else row.expected_error_ratio) for number, row in members]
+        errors = [
+            (number, row.error_ideal_ratio if name == "ideal" else row.error_expected_ratio) for number, row in members
+        ]
         stored = [(number, min(100 * error, MOST_ERROR_PCT)) for number, error in errors if error is not None]
         if stored:
             yield Strip(
@@ -108,7 +111,7 @@ def _notes(count: int, groups: list[tuple[tuple[str, str, str], _Members]]) -> I
         100 * error > MOST_ERROR_PCT
         for _, members in groups
         for _, row in members
-        for error in (row.error_ratio, row.expected_error_ratio)
+        for error in (row.error_ideal_ratio, row.error_expected_ratio)
         if error is not None
     )
     if cut_count:

@@ -10,14 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from reports.cases.errors import LABELS, NAMES, case_gap, has_parts
-from reports.cases.summary import CaseSummary
 from reports.figures.palette import HATCHED_PARTS, PART_COLOURS
 from reports.figures.spec import Axis, Card, LegendEntry, Part, Row, RowFact, RowFigure, RowOrder
-from reports.text.display_text import counted, regime_title, shown
+from reports.present.cases import LABELS, NAMES, case_label, case_precision, operator_title, title_of
+from reports.present.display_text import counted, regime_title, shown
+from results.cases.case_result import CaseResult
+from results.cases.errors import case_gap, has_parts
 from roofline_model.core.units import format_time
 from roofline_model.expected.gap import PASS_PART, Gap
-from roofline_model.operators.case import pass_name
+from roofline_model.operators.case import is_model_case, pass_name
 
 MOST_ROWS = 40
 MOST_STAGES = 8
@@ -46,7 +47,7 @@ class _Split:
 
 
 def gaps_figure(
-    cases: Sequence[CaseSummary], first_number: int = 1, *, title: str = "", subtitle: str = ""
+    cases: Sequence[CaseResult], first_number: int = 1, *, title: str = "", subtitle: str = ""
 ) -> RowFigure | None:
     """Return the figure of the measured cases of one chip, a row per case; None when no time can be split.
 
@@ -59,16 +60,16 @@ def gaps_figure(
     return _figure(splits, title, subtitle, notes, cards)
 
 
-def group_gaps_figure(cases: Sequence[CaseSummary], first_number: int = 1) -> RowFigure | None:
+def group_gaps_figure(cases: Sequence[CaseResult], first_number: int = 1) -> RowFigure | None:
     """Return the figure of the same cases, their times summed by operator, regime and format."""
     groups: dict[tuple[str, str], list[tuple[int, Gap]]] = {}
     for number, case, gap in _split_cases(cases, first_number):
-        groups.setdefault((_operator(case), case.lead.precision), []).append((number, gap))
+        groups.setdefault((_operator(case), case_precision(case.case)), []).append((number, gap))
     figure = _figure([_summed(name, members) for name, members in groups.items()], "", "", (), {})
     return None if figure is None else replace(figure, count_name="Cases summed")
 
 
-def _split_cases(cases: Sequence[CaseSummary], first_number: int) -> list[tuple[int, CaseSummary, Gap]]:
+def _split_cases(cases: Sequence[CaseResult], first_number: int) -> list[tuple[int, CaseResult, Gap]]:
     splits = ((number, case, case_gap(case)) for number, case in enumerate(cases, first_number))
     return [(number, case, gap) for number, case, gap in splits if gap is not None]
 
@@ -137,17 +138,17 @@ def _orders(splits: Sequence[_Split]) -> Iterator[RowOrder]:
     yield RowOrder("order of the table", tuple(range(len(splits))))
 
 
-def _case_split(number: int, case: CaseSummary, gap: Gap) -> _Split:
-    lead, expected = case.lead, case.lead.record.expected
+def _case_split(number: int, case: CaseResult, gap: Gap) -> _Split:
+    expected, what = case.lead.expected, case.case
     # Passes of a model follow each other on the same weights: warm is the only state they have.
-    regime = regime_title("none" if lead.is_model and lead.cache == "warm" else lead.cache, lead.mode)
-    model = pass_name(lead.record.case.op, lead.record.case.shape)
+    regime = regime_title("none" if is_model_case(what) and what.cache == "warm" else what.cache, what.mode)
+    model = pass_name(what.op, what.shape)
     # The phase first: names are cut at their end.
-    title = lead.title if model is None else f"{model.phase} of {model.model_name}, {model.sizes_text}"
+    title = title_of(what) if model is None else f"{model.phase} of {model.model_name}, {model.sizes_text}"
     first = shown(f"{title}, {regime}" if regime else title, 60)
-    brief = shown(title if model is not None else lead.shape_label, 40)
+    brief = shown(title if model is not None else what.shape_label, 40)
     return _Split(
-        Row((first, shown(lead.label, 50)), (shown(lead.precision, 28), brief), (number,)),
+        Row((first, shown(case_label(what), 50)), (shown(case_precision(what), 28), brief), (number,)),
         gap.measured_s,
         gap.expected_s,
         None if expected is None else expected.low_s,
@@ -156,11 +157,11 @@ def _case_split(number: int, case: CaseSummary, gap: Gap) -> _Split:
     )
 
 
-def _operator(case: CaseSummary) -> str:
-    lead = case.lead
-    model = pass_name(lead.record.case.op, lead.record.case.shape)
-    title = lead.op_title if model is None else f"{model.phase} of {model.model_name}"
-    regime = "" if lead.is_model and lead.cache == "warm" else regime_title(lead.cache, lead.mode)
+def _operator(case: CaseResult) -> str:
+    what = case.case
+    model = pass_name(what.op, what.shape)
+    title = operator_title(what) if model is None else f"{model.phase} of {model.model_name}"
+    regime = "" if is_model_case(what) and what.cache == "warm" else regime_title(what.cache, what.mode)
     return shown(f"{title}, {regime}" if regime else title, 60)
 
 
@@ -174,9 +175,9 @@ def _summed(name: tuple[str, str], members: Sequence[tuple[int, Gap]]) -> _Split
     return _Split(row, sum(gap.measured_s for _, gap in members), None, None, None, parts)
 
 
-def _stages_card(case: CaseSummary) -> Card | None:
+def _stages_card(case: CaseResult) -> Card | None:
     """Return the longest stages of a whole model's expected pass; they are no parts of the gap."""
-    expected = case.lead.record.expected
+    expected = case.lead.expected
     terms = {} if expected is None else expected.terms_s or {}
     stages = [(name.removeprefix(PASS_PART), time_s) for name, time_s in terms.items() if name.startswith(PASS_PART)]
     if not stages:
@@ -188,7 +189,7 @@ def _stages_card(case: CaseSummary) -> Card | None:
     )
 
 
-def _notes(cases: Sequence[CaseSummary], splits: Sequence[tuple[CaseSummary, Gap]]) -> Iterator[str]:
+def _notes(cases: Sequence[CaseResult], splits: Sequence[tuple[CaseResult, Gap]]) -> Iterator[str]:
     """Yield what is not known of the times."""
     left_count = sum(case.measured_s is not None for case in cases) - len(splits)
     if left_count > 0:

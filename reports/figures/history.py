@@ -8,7 +8,7 @@ from datetime import datetime
 from reports.figures.palette import ACCENT, INK, MUTED, SURFACE, format_colours
 from reports.figures.samples import time_unit
 from reports.figures.spec import Axis, Figure, Label, LegendEntry, Line, Marks
-from reports.text.display_text import shown
+from reports.present.display_text import shown
 from results.history.alerts import Change
 from results.history.case_history import CaseHistory
 from results.history.points import HistoryPoint

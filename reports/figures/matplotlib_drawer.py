@@ -36,7 +36,7 @@ from reports.figures.spec import (
     Stack,
     Strip,
 )
-from reports.text.display_text import shown
+from reports.present.display_text import shown
 from roofline_model.core.units import format_time
 
 if TYPE_CHECKING:

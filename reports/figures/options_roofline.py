@@ -20,12 +20,13 @@ from reports.figures.roofline import (
     span_of,
 )
 from reports.figures.spec import Axis, Card, Figure, LegendEntry, Line, Marks, Series
-from reports.text.display_text import shown
+from reports.present.cases import case_precision, title_of
+from reports.present.display_text import shown
 from reports.view.roofline_view import CacheRoof, Roof, RooflineView, rate_unit
 from roofline_model.core.units import format_flops, format_percent, format_time
 
 if TYPE_CHECKING:
-    from reports.cases.summary import CaseSummary
+    from results.cases.case_result import CaseResult
 
 _SAME_BANDWIDTH_RATIO = 2e-3
 """A stored bandwidth is bytes over time, and differs between cases in its last digits."""
@@ -58,17 +59,19 @@ class RooflineOption:
 
 
 def options_colours(
-    options: Iterable[RooflineOption], cases: Iterable[CaseSummary], names: Iterable[str] = ()
+    options: Iterable[RooflineOption], cases: Iterable[CaseResult], names: Iterable[str] = ()
 ) -> dict[str, Colour]:
     """Return the colour of every label that the figure of these has; of `names`, further formats on the page, the
     colour of the family.
     """
-    drawn = format_colours([*(each.label for each in options), *(case.lead.precision for case in _plotted(cases))])
+    drawn = format_colours(
+        [*(each.label for each in options), *(case_precision(case.case) for case in _plotted(cases))]
+    )
     return {name: format_colours([name])[name] for name in names} | drawn
 
 
 def options_roofline(
-    options: Sequence[RooflineOption], cases: Sequence[CaseSummary], focus_key: str | None = None
+    options: Sequence[RooflineOption], cases: Sequence[CaseResult], focus_key: str | None = None
 ) -> Figure:
     """Return the figure; its roofs are those of the options, without any those of the cases. The option in focus is
     larger.
@@ -108,11 +111,11 @@ def options_roofline(
     )
 
 
-def _plotted(cases: Iterable[CaseSummary]) -> list[CaseSummary]:
-    return [case for case in cases if case.pooled.achieved_flops_per_s and case.lead.intensity_flop_per_byte]
+def _plotted(cases: Iterable[CaseResult]) -> list[CaseResult]:
+    return [case for case in cases if case.achieved_flops_per_s and case.intensity_flop_per_byte]
 
 
-def _view(options: Sequence[RooflineOption], cases: Sequence[CaseSummary]) -> RooflineView:
+def _view(options: Sequence[RooflineOption], cases: Sequence[CaseResult]) -> RooflineView:
     """Return the roofs and slopes; nearly equal bandwidths are one slope."""
     slopes: list[CacheRoof] = []
 
@@ -133,11 +136,13 @@ def _view(options: Sequence[RooflineOption], cases: Sequence[CaseSummary]) -> Ro
         bandwidth = slope_of(option.memory_level, option.bandwidth_bytes_per_s)
         roof = Roof(option.label, option.compute_format, option.path, bandwidth, option.peak_flops_per_s, "")
         roofs.setdefault((option.label, bandwidth), roof)
-    for row in () if options else (case.lead for case in cases):
-        if row.peak_flops_per_s and row.bandwidth_bytes_per_s:
-            bandwidth = slope_of(row.memory_level, row.bandwidth_bytes_per_s)
-            roof = Roof(row.precision, row.compute_format, row.path, bandwidth, row.peak_flops_per_s, row.provenance)
-            roofs.setdefault((row.precision, bandwidth), roof)
+    for case in () if options else cases:
+        ideal, precision = case.ideal, case_precision(case.case)
+        if ideal is not None and ideal.peak_flops_per_s and ideal.bandwidth_bytes_per_s:
+            bandwidth = slope_of(ideal.memory_level, ideal.bandwidth_bytes_per_s)
+            path = shown(ideal.path, 30)
+            roof = Roof(precision, ideal.compute_format, path, bandwidth, ideal.peak_flops_per_s, ideal.provenance)
+            roofs.setdefault((precision, bandwidth), roof)
     ordered = tuple(sorted(roofs.values(), key=lambda roof: (-roof.peak_flops_per_s, roof.precision)))
     unit, label = rate_unit(ordered)
     dram = next((roof.bandwidth_bytes_per_s for roof in slopes if roof.name == "DRAM"), None)
@@ -145,13 +150,13 @@ def _view(options: Sequence[RooflineOption], cases: Sequence[CaseSummary]) -> Ro
     return RooflineView("", "", "", dram, "", ordered, caches, (), None, unit, label, ())
 
 
-def _axes(view: RooflineView, options: Sequence[RooflineOption], cases: Sequence[CaseSummary]) -> tuple[Axis, Axis]:
+def _axes(view: RooflineView, options: Sequence[RooflineOption], cases: Sequence[CaseResult]) -> tuple[Axis, Axis]:
     intensities = [option.intensity_flop_per_byte for option in options]
-    intensities += [case.lead.intensity_flop_per_byte or 0.0 for case in cases]
+    intensities += [case.intensity_flop_per_byte or 0.0 for case in cases]
     ridges = [roof.critical_intensity_flop_per_byte for roof in view.roofs]
     rates = [option.ideal_flops_per_s for option in options]
     rates += [option.flops / option.expected_high_s for option in options if option.expected_high_s]
-    rates += [case.pooled.achieved_flops_per_s or 0.0 for case in cases]
+    rates += [case.achieved_flops_per_s or 0.0 for case in cases]
     low, high = span_of(intensities, ridges)
     bottom = min(rates, default=1.0)
     top = max([*(roof.rate_flops_per_s(high) for roof in view.roofs), *rates])
@@ -190,15 +195,15 @@ def _option_series(option: RooflineOption, unit: float, colour: Colour, *, is_fo
     yield Marks(option.label, x, (ideal,), colour, size_points=size, fill="ring", edge_width_points=1.5, keys=keys)
 
 
-def _measured(cases: Iterable[CaseSummary], unit: float, colours: Mapping[str, Colour]) -> Iterator[Marks]:
-    groups: dict[tuple[str, str], list[CaseSummary]] = {}
+def _measured(cases: Iterable[CaseResult], unit: float, colours: Mapping[str, Colour]) -> Iterator[Marks]:
+    groups: dict[tuple[str, str], list[CaseResult]] = {}
     for case in cases:
-        groups.setdefault((case.lead.op, case.lead.precision), []).append(case)
+        groups.setdefault((case.case.op, case_precision(case.case)), []).append(case)
     for (op, precision), members in groups.items():
         yield Marks(
             f"measured {precision}",
-            tuple(case.lead.intensity_flop_per_byte or 0.0 for case in members),
-            tuple((case.pooled.achieved_flops_per_s or 0.0) / unit for case in members),
+            tuple(case.intensity_flop_per_byte or 0.0 for case in members),
+            tuple((case.achieved_flops_per_s or 0.0) / unit for case in members),
             colours[precision],
             shape=_CASE_SHAPES.get(op, "up"),
             size_points=6.0,
@@ -209,8 +214,8 @@ def _measured(cases: Iterable[CaseSummary], unit: float, colours: Mapping[str, C
         )
 
 
-def _case_key(case: CaseSummary) -> str:
-    return f"case:{case.lead.case_key}"
+def _case_key(case: CaseResult) -> str:
+    return f"case:{case.case_key}"
 
 
 def _option_card(option: RooflineOption) -> Card:
@@ -229,18 +234,17 @@ def _option_card(option: RooflineOption) -> Card:
     return Card(option.label, tuple(("", fact) for fact in facts if fact))
 
 
-def _case_card(case: CaseSummary) -> Card:
-    row = case.lead
-    likely = f"expected {format_time(row.expected_s)} ({format_percent(case.expected_error_ratio, signed=True)})"
+def _case_card(case: CaseResult) -> Card:
+    likely = f"expected {format_time(case.expected_s)} ({format_percent(case.error_expected_ratio, signed=True)})"
     facts = (
-        f"{row.precision}, {shown(row.kernel, 80)}, {row.cache}",
-        f"measured {format_time(case.measured_s)}, {format_flops(case.pooled.achieved_flops_per_s)}",
-        f"ideal {format_time(row.ideal_s)}" if row.expected_s is None else likely,
+        f"{case_precision(case.case)}, {shown(case.case.kernel, 80)}, {case.case.cache}",
+        f"measured {format_time(case.measured_s)}, {format_flops(case.achieved_flops_per_s)}",
+        f"ideal {format_time(case.ideal_s)}" if case.expected_s is None else likely,
     )
-    return Card(row.title, tuple(("", fact) for fact in facts), "click for details")
+    return Card(title_of(case.case), tuple(("", fact) for fact in facts), "click for details")
 
 
-def _legend(options: Sequence[RooflineOption], cases: Sequence[CaseSummary]) -> Iterator[LegendEntry]:
+def _legend(options: Sequence[RooflineOption], cases: Sequence[CaseResult]) -> Iterator[LegendEntry]:
     if any(option.expected_s for option in options):
         yield LegendEntry("expected, 80 % interval", MUTED)
     if options:

@@ -11,7 +11,7 @@ from math import ceil, floor, log10
 from reports.advice.trade_offs import on_front
 from reports.figures.palette import ACCENT, GRID, INK, MUTED, SURFACE, format_colours
 from reports.figures.spec import Axis, Figure, Label, LegendEntry, Line, Marks, Series
-from reports.text.display_text import prefixed, shown
+from reports.present.display_text import prefixed, shown
 from results.records.model_figures import Interval
 from results.text.model_text import NOT_LANGUAGE, OF_DEVICE, text_source
 from results.text.verdict_text import tokens_text

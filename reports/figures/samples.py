@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from statistics import median, quantiles
 
-from reports.cases.rows import CaseRow
-from reports.cases.summary import CaseSummary
 from reports.figures.palette import ACCENT, format_colours
 from reports.figures.spec import Axis, Beside, LegendEntry, Line, Marks, Plane, Row, RowFigure, Strip
-from reports.text.display_text import counted, shown
+from reports.present.cases import case_label, regime_of, title_of
+from reports.present.display_text import counted, shown
+from results.cases.case_result import CaseResult
 from results.records.flags import DOUBTFUL_FLAGS
 from roofline_model.core.units import DECIMAL_PREFIXES
 
@@ -26,9 +26,9 @@ _WIDEST_PCT = 150.0
 _COLOUR = format_colours(["BF16"])["BF16"]
 
 
-def spreads_figure(cases: Iterable[CaseSummary], *, title: str = "", subtitle: str = "") -> RowFigure | None:
+def spreads_figure(cases: Iterable[CaseResult], *, title: str = "", subtitle: str = "") -> RowFigure | None:
     """Return the figure of the cases whose samples are stored; None when there are none (pruned, or never read)."""
-    series = [(case, row) for case in cases for row in case.measured_rows if _samples(row)]
+    series = [(case, row) for case in cases for row in case.by_timed_record if _samples(row)]
     if not series:
         return None
     if len(series) > MOST_SERIES:
@@ -57,30 +57,32 @@ def spreads_figure(cases: Iterable[CaseSummary], *, title: str = "", subtitle: s
     )
 
 
-def _samples(row: CaseRow) -> tuple[float, ...]:
-    measurement = row.record.measurement
+def _samples(row: CaseResult) -> tuple[float, ...]:
+    measurement = row.lead.measurement
     return measurement.samples_s if measurement is not None and len(measurement.samples_s) >= 3 else ()
 
 
-def _is_doubtful(row: CaseRow) -> bool:
+def _is_doubtful(row: CaseResult) -> bool:
     return bool(DOUBTFUL_FLAGS.intersection(row.flags))
 
 
-def _deviations_pct(row: CaseRow) -> tuple[float, ...]:
+def _deviations_pct(row: CaseResult) -> tuple[float, ...]:
     """Return how far each sample lies from their median; nothing where that is zero."""
     samples_s = _samples(row)
     middle_s = median(samples_s)
     return tuple(100 * (sample_s / middle_s - 1) for sample_s in samples_s) if middle_s > 0 else ()
 
 
-def _row(case: CaseSummary, row: CaseRow) -> Row:
-    process = f", process {row.process}" if case.process_count > 1 else ""
+def _row(case: CaseResult, row: CaseResult) -> Row:
+    process = f", process {row.lead.process.ordinal}" if case.process_count > 1 else ""
     flags = f" [{', '.join(row.flags)}]" if row.flags else ""
-    second = shown(f"{row.label}, {case.regime}{process}{flags}", 60)
-    return Row((shown(row.title, 50), second), (shown(row.label, 40), shown(row.title, 40)))
+    second = shown(f"{case_label(row.case)}, {regime_of(case.case)}{process}{flags}", 60)
+    return Row(
+        (shown(title_of(row.case), 50), second), (shown(case_label(row.case), 40), shown(title_of(row.case), 40))
+    )
 
 
-def _middle_half_ratio(row: CaseRow) -> float:
+def _middle_half_ratio(row: CaseResult) -> float:
     first_s, middle_s, third_s = quantiles(_samples(row), n=4)
     return (third_s - first_s) / middle_s if middle_s else 0.0
 

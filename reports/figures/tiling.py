@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from reports.figures.palette import ACCENT, MUTED, format_colours
 from reports.figures.spec import Axis, Figure, Label, LegendEntry, Line, Marks
-from reports.text.display_text import shown
+from reports.present.display_text import shown
 from roofline_model.tiling.waves import EfficiencyCurve
 
 _COLOUR = format_colours(["BF16"])["BF16"]

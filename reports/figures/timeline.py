@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from reports.figures.palette import ACCENT, GRID, INK, MUTED, SURFACE, Colour, Shape, format_colours
 from reports.figures.samples import thinned
 from reports.figures.spec import Axis, Bars, Beside, Card, Key, LegendEntry, Line, Marks, Panel, Plane, Series, Stack
-from reports.text.display_text import prefixed, shown
+from reports.present.display_text import prefixed, shown
 from reports.view.run_state import CaseSpan, RunTimeline, reading_of
 
 if TYPE_CHECKING:

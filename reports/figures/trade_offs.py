@@ -10,7 +10,7 @@ from math import floor, log10
 from reports.advice.trade_offs import PlottedOption, TradeGroup
 from reports.figures.palette import ACCENT, GRID, INK, MUTED, SURFACE, Colour, Shape
 from reports.figures.spec import Axis, Card, Figure, Label, LegendEntry, Line, Marks, Series
-from reports.text.display_text import prefixed
+from reports.present.display_text import prefixed
 from roofline_model.core.units import DECIMAL_PREFIXES, format_memory, format_time
 
 X_AXES = {"speedup_ratio": "Speed-up", "time_s": "Time"}

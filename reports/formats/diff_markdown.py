@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
-from reports.text.display_text import shown
+from reports.present.markdown import escaped
 from results.diff.case_diff import CaseDiff, SuiteDiff
 from results.diff.gate import EXIT_NOT_COMPARABLE, GateResult
 from results.diff.rules import REASONS, VERDICTS
@@ -29,16 +28,8 @@ from roofline_model.core.finding import code_text, short_text, subject_text
 from roofline_model.core.units import format_time
 
 SIGNS = {0: "✅", 1: "❌", 3: "⚠️", 4: "⛔", 5: "⚠️"}
-ESCAPED_CHARACTERS = 400
 MOST_ROWS = 50
 """Rows of one verdict: GitHub refuses comments beyond 65,536 characters."""
-
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~@&])")
-_ADDRESSED = re.compile(r"(@(?=\w)|#(?=\d)|://|www\.)", re.IGNORECASE)
-_BREAK = "\u200b"
-"""Zero-width space. GitHub reads `@name`, `#1` and bare addresses after Markdown is done, where no backslash helps: a
-branch named after a person would notify them from every comment.
-"""
 
 
 def diff_markdown(diff: SuiteDiff, result: GateResult) -> str:
@@ -60,18 +51,6 @@ def diff_markdown(diff: SuiteDiff, result: GateResult) -> str:
         lines += [f"- `{code}`: {escaped(code_text(code))}" for code in codes]
         lines += ["", "</details>"]
     return "\n".join(lines).rstrip() + "\n"
-
-
-def escaped(text: str) -> str:
-    """Return text that Markdown shows as it is, on one line, and that names nobody: labels and case names come from
-    outside.
-    """
-    return escaped_part(shown(text, ESCAPED_CHARACTERS))
-
-
-def escaped_part(text: str) -> str:
-    """Return the same of a part of a line that is `shown` already: spaces at its ends stay."""
-    return _SPECIAL.sub(r"\\\1", _ADDRESSED.sub(rf"\1{_BREAK}", text))
 
 
 def _table(verdict: str, cases: Sequence[CaseDiff]) -> list[str]:

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reports.cases.summary import SampleSeries
 from reports.figures.errors import errors_figure
 from reports.figures.gaps import gaps_figure
 from reports.figures.matplotlib_drawer import draw, figure_png, figure_svg
@@ -22,9 +21,10 @@ from reports.figures.roofline import roofline_figure
 from reports.figures.samples import MOST_DOTS, samples_figure, spreads_figure
 from reports.figures.spec import Beside, Drawable, Stack
 from reports.figures.timeline import canary_figure, run_stack
+from reports.present.display_text import counted
 from reports.ranking.model_results import model_title
-from reports.text.display_text import counted
 from reports.view.run_state import RunTimeline
+from reports.view.sample_series import SampleSeries
 from reports.view.views import ChipView, ReportView
 
 if TYPE_CHECKING:
@@ -120,7 +120,6 @@ def pareto_name(model: ModelResult, phase: str) -> str:
 
 def _of_chip(view: ReportView, chip: ChipView, suffix: str) -> Iterator[ReportFigure]:
     where, subtitle = chip.hardware_name, _subtitle(view)
-    rows = [case.pooled for case in chip.cases]
     measured = f"{chip.roofline.measured_count} of {counted(len(chip.roofline.points), 'point')} measured"
     yield ReportFigure(
         f"roofline{suffix}",
@@ -134,7 +133,7 @@ def _of_chip(view: ReportView, chip: ChipView, suffix: str) -> Iterator[ReportFi
             "errors",
             f"Prediction errors on {where}",
             "Errors per operator and precision: every case a dot, medians as bars.",
-            lambda title: errors_figure(rows, title=title, subtitle=subtitle),
+            lambda title: errors_figure(chip.cases, title=title, subtitle=subtitle),
         ),
         (
             "time",

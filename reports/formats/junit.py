@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xml.etree import ElementTree as xml
 
-from reports.text.display_text import shown
+from reports.present.display_text import shown
 from results.diff.case_diff import CaseDiff, SuiteDiff
 from results.diff.gate import EXIT_SAME, GateResult
 from results.text.diff_text import (

@@ -18,8 +18,15 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from reports.cases.summary import SHAPE_FLAGS
-from reports.document.blocks import (
+from reports.document.case_blocks import SAMPLED_CASES
+from reports.document.report import Report, origin_text
+from reports.document.report_blocks import report_blocks
+from reports.figures.matplotlib_drawer import draw_figure, figure_png, figure_svg
+from reports.figures.palette import PAGE_COLOURS, all_colours, theme_css
+from reports.figures.roofline import roofline_figure
+from reports.formats.figure_files import figure_suffix, report_figures
+from reports.page.page_data import page_data, script_json
+from reports.present.blocks import (
     Block,
     Bullets,
     Cell,
@@ -27,23 +34,15 @@ from reports.document.blocks import (
     FigureBlock,
     Heading,
     Paragraph,
-    Report,
     Rich,
     Row,
     Span,
     TableBlock,
-    origin_text,
     plain_text,
     text_blocks,
 )
-from reports.document.case_blocks import SAMPLED_CASES
-from reports.document.report_blocks import report_blocks
-from reports.figures.matplotlib_drawer import draw_figure, figure_png, figure_svg
-from reports.figures.palette import PAGE_COLOURS, all_colours, theme_css
-from reports.figures.roofline import roofline_figure
-from reports.formats.figure_files import figure_suffix, report_figures
-from reports.page.page_data import page_data, script_json
-from reports.text.display_text import shown
+from reports.present.display_text import NO_BREAK, printable, shown
+from reports.view.sample_series import SHAPE_FLAGS
 from reports.view.views import ReportView, report_view
 from results.records.records import HardwareProfile, Record, RunInfo
 from results.records.state_records import CanaryReading, NoiseFloor
@@ -436,7 +435,6 @@ _COMMAND = re.compile(r"`([^`\n]+)`")
 _PIECES = re.compile(r"(?<=[_.\-])")
 """What follows these signs of a name may stand on the next line."""
 _UNITS = re.compile(r" (?=(?:%|µs|ms)(?:\W|$))")
-_NO_BREAK = "\u00a0"
 
 
 def prose(text: str) -> Markup:
@@ -448,7 +446,7 @@ def prose(text: str) -> Markup:
     """
     from markupsafe import Markup, escape
 
-    safe = _UNITS.sub(_NO_BREAK, str(escape(text)))
+    safe = _UNITS.sub(NO_BREAK, str(escape(printable(text))))
     return Markup(_COMMAND.sub(r"<code>\1</code>", safe))
 
 
@@ -458,7 +456,7 @@ def rich(text: Rich, *, is_prose: bool = True) -> Markup:
     """
     from markupsafe import Markup, escape
 
-    plain = prose if is_prose else escape
+    plain = prose if is_prose else lambda each: escape(printable(each))
     if isinstance(text, str):
         return plain(text)
     spans = text if isinstance(text, tuple) else (text,)
@@ -476,9 +474,10 @@ def _span(span: Span) -> Markup:
     classes = " ".join(look for look in looks if look not in ("code", "bold", "breaks"))
     pairs = (("class", classes), ("href", f"#{span.anchor}" if span.anchor else ""), ("title", span.title))
     attributes = Markup("").join(Markup(' {}="{}"').format(name, value) for name, value in pairs if value)
-    content = Markup("<code>{}</code>").format(span.text) if element == "a" and "code" in looks else escape(span.text)
+    text = printable(span.text)
+    content = Markup("<code>{}</code>").format(text) if element == "a" and "code" in looks else escape(text)
     if "breaks" in looks:
-        content = Markup("<wbr>").join(map(escape, _PIECES.split(span.text)))
+        content = Markup("<wbr>").join(map(escape, _PIECES.split(text)))
     if element == "span" and not attributes:
         return content
     return Markup("<{0}{1}>{2}</{0}>").format(Markup(element), attributes, content)

@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reports.advice.trade_offs import POINT_KEYS, TradeGroup, trade_groups
-from reports.cases.rows import CaseRow
-from reports.cases.summary import SHAPE_FLAGS, CaseSummary, common_remarks
 from reports.figures.errors import errors_figure
 from reports.figures.gaps import gaps_figure, group_gaps_figure
 from reports.figures.history import change_text, drawn_points, history_figure
@@ -30,12 +28,26 @@ from reports.figures.trade_offs import (
     point_texts,
     trade_off_figure,
 )
+from reports.present.cases import (
+    case_precision,
+    common_remarks,
+    name_of,
+    operator_title,
+    power_w,
+    regime_of,
+    remarks_of,
+    shown_flags,
+    total_basis,
+)
+from reports.present.display_text import counted, shown
 from reports.ranking.shape_ranking import phase_of
 from reports.ranking.shape_results import ShapeResult, fastest_by_case
 from reports.stored.answer import StoredRecommendations
-from reports.text.display_text import counted, shown
 from reports.view.run_state import RunTimeline, reading_of
+from reports.view.sample_series import SHAPE_FLAGS
 from reports.view.views import ChipView, ReportView
+from results.cases.case_result import CaseResult
+from results.cases.state import case_energy
 from results.history.case_history import CaseHistory
 from results.records.flags import DOUBTFUL_FLAGS
 from results.text.verdict_text import doubts_text
@@ -65,8 +77,8 @@ def page_data(
     for chip in view.chips:
         rows = case_rows_data(chip, number)
         groups = trade_groups(view.run, chip.models, chip.recommendations, chip.cases, stored, chip.hardware_key)
-        numbers = {row.record_id: at for at, case in enumerate(chip.cases, start=number) for row in case.rows}
-        errors = errors_figure((case.pooled for case in chip.cases), number)
+        numbers = {record.record_id: at for at, case in enumerate(chip.cases, start=number) for record in case.records}
+        errors = errors_figure(chip.cases, number)
         gaps = (gaps_figure(chip.cases, number), group_gaps_figure(chip.cases, number))
         chips.append(
             {
@@ -157,30 +169,29 @@ MAX_SAMPLES_COUNT = 4_000
 """Samples in a page, about 120 kB; `roofline show RUN CASE` and `roofline export` give those of any case."""
 
 
-def sample_data(cases: Sequence[CaseSummary], first_number: int) -> dict[str, Any]:
+def sample_data(cases: Sequence[CaseResult], first_number: int) -> dict[str, Any]:
     """Return the series that fit, a process each, by the case's number in the table: flagged cases first, then in table
     order.
 
     A series has the samples as they are stored, and its figure as what differs from that of the first (`figure`).
     """
     numbered = [
-        (number, case, row)
+        (number, case, record.process.ordinal, record.measurement)
         for number, case in enumerate(cases, first_number)
-        for row in case.measured_rows
-        if row.record.measurement is not None and len(row.record.measurement.samples_s) >= 3
+        for record in case.timed
+        if record.measurement is not None and len(record.measurement.samples_s) >= 3
     ]
-    numbered.sort(key=lambda item: not any(flag in SHAPE_FLAGS for flag in item[2].flags))
+    numbered.sort(key=lambda item: not any(flag in SHAPE_FLAGS for flag in item[3].flags))
     series, room = [], MAX_SAMPLES_COUNT
-    for number, case, row in numbered:
-        measurement = row.record.measurement
-        if measurement is None or len(measurement.samples_s) > room:
+    for number, case, process, measurement in numbered:
+        if len(measurement.samples_s) > room:
             continue
         room -= len(measurement.samples_s)
         series.append(
             {
                 "number": number,
-                "process": row.process,
-                "label": _label(case, row),
+                "process": process,
+                "label": _label(case, process),
                 "is_flagged": bool(case.flags),
                 "median_s": measurement.median_s,
                 "samples_s": packed_floats(measurement.samples_s),
@@ -198,10 +209,10 @@ def sample_data(cases: Sequence[CaseSummary], first_number: int) -> dict[str, An
     return {"figure": first, "series": [entry | {"figure": difference(entry["figure"], first)} for entry in series]}
 
 
-def _label(case: CaseSummary, row: CaseRow) -> str:
-    process = f", process {row.process}" if case.process_count > 1 else ""
-    flags = f" ({', '.join(case.flags)})" if case.flags else ""
-    return f"{row.name}{process}{flags}"
+def _label(case: CaseResult, ordinal: int) -> str:
+    process = f", process {ordinal}" if case.process_count > 1 else ""
+    flags = f" ({', '.join(shown_flags(case))})" if case.flags else ""
+    return f"{name_of(case.case)}{process}{flags}"
 
 
 SPAN_COLUMNS = (
@@ -401,64 +412,62 @@ def case_rows_data(chip: ChipView, first_number: int) -> list[dict[str, Any]]:
     fastest = fastest_by_case(chip.shapes)
     common = common_remarks(chip.cases)
     return [
-        case_row(case, number, fastest.get(case.lead.case_key), common)
+        case_row(case, number, fastest.get(case.case_key), common)
         for number, case in enumerate(chip.cases, first_number)
     ]
 
 
 def case_row(
-    case: CaseSummary, number: int, fastest_of: ShapeResult | None, common: Container[str] = ()
+    case: CaseResult, number: int, fastest_of: ShapeResult | None, common: Container[str] = ()
 ) -> dict[str, Any]:
     """Return a case as plain values by column: SI units, missing is None. `fastest_of`: the shape that it is the
     fastest of; `common`: remarks that the page makes once for all cases.
     """
-    remarks = (remark for remark in case.remarks if remark not in common)
-    row = case.pooled
-    expected = case.lead.record.expected
-    flops = None if case.lead.record.ideal is None else case.lead.record.ideal.flops
+    remarks = (remark for remark in remarks_of(case) if remark not in common)
+    ideal, expected, energy = case.lead.ideal, case.lead.expected, case_energy(case)
     return {
         "number": number,
-        "name": row.name,
-        "op": row.op_title,
-        "shape": row.shape_label,
-        "format": row.precision,
-        "kernel": row.kernel,
-        "phase": case_phase(row.record.case),
-        "regime": case.regime,
-        "status": row.status,
-        "bound": row.bound or "not predicted",
-        "path": row.path,
-        "compute_format": row.compute_format,
-        "memory_level": row.memory_level,
-        "provenance": row.provenance,
+        "name": name_of(case.case),
+        "op": operator_title(case.case),
+        "shape": shown(case.case.shape_label, 60),
+        "format": case_precision(case.case),
+        "kernel": shown(case.case.kernel, 60),
+        "phase": case_phase(case.case),
+        "regime": regime_of(case.case),
+        "status": case.status,
+        "bound": "not predicted" if ideal is None else shown(ideal.bound, 30) or "not predicted",
+        "path": "" if ideal is None else shown(ideal.path, 30),
+        "compute_format": "" if ideal is None else shown(ideal.compute_format, 60),
+        "memory_level": "" if ideal is None else shown(ideal.memory_level, 60),
+        "provenance": "" if ideal is None else shown(ideal.provenance, 60),
         "expected_provenance": "" if expected is None else expected.provenance[:60],
-        "total_basis": case.total_basis,
-        "flags": case.flags,
-        "remarks": "; ".join((*remarks, *(shown(short_text(item)) for item in row.findings))),
+        "total_basis": total_basis(case),
+        "flags": shown_flags(case),
+        "remarks": "; ".join((*remarks, *(shown(short_text(item)) for item in case.findings))),
         "standing": "" if fastest_of is None else fastest_of.standing,
-        "measured_s": row.measured_s,
-        "within_ratio": row.interval_ratio,
+        "measured_s": case.measured_s,
+        "within_ratio": case.within_ratio,
         "total_ratio": case.total_ratio,
-        "ideal_s": row.ideal_s,
-        "expected_s": row.expected_s,
+        "ideal_s": case.ideal_s,
+        "expected_s": case.expected_s,
         "expected_low_s": None if expected is None else expected.low_s,
         "expected_high_s": None if expected is None else expected.high_s,
-        "error_ideal_ratio": None if row.is_forced else row.error_ratio,
-        "error_expected_ratio": None if row.is_forced else row.expected_error_ratio,
-        "roof_share_ratio": row.roof_share_ratio,
-        "achieved_bytes_per_s": row.achieved_bytes_per_s,
-        "achieved_flops_per_s": row.achieved_flops_per_s,
-        "ideal_flops_per_s": row.ideal_flops_per_s,
-        "expected_flops_per_s": flops / row.expected_s if flops and row.expected_s else None,
-        "intensity_flop_per_byte": row.intensity_flop_per_byte,
-        "power_w": row.power_w,
-        "energy_j": row.energy_j,
+        "error_ideal_ratio": None if case.is_forced else case.error_ideal_ratio,
+        "error_expected_ratio": None if case.is_forced else case.error_expected_ratio,
+        "roof_share_ratio": case.roof_share_ratio,
+        "achieved_bytes_per_s": case.achieved_bytes_per_s,
+        "achieved_flops_per_s": case.achieved_flops_per_s,
+        "ideal_flops_per_s": case.ideal_flops_per_s,
+        "expected_flops_per_s": case.expected_flops_per_s,
+        "intensity_flop_per_byte": case.intensity_flop_per_byte,
+        "power_w": power_w(case),
+        "energy_j": None if energy is None else energy.energy_j,
         "process_count": case.process_count,
         "is_best": fastest_of is not None and fastest_of.is_clear,
         "is_doubtful": bool(case.doubts),
-        "is_plotted": row.status in ("measured", "predicted")
-        and bool(row.intensity_flop_per_byte)
-        and (row.ideal_flops_per_s is not None or row.achieved_flops_per_s is not None),
+        "is_plotted": case.status in ("measured", "predicted")
+        and bool(case.intensity_flop_per_byte)
+        and (case.ideal_flops_per_s is not None or case.achieved_flops_per_s is not None),
     }
 
 

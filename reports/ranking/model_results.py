@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from reports.text.display_text import shown
+from reports.present.display_text import shown
 from results.text.model_text import phase_verdict, text_source
 from results.verdicts.model_results import ModelResult, PassResult, PhaseResult
 from roofline_model.core.answer import Times

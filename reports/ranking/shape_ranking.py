@@ -13,16 +13,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from reports.cases.rows import (
-    case_label,
-    option_label,
-    option_precision,
-    regime_rank,
-    weight_saved_ratio,
-)
+from reports.present.cases import case_label, option_label, option_precision
+from reports.present.display_text import shown
 from reports.ranking.case_ranking import CaseRanking, rank_stored
-from reports.text.display_text import shown
 from results.cases.case_result import CaseResult
+from results.cases.errors import regime_rank
+from results.cases.saved_bytes import weight_saved_ratio
 from results.records.records import Record
 from results.verdicts.gain import first_gap
 from results.verdicts.shape_verdict import (

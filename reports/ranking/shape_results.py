@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from reports.cases.rows import option_label, regime_rank
-from reports.text.display_text import shown
+from reports.present.cases import option_label
+from reports.present.display_text import shown
 from results.cases.case_result import CaseResult
+from results.cases.errors import regime_rank
 from results.text.verdict_text import verdict_text
 from results.verdicts.gain import Gain, measured_gain
 from results.verdicts.shape_verdict import GroupKey, ShapeVerdict, are_level, groups, is_emulation, judge

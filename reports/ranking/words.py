@@ -4,8 +4,8 @@ ranked.
 
 from __future__ import annotations
 
+from reports.present.display_text import counted, shown
 from reports.ranking.case_ranking import CaseRanking, doubts_to_mend, level_with, maybe_faster_option
-from reports.text.display_text import counted, shown
 from results.text.verdict_text import doubt_text, maybe_faster_text, possible_loss_text, within_limit_text
 from results.verdicts.gain import roughly
 from roofline_model.core.answer import Exclusion, Option, Trust

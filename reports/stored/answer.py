@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from reports.present.display_text import counted
 from reports.ranking.case_ranking import CaseRanking
-from reports.text.display_text import counted
 from results.diff.environments import Difference
 from results.records.records import RunInfo
 from roofline_model.core.finding import Finding

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from reports.stored.question import StoredQuestion, subject_of
 from reports.stored.rows.levels import chip_of
 from reports.stored.whole_runs import GivenRuns, StoreRuns, WholeRuns
-from results.exchange.exported.impossible import possible_records, without_contended
+from results.records.impossible import possible_records, without_contended
 from results.records.records import HardwareProfile, Record, RunInfo
 from results.records.state_records import NoiseFloor
 from results.statistics.replication import FloorKey

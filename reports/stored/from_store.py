@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from reports.present.display_text import counted, shown
 from reports.stored.answer import StoredRanking, StoredRecommendations
 from reports.stored.changes import changes_since
 from reports.stored.evidence import GroupKey, StoredEvidence, read_evidence
@@ -17,7 +18,6 @@ from reports.stored.rankings import Ranked, ranked_groups
 from reports.stored.rows.levels import CaseLevel, chip_of, is_of_this_chip
 from reports.stored.whole_runs import GivenRuns
 from reports.stored.words import calibration_text
-from reports.text.display_text import counted, shown
 from results.records.model_figures import is_untrained
 from results.records.records import HardwareProfile, Record, RunInfo
 from results.verdicts.losses import StoredLosses

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from reports.present.display_text import change_words, counted, shown
 from reports.stored.answer import LeftOut
 from reports.stored.rows.levels import CaseLevel, SetAside
-from reports.text.display_text import change_words, counted, shown
 from results.diff.environments import differences, method_difference
 from results.records.flags import FLAGS
 from results.records.records import RunInfo

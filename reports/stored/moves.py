@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from reports.present.display_text import shown
 from reports.ranking.words import excluded_label
 from reports.stored.answer import StoredRanking
-from reports.text.display_text import shown
 from results.diff.case_diff import CaseDiff
 from results.diff.environments import Difference
 from results.records.records import RunInfo

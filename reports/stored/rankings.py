@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Literal
 
+from reports.present.display_text import regime_title, shown
 from reports.ranking.case_ranking import rank_stored
 from reports.ranking.shape_ranking import NO_REASON, rank_shape
 from reports.ranking.words import stale_text
@@ -20,7 +21,6 @@ from reports.stored.rows.models import model_options
 from reports.stored.rows.run_speedups import RunSpeedups
 from reports.stored.rows.shapes import shape_options
 from reports.stored.rows.stored_option import StoredOptions, levels_by_case
-from reports.text.display_text import regime_title, shown
 from results.cases.case_result import CaseRecords, CaseResult, by_case, pooled_results
 from results.records.records import Record, RunInfo
 from results.verdicts.gain import first_gap

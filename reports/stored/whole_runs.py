@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from reports.stored.rows.levels import chip_of, is_of_this_chip
-from results.exchange.exported.impossible import possible_records
+from results.records.impossible import possible_records
 from results.records.records import Record, RunInfo
 
 if TYPE_CHECKING:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from reports.cases.errors import for_the_next
+from reports.present.cases import for_the_next
+from reports.present.display_text import change_words, shown
 from reports.ranking.case_ranking import doubts_to_mend, maybe_faster_option
 from reports.ranking.words import (
     ACROSS_RUNS,
@@ -20,7 +21,6 @@ from reports.ranking.words import (
 )
 from reports.stored.answer import RankChange, StoredRanking
 from reports.stored.rows.baseline_trust import stored_gain
-from reports.text.display_text import change_words, shown
 from results.diff.environments import Difference
 from results.records.records import RunInfo
 from results.text.verdict_text import doubtful_side, maybe_faster_text

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import log10
 from typing import Literal
 
-from reports.text.display_text import prefixed
+from reports.present.display_text import prefixed
 from roofline_model.core.units import format_percent, format_speedup, format_time, sentence
 
 PROVENANCES = {

@@ -4,15 +4,18 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from reports.cases.rows import CaseRow, option_label, option_precision
+from reports.present.cases import case_precision, operator_title, option_label, option_precision
+from reports.present.display_text import counted, shown
 from reports.ranking.shape_results import ShapeResult, best_overall, fastest_by_case
-from reports.text.display_text import counted, shown
+from results.cases.case_result import CaseResult
+from results.records.records import PredictionRecord
 from results.text.verdict_text import in_doubt_text
 from roofline_model.chips.hardware import Device
 from roofline_model.core.units import GIGA, TERA, format_speedup, format_time
+from roofline_model.operators.case import is_model_case
 
 _TERA_FROM_FLOPS_PER_S = 10 * TERA
 """Roofs from here on are printed in TFLOP/s, slower machines in GFLOP/s: few zeros either way."""
@@ -125,7 +128,7 @@ class RooflineView:
 
 
 def roofline_view(
-    rows: Iterable[CaseRow],
+    cases: Iterable[CaseResult],
     results: Iterable[ShapeResult],
     *,
     hardware_key: str,
@@ -133,14 +136,14 @@ def roofline_view(
     subtitle: str,
     device: Device | None = None,
 ) -> RooflineView:
-    """Return the dual roofline of the rows of one chip; `device` adds the cache levels that no case used."""
-    rows, results = tuple(rows), tuple(results)
-    roofs = _roofs(tuple(row for row in rows if row.status in ("measured", "predicted")), device)
+    """Return the dual roofline of the cases of one chip; `device` adds the cache levels that no case used."""
+    cases, results = tuple(cases), tuple(results)
+    roofs = _roofs([each for each in cases if each.status in ("measured", "predicted")], device)
     fastest = fastest_by_case(results)
-    placed = ((place, row, fastest.get(row.case_key)) for place, row in enumerate(rows))
+    placed = ((place, each, fastest.get(each.case_key)) for place, each in enumerate(cases))
     points = tuple(point for place in placed if (point := _point(*place)) is not None)
     unit = rate_unit(roofs)
-    bandwidth, provenance = _memory(rows, device)
+    bandwidth, provenance = _memory(cases, device)
     return RooflineView(
         hardware_key=hardware_key,
         title=title,
@@ -148,15 +151,17 @@ def roofline_view(
         memory_bandwidth_bytes_per_s=bandwidth,
         memory_provenance=provenance,
         roofs=roofs,
-        cache_roofs=_cache_roofs(rows, device),
+        cache_roofs=_cache_roofs(cases, device),
         points=points,
         highlight=_highlight(best_overall(results)),
         unit_flops_per_s=unit[0],
         unit_label=unit[1],
-        missing=_missing(rows, roofs, points),
-        expected_roofs=_expected_roofs(rows),
-        precisions=tuple(dict.fromkeys([*(roof.precision for roof in roofs), *(row.precision for row in rows)])),
-        operators=tuple(dict.fromkeys(row.op_title for row in rows)),
+        missing=_missing(cases, roofs, points),
+        expected_roofs=_expected_roofs(cases),
+        precisions=tuple(
+            dict.fromkeys([*(roof.precision for roof in roofs), *(case_precision(each.case) for each in cases)])
+        ),
+        operators=tuple(dict.fromkeys(operator_title(each.case) for each in cases)),
     )
 
 
@@ -166,82 +171,79 @@ def rate_unit(roofs: Iterable[Roof]) -> tuple[float, str]:
     return (TERA, "TFLOP/s") if highest >= _TERA_FROM_FLOPS_PER_S else (GIGA, "GFLOP/s")
 
 
-def _roofs(rows: tuple[CaseRow, ...], device: Device | None) -> tuple[Roof, ...]:
-    bandwidth, _ = _memory(rows, device)
+def _roofs(results: Sequence[CaseResult], device: Device | None) -> tuple[Roof, ...]:
+    """Return the roofs of the cases that compute in one format, then those that only others have."""
+    dram, _ = _memory(results, device)
+    with_ideal = [(case_precision(each.case), each.ideal, each) for each in results if each.ideal is not None]
+    pure = [(name, ideal) for name, ideal, each in with_ideal if not _is_mixed(each)]
+    mixed = [(name, ideal, each) for name, ideal, each in with_ideal if _is_mixed(each) and ideal.peak_flops_per_s]
+    formats = {(name, ideal.compute_format) for name, ideal in pure if ideal.peak_flops_per_s}
+    choices: dict[tuple[str, ...], list[tuple[str, PredictionRecord]]] = {}
+    for name, ideal, each in mixed:
+        # Their own peak is a mean that changes with their sizes, and no roof: the path that most of the work takes is.
+        main = ideal.compute_format.partition("+")[0]
+        if (name, main) not in formats:
+            operands = dict(each.case.formats)
+            key = (operands.get("b", ""), operands.get("a", "")) if is_model_case(each.case) else (name, main)
+            choices.setdefault(key, []).append((name, replace(ideal, compute_format=main)))
+    for members in choices.values():
+        name, ideal = members[0]
+        path = None if device is None else device.paths.get(ideal.compute_format)
+        peak = max(each.peak_flops_per_s or 0.0 for _, each in members)
+        pure.append((name, replace(ideal, peak_flops_per_s=peak if path is None else path.dense.value)))
     roofs: dict[tuple[str, str, str], Roof] = {}
-    for row in (*(other for other in rows if not _is_mixed(other)), *_one_per_format(rows, device)):
+    for name, ideal in pure:
         # A warm case's own bandwidth is a cache's: its format still gets the DRAM roof, the cache is drawn apart.
-        own_bandwidth = (
-            row.bandwidth_bytes_per_s if row.memory_level == "DRAM" else bandwidth or row.bandwidth_bytes_per_s
-        )
-        if own_bandwidth and row.peak_flops_per_s:
+        own, peak_flops_per_s = ideal.bandwidth_bytes_per_s, ideal.peak_flops_per_s
+        bandwidth = own if ideal.memory_level == "DRAM" else dram or own
+        if bandwidth and peak_flops_per_s:
             # A stored peak is FLOPs over time, and differs between shapes in its last digits.
-            key = (row.precision, f"{own_bandwidth:.9g}", f"{row.peak_flops_per_s:.9g}")
-            roofs.setdefault(
-                key,
-                Roof(row.precision, row.compute_format, row.path, own_bandwidth, row.peak_flops_per_s, row.provenance),
-            )
+            rates = (name, f"{bandwidth:.9g}", f"{peak_flops_per_s:.9g}")
+            compute_format, path_name = shown(ideal.compute_format, 60), shown(ideal.path, 30)
+            roof = Roof(name, compute_format, path_name, bandwidth, peak_flops_per_s, shown(ideal.provenance, 60))
+            roofs.setdefault(rates, roof)
     return tuple(sorted(roofs.values(), key=lambda roof: (-roof.peak_flops_per_s, roof.precision)))
 
 
-def _is_mixed(row: CaseRow) -> bool:
+def _is_mixed(result: CaseResult) -> bool:
     """Return whether a case computes in several formats: the passes of a model do, and products with a softmax or an
     activation between them.
     """
-    return row.is_model or "+" in row.compute_format
+    return is_model_case(result.case) or (result.ideal is not None and "+" in result.ideal.compute_format)
 
 
-def _one_per_format(rows: tuple[CaseRow, ...], device: Device | None) -> Iterator[CaseRow]:
-    """Yield one row per choice of formats of the cases that mix them, with the peak of the path that most of the work
-    takes; none where a case that mixes nothing has that roof.
-
-    Their own peak is a mean that changes with their sizes: no roof.
-    """
-    pure = {(row.precision, row.compute_format) for row in rows if row.peak_flops_per_s and not _is_mixed(row)}
-    choices: dict[tuple[str, ...], list[CaseRow]] = {}
-    for row in rows:
-        main = row.compute_format.partition("+")[0]
-        if _is_mixed(row) and row.peak_flops_per_s and (row.precision, main) not in pure:
-            key = (row.weight_format, row.activation_format) if row.is_model else (row.precision, main)
-            choices.setdefault(key, []).append(replace(row, compute_format=main))
-    for members in choices.values():
-        path = None if device is None else device.paths.get(members[0].compute_format)
-        mixed = max(row.peak_flops_per_s or 0.0 for row in members)
-        yield replace(members[0], peak_flops_per_s=mixed if path is None else path.dense.value)
+def _memory(results: Sequence[CaseResult], device: Device | None) -> tuple[float | None, str]:
+    for ideal in (each.ideal for each in results):
+        if ideal is not None and ideal.memory_level == "DRAM" and ideal.bandwidth_bytes_per_s:
+            return ideal.bandwidth_bytes_per_s, device.bandwidth.status if device is not None else ""
+    return (device.bandwidth.value, device.bandwidth.status) if device is not None and results else (None, "")
 
 
-def _memory(rows: tuple[CaseRow, ...], device: Device | None) -> tuple[float | None, str]:
-    for row in rows:
-        if row.memory_level == "DRAM" and row.bandwidth_bytes_per_s:
-            status = device.bandwidth.status if device is not None else ""
-            return row.bandwidth_bytes_per_s, status
-    return (device.bandwidth.value, device.bandwidth.status) if device is not None and rows else (None, "")
-
-
-def _cache_roofs(rows: tuple[CaseRow, ...], device: Device | None) -> tuple[CacheRoof, ...]:
+def _cache_roofs(results: Sequence[CaseResult], device: Device | None) -> tuple[CacheRoof, ...]:
     roofs: dict[str, float] = {}
-    for row in rows:
-        if row.memory_level and row.memory_level != "DRAM" and row.bandwidth_bytes_per_s:
-            roofs.setdefault(shown(row.memory_level, 30), row.bandwidth_bytes_per_s)
-    if device is not None and rows:
+    for ideal in (each.ideal for each in results):
+        if ideal is not None and ideal.memory_level not in ("", "DRAM") and ideal.bandwidth_bytes_per_s:
+            roofs.setdefault(shown(ideal.memory_level, 30), ideal.bandwidth_bytes_per_s)
+    if device is not None and results:
         for level in device.levels:
             if level.bandwidth is not None:
                 roofs.setdefault(shown(level.name, 30), level.bandwidth.value)
     return tuple(CacheRoof(name, bandwidth) for name, bandwidth in sorted(roofs.items(), key=lambda item: item[1]))
 
 
-def _expected_roofs(rows: Iterable[CaseRow]) -> tuple[ExpectedRoof, ...]:
+def _expected_roofs(results: Iterable[CaseResult]) -> tuple[ExpectedRoof, ...]:
     slopes: dict[str, list[tuple[float, float]]] = {}
     peaks: dict[str, list[float]] = {}
-    for row in rows:
-        ideal, expected = row.record.ideal, row.record.expected
-        if row.is_model or ideal is None or expected is None or expected.time_s <= 0 or not row.intensity_flop_per_byte:
+    for result in results:
+        ideal, expected, intensity = result.lead.ideal, result.lead.expected, result.intensity_flop_per_byte
+        if is_model_case(result.case) or ideal is None or expected is None or expected.time_s <= 0 or not intensity:
             continue
-        slopes.setdefault(row.precision, [])
+        precision = case_precision(result.case)
+        slopes.setdefault(precision, [])
         if ideal.bound == "compute":
-            peaks.setdefault(row.precision, []).append(ideal.flops / expected.time_s)
+            peaks.setdefault(precision, []).append(ideal.flops / expected.time_s)
         elif ideal.memory_level == "DRAM":
-            slopes[row.precision].append((ideal.total_bytes / expected.time_s, row.intensity_flop_per_byte))
+            slopes[precision].append((ideal.total_bytes / expected.time_s, intensity))
     return tuple(
         ExpectedRoof(
             precision,
@@ -254,30 +256,26 @@ def _expected_roofs(rows: Iterable[CaseRow]) -> tuple[ExpectedRoof, ...]:
     )
 
 
-def _point(place: int, row: CaseRow, fastest_of: ShapeResult | None) -> Point | None:
-    if row.status in ("skipped", "failed") or not row.intensity_flop_per_byte:
+def _point(place: int, result: CaseResult, fastest_of: ShapeResult | None) -> Point | None:
+    case, intensity = result.case, result.intensity_flop_per_byte
+    if result.status in ("skipped", "failed") or not intensity:
         return None
-    if row.ideal_flops_per_s is None and row.achieved_flops_per_s is None:
+    if result.ideal_flops_per_s is None and result.achieved_flops_per_s is None:
         return None
     return Point(
-        case_id=row.case_id,
-        op=row.op_title,
-        precision=row.precision,
-        cache=row.cache,
-        mode=row.mode,
-        intensity_flop_per_byte=row.intensity_flop_per_byte,
-        predicted_flops_per_s=row.ideal_flops_per_s,
-        measured_flops_per_s=row.achieved_flops_per_s,
+        case_id=shown(case.id, 160),
+        op=operator_title(case),
+        precision=case_precision(case),
+        cache=case.cache,
+        mode=shown(case.mode, 30),
+        intensity_flop_per_byte=intensity,
+        predicted_flops_per_s=result.ideal_flops_per_s,
+        measured_flops_per_s=result.achieved_flops_per_s,
         is_best=fastest_of is not None and fastest_of.is_clear,
         standing="" if fastest_of is None else fastest_of.standing,
         ordinal=place,
-        expected_flops_per_s=_expected_flops_per_s(row),
+        expected_flops_per_s=result.expected_flops_per_s,
     )
-
-
-def _expected_flops_per_s(row: CaseRow) -> float | None:
-    ideal = row.record.ideal
-    return ideal.flops / row.expected_s if ideal is not None and ideal.flops and row.expected_s else None
 
 
 def _highlight(result: ShapeResult | None) -> Highlight | None:
@@ -324,18 +322,18 @@ def _place_lines(title: str, time: str) -> tuple[str, ...]:
     return (line,) if len(line) <= _ANNOTATION_CHARS else (title, time)
 
 
-def _missing(rows: tuple[CaseRow, ...], roofs: tuple[Roof, ...], points: tuple[Point, ...]) -> tuple[str, ...]:
+def _missing(cases: Sequence[CaseResult], roofs: tuple[Roof, ...], points: tuple[Point, ...]) -> tuple[str, ...]:
     missing = []
-    if not rows:
+    if not cases:
         missing.append("the run holds no cases")
     elif not roofs:
         missing.append("no prediction was stored, so there is no roof to draw")
-    if rows and points and not any(point.measured_flops_per_s is not None for point in points):
+    if cases and points and not any(point.measured_flops_per_s is not None for point in points):
         missing.append("nothing was measured: hollow points are predictions")
-    left_out = sum(row.status in ("measured", "predicted") for row in rows) - len(points)
-    if rows and left_out > 0:
+    left_out = sum(each.status in ("measured", "predicted") for each in cases) - len(points)
+    if cases and left_out > 0:
         missing.append(
-            f"{left_out} of {counted(len(rows), 'case')} {'has' if left_out == 1 else 'have'} no FLOPs or no "
+            f"{left_out} of {counted(len(cases), 'case')} {'has' if left_out == 1 else 'have'} no FLOPs or no "
             f"prediction and {'is' if left_out == 1 else 'are'} not in the plot"
         )
     return tuple(missing)

@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import median
 
-from reports.cases.rows import CaseRow
-from reports.cases.state import state_of
-from reports.cases.summary import CaseSummary
-from reports.text.display_text import counted, shown
+from reports.present.cases import case_precision, name_of, throttled_text
+from reports.present.display_text import counted, shown
+from results.cases.case_result import CaseResult
+from results.cases.state import state_of
 from results.records.plain_form import read_findings
 from results.records.records import Record, RunInfo, TelemetrySample
 from results.records.state_records import CanaryReading
@@ -78,7 +78,7 @@ class RunState:
 
 
 def run_state(
-    run: RunInfo, summaries: Iterable[CaseSummary], records: Iterable[Record], canaries: Iterable[CanaryReading]
+    run: RunInfo, summaries: Iterable[CaseResult], records: Iterable[Record], canaries: Iterable[CanaryReading]
 ) -> RunState:
     """Return the state of a run; `summaries` name the cases, `records` the processes."""
     readings = sorted(canaries, key=lambda canary: (canary.created_at, canary.process_ordinal, canary.ordinal))
@@ -89,8 +89,8 @@ def run_state(
     return RunState(
         canaries=tuple(_point(reading, readings, seconds_since(start_s, reading.created_at)) for reading in readings),
         quarantined_offsets_s=tuple(offset_s for offset_s in offsets_s if offset_s is not None),
-        quarantined=tuple(summary.lead.case_id for summary in summaries if "quarantined" in summary.flags),
-        capped=tuple(summary.lead.case_id for summary in summaries if "capped" in summary.flags),
+        quarantined=tuple(shown(summary.case.id, 160) for summary in summaries if "quarantined" in summary.flags),
+        capped=tuple(shown(summary.case.id, 160) for summary in summaries if "capped" in summary.flags),
         restarts=_restarts(records),
         warnings=_stored_warnings(run),
     )
@@ -243,16 +243,16 @@ _RECORDED_BY = {
 }
 
 
-def spans_over_time(run: RunInfo, cases: Iterable[CaseSummary]) -> RunTimeline:
-    """Return the measured rows of cases, numbered from 1, as spans of time since the run began."""
-    rows = [(number, row) for number, case in enumerate(cases, 1) for row in case.measured_rows]
+def spans_over_time(run: RunInfo, cases: Iterable[CaseResult]) -> RunTimeline:
+    """Return the timed records of cases, numbered from 1, as spans of time since the run began."""
+    rows = [(number, each) for number, case in enumerate(cases, 1) for each in case.by_timed_record]
     began_s = utc_seconds(run.started_at)
-    ends_s = [seconds_since(began_s, row.record.created_at) for _, row in rows]
+    ends_s = [seconds_since(began_s, each.lead.created_at) for _, each in rows]
     has_time_axis = bool(rows) and all(end_s is not None and end_s >= 0 for end_s in ends_s)
-    has_sm_clock = any(row.record.measurement and row.record.measurement.sm_clock_hz for _, row in rows)
+    has_sm_clock = any(each.lead.measurement and each.lead.measurement.sm_clock_hz for _, each in rows)
     spans = [
-        _span(number, row, end_s if has_time_axis and end_s is not None else None, place, has_sm_clock=has_sm_clock)
-        for place, ((number, row), end_s) in enumerate(zip(rows, ends_s, strict=True))
+        _span(number, each, end_s if has_time_axis and end_s is not None else None, place, has_sm_clock=has_sm_clock)
+        for place, ((number, each), end_s) in enumerate(zip(rows, ends_s, strict=True))
     ]
     return RunTimeline(tuple(sorted(spans, key=lambda span: span.end_s)), has_time_axis, has_sm_clock)
 
@@ -263,10 +263,10 @@ def reading_of(sample: TelemetrySample, channel: str) -> float | None:
     return value
 
 
-def _span(number: int, row: CaseRow, end_s: float | None, place: int, *, has_sm_clock: bool) -> CaseSpan:
-    record = row.record
+def _span(number: int, timed: CaseResult, end_s: float | None, place: int, *, has_sm_clock: bool) -> CaseSpan:
+    record = timed.lead
     measurement = record.measurement
-    assert measurement is not None  # a measured row
+    assert measurement is not None  # it is timed
     energy, readings = measurement.energy, record.telemetry
     is_simulated = "simulated" in measurement.flags  # its windows are seconds of its own clock: nothing waited for them
     windows_s = 0.0 if energy is None or is_simulated else energy.window_s * energy.window_count
@@ -278,9 +278,9 @@ def _span(number: int, row: CaseRow, end_s: float | None, place: int, *, has_sm_
     reasons = {} if state is None else state.throttled_s or {}
     return CaseSpan(
         ordinal=number,
-        name=row.name,
-        precision=row.precision,
-        process=row.process,
+        name=name_of(timed.case),
+        precision=case_precision(timed.case),
+        process=record.process.ordinal,
         begin_s=start_s,
         end_s=stop_s,
         power_w=measurement.power_w,
@@ -291,7 +291,7 @@ def _span(number: int, row: CaseRow, end_s: float | None, place: int, *, has_sm_
         clock_high_hz=None if state is None else state.clock_high_hz,
         rated_clock_hz=None if state is None else state.rated_clock_hz,
         temperature_c=measurement.temperature_c,
-        throttled_text="–" if state is None else state.throttled_text,
+        throttled_text="–" if state is None else throttled_text(state),
         is_throttled="capped" in measurement.flags or (bool(reasons) and state is not None and state.is_below_rated),
         readings=readings if end_s is not None else (),
         readings_begin_s=start_s,

@@ -13,27 +13,27 @@ from statistics import median
 from typing import Any
 
 from reports.advice.run_phases import phase_rankings
-from reports.cases.errors import (
-    ErrorSummary,
-    ReasonCount,
-    calibration_doubts,
-    comparable_rows,
-    error_summaries,
-    overall_error,
-    reason_counts,
-    status_counts,
-)
-from reports.cases.rows import CaseRow, case_rows, marked_records, regime_rank
-from reports.cases.summary import CaseSummary, SampleSeries, case_summaries, flagged_series
+from reports.present.cases import calibration_doubts, name_of
+from reports.present.display_text import counted, regime_meanings, regime_title, shown, utc_minutes
 from reports.ranking.case_ranking import CaseRanking
 from reports.ranking.shape_ranking import recommend_from_run
 from reports.ranking.shape_results import ShapeResult, shape_results
-from reports.text.display_text import counted, regime_meanings, regime_title, shown
 from reports.view.roofline_view import RooflineView, roofline_view
 from reports.view.run_state import RunState, RunTimeline, run_state, spans_over_time
-from results.cases.case_result import CaseResult, case_results
-from results.exchange.exported.impossible import possible_records, without_contended
+from reports.view.sample_series import SampleSeries, flagged_series
+from results.cases.case_result import CaseResult, case_results, is_timed, marked_records
+from results.cases.errors import (
+    ErrorSummary,
+    ReasonCount,
+    comparable_results,
+    error_summaries,
+    overall_error,
+    reason_counts,
+    regime_rank,
+    status_counts,
+)
 from results.records.flags import DOUBTFUL_FLAGS, FLAGS
+from results.records.impossible import possible_records, without_contended
 from results.records.records import HardwareProfile, Record, RunInfo
 from results.records.state_records import CanaryReading, NoiseFloor
 from results.text.verdict_text import actions
@@ -47,12 +47,10 @@ from roofline_model.core.units import format_percent
 from roofline_model.operators.case import is_model_case
 
 __all__ = [
-    "CaseRow",
     "ChipView",
     "ReportView",
     "RooflineView",
     "ShapeResult",
-    "case_rows",
     "report_view",
     "roofline_view",
     "shape_results",
@@ -65,10 +63,7 @@ class ChipView:
 
     hardware_key: str
     hardware_name: str
-    rows: tuple[CaseRow, ...]
-    """One per record."""
-    cases: tuple[CaseSummary, ...]
-    """One per case, its processes pooled."""
+    cases: tuple[CaseResult, ...]
     shapes: tuple[ShapeResult, ...]
     models: tuple[ModelResult, ...]
     """Whole models: their precisions side by side. Their recommendation is here, not among those per shape."""
@@ -119,19 +114,14 @@ class ReportView:
     """(word, meaning) of the cache states and modes that occur."""
 
     @property
-    def cases(self) -> tuple[CaseSummary, ...]:
+    def cases(self) -> tuple[CaseResult, ...]:
         """All cases, chip by chip."""
         return tuple(case for chip in self.chips for case in chip.cases)
 
     @property
     def is_simulated(self) -> bool:
         """Whether every time of it comes from a timer that runs no kernel."""
-        return are_simulated(self.rows)
-
-    @property
-    def rows(self) -> tuple[CaseRow, ...]:
-        """All rows, chip by chip."""
-        return tuple(row for chip in self.chips for row in chip.rows)
+        return are_simulated(record for case in self.cases for record in case.records)
 
 
 def report_view(
@@ -153,17 +143,16 @@ def report_view(
     stored = tuple(records)
     records = without_contended(possible_records(stored), (profiles or {}).values())
     records = marked_records(records, is_forced=run.is_forced)
-    rows = case_rows(records)
     damaged = sum(after is not other for after, other in zip(stored, possible_records(stored), strict=True))
     warnings = (
         [f"{counted(damaged, 'record')} with impossible numbers (`roofline db check`): left out"] if damaged else []
     )
-    chips = _chips(run, records, rows, profiles or {}, floors or {}, warnings, most_ranked, is_gap_ignored)
+    chips = _chips(run, records, profiles or {}, floors or {}, warnings, most_ranked, is_gap_ignored)
     cases = tuple(case for chip in chips for case in chip.cases)
     run_name, date = shown(run.label, 80) or f"run {run.run_id[:8]}", utc_minutes(run.started_at)
-    leads = [case.lead for case in cases]
-    counts = status_counts(leads)
-    has_power = any(row.power_w is not None for row in rows)
+    counts = status_counts(cases)
+    measurements = [record.measurement for record in records if record.measurement is not None]
+    has_power = any(each.power_w is not None for each in measurements)
     state = run_state(run, cases, records, canaries)
     return ReportView(
         title=f"Roofline report: {run_name}",
@@ -176,62 +165,46 @@ def report_view(
         warnings=(*warnings, *run_warnings(run, chips, cases, state)),
         chips=chips,
         counts=counts,
-        reasons=reason_counts(leads),
+        reasons=reason_counts(cases),
         missing=missing(chips, cases, counts, has_power=has_power, state=state),
         environment=_environment(run),
         has_power=has_power,
         state=state,
         timeline=spans_over_time(run, cases),
-        flags=tuple(flag for flag in FLAGS if any(flag in row.flags for row in rows)),
+        flags=tuple(flag for flag in FLAGS if any(flag in each.flags for each in measurements)),
         regimes=regime_meanings(
-            sorted({(row.cache, row.mode) for row in rows}, key=lambda regime: regime_rank(*regime))
+            sorted({(each.case.cache, each.case.mode) for each in cases}, key=lambda regime: regime_rank(*regime))
         ),
     )
-
-
-def utc_minutes(timestamp: str | None) -> str:
-    """Print a stored UTC time to the minute: `2026-11-21 09:08 UTC`; what is no ISO time is shown as it is."""
-    from datetime import UTC, datetime
-
-    if not timestamp:
-        return "–"
-    try:
-        moment = datetime.fromisoformat(timestamp)
-    except ValueError:
-        return shown(timestamp, 40)
-    moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-    return f"{moment:%Y-%m-%d %H:%M} UTC"
 
 
 def _chips(
     run: RunInfo,
     records: tuple[Record, ...],
-    rows: tuple[CaseRow, ...],
     profiles: Mapping[str, HardwareProfile],
     floors: Mapping[tuple[str, str], NoiseFloor],
     warnings: list[str],
     most_ranked: int | None,
     is_gap_ignored: bool,
 ) -> tuple[ChipView, ...]:
-    counter = Counter((row.hardware_key, row.profile_hash) for row in rows if row.hardware_key)
+    counter = Counter((ideal.hardware_key, ideal.profile_hash) for each in records if (ideal := each.ideal))
     # A case that failed before its prediction belongs to the chip the run was about.
     home = next((key for key, _ in counter.most_common() if key[0] == run.hardware_key), None)
     own = next((key for key, profile in profiles.items() if profile.key == run.hardware_key), "")
     home = home or next((key for key, _ in counter.most_common()), (run.hardware_key, own))
-    groups: dict[tuple[str, str], list[int]] = {}
-    for index, row in enumerate(rows):
-        groups.setdefault((row.hardware_key, row.profile_hash) if row.hardware_key else home, []).append(index)
+    groups: dict[tuple[str, str], list[Record]] = {}
+    for record in records:
+        ideal = record.ideal
+        key = home if ideal is None else (ideal.hardware_key, ideal.profile_hash)
+        groups.setdefault(key, []).append(record)
     if not groups:
         groups[home] = []
-    ordered = sorted(
-        groups.items(), key=lambda item: (-sum(rows[i].measured_s is not None for i in item[1]), -len(item[1]), item[0])
-    )
+    ordered = sorted(groups.items(), key=lambda item: (-sum(map(is_timed, item[1])), -len(item[1]), item[0]))
     return tuple(
         _chip(
             run,
             key,
-            [records[i] for i in members],
-            [rows[i] for i in members],
+            members,
             profiles,
             floors,
             warnings,
@@ -246,7 +219,6 @@ def _chip(
     run: RunInfo,
     key: tuple[str, str],
     records: list[Record],
-    rows: list[CaseRow],
     profiles: Mapping[str, HardwareProfile],
     floors: Mapping[tuple[str, str], NoiseFloor],
     warnings: list[str],
@@ -263,15 +235,13 @@ def _chip(
     pooled_cases = case_results(records, floors)
     results = shape_results(pooled_cases, is_gap_ignored=is_gap_ignored)
     run_name = shown(run.label, 60) or f"run {run.run_id[:8]}"
-    marks = ("forced" if run.is_forced else "", "simulated times, no kernel ran" if are_simulated(rows) else "")
+    marks = ("forced" if run.is_forced else "", "simulated times, no kernel ran" if are_simulated(records) else "")
     subtitle = " · ".join(part for part in (run_name, utc_minutes(run.started_at), *marks) if part)
-    cases = case_summaries(pooled_cases)
-    pooled = [case.pooled for case in cases]
     ranked, unranked_count = _ranked(pooled_cases, most_ranked)
     models = model_results(pooled_cases, is_gap_ignored=is_gap_ignored)
     recommendations = tuple(recommend_from_run(ranked, device, is_gap_ignored=is_gap_ignored))
     roofline = roofline_view(
-        pooled,
+        pooled_cases,
         results,
         hardware_key=shown(hardware_key, 60),
         title=f"Dual roofline of {name}",
@@ -281,24 +251,23 @@ def _chip(
     return ChipView(
         hardware_key=shown(hardware_key, 60),
         hardware_name=name,
-        rows=tuple(rows),
-        cases=cases,
+        cases=pooled_cases,
         shapes=results,
         models=models,
         roofline=roofline,
-        errors=error_summaries(pooled),
-        overall=overall_error(pooled),
+        errors=error_summaries(pooled_cases),
+        overall=overall_error(pooled_cases),
         recommendations=recommendations,
         unranked_count=unranked_count,
-        series=flagged_series(cases),
+        series=flagged_series(pooled_cases),
         answers=phase_rankings(results, models, hardware_key),
         calibration_doubts=doubts,
     )
 
 
-def are_simulated(rows: Iterable[CaseRow]) -> bool:
-    """Return whether rows have times, and all from a timer that runs no kernel."""
-    timed = [row.record for row in rows if row.record.measurement is not None]
+def are_simulated(records: Iterable[Record]) -> bool:
+    """Return whether records have times, and all from a timer that runs no kernel."""
+    timed = [record for record in records if record.measurement is not None]
     return bool(timed) and all(record.is_simulated for record in timed)
 
 
@@ -341,9 +310,7 @@ def _headlines(chips: tuple[ChipView, ...], counts: Mapping[str, int]) -> tuple[
     return tuple(headlines) or ("No case was measured or predicted: see what failed or was skipped, and why, below.",)
 
 
-def _findings(
-    chips: tuple[ChipView, ...], cases: tuple[CaseSummary, ...], counts: Mapping[str, int]
-) -> tuple[str, ...]:
+def _findings(chips: tuple[ChipView, ...], cases: tuple[CaseResult, ...], counts: Mapping[str, int]) -> tuple[str, ...]:
     if not cases:
         return ()
     parts = [f"{count} {status}" for status, count in counts.items() if count]
@@ -362,7 +329,7 @@ def _findings(
                 f"over {counted(overall.case_count, 'case')}: kernels reached "
                 f"{format_percent(overall.median_roof_share_ratio, 0)} of their roof "
                 f"in the median, {format_percent(overall.best_roof_share_ratio, 0)} at best "
-                f"(worst error {format_percent(overall.worst_error_ratio, signed=True)}, {overall.worst_case_id})."
+                f"(worst error {format_percent(overall.worst_error_ratio, signed=True)}, {name_of(overall.worst.case)})."
             )
             if overall.median_abs_expected_ratio is not None:
                 findings.append(
@@ -401,18 +368,18 @@ def record_anchors(view: ReportView, limit: int | None) -> dict[str, str]:
     """Return record id → id of its case's row; of each chip the first `limit` cases, whose rows are in the static
     table.
     """
-    return {row.record_id: anchor for anchor, case in _rows(view, limit) for row in case.rows}
+    return {record.record_id: anchor for anchor, case in _rows(view, limit) for record in case.records}
 
 
 def case_anchors(view: ReportView, limit: int | None) -> dict[tuple[str, str, str], str]:
     """Return (case id, cache state, mode) → id of the case's row, of the first where chips share a case."""
     anchors: dict[tuple[str, str, str], str] = {}
     for anchor, case in _rows(view, limit):
-        anchors.setdefault((case.lead.case_id, case.lead.cache, case.lead.mode), anchor)
+        anchors.setdefault((case.case.id, case.case.cache, case.case.mode), anchor)
     return anchors
 
 
-def _rows(view: ReportView, limit: int | None) -> Iterator[tuple[str, CaseSummary]]:
+def _rows(view: ReportView, limit: int | None) -> Iterator[tuple[str, CaseResult]]:
     number = 0
     for chip in view.chips:
         for place, case in enumerate(chip.cases):
@@ -426,7 +393,7 @@ WIDE_RATIO = 0.05
 
 
 def run_warnings(
-    run: RunInfo, chips: tuple[ChipView, ...], cases: tuple[CaseSummary, ...], state: RunState
+    run: RunInfo, chips: tuple[ChipView, ...], cases: tuple[CaseResult, ...], state: RunState
 ) -> list[str]:
     """Return one sentence per thing that weakens the run as a whole or some of its cases."""
     warnings = []
@@ -436,7 +403,7 @@ def run_warnings(
         warnings.append(
             "The run ends before it begins: its clock was set back meanwhile, no time of day of it can be trusted."
         )
-    forced = sum(case.lead.is_forced for case in cases)
+    forced = sum(case.is_forced for case in cases)
     if forced:
         warnings.append(
             f"{counted(forced, 'case was', 'cases were')} measured with --roofline-force-measure on a machine that is "
@@ -450,16 +417,11 @@ def run_warnings(
         )
     doubts = dict.fromkeys(text for chip in chips for text in chip.calibration_doubts)
     warnings += [f"{text[0].upper()}{text[1:]}." for text in doubts]
-    comparable = {row.case_key for row in comparable_rows(case.pooled for case in cases)}
-    beaten = [
-        case.lead
-        for case in cases
-        if case.lead.case_key in comparable and case.is_faster_than_roof and "above-roof" not in case.flags
-    ]
+    beaten = [case for case in comparable_results(cases) if case.is_faster_than_roof and "above-roof" not in case.flags]
     if beaten:
         warnings.append(
             f"{counted(len(beaten), 'case')} ran faster than the ideal by more than the interval explains "
-            f"({_named(row.case_id for row in beaten)}): "
+            f"({_named(case.case.id for case in beaten)}): "
             "the chip ran above its rated clock or bandwidth, operands came from a cache, or a ceiling is too low."
         )
     plus_minus_ratios = [case.plus_minus_ratio for case in cases if case.plus_minus_ratio is not None]
@@ -488,7 +450,7 @@ def run_warnings(
 
 def missing(
     chips: tuple[ChipView, ...],
-    cases: tuple[CaseSummary, ...],
+    cases: tuple[CaseResult, ...],
     counts: Mapping[str, int],
     *,
     has_power: bool,
@@ -506,7 +468,7 @@ def missing(
         )
     if measured and not any(result.baseline for chip in chips for result in chip.shapes):
         missing_texts.append("no BF16, FP16 or FP32 case ran, so speed-ups have no baseline")
-    without = sum(case.measured_s is not None and case.lead.ideal_s is None for case in cases)
+    without = sum(case.measured_s is not None and case.ideal_s is None for case in cases)
     if without:
         missing_texts.append(
             f"{counted(without, 'measured case has', 'measured cases have')} no stored prediction, so no error and no "
@@ -525,15 +487,15 @@ def missing(
     return tuple(missing_texts)
 
 
-def _flagged(cases: tuple[CaseSummary, ...], said_already: set[str]) -> list[str]:
+def _flagged(cases: tuple[CaseResult, ...], said_already: set[str]) -> list[str]:
     warnings = []
     for flag in FLAGS:
-        ids = [case.lead.case_id for case in cases if flag in case.flags]
+        ids = [case.case.id for case in cases if flag in case.flags]
         if ids and flag in DOUBTFUL_FLAGS and flag not in said_already:
             warnings.append(f"{counted(len(ids), 'case')} flagged {flag} ({_named(ids)}): {code_text(flag)}.")
     return warnings
 
 
 def _named(ids: Iterable[str]) -> str:
-    names = list(ids)
+    names = [shown(name, 160) for name in ids]
     return ", ".join(names[:3]) + (", …" if len(names) > 3 else "")

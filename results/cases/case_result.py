@@ -9,20 +9,25 @@ from functools import cached_property
 
 from results.cases.pooling import Pooled, pool, sightings
 from results.records.flags import DOUBTFUL_FLAGS, FLAGS
+from results.records.impossible import possible_records
 from results.records.model_figures import ModelFigures, model_figures
-from results.records.records import PredictionRecord, Record
+from results.records.records import Measurement, PredictionRecord, Record, RunInfo
 from results.records.state_records import NoiseFloor
 from results.statistics.replication import FloorKey, TotalInterval, intervals
 from roofline_model.core.answer import Estimate, Loss, Memory, Times
+from roofline_model.core.finding import Finding
+from roofline_model.expected.beside_ideal import BESIDE_IDEAL
 from roofline_model.formats.catalog import is_narrow_format
 from roofline_model.ideal.roofline import error_ratio
-from roofline_model.operators.case import Case
+from roofline_model.operators.case import Case, is_meant
 from roofline_model.recommend.loss import formats_loss
 
 CaseRecords = tuple[str, Sequence[Record]]
 """Key of a case, and its records."""
 MethodHashes = dict[int, str]
 """By the identity of a method: the records, which live as long as this, share few of them."""
+ROOF_MARGIN_RATIO = 0.02
+"""A time this much below the ideal one is no news: a ceiling is measured, too."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +55,21 @@ class CaseResult:
     def timed(self) -> tuple[Record, ...]:
         """The records that hold a time, used or not."""
         return tuple(filter(is_timed, self.records))
+
+    @property
+    def measurements(self) -> tuple[Measurement, ...]:
+        """The measurements of `used`."""
+        return tuple(record.measurement for record in self.used if record.measurement is not None)
+
+    @cached_property
+    def by_record(self) -> tuple[CaseResult, ...]:
+        """A result of each record alone: what one process, or one attempt, made of the case."""
+        return tuple(pooled_case(self.case_key, (record,), {}) for record in self.records)
+
+    @cached_property
+    def by_timed_record(self) -> tuple[CaseResult, ...]:
+        """Those of `by_record` that hold a time."""
+        return tuple(each for each in self.by_record if each.pooled is not None)
 
     @cached_property
     def lead(self) -> Record:
@@ -191,6 +211,39 @@ class CaseResult:
         return None if self.ideal_s is None or self.measured_s is None else self.ideal_s / self.measured_s
 
     @property
+    def is_faster_than_roof(self) -> bool:
+        """Whether the measured time is below the ideal one by more than the interval that is shown.
+
+        What no kernel can do is flagged `above-roof`; the others ran above the rated speed, or on what a cache holds.
+        """
+        margin = max(self.plus_minus_ratio or 0.0, ROOF_MARGIN_RATIO)
+        return self.roof_share_ratio is not None and self.roof_share_ratio > 1 + margin
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Of the ideal time, and what stands beside an expected time that is far from it; each once."""
+        ideal = () if self.lead.ideal is None else self.lead.ideal.findings
+        expected = () if self.lead.expected is None else self.lead.expected.findings
+        return tuple(dict.fromkeys((*ideal, *(item for item in expected if item.code in BESIDE_IDEAL))))
+
+    @property
+    def ideal_flops_per_s(self) -> float | None:
+        """FLOPs over the ideal time."""
+        ideal = self.ideal
+        return ideal.flops / ideal.time_s if ideal is not None and ideal.flops and ideal.time_s > 0 else None
+
+    @property
+    def expected_flops_per_s(self) -> float | None:
+        """FLOPs over the expected time."""
+        ideal, time_s = self.ideal, self.expected_s
+        return ideal.flops / time_s if ideal is not None and ideal.flops and time_s else None
+
+    @property
+    def intensity_flop_per_byte(self) -> float | None:
+        """FLOPs over the compulsory bytes."""
+        return None if self.ideal is None else self.ideal.intensity_flop_per_byte
+
+    @property
     def achieved_bytes_per_s(self) -> float | None:
         """Compulsory bytes over the pooled time; a kernel that re-reads moves more than this."""
         ideal, time_s = self.ideal, self.measured_s
@@ -224,6 +277,10 @@ class CaseResult:
             return Loss("unknown")
         is_measured = self.model.quality_source == "measured" and self.model.loss_pct is not None
         return Loss("measured" if is_measured else "claimed" if pct else "reference", pct)
+
+    def is_meant(self, words: str) -> bool:
+        """Return whether each of some words names this case: its operator, its sizes, a part of its id or test."""
+        return is_meant(self.case, words.split(), self.lead.test_id)
 
     def _measured(self) -> Estimate | None:
         if self.pooled is None:
@@ -269,6 +326,25 @@ def case_results(
     """
     groups = by_case(records)
     return pooled_results(groups, floors, learnt_from=None if learnt_from is None else by_case(learnt_from))
+
+
+def run_cases(
+    run: RunInfo, records: Iterable[Record], floors: Mapping[FloorKey, NoiseFloor] | None
+) -> tuple[CaseResult, ...]:
+    """Return the cases of a run; impossible numbers are left out, and a forced run marks every measurement."""
+    return case_results(marked_records(possible_records(records), is_forced=run.is_forced), floors)
+
+
+def marked_records(records: Iterable[Record], *, is_forced: bool) -> tuple[Record, ...]:
+    """Return the records; of a forced run every measurement carries that flag."""
+    return tuple(_forced(record) if is_forced else record for record in records)
+
+
+def _forced(record: Record) -> Record:
+    measurement = record.measurement
+    if record.status != "measured" or measurement is None or "forced" in measurement.flags:
+        return record
+    return replace(record, measurement=replace(measurement, flags=(*measurement.flags, "forced")))
 
 
 def pooled_results(

@@ -88,17 +88,19 @@ def differences(
 
 
 def method_difference(before: Method | None, after: Method | None) -> list[str]:
-    """Return the differences between two methods, timer, version and settings by name: `version 1 → 2`."""
+    """Return the differences between two methods, timer, version and settings by name: `version 1 → 2`; `none` for a
+    setting that one of them does not have.
+    """
     old, new = (
         {} if side is None else {"timer": side.timer, "version": side.version, **side.settings}
         for side in (before, after)
     )
     names = dict.fromkeys((*old, *new))
-    return [
-        f"{name} {_cut(plain_fact(old.get(name)))} → {_cut(plain_fact(new.get(name)))}"
-        for name in names
-        if old.get(name) != new.get(name)
-    ]
+    return [f"{name} {_setting(old, name)} → {_setting(new, name)}" for name in names if old.get(name) != new.get(name)]
+
+
+def _setting(settings: Mapping[str, Any], name: str) -> str:
+    return _cut(plain_fact(settings[name])) if name in settings else "none"
 
 
 def _parts(name: str, before: list[Any], after: list[Any], is_blocking: bool) -> list[Difference | None]:

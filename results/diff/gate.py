@@ -11,6 +11,7 @@ from typing import Literal
 from results.diff.case_diff import CaseDiff, SuiteDiff
 from results.diff.rules import MACHINE_REASONS, DiffRules
 from results.diff.significance.metrics import MetricChange, directed
+from results.records.records import RunInfo
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import Finding, finding
 
@@ -225,7 +226,7 @@ def _machine(diff: SuiteDiff, watched: Sequence[CaseDiff]) -> Finding | None:
             "after": (diff.after[-1], any(not case.after_process_count for case in invalid)),
         }
         runs = {side: run for side, (run, is_unused) in unused.items() if is_unused}
-        commands = dict.fromkeys(run.command for run in runs.values() if run.command.startswith("pytest "))
+        commands = dict.fromkeys(run.command for run in runs.values() if _can_be_typed_again(run))
         return finding(
             "machine-state-invalid",
             invalid_count=len(invalid),
@@ -235,6 +236,13 @@ def _machine(diff: SuiteDiff, watched: Sequence[CaseDiff]) -> Finding | None:
         )
     clock_count = sum(case.verdict == "SLOWER" and case.reason == "clock-lower" for case in watched)
     return finding("clock-lower", case_count=clock_count) if clock_count else None
+
+
+def _can_be_typed_again(run: RunInfo) -> bool:
+    """Whether the command of a run measures anew. One that names its run would store another of that name, and write
+    over the files of a nightly run or a pull request.
+    """
+    return run.command.startswith("pytest ") and "--roofline-run" not in run.command
 
 
 def _not_comparable(diff: SuiteDiff) -> tuple[Finding, ...]:

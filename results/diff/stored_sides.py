@@ -52,7 +52,8 @@ def baseline_side(
     rules: DiffRules,
     annotations: Sequence[Annotation] = (),
 ) -> SuiteSide | None:
-    """Return the side that `against` names for a newer side (`find_baseline`); None if there is none yet.
+    """Return the side that `against` names for a newer side (`find_baseline`); None if there is none yet, or none of
+    the runs meant measured anything.
 
     Runs that measured nothing of it in the same way are passed over, as long as there are others. Of a rolling baseline
     every case gets the newest runs that hold it, also older ones where a night measured only a part, and is then
@@ -63,6 +64,8 @@ def baseline_side(
         return None
     measured = _case_methods(after.records)
     sides = _same_method_sides(store, baseline, measured) or [side_of(store, baseline.chosen)]
+    if not any(_case_methods(side.records) for side in sides):  # nights in which every kernel failed
+        return None
     if not is_rolling(against):
         return sides[0]
     pool = [*sides, *_older_sides(store, baseline, sides, measured)]

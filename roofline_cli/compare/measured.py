@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from roofline_cli.screen.tables import show_json, show_line
+from reports.present.encoder import SCHEMA_VERSION
+from reports.present.screen import present, show_json, show_line
 from roofline_cli.shared.database import reading, writing
-from roofline_cli.shared.group import typed_pairs
+from roofline_cli.shared.group import typed, typed_pairs
 from roofline_cli.shared.measuring import MeasuringPlan, check_can_measure, measure
 from roofline_cli.shared.option_blocks import takes_blocks
 from roofline_cli.shared.options import (
@@ -148,9 +149,9 @@ def _compare(typed: tuple[int, str, str], options: CompareOptions) -> None:
 
 
 def _show_predicted(request: CompareRequest, user_formats: list[NumberFormat]) -> None:
-    from reports.answers.answer_json import answer_json, command_json
     from reports.answers.shape_advice import shape_advice
     from reports.answers.short_answer import product_answer
+    from reports.present.encoder import answer_json, command_json
     from roofline_cli.predict.products import print_products
     from roofline_cli.recommend.model_view import added_by_all, print_short_answer
     from roofline_model.expected.predict import expected_times
@@ -196,20 +197,15 @@ def _measured(request: CompareRequest) -> tuple[Comparison, bool]:
 
 
 def _show_measured(request: CompareRequest, comparison: Comparison) -> None:
-    from roofline_cli.compare.view import comparison_json, print_comparison, print_details
+    from roofline_cli.compare.view import comparison_blocks, comparison_json
 
-    if request.as_json:
+    def document() -> dict[str, Any]:
         m, n, k = request.shape
-        document: dict[str, Any] = {
-            "is_measured": comparison.is_measured,
-            "op": request.op,
-            "M": m,
-            "N": n,
-            "K": k,
-            **comparison_json(comparison),
-        }
-        show_json(document)
-        return
-    print_comparison(comparison, show_all=request.show_all)
-    if request.show_all:
-        print_details(comparison)
+        asked = {"is_measured": comparison.is_measured, "op": request.op, "M": m, "N": n, "K": k}
+        return {"schema_version": SCHEMA_VERSION, **asked, **comparison_json(comparison)}
+
+    present(
+        document,
+        lambda: comparison_blocks(comparison, db_option=typed("--db"), show_all=request.show_all),
+        as_json=request.as_json,
+    )

@@ -2,56 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from reports.answers.short_answer import ROLES, expected_words, is_carried_over
-from roofline_cli.recommend.model_view import LOSS_COLUMNS, loss_cells
-from roofline_cli.screen.tables import (
-    MISSING,
+from reports.answers.short_answer import (
+    LOSS_METRICS,
+    ROLES,
+    expected_words,
+    is_carried_over,
+    is_loss_known,
+    loss_texts,
+)
+from reports.present.blocks import (
+    Block,
     Cell,
     Column,
-    Styled,
-    common_time,
-    show_line,
-    show_more,
-    show_next,
-    show_notes,
-    show_table,
+    Command,
+    Paragraph,
+    Span,
+    TableBlock,
+    more,
+    notes,
+    percent_cell,
+    table,
+    time_cell,
 )
-from roofline_cli.shared.group import typed
-from roofline_model.core.units import (
-    format_achieved,
-    format_percent,
-    format_speedup,
-    in_prefix,
-    sentence,
-    shared_prefix,
-)
+from reports.present.cases import case_label, case_precision, option_label, regime_of
+from reports.present.display_text import shown
+from roofline_model.core.units import format_speedup, sentence
 
 if TYPE_CHECKING:
-    from reports.cases.rows import CaseRow
-    from reports.cases.summary import CaseSummary
     from reports.ranking.case_ranking import CaseRanking
+    from results.cases.case_result import CaseResult
     from results.records.records import RunInfo
     from results.store.store import ResultStore
+    from roofline_model.core.answer import Option
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedRow:
     """One case with its speed-ups over the run's own 16-bit baseline."""
 
-    summary: CaseSummary
+    case: CaseResult
     predicted_speedup: float | None
     """Ideal against ideal."""
     measured_speedup: float | None
     expected_speedup: float | None = None
     """Expected against expected; None where either has none."""
-
-    @property
-    def case(self) -> CaseRow:
-        """The case as one row, its processes pooled."""
-        return self.summary.pooled
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,21 +72,20 @@ class Comparison:
 
 def comparison_from_store(store: ResultStore, run_name: str) -> Comparison:
     """Read one run and put measured, predicted and recommended side by side."""
-    from reports.cases.rows import option_label
-    from reports.cases.summary import run_summaries
     from reports.ranking.shape_ranking import recommend_from_run
     from reports.ranking.shape_results import shape_results
+    from results.cases.case_result import run_cases
     from results.verdicts.shape_verdict import speedups
 
     run = store.resolve_run(run_name)
     records = store.records(run.run_id, with_samples=False)
     floors = store.noise_floors(run.environment.class_hash)
-    cases = run_summaries(run, records, floors)
-    by_key = {case.result.case_key: case for case in cases}
-    hashes = (case.result.ideal.profile_hash for case in cases if case.result.ideal is not None)
+    cases = run_cases(run, records, floors)
+    by_key = {case.case_key: case for case in cases}
+    hashes = (case.ideal.profile_hash for case in cases if case.ideal is not None)
     profile = next(map(store.profile, hashes), None)
     device = None if profile is None else profile.device
-    results = shape_results(case.result for case in cases)
+    results = shape_results(cases)
     compared = [
         ComparedRow(
             by_key[option.key],
@@ -98,8 +95,8 @@ def comparison_from_store(store: ResultStore, run_name: str) -> Comparison:
         for result in results
         for option in result.ranked
     ]
-    shown = {id(row.summary) for row in compared}
-    compared += [ComparedRow(case, None, None) for case in cases if id(case) not in shown]
+    listed = {id(row.case) for row in compared}
+    compared += [ComparedRow(case, None, None) for case in cases if id(case) not in listed]
     baseline = next((result.baseline for result in results if result.baseline is not None), None)
     return Comparison(
         run=run,
@@ -107,7 +104,7 @@ def comparison_from_store(store: ResultStore, run_name: str) -> Comparison:
         baseline_label=None if baseline is None else option_label(baseline),
         rows=tuple(compared),
         verdicts=tuple(result.verdict for result in results),
-        recommendations=tuple(recommend_from_run((case.result for case in cases), device)),
+        recommendations=tuple(recommend_from_run(cases, device)),
     )
 
 
@@ -117,54 +114,45 @@ def _ratio(baseline_s: float | None, time_s: float | None) -> float | None:
 
 ANSWER_ROW_COUNT = 5
 """Rows of the answer's table: the first options of the ranking, and the baseline."""
-_ANSWER_COLUMNS = (
-    Column("", hide_empty=True),
-    Column("Format"),
-    Column("Kernel", drop=3),
-    Column("Measured", "right", hide_empty=True),
-    Column("Expected", "right", drop=1, hide_empty=True),
-    Column("Ideal", "right", drop=4),
-    Column("Error", "right", hide_empty=True),
-    Column("Gain", "right", hide_empty=True),
-    *(Column(column.header, "right", drop=2, hide_empty=True) for column in LOSS_COLUMNS),
-)
 
 
-def print_comparison(comparison: Comparison, *, show_all: bool) -> None:
-    """Print what to take, a row for each of the first options, up to two caveats, and what to type next: a dozen
-    lines.
+def comparison_blocks(comparison: Comparison, *, db_option: str, show_all: bool) -> Iterator[Block]:
+    """Yield what to take, a row for each of the first options, up to two caveats, and what to type next: a dozen
+    lines; with `show_all` every kernel, the reasons of what did not run, and the ranking.
     """
     from reports.ranking.words import shape_summary
 
     run = comparison.run.run_id[:8]
     ranking = comparison.recommendations[0] if comparison.recommendations else None
     if ranking is None or ranking.first is None:
-        show_line("Nothing was measured or predicted.", "bold red")
+        yield Paragraph("Nothing was measured or predicted.", "bad")
     else:
-        show_line(sentence(shape_summary(ranking)), "bold")
-        show_line(f"{_question(comparison)} on {comparison.hardware_name}.", "dim")
-        show_table(_ANSWER_COLUMNS, _answer_rows(comparison, ranking), says_what_is_left_out=False)
+        yield Paragraph(sentence(shape_summary(ranking)), "verdict")
+        yield Paragraph(f"{_question(comparison)} on {comparison.hardware_name}.", "quiet")
+        yield _answer_table(comparison, ranking)
         has_gain = comparison.baseline_label and ranking.gap is None
         over = f"Gain: over {comparison.baseline_label}. " if has_gain else ""
-        has_error = any(row.case.measured_s is not None for row in comparison.rows)
+        has_error = any(row.case.error_ideal_ratio is not None for row in comparison.rows)
         error = "Error −50 %: the prediction is half the measured time. " if has_error else ""
-        lent = [option.estimate.provenance for option in ranking.options if not option.is_measured]
-        carried = expected_words(*lent) if any(map(is_carried_over, lent)) else ""
-        show_line(f"{over}{error}{carried}".rstrip(), "dim")
-    show_notes(_caveats(comparison))
-    show_next(f"roofline report --run {run}{typed('--db')}")
-    show_more(f"adds every kernel and why; so does `roofline show {run}`", is_shown=show_all)
+        provenances = [option.estimate.provenance for option in ranking.options if not option.is_measured]
+        carried = expected_words(*provenances) if any(map(is_carried_over, provenances)) else ""
+        yield Paragraph(f"{over}{error}{carried}".rstrip(), "quiet")
+    yield from notes(_caveats(comparison))
+    yield Command(f"roofline report --run {run}{db_option}")
+    yield from more(f"adds every kernel and why; so does `roofline show {run}`", is_shown=show_all)
+    if show_all:
+        yield from _details(comparison)
 
 
 def _question(comparison: Comparison) -> str:
     """Return the shape and its cache state in a line."""
     if not comparison.rows:
         return f"run {comparison.run.run_id[:8]} (no case)"
-    row = comparison.rows[0]
-    return f"{row.case.op} {row.case.shape_label}, {row.summary.regime}"
+    case = comparison.rows[0].case.case
+    return f"{shown(case.op, 60)} {shown(case.shape_label, 60)}, {regime_of(case)}"
 
 
-def _answer_rows(comparison: Comparison, ranking: CaseRanking) -> list[list[Cell]]:
+def _answer_table(comparison: Comparison, ranking: CaseRanking) -> TableBlock:
     roles = {key: ROLES[role] for key, role in ranking.roles.items()}
     named = [option for option in ranking.options if option.key in roles]
     named.sort(key=lambda option: list(roles).index(option.key))
@@ -172,158 +160,107 @@ def _answer_rows(comparison: Comparison, ranking: CaseRanking) -> list[list[Cell
     options = [*named, *others][:ANSWER_ROW_COUNT]
     if ranking.baseline is not None and not any(map(ranking.is_baseline, options)):
         options[-1] = ranking.baseline
-    by_record = {row_id: row for row in comparison.rows for row_id in (each.record_id for each in row.summary.rows)}
-    pairs = [(option, by_record[option.record_ids[0]]) for option in options if option.record_ids]
-    prefix = shared_prefix(*([row.case.ideal_s, row.case.expected_s, row.case.measured_s] for _, row in pairs))
-    return [
-        [
-            roles.get(option.key, ""),
-            row.case.precision,
-            row.case.kernel,
-            f"{in_prefix(row.case.measured_s, prefix)}{' !' if doubts_of(row.case) else ''}",
-            in_prefix(row.case.expected_s, prefix),
-            in_prefix(row.case.ideal_s, prefix),
-            format_percent(
-                row.case.error_ratio if row.case.expected_error_ratio is None else row.case.expected_error_ratio,
-                signed=True,
-            ),
-            MISSING if ranking.gap is not None else format_speedup(option.speedup_ratio),
-            *loss_cells(option),
-        ]
-        for option, row in pairs
-    ]
+    by_record = {record.record_id: row.case for row in comparison.rows for record in row.case.records}
+
+    def error(item: tuple[Option, CaseResult]) -> Cell:
+        expected, ideal = item[1].error_expected_ratio, item[1].error_ideal_ratio
+        return percent_cell(ideal if expected is None else expected, signed=True)
+
+    def gain(item: tuple[Option, CaseResult]) -> str:
+        return "–" if ranking.gap is not None else format_speedup(item[0].speedup_ratio)
+
+    def loss_column(place: int, header: str) -> Column:
+        def cell(item: tuple[Option, CaseResult]) -> Span:
+            return Span(loss_texts(item[0])[place], "" if place or is_loss_known(item[0]) else "warning")
+
+        return Column(header, cell, "number", drop=2)
+
+    columns = (
+        Column("", lambda item: roles.get(item[0].key, "")),
+        Column("Format", lambda item: case_precision(item[1].case), is_head=True),
+        Column("Kernel", lambda item: shown(item[1].case.kernel, 60), drop=3),
+        Column("Measured", lambda item: time_cell(item[1].measured_s), "number"),
+        Column("!", lambda item: "!" if item[1].doubts else ""),
+        Column("Expected", lambda item: time_cell(item[1].expected_s), "number", drop=1),
+        Column("Ideal", lambda item: time_cell(item[1].ideal_s), "number", drop=4),
+        Column("Error", error, "number"),
+        Column("Gain", gain, "number"),
+        *(loss_column(place, header) for place, header in enumerate(LOSS_METRICS.values())),
+    )
+    items = [(option, by_record[option.record_ids[0]]) for option in options if option.record_ids]
+    return table("Options", columns, items, says_what_is_left_out=False)
+
+
+_NO_BASELINE = "no 16-bit kernel ran: speed-ups have nothing to refer to (add BF16 or FP16 to --formats)"
 
 
 def _caveats(comparison: Comparison) -> list[str]:
     """Return what speed-ups lack, what failed, and which flags put times in doubt."""
     from roofline_model.core.finding import code_text
 
-    notes = []
-    if comparison.baseline_label is None:
-        notes.append("no 16-bit kernel ran: speed-ups have nothing to refer to (add BF16 or FP16 to --formats)")
+    texts = [_NO_BASELINE] if comparison.baseline_label is None else []
     failed = [row.case for row in comparison.rows if row.case.status == "failed"]
     if failed:
         others = f" and {len(failed) - 1} more" if len(failed) > 1 else ""
-        notes.append(f"failed: {failed[0].label}{others}: {failed[0].reason or 'no reason stored'}")
-    flags = dict.fromkeys(flag for row in comparison.rows for flag in sorted(doubts_of(row.case)))
-    notes += [f"! {flag}: {code_text(flag)}" for flag in flags]
+        texts.append(f"failed: {case_label(failed[0].case)}{others}: {shown(failed[0].reason) or 'no reason stored'}")
+    flags = dict.fromkeys(flag for row in comparison.rows for flag in sorted(row.case.doubts))
+    texts += [f"! {flag}: {code_text(flag)}" for flag in flags]
     if not comparison.is_measured:
         reasons = dict.fromkeys(row.case.reason for row in comparison.rows if row.case.status == "predicted")
-        notes += [f"nothing was measured: {reason}" for reason in reasons if reason]
-    return notes
+        texts += [f"nothing was measured: {shown(reason)}" for reason in reasons if reason]
+    return texts
 
 
-def print_details(comparison: Comparison) -> None:
-    """Print every kernel, the reasons of what did not run, and the ranking."""
-    from roofline_cli.runs.show import plus_minus_cell, print_flag_meanings, print_interval_meaning, print_reasons
+def _details(comparison: Comparison) -> Iterator[Block]:
+    """Yield every kernel, the reasons of what did not run, and the ranking."""
+    from reports.present.cases import CASES, flag_blocks, interval_blocks, reason_blocks
 
-    doubtful = {row.case.record_id for row in comparison.rows if doubts_of(row.case)}
-    rows = [row for row in comparison.rows if row.case.ideal_s is not None or row.case.status == "measured"]
-    times_s = [[case.ideal_s, case.expected_s, case.measured_s] for case in (row.case for row in rows)]
-    prefix = shared_prefix(*times_s)
-    shown_times = [[in_prefix(time_s, prefix) for time_s in times] for times in times_s]
+    cases = [row.case for row in comparison.rows]
+    rows = {id(row.case): row for row in comparison.rows}
     columns = (
-        Column("Format"),
-        Column("Kernel", is_prose=True, least=13),
-        Column("Ideal", "right"),
-        Column("Expected", "right", drop=4, hide_empty=True),
-        Column("Measured", "right", hide_empty=True),
-        Column("!", hide_empty=True),
-        Column("±", "right", drop=2, hide_empty=True),
-        Column("Error", "right", hide_empty=True),
-        Column("Exp. err.", "right", drop=5, hide_empty=True),
-        Column("Bound", drop=3),
-        Column("Rate", "right", drop=1, hide_empty=True),
-        Column("Pred.", "right"),
-        Column("Exp. gain", "right", drop=6, hide_empty=True),
-        Column("Meas.", "right", hide_empty=True),
+        *CASES,
+        Column("Pred.", lambda case: format_speedup(rows[id(case)].predicted_speedup), "number"),
+        Column("Exp. gain", lambda case: format_speedup(rows[id(case)].expected_speedup), "number", drop=6),
+        Column("Meas.", lambda case: format_speedup(rows[id(case)].measured_speedup), "number"),
     )
-    cells: list[list[Cell]] = [
-        [
-            row.case.precision,
-            row.case.kernel,
-            ideal,
-            likely,
-            time,
-            _mark(row.case.record_id in doubtful, doubtful),
-            plus_minus_cell(row.summary),
-            format_percent(row.case.error_ratio, signed=True),
-            format_percent(row.case.expected_error_ratio, signed=True),
-            row.case.bound or "–",
-            format_achieved(row.case.bound, row.case.achieved_bytes_per_s, row.case.achieved_flops_per_s),
-            format_speedup(row.predicted_speedup),
-            format_speedup(row.expected_speedup),
-            format_speedup(row.measured_speedup),
-        ]
-        for row, (ideal, likely, time) in zip(rows, shown_times, strict=True)
-    ]
-    show_line()
-    show_table(columns, cells)
+    listed = [case for case in cases if case.ideal_s is not None or case.status == "measured"]
+    yield table("Kernels", columns, listed, title="Every kernel")
     if comparison.baseline_label is None:
-        show_line("no 16-bit kernel ran: speed-ups have nothing to refer to (add BF16 or FP16 to --formats)", "yellow")
+        yield Paragraph(_NO_BASELINE, "warning")
     else:
         baseline = f"Pred. (ideal against ideal) and Meas. are speed-ups over {comparison.baseline_label}"
-        show_line(f"{baseline}; error = (predicted − measured) / measured.", "dim")
-    print_interval_meaning(row.summary for row in comparison.rows)
-    if doubtful:
-        show_line("! marks a time in doubt. Of single rows:", "yellow")
-    print_reasons([row.case for row in comparison.rows])
-    print_flag_meanings([row.summary for row in comparison.rows])
-    for recommendation in comparison.recommendations:
-        show_line()
-        _print_ranking(recommendation)
+        yield Paragraph(f"{baseline}; error = (predicted − measured) / measured.", "quiet")
+    yield from interval_blocks(cases)
+    if any(case.doubts for case in cases):
+        yield Paragraph("! marks a time in doubt. Of single rows:", "warning")
+    yield from reason_blocks(cases)
+    yield from flag_blocks(cases)
+    yield from map(_ranking_table, comparison.recommendations)
 
 
-def doubts_of(case: CaseRow) -> frozenset[str]:
-    """Return the flags that put a measured time in doubt."""
-    from results.records.flags import DOUBTFUL_FLAGS
-
-    return DOUBTFUL_FLAGS & frozenset(case.flags) if case.measured_s is not None else frozenset()
-
-
-def _mark(is_doubtful: bool, doubtful: set[str]) -> str:
-    """Return `!` for a doubtful row; `–` everywhere when no row is, so that the column is left out."""
-    return "!" if is_doubtful else "" if doubtful else "–"
-
-
-def _print_ranking(recommendation: CaseRanking) -> None:
-    from reports.cases.rows import saved_ratio
+def _ranking_table(ranking: CaseRanking) -> TableBlock:
+    from reports.present.display_text import saved_share
     from reports.ranking.words import shape_reason
-    from reports.text.display_text import saved_share
+    from results.cases.saved_bytes import saved_ratio
 
-    times = common_time([option.estimate.time_s for option in recommendation.options])
     columns = (
-        Column("", "right"),
-        Column("Configuration", is_prose=True, least=26),
-        Column("Time", "right"),
-        Column("From"),
-        Column("Gain", "right"),
-        Column("W saved", "right"),
-        Column("Method", drop=2),
-        Column("Why", is_prose=True, least=36, drop=1),
+        Column("", lambda option: str(ranking.rank_of(option)), "number"),
+        Column("Configuration", lambda option: option_label(option), "prose", least=26, is_head=True),
+        Column("Time", lambda option: time_cell(option.estimate.time_s), "number"),
+        Column("From", lambda option: "measured" if option.is_measured else Span(option.estimate.source, "warning")),
+        Column("Gain", lambda option: format_speedup(option.speedup_ratio), "number"),
+        Column("W saved", lambda option: saved_share(saved_ratio(option)), "number"),
+        Column("Method", lambda option: option.method or "–", drop=2),
+        Column("Why", lambda option: shape_reason(option, ranking), "prose", least=36, drop=1),
     )
-    cells: list[list[Cell]] = [
-        [
-            str(recommendation.rank_of(option)),
-            option.label,
-            time,
-            "measured" if option.is_measured else Styled(option.estimate.source, "yellow"),
-            format_speedup(option.speedup_ratio),
-            saved_share(saved_ratio(option)),
-            option.method or "–",
-            shape_reason(option, recommendation),
-        ]
-        for option, time in zip(recommendation.options, times, strict=True)
-    ]
-    show_table(
-        columns, cells, title=f"Ranking, {recommendation.phase or recommendation.op} {recommendation.shape_label}"
-    )
+    title = f"Ranking, {ranking.phase or ranking.op} {ranking.shape_label}"
+    return table("Ranking", columns, ranking.options, title=title)
 
 
 def comparison_json(comparison: Comparison) -> dict[str, Any]:
     """Return the measured comparison as JSON; every key ends in its unit."""
-    from reports.answers.answer_json import answer_json
     from reports.answers.run_answer import stored_case
+    from reports.present.encoder import answer_json
 
     first = comparison.recommendations[0] if comparison.recommendations else None
     return {
@@ -333,7 +270,7 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
         "baseline": comparison.baseline_label,
         "cases": [
             {
-                **answer_json(stored_case(row.summary)),
+                **answer_json(stored_case(row.case)),
                 "predicted_speedup_ratio": row.predicted_speedup,
                 "expected_speedup_ratio": row.expected_speedup,
                 "measured_speedup_ratio": row.measured_speedup,
@@ -346,8 +283,8 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
 
 
 def _ranking_json(recommendation: CaseRanking) -> dict[str, Any]:
-    from reports.answers.answer_json import answer_json
     from reports.answers.ranking_json import run_ranking
+    from reports.present.encoder import answer_json
 
     answer = answer_json(run_ranking(recommendation))
     return {

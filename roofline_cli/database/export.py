@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from reports.present.screen import show_line
 from roofline_cli.screen.output_file import check_output, is_stdout, written_file
-from roofline_cli.screen.tables import show_line
 from roofline_cli.shared.database import named_runs, reading, shown_target
 from roofline_cli.shared.options import DatabaseOption
 from roofline_model.core.errors import InvalidValueError

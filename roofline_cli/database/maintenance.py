@@ -6,8 +6,8 @@ from dataclasses import asdict
 
 import typer
 
+from reports.present.screen import show_json, show_line
 from roofline_cli.screen.progress_bar import progress_bar
-from roofline_cli.screen.tables import show_json, show_line
 from roofline_cli.shared.database import reading, schema_version, shown_target, upgraded
 from roofline_cli.shared.group import EXIT_FOUND
 from roofline_cli.shared.options import DatabaseOption, JsonOption

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from reports.present.blocks import Column, table
+from reports.present.screen import decimal_bytes, show, show_json, show_line
 from roofline_cli.screen.progress_bar import progress_bar
-from roofline_cli.screen.tables import Column, decimal_bytes, show_json, show_line, show_table
 from roofline_cli.shared.database import reading, shown_target, writing
 from roofline_cli.shared.options import DatabaseOption, JsonOption
 from roofline_model.core.errors import InvalidValueError
@@ -139,29 +140,8 @@ def _document(shown: str, report: PruneReport, dry_run: bool) -> dict[str, objec
 
 
 def _print(shown: str, report: PruneReport, dry_run: bool) -> None:
-    columns = (
-        Column("Run"),
-        Column("Started"),
-        Column("Measurements", "right"),
-        Column("Samples", "right"),
-        Column("Sensor readings", "right"),
-        Column("Label", is_prose=True, drop=1),
-    )
     if report.drops:
-        show_table(
-            columns,
-            [
-                [
-                    drop.run.run_id[:8],
-                    _day(drop.run),
-                    f"{drop.measurement_count:,}",
-                    decimal_bytes(drop.sample_bytes),
-                    f"{drop.reading_count:,}",
-                    drop.run.label or "–",
-                ]
-                for drop in report.drops[:_SHOWN]
-            ],
-        )
+        show(table("Runs", _DROPS, report.drops[:_SHOWN]))
     if len(report.drops) > _SHOWN:
         show_line(f"… and {counted(len(report.drops) - _SHOWN, 'more run')} (--json lists all)")
     done = "would drop" if dry_run else "dropped"
@@ -204,3 +184,13 @@ def _print_kept(report: PruneReport) -> None:
 
 def _day(run: RunInfo) -> str:
     return run.started_at[:10]
+
+
+_DROPS = (
+    Column("Run", lambda drop: drop.run.run_id[:8], is_head=True),
+    Column("Started", lambda drop: _day(drop.run)),
+    Column("Measurements", lambda drop: f"{drop.measurement_count:,}", "number"),
+    Column("Samples", lambda drop: decimal_bytes(drop.sample_bytes), "number"),
+    Column("Sensor readings", lambda drop: f"{drop.reading_count:,}", "number"),
+    Column("Label", lambda drop: drop.run.label or "–", "prose", drop=1),
+)

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
+from reports.present.screen import show_json, show_line
 from roofline_cli.screen.progress_bar import progress_bar
-from roofline_cli.screen.tables import show_json, show_line
 from roofline_cli.shared.database import named_runs, reading, schema_version, shown_target, writing
 from roofline_cli.shared.options import DatabaseOption, JsonOption
 from roofline_model.core.errors import StoreError
@@ -31,7 +31,7 @@ def push_runs(
 
     SQLite and PostgreSQL, both ways. What is there already stays; run it again to continue a push that was broken off.
     """
-    from reports.answers.answer_json import SCHEMA_VERSION as JSON_VERSION
+    from reports.present.encoder import SCHEMA_VERSION as JSON_VERSION
     from results.store.push import finished_runs, push
     from results.store.schema import SCHEMA_VERSION
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from reports.present.screen import show_json, show_line
 from roofline_cli.screen.progress_bar import progress_bar
-from roofline_cli.screen.tables import show_json, show_line
 from roofline_cli.shared.database import writing
 from roofline_cli.shared.group import typed
 from roofline_cli.shared.options import DatabaseOption, JsonOption, find_chip, float_or_nan, parse_size

@@ -8,8 +8,9 @@ import statistics
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from reports.present.blocks import Column, Span, table
+from reports.present.screen import MISSING, show, show_line
 from results.text.verdict_text import above_roof_text
-from roofline_cli.screen.tables import Cell, Column, Styled, show_line, show_table
 from roofline_model.core.finding import advice_text, from_stored
 from roofline_model.core.units import counted, format_percent
 
@@ -19,19 +20,6 @@ if TYPE_CHECKING:
 
 SHOWN_ROWS = 60
 SHOWN_REASONS = 8
-
-_COLUMNS = (
-    Column("Model", is_prose=True),
-    Column("Test", is_prose=True),
-    Column("Batch", "right", drop=2),
-    Column("Context", "right", drop=1),
-    Column("Formats", drop=3),
-    Column("Measured", "right"),
-    Column("Ideal", "right", hide_empty=True),
-    Column("Expected", "right", hide_empty=True),
-    Column("Error", "right", hide_empty=True),
-    Column("Ideal error", "right", drop=4, hide_empty=True),
-)
 
 
 def comparison_json(foreign: ForeignRun) -> dict[str, Any]:
@@ -51,8 +39,8 @@ def show_comparison(foreign: ForeignRun) -> None:
     shown = models[:SHOWN_ROWS]
     if shown:
         chip = "" if foreign.chip is None else f" on {foreign.chip.key}: {foreign.chip.name}"
-        show_line()
-        show_table(_COLUMNS, [_row(row) for row in shown], title=f"tokens/s, measured and predicted{chip}")
+        title = f"tokens/s, measured and predicted{chip}"
+        show(table(title, _COLUMNS, shown, title=title))
         if len(models) > len(shown):
             show_line(f"  … and {len(models) - len(shown)} more; `roofline show {foreign.run.run_id[:8]}` lists all")
         if any(row.predictions for row in shown):
@@ -89,30 +77,40 @@ def _is_impossible(record: Record) -> bool:
     return record.measurement is not None and "above-roof" in record.measurement.flags
 
 
-def _row(record: Record) -> list[Cell]:
-    sizes = dict(record.case.shape)
-    phase, _, name = record.case.op.partition(":")
-    facts = record.extra["imported"]
-    test = str(facts.get("test") or phase)
+def _error(record: Record) -> Span:
     expected = record.expected
-    error = "–" if expected is None else format_percent(expected.error_ratio, signed=True)
-    outside = expected is not None and not _is_inside(record, expected)
-    return [
-        name,
-        test,
-        str(sizes.get("B", "–")),
-        str(sizes.get("Skv") or _total(sizes)),
-        record.case.precision_label or "–",
-        f"{_rate(record, _measured_s(record))}{' !' if _is_impossible(record) else ''}",
-        _rate(record, record.ideal.time_s if record.ideal else None),
-        _rate(record, expected.time_s if expected else None),
-        Styled(error, "yellow") if outside else error,
-        "–" if record.ideal is None else format_percent(record.ideal.error_ratio, signed=True),
-    ]
+    if expected is None:
+        return Span(MISSING)
+    return Span(format_percent(expected.error_ratio, signed=True), "" if _is_inside(record, expected) else "warning")
 
 
-def _total(sizes: dict[str, int]) -> str:
-    return str(sizes["Sin"] + sizes["Sout"]) if "Sin" in sizes and "Sout" in sizes else "–"
+def _ideal_error(record: Record) -> str:
+    return MISSING if record.ideal is None else format_percent(record.ideal.error_ratio, signed=True)
+
+
+def _test(record: Record) -> str:
+    return str(record.extra["imported"].get("test") or record.case.op.partition(":")[0])
+
+
+def _context(sizes: dict[str, int]) -> str:
+    if sizes.get("Skv"):
+        return str(sizes["Skv"])
+    return str(sizes["Sin"] + sizes["Sout"]) if "Sin" in sizes and "Sout" in sizes else MISSING
+
+
+_COLUMNS = (
+    Column("Model", lambda record: record.case.op.partition(":")[2], "prose", is_head=True),
+    Column("Test", _test, "prose"),
+    Column("Batch", lambda record: str(dict(record.case.shape).get("B", MISSING)), "number", drop=2),
+    Column("Context", lambda record: _context(dict(record.case.shape)), "number", drop=1),
+    Column("Formats", lambda record: record.case.precision_label or MISSING, drop=3),
+    Column("Measured", lambda record: _rate(record, _measured_s(record)), "number"),
+    Column("!", lambda record: "!" if _is_impossible(record) else ""),
+    Column("Ideal", lambda record: _rate(record, record.ideal and record.ideal.time_s), "number"),
+    Column("Expected", lambda record: _rate(record, record.expected and record.expected.time_s), "number"),
+    Column("Error", _error, "number"),
+    Column("Ideal error", _ideal_error, "number", drop=4),
+)
 
 
 def _is_inside(record: Record, expected: PredictionRecord) -> bool:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from reports.text.display_text import prefixed
+from reports.present.display_text import prefixed
+from reports.present.screen import Cell, Column, Styled, screen_width, show_json, show_line, show_next, show_table
 from results.text.verdict_text import doubts_text
 from roofline_cli.diff.history_plot import Point, chart, sparkline
-from roofline_cli.screen.tables import Cell, Column, Styled, screen_width, show_json, show_line, show_next, show_table
 from roofline_cli.shared.group import typed
 from roofline_model.core.finding import short_text, subject_text
 from roofline_model.core.units import counted, format_memory, format_percent, format_time
@@ -60,8 +60,8 @@ def show_cases(cases: Sequence[Case]) -> None:
 def show_case(history: CaseHistory, *, as_json: bool) -> None:
     """Print one case."""
     if as_json:
-        from reports.answers.answer_json import command_json
         from reports.answers.history_answer import history_answer
+        from reports.present.encoder import command_json
 
         show_json(command_json(history_answer(history)))
         return
@@ -97,8 +97,8 @@ def show_all(histories: Sequence[CaseHistory], options: HistoryOptions, *, as_js
 
     metric, unused = options.metric, [subject_text(item) for item in unused_entries(histories, options)]
     if as_json:
-        from reports.answers.answer_json import command_json
         from reports.answers.history_answer import history_overview
+        from reports.present.encoder import command_json
 
         show_json(command_json(history_overview(histories, metric, unused)))
         return

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from reports.present.screen import show_json, show_line
 from roofline_cli.screen.output_file import check_is_not_input, check_output, write_text
-from roofline_cli.screen.tables import show_json, show_line
 from roofline_cli.shared.database import named_runs, reading, shown_target
 from roofline_cli.shared.options import DatabaseOption, float_or_nan
 from roofline_model.core.errors import InvalidValueError
@@ -125,7 +125,8 @@ def diff_runs(
         return
     diff = compare_suites(before, after, noise, rules, quarantine=listed, allowed=allow or (), annotations=expected)
     result = gate(diff, fails, *most_ambiguous)
-    _deliver(_rendered(diff, result, fails, form, show_all, simulated_ids, is_file=output is not None), output)
+    words = (against or "latest") if names[0] is None else ""
+    _deliver(_rendered(diff, result, fails, form, show_all, simulated_ids, words, is_file=output is not None), output)
     if result.exit_code:
         raise typer.Exit(result.exit_code)
 
@@ -175,12 +176,13 @@ def _rendered(
     form: str,
     show_all: bool,
     simulated_ids: Collection[str],
+    against: str,
     *,
     is_file: bool,
 ) -> str:
     """Return the diff in the form that was asked for. A file gets plain text, whatever screen it is made on."""
-    from reports.answers.answer_json import command_json
     from reports.answers.diff_answer import diff_answer
+    from reports.present.encoder import command_json
 
     if form == "md":
         from reports.formats.diff_markdown import diff_markdown
@@ -197,18 +199,18 @@ def _rendered(
         else:
             from roofline_cli.diff.view import show_diff
 
-            show_diff(diff, result, simulated_ids, show_all=show_all)
+            show_diff(diff, result, simulated_ids, against=against, show_all=show_all)
     return stream.getvalue()
 
 
 def _first(run: RunInfo, output: Path | None, form: str) -> None:
     """Say that there is nothing to compare with yet: no fault of the first night."""
     text = (
-        f"nothing to compare with yet: no complete run is older than {run.run_id[:8]} here; it can be the first "
-        "baseline"
+        f"nothing to compare with yet: no complete run with a time is older than {run.run_id[:8]} here; it can be the "
+        "first baseline"
     )
     if form == "json":
-        from reports.answers.answer_json import SCHEMA_VERSION
+        from reports.present.encoder import SCHEMA_VERSION
 
         answer = {"schema_version": SCHEMA_VERSION, "verdict": text, "exit_code": 0, "cases": []}
         text = json.dumps(answer, indent=2)

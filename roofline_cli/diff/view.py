@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
-from roofline_cli.screen.tables import (
+from reports.present.screen import (
     Cell,
     Column,
     Styled,
@@ -43,10 +44,16 @@ _ANSWER_COLUMNS = (
 
 
 def show_diff(
-    diff: SuiteDiff, result: GateResult, simulated_ids: Collection[str] = (), *, show_all: bool = False
+    diff: SuiteDiff,
+    result: GateResult,
+    simulated_ids: Collection[str] = (),
+    *,
+    against: str = "",
+    show_all: bool = False,
 ) -> None:
     """Print the verdict, the gravest cases, up to two caveats, and what to type next: a dozen lines; `show_all`: the
-    rest. `simulated_ids`: runs of which no kernel ran.
+    rest. `simulated_ids`: runs of which no kernel ran. `against`: the words that named the older side; empty where its
+    runs were named.
     """
     from results.diff.gate import EXIT_MACHINE, EXIT_NOT_COMPARABLE
     from results.text.diff_text import (
@@ -84,7 +91,9 @@ def show_diff(
     elif result.exit_code == EXIT_MACHINE:
         show_next("roofline doctor")
     else:
-        runs = f"--run {diff.after[-1].run_id[:8]} --baseline {diff.before[-1].run_id[:8]}"
+        newest = max(diff.before, key=lambda run: run.started_at).run_id[:8]
+        baseline = shlex.quote(against) if against and len(diff.before) > 1 else newest
+        runs = f"--run {diff.after[-1].run_id[:8]} --baseline {baseline}"
         show_next(f"roofline report {runs}{typed('--db')}")
     hidden = f"{len(diff.cases)} cases, intervals and reasons" if diff.cases else "runs and machines"
     show_more(f"lists {hidden}", is_shown=show_all)

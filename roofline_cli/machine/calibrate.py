@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from reports.present.blocks import Column, table
+from reports.present.screen import show, show_json, show_line
 from roofline_cli.screen.output_file import check_output, write_text
-from roofline_cli.screen.tables import Cell, Column, show_json, show_line, show_table
 from roofline_cli.shared.options import JsonOption
 from roofline_cli.shared.quiet import WaitOption, begin_when_quiet, stop
 from roofline_model.chips.hardware import doubt_of_ideals, doubts_of
@@ -242,16 +243,7 @@ def _show(chip: Device) -> None:
     show_line(f"measured {calibration.measured_at} with {', '.join(_conditions(calibration)) or 'no condition known'}")
     for doubt in doubts_of(chip):
         show_line(short_text(doubt), "yellow")
-    columns = (
-        Column("Constant"),
-        Column("Best", "right"),
-        Column("Typical", "right"),
-        Column("Slow", "right", drop=2),
-        Column("Spread", "right"),
-        Column("Of", "right", drop=3),
-        Column("By", drop=1),
-    )
-    show_table(columns, [_row(label, constant) for label, constant in _constants(calibration)])
+    show(table("Constants", _CONSTANTS, _constants(calibration)))
     show_line(
         "Best: the best of all calibrations here. The others are of the newest. Typical: the median. Slow: 95 % were "
         "faster. Spread: standard deviation over mean. Of: repetitions.",
@@ -304,12 +296,16 @@ def _constants(calibration: Calibration) -> list[tuple[str, Constant]]:
     ]
 
 
-def _row(label: str, constant: Constant) -> list[Cell]:
-    shown = {"s": format_time, "B/s": format_bandwidth, "FLOP/s": format_flops}[constant.unit]
-    return [
-        label,
-        *(shown(value, 3) for value in (constant.best_value, constant.median_value, constant.slow_value)),
-        format_percent(constant.sd_ratio),
-        str(constant.repetition_count),
-        constant.kernel or "–",
-    ]
+def _value(value: float, constant: Constant) -> str:
+    return {"s": format_time, "B/s": format_bandwidth, "FLOP/s": format_flops}[constant.unit](value, 3)
+
+
+_CONSTANTS = (
+    Column("Constant", lambda item: item[0], is_head=True),
+    Column("Best", lambda item: _value(item[1].best_value, item[1]), "number"),
+    Column("Typical", lambda item: _value(item[1].median_value, item[1]), "number"),
+    Column("Slow", lambda item: _value(item[1].slow_value, item[1]), "number", drop=2),
+    Column("Spread", lambda item: format_percent(item[1].sd_ratio), "number"),
+    Column("Of", lambda item: str(item[1].repetition_count), "number", drop=3),
+    Column("By", lambda item: item[1].kernel or "–", drop=1),
+)

@@ -24,7 +24,7 @@ EXIT_SLOW = 5
 
 def show_canary(db: str | None, *, as_json: bool) -> int:
     """Look once, again after a rest while it is slow; return 5 where the last reading is slow, else 0."""
-    from roofline_cli.screen.tables import show_json, show_line
+    from reports.present.screen import show_json, show_line
 
     readings, earlier_s = look(db)
     last = readings[-1]

@@ -6,18 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from roofline_cli.screen.tables import (
-    CAVEAT_COUNT,
-    Cell,
-    Column,
-    Styled,
-    brief,
-    show_json,
-    show_line,
-    show_more,
-    show_next,
-    show_table,
-)
+from reports.present.blocks import CAVEAT_COUNT, Column, Span, brief, table
+from reports.present.screen import show, show_json, show_line, show_more, show_next
 from roofline_cli.shared.options import AllOption, DatabaseOption, JsonOption
 from roofline_model.core.units import counted
 
@@ -26,6 +16,7 @@ COMMANDS = {
 }
 
 _STYLES = {"ok": "green", "info": "", "warn": "yellow", "error": "bold red"}
+_LOOKS = {"ok": "measured", "info": "", "warn": "warning", "error": "failed"}
 
 
 def doctor(
@@ -94,7 +85,12 @@ _DETAIL_LENGTH = 56
 """Characters of what a check found, in the answer's table: one line at 80 columns."""
 _FIRST = ("nvidia device", "torch", "chip", "calibration", "database")
 """Checks that stand in the answer when nothing is wrong with them."""
-_COLUMNS = (Column("Check"), Column("State"), Column("Found", is_prose=True))
+_CHECK = (
+    Column("Check", lambda check: check.name, is_head=True),
+    Column("State", lambda check: Span(check.status, _LOOKS[check.status])),
+)
+_BRIEFLY = (*_CHECK, Column("Found", lambda check: brief(check.detail, _DETAIL_LENGTH), "prose"))
+_WHOLE = (*_CHECK, Column("Found", lambda check: check.detail, "prose"))
 
 
 def _print_answer(checks: list[Any], broken_count: int, *, show_all: bool) -> None:
@@ -105,11 +101,7 @@ def _print_answer(checks: list[Any], broken_count: int, *, show_all: bool) -> No
     state = f"{broken_count} broken" if broken_count else "Nothing is broken"
     show_line(f"{state}{warnings}.", "bold red" if broken_count else "bold")
     first = [check for name in _FIRST for check in checks if check.name == name and check.status in ("ok", "info")]
-    rows: list[list[Cell]] = [
-        [check.name, Styled(check.status, _STYLES[check.status]), brief(check.detail, _DETAIL_LENGTH)]
-        for check in [*broken, *warned, *first][:ANSWER_ROW_COUNT]
-    ]
-    show_table(_COLUMNS, rows)
+    show(table("Checks", _BRIEFLY, [*broken, *warned, *first][:ANSWER_ROW_COUNT]))
     fixes = [check for check in [*broken, *warned] if check.fix]
     for check in fixes[:CAVEAT_COUNT]:
         show_line(f"Fix {check.name}: {check.fix}", _STYLES[check.status])
@@ -118,15 +110,14 @@ def _print_answer(checks: list[Any], broken_count: int, *, show_all: bool) -> No
         if is_calibrated:
             show_next("pytest bench_cases -k gemv", "measures the products of a decode step")
         else:
-            show_next("roofline calibrate", "measures this machine; then pytest bench_cases -k gemv")
+            is_busy = any(check.name == "cpu load" and check.status == "warn" for check in checks)
+            waits = " --wait-until-quiet" if is_busy else ""
+            show_next(f"roofline calibrate{waits}", "measures this machine; then pytest bench_cases -k gemv")
     show_more(f"lists {len(checks)} checks and every fix", is_shown=show_all)
 
 
 def _print_checks(checks: list[Any]) -> None:
-    rows: list[list[Cell]] = [
-        [check.name, Styled(check.status, _STYLES[check.status]), check.detail] for check in checks
-    ]
-    show_table(_COLUMNS, rows)
+    show(table("Checks", _WHOLE, checks))
     fixes = [check for check in checks if check.fix]
     if fixes:
         show_line()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from roofline_cli.screen.tables import Column, show_json, show_table
+from reports.present.blocks import Column, table
+from reports.present.screen import MISSING, show, show_json
 from roofline_cli.shared.options import FormatsFileOption, JsonOption, register_formats
 
 COMMANDS = {
@@ -10,36 +11,25 @@ COMMANDS = {
 }
 
 
+_FORMATS = (
+    Column("Format", lambda fmt: fmt.key, is_head=True),
+    Column("Bits", lambda fmt: f"{fmt.nominal_bits:g}", "number"),
+    Column("Bytes/elem", lambda fmt: f"{float(f'{fmt.bytes_per_element:.3f}'):g}", "number"),
+    Column("Overhead", lambda fmt: f"{fmt.scale_overhead_ratio * 100:.1f} %" if fmt.scales else MISSING, "number"),
+    Column("Block", lambda fmt: MISSING if fmt.block_elems is None else str(fmt.block_elems), "number"),
+    Column("Element", lambda fmt: fmt.element_dtype or ("code table" if fmt.kind == "table" else "packed"), drop=1),
+    Column("Aliases", lambda fmt: ", ".join(fmt.aliases) or MISSING, drop=2),
+    Column("Description", lambda fmt: fmt.description, "prose", drop=3),
+)
+
+
 def formats(formats_file: FormatsFileOption = None, as_json: JsonOption = False) -> None:
     """List the number formats: bits, bytes, scales, blocks, aliases."""
-    from reports.answers.answer_json import command_json
+    from reports.present.encoder import command_json
     from roofline_model.predictions.catalog import format_list
 
     catalog = format_list(register_formats(formats_file))
     if as_json:
         show_json(command_json(catalog))
         return
-    columns = (
-        Column("Format"),
-        Column("Bits", "right"),
-        Column("Bytes/elem", "right"),
-        Column("Overhead", "right"),
-        Column("Block", "right"),
-        Column("Element", drop=1),
-        Column("Aliases", drop=2),
-        Column("Description", is_prose=True, drop=3),
-    )
-    rows = [
-        [
-            fmt.key,
-            f"{fmt.nominal_bits:g}",
-            f"{float(f'{fmt.bytes_per_element:.3f}'):g}",
-            f"{fmt.scale_overhead_ratio * 100:.1f} %" if fmt.scales else "–",
-            "–" if fmt.block_elems is None else str(fmt.block_elems),
-            fmt.element_dtype or ("code table" if fmt.kind == "table" else "packed"),
-            ", ".join(fmt.aliases) or "–",
-            fmt.description,
-        ]
-        for fmt in catalog.formats
-    ]
-    show_table(columns, rows)
+    show(table("Formats", _FORMATS, catalog.formats))

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import shlex
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roofline_cli.screen.tables import (
-    Cell,
-    Column,
-    Styled,
-    brief,
+from reports.present.blocks import Column, Span, brief, table
+from reports.present.screen import (
+    MISSING,
     clean,
     decimal_bytes,
     intensity,
+    show,
     show_json,
     show_line,
     show_more,
     show_next,
     show_notes,
-    show_table,
 )
 from roofline_cli.shared.options import AllOption, FormatsFileOption, JsonOption, find_chip, register_formats
 from roofline_model.chips.hardware import (
@@ -53,38 +52,42 @@ ChipArgument = Annotated[
 ]
 
 
+def _native_rate(key: str) -> Callable[[Device], str]:
+    """Return what a cell says of the unit of a format: its dense TFLOP/s."""
+
+    def cell(chip: Device) -> str:
+        path = chip.paths.get(key)
+        if path is None or path.kind != "native":
+            return MISSING
+        value = path.dense.value / 1e12
+        return f"{value:.0f}" if value >= 999.95 else f"{value:.4g}"
+
+    return cell
+
+
+_CHIPS = (
+    Column("Chip", lambda chip: chip.key, is_head=True),
+    Column("Bandwidth", lambda chip: format_bandwidth(chip.bandwidth.value), "number"),
+    Column("BF16", _native_rate("BF16"), "number"),
+    Column("FP8", _native_rate("FP8_E4M3"), "number"),
+    Column("INT8", _native_rate("INT8"), "number", drop=2),
+    Column("NVFP4", _native_rate("NVFP4"), "number"),
+    Column("Memory", lambda chip: decimal_bytes(chip.capacity and chip.capacity.value), "number", drop=1),
+    Column("Aliases", lambda chip: ", ".join(chip.aliases) or MISSING, drop=4),
+    Column("Name", lambda chip: chip.name, "prose", drop=3),
+)
+
+
 @app.command("list")
 def list_chips(as_json: JsonOption = False) -> None:
     """List the chips of the registry."""
-    from reports.answers.answer_json import command_json
+    from reports.present.encoder import command_json
     from roofline_model.predictions.catalog import hardware_list
 
     if as_json:
         show_json(command_json(hardware_list()))
         return
-    columns = (
-        Column("Chip"),
-        Column("Bandwidth", "right"),
-        Column("BF16", "right"),
-        Column("FP8", "right"),
-        Column("INT8", "right", drop=2),
-        Column("NVFP4", "right"),
-        Column("Memory", "right", drop=1),
-        Column("Aliases", drop=4),
-        Column("Name", is_prose=True, drop=3),
-    )
-    rows = [
-        [
-            chip.key,
-            format_bandwidth(chip.bandwidth.value),
-            *(_native_rate(chip, key) for key in ("BF16", "FP8_E4M3", "INT8", "NVFP4")),
-            decimal_bytes(None if chip.capacity is None else chip.capacity.value),
-            ", ".join(chip.aliases) or "–",
-            chip.name,
-        ]
-        for chip in list_hardware()
-    ]
-    show_table(columns, rows)
+    show(table("Chips", _CHIPS, list_hardware()))
     show_line(
         "Rates are dense TFLOP/s of native units; – means no such unit. `roofline hardware show NAME` gives every "
         "number.",
@@ -104,7 +107,7 @@ def show_chip(
 
     Also how each format is computed: natively, emulated or widened.
     """
-    from reports.answers.answer_json import command_json
+    from reports.present.encoder import command_json
     from roofline_model.predictions.catalog import hardware_detail
 
     register_formats(formats_file)
@@ -250,20 +253,7 @@ def _print_answer(chip: Device, hardware: str, *, show_all: bool) -> None:
     if not native:  # a chip of somebody's own may have none of these
         native = [(f"dense {name}", path.dense) for name, path in chip.paths.items() if path.kind == "native"]
     shown = [(label, quantity) for label, quantity in (*numbers, *native[:_ANSWER_PEAK_COUNT]) if quantity is not None]
-    columns = (Column("Number"), Column("Value", "right"), Column("Status"), Column("Source", is_prose=True))
-    rows = [_quantity_row(label, quantity) for label, quantity in shown]
-    show_table(
-        columns,
-        [
-            [
-                label if quantity.clock_hz is None else f"{label}, {clock}",
-                value,
-                status,
-                brief(quantity.source, 26),
-            ]
-            for (label, value, clock, status, _), (_, quantity) in zip(rows, shown, strict=True)
-        ],
-    )
+    show(table("Numbers", _ANSWER, shown))
     placeholder = ["placeholder: invented numbers, for examples only"] if chip.is_placeholder else []
     show_notes([*placeholder, *map(short_text, doubts_of(chip))])
     show_next(f"roofline predict gemv -N 4096 -K 4096 --hw {shlex.quote(hardware)}")
@@ -281,42 +271,17 @@ def _print_chip(chip: Device) -> None:
     for note in (*chip.notes, *map(short_text, doubts_of(chip))):
         show_line(f"- {note}")
     show_line()
-    columns = (
-        Column("Number", is_prose=True),
-        Column("Value", "right"),
-        Column("Clock", "right", drop=1),
-        Column("Status"),
-        Column("Source", is_prose=True),
-    )
-    show_table(columns, [_quantity_row(label, quantity) for label, quantity in _quantities(chip)])
+    show(table("Numbers", _NUMBERS, _quantities(chip)))
     show_line()
-    _print_paths(chip)
-
-
-def _print_paths(chip: Device) -> None:
-    """Print how each format is computed; the rates' sources are in the table of numbers."""
-
     columns = (
-        Column("Format"),
-        Column("Path"),
-        Column("Unit", drop=2),
-        Column("Dense", "right"),
-        Column("Critical AI", "right", drop=1),
-        Column("Why", is_prose=True),
+        Column("Format", lambda pair: pair[0], is_head=True),
+        Column("Path", lambda pair: Span(pair[1].kind, "" if pair[1].kind == "native" else "warning")),
+        Column("Unit", lambda pair: MISSING if pair[1].kind == "native" else pair[1].compute_format, drop=2),
+        Column("Dense", lambda pair: format_flops(pair[1].dense.value), "number"),
+        Column("Critical AI", lambda pair: intensity(chip.critical_intensity(pair[0])), "number", drop=1),
+        Column("Why", lambda pair: pair[1].reason, "prose"),
     )
-    rows: list[list[Cell]] = []
-    for key, path in chip.paths.items():
-        rows.append(
-            [
-                key,
-                path.kind if path.kind == "native" else Styled(path.kind, "yellow"),
-                "–" if path.kind == "native" else path.compute_format,
-                format_flops(path.dense.value),
-                intensity(chip.critical_intensity(key)),
-                path.reason,
-            ]
-        )
-    show_table(columns, rows)
+    show(table("How each format is computed", columns, chip.paths.items()))
 
 
 def _quantities(chip: Device) -> list[tuple[str, Quantity]]:
@@ -350,16 +315,14 @@ def _peak_quantities(chip: Device) -> list[tuple[str, Quantity | None]]:
     return peak_quantities
 
 
-def _quantity_row(label: str, quantity: Quantity) -> list[Cell]:
-    weak = quantity.status in ("unconfirmed", "placeholder")
-    source = f"{quantity.source} ({quantity.note})" if quantity.note else quantity.source
-    return [
-        label,
-        _value(label, quantity),
-        _clock(quantity),
-        Styled(quantity.status, "yellow") if weak else quantity.status,
-        source,
-    ]
+def _status(item: tuple[str, Quantity]) -> Span:
+    status = item[1].status
+    return Span(status, "warning" if status in ("unconfirmed", "placeholder") else "")
+
+
+def _source(item: tuple[str, Quantity]) -> str:
+    quantity = item[1]
+    return f"{quantity.source} ({quantity.note})" if quantity.note else quantity.source
 
 
 def _value(label: str, quantity: Quantity) -> str:
@@ -375,15 +338,25 @@ def _value(label: str, quantity: Quantity) -> str:
     return clean(f"{value:g} {quantity.unit}".strip())
 
 
-def _clock(quantity: Quantity) -> str:
-    return "–" if quantity.clock_hz is None else f"{quantity.clock_hz / 1e6:g} MHz"
+def _clock(item: tuple[str, Quantity]) -> str:
+    hz = item[1].clock_hz
+    return MISSING if hz is None else f"{hz / 1e6:g} MHz"
 
 
-def _native_rate(chip: Device, key: str) -> str:
-    path = chip.paths.get(key)
-    return "–" if path is None or path.kind != "native" else _tflops(path.dense.value)
+def _label(item: tuple[str, Quantity]) -> str:
+    return item[0] if item[1].clock_hz is None else f"{item[0]}, {_clock(item)}"
 
 
-def _tflops(rate_flops_per_s: float) -> str:
-    value = rate_flops_per_s / 1e12
-    return f"{value:.0f}" if value >= 999.95 else f"{value:.4g}"
+_ANSWER = (
+    Column("Number", _label, is_head=True),
+    Column("Value", lambda item: _value(*item), "number"),
+    Column("Status", _status),
+    Column("Source", lambda item: brief(item[1].source, 26), "prose"),
+)
+_NUMBERS = (
+    Column("Number", lambda item: item[0], "prose", is_head=True),
+    Column("Value", lambda item: _value(*item), "number"),
+    Column("Clock", _clock, "number", drop=1),
+    Column("Status", _status),
+    Column("Source", _source, "prose"),
+)

@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from reports.present.screen import decimal_bytes
 from roofline_cli.machine.packages import EXTRAS, PURPOSES, install_command, installed_packages, installed_version
-from roofline_cli.screen.tables import decimal_bytes
 from roofline_cli.shared.database import reading, shown_target
 from roofline_model.core.errors import OldSchemaError, RooflineError, StoreError
 from roofline_model.core.finding import short_text
@@ -95,14 +95,16 @@ def _both_units(size_bytes: int) -> str:
 
 def _extra(extra: str) -> Check:
     packages = installed_packages(extra)
-    label = ", ".join(package.label for package in packages)
-    if all(package.is_usable for package in packages):
-        return Check(f"extra {extra}" if extra != "core" else "core", "ok", label)
+    usable, lacking = (
+        ", ".join(package.label for package in packages if package.is_usable is state) for state in (True, False)
+    )
+    if not lacking:
+        return Check(f"extra {extra}" if extra != "core" else "core", "ok", usable)
     status: State = "error" if extra == "core" else "warn"
     return Check(
         f"extra {extra}" if extra != "core" else "core",
         status,
-        label,
+        f"{lacking}; installed: {usable}" if usable else lacking,
         f"for {PURPOSES[extra]}: {install_command(extra)}",
     )
 

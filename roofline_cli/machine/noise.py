@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from plugin.machine.cpu_state import CONTENDED_RATIO, load_over
-from roofline_cli.screen.tables import Cell, Column, Styled, show_json, show_line, show_table
+from reports.present.blocks import Column, Span, table
+from reports.present.screen import show, show_json, show_line
 from roofline_cli.shared.database import writing
 from roofline_cli.shared.group import EXIT_FOUND
 from roofline_cli.shared.measuring import check_can_measure, run_workloads, workload_command
@@ -197,30 +198,26 @@ def _show(noise: _MeasuredNoise) -> None:
 
 
 def _show_shape(title: str, members: Sequence[CaseNoise], has_caches: bool) -> None:
+    def step(count: int) -> Column:
+        def cell(member: CaseNoise) -> str:
+            return _percent(member.sensitivity.smallest_step_ratio(count))
+
+        return Column(f"Step {count}", cell, "number", drop=abs(count - 3))
+
+    def between(member: CaseNoise) -> Span:
+        ratio = member.sensitivity.floor.between_sd_ratio
+        return Span(_percent(ratio), _look(ratio))
+
     columns = (
-        Column("Format"),
-        Column("Kernel", is_prose=True, least=13),
-        Column("Cache", drop=0 if has_caches else 4),
-        Column("Mode", drop=0 if has_caches else 3),
-        Column("Within", "right"),
-        Column("Between", "right"),
-        *(Column(f"Step {count}", "right", drop=abs(count - 3)) for count in SHOWN_PROCESSES),
+        Column("Format", lambda member: member.case.precision_label or "–", is_head=True),
+        Column("Kernel", lambda member: member.case.kernel, "prose", least=13),
+        Column("Cache", lambda member: member.case.cache, drop=0 if has_caches else 4),
+        Column("Mode", lambda member: member.case.mode, drop=0 if has_caches else 3),
+        Column("Within", lambda member: _percent(member.sensitivity.floor.within_sd_ratio), "number"),
+        Column("Between", between, "number"),
+        *map(step, SHOWN_PROCESSES),
     )
-    rows: list[list[Cell]] = []
-    for member in members:
-        seen, floor = member.sensitivity, member.sensitivity.floor
-        rows.append(
-            [
-                member.case.precision_label or "–",
-                member.case.kernel,
-                member.case.cache,
-                member.case.mode,
-                _percent(floor.within_sd_ratio),
-                Styled(_percent(floor.between_sd_ratio), _style(floor.between_sd_ratio)),
-                *(_percent(seen.smallest_step_ratio(count)) for count in SHOWN_PROCESSES),
-            ]
-        )
-    show_table(columns, rows, title=title)
+    show(table(title, columns, members, title=title))
 
 
 def _document(noise: _MeasuredNoise) -> dict[str, Any]:
@@ -262,8 +259,8 @@ def _sd_ratio(cases: Sequence[CaseNoise]) -> float:
     return median(case.sensitivity.floor.between_sd_ratio for case in cases)
 
 
-def _style(sd_ratio: float) -> str:
-    return "green" if sd_ratio < QUIET_SD_RATIO else "" if sd_ratio < NOISY_SD_RATIO else "yellow"
+def _look(sd_ratio: float) -> str:
+    return "measured" if sd_ratio < QUIET_SD_RATIO else "" if sd_ratio < NOISY_SD_RATIO else "warning"
 
 
 def _percent(ratio: float | None) -> str:

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from reports.present import blocks
+from reports.present.blocks import Column
+from reports.present.screen import show, show_json, show_line
 from roofline_cli.screen.output_file import check_is_not_input, check_output, write_text
 from roofline_cli.screen.progress_bar import progress_bar
-from roofline_cli.screen.tables import Cell, Column, show_json, show_line, show_table
 from roofline_cli.shared.options import JsonOption
 from roofline_model.chips.hardware import get_hardware
 from roofline_model.core.errors import InvalidValueError, RooflineError
@@ -178,22 +180,9 @@ def _write(fitted: TableFit, targets: dict[str, Path], table: KernelTable) -> li
     return written
 
 
-def _show(fitted: TableFit, table: KernelTable) -> None:
-    show_line(f"{table.name}: {counted(len(table), 'row')}", "bold")
-    columns = (
-        Column("Device"),
-        Column("Operator"),
-        Column("Part"),
-        Column("Rows", "right"),
-        Column("Fitted", "right"),
-        Column("Unseen", "right"),
-        Column("Median", "right"),
-        Column("Bias", "right", drop=1),
-        Column("In 80 %", "right", drop=2),
-        Column("Start", drop=4),
-        Column("At a bound", is_prose=True, drop=3, hide_empty=True),
-    )
-    show_table(columns, [_row(report) for report in fitted.reports])
+def _show(fitted: TableFit, rows: KernelTable) -> None:
+    show_line(f"{rows.name}: {counted(len(rows), 'row')}", "bold")
+    show(blocks.table("Fits", _FITS, fitted.reports))
     show_line(
         "Fitted: mean |error| of the rows that were fitted; Unseen: of rows left out of the fit, by shape (5 folds).",
         "dim",
@@ -204,21 +193,23 @@ def _show(fitted: TableFit, table: KernelTable) -> None:
         show_line(f"  doubtful: {line}", "yellow")
 
 
-def _row(report: FitReport) -> list[Cell]:
-    unseen = report.cross_validated
-    return [
-        report.device,
-        report.op,
-        report.part,
-        str(report.fitted.row_count),
-        format_percent(report.in_sample.mape_ratio),
-        format_percent(unseen.mape_ratio if unseen else None),
-        format_percent(unseen.median_ratio if unseen else None),
-        format_percent(unseen.bias_ratio if unseen else None, signed=True),
-        format_percent(unseen.coverage_ratio if unseen else None, 0),
-        report.started_from,
-        ", ".join(report.fitted.at_bound) or "–",
-    ]
+def _unseen(report: FitReport, name: str) -> float | None:
+    return getattr(report.cross_validated, name) if report.cross_validated else None
+
+
+_FITS = (
+    Column("Device", lambda report: report.device, is_head=True),
+    Column("Operator", lambda report: report.op),
+    Column("Part", lambda report: report.part),
+    Column("Rows", lambda report: str(report.fitted.row_count), "number"),
+    Column("Fitted", lambda report: format_percent(report.in_sample.mape_ratio), "number"),
+    Column("Unseen", lambda report: format_percent(_unseen(report, "mape_ratio")), "number"),
+    Column("Median", lambda report: format_percent(_unseen(report, "median_ratio")), "number"),
+    Column("Bias", lambda report: format_percent(_unseen(report, "bias_ratio"), signed=True), "number", drop=1),
+    Column("In 80 %", lambda report: format_percent(_unseen(report, "coverage_ratio"), 0), "number", drop=2),
+    Column("Start", lambda report: report.started_from, drop=4),
+    Column("At a bound", lambda report: ", ".join(report.fitted.at_bound) or "–", "prose", drop=3),
+)
 
 
 def _document(fitted: TableFit, table: KernelTable, written: list[Path]) -> dict[str, Any]:

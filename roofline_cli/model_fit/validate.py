@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from reports.present.blocks import Column, Span, table
+from reports.present.screen import show, show_json, show_line, show_more, show_notes
 from roofline_cli.screen.output_file import check_is_not_input, check_output, write_text
 from roofline_cli.screen.progress_bar import progress_bar
-from roofline_cli.screen.tables import Cell, Column, Styled, show_json, show_line, show_more, show_notes, show_table
 from roofline_cli.shared.options import AllOption, JsonOption
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import Finding, subject_text
@@ -172,19 +173,7 @@ def _show(prediction: TablePrediction, method: str, is_crossed: bool, *, show_al
     show_line(f"{_summary(total)}.", "bold")
     show_line(f"{prediction.table.name}: {counted(len(prediction.table), 'row')}, {method}.", "dim")
     if means:
-        columns = (
-            Column("Operator"),
-            Column("Phase"),
-            Column("Formats"),
-            Column("Chips", "right"),
-            Column("MAPE", "right"),
-            Column("Ideal MAPE", "right"),
-        )
-        rows: list[list[Cell]] = [
-            [op, phase, formats, str(count), _percent(mape), _percent(ideal)]
-            for op, phase, formats, count, mape, ideal in means
-        ]
-        show_table(columns, rows if show_all else rows[:ANSWER_ROW_COUNT])
+        show(table("Errors by operator", _MEANS, means if show_all else means[:ANSWER_ROW_COUNT]))
     if not is_crossed and total.expected.row_count and "fitted" in prediction.provenance:
         show_notes(["the constants may have seen these very rows; --cross-validate scores unseen ones"])
     if not show_all:
@@ -194,52 +183,45 @@ def _show(prediction: TablePrediction, method: str, is_crossed: bool, *, show_al
     show_line(f"SHA-256 {prediction.table.sha256}", "dim")
     for op, phase in dict.fromkeys((group.op, group.phase) for group in groups):
         members = [group for group in groups if (group.op, group.phase) == (op, phase)]
-        show_line()
-        show_table(_COLUMNS, [_row(member) for member in members], title=f"{op} {phase}".strip())
+        title = f"{op} {phase}".strip()
+        show(table(title, _GROUPS, members, title=title))
     show_line()
     _show_reasons(prediction)
 
 
-_COLUMNS = (
-    Column("Device"),
-    Column("Formats"),
-    Column("Rows", "right"),
-    Column("MAPE", "right"),
-    Column("Median", "right", drop=1),
-    Column("P90", "right"),
-    Column("Bias", "right"),
-    Column("In 80 %", "right"),
-    Column("Ideal MAPE", "right", drop=2),
-    Column("Provenance", drop=3),
-)
+def _row_count(group: GroupAccuracy) -> str:
+    count = group.expected.row_count
+    return f"{count}" if count == group.row_count else f"{count} of {group.row_count}"
 
 
-def _row(group: GroupAccuracy) -> list[Cell]:
-    expected = group.expected
-    count = (
-        f"{expected.row_count}"
-        if expected.row_count == group.row_count
-        else f"{expected.row_count} of {group.row_count}"
-    )
-    return [
-        group.device,
-        group.formats or "–",
-        count,
-        _percent(expected.mape_ratio),
-        _percent(expected.median_ratio),
-        _percent(expected.p90_ratio),
-        _percent(expected.bias_ratio, signed=True),
-        _coverage(expected),
-        _percent(group.ideal.mape_ratio),
-        group.provenance or "–",
-    ]
-
-
-def _coverage(accuracy: Accuracy) -> Cell:
+def _coverage(group: GroupAccuracy) -> Span:
+    accuracy = group.expected
     if accuracy.coverage_ratio is None:
-        return "–"
-    text = f"{accuracy.coverage_ratio * 100:.0f} %"
-    return text if 0.7 <= accuracy.coverage_ratio <= 0.92 or accuracy.row_count < 30 else Styled(text, "yellow")
+        return Span("–")
+    is_usual = 0.7 <= accuracy.coverage_ratio <= 0.92 or accuracy.row_count < 30
+    return Span(f"{accuracy.coverage_ratio * 100:.0f} %", "" if is_usual else "warning")
+
+
+_MEANS = (
+    Column("Operator", lambda mean: mean[0], is_head=True),
+    Column("Phase", lambda mean: mean[1]),
+    Column("Formats", lambda mean: mean[2]),
+    Column("Chips", lambda mean: str(mean[3]), "number"),
+    Column("MAPE", lambda mean: _percent(mean[4]), "number"),
+    Column("Ideal MAPE", lambda mean: _percent(mean[5]), "number"),
+)
+_GROUPS = (
+    Column("Device", lambda group: group.device, is_head=True),
+    Column("Formats", lambda group: group.formats or "–"),
+    Column("Rows", _row_count, "number"),
+    Column("MAPE", lambda group: _percent(group.expected.mape_ratio), "number"),
+    Column("Median", lambda group: _percent(group.expected.median_ratio), "number", drop=1),
+    Column("P90", lambda group: _percent(group.expected.p90_ratio), "number"),
+    Column("Bias", lambda group: _percent(group.expected.bias_ratio, signed=True), "number"),
+    Column("In 80 %", _coverage, "number"),
+    Column("Ideal MAPE", lambda group: _percent(group.ideal.mape_ratio), "number", drop=2),
+    Column("Provenance", lambda group: group.provenance or "–", drop=3),
+)
 
 
 def _summary(total: GroupAccuracy) -> str:

@@ -41,7 +41,7 @@ class Alert:
 
 def write_alerts(path: Path, histories: Sequence[Mapping[str, Any]]) -> None:
     """Write the alerts of `roofline history --all --json` in several metrics as one file."""
-    from reports.answers.answer_json import SCHEMA_VERSION
+    from reports.present.encoder import SCHEMA_VERSION
 
     document = {"schema_version": SCHEMA_VERSION, "alerts": [asdict(alert) for alert in alerts_of(histories)]}
     path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")

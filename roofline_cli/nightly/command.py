@@ -58,9 +58,9 @@ def nightly(
     Each case is measured in three fresh processes, and at least one case has to be measured. Exit codes are those of
     `roofline diff`; 1 is also a wrong kernel or too few measured cases, 2 a step that could not do its work.
     """
+    from reports.present.screen import show_json, show_line
     from roofline_cli.nightly.nightly_run import NightlyPlan, NightlyRun, empty_folder
     from roofline_cli.nightly.summary import write_summary
-    from roofline_cli.screen.tables import show_json, show_line
 
     now = datetime.datetime.now(datetime.UTC)
     plan = NightlyPlan(

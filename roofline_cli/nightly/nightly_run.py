@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from roofline_cli.shared.children import machine_lock, roofline_command, run_child, say
-from roofline_cli.shared.run_file import MeasuredRun, read_run
+from roofline_cli.shared.run_file import FAILED, MeasuredRun, read_run
 from roofline_model.core.errors import InvalidValueError, RooflineError
 
 EXIT_UNUSABLE, EXIT_SLOW_MACHINE = 2, 5
@@ -37,7 +37,7 @@ VERDICTS = {
     2: "⛔ a step could not do its work",
     3: "⚠️ too much is ambiguous",
     4: "⛔ not comparable with the baseline",
-    5: "⛔ the machine was in a slow state",
+    5: "⛔ the state of the machine decides, of this run or its baseline",
 }
 
 
@@ -183,8 +183,9 @@ class NightlyRun:
         self.run = read_run(self.folder / RUN)
         counts = "no run was stored" if self.run is None else self.run.counts_text
         if code in (0, 1):
-            why = "a kernel failed its check, or fewer cases were measured than required: " if code else ""
-            return code, why + counts
+            has_failed = self.run is not None and FAILED in self.run.counts
+            why = "cases failed" if has_failed else "a test failed, or fewer cases were measured than required"
+            return code, f"{why}: {counts}" if code else counts
         if code == 5:
             return EXIT_UNUSABLE, "no case was selected"
         return EXIT_UNUSABLE, f"pytest stopped with {code}: the run is incomplete, and never a baseline"
@@ -194,6 +195,8 @@ class NightlyRun:
         if self.run is None or self.run.status != "complete":
             state = "no run was stored" if self.run is None else f"the run is {self.run.status}"
             return None, f"left out: {state}"
+        if not self.run.measured_count:
+            return None, "left out: no case was measured"
         words = ("diff", self.run.run_id, *self.plan.gate, *self.plan.lists)
         for form, name in FORMS.items():
             output = str(self.folder / name)

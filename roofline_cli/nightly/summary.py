@@ -13,7 +13,7 @@ MAX_CHANGES = 20
 
 def write_summary(nightly_run: NightlyRun) -> dict[str, Any]:
     """Write summary.md and summary.json; return the latter's document."""
-    from reports.answers.answer_json import SCHEMA_VERSION
+    from reports.present.encoder import SCHEMA_VERSION
 
     document = {
         "schema_version": SCHEMA_VERSION,

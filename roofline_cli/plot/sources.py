@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
+from reports.present.cases import case_precision, operator_title, regime_of
 from roofline_cli.plot.drawing import PlotPoint, PlotRoof, PlotSlope, RooflinePlot
 from roofline_model.core.units import format_bandwidth, format_flops
 
 if TYPE_CHECKING:
-    from reports.cases.rows import CaseRow
-    from reports.cases.summary import CaseSummary
     from reports.view.roofline_view import RooflineView
+    from results.cases.case_result import CaseResult
 
 OTHER_LETTER = "*"
 """Stands for every series beyond the alphabet."""
@@ -51,18 +51,17 @@ def letter_of(index: int) -> str:
     return chr(ord("A") + index) if index < 26 else OTHER_LETTER
 
 
-def run_plot(view: RooflineView, cases: Sequence[CaseSummary]) -> RunPlot:
+def run_plot(view: RooflineView, cases: Sequence[CaseResult]) -> RunPlot:
     """Return the plot of some cases of one chip; roofs of formats that none of them has are left out."""
-    rows = [row for case in cases if (row := case.pooled).intensity_flop_per_byte and row.ideal_flops_per_s]
-    groups: dict[tuple[str, str, str], list[CaseRow]] = {}
-    regimes = {(row.case_key, row.profile_hash): case.regime for case in cases for row in case.rows}
+    rows = [each for each in cases if each.intensity_flop_per_byte and each.ideal_flops_per_s]
+    groups: dict[tuple[str, str, str], list[CaseResult]] = {}
     for row in rows:
-        key = row.op_title, row.precision, regimes[row.case_key, row.profile_hash]
+        key = operator_title(row.case), case_precision(row.case), regime_of(row.case)
         groups.setdefault(key, []).append(row)
     ordered = sorted(groups.items(), key=lambda item: -len(item[1])) if len(groups) > 26 else list(groups.items())
     letters = {key: letter_of(index) for index, (key, _) in enumerate(ordered)}
     points = [_point(row, letters[key]) for key, members in groups.items() for row in members]
-    used = {row.precision for row in rows}
+    used = {case_precision(row.case) for row in rows}
     roofs = [
         PlotRoof(roof.precision, roof.bandwidth_bytes_per_s, roof.peak_flops_per_s)
         for roof in view.roofs
@@ -106,20 +105,14 @@ def hidden_texts(hidden: Mapping[str, str]) -> list[str]:
     return [f"{', '.join(sorted(letters))} under {other}" for other, letters in groups.items()]
 
 
-def _point(row: CaseRow, letter: str) -> PlotPoint:
+def _point(row: CaseResult, letter: str) -> PlotPoint:
     assert row.intensity_flop_per_byte is not None  # kept by `run_plot`
     return PlotPoint(
-        letter, row.intensity_flop_per_byte, row.ideal_flops_per_s, row.achieved_flops_per_s, _expected_rate(row)
+        letter, row.intensity_flop_per_byte, row.ideal_flops_per_s, row.achieved_flops_per_s, row.expected_flops_per_s
     )
 
 
-def _expected_rate(row: CaseRow) -> float | None:
-    if not row.expected_s or row.ideal_flops_per_s is None or row.ideal_s is None:
-        return None
-    return row.ideal_flops_per_s * row.ideal_s / row.expected_s
-
-
-def _series(letter: str, key: tuple[str, str, str], rows: Sequence[CaseRow]) -> Series:
+def _series(letter: str, key: tuple[str, str, str], rows: Sequence[CaseResult]) -> Series:
     intensities = [row.intensity_flop_per_byte for row in rows if row.intensity_flop_per_byte is not None]
     return Series(
         letter,
@@ -129,7 +122,7 @@ def _series(letter: str, key: tuple[str, str, str], rows: Sequence[CaseRow]) -> 
         min(intensities),
         max(intensities),
         _typical([row.ideal_flops_per_s for row in rows]),
-        _typical([_expected_rate(row) for row in rows]),
+        _typical([row.expected_flops_per_s for row in rows]),
         _typical([row.achieved_flops_per_s for row in rows]),
         _typical([row.roof_share_ratio for row in rows]),
     )

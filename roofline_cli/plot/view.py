@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from reports.text.display_text import prefixed
-from roofline_cli.plot.canvas import ASCII_SIGNS, UNICODE_SIGNS
-from roofline_cli.plot.drawing import Drawing, RooflinePlot, draw
-from roofline_cli.plot.predicted import PlottedPrediction, predicted_plot
-from roofline_cli.plot.sources import OTHER_LETTER, RunPlot, Series, hidden_texts, ridge_texts, run_plot
-from roofline_cli.screen.tables import (
+from reports.present.display_text import prefixed
+from reports.present.screen import (
     Cell,
     Column,
     has_unicode,
@@ -20,11 +16,15 @@ from roofline_cli.screen.tables import (
     show_pieces,
     show_table,
 )
+from roofline_cli.plot.canvas import ASCII_SIGNS, UNICODE_SIGNS
+from roofline_cli.plot.drawing import Drawing, RooflinePlot, draw
+from roofline_cli.plot.predicted import PlottedPrediction, predicted_plot
+from roofline_cli.plot.sources import OTHER_LETTER, RunPlot, Series, hidden_texts, ridge_texts, run_plot
 from roofline_model.core.units import format_percent
 
 if TYPE_CHECKING:
-    from reports.cases.summary import CaseSummary
     from reports.view.roofline_view import RooflineView
+    from results.cases.case_result import CaseResult
     from results.records.records import HardwareProfile, Record, RunInfo
     from results.records.state_records import NoiseFloor
     from results.store.store import ResultStore
@@ -66,7 +66,7 @@ def plotted_chips(
     profiles: Mapping[str, HardwareProfile],
     floors: Mapping[tuple[str, str], NoiseFloor],
     case_keys: Collection[str] | None = None,
-) -> list[tuple[str, RooflineView, list[CaseSummary]]]:
+) -> list[tuple[str, RooflineView, list[CaseResult]]]:
     """Return the chips of a run with their cases, those of `case_keys` where given; a chip without any is left out."""
     from reports.view.views import report_view
 
@@ -75,14 +75,14 @@ def plotted_chips(
         (
             chip.hardware_name,
             chip.roofline,
-            [case for case in chip.cases if case_keys is None or case.lead.case_key in case_keys],
+            [case for case in chip.cases if case_keys is None or case.case_key in case_keys],
         )
         for chip in chips
     ]
     return [series for series in chosen if series[2]] if case_keys is not None else chosen
 
 
-def show_run_plots(chips: Sequence[tuple[str, RooflineView, Sequence[CaseSummary]]]) -> None:
+def show_run_plots(chips: Sequence[tuple[str, RooflineView, Sequence[CaseResult]]]) -> None:
     """Print the plot of every chip (name, view, cases) of a run."""
     for name, view, cases in chips:
         show_line()
@@ -90,7 +90,7 @@ def show_run_plots(chips: Sequence[tuple[str, RooflineView, Sequence[CaseSummary
         show_run_plot(view, cases)
 
 
-def show_run_plot(view: RooflineView, cases: Sequence[CaseSummary]) -> None:
+def show_run_plot(view: RooflineView, cases: Sequence[CaseResult]) -> None:
     """Print the plot of some cases of one chip, and a table of its letters."""
     plot = run_plot(view, cases)
     drawing = _show(plot.plot) if plot.series else None

@@ -189,7 +189,7 @@ class Comparison:
 
     def _show(self, code: int, new_failures: list[str], *, as_json: bool) -> None:
         """Write result.json, and show it or the diff."""
-        from roofline_cli.screen.tables import show_json, show_line
+        from reports.present.screen import show_json, show_line
 
         diff = json.loads((self.out / FORMS["json"]).read_text(encoding="utf-8"))
         result: dict[str, Any] = {

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from reports.answers.short_answer import ideal_words
+from reports.present.screen import Column, decimal_bytes, intensity, show_json, show_line
 from roofline_cli.predict.layer_table import print_layer_table, row_gains
 from roofline_cli.predict.prediction_rows import (
     judged_time,
@@ -19,7 +20,6 @@ from roofline_cli.predict.prediction_rows import (
     print_own_time,
     time_columns,
 )
-from roofline_cli.screen.tables import Column, decimal_bytes, intensity, show_json, show_line
 from roofline_cli.shared.group import typed
 from roofline_cli.shared.option_blocks import PredictOptions, Request, takes_blocks
 from roofline_cli.shared.options import MeasuredTimeOption, parse_size
@@ -89,7 +89,7 @@ def predict_attention(
 
     softmax(Q·Kᵀ)·V as one kernel that reads Q, K and V once, beside the three kernels that it replaces.
     """
-    from reports.answers.answer_json import command_json
+    from reports.present.encoder import command_json
     from roofline_model.kernels.attention_kernels import find_attention_kernel
     from roofline_model.predictions.attention import AttentionQuestion, predict_attentions
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 import typer
 
-from reports.answers.answer_json import command_json
-from roofline_cli.screen.tables import Column, brief, screen_width, show_json, show_line, show_table
+from reports.present.blocks import brief
+from reports.present.encoder import command_json
+from reports.present.screen import Column, screen_width, show_json, show_line, show_table
 from roofline_cli.shared.options import JsonOption
 from roofline_model.predictions.catalog import finding_list
 
@@ -34,14 +36,25 @@ def explain(
     elif code:
         (entry,) = answer.codes
         show_line(f"{entry.code} ({entry.severity})", "bold")
-        show_line(entry.text)
+        show_line(_without_values(entry.text))
         show_line("")
         show_line(entry.explanation)
         if entry.fix:
-            show_line(f"Fix: {entry.fix}")
+            show_line(f"Fix: {_without_values(entry.fix)}")
     else:
         used = max(len(entry.code) for entry in answer.codes) + len("  Severity  ")
         room = max((screen_width() or _PIPED_WIDTH) - used, _LEAST_ROOM)
         columns = (Column("Code"), Column("Severity"), Column("Says"))
-        show_table(columns, [[entry.code, entry.severity, brief(entry.text, room)] for entry in answer.codes])
+        rows = [[entry.code, entry.severity, brief(_without_values(entry.text), room)] for entry in answer.codes]
+        show_table(columns, rows)
         show_line("roofline explain CODE says what one means.", "dim")
+
+
+def _without_values(text: str) -> str:
+    """Return a line of the catalog as it reads where no value is given: what is in brackets is left out, and `…` stands
+    for a value that the line needs.
+
+    >>> _without_values("{subject} was busy[ ({others_ratio})]: times are too long")
+    '… was busy: times are too long'
+    """
+    return re.sub(r"\{\w+\}", "…", re.sub(r"\[[^\[\]]*\]", "", text))

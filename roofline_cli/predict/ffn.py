@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from reports.answers.short_answer import ideal_words
+from reports.present.screen import MISSING, Column, intensity, show_json, show_line
 from roofline_cli.predict.layer_table import print_layer_table, row_gains
 from roofline_cli.predict.prediction_rows import print_answer, time_columns
-from roofline_cli.screen.tables import MISSING, Column, intensity, show_json, show_line
 from roofline_cli.shared.group import typed
 from roofline_cli.shared.option_blocks import PredictOptions, Request, takes_blocks
 from roofline_cli.shared.options import parse_size
@@ -47,7 +47,7 @@ def predict_ffn(
     options: PredictOptions,
 ) -> None:
     """Predict a feed-forward block, kernel by kernel."""
-    from reports.answers.answer_json import command_json
+    from reports.present.encoder import command_json
     from roofline_model.predictions.ffn import FfnQuestion, predict_ffns
 
     question = FfnQuestion(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from reports.present.screen import Cell, Column, show_line, show_table
 from roofline_cli.predict.prediction_rows import (
     Gains,
     gains,
@@ -14,7 +15,6 @@ from roofline_cli.predict.prediction_rows import (
     provenance_sentence,
     show_doubts,
 )
-from roofline_cli.screen.tables import Cell, Column, show_line, show_table
 from roofline_model.core.finding import reason_text, short_text
 
 if TYPE_CHECKING:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from roofline_cli.screen.tables import show_json, show_line
+from reports.present.screen import show_json, show_line
 from roofline_cli.shared import completions
 from roofline_cli.shared.options import (
     AllOption,
@@ -29,13 +28,12 @@ from roofline_cli.shared.options import (
 from roofline_model.chips.hardware import doubts_of
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import finding, short_text
-from roofline_model.formats.catalog import SIXTEEN_BIT, short_name
+from roofline_model.formats.catalog import short_name
+from roofline_model.models.chip_and_model import in_wide_format
 from roofline_model.operators.product import MAX_DIMENSION
-from roofline_model.recommend.plans import wide_format
 
 if TYPE_CHECKING:
     from roofline_model.chips.hardware import Device
-    from roofline_model.core.finding import Finding
     from roofline_model.models.format_plan import FormatPlan
     from roofline_model.models.llm import ModelPrediction
     from roofline_model.models.model_shapes import ModelShape
@@ -191,7 +189,7 @@ def predict_model_command(
     _check_one_chip(hw)
     chip, shape = find_chip(hw), find_model_shape(model)
     checked_phase(phase)
-    shape, wide_note = _in_wide_format(shape, chip)
+    own_shape, shape = shape, in_wide_format(shape, chip)
     parallel = _parallel(tensor_parallel, link_gb_s, all_reduce_us)
     strategies = strategy_plans(strategy, shape, chip)
     if strategies and (kv is not None or exceptions):
@@ -230,20 +228,11 @@ def predict_model_command(
         for prediction in predictions[: len(strategies) * len(batches)]
     ]
     _show(predictions, used, chip, hw, as_json, show_all)
-    if wide_note is not None and not as_json:
-        show_line(f"Note: {short_text(wide_note)}", "yellow")
+    if shape.wide_format != own_shape.wide_format and not as_json:
+        note = finding("other-wide-format", shape.name, own=own_shape.wide_format, wide=shape.wide_format)
+        show_line(f"Note: {short_text(note)}", "yellow")
     if plot:
         _plot(predictions[0], chip)
-
-
-def _in_wide_format(shape: ModelShape, chip: Device) -> tuple[ModelShape, Finding | None]:
-    """Return the model in the 16-bit format that the chip has, and what to say of it: None where that is its own."""
-    if chip.declares(shape.wide_format) or not any(map(chip.declares, SIXTEEN_BIT)):
-        return shape, None
-    wide = wide_format(shape, chip)
-    weight = wide if shape.weight_format == shape.wide_format else shape.weight_format
-    note = finding("other-wide-format", shape.name, own=shape.wide_format, wide=wide)
-    return replace(shape, wide_format=wide, weight_format=weight), note
 
 
 def _contexts(context: str | None, max_context: str | None, shape: ModelShape) -> tuple[int, int | None]:
@@ -348,7 +337,7 @@ def _document(passes: list[ModelPrediction], chip: Device) -> dict[str, Any]:
     """Return what --json prints: the passes, the model's shape, and of one pass the times to the first token: of one
     request alone, and of all prompts of the batch in one pass.
     """
-    from reports.answers.answer_json import command_json
+    from reports.present.encoder import command_json
     from roofline_model.models.llm import first_token_pass
     from roofline_model.models.step_expected import expected_step
     from roofline_model.predictions.kernel import PredictionTable

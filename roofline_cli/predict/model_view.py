@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from reports.answers.short_answer import good_kernels_sentence, ideal_words, option_words
-from roofline_cli.predict.prediction_rows import print_beside_ideal, print_caveats, show_doubts
-from roofline_cli.screen.tables import (
+from reports.present.screen import (
     MISSING,
     Cell,
     Column,
@@ -21,12 +20,14 @@ from roofline_cli.screen.tables import (
     show_next,
     show_table,
 )
+from roofline_cli.predict.prediction_rows import print_beside_ideal, print_caveats, show_doubts
 from roofline_cli.shared.group import typed_pairs
 from roofline_model.chips.hardware import doubts_of
 from roofline_model.chips.usable_memory import memory_shares
 from roofline_model.core.finding import Finding, reason_text, short_text
 from roofline_model.core.units import counted, format_rate, format_time, in_prefix, interval_in_prefix, shared_prefix
 from roofline_model.formats.catalog import get_format
+from roofline_model.models.format_plan import plan_from_text
 from roofline_model.operators.product import WEIGHT_GROUP_ELEMS, WEIGHT_SCALE_BITS
 
 if TYPE_CHECKING:
@@ -98,9 +99,11 @@ def _next_step(predictions: Sequence[ModelPrediction]) -> tuple[str, str]:
         named = [name.strip() for option, value in asked if option == "--formats" for name in value.split(",")]
         if len(named) > 1:
             return "", ""  # they are compared already
-        formats = ",".join([*named, *(name for name in _OTHER_FORMATS if name not in map(str.upper, named))])
-        others = [pair for pair in asked if pair[0] != "--formats"]
-        return f"roofline predict model{option_words([*others, ('--formats', formats)])}", "compares formats"
+        shape, asked_formats = predictions[0].model, {each.plan.base for each in predictions if named}
+        others = [name for name in _OTHER_FORMATS if plan_from_text(name, shape).base not in asked_formats]
+        formats = ",".join([*named, *others])
+        rest = [pair for pair in asked if pair[0] != "--formats"]
+        return f"roofline predict model{option_words([*rest, ('--formats', formats)])}", "compares formats"
     if "--batch" not in names:
         return f"roofline recommend{option_words(asked, without=left_out)}", effect
     batches = {prediction.workload.batch_count for prediction in predictions}
@@ -525,7 +528,8 @@ def _link_sentence(prediction: ModelPrediction) -> str:
     rate = f"{(parallel.link_bytes_per_s or 0) / 1e9:g} GB/s"
     latency = f", and {format_time(parallel.all_reduce_latency_s)} each in the expected time"
     return (
-        f"all_reduce: its bytes over the link's {rate}{latency if parallel.all_reduce_latency_s else ''}; not fitted."
+        f"all_reduce: its bytes over the link's {rate}{latency if parallel.all_reduce_latency_s else ''}; not fitted, 0.55 to "
+        "2.5 times that is published."
     )
 
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from reports.answers.short_answer import ROW_COUNT, expected_words, ideal_words
-from roofline_cli.screen.tables import CAVEAT_COUNT, MISSING, Cell, Column, show_line, show_more, show_next, show_table
+from reports.present.blocks import CAVEAT_COUNT
+from reports.present.screen import MISSING, Cell, Column, show_line, show_more, show_next, show_table
 from roofline_cli.shared.options import float_or_nan
 from roofline_model.chips.hardware import doubts_of
 from roofline_model.core.errors import InvalidValueError

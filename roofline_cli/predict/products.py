@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from reports.answers.short_answer import ideal_words
+from reports.present.screen import Cell, Column, intensity, show_json, show_line, show_table
 from roofline_cli.predict import prediction_rows
-from roofline_cli.screen.tables import Cell, Column, intensity, show_json, show_line, show_table
 from roofline_cli.shared.group import typed
 from roofline_cli.shared.option_blocks import PredictOptions, Request, takes_blocks
 from roofline_cli.shared.options import (
@@ -64,7 +64,7 @@ def predict_gemm(
 
 
 def _predict(sizes: tuple[int, str, str], measured_us: str | None, options: PredictOptions) -> None:
-    from reports.answers.answer_json import command_json
+    from reports.present.encoder import command_json
     from roofline_model.predictions.product import predict_products
 
     rows, N, K = sizes

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from roofline_cli.screen.tables import Cell, Column, show_line, show_table
+from reports.present.screen import Cell, Column, show_line, show_table
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import short_text
 

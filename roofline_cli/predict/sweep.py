@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from reports.present.screen import Column, show_json, show_line, show_table
 from roofline_cli.screen.output_file import check_output, written_file
 from roofline_cli.screen.progress_bar import progress_bar
-from roofline_cli.screen.tables import Column, show_json, show_line, show_table
 from roofline_cli.shared.options import (
     FormatsFileOption,
     FormatsOption,

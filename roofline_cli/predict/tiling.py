@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from reports.answers.short_answer import option_words
+from reports.present.screen import Column, decimal_bytes, show_json, show_line, show_more, show_next, show_table
 from roofline_cli.screen.output_file import check_output, written_file
-from roofline_cli.screen.tables import Column, decimal_bytes, show_json, show_line, show_more, show_next, show_table
 from roofline_cli.shared.group import typed_pairs
 from roofline_cli.shared.options import (
     AllOption,
@@ -76,7 +76,7 @@ def tiling(
     as_json: JsonOption = False,
 ) -> None:
     """Explain a product's tile: waves, occupancy, L2, bound."""
-    from reports.answers.answer_json import command_json
+    from reports.present.encoder import command_json
     from roofline_model.predictions.tiling import product_tiling
 
     if cache not in ("cold", "warm"):
@@ -130,13 +130,16 @@ def _show_answer(title: str, tiling: Tiling, *, show_all: bool) -> None:
     show_table(
         (
             Column("Part"),
+            Column("Alone", "right"),
             Column("Adds", "right"),
-            Column("Share", "right"),
+            Column("Share", "right", drop=1),
             Column("What it is", is_prose=True, least=20),
         ),
-        [[row[0], *row[2:]] for row in _part_rows(tiling)[:_ANSWER_ROW_COUNT]],
+        _part_rows(tiling)[:_ANSWER_ROW_COUNT],
         says_what_is_left_out=False,
     )
+    if not show_all:
+        show_line("Parts run at the same time: the longest alone is the bound, each adds its share.", "dim")
     show_line(f"Tile {tile}: {waves}, {tail}, {_hits(tiling)} L2 hits.", "dim")
     show_next(f"roofline tiling{option_words(typed_pairs())} -o tiling.png", "draws the efficiency against N")
     show_more("shows occupancy, padding, bytes and every part", is_shown=show_all)

@@ -17,8 +17,8 @@ from reports.answers.short_answer import (
     phase_texts,
     tokens_text,
 )
+from reports.present.screen import MISSING, Cell, Column, decimal_bytes, show_line, show_next, show_table
 from roofline_cli.recommend.model_view import LOSS_COLUMNS, loss_cells
-from roofline_cli.screen.tables import MISSING, Cell, Column, decimal_bytes, show_line, show_next, show_table
 from roofline_cli.shared.group import typed_pairs
 from roofline_model.core.answer import BOUNDS, is_comparable
 from roofline_model.core.errors import InvalidValueError

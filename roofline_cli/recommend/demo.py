@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bench_cases.models.decoded_gguf import DEMO_FORMAT, DEMO_MODEL, decode_gguf, demo_file
+from reports.present.screen import show_json, show_line, show_next
 from roofline_cli.recommend.stored_view import print_ranked_answer
-from roofline_cli.screen.tables import show_json, show_line, show_next
 from roofline_cli.shared.database import reading
 from roofline_cli.shared.measuring import check_can_measure, run_workloads, workload_command
 from roofline_cli.shared.options import DatabaseOption, HardwareOption, JsonOption, split_list

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from reports.present.screen import Column, show_json, show_line, show_next, show_table
 from roofline_cli.screen.output_file import check_is_not_input, check_output
 from roofline_cli.screen.progress_bar import progress_bar
-from roofline_cli.screen.tables import Column, show_json, show_line, show_next, show_table
 from roofline_cli.shared import completions
 from roofline_cli.shared.measuring import check_can_measure
 from roofline_cli.shared.options import JsonOption, split_list

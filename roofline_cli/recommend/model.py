@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from reports.present.screen import show_json, show_line
 from roofline_cli.recommend.chips import chip_names, print_chips
 from roofline_cli.screen.output_file import check_output
-from roofline_cli.screen.tables import show_json, show_line
 from roofline_cli.shared import completions
 from roofline_cli.shared.group import typed_pairs
 from roofline_cli.shared.options import (
@@ -167,9 +167,9 @@ class ModelQuestion:
 
 def recommend_for_model(question: ModelQuestion, hw: str, *, as_json: bool, show_all: bool = False) -> None:
     """Answer for a whole model, with every plan where `show_all`; exits 1 when nothing meets the limits."""
-    from reports.answers.answer_json import command_json
     from reports.answers.model_advice import model_advice
     from reports.answers.short_answer import model_answer
+    from reports.present.encoder import command_json
     from roofline_cli.recommend.model_layers import print_layers
     from roofline_cli.recommend.model_view import added_by_all, excluded_lines, print_model_details, print_short_answer
 
@@ -203,9 +203,9 @@ def recommend_for_model(question: ModelQuestion, hw: str, *, as_json: bool, show
 
 def _recommend_on_chips(question: ModelQuestion, names: Sequence[str], *, as_json: bool) -> None:
     """Answer for a whole model on several chips; exits 1 when nothing meets the limits on any."""
-    from reports.answers.answer_json import SCHEMA_VERSION, answer_json
     from reports.answers.model_advice import model_advice
     from reports.answers.short_answer import workload
+    from reports.present.encoder import SCHEMA_VERSION, answer_json
     from roofline_model.recommend.plan_formats import plan_name
 
     if question.options.output is not None or question.options.layers:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from roofline_cli.screen.tables import Column, decimal_bytes, show_line, show_table
+from reports.present.screen import Column, decimal_bytes, show_line, show_table
 from roofline_model.core.finding import short_text
 from roofline_model.core.units import column_times, counted, format_time
 

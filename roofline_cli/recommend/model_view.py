@@ -19,7 +19,7 @@ from reports.answers.short_answer import (
     wider_loss_limit,
     with_names,
 )
-from roofline_cli.screen.tables import (
+from reports.present.screen import (
     MISSING,
     Cell,
     Column,

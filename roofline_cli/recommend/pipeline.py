@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from reports.present.screen import show_json
 from roofline_cli.screen.output_file import written_together
-from roofline_cli.screen.tables import show_json
 from roofline_cli.shared import completions
 from roofline_cli.shared.database import reading
 from roofline_cli.shared.measuring import check_can_measure

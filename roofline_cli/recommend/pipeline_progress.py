@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from roofline_cli.screen.tables import clean_line
+from reports.present.screen import clean_line
 
 if TYPE_CHECKING:
     from bench_cases.pipeline.progress import PipelineEvent

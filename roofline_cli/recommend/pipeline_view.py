@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from roofline_cli.screen.tables import Cell, Column, Styled, show_line, show_table
+from reports.present.screen import Cell, Column, Styled, show_line, show_table
 from roofline_model.core.finding import Finding, findings_text, short_text
 from roofline_model.core.units import column_times, format_memory
 

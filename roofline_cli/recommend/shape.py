@@ -9,10 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from reports.answers.short_answer import gain_text, product_answer, saved_text
-from roofline_cli.predict.prediction_rows import print_gaps, standing_sentence
-from roofline_cli.recommend.chips import chip_names, print_chips
-from roofline_cli.recommend.model_view import added_by_all, print_short_answer
-from roofline_cli.screen.tables import (
+from reports.present.screen import (
     MISSING,
     Column,
     decimal_bytes,
@@ -20,6 +17,9 @@ from roofline_cli.screen.tables import (
     show_line,
     show_table,
 )
+from roofline_cli.predict.prediction_rows import print_gaps, standing_sentence
+from roofline_cli.recommend.chips import chip_names, print_chips
+from roofline_cli.recommend.model_view import added_by_all, print_short_answer
 from roofline_cli.shared.group import typed_pairs
 from roofline_cli.shared.options import (
     find_chip,
@@ -48,8 +48,8 @@ def recommend_for_shape(
     show_all: bool = False,
 ) -> None:
     """Rank the formats for one product, with every one where `show_all`; exits 1 when nothing fits the memory limit."""
-    from reports.answers.answer_json import command_json
     from reports.answers.shape_advice import shape_advice
+    from reports.present.encoder import command_json
     from roofline_model.expected.predict import expected_times
     from roofline_model.recommend.options import default_formats
     from roofline_model.recommend.shape import recommend_quantization
@@ -86,8 +86,8 @@ def recommend_for_shape(
 
 def _show_chips(rankings: Mapping[str, Ranking], typed_names: Mapping[str, str], *, as_json: bool) -> None:
     """Show the choice on each of several chips; exits 1 when nothing fits on any. `typed_names`: of keys of chips."""
-    from reports.answers.answer_json import SCHEMA_VERSION, answer_json
     from reports.answers.shape_advice import shape_advice
+    from reports.present.encoder import SCHEMA_VERSION, answer_json
 
     if as_json:
         answers = [

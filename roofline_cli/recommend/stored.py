@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roofline_cli.screen.tables import show_json
+from reports.present.screen import show_json
 from roofline_cli.shared.database import reading
 from roofline_cli.shared.options import find_chip, parse_loss_limit, parse_size
 from roofline_model.core.errors import InvalidValueError

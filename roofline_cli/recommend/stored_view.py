@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from reports.answers.short_answer import ROLES, SOURCES
-from roofline_cli.recommend.model_view import LOSS_COLUMNS, loss_cells
-from roofline_cli.screen.tables import (
+from reports.present.screen import (
     MISSING,
     Cell,
     Column,
@@ -21,6 +20,7 @@ from roofline_cli.screen.tables import (
     show_notes,
     show_table,
 )
+from roofline_cli.recommend.model_view import LOSS_COLUMNS, loss_cells
 from roofline_cli.shared.group import typed
 from roofline_model.core.answer import Option, Trust
 from roofline_model.core.finding import code_text, finding, has_code, short_text
@@ -36,6 +36,13 @@ REASONED_COUNT = 12
 """Rankings whose reason is told in a line below the overview; of more the narrower question has them."""
 PREDICTED_COUNT = 3
 """Predictions shown behind the measured rows of a ranking; `--json` has all."""
+BENCH_OPERATORS = frozenset(
+    {
+        *("gemv", "gemm", "attention", "unfused_attention", "softmax", "rmsnorm"),
+        *("residual_add", "rope", "silu_mul", "ffn", "quantize", "dequantize"),
+    }
+)
+"""Operators that `pytest bench_cases -k OPERATOR` measures."""
 _OVERVIEW = (
     Column("What", is_prose=True, least=16),
     Column("Take", is_prose=True, least=14),
@@ -99,7 +106,7 @@ def print_stored(recommendations: StoredRecommendations, *, show_all: bool) -> N
         show_notes([] if show_all else [*recommendations.notes, *recommendations.missing][:1])
     busy = next((each for each in rankings if each.choice is None and each.gap is not None), None)
     if busy is not None and not any(map(_gains, rankings)):
-        show_next(f"pytest bench_cases -k {busy.op}", "measures again")
+        show_next(*_measure_again(busy))
     elif any(ranking.options for ranking in rankings):
         show_next(*_next_command(rankings))
     hidden = f"{len(rankings)} cases" if len(rankings) > 1 else f"{len(rankings[0].options)} options"
@@ -265,7 +272,16 @@ def _next_command(rankings: Sequence[StoredRanking]) -> tuple[str, str]:
         return f"roofline recommend --stored {_narrowed(ranking)}{chip}{rest}", "shows this one whole"
     if ranking.subject == "model":
         return "roofline pipeline --model FOLDER -o OUT", "makes and measures it"
-    return f"pytest bench_cases -k {ranking.op}", "measures it again"
+    return _measure_again(ranking)
+
+
+def _measure_again(ranking: StoredRanking) -> tuple[str, str]:
+    """Return what measures a case again: one of `bench_cases`, else a kernel of a suite that is not known."""
+    if ranking.subject == "model":
+        return "pytest bench_cases -k model_quant --roofline-model FOLDER", "measures it again"
+    if ranking.op in BENCH_OPERATORS:
+        return f"pytest bench_cases -k {ranking.op}", "measures it again"
+    return "pytest", f"measures it again, in the suite that has {ranking.op}"
 
 
 def _narrowed(ranking: StoredRanking) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from reports.present.screen import json_text, show_json, show_line
 from roofline_cli.screen.output_file import (
     check_is_not_input,
     check_output,
@@ -18,7 +19,6 @@ from roofline_cli.screen.output_file import (
     written_file,
     written_together,
 )
-from roofline_cli.screen.tables import json_text, show_json, show_line
 from roofline_cli.shared.database import reading, shown_target
 from roofline_cli.shared.options import DatabaseOption, JsonOption
 from roofline_model.core.errors import InvalidValueError, RooflineError
@@ -365,9 +365,11 @@ def _text(
 
         return json_text(report_json(view, comparison, stored))
     if format_name == "md":
-        from reports.formats.markdown import markdown_report
+        from reports.document.report import Report
+        from reports.document.report_blocks import report_blocks
+        from reports.present.markdown import markdown
 
-        return markdown_report(view, comparison, stored)
+        return markdown(report_blocks(Report(view, comparison, stored)))
     from reports.page.html import print_page
 
     return print_page(view, comparison, stored)

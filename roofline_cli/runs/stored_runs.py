@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from reports.text.display_text import shown
-from roofline_cli.runs.show import RunArgument, commit_label, utc_minutes
-from roofline_cli.screen.tables import MISSING, Cell, Column, Styled, show_json, show_line, show_next, show_table
+from reports.document.run_blocks import commit_label
+from reports.present.blocks import Block, Column, Command, Span, table
+from reports.present.display_text import shown, utc_minutes
+from reports.present.screen import MISSING, show_blocks, show_json, show_line
+from roofline_cli.runs.show import RunArgument
 from roofline_cli.shared.database import reading, shown_target, writing
 from roofline_cli.shared.group import typed
 from roofline_cli.shared.options import DatabaseOption, JsonOption
@@ -49,7 +52,7 @@ def list_runs(
                 f"options go behind the command: roofline runs {context.invoked_subcommand} RUN … --db …"
             )
         return
-    from reports.answers.answer_json import SCHEMA_VERSION, answer_json
+    from reports.present.encoder import SCHEMA_VERSION, answer_json
     from results.operations.run_contents import run_contents
 
     with reading(db) as store:
@@ -59,25 +62,7 @@ def list_runs(
         rows = [{**answer_json(run), "holds": _contents_json(contents[run.run_id])} for run in runs]
         show_json({"schema_version": SCHEMA_VERSION, "runs": rows})
         return
-    columns = (
-        Column("Run"),
-        Column("Started (UTC)", drop=1),
-        Column("Status", drop=4),
-        Column("Exit", "right", drop=11),
-        Column("Chip", drop=3),
-        Column("Cases", "right", drop=2),
-        Column("Times", hide_empty=True),
-        Column("Not measured", drop=5, hide_empty=True),
-        Column("Operators", is_prose=True, drop=6),
-        Column("Formats", is_prose=True, drop=7),
-        Column("Processes", "right", drop=8),
-        Column("Commit", drop=9),
-        Column("Host", drop=10),
-        Column("Label", is_prose=True),
-    )
-    show_table(columns, [_row(run, contents[run.run_id]) for run in runs])
-    if runs:
-        show_next(f"roofline show {runs[0].run_id[:8]}{typed('--db')}")
+    show_blocks(_run_blocks([(run, contents[run.run_id]) for run in runs]))
 
 
 @app.command("relabel")
@@ -97,7 +82,7 @@ def relabel(
         show_json({"run_id": info.run_id, "label_before": info.label, "label": label})
         return
     before, after = (repr(shown(text, 80)) if text else "no label" for text in (info.label, label))
-    show_line(f"run {info.run_id[:8]} of {utc_minutes(info.started_at)} UTC: {before} is now {after}")
+    show_line(f"run {info.run_id[:8]} of {utc_minutes(info.started_at)}: {before} is now {after}")
 
 
 @app.command("delete")
@@ -151,25 +136,40 @@ def delete(
     show_line(f"{shown_database}: deleted {what}; noise floors and the cases other runs share stay")
 
 
-def _row(run: RunInfo, holds: RunContents) -> list[Cell]:
-    chip = ", ".join(shown(key, 40) for key in holds.hardware_keys) or shown(run.hardware_key, 40) or "–"
-    others = ", ".join(f"{count} {name}" for name, count in holds.counts.items() if name != "measured")
-    return [
-        run.run_id[:8],
-        utc_minutes(run.started_at),
-        Styled(run.status, "green" if run.status == "complete" else "yellow"),
-        "–" if run.exit_code is None else str(run.exit_code),
-        f"{chip}{' (forced)' if run.is_forced else ''}",
-        f"{holds.case_count:,}",
-        "simulated" if holds.is_simulated else MISSING,
-        others or "–",
-        _first(holds.ops),
-        _first(holds.precisions),
-        f"{holds.process_count:,}",
-        commit_label(run),
-        shown(run.environment.facts.get("host") or "–", 40),
-        shown(run.label, 200) or "–",
-    ]
+def _chips(item: tuple[RunInfo, RunContents]) -> str:
+    run, holds = item
+    chips = ", ".join(shown(key, 40) for key in holds.hardware_keys) or shown(run.hardware_key, 40) or MISSING
+    return f"{chips}{' (forced)' if run.is_forced else ''}"
+
+
+def _not_measured(item: tuple[RunInfo, RunContents]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in item[1].counts.items() if name != "measured") or MISSING
+
+
+_RUNS = (
+    Column("Run", lambda item: item[0].run_id[:8], is_head=True),
+    Column("Started", lambda item: utc_minutes(item[0].started_at), drop=1),
+    Column(
+        "Status", lambda item: Span(item[0].status, "measured" if item[0].status == "complete" else "warning"), drop=4
+    ),
+    Column("Exit", lambda item: MISSING if item[0].exit_code is None else str(item[0].exit_code), "number", drop=11),
+    Column("Chip", _chips, drop=3),
+    Column("Cases", lambda item: f"{item[1].case_count:,}", "number", drop=2),
+    Column("Times", lambda item: "simulated" if item[1].is_simulated else MISSING),
+    Column("Not measured", _not_measured, drop=5),
+    Column("Operators", lambda item: _first(item[1].ops), "prose", drop=6),
+    Column("Formats", lambda item: _first(item[1].precisions), "prose", drop=7),
+    Column("Processes", lambda item: f"{item[1].process_count:,}", "number", drop=8),
+    Column("Commit", lambda item: commit_label(item[0]), drop=9),
+    Column("Host", lambda item: shown(item[0].environment.facts.get("host") or MISSING, 40), drop=10),
+    Column("Label", lambda item: shown(item[0].label, 200) or MISSING, "prose"),
+)
+
+
+def _run_blocks(runs: Sequence[tuple[RunInfo, RunContents]]) -> Iterator[Block]:
+    yield table("Runs", _RUNS, runs)
+    if runs:
+        yield Command(f"roofline show {runs[0][0].run_id[:8]}{typed('--db')}")
 
 
 def _contents_json(holds: RunContents) -> dict[str, Any]:
@@ -191,4 +191,4 @@ def _first(names: tuple[str, ...]) -> str:
 
 def _named(run: RunInfo) -> str:
     label = f" {shown(run.label, 60)!r}" if run.label else ""
-    return f"{run.run_id[:8]}{label} of {utc_minutes(run.started_at)} UTC"
+    return f"{run.run_id[:8]}{label} of {utc_minutes(run.started_at)}"

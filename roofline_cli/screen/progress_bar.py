@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from roofline_cli.screen.tables import clean_line
+from reports.present.screen import clean_line
 
 Advance = Callable[[str, int, int], None]
 """What is done now, steps done, all steps."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from roofline_cli.screen.tables import show_json, show_line
+from reports.present.screen import show_json, show_line
 from roofline_cli.shared import interruption
 from roofline_cli.shared.database import shown_target
 from roofline_cli.shared.options import DatabaseOption, JsonOption, this_chip

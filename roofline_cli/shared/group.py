@@ -23,7 +23,7 @@ from typing import Any, ClassVar, NamedTuple
 import typer
 from typer.core import TyperGroup
 
-from roofline_cli.screen.tables import clean_line
+from reports.present.screen import clean_line
 from roofline_cli.shared import interruption
 from roofline_cli.shared.stdout_file import stdout_as_file
 from roofline_model.core.errors import RooflineError, nearest_names

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NamedTuple, NoReturn
 
 import typer
 
+from reports.present.screen import clean_line
 from roofline_model.core.units import format_percent
 
 if TYPE_CHECKING:
@@ -36,15 +37,15 @@ def begin_when_quiet(*, waits: bool) -> None:
 
     Between the share that flags a time and `BUSY_RATIO` it only says what the results are worth.
     """
-    load = _load()
-    if not load.flags():
+    look = _look()
+    if not look.load.flags():
         return
     if waits:
-        _wait(load)
+        _wait(look)
         return
-    if _taken_ratio(load) > BUSY_RATIO:
-        stop(f"{_load_text(load)}, no result would rest on these times: stop them, or add --wait-until-quiet")
-    typer.echo(f"{_load_text(load)}: results may be in doubt (--wait-until-quiet waits for a quiet machine)", err=True)
+    if _taken_ratio(look.load) > BUSY_RATIO:
+        stop(f"{_load_text(look)}, no result would rest on these times: stop them, or add --wait-until-quiet")
+    typer.echo(f"{_load_text(look)}: results may be in doubt (--wait-until-quiet waits for a quiet machine)", err=True)
 
 
 def begin_model_when_quiet(*, waits: bool) -> None:
@@ -63,35 +64,45 @@ def stop(message: str) -> NoReturn:
     raise typer.Exit(EXIT_MACHINE)
 
 
-def _wait(load: LoadWatch) -> None:
+def _wait(look: _Look) -> None:
     typer.echo(
-        f"{_load_text(load)}: waiting until they use at most 10 %, for {LIMIT_S / 60:.0f} minutes at most", err=True
+        f"{_load_text(look)}: waiting until they use at most 10 %, for {LIMIT_S / 60:.0f} minutes at most", err=True
     )
     began = reminded = time.monotonic()
     quiet_look_count = 0
     while quiet_look_count < _QUIET_LOOK_COUNT:
-        load = _load()
-        quiet_look_count = 0 if load.flags() else quiet_look_count + 1
+        look = _look()
+        quiet_look_count = 0 if look.load.flags() else quiet_look_count + 1
         now = time.monotonic()
         if now - began > LIMIT_S:
-            stop(
-                f"after {LIMIT_S / 60:.0f} minutes {_load_text(load)} still: stop them first (`top -o %CPU` names them)"
-            )
+            stop(f"after {LIMIT_S / 60:.0f} minutes {_load_text(look)} still: stop them first")
         if now - reminded > _REMINDER_S:
             reminded = now
-            typer.echo(f"still waiting: {_load_text(load)}", err=True)
+            typer.echo(f"still waiting: {_load_text(look)}", err=True)
 
 
-def _load() -> LoadWatch:
+class _Look(NamedTuple):
+    """What a look at the CPUs saw."""
+
+    load: LoadWatch
+    busiest: str
+    """Name of the other process that used most of them; empty for none."""
+
+
+def _look() -> _Look:
     from plugin.machine import cpu_state
 
-    return cpu_state.load_over(_LOOK_S)
+    before = cpu_state.process_times()
+    load = cpu_state.load_over(_LOOK_S)
+    return _Look(load, cpu_state.busiest_process(before, cpu_state.process_times()))
 
 
 def _taken_ratio(load: LoadWatch) -> float:
     return (load.others_ratio or 0.0) + (load.stolen_ratio or 0.0)
 
 
-def _load_text(load: LoadWatch) -> str:
+def _load_text(look: _Look) -> str:
+    load = look.load
+    busiest = f" (most of it {clean_line(look.busiest)})" if look.busiest and (load.others_ratio or 0.0) > 0 else ""
     stolen = f", other machines {format_percent(load.stolen_ratio, 0)}" if "stolen" in load.flags() else ""
-    return f"other processes use {format_percent(load.others_ratio or 0.0, 0)} of the CPUs{stolen}"
+    return f"other processes use {format_percent(load.others_ratio or 0.0, 0)} of the CPUs{busiest}{stolen}"

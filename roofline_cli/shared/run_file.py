@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from results.records.flags import INVALIDATING_FLAGS
+from roofline_model.core.finding import advice_text, catalog, from_stored
+
 FAILED, MEASURED, SKIPPED, PREDICTED = "failed", "measured", "skipped", "predicted"
 _WORST_FIRST = (FAILED, MEASURED, SKIPPED, PREDICTED)
 """What a case is whose processes ended differently: a failure is never hidden, and one measurement is enough."""
@@ -31,6 +34,8 @@ class MeasuredRun:
     is_simulated: bool
     counts: Mapping[str, int]
     """Status → cases."""
+    disturbed_count: int
+    """Cases with a time that no diff judges: the machine's state was wrong in more than half of the processes."""
     process_count: int
     """Most records of one case."""
     failures: tuple[str, ...]
@@ -45,9 +50,12 @@ class MeasuredRun:
 
     @property
     def counts_text(self) -> str:
-        """The counts in words: `12 measured, 1 skipped, 1 failed`."""
+        """The counts in words: `12 measured (3 disturbed: no diff judges them), 1 skipped, 1 failed`."""
+        disturbed = f" ({self.disturbed_count} disturbed: no diff judges them)" if self.disturbed_count else ""
         shown = [
-            f"{self.counts[each]} {each}" for each in (MEASURED, SKIPPED, PREDICTED, FAILED) if each in self.counts
+            f"{self.counts[each]} {each}{disturbed if each == MEASURED else ''}"
+            for each in (MEASURED, SKIPPED, PREDICTED, FAILED)
+            if each in self.counts
         ]
         return ", ".join(shown) or "no case"
 
@@ -58,8 +66,13 @@ def read_run(path: Path) -> MeasuredRun | None:
         document = json.loads(path.read_text(encoding="utf-8"))
         run, records = document["run"], document["records"]
         statuses: dict[str, list[str]] = {}
+        disturbed: dict[str, list[bool]] = {}
         for record in records:
-            statuses.setdefault(json.dumps(record["case"], sort_keys=True), []).append(_status(record))
+            case = json.dumps(record["case"], sort_keys=True)
+            statuses.setdefault(case, []).append(_status(record))
+            if _status(record) == MEASURED:
+                flags = (record["measurement"] or {}).get("flags", ())
+                disturbed.setdefault(case, []).append(any(flag in INVALIDATING_FLAGS for flag in flags))
         return MeasuredRun(
             run_id=run["run_id"],
             status=run["status"],
@@ -68,6 +81,7 @@ def read_run(path: Path) -> MeasuredRun | None:
             is_dirty=bool(run["git_is_dirty"]),
             is_simulated=any("simulated" in (record["measurement"] or {}).get("flags", ()) for record in records),
             counts=dict(Counter(min(of_case, key=_WORST_FIRST.index) for of_case in statuses.values())),
+            disturbed_count=sum(2 * sum(of_case) > len(of_case) for of_case in disturbed.values()),
             process_count=max(map(len, statuses.values()), default=0),
             failures=_failures(records),
             warnings=tuple(map(_warning, run["environment"]["facts"].get("warnings") or ())),
@@ -93,6 +107,9 @@ def _failures(records: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
 
 
 def _warning(item: Mapping[str, Any]) -> str:
-    """Return a stored finding as its code and values, which `roofline explain` explains."""
+    """Return a stored finding in words; one whose code this version does not know as its code and values."""
+    stored = from_stored({"subject": "", **item})
+    if stored.code in catalog():
+        return advice_text(stored)
     values = ", ".join(f"{name} {value}" for name, value in item["values"].items())
     return f"{item['code']}{f' ({values})' if values else ''}"

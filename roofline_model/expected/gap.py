@@ -39,7 +39,7 @@ PARTS = (
     "clock",
     "unexplained",
 )
-"""The parts of a measured time, in the order of the split. Their names for readers: `reports/cases/errors.py`."""
+"""The parts of a measured time, in the order of the split. Their names for readers: `reports/present/cases.py`."""
 
 PASS_PART = "part:"
 """Terms of a whole model's pass that begin so are its kernels' own times (and the host's): they add up to the expected

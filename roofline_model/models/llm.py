@@ -26,7 +26,7 @@ from roofline_model.formats.catalog import get_format
 from roofline_model.ideal.operator_sequence import predict_operator
 from roofline_model.ideal.roofline import Prediction, weakest_provenance
 from roofline_model.kernels.attention_kernels import find_attention_kernel
-from roofline_model.models.chip_and_model import get_chip_and_model
+from roofline_model.models.chip_and_model import get_chip_and_model, in_wide_format
 from roofline_model.models.decoder_step import StepKernel, Workload, check_context, step_kernels
 from roofline_model.models.experts import visited_experts
 from roofline_model.models.format_plan import (
@@ -293,11 +293,13 @@ def predict_model(
     `max_context` replaces what the model declares (a checkpoint with extended positions). `has_group_scales`: as in
     `FormatPlan` (default: the plan's own, else True). `memory_headroom_ratio`: share of the memory that has to stay
     free. `attention_kernel`: name of the kernel that `expected_step` asks for attention; the ideal does not know it.
+    A chip without the model's 16-bit format computes it in its own.
     Raises a `RooflineError` naming the field: unknown model or chip, context beyond the model's, contradictory formats.
     """
     device, shape = get_chip_and_model(hardware, model)
     if max_context is not None:
         shape = replace(shape, max_context_size=max_context)
+    shape = in_wide_format(shape, device)
     workload = Workload.of(phase, batch, context, new_tokens)
     check_context(shape, workload)
     plan = _plan(formats, shape, kv, exceptions)

@@ -43,6 +43,7 @@ from roofline_model.kernels.attention_kernels import ATTENTION_KERNELS, FITTED_M
 from roofline_model.kernels.known_kernels import why_no_time_here
 from roofline_model.models.decoder_step import StepKernel
 from roofline_model.models.experts import ExpertProduct
+from roofline_model.models.tensor_parallel import ALL_REDUCE_HIGH_RATIO, ALL_REDUCE_LOW_RATIO
 from roofline_model.operators.attention import attention
 from roofline_model.operators.product import Operator, gemm
 
@@ -140,12 +141,14 @@ class ExpectedSequence:
     @property
     def low_s(self) -> float:
         """Lower end of the 80 % interval, seconds."""
-        return math.fsum(priced.kernel.calls_count * priced.low_s for priced in self.kernels) + self.all_reduce_s
+        kernels_s = math.fsum(priced.kernel.calls_count * priced.low_s for priced in self.kernels)
+        return kernels_s + ALL_REDUCE_LOW_RATIO * self.all_reduce_s
 
     @property
     def high_s(self) -> float:
         """Upper end of the 80 % interval, seconds."""
-        return math.fsum(priced.kernel.calls_count * priced.high_s for priced in self.kernels) + self.all_reduce_s
+        kernels_s = math.fsum(priced.kernel.calls_count * priced.high_s for priced in self.kernels)
+        return kernels_s + ALL_REDUCE_HIGH_RATIO * self.all_reduce_s
 
     @property
     def parts(self) -> tuple[tuple[str, float], ...]:

@@ -11,11 +11,11 @@ from roofline_model.chips.machine_constants import Calibration
 from roofline_model.core.errors import UnknownNameError
 from roofline_model.core.finding import SEVERITIES, CatalogEntry, Severity, catalog, value_names
 from roofline_model.formats.catalog import FORMATS, NumberFormat
+from roofline_model.models.chip_and_model import wide_format
 from roofline_model.models.hf.parameters import parameter_counts
 from roofline_model.models.model_registry import list_models
 from roofline_model.models.model_shapes import ModelShape
 from roofline_model.recommend.options import baseline_format
-from roofline_model.recommend.plans import wide_format
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

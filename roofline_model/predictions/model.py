@@ -15,6 +15,7 @@ from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import Finding
 from roofline_model.core.memo import Memo
 from roofline_model.kernels.known_kernels import plan_gap
+from roofline_model.models.chip_and_model import wide_format
 from roofline_model.models.decoder_step import Workload
 from roofline_model.models.format_plan import plan_coverage
 from roofline_model.models.hf.parameters import parameter_counts
@@ -23,7 +24,6 @@ from roofline_model.models.model_shapes import ModelShape
 from roofline_model.models.step_expected import ExpectedStep, expected_step, why_no_step
 from roofline_model.models.tensor_parallel import Parallel
 from roofline_model.predictions.kernel import Baseline, KernelTimes, ratio
-from roofline_model.recommend.plans import wide_format
 
 KEPT_BASELINES = 512
 

@@ -17,7 +17,7 @@ from roofline_model.chips.usable_memory import usable_bytes
 from roofline_model.core.answer import Exclusion, Option, Question, Ranking, is_comparable
 from roofline_model.core.errors import InvalidValueError, UnsupportedError
 from roofline_model.core.finding import Finding, finding, has_code
-from roofline_model.models.chip_and_model import get_chip_and_model
+from roofline_model.models.chip_and_model import get_chip_and_model, wide_format
 from roofline_model.models.decoder_step import PHASES
 from roofline_model.models.model_shapes import DEFAULT_CONTEXT, ModelShape
 from roofline_model.models.strategies.config import MixedPrecisionConfig
@@ -30,7 +30,6 @@ from roofline_model.recommend.plans import (
     cached_pairs,
     candidate_plans,
     uniform_plan,
-    wide_format,
 )
 from roofline_model.recommend.ranking import MAX_LOSS_PCT, Limits, is_positive, positive_limit, rank
 from roofline_model.recommend.search.front import FormatAssignment

@@ -32,6 +32,7 @@ from roofline_model.formats.catalog import SIXTEEN_BIT, NumberFormat, format_nam
 from roofline_model.ideal.roofline import ProductRoof, RoofTimes
 from roofline_model.kernels.checkpoints import PUBLISHED_FORMATS
 from roofline_model.kernels.known_kernels import engine_gap, kernel_gap
+from roofline_model.models.chip_and_model import no_sixteen_bit
 from roofline_model.operators.case import Case
 from roofline_model.operators.product import WEIGHT_GROUP_ELEMS, gemm, product_op, stored_weight
 from roofline_model.recommend.loss import REFERENCE, product_loss
@@ -212,14 +213,6 @@ def _product_formats(
         except UnsupportedError as error:
             excluded.append(Exclusion(fmt.key, (finding("cannot-run", fmt.key, error=str(error)),)))
     return ProductFormats(tuple(taking_part), tuple(excluded))
-
-
-def no_sixteen_bit(device: Device) -> UnsupportedError:
-    """Return the error of a chip that has no 16-bit baseline."""
-    return UnsupportedError(
-        f"{device.key} declares no 16-bit rate to compare with. Declared: {', '.join(sorted(device.paths))}. Add FP16 "
-        "or BF16 to its description"
-    )
 
 
 def named_formats(formats: Iterable[str]) -> list[str]:

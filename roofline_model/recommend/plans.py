@@ -17,7 +17,7 @@ from roofline_model.chips.hardware import Device
 from roofline_model.core.answer import Exclusion, Memory
 from roofline_model.core.errors import InvalidValueError, RooflineError, UnsupportedError
 from roofline_model.core.finding import Finding, finding
-from roofline_model.formats.catalog import FORMATS, SIXTEEN_BIT, get_format
+from roofline_model.formats.catalog import FORMATS, get_format
 from roofline_model.kernels.known_kernels import cache_kernel, product_gap
 from roofline_model.models.format_plan import (
     AS_PUBLISHED,
@@ -30,7 +30,7 @@ from roofline_model.models.model_shapes import ModelShape
 from roofline_model.models.strategies.chip_check import validate_strategy
 from roofline_model.models.strategies.config import MixedPrecisionConfig, StrategyClaims
 from roofline_model.models.strategies.model_plan import strategy_plan
-from roofline_model.recommend.options import named_formats, no_sixteen_bit
+from roofline_model.recommend.options import named_formats
 from roofline_model.recommend.plan_formats import (
     PlanFormats,
     plan_formats,
@@ -79,19 +79,6 @@ class CandidatePlans:
     candidates: tuple[CandidatePlan, ...]
     """The 16-bit baseline first."""
     excluded: tuple[Exclusion, ...]
-
-
-def wide_format(shape: ModelShape, device: Device) -> str:
-    """Return the 16-bit format of the baseline: the model's own where the chip has it, else the chip's.
-
-    Raises `UnsupportedError` for a chip without a 16-bit rate.
-    """
-    order = [shape.wide_format, *SIXTEEN_BIT]
-    declared = [key for key in order if device.declares(key)]
-    native = [key for key in declared if device.path(key).kind == "native"]
-    if not declared:
-        raise no_sixteen_bit(device)
-    return (native or declared)[0]
 
 
 def candidate_plans(

@@ -40,7 +40,7 @@ HOMES = {
     "fastapi": ("reports/api/",),
     "uvicorn": ("reports/api/", "roofline_cli/"),
     "typer": ("roofline_cli/",),
-    "rich": ("roofline_cli/",),
+    "rich": ("roofline_cli/", "reports/present/screen.py"),
     "pytest": ("roofline_pytest.py", "plugin/", "bench_cases/"),
     "pytest_benchmark": ("plugin/",),
 }

@@ -137,7 +137,7 @@ def test_the_readmes_ten_lines_work(tmp_path):
         ("1x4096x4096-w16a16-BF16.BF16-test_my_linear-cold", "measured"),
         ("512x4096-BF16-test_own_work-warm", "measured"),
     ]
-    (header,) = (line for line in text.splitlines() if line.split()[:2] == ["formats", "kernel"])
+    (header,) = (line for line in text.splitlines() if line.split()[:2] == ["Format", "Kernel"])
     assert header.split() in [line.split() for line in done.stdout.splitlines()]
 
 

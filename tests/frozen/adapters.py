@@ -993,7 +993,7 @@ def _first_of_run(recommendation: Any) -> list[Any] | None:
 
 
 def _ranked_option(option: Any) -> dict[str, Any]:
-    from reports.cases.rows import saved_ratio
+    from results.cases.saved_bytes import saved_ratio
 
     estimate, times = option.estimate, option.times
     return {

@@ -138,7 +138,7 @@ def test_table_verdict_and_counts_are_printed_within_100_columns(suite):
             "roofline: b10 (*) * run * r.db",
             "gemv 8x32x64 · cold*",
             "  FP32 *test_good*memory*",
-            "failed: gemv 8x32x64-w32a32-FP32.FP32-test_wrong-warm: before timing: *",
+            "failed: 1 case: before timing: *",
             "simulated: 1 case: *",
             "1 measured, 1 failed · run * r.db",
         ]
@@ -346,10 +346,9 @@ def test_a_record_says_that_no_constants_describe_its_gpu_kernel(pytester):
             roofline.measure(lambda: None)
         """
     )
-    result = pytester.runpytest_inprocess(
+    pytester.runpytest_inprocess(
         "--hw", "h200", "--roofline-predict-only", "--roofline-db", "r.db", "-p", "no:cacheprovider"
     )
-    result.stdout.fnmatch_lines(["no expected time for 1 case (–): *"])
     stored = records_of(pytester)[1]
     missing = stored["test_it[dequant_emulated]"]
     assert missing.expected is None

@@ -52,6 +52,20 @@ def test_a_wrong_kernel_that_was_expected_is_stored_as_failed(pytester):
     assert records["test_given_up"].reason == "not tried"
 
 
+def test_the_summary_of_pytest_says_what_is_wrong_and_not_of_which_class_it_is(pytester, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    pytester.makepyfile(
+        test_own="""
+        from roofline_model import OpCost
+
+        def test_norm(roofline):
+            roofline.measure(lambda: 1.0, work=OpCost(read_bytes=1e6), reference=2.0)
+        """
+    )
+    result = pytester.runpytest_inprocess(*OPTIONS, "-rf")
+    result.stdout.fnmatch_lines(["FAILED *::test_norm - before timing: relative error 0.5 exceeds*"])
+
+
 def test_a_database_that_cannot_be_used_is_not_blamed_on_the_selection(pytester, monkeypatch):
     pytester.makepyfile(
         """

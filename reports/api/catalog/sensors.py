@@ -11,7 +11,7 @@ from threading import Lock
 from typing import Protocol
 
 from reports.api.catalog.catalog_models import NvmlReading, NvmlStatus
-from reports.text.display_text import shown
+from reports.present.display_text import shown
 
 
 class GpuSensors(Protocol):

@@ -13,7 +13,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
-from reports.text.display_text import shown
+from reports.present.display_text import shown
 from roofline_model.core.errors import (
     DatabaseAwayError,
     MissingDependencyError,

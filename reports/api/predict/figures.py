@@ -10,7 +10,6 @@ from fastapi import APIRouter, Path, Request, Response
 from pydantic import ConfigDict, Field
 from pydantic_core import to_json
 
-from reports.answers.answer_json import SCHEMA_VERSION
 from reports.api.answer_models import json_response
 from reports.api.base_models import NAME_PATTERN, RATE_TEXT, Answer, Document, RequestBody
 from reports.api.catalog.chip_lookup import DEFAULT_CHIP, HardwareKey, find_chip
@@ -18,6 +17,7 @@ from reports.api.http.problem import ProblemError, naming
 from reports.api.http.service import Service
 from reports.api.predict.product import TilingRequest
 from reports.api.stored.run_endpoints import RunName, cases_with, read_run, resolved
+from reports.present.encoder import SCHEMA_VERSION
 from roofline_model.formats.catalog import get_format
 from roofline_model.predictions.tiling import product_curve
 

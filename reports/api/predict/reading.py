@@ -13,8 +13,8 @@ from typing import Any
 from fastapi import APIRouter
 from pydantic import Field
 
-from reports.answers.answer_json import SCHEMA_VERSION, command_json
 from reports.api.base_models import RequestBody
+from reports.present.encoder import SCHEMA_VERSION, command_json
 from reports.text.answer_words import AnswerFacts, ChipFacts, ChosenFormat, reading, verdicts
 from roofline_model.formats.catalog import FORMATS, attention_name, format_name, format_pair
 

@@ -15,13 +15,13 @@ from fastapi.responses import Response
 from pydantic import ConfigDict, Field
 from pydantic_core import to_json
 
-from reports.answers.answer_json import SCHEMA_VERSION
 from reports.api.answer_models import json_response
 from reports.api.base_models import CACHE_TEXT, RATE_TEXT, Answer, CacheName, Dimension, Document, RequestBody
 from reports.api.catalog.chip_lookup import DEFAULT_CHIP, HardwareKey, asked_chip, find_chip
 from reports.api.http.problem import ProblemError, naming, wrong_field
 from reports.api.http.service import computed
-from reports.text.display_text import counted
+from reports.present.display_text import counted
+from reports.present.encoder import SCHEMA_VERSION
 from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import UnsupportedError
 from roofline_model.formats.catalog import NumberFormat

@@ -12,7 +12,7 @@ from reports.api.base_models import NAME_PATTERN
 from reports.api.http.openapi import answered
 from reports.api.http.problem import naming
 from reports.api.stored.run_endpoints import resolved
-from reports.text.display_text import stored_text
+from reports.present.display_text import stored_text
 from roofline_model.core.errors import UnknownNameError
 
 if TYPE_CHECKING:  # heavy: see run_endpoints

@@ -17,14 +17,14 @@ from reports.api.http.openapi import answered
 from reports.api.http.problem import Location, wrong_field
 from reports.api.http.service import Service, computed
 from reports.api.stored.store_access import without_place
-from reports.text.display_text import stored_text
+from reports.present.display_text import stored_text
 from roofline_model.core.errors import UnknownNameError
 from roofline_model.operators.product import MAX_DIMENSION
 
 # What reads the database is imported by the first request for it (or by the warm-up): SQLAlchemy and numpy take longer
 # to load than everything else of the server together.
 if TYPE_CHECKING:
-    from reports.cases.summary import CaseSummary
+    from results.cases.case_result import CaseResult
     from results.records.records import RunInfo
     from results.store.store import ResultStore
 
@@ -60,7 +60,7 @@ class ReadRun:
     """A run with its cases, their processes pooled; samples are not read."""
 
     run: RunInfo
-    cases: tuple[CaseSummary, ...]
+    cases: tuple[CaseResult, ...]
     state_sentence: str
     """What the canary readings say; empty where there were none."""
 
@@ -108,9 +108,7 @@ def cases(
     check_limit(service, limit)
     read = read_run(service, run)
     summaries = [
-        case
-        for case in cases_with(read, words or "", status)
-        if case_key is None or case.lead.case_key == case_key.lower()
+        case for case in cases_with(read, words or "", status) if case_key is None or case.case_key == case_key.lower()
     ]
     answer = CaseList(
         run=read.run,
@@ -133,9 +131,9 @@ def fastest_cases(request: Request, run: RunName, M: Size, N: Size, K: Size, cac
     from reports.api.stored.pages import FastestCases
 
     read = read_run(_service(request), run)
-    fastest: dict[tuple[str, str], CaseSummary] = {}
+    fastest: dict[tuple[str, str], CaseResult] = {}
     for case in cases_with(read, "", "measured"):
-        stored = case.lead.record.case
+        stored = case.case
         formats, sizes = dict(stored.formats), dict(stored.shape)
         is_asked = (sizes.get("M"), sizes.get("N"), sizes.get("K")) == (M, N, K) and stored.cache == cache
         if not is_asked or case.measured_s is None or not {"a", "b"} <= formats.keys():
@@ -147,7 +145,7 @@ def fastest_cases(request: Request, run: RunName, M: Size, N: Size, K: Size, cac
     return json_response(answer_bytes(answer, stored_text))
 
 
-def _speed_order(case: CaseSummary) -> tuple[bool, float]:
+def _speed_order(case: CaseResult) -> tuple[bool, float]:
     """Return what the fastest case has least of: disturbance, then time."""
     from results.verdicts.gain import DISTURBING_FLAGS
 
@@ -213,24 +211,26 @@ def read_run(service: Service, name: str, field: str = "run", location: Location
 
 
 def _read(store: ResultStore, run: RunInfo) -> ReadRun:
-    from reports.cases.summary import run_summaries
     from reports.view.run_state import run_state
+    from results.cases.case_result import run_cases
 
     records = store.records(run.run_id, with_samples=False)
     canaries = store.canaries(run.run_id)
-    cases = run_summaries(run, records, store.noise_floors(run.environment.class_hash))
+    cases = run_cases(run, records, store.noise_floors(run.environment.class_hash))
     sentence = run_state(run, cases, records, canaries).canary_sentence if canaries else ""
     return ReadRun(run, cases, sentence)
 
 
-def cases_with(run: ReadRun, words: str, status: str | None = None) -> list[CaseSummary]:
+def cases_with(run: ReadRun, words: str, status: str | None = None) -> list[CaseResult]:
     """Return the cases of a status that have each word in their id, operator or title."""
+    from reports.present.cases import title_of
+
     wanted = words.lower().split()
     return [
         case
         for case in run.cases
         if (status is None or case.status == status)
-        and all(word in f"{case.lead.op} {case.lead.case_id} {case.lead.title}".lower() for word in wanted)
+        and all(word in f"{case.case.op} {case.case.id} {title_of(case.case)}".lower() for word in wanted)
     ]
 
 

@@ -12,7 +12,6 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 from pydantic_core import to_json
 
-from reports.answers.answer_json import SCHEMA_VERSION, cleaned
 from reports.api.answer_models import json_response
 from reports.api.base_models import NAME_PATTERN, PhaseName
 from reports.api.catalog.chip_lookup import asked_chip, find_chip
@@ -21,7 +20,8 @@ from reports.api.http.openapi import answered
 from reports.api.http.problem import ProblemError, naming, wrong_field
 from reports.api.http.service import Service, computed
 from reports.api.stored.run_endpoints import DEFAULT_PAGE, Limit, Offset, check_limit
-from reports.text.display_text import stored_text
+from reports.present.display_text import stored_text
+from reports.present.encoder import SCHEMA_VERSION, cleaned
 from roofline_model.core.errors import UnknownNameError
 from roofline_model.operators.product import MAX_DIMENSION
 

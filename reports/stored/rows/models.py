@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from reports.present.display_text import shown
 from reports.ranking.shape_ranking import NO_REASON
 from reports.stored.rows.levels import CaseLevel
 from reports.stored.rows.run_speedups import RunSpeedup, RunSpeedups
@@ -13,7 +14,6 @@ from reports.stored.rows.stored_option import (
     predicted_half_ratio,
     trust_of,
 )
-from reports.text.display_text import shown
 from results.records.records import RunInfo
 from results.verdicts.losses import StoredLosses, pass_loss
 from results.verdicts.model_results import PassResult, PhaseResult, slow_issue

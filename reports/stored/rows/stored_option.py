@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
+from reports.present.display_text import shown
 from reports.stored.rows.confidence import measured_confidence, predicted_confidence
 from reports.stored.rows.levels import CaseLevel, stale_findings
-from reports.text.display_text import shown
 from results.cases.case_result import CaseResult
 from results.records.flags import DOUBTFUL_FLAGS
 from results.records.records import RunInfo

@@ -205,9 +205,10 @@ def test_packages_that_are_not_installed_are_a_reason():
 
 
 def test_a_chip_is_promised_only_attention_it_can_run():
-    fa3 = attention_spec("fa3_fp8", "cuda", "FP8_E4M3").kernel
-    assert chip_reason(fa3, get_hardware("h100")) is None
-    reason = chip_reason(fa3, get_hardware("gb10"))
+    spec = attention_spec("fa3_fp8", "cuda", "FP8_E4M3")
+    formats = dict(spec.case.formats)
+    assert chip_reason(spec.kernel, formats, get_hardware("h100")) is None
+    reason = chip_reason(spec.kernel, formats, get_hardware("gb10"))
     assert reason is not None
     assert (reason.code, reason.value("hardware_capability")) == ("capability-outside", "12.1")
 

@@ -195,20 +195,25 @@ def test_a_chip_is_promised_only_kernels_it_can_run():
     from bench_cases.kernels.guards import chip_reason
     from roofline_model import create_custom_asic, get_hardware
 
+    def operands(kernel):
+        return {"a": kernel.activation, "b": kernel.weight, "c": kernel.output}
+
     def refused(chip):
         return {
             kernel.weight if not kernel.name.endswith("_fast") else f"{kernel.weight} fast"
             for kernel in KERNELS
-            if kernel.device == "cuda" and chip_reason(kernel, get_hardware(chip))
+            if kernel.device == "cuda" and chip_reason(kernel, operands(kernel), get_hardware(chip))
         }
 
     assert refused("gb10") == {"MXFP4", "FP8_E4M3 fast"}
     assert refused("b200") == {"FP8_E4M3 fast"}
     assert refused("h100") == {"MXFP8_E4M3", "MXFP4", "NVFP4"}
     assert refused("a100") == {"FP8_E4M3 fast", "FP8_E4M3", "MXFP8_E4M3", "MXFP4", "NVFP4"}
-    assert refused(create_custom_asic("mine", 100, {"FP16": 1.0})) == set()  # nothing is known of its kernels
+    narrow = {"FP8_E4M3", "FP8_E4M3 fast", "MXFP8_E4M3", "MXFP4", "NVFP4", "INT8"}
+    assert refused(create_custom_asic("mine", 100, {"FP16": 1.0})) == narrow  # it declares no unit for them
+    assert refused(create_custom_asic("mine", 100, {"FP16": 1.0, "INT8": 2.0})) == narrow - {"INT8"}
     (mxfp4,) = [k for k in KERNELS if k.weight == "MXFP4" and k.name == "scaled_mm_block"]
-    reason = chip_reason(mxfp4, get_hardware("gb10"))
+    reason = chip_reason(mxfp4, operands(mxfp4), get_hardware("gb10"))
     assert (reason.code, reason.value("hardware"), reason.value("hardware_capability")) == (
         "capability-outside",
         "gb10",

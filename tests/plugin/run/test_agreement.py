@@ -9,7 +9,7 @@ import pytest
 from plugin.run.visits import Visit, agreement, visit_of
 from plugin.timers import host_speed
 from plugin.timers.host_speed import HostSpeed
-from roofline_cli.runs.sample_text import visits_text
+from reports.present.sample_drawing import visits_text
 
 
 def visits(*medians, contended=(), slowed=()):

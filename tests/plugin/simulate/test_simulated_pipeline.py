@@ -8,7 +8,6 @@ import itertools
 
 import pytest
 
-from reports.cases.summary import case_summaries
 from reports.figures.timeline import run_stack
 from reports.view.run_state import run_state
 from reports.view.views import report_view
@@ -130,7 +129,7 @@ def test_a_run_that_began_in_the_slow_state_says_so_everywhere(pytester, isolate
     assert "quarantined" in record.measurement.flags
     assert [canary.is_slow for canary in canaries] == [True, False]
     assert canaries[0].reference_s == canaries[1].time_s
-    state = run_state(run, case_summaries(case_results([record])), [record], canaries)
+    state = run_state(run, case_results([record]), [record], canaries)
     assert state.canary_sentence == "2 canary readings, 1 slow: up to 3.3× the usual time."
     exported = read_export(pytester.path / "run.json")
     assert [canary.is_slow for canary in exported.canaries] == [True, False]

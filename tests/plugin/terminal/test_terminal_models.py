@@ -100,7 +100,7 @@ def test_a_skipped_precision_is_no_row_and_its_reason_is_said_once():
     shown = lines([model_record("BF16", median_s=1e-2), model_record("INT4", median_s=5e-3), lost])
     assert not any(line.startswith("  INT8") for line in shown)
     (footnote,) = [line for line in shown if "torchao is too old" in line]
-    assert footnote.startswith("skipped: seeded-llama-156m decode ")
+    assert footnote.startswith("skipped: 1 case: torchao is too old (seeded-llama-156m decode ")
 
 
 def test_a_pass_is_bound_by_what_its_ideal_time_is_bound_by(records):

@@ -10,8 +10,9 @@ import pytest
 from reports.advice.shape_matrix import MOST_COLUMNS, MatrixCell, entries_and_matrices, reason_spans
 from reports.document.advice_blocks import matrix_blocks
 from reports.document.answer_blocks import answer_section
-from reports.document.blocks import Report, TableBlock, plain_text, text_blocks
+from reports.document.report import Report
 from reports.page.html import render_page
+from reports.present.blocks import TableBlock, plain_text, text_blocks
 from reports.ranking.shape_ranking import recommend_from_run
 from reports.ranking.words import kernel_gap_text, shape_reason, shape_summary
 from reports.view.views import report_view
@@ -145,7 +146,7 @@ def test_the_answer_is_the_beginning_of_the_page_and_names_options_by_role(view,
     assert (decode.phase, prefill.phase) == ("Decode", "Prefill")
     assert decode.take == "take INT8 (W8A8) · int_mm"
     assert "measured" in decode.evidence
-    assert set(decode.record_ids) <= {row.record_id for row in view.rows}
+    assert set(decode.record_ids) <= {record.record_id for case in view.cases for record in case.records}
     tables = [block for block in text_blocks([answer_section(Report(view), ())]) if isinstance(block, TableBlock)]
     for phase, options in zip(view.chips[0].answers, tables, strict=True):
         named = [phase.choice, *(each.option for each in phase.ranking.alternatives)]
@@ -298,7 +299,7 @@ def test_the_plus_minus_of_a_ranking_is_that_over_processes_where_it_is_known(ma
         for number, slow in enumerate((0.9, 1.0, 1.1))
     ]
     view = report_view(make.run(), records)
-    total = {case.lead.case_key: case.total_ratio for case in view.cases}
+    total = {case.case_key: case.total_ratio for case in view.cases}
     rows = view.chips[0].recommendations[0].options
     assert {row.estimate.half_width_ratio for row in rows if row.kernel} == set(total.values())
     assert all(ratio > 0.05 for ratio in total.values())

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from plugin.run.pending import expected_record
-from reports.cases.rows import case_rows
+from results.cases.case_result import case_results
 from roofline_model import gemm, predict
 from roofline_model.core.finding import has_code
 from roofline_model.expected.predict import predict_expected
@@ -33,5 +33,5 @@ def test_a_stored_case_keeps_it_for_its_report(make) -> None:
     work = gemm(8, 56, 4096, a="BF16")
     ideal, expected = predict(work, "gb10"), predict_expected(work, "gb10")
     record = make.record((8, 56, 4096), "BF16", "BF16", "torch")
-    (row,) = case_rows([replace(record, predictions=(expected_record(expected, ideal, "hash", 20e-6),))])
+    (row,) = case_results([replace(record, predictions=(expected_record(expected, ideal, "hash", 20e-6),))])
     assert has_code(row.findings, "far-serial-loop")

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from reports.cases.summary import case_summaries
 from reports.figures.matplotlib_drawer import draw_stack
 from reports.figures.palette import format_colours
 from reports.figures.plotly_drawer import stack_json
@@ -22,7 +21,7 @@ READINGS = tuple(TelemetrySample(time_s=0.1 * n, power_w=100.0 + n, sm_clock_hz=
 
 
 def spans_of(make, *records, **run):
-    return spans_over_time(make.run(**run), case_summaries(case_results(records)))
+    return spans_over_time(make.run(**run), case_results(records))
 
 
 def record(make, second, **measurement):

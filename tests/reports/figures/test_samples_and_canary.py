@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from reports.cases.summary import case_summaries, flagged_series
 from reports.figures.matplotlib_drawer import draw_beside, figure_png, figure_svg
 from reports.figures.samples import MOST_DOTS, samples_figure, thinned
 from reports.figures.spec import Line, Marks
 from reports.figures.timeline import canary_figure
 from reports.view.run_state import run_state
+from reports.view.sample_series import flagged_series
 from results.cases.case_result import case_results
 
 
@@ -23,7 +23,7 @@ def test_canaries_show_every_reading_and_mark_the_slow_ones(make):
     records = make.rich_records()
     state = run_state(
         make.run(started_at="2026-11-21T09:09:00+00:00"),
-        case_summaries(case_results(records)),
+        case_results(records),
         records,
         make.canaries(),
     )
@@ -79,7 +79,7 @@ def test_equal_series_give_equal_files_and_thousands_of_samples_a_small_one():
 
 def test_only_shapes_are_drawn_the_gravest_first_and_only_with_samples(make):
     records = make.rich_records()
-    series_list = flagged_series(case_summaries(case_results(records)))
+    series_list = flagged_series(case_results(records))
     assert [sample_series.flags for sample_series in series_list] == [("bimodal",)] * 3 + [("drift",), ("outliers",)]
     assert [sample_series.process_label for sample_series in series_list] == [
         "process 0",
@@ -89,15 +89,15 @@ def test_only_shapes_are_drawn_the_gravest_first_and_only_with_samples(make):
         "",
     ]
     pruned = make.record((1, 64, 64), "BF16", "BF16", "k", 1e-3, flags=("drift",), samples_s=())
-    assert flagged_series(case_summaries(case_results([pruned]))) == ()
+    assert flagged_series(case_results([pruned])) == ()
     contended = make.record((1, 64, 64), "BF16", "BF16", "k", 1e-3, flags=("contended",))
-    assert flagged_series(case_summaries(case_results([contended]))) == ()
+    assert flagged_series(case_results([contended])) == ()
 
 
 def test_readings_without_times_are_drawn_by_number(make):
     records = make.rich_records()
     readings = [replace(reading, created_at="then") for reading in make.canaries()]
-    state = run_state(make.run(), case_summaries(case_results(records)), records, readings)
+    state = run_state(make.run(), case_results(records), records, readings)
     (plane,) = canary_figure(state).planes
     (slow,) = [series for series in plane.series if series.name.endswith("slow")]
     assert slow.x == (7, 8)

@@ -8,9 +8,11 @@ import pytest
 
 from reports.advice.shape_matrix import entries_and_matrices
 from reports.answers.report_json import report_json
-from reports.cases.errors import profile_doubts
-from reports.formats.markdown import markdown_report
+from reports.document.report import Report
+from reports.document.report_blocks import report_blocks
 from reports.page.html import render_page
+from reports.present.cases import profile_doubts
+from reports.present.markdown import markdown
 from reports.view.views import report_view
 from results.text.verdict_text import actions
 from roofline_model.chips.machine_constants import Calibration, Constant
@@ -68,7 +70,7 @@ def test_a_doubtful_baseline_is_marked_at_every_speed_up_over_it(doubtful):
     assert phase.doubts == ("noisy",)
     assert "noisy" in action.caveat
     assert "about" in action.evidence
-    text = markdown_report(doubtful)
+    text = markdown(report_blocks(Report(doubtful)))
     assert "| 1 | INT4 (W4A16) · tinygemm | 1.00 ms | 2.0× ! | measured | ±1.0 % |" in text
     document = report_json(doubtful)["chips"][0]
     assert document["recommendations"][0]["baseline_doubts"] == ["noisy"]
@@ -93,8 +95,10 @@ def test_nothing_is_told_from_a_calibration_on_a_busy_machine(make):
     assert quiet.chips[0].overall is not None
     assert quiet.chips[0].calibration_doubts == ()
     [chip] = doubtful.chips
-    assert [(row.ideal_s, row.expected_s, row.roof_share_ratio) for row in chip.rows] == [(None, None, None)] * len(old)
-    assert {row.measured_s for row in chip.rows} == {row.measured_s for row in quiet.chips[0].rows}
+    assert [(row.ideal_s, row.expected_s, row.roof_share_ratio) for row in chip.cases] == [(None, None, None)] * len(
+        old
+    )
+    assert {row.measured_s for row in chip.cases} == {row.measured_s for row in quiet.chips[0].cases}
     assert (chip.errors, chip.overall, chip.roofline.memory_bandwidth_bytes_per_s) == ((), None, None)
     assert report_json(doubtful)["chips"][0]["calibration_doubts"] == list(chip.calibration_doubts)
     assert len(chip.calibration_doubts) == 2

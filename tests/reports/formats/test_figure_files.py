@@ -8,19 +8,20 @@ from dataclasses import replace
 import pytest
 from trained_run import as_trained
 
-from reports.cases.errors import LABELS
 from reports.figures.errors import errors_figure
 from reports.figures.gaps import gaps_figure
 from reports.figures.matplotlib_drawer import draw_figure, draw_rows, figure_png, figure_svg
 from reports.figures.pareto import pareto_figure, pareto_points
 from reports.figures.samples import spreads_figure
 from reports.formats.figure_files import report_figures, write_figures
+from reports.present.cases import LABELS
 from reports.view.views import report_view
 from results.cases.case_result import case_results
 from results.exchange.exported.load import import_file
 from results.records.model_figures import Interval
 from results.store.store import open_store
 from results.verdicts.model_results import model_results
+from roofline_model.operators.case import op_title
 
 
 def texts(figure) -> list[str]:
@@ -82,10 +83,11 @@ def test_several_chips_have_figures_of_their_own(make):
 
 
 def test_errors_name_every_operator_and_precision_once(rich):
-    rows = [case.pooled for case in rich.cases]
+    rows = rich.cases
     labels = texts(draw_rows(errors_figure(rows, title="Errors", subtitle="sub")))
     names = [label for label in labels if re.search(r", \d+ cases?$", label)]
-    expected = {(row.op_title, row.precision, row.cache, row.mode) for row in rows if row.error_ratio is not None}
+    cases = [row.case for row in rows if row.error_ideal_ratio is not None]
+    expected = {(op_title(case), case.precision_label, case.cache, case.mode) for case in cases}
     assert len(names) == len(set(names)) == len(expected)
     assert "gemv, hot (warm) INT4 (W4A16), 1 case" in names
     assert errors_figure([]) is None
@@ -107,17 +109,13 @@ def test_samples_are_drawn_for_cases_that_still_have_them(rich):
     labels = texts(draw_rows(spreads_figure(rich.cases, title="Samples", subtitle="sub")))
     assert "gemv 1x28672x8192 INT4 (W4A16) · tinygemm, cold, process 2 [bimodal]" in labels
     assert "flagged: the time is in doubt" in labels
-    pruned = [replace(case, rows=tuple(_without_samples(row) for row in case.rows)) for case in rich.cases]
+    pruned = [replace(case, records=tuple(map(_without_samples, case.records))) for case in rich.cases]
     assert spreads_figure(pruned) is None
 
 
-def _without_samples(row):
-    measurement = row.record.measurement
-    return (
-        row
-        if measurement is None
-        else replace(row, record=replace(row.record, measurement=replace(measurement, samples_s=())))
-    )
+def _without_samples(record):
+    measurement = record.measurement
+    return record if measurement is None else replace(record, measurement=replace(measurement, samples_s=()))
 
 
 def test_pareto_points_are_the_measured_precisions_and_the_front_is_not_beaten(models):

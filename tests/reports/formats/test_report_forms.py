@@ -11,10 +11,12 @@ from html.parser import HTMLParser
 import pytest
 
 from reports.answers.report_json import SCHEMA_VERSION, report_json
-from reports.document.blocks import Bullets, Column, Heading, Report, plain_text, table, text_blocks
+from reports.document.report import Report
 from reports.document.report_blocks import report_blocks
-from reports.formats.markdown import MOST_CHARACTERS, MOST_ROWS, escaped_sentence, markdown, markdown_report
 from reports.page.html import print_page
+from reports.present.blocks import Bullets, Column, Heading, plain_text, table, text_blocks
+from reports.present.cases import title_of
+from reports.present.markdown import MOST_CHARACTERS, MOST_ROWS, escaped_sentence, markdown
 from reports.view.views import report_view
 from results.records.records import EnvironmentInfo
 from roofline_model.core.units import column_times
@@ -70,7 +72,7 @@ class Page(HTMLParser):
 
 
 def test_markdown_has_the_verdict_first_then_cases_recommendation_and_environment(rich):
-    text = markdown_report(rich)
+    text = markdown(report_blocks(Report(rich)))
     lines = text.splitlines()
     assert lines[0] == "# Roofline report: nightly"
     decode = rich.chips[0].answers[0]
@@ -96,7 +98,7 @@ def test_markdown_has_the_verdict_first_then_cases_recommendation_and_environmen
 
 
 def test_every_row_of_a_markdown_table_has_the_cells_of_its_header(rich):
-    blocks = re.findall(r"(?:^\|.*\n?)+", markdown_report(rich), re.MULTILINE)
+    blocks = re.findall(r"(?:^\|.*\n?)+", markdown(report_blocks(Report(rich))), re.MULTILINE)
     assert len(blocks) >= 8
     for block in blocks:
         counts = {len(re.findall(r"(?<!\\)\|", line)) for line in block.splitlines()}
@@ -104,17 +106,18 @@ def test_every_row_of_a_markdown_table_has_the_cells_of_its_header(rich):
 
 
 def test_every_case_of_the_view_is_in_the_markdown_with_its_own_numbers(rich):
-    text = markdown_report(rich)
+    text = markdown(report_blocks(Report(rich)))
     times = column_times([case.measured_s for case in rich.cases])
     for case, shown in zip(rich.cases, times, strict=True):
         time = shown if case.measured_s is not None else case.status
         assert re.search(
-            rf"\| {re.escape(case.lead.title)} \| {re.escape(case.lead.precision)} \|.*\| {re.escape(time)} \|", text
+            rf"\| {re.escape(title_of(case.case))} \| {re.escape(case.case.precision_label)} \|.*\| {re.escape(time)} \|",
+            text,
         )
 
 
 def test_hostile_names_are_text_in_markdown(make):
-    text = markdown_report(hostile_view(make))
+    text = markdown(report_blocks(Report(hostile_view(make))))
     assert not re.search(r"(?<!\\)<(?!details>|/details>|summary>|/summary>)", text)
     assert "](javascript" not in text.replace("\\](javascript", "")
     ours = re.sub(r"(?<!\\)`(?:roofline|pytest|-)[A-Za-z0-9 _.=/-]*`", "", text)
@@ -159,12 +162,14 @@ def test_json_numbers_equal_the_view(rich):
     assert data["verdict"]["headlines"] == list(rich.headlines)
     (chip,) = data["chips"]
     assert [case_json["measured_s"] for case_json in chip["cases"]] == [case.measured_s for case in rich.cases]
-    assert [case_json["error_ideal_ratio"] for case_json in chip["cases"]] == [case.error_ratio for case in rich.cases]
+    assert [case_json["error_ideal_ratio"] for case_json in chip["cases"]] == [
+        case.error_ideal_ratio for case in rich.cases
+    ]
     assert [case["interval_total_half_width_ratio"] for case in chip["cases"]] == [
         case.total_ratio for case in rich.cases
     ]
     assert [[row["record_id"] for row in case["processes"]] for case in chip["cases"]] == [
-        [row.record_id for row in case.rows] for case in rich.cases
+        [record.record_id for record in case.records] for case in rich.cases
     ]
     assert chip["recommendations"][0]["ranked"][0]["record_ids"]
     first = chip["cases"][0]
@@ -228,7 +233,7 @@ def test_poor_runs_have_every_form(make, monkeypatch, records):
     view = view_of(make, records_made)
     data = report_json(view)
     assert [case["status"] for case in data["chips"][0]["cases"]] == ["predicted"] * len(records_made)
-    text = markdown_report(view)
+    text = markdown(report_blocks(Report(view)))
     assert "## Where it ran" in text
     assert "NaN" not in text
     assert ("no cases" in text) == (not records_made)
@@ -255,7 +260,7 @@ def test_the_page_for_paper_is_whole_and_inert(rich):
     for heading in ("Dual roofline", "All cases", "How fast each format is, shape by shape", "Where it ran"):
         assert heading in page.text
     for case in rich.cases:
-        assert case.lead.title in page.text
+        assert title_of(case.case) in page.text
 
 
 def test_hostile_names_are_text_on_paper(make, monkeypatch):

@@ -62,7 +62,7 @@ def test_one_prediction_far_off_leaves_the_other_cases_room(make):
     good, absurd = measured(make, "a", 1), measured(make, "b", 2, 1e-7)
     for records, is_cut in (([good], False), ([good, absurd], True)):
         view = view_of(make, records)
-        gaps, errors = gaps_figure(view.chips[0].cases), errors_figure(view.rows)
+        gaps, errors = gaps_figure(view.chips[0].cases), errors_figure(view.cases)
         assert max(value for strip in errors.strips for value in strip.values) <= MOST_ERROR_PCT
         assert any("1 error " in note for note in errors.notes) == is_cut
         assert any("1 bar " in note for note in gaps.notes) == is_cut
@@ -155,7 +155,7 @@ def test_a_run_without_sensors_sends_one_sentence_and_no_rows(make):
 def test_the_rich_run_is_json_with_every_span(make):
     view = view_of(make, make.rich_records())
     data = page_data(view)
-    assert len(data["timeline"]["spans"]) == sum(len(case.measured_rows) for case in view.cases)
+    assert len(data["timeline"]["spans"]) == sum(len(case.timed) for case in view.cases)
     held = data["timeline"]["columns"].index("is_throttled")
     assert sum(span[held] for span in data["timeline"]["spans"]) == 1  # the one that is flagged capped
     assert "NaN" not in script_json(data)

@@ -130,8 +130,8 @@ def test_samples_are_whole_and_the_flagged_come_first(make):
     by_number = dict(enumerate(view.chips[0].cases, 1))
     for series in series_list:
         case = by_number[series["number"]]
-        (row,) = [row for row in case.rows if row.process == series["process"] and row.measured_s is not None]
-        assert tuple(packed_numbers(series["samples_s"])) == row.record.measurement.samples_s
+        (record,) = [record for record in case.timed if record.process.ordinal == series["process"]]
+        assert tuple(packed_numbers(series["samples_s"])) == record.measurement.samples_s
     assert sum(len(packed_numbers(series["samples_s"])) for series in series_list) <= MAX_SAMPLES_COUNT
     flagged = {number for number, case in by_number.items() if {"bimodal", "drift", "outliers"} & set(case.flags)}
     assert flagged <= {series["number"] for series in series_list}

@@ -8,8 +8,10 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reports.formats.markdown import markdown_report
+from reports.document.report import Report
+from reports.document.report_blocks import report_blocks
 from reports.page.html import print_page, prose, render_page
+from reports.present.markdown import markdown
 from reports.view.views import report_view
 
 
@@ -41,5 +43,5 @@ def test_notes_show_their_commands_as_code_on_the_page_and_as_they_are_in_markdo
     assert page.count("skipped: <code>roofline calibrate &lt;chip&gt;</code> writes it") >= 2
     text = re.sub(r"<(script|style).*?</\1>|<[^>]*>", "", page, flags=re.DOTALL)  # a tooltip holds no markup
     assert "`" not in text
-    assert "`roofline calibrate" in markdown_report(view)
+    assert "`roofline calibrate" in markdown(report_blocks(Report(view)))
     assert "skipped: <code>roofline calibrate &lt;chip&gt;</code> writes it" in print_page(view)

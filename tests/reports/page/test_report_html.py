@@ -8,8 +8,8 @@ from html.parser import HTMLParser
 
 import pytest
 
-from reports.cases.summary import MAX_SERIES
 from reports.page.html import render_page, write_report
+from reports.view.sample_series import MAX_SERIES
 from reports.view.views import report_view
 from results.cases.case_result import case_results
 from results.records.records import EnvironmentInfo, ProcessInfo
@@ -231,8 +231,8 @@ def test_a_replicated_case_is_one_row_with_both_intervals_and_every_process_belo
     cells = row_of(text, case.id)
     total = next(each.total for each in case_results(records) if each.case_key == case.case_key)
     assert cells[0] == "122.0 µs"  # the median of 120.8, 122 and 123.2 µs
-    assert cells[1] == "1.0 %"
-    assert cells[2] == f"{total.half_width_ratio * 100:.1f} % 3 processes"
+    assert cells[1] == "±1.0 %"
+    assert cells[2] == f"±{total.half_width_ratio * 100:.1f} % 3 processes"
     assert len(re.findall(rf'<tr id="case-\d+"><th scope="row"><code>{re.escape(case.id)}</code>', text)) == 1
     processes = re.search(r'<table class="processes">.*?</table>', text, re.DOTALL)[0]
     for record in records[:3]:

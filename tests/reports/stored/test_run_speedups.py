@@ -10,8 +10,8 @@ import pytest
 
 from reports.advice.trade_offs import trade_groups
 from reports.document.advice_blocks import stored_section
-from reports.document.blocks import Report
-from reports.formats.markdown import markdown
+from reports.document.report import Report
+from reports.present.markdown import markdown
 from reports.ranking.words import speedup_basis_text
 from reports.stored.words import reason_text, summary_of
 from results.cases.case_result import case_results

@@ -11,8 +11,8 @@ import pytest
 from reports.advice.trade_offs import trade_groups
 from reports.answers.ranking_json import recommendations_json
 from reports.document.advice_blocks import stored_section
-from reports.document.blocks import Report
-from reports.formats.markdown import markdown
+from reports.document.report import Report
+from reports.present.markdown import markdown
 from reports.stored.words import confidence_words, summary_of
 from results.records.records import Method
 from roofline_model.chips.machine_constants import Calibration, Constant

@@ -169,7 +169,7 @@ def test_a_report_and_its_stored_section_give_a_case_one_interval_and_one_place(
         (ranking.op, ranking.shape_label): [row.label for row in ranking.options]
         for ranking in recommendations.rankings
     } == places
-    shown = {case.lead.case_key: case.plus_minus_ratio for case in chip.cases}
+    shown = {case.case_key: case.plus_minus_ratio for case in chip.cases}
     stored = {
         row.key: row.estimate.half_width_ratio
         for ranking in recommendations.rankings

@@ -11,8 +11,9 @@ import pytest
 from typer.testing import CliRunner
 
 from reports.document.advice_blocks import stored_section
-from reports.document.blocks import Bullets, Heading, Report, TableBlock, plain_text, text_blocks
+from reports.document.report import Report
 from reports.page.html import render_page
+from reports.present.blocks import Bullets, Heading, TableBlock, plain_text, text_blocks
 from reports.stored import recommend_for_run, recommend_from_store
 from reports.stored.from_store import MOST_SHAPES, question_of_run
 from reports.view.views import report_view

@@ -6,14 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from reports.cases.rows import case_rows
 from reports.ranking.shape_results import shape_results
 from reports.view.roofline_view import roofline_view
 from results.cases.case_result import case_results
 
 
 def view_of(records, device=None):
-    rows = case_rows(records)
+    rows = case_results(records)
     return roofline_view(
         rows, shape_results(case_results(records)), hardware_key="x", title="t", subtitle="s", device=device
     )

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from reports.cases.summary import case_summaries
 from reports.view.run_state import run_state
 from results.cases.case_result import case_results
 from results.records.records import EnvironmentInfo
@@ -14,7 +13,7 @@ from roofline_model.core.finding import finding, stored_form
 
 
 def state_of(make, records, canaries, **run):
-    return run_state(make.run(**run), case_summaries(case_results(records)), records, canaries)
+    return run_state(make.run(**run), case_results(records), records, canaries)
 
 
 def test_readings_are_drawn_on_the_runs_own_clock_and_slow_ones_stand_out(make):

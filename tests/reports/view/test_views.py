@@ -6,7 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from reports.view.views import report_view, utc_minutes
+from reports.present.cases import power_w, remarks_of
+from reports.present.display_text import utc_minutes
+from reports.view.views import report_view
 from results.records.records import EnvironmentInfo
 from results.text.verdict_text import actions
 from roofline_model.chips.hardware import get_hardware
@@ -48,7 +50,7 @@ def test_the_same_input_gives_the_same_view(make):
 def test_empty_run(make):
     view = report_view(make.run(environment=EnvironmentInfo({}, {})), [], {})
     assert view.headlines == ("The run holds no cases, so there is nothing to judge.",)
-    assert view.rows == ()
+    assert view.cases == ()
     assert view.missing == ("the run holds no cases",)
 
 
@@ -65,17 +67,17 @@ def test_power_is_reported_when_there_is_some(make):
     view = report_view(make.run(), make.gpu_records(), make.profiles(make.GPU))
     assert view.has_power
     assert not any("power" in line for line in view.missing)
-    assert {row.power_w for row in view.rows} == {612.0, None}  # the skipped case has none
+    assert {power_w(case) for case in view.cases} == {612.0, None}  # the skipped case has none
 
 
 def test_mixed_chips_are_never_compared(make):
     records = [*make.cpu_records(), *make.gpu_records()[:7]]
     view = report_view(make.run(), records, make.profiles(make.CPU, make.GPU))
     assert [chip.hardware_key for chip in view.chips] == ["this-cpu", "h200-sxm"]
-    assert len(view.rows) == len(records)
+    assert sum(len(case.records) for case in view.cases) == len(records)
     assert any("2 chip profiles" in line for line in view.warnings)
     for chip in view.chips:
-        keys = {row.hardware_key for row in chip.rows} - {""}
+        keys = {case.hardware_key for case in chip.cases} - {""}
         assert keys == {chip.hardware_key}
         assert {roof.bandwidth_bytes_per_s for roof in chip.roofline.roofs} == {
             76e9 if chip.hardware_key == "this-cpu" else 4.8e12
@@ -131,7 +133,8 @@ def test_nothing_hostile_reaches_the_view_unprintable(make):
     assert view.run_name.isprintable()
     assert view.machine == "a b"
     assert ("n.k", "1, None") in view.environment
-    assert all(row.reason.isprintable() and len(row.reason) <= 240 for row in view.rows)
+    remarks = [remark for case in view.cases for remark in remarks_of(case)]
+    assert all(remark.isprintable() and len(remark) <= 240 for remark in remarks)
 
 
 @pytest.mark.parametrize("name", ["b10"])

@@ -10,14 +10,14 @@ import diff_runs as runs
 import numpy as np
 import pytest
 
-from reports.answers.answer_json import answer_json
 from reports.answers.diff_answer import diff_answer
+from reports.present.encoder import answer_json
 from results.diff.baseline import check_complete, choose_baseline
-from results.diff.environments import Difference
+from results.diff.environments import Difference, method_difference
 from results.diff.gate import FailRule, gate, needed_processes, parse_fail_on, parse_max_ambiguous, rules_for
 from results.diff.rules import VERDICTS, DiffRules
 from results.diff.suites import compare_suites
-from results.records.records import EnvironmentInfo
+from results.records.records import EnvironmentInfo, Method
 from results.text.diff_text import (
     common_text,
     counts_text,
@@ -312,6 +312,15 @@ def test_a_machine_that_was_busy_is_told_which_run_to_measure_again():
     assert gate(imported, SLOWER).reasons[0].value("commands") is None
 
 
+@pytest.mark.parametrize("option", ["--roofline-run=nightly-2026-11-27", "--roofline-run monday"])
+def test_no_command_that_would_store_a_second_run_of_the_same_name_is_given(option):
+    labelled = replace(runs.run_info("b"), command=f"pytest perf {option} --roofline-json=out/run.json")
+    busy = diff({}, after=labelled, flags=dict.fromkeys(range(8), ("contended",)))
+    text = exit_text(gate(busy, SLOWER))
+    assert "run again when `roofline doctor` calls the machine quiet" in text
+    assert "pytest" not in text
+
+
 def test_numbers_as_text():
     assert [signed(ratio) for ratio in (0.031, -0.5, 1.5, 99.0, -0.9999)] == [
         "+3.1 %",
@@ -508,6 +517,11 @@ def test_an_incomplete_run_is_never_a_baseline(status, message):
     with pytest.raises(StoreError, match=message):
         check_complete(replace(AFTER, status=status))
     check_complete(AFTER)
+
+
+def test_a_setting_that_one_method_does_not_have_is_none_and_not_unknown():
+    visited = Method("monotonic", "2", {"max_seconds": 0.7, "visits": 12})
+    assert method_difference(visited, Method("monotonic", "2", {"max_seconds": 0.7})) == ["visits 12 → none"]
 
 
 def test_a_table_of_facts_is_printed_as_settings():

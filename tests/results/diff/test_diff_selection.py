@@ -8,8 +8,8 @@ import diff_runs as runs
 import pytest
 from diff_runs import pair
 
-from reports.answers.answer_json import answer_json
 from reports.answers.diff_answer import diff_answer
+from reports.present.encoder import answer_json
 from results.diff.gate import gate, parse_fail_on
 from results.diff.rules import DiffRules
 from results.diff.selection import selection_text, selection_words

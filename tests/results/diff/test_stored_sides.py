@@ -80,6 +80,24 @@ def test_where_no_run_measured_the_same_way_the_newest_is_given_so_that_the_diff
     assert days(baseline) == [2]
 
 
+def failed(side: SuiteSide) -> SuiteSide:
+    records = [
+        replace(record, status="failed", reason="wrong", measurement=None, method=None) for record in side.records
+    ]
+    return replace(side, records=tuple(records))
+
+
+@pytest.mark.parametrize("against", ["baseline", "latest", "branch:main"])
+def test_nights_in_which_every_kernel_failed_are_no_baseline(tmp_path, against):
+    sides = [failed(side_of_day(1)), failed(side_of_day(2)), side_of_day(3)]
+    assert compared(tmp_path, against, *sides) is None
+
+
+def test_a_night_in_which_every_kernel_failed_hides_no_older_one(tmp_path):
+    sides = [side_of_day(1), failed(side_of_day(2)), side_of_day(3)]
+    assert days(compared(tmp_path, "baseline", *sides)) == [1]
+
+
 def test_several_newer_runs_are_all_left_out(tmp_path):
     sides = [side_of_day(1), side_of_day(2), side_of_day(3), side_of_day(4)]
     path = runs.stored(tmp_path / "r.db", *sides)

@@ -7,7 +7,7 @@ from math import inf, nan
 
 import pytest
 
-from results.exchange.exported.impossible import possible_records
+from results.records.impossible import possible_records
 from results.records.records import Measurement, PredictionRecord, Record, TelemetrySample
 from results.records.state_records import EnergyReading, MachineState
 from roofline_model.operators.product import gemm

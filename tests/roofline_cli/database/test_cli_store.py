@@ -125,9 +125,11 @@ def test_show_prints_measured_beside_predicted(database, name):
         "µs",
         "-16.1",
         "%",
-        "memory",
+        "84",
+        "%",
         "839.3",
         "GB/s",
+        "memory",
         "measured",
     ]
     skipped = next(line for line in lines if line.startswith("  skipped: INT8"))

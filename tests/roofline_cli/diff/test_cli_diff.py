@@ -159,6 +159,23 @@ def test_a_rolling_baseline_pools_its_runs_and_sees_more(database):
     assert rolling["smallest_step_ratio"] < alone["smallest_step_ratio"]
 
 
+@pytest.mark.parametrize(
+    ("words", "baseline"),
+    [
+        (("slow", "--against", "BASELINE"), "BASELINE"),
+        (("slow", "--against", "baseline:2"), "baseline:2"),
+        (("slow",), "three"),
+        (("one,three,two", "slow"), "three"),
+    ],
+)
+def test_the_next_command_compares_with_the_same_runs_or_the_newest_of_them(database, words, baseline):
+    (line,) = [line for line in diff(database, *words).stdout.splitlines() if line.startswith("Next: roofline report")]
+    with open_store(database, create=False, read_only=True) as store:
+        run_ids = {run.run_id[:8]: run.label for run in store.runs()}
+    given = line.split("--baseline ")[1].split()[0]
+    assert run_ids.get(given, given) == baseline
+
+
 def test_the_first_run_is_no_fault(database, tmp_path):
     for form in ("text", "json", "junit"):
         comparison = diff(database, "one", "--against", "BASELINE", "--format", form, "-o", str(tmp_path / form))

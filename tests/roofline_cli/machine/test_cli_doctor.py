@@ -126,7 +126,18 @@ def test_without_torch_predictions_still_work(pretend):
     assert code == 0
     assert results["torch"]["status"] == "warn"
     assert "[measure]" in results["torch"]["fix"]
-    assert "torch missing" in results["extra measure"]["detail"]
+    assert results["extra measure"]["detail"].startswith("torch missing; installed: pytest")
+
+
+@pytest.mark.parametrize(("others", "command"), [(0.02, "roofline calibrate "), (0.9, "--wait-until-quiet")])
+def test_on_a_busy_machine_the_next_command_waits_and_is_not_refused(pretend, monkeypatch, others, command):
+    pretend()
+    load = state_checks.load_checks(SimpleNamespace(others_ratio=others, stolen_ratio=0.0))
+    monkeypatch.setattr(state_checks, "load_checks", lambda *given: load)
+    text = runner.invoke(app, ["doctor"]).stdout
+    (line,) = [line for line in text.splitlines() if line.startswith("Next: ")]
+    assert ("--wait-until-quiet" in line) is (others > 0.1)
+    assert command in line
 
 
 def test_database_problems_are_broken(pretend, tmp_path):

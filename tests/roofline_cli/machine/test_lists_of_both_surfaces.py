@@ -12,9 +12,9 @@ pytest.importorskip("fastapi")
 from fastapi.testclient import TestClient
 from typer.testing import CliRunner
 
-from reports.answers.answer_json import SCHEMA_VERSION
 from reports.api.answer_models import answer_bytes, document_model
 from reports.api.http.app import create_app
+from reports.present.encoder import SCHEMA_VERSION
 from roofline_cli.main import app
 from roofline_model.chips.curve import CurvePoint, KernelCurve
 from roofline_model.chips.hardware import get_hardware

@@ -211,6 +211,15 @@ def test_the_night_that_stored_nothing_is_not_told_from_another_run(monkeypatch)
     assert "report | –" in text
 
 
+def test_a_night_in_which_every_kernel_failed_is_a_regression_and_not_compared(monkeypatch):
+    commands = answering(monkeypatch, run=written_run(0, ["softmax", "norm"]), bench=1, diff=2)
+    assert nightly().exit_code == 1
+    assert "diff" not in map(step_of, commands)
+    text = Path("n/summary.md").read_text(encoding="utf-8")
+    assert "- **bench**: cases failed: 2 failed" in text
+    assert "left out: no case was measured" in text
+
+
 def test_an_interrupted_run_is_not_compared(monkeypatch):
     commands = answering(monkeypatch, run=written_run().replace('"complete"', '"interrupted"'), bench=2)
     assert nightly().exit_code == 2
@@ -264,8 +273,23 @@ def test_the_summary_says_what_ran(monkeypatch):
     assert "Cases: 12 measured, 1 failed, 2 processes each" in text
     assert "- failed: t.py::softmax: wrong result\n" in text
     assert "- doctor: warn: persistence: off (sudo nvidia-smi -pm 1)" in text
-    assert "- state of the machine: governor (value powersave)" in text
+    assert "- state of the machine: governor (value powersave)" in text  # a newer version's code
+    assert "- state of the machine: other processes or threads used more than 10 % of the CPUs (94.8 %)" in text
     assert "not judged" in text  # of the canary, among the steps
+
+
+@pytest.mark.parametrize(
+    ("flags", "counts"),
+    [
+        ((("contended",), ("contended", "noisy")), "12 measured (12 disturbed: no diff judges them), 1 failed"),
+        ((("contended",), ()), "12 measured, 1 failed"),
+        ((("noisy",), ("bimodal",)), "12 measured, 1 failed"),
+    ],
+)
+def test_the_summary_counts_the_times_that_no_diff_judges(monkeypatch, flags, counts):
+    answering(monkeypatch, written_run(12, ["softmax"], flags=flags))
+    nightly()
+    assert f"Cases: {counts}, 2 processes each" in Path("n/summary.md").read_text(encoding="utf-8")
 
 
 def in_this_process(monkeypatch):

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from reports.present import screen
 from results import open_store
 from results.exchange.exported.load import import_file
 from results.records.records import Record, RunInfo
 from roofline_cli.main import app
-from roofline_cli.screen import tables as screen
 from roofline_model.operators.product import gemm
 
 runner = CliRunner()

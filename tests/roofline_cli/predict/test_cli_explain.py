@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from typer.testing import CliRunner
@@ -36,6 +37,15 @@ def test_a_code_is_explained(codes):
     assert "capability" in entry["optional_values"]
     text = explained(codes)
     assert entry["explanation"].split(".")[0] in " ".join(text.split())
+
+
+def test_no_line_shows_the_names_of_values_that_nobody_gave():
+    assert explained("contended").splitlines()[1] == (
+        "other processes or threads used more than 10 % of the CPUs: times are too long"
+    )
+    assert "Fix: run again when `roofline doctor` calls the machine quiet\n" in explained("machine-state-invalid")
+    assert "… is a placeholder chip" in explained()
+    assert not re.search(r"\{\w+\}", explained() + explained("kernel-gap"))
 
 
 def test_an_unknown_code_names_those_that_come_near():

@@ -51,6 +51,15 @@ def parts_table(text):
     return [re.match(r"(\w+) +(–|[\d.]+ µs) +(-?[\d.]+) µs +(-?[\d.]+) %  (\S.*)", line).groups() for line in rows]
 
 
+@pytest.mark.parametrize("formats", ["BF16", "FP8", "INT4.BF16"])
+def test_the_answer_shows_why_the_bound_is_the_bound(formats):
+    """DRAM adds most to the time of a product that its tensor cores bound: alone they take longer."""
+    text = roofline(*SHAPE, "--formats", formats).stdout
+    alone_us = {name: float(time) for name, time in re.findall(r"^(\w+) +([\d.]+) µs +-?[\d.]+ µs ", text, re.M)}
+    tiling = json.loads(roofline(*SHAPE, "--formats", formats, "--json").stdout)["tiling"]
+    assert max(alone_us, key=alone_us.__getitem__) == tiling["bound"]
+
+
 @pytest.mark.parametrize("formats", ["BF16", "FP8", "NVFP4", "INT4.BF16"])
 def test_the_parts_shown_add_up_and_each_is_explained(formats):
     rows = parts_table(roofline(*SHAPE, "--formats", formats, "--all").stdout)

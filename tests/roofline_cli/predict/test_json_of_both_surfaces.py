@@ -8,8 +8,8 @@ import pytest
 from fastapi.testclient import TestClient
 from typer.testing import CliRunner
 
-from reports.answers.answer_json import SCHEMA_VERSION
 from reports.api.http.app import create_app
+from reports.present.encoder import SCHEMA_VERSION
 from roofline_cli.main import app
 
 PRODUCTS = [

@@ -5,15 +5,18 @@ the other.
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 from trained_run import as_trained
 from typer.testing import CliRunner
 
+import bench_cases
 from results import open_store
 from results.exchange.exported.load import import_file
 from roofline_cli.main import app
+from roofline_cli.recommend.stored_view import BENCH_OPERATORS
 
 runner = CliRunner()
 RUNS = Path(__file__).parents[3] / "examples" / "runs" / "cpu-amd-epyc-2t"
@@ -72,6 +75,38 @@ def test_a_time_that_other_work_spoiled_is_said_without_all(tmp_path) -> None:
         assert "INT4" in text
         assert "contended" in text
         assert "measure again on a quiet machine" in text
+
+
+def test_a_kernel_of_your_own_is_measured_again_in_its_own_suite(tmp_path) -> None:
+    document = json.loads((RUNS / "calibrated.json").read_text())
+    for record in document["records"]:
+        record["case"]["op"] = "my_norm" if record["case"]["op"] == "gemm" else "my_softmax"
+        if record["measurement"] is not None:
+            record["measurement"]["flags"] = ["contended"]
+    (tmp_path / "own.json").write_text(json.dumps(document))
+    with open_store(str(tmp_path / "own.db")) as store:
+        import_file(store, tmp_path / "own.json")
+    result = runner.invoke(app, ["recommend", "--stored", "--db", str(tmp_path / "own.db")])
+    text = " ".join(result.stdout.split())
+    assert "Next: pytest # measures it again, in the suite that has my_" in text
+
+
+def test_a_whole_model_that_other_work_spoiled_is_measured_again_as_a_model(tmp_path) -> None:
+    document = json.loads((RUNS / "demo.json").read_text())
+    for record in document["records"]:
+        if record["measurement"] is not None:
+            record["measurement"]["flags"] = ["contended"]
+    (tmp_path / "busy.json").write_text(json.dumps(document))
+    with open_store(str(tmp_path / "busy.db")) as store:
+        import_file(store, tmp_path / "busy.json")
+    result = runner.invoke(app, ["recommend", "--stored", "--db", str(tmp_path / "busy.db")])
+    text = " ".join(result.stdout.split())
+    assert "Next: pytest bench_cases -k model_quant --roofline-model FOLDER # measures it again" in text
+
+
+def test_the_operators_of_bench_cases_are_those_that_its_tests_are_called_by() -> None:
+    source = "".join(path.read_text() for path in Path(bench_cases.__file__).parent.glob("test_*.py"))
+    assert {*BENCH_OPERATORS, "model_quant"} == set(re.findall(r"^def test_(\w+)", source, re.M))
 
 
 @pytest.fixture(scope="module")

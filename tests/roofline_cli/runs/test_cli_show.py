@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
+from reports.present.sample_drawing import histogram_lines, order_line
 from results import open_store
 from results.cases.case_result import case_results
 from results.records.records import (
@@ -22,8 +23,8 @@ from results.records.records import (
 )
 from results.records.state_records import CanaryReading, EnergyReading, KernelAttribution, MachineState
 from roofline_cli.main import app
-from roofline_cli.runs.sample_text import histogram_lines, order_line
 from roofline_model.chips.hardware import get_hardware
+from roofline_model.core.finding import finding, stored_form
 from roofline_model.ideal.roofline import predict
 from roofline_model.operators.product import gemm
 
@@ -139,6 +140,25 @@ def database(tmp_path_factory):
     return str(path)
 
 
+@pytest.fixture(scope="module")
+def busy_database(tmp_path_factory):
+    """A run on a machine whose ceilings say nothing: measured cases without predictions, one case failed."""
+    path = tmp_path_factory.mktemp("busy") / "r.db"
+    why = finding("ceilings-contended", hardware="cpu-here", disturbed_by=("contended",))
+    environment = EnvironmentInfo({"host": "lab", "warnings": [stored_form(why)]}, {"device": "CPU"})
+    timed = [replace(record(number, "BF16", f"mine{number}", 2e-3), predictions=()) for number in (1, 2)]
+    wrong = replace(
+        record(3, "BF16", "wrong", 1e-3), predictions=(), status="failed", measurement=None, reason="off by 0.01"
+    )
+    with open_store(path) as store:
+        run = RunInfo(RUN_ID, "2026-11-21T09:00:00.000000+00:00", hardware_key="cpu-here", environment=environment)
+        store.begin_run(run)
+        for each in (*timed, wrong):
+            store.add_record(each)
+        store.finish_run(RUN_ID, status="complete", exit_code=1, finished_at="2026-11-21T09:00:09.000000+00:00")
+    return str(path)
+
+
 @pytest.fixture(autouse=True)
 def piped(monkeypatch):
     monkeypatch.delenv("COLUMNS", raising=False)
@@ -166,6 +186,15 @@ def test_several_processes_are_one_row_and_modes_are_tables_of_their_own(databas
     assert "2 canary readings, 1 slow: up to 3.2× the usual time." in text
     assert text.count("held the clock down") == 1
     assert "capped: INT4 (W4A16) · tinygemm" in text
+
+
+def test_a_run_without_predictions_shows_what_failed_its_times_and_why(busy_database):
+    lines = invoke("show", "latest", "--db", busy_database).splitlines()
+    assert lines[0] == "1 of 3 cases failed, such as gemv 1x4096x4096 BF16 · wrong: off by 0.01"
+    assert lines[1] == "2 cases measured, without a prediction to compare with."
+    assert sum("2.00 ms" in line for line in lines) == 2
+    (why,) = [line for line in lines if line.startswith("Note: nothing is predicted from the calibration of cpu-here")]
+    assert why.endswith("`roofline calibrate` on a quiet machine")
 
 
 def test_small_and_large_times_in_one_table_keep_their_digits(database):

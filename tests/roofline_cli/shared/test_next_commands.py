@@ -223,6 +223,15 @@ def test_formats_to_compare_with_are_one_list_that_names_each_once() -> None:
     assert words[words.index("--formats") + 1].upper().split(",") == ["FP8", "BF16", "INT4"]
 
 
+@pytest.mark.parametrize("named", ["INT4.BF16", "int4", "FP8_E4M3", "BF16.BF16"])
+def test_no_format_is_compared_with_itself_under_another_name(named: str) -> None:
+    question = f"predict model --model llama-3.1-8b --hw gb10 --kv FP8 --formats {named}"
+    words, _ = next_of(run(shlex.split(question)).output)
+    rows = json.loads(run([*words[1:], "--json"]).output)["predictions"]
+    formats = [(row["weight_format"], row["activation_format"]) for row in rows]
+    assert len(formats) == len(set(formats)) == 3
+
+
 def test_no_length_of_context_is_printed_that_nobody_asked_for() -> None:
     question = "recommend --model gpt-oss-120b --hw h200"
     plain, _ = next_of(run(shlex.split(question)).output)
@@ -230,6 +239,23 @@ def test_no_length_of_context_is_printed_that_nobody_asked_for() -> None:
     assert plain[:2] == asked[:2] == ["vllm", "serve"]
     assert "--max-model-len" not in plain
     assert asked[asked.index("--max-model-len") + 1] == "16384"
+
+
+@pytest.mark.parametrize(
+    ("question", "length"),
+    [
+        # 131,072 tokens x 327,680 B of cache = 42.9 GB beside 72.7 GB: more than 0.9 of 85.5 GB, and 0.89 of 128.5 GB
+        ("recommend --model llama-3.1-70b --hw h100", "4096"),
+        ("recommend --model llama-3.1-70b --hw gb10", "4096"),
+        ("recommend --model llama-3.1-70b --hw h200", None),
+        ("recommend --model llama-3.1-8b --hw gb10", None),
+    ],
+)
+def test_an_engine_is_given_a_length_where_the_models_longest_has_no_room(question: str, length: str | None) -> None:
+    words, _ = next_of(run(shlex.split(question)).output)
+    assert words[:2] == ["vllm", "serve"]
+    given = words[words.index("--max-model-len") + 1] if "--max-model-len" in words else None
+    assert given == length
 
 
 def test_this_machine_is_said_of_this_machine_alone() -> None:

@@ -396,3 +396,11 @@ def test_a_chip_with_tensor_rates_only_can_run_a_model() -> None:
     assert has_code(prediction.findings, "vector-rate-substituted")
     with pytest.raises(UnsupportedError, match="BF16"):
         predict_model(chip, "llama-3-8b", formats="BF16")
+
+
+def test_a_chip_without_the_models_sixteen_bit_format_computes_in_its_own():
+    chip = create_custom_asic("mine", 500, {"FP16": 100.0})
+    prediction = predict_model(chip, "llama-3.1-8b")
+    assert (prediction.model.wide_format, prediction.plan.wide) == ("FP16", "FP16")
+    as_bf16 = predict_model(create_custom_asic("other", 500, {"BF16": 100.0}), "llama-3.1-8b")
+    assert prediction.time_s == as_bf16.time_s

@@ -123,6 +123,10 @@ def test_all_reduces_are_added() -> None:
     assert prediction.all_reduce_s > 0
     assert result.time_s == pytest.approx(alone + prediction.all_reduce_s + 160 * 6e-6)  # the published latency of each
     assert result.all_reduce_s == pytest.approx(prediction.all_reduce_s + 160 * 6e-6)
+    low_s = sum(kernel.kernel.calls_count * kernel.low_s for kernel in result.kernels)
+    high_s = sum(kernel.kernel.calls_count * kernel.high_s for kernel in result.kernels)
+    assert result.low_s == pytest.approx(low_s + 0.55 * result.all_reduce_s)  # no fitted number: published ones
+    assert result.high_s == pytest.approx(high_s + 2.5 * result.all_reduce_s)
 
 
 def test_a_product_without_a_model_gives_no_time_and_a_reason() -> None:

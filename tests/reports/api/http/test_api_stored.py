@@ -8,7 +8,7 @@ import pytest
 from fastapi.testclient import TestClient
 from typer.testing import CliRunner
 
-from reports.answers.answer_json import SCHEMA_VERSION
+from reports.present.encoder import SCHEMA_VERSION
 from results.store.store import open_store
 from roofline_cli.main import app
 

@@ -8,11 +8,11 @@ import json
 
 import pytest
 
-from reports.answers.answer_json import command_json
 from reports.answers.cache_advice import AttentionRecommendation
 from reports.answers.model_advice import ModelRecommendation, model_advice
 from reports.answers.shape_advice import Recommendation
 from reports.api.answer_models import document_model
+from reports.present.encoder import command_json
 from roofline_model.chips.hardware import get_hardware
 from roofline_model.expected.predict import predict_expected
 from roofline_model.models.model_registry import get_model

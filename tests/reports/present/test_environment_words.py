@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reports.text.display_text import change_words, environment_words, fact_text, fact_words, saved_share
+from reports.present.display_text import change_words, environment_words, fact_text, fact_words, saved_share
 from reports.view.views import report_view
 from results.records.records import EnvironmentInfo
 

@@ -7,12 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from reports.cases.errors import case_gap, expected_gap
-from reports.cases.rows import marked_records
-from reports.cases.summary import case_summaries
 from reports.page.html import render_page
 from reports.view.views import report_view
-from results.cases.case_result import case_results
+from results.cases.case_result import case_results, marked_records
+from results.cases.errors import case_gap, expected_gap
 from results.records.records import PredictionRecord
 
 
@@ -41,7 +39,7 @@ def record(make):
 
 
 def summary(*records):
-    (case_summary,) = case_summaries(case_results(records))
+    (case_summary,) = case_results(records)
     return case_summary
 
 
@@ -63,7 +61,7 @@ def test_without_an_expected_time_there_is_no_split_worth_showing(make, record):
 
 def test_a_prediction_of_another_chip_is_never_held_against_the_time(record):
     forced = replace(record, measurement=replace(record.measurement, flags=("forced",)))
-    (summary,) = case_summaries(case_results(marked_records([forced], is_forced=True)))
+    (summary,) = case_results(marked_records([forced], is_forced=True))
     assert case_gap(summary) is None
 
 

@@ -1,6 +1,6 @@
 """What the commands print: tables, numbers in cells, notes and JSON.
 
-Tables are laid out (`plugin.terminal.table`) when stdout is a terminal or COLUMNS gives a width, and coloured by rich;
+Tables are laid out (`reports.present.layout`) when stdout is a terminal or COLUMNS gives a width, and coloured by rich;
 piped output is plain aligned text without any escape sequence. Every cell is shown with control characters replaced,
 and never read as rich markup. Times of a row share a prefix, so that they read side by side.
 """
@@ -12,11 +12,30 @@ import math
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+import textwrap
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from plugin.terminal.table import (
+from reports.present.blocks import (
+    CAVEAT_COUNT,
+    Block,
+    Bullets,
+    Command,
+    Drawing,
+    Facts,
+    FigureBlock,
+    Heading,
+    Paragraph,
+    Rich,
+    Span,
+    TableBlock,
+    TextBlock,
+    brief,
+    plain_text,
+    text_blocks,
+)
+from reports.present.layout import (
     GAP,
     Column,
     column_widths,
@@ -25,12 +44,11 @@ from plugin.terminal.table import (
     folded,
     joined,
     row_lines,
+    text_table,
 )
 from roofline_model.core.units import DECIMAL_PREFIXES, LARGEST_STRETCHED, format_memory, format_time, own_prefix
 
 MIN_WIDTH = 40
-CAVEAT_COUNT = 2
-"""Warnings printed with an answer; the others stand behind `--all`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +128,6 @@ def show_next(command: str, effect: str = "") -> None:
         show_line(f"  # {effect}")
 
 
-NOTE_LENGTH = 140
-"""Characters of a note in an answer: two lines at 80 columns. `--all` prints it whole."""
-
-
 def show_notes(notes: Iterable[str]) -> None:
     """Print the first notes of an answer, each as long as two lines hold."""
     for note in list(notes)[:CAVEAT_COUNT]:
@@ -126,15 +140,113 @@ def show_more(what: str, *, is_shown: bool) -> None:
         show_line(f"More: --all {what}.", "dim")
 
 
-def brief(text: str, most: int = NOTE_LENGTH) -> str:
-    """Return a text of at most `most` characters, cut between words and never inside a quoted command."""
-    text = clean_line(text)
-    if len(text) <= most:
-        return text
-    start = text[: most - 1].rpartition(" ")[0]
-    if start.count("`") % 2:
-        start = start.rpartition("`")[0].rstrip()
-    return f"{start.rstrip(',;:(')} …"
+_STYLES = {
+    "verdict": "bold",
+    "good": "bold",
+    "bad": "yellow",
+    "failed": "bold red",
+    "warning": "yellow",
+    "quiet": "dim",
+    "plain": "",
+}
+_LOOK_STYLES = {
+    "measured": "green",
+    "predicted": "yellow",
+    "skipped": "yellow",
+    "failed": "bold red",
+    "warning": "yellow",
+}
+"""Word of a cell's look → its style."""
+_FACT_WIDTH = 12
+PIPED_WIDTH = 100
+"""Width of facts and drawings when the output is piped."""
+
+
+def present(document: Callable[[], Any], blocks: Callable[[], Iterable[Block]], *, as_json: bool) -> None:
+    """Print an answer: as its JSON document, or as blocks."""
+    if as_json:
+        show_json(document())
+    else:
+        show_blocks(blocks())
+
+
+def show(block: Block) -> None:
+    """Print one block."""
+    show_blocks([block])
+
+
+def show_blocks(blocks: Iterable[Block], drawings: Mapping[str, Callable[[], None]] | None = None) -> None:
+    """Print blocks; a figure that no drawing of `drawings` has is left out, with the section it is alone in."""
+    waiting: list[Heading] = []
+    for block in text_blocks(blocks):
+        if isinstance(block, Heading):
+            waiting = [*(heading for heading in waiting if heading.rank < block.rank), block]
+        elif not _is_empty(block, drawings or {}):
+            for heading in waiting:
+                _show_heading(heading)
+            waiting = []
+            _show_block(block, drawings or {})
+
+
+def _is_empty(block: TextBlock, drawings: Mapping[str, Callable[[], None]]) -> bool:
+    if isinstance(block, FigureBlock):
+        return block.name not in drawings
+    return isinstance(block, Bullets) and not block.items
+
+
+def _show_heading(heading: Heading) -> None:
+    if heading.rank > 1:
+        show_line()
+    text = plain_text(heading.text)
+    show_line(text if heading.rank > 1 else text.upper(), "bold" if heading.rank > 2 else "bold cyan")
+
+
+def _show_block(block: TextBlock, drawings: Mapping[str, Callable[[], None]]) -> None:
+    if isinstance(block, Paragraph):
+        show_line(plain_text(block.text), _STYLES[block.tone])
+    elif isinstance(block, Bullets):
+        for item in block.items:
+            show_line(f"{'!' if block.tone == 'warning' else '-'} {plain_text(item)}", _STYLES[block.tone])
+    elif isinstance(block, TableBlock):
+        _show_table_block(block)
+    elif isinstance(block, Facts):
+        for name, text in block.pairs:
+            _show_fact(name, text)
+    elif isinstance(block, Drawing):
+        for line in block.lines:
+            show_line(line)
+    elif isinstance(block, Command):
+        show_next(block.text, block.effect)
+    elif isinstance(block, FigureBlock):
+        drawings[block.name]()
+
+
+def _show_fact(name: str, text: str) -> None:
+    """Print `  name        text`, folded under itself."""
+    first = f"  {clean(name):<{_FACT_WIDTH}}"
+    width = max((screen_width() or PIPED_WIDTH) - len(first), 20)
+    lines = textwrap.wrap(clean(text), width, break_on_hyphens=False) or [""]
+    for index, line in enumerate(lines):
+        # show_line would fold a long word again: these lines fit already.
+        show_line(f"{first if index == 0 else ' ' * len(first)}{line}")
+
+
+def _show_table_block(block: TableBlock) -> None:
+    columns, texts = text_table(block)
+    rows: list[list[Cell]] = [
+        [Styled(text, _style_of(cell.content)) for text, cell in zip(row_texts, row.cells, strict=True)]
+        for row_texts, row in zip(texts, block.rows, strict=True)
+    ]
+    if block.title:
+        show_line()
+    show_table(columns, rows, title=plain_text(block.title), says_what_is_left_out=block.says_what_is_left_out)
+    if block.text_note:
+        show_line(block.text_note, "dim")
+
+
+def _style_of(content: Rich) -> str:
+    look = content.look if isinstance(content, Span) else ""
+    return next((style for word, style in _LOOK_STYLES.items() if word in look.split()), "")
 
 
 def show_pieces(pieces: Sequence[tuple[str, str]]) -> None:

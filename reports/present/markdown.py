@@ -8,45 +8,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
-from reports.document.blocks import (
-    Block,
-    Bullets,
-    Heading,
-    Paragraph,
-    Report,
-    Rich,
-    TableBlock,
-    plain_text,
-    text_blocks,
-)
-from reports.document.report_blocks import report_blocks
-from reports.formats.diff_markdown import ESCAPED_CHARACTERS, escaped_part
-from reports.text.display_text import counted, shown
-from reports.view.views import ReportView
-
-if TYPE_CHECKING:
-    from reports.stored.answer import StoredRecommendations
-    from reports.view.comparison import Comparison
+from reports.present.blocks import Block, Bullets, Heading, Paragraph, Rich, TableBlock, plain_text, text_blocks
+from reports.present.display_text import counted, shown
 
 MOST_ROWS = 60
 """Rows of one table: a pull request's comment holds 65,536 characters."""
 MOST_CHARACTERS = 60_000
 
+ESCAPED_CHARACTERS = 400
 _CELL_CHARACTERS = 200
 _COMMAND = re.compile(r"(`(?:roofline|pytest|-)[A-Za-z0-9 _.=/-]*`)")
 """No label is taken for code, unless it is such a command: nothing in it means anything to Markdown or HTML."""
-_LEADS = {"warning": "⚠️ ", "bad": "⚠️ "}
-
-
-def markdown_report(
-    view: ReportView, comparison: Comparison | None = None, stored: StoredRecommendations | None = None
-) -> str:
-    """Return the whole report as Markdown, at most `MOST_CHARACTERS` long: what does not fit is left out, and that is
-    said.
-    """
-    return markdown(report_blocks(Report(view, comparison, stored)))
+_LEADS = {"warning": "⚠️ ", "bad": "⚠️ ", "failed": "❌ "}
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~@&])")
+_ADDRESSED = re.compile(r"(@(?=\w)|#(?=\d)|://|www\.)", re.IGNORECASE)
+_BREAK = "\u200b"
+"""Zero-width space. GitHub reads `@name`, `#1` and bare addresses after Markdown is done, where no backslash helps: a
+branch named after a person would notify them from every comment.
+"""
 
 
 def markdown(blocks: Iterable[Block]) -> str:
@@ -111,6 +91,18 @@ def _cell(content: Rich) -> str:
     text = plain_text(content)
     cut = text if len(text) <= _CELL_CHARACTERS else f"{text[: _CELL_CHARACTERS - 1]}…"
     return escaped_sentence(cut) or " "
+
+
+def escaped(text: str) -> str:
+    """Return text that Markdown shows as it is, on one line, and that names nobody: labels and case names come from
+    outside.
+    """
+    return escaped_part(shown(text, ESCAPED_CHARACTERS))
+
+
+def escaped_part(text: str) -> str:
+    """Return the same of a part of a line that is `shown` already: spaces at its ends stay."""
+    return _SPECIAL.sub(r"\\\1", _ADDRESSED.sub(rf"\1{_BREAK}", text))
 
 
 def escaped_sentence(text: str) -> str:

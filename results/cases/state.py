@@ -9,11 +9,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median
 
-from reports.cases.summary import CaseSummary
-from reports.text.display_text import counted, prefixed, shown
+from results.cases.case_result import CaseResult
 from results.records.records import Measurement
 from results.records.state_records import RATED_RATIO, EnergyReading, MachineState
-from roofline_model.core.units import format_percent, format_time
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,45 +36,16 @@ class CaseState:
     temperature_c: float | None
 
     @property
-    def clock_text(self) -> str:
-        """`1.98 GHz (1.62 to 1.98)`, the range where samples have clocks of their own and differ."""
-        text = clock_text(self.clock_hz)
-        if self.clock_low_hz is None or self.clock_high_hz is None or self.clock_high_hz <= self.clock_low_hz * 1.0005:
-            return text
-        return f"{text} ({clock_text(self.clock_low_hz)} to {clock_text(self.clock_high_hz)})"
-
-    @property
-    def throttled_text(self) -> str:
-        """`power cap 1.2 s, heat seen`; `none`, `none counted` below the rated clock, `–` where the counters cannot be
-        read.
-        """
-        if self.throttled_s is None:
-            return "–"
-        ranked = sorted(self.throttled_s.items(), key=lambda item: -item[1])
-        parts = [
-            f"{shown(reason, 40)} {format_time(seconds, 2) if seconds > 0 else 'seen, time not counted'}"
-            for reason, seconds in ranked
-            if seconds > 0 or self.is_below_rated
-        ]
-        return ", ".join(parts) or ("none counted" if self.is_below_rated else "none")
-
-    @property
     def is_below_rated(self) -> bool:
         """Whether the clock was lower than the chip should hold: something held it down, counted or not."""
         if self.clock_hz is None or self.rated_clock_hz is None:
             return False
         return self.clock_hz < RATED_RATIO * self.rated_clock_hz
 
-    @property
-    def load_text(self) -> str:
-        """`others 3 %, stolen 0 %`; `–` where neither is known."""
-        parts = [("others", self.others_ratio), ("stolen", self.stolen_ratio)]
-        return ", ".join(f"{name} {format_percent(ratio, 0)}" for name, ratio in parts if ratio is not None) or "–"
 
-
-def case_state(summary: CaseSummary) -> CaseState | None:
+def case_state(result: CaseResult) -> CaseState | None:
     """Return the state of a measured case, or None when nothing is known about it."""
-    return state_of(summary.measurements)
+    return state_of(result.measurements)
 
 
 def state_of(measurements: Iterable[Measurement]) -> CaseState | None:
@@ -103,11 +72,6 @@ def state_of(measurements: Iterable[Measurement]) -> CaseState | None:
         cpu_clock_hz=_typical(state.cpu_clock_hz for state in states),
         temperature_c=max(temperatures_c, default=None),
     )
-
-
-def clock_text(clock_hz: float | None) -> str:
-    """Print a clock as `1.98 GHz` or `810 MHz`; missing → `–`."""
-    return prefixed(clock_hz, "Hz", 4)
 
 
 def _throttled(states: list[MachineState]) -> dict[str, float] | None:
@@ -152,10 +116,14 @@ class CaseEnergy:
     idle_power_w: float | None
     flops: float | None
     """Of one call."""
-    source: str
-    scope: str
-    windows: str
-    """`3 windows of 2 s`; empty for records without a reading of windows."""
+    sources: tuple[str, ...]
+    """What measured it, as stored."""
+    scopes: tuple[str, ...]
+    """What the sources see: board, package, …; empty for records without a reading of windows."""
+    window_count: int
+    """0 for records without a reading of windows."""
+    window_s: float | None
+    """Median length of a window."""
     disagreement_ratio: float | None
     """Second source against the first, the one that is farthest off."""
     sensor_period_s: float | None
@@ -163,11 +131,9 @@ class CaseEnergy:
     """Seconds per call in the windows over the measured median, the one that is farthest from 1."""
 
     @property
-    def pace_text(self) -> str:
-        """`in the windows a call took 2× its median`; empty where the pace is the same within 10 %."""
-        if self.pace_ratio is None or abs(self.pace_ratio - 1) <= DISAGREEMENT_RATIO:
-            return ""
-        return f"in the windows a call took {self.pace_ratio:.3g}× its median"
+    def is_of_another_pace(self) -> bool:
+        """Whether a call took another time in the windows than when it was timed."""
+        return self.pace_ratio is not None and abs(self.pace_ratio - 1) > DISAGREEMENT_RATIO
 
     @property
     def energy_j_per_flop(self) -> float | None:
@@ -180,31 +146,24 @@ class CaseEnergy:
         return self.flops / self.energy_j if self.flops and self.energy_j > 0 else None
 
     @property
-    def per_flop_text(self) -> str:
-        """`0.62 pJ/FLOP, 1.61 TFLOP/J`; `–` without FLOPs."""
-        if self.energy_j_per_flop is None or self.flops_per_j is None:
-            return "–"
-        return f"{prefixed(self.energy_j_per_flop, 'J/FLOP')}, {prefixed(self.flops_per_j, 'FLOP/J')}"
-
-    @property
     def is_disputed(self) -> bool:
         """Whether the two sources are too far apart to confirm each other."""
         return self.disagreement_ratio is not None and abs(self.disagreement_ratio) > DISAGREEMENT_RATIO
 
 
-def case_energy(summary: CaseSummary) -> CaseEnergy | None:
+def case_energy(result: CaseResult) -> CaseEnergy | None:
     """Return the energy of a measured case, or None where none was stored (records of version 1 keep energy alone)."""
-    ideal = summary.lead.record.ideal
+    ideal = result.lead.ideal
     flops = ideal.flops if ideal is not None and ideal.flops else None
-    readings = [measurement.energy for measurement in summary.measurements if measurement.energy is not None]
+    readings = [measurement.energy for measurement in result.measurements if measurement.energy is not None]
     if readings:
         paces = [
             measurement.energy.call_s / measurement.median_s
-            for measurement in summary.measurements
+            for measurement in result.measurements
             if measurement.energy and measurement.median_s > 0
         ]
         return _of_readings(readings, flops, max(paces, key=lambda pace: abs(pace - 1), default=None))
-    plain = [measurement for measurement in summary.measurements if measurement.energy_j is not None]
+    plain = [measurement for measurement in result.measurements if measurement.energy_j is not None]
     if not plain:
         return None
     return CaseEnergy(
@@ -214,9 +173,10 @@ def case_energy(summary: CaseSummary) -> CaseEnergy | None:
         power_w=_typical(measurement.power_w for measurement in plain),
         idle_power_w=None,
         flops=flops,
-        source=shown(plain[0].power_source or "–", 40),
-        scope="–",
-        windows="",
+        sources=(plain[0].power_source,) if plain[0].power_source else (),
+        scopes=(),
+        window_count=0,
+        window_s=None,
         disagreement_ratio=None,
         sensor_period_s=None,
     )
@@ -224,7 +184,6 @@ def case_energy(summary: CaseSummary) -> CaseEnergy | None:
 
 def _of_readings(readings: list[EnergyReading], flops: float | None, pace_ratio: float | None) -> CaseEnergy:
     apart = [reading.disagreement_ratio for reading in readings if reading.disagreement_ratio is not None]
-    windows = sum(reading.window_count for reading in readings)
     return CaseEnergy(
         energy_j=median(reading.energy_j for reading in readings),
         net_energy_j=_typical(reading.net_energy_j for reading in readings),
@@ -232,9 +191,10 @@ def _of_readings(readings: list[EnergyReading], flops: float | None, pace_ratio:
         power_w=median(reading.power_w for reading in readings),
         idle_power_w=_typical(reading.idle_power_w for reading in readings),
         flops=flops,
-        source=", ".join(dict.fromkeys(shown(reading.source, 40) for reading in readings)),
-        scope=", ".join(dict.fromkeys(shown(reading.scope, 40) for reading in readings)),
-        windows=f"{counted(windows, 'window')} of {format_time(median(reading.window_s for reading in readings), 2)}",
+        sources=tuple(dict.fromkeys(reading.source for reading in readings)),
+        scopes=tuple(dict.fromkeys(reading.scope for reading in readings)),
+        window_count=sum(reading.window_count for reading in readings),
+        window_s=median(reading.window_s for reading in readings),
         disagreement_ratio=max(apart, key=abs, default=None),
         sensor_period_s=_typical(reading.sensor_period_s for reading in readings),
         pace_ratio=pace_ratio,

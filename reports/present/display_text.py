@@ -15,6 +15,10 @@ __all__ = ["SHOWN_CHARACTERS", "counted", "prefixed", "shown", "stored_text"]
 
 SHOWN_CHARACTERS = 240
 """Longer texts are cut here; the store keeps them whole."""
+NO_BREAK = "\u00a0"
+"""A space at which no line ends."""
+_HARMLESS = f"{NO_BREAK}\t\n\r"
+"""Spaces that `isprintable` does not count among what can be printed."""
 STORED_CHARACTERS = 1_000
 """The same for the API's answers."""
 
@@ -27,6 +31,13 @@ def shown(text: object, limit: int = SHOWN_CHARACTERS) -> str:
     cut = re.sub(r"\s+", " ", raw[: limit * 4]).strip()
     printable = "".join(ch if ch.isprintable() else "�" for ch in cut)
     return printable if len(printable) <= limit and len(raw) <= limit * 4 else printable[: limit - 1] + "…"
+
+
+def printable(text: str) -> str:
+    """Return a text whose control characters are `�`; nothing is cut."""
+    if text.isprintable():
+        return text
+    return "".join(ch if ch.isprintable() or ch in _HARMLESS else "�" for ch in text)
 
 
 def stored_text(text: str) -> str:
@@ -155,3 +166,17 @@ def _number(text: str) -> float | None:
     except ValueError:
         return None
     return value if value - value == 0 else None  # neither infinite nor not a number
+
+
+def utc_minutes(timestamp: str | None) -> str:
+    """Print a stored UTC time to the minute: `2026-11-21 09:08 UTC`; what is no ISO time is shown as it is."""
+    from datetime import UTC, datetime
+
+    if not timestamp:
+        return "–"
+    try:
+        moment = datetime.fromisoformat(timestamp)
+    except ValueError:
+        return shown(timestamp, 40)
+    moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    return f"{moment:%Y-%m-%d %H:%M} UTC"

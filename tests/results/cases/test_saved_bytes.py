@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from bench_cases.kernels.products.catalog import KERNELS
-from reports.cases.rows import weight_saved_ratio
+from results.cases.saved_bytes import weight_saved_ratio
 from results.records.records import PredictionRecord
 from roofline_model.chips.hardware import get_hardware
 from roofline_model.formats.catalog import get_format

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from roofline_cli.screen import tables as screen
-from roofline_cli.screen.tables import (
+from reports.present import screen
+from reports.present.screen import (
     Column,
     Styled,
     clean,
@@ -186,7 +186,7 @@ def test_numbers_print_as_the_tables_need_them():
 
 
 def test_a_note_is_not_cut_inside_a_command() -> None:
-    from roofline_cli.screen.tables import brief
+    from reports.present.screen import brief
 
     text = "ideal times are doubtful here; repeat `roofline calibrate` now"
     assert brief(text, 52) == "ideal times are doubtful here; repeat …"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reports.formats.diff_markdown import escaped
-from reports.formats.markdown import escaped_sentence
+from reports.present.markdown import escaped, escaped_sentence
 
 
 @pytest.mark.parametrize("write", [escaped, escaped_sentence])

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from reports.present.blocks import TableBlock, plain_text
+
 INDENT = "  "
 LEAST_WIDTH = 60
 MOST_WIDTH = 200
@@ -194,3 +196,31 @@ def table_lines(
         for cells, look in [(header, "light"), *zip(rows, looks, strict=True)]
         for line in row_lines(columns, widths, cells)
     ]
+
+
+def text_table(block: TableBlock) -> tuple[list[Column], list[list[str]]]:
+    """Return the columns of a table as text lays them out, and the texts of its cells."""
+    columns = [
+        Column(
+            plain_text(column.header),
+            "right" if column.kind == "number" else "left",
+            is_prose=column.kind in ("brief", "prose"),
+            least=column.least,
+            drop=column.drop,
+        )
+        for column in block.columns
+    ]
+    return columns, [[plain_text(cell.content) for cell in row.cells] for row in block.rows]
+
+
+def headers_without_room(block: TableBlock, width: int) -> list[str]:
+    """Return the headers of the columns that leave a table of this width, indented."""
+    columns, texts = text_table(block)
+    fitting = fitting_columns(columns, texts, width - len(INDENT))
+    return [column.header for place, column in enumerate(columns) if place not in fitting]
+
+
+def block_lines(block: TableBlock, width: int, *, colours: Sequence[str] = ()) -> list[Line]:
+    """Return a table as lines, indented; `colours` has one per row, or none for a table without."""
+    columns, texts = text_table(block)
+    return table_lines(columns, texts, width, colours=colours)

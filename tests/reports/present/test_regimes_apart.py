@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from reports.cases.errors import error_summaries, overall_error
-from reports.cases.rows import case_rows
 from reports.figures.matplotlib_drawer import draw_figure
 from reports.figures.roofline import roofline_figure
+from reports.present.display_text import regime_meanings, regime_title, regime_words
 from reports.ranking.shape_ranking import recommend_from_run
 from reports.ranking.shape_results import best_overall, judged_results, shape_results
-from reports.text.display_text import regime_meanings, regime_title, regime_words
 from reports.view.roofline_view import roofline_view
 from reports.view.views import report_view
 from results.cases.case_result import case_results
+from results.cases.errors import error_summaries, overall_error
 
 DECODE = (1, 4096, 4096)
 REGIMES = [
@@ -105,7 +104,7 @@ def test_flushed_is_ranked_before_warm_and_after_cold(make):
 
 
 def test_prediction_errors_are_summed_up_per_regime(make):
-    rows = case_rows(everything(make))
+    rows = case_results(everything(make))
     summaries = error_summaries(rows)
     assert len(summaries) == 2 * len(REGIMES)
     assert {(summary.cache, summary.mode) for summary in summaries} == set(REGIMES)
@@ -122,7 +121,7 @@ def test_findings_name_the_regime_they_are_about_unless_it_is_the_usual_one(make
 
 
 def test_the_plot_tells_regimes_apart_and_its_legend_says_how(make):
-    rows = case_rows(everything(make))
+    rows = case_results(everything(make))
     view = roofline_view(
         rows, shape_results(case_results(everything(make))), hardware_key="c", title="t", subtitle="", device=make.CPU
     )

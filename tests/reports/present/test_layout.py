@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plugin.terminal.table import (
+from reports.present.layout import (
     LEAST_PROSE,
     Column,
     column_widths,

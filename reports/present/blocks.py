@@ -1,29 +1,21 @@
-"""A report as a sequence of blocks: sections, sentences, tables and figures, composed once and printed as a page, as
+"""An answer as a sequence of blocks: sections, sentences, tables and figures, composed once and printed as a page, as
 Markdown, on paper or in a terminal.
 
 Texts are plain; whoever prints a block escapes it. What only a page can show (where a name leads, what is told when it
-is pointed at, how it looks) stands beside the text, and the text media leave it out. `Report` is what the sections are
-composed from: the view of a run, what it is compared with, and how much of it a page lists.
+is pointed at, how it looks) stands beside the text, and the text media leave it out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeVar
 
-from reports.cases.rows import CaseRow
-from reports.text.display_text import counted
-from reports.view.views import ChipView, ReportView, case_anchors, record_anchors
 from results.records.flags import DOUBTFUL_FLAGS
 from roofline_model.core.finding import code_text
 from roofline_model.core.units import column_times, format_memory, format_percent, format_time
 
-if TYPE_CHECKING:
-    from reports.stored.answer import StoredRecommendations
-    from reports.view.comparison import Comparison
-
-Tone = Literal["plain", "verdict", "good", "bad", "warning", "quiet"]
+Tone = Literal["plain", "verdict", "good", "bad", "failed", "warning", "quiet"]
 Medium = Literal["any", "page", "text"]
 """Where a block is printed: on the page, in Markdown, on paper and in a terminal, or anywhere."""
 Kind = Literal["name", "number", "brief", "prose"]
@@ -89,6 +81,31 @@ class Definitions:
 
 
 @dataclass(frozen=True, slots=True)
+class Facts:
+    """Names and what is known under each, folded under itself; a pair without a name goes on with the one above."""
+
+    pairs: tuple[tuple[str, str], ...]
+    medium: Medium = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """Lines drawn in text, printed as they are."""
+
+    lines: tuple[str, ...]
+    medium: Medium = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What to type next, and what that does; nothing where there is no command."""
+
+    text: str
+    effect: str = ""
+    medium: Medium = "text"
+
+
+@dataclass(frozen=True, slots=True)
 class Cell:
     """A cell of a table."""
 
@@ -113,6 +130,8 @@ class Column:
     title: str = ""
     drop: int = 0
     """The column with the highest number leaves a narrow screen first."""
+    least: int = 18
+    """A column that folds is no narrower than this while anything else can give way."""
     medium: Medium = "any"
     is_head: bool = False
     """Whether its cells name their rows."""
@@ -141,6 +160,8 @@ class TableBlock:
     look: str = ""
     is_folded: bool = False
     """Whether a text may show it folded up: long, and read by few."""
+    says_what_is_left_out: bool = True
+    """Whether a line names the columns that a screen has no room for; not of an answer whose `--all` shows all."""
     text_rows_count: int | None = None
     """Rows in texts; the page has them all."""
     medium: Medium = "any"
@@ -211,9 +232,16 @@ class Section:
 
 
 Block = (
-    Heading | Paragraph | Bullets | Definitions | TableBlock | FigureBlock | Live | Folded | Cards | Split | Section
+    Heading | Paragraph | Bullets | Definitions | Facts | Drawing | Command | TableBlock | FigureBlock | Live | Folded
+    | Cards | Split | Section
 )  # fmt: skip
+TextBlock = Heading | Paragraph | Bullets | Facts | Drawing | Command | TableBlock | FigureBlock
 T = TypeVar("T")
+
+CAVEAT_COUNT = 2
+"""Warnings printed with an answer; the others stand behind `--all`."""
+NOTE_LENGTH = 140
+"""Characters of a note in an answer: two lines at 80 columns. `--all` prints it whole."""
 
 
 def table(
@@ -238,7 +266,7 @@ def table(
     places = [
         at
         for at, column in enumerate(columns)
-        if column.is_head or any(cells[at].content not in ("–", "") for cells, _, _ in rows)
+        if column.is_head or any(plain_text(cells[at].content) not in ("–", "") for cells, _, _ in rows)
     ]
     return TableBlock(
         label,
@@ -267,6 +295,29 @@ def memory_cell(size_bytes: float | None) -> Cell:
     return Cell(format_memory(size_bytes), size_bytes)
 
 
+def notes(texts: Iterable[str]) -> Iterator[Paragraph]:
+    """Yield the first notes of an answer, each as long as two lines hold."""
+    for text in list(texts)[:CAVEAT_COUNT]:
+        yield Paragraph(f"Note: {brief(text)}", "warning")
+
+
+def more(what: str, *, is_shown: bool) -> Iterator[Paragraph]:
+    """Yield what --all adds, unless it was given."""
+    if not is_shown:
+        yield Paragraph(f"More: --all {what}.", "quiet")
+
+
+def brief(text: str, most: int = NOTE_LENGTH) -> str:
+    """Return a text of at most `most` characters, cut between words and never inside a quoted command."""
+    text = " ".join(text.split())
+    if len(text) <= most:
+        return text
+    start = text[: most - 1].rpartition(" ")[0]
+    if start.count("`") % 2:
+        start = start.rpartition("`")[0].rstrip()
+    return f"{start.rstrip(',;:(')} …"
+
+
 def plain_text(text: Rich) -> str:
     """Return a text as texts print it."""
     if isinstance(text, str):
@@ -275,7 +326,7 @@ def plain_text(text: Rich) -> str:
     return "".join(span if isinstance(span, str) else "" if span.medium == "page" else span.text for span in spans)
 
 
-def text_blocks(blocks: Iterable[Block]) -> Iterator[Heading | Paragraph | Bullets | TableBlock | FigureBlock]:
+def text_blocks(blocks: Iterable[Block]) -> Iterator[TextBlock]:
     """Yield the blocks of texts, one after the other: what holds others becomes a heading, definitions become a
     list.
     """
@@ -320,92 +371,6 @@ def _text_table(block: TableBlock) -> TableBlock:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
-    """A report before it is composed."""
-
-    view: ReportView
-    comparison: Comparison | None = None
-    stored: StoredRecommendations | None = None
-    live: Mapping[str, Any] | None = None
-    """The data of the page's scripts; None: nothing has scripts."""
-    most_rows_count: int | None = None
-    """Rows of one table on a page whose scripts show them all."""
-    most_open_count: int | None = None
-    """Rankings of one chip that are not folded away."""
-    anchors: Mapping[str, str] = field(default_factory=dict)
-    """Record → the place of its case on the page."""
-    case_places: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
-    """(case id, cache state, mode) → the place of the case on the page."""
-
-    def with_places(self) -> Report:
-        """Return the report with the places that the page's links lead to."""
-        return replace(
-            self,
-            anchors=record_anchors(self.view, self.most_rows_count),
-            case_places=case_anchors(self.view, self.most_rows_count),
-        )
-
-    def chip_parts(self) -> Iterator[ChipPart]:
-        """Yield the parts of the chips; cases are numbered through."""
-        first_ordinal = 1
-        for index, chip in enumerate(self.view.chips):
-            yield ChipPart(self, chip, index, first_ordinal)
-            first_ordinal += len(chip.cases)
-
-    def place(self, record_ids: tuple[str, ...]) -> str:
-        """Return the place of the first of some records that has one on the page; empty where none has."""
-        return next((self.anchors[key] for key in record_ids if key in self.anchors), "")
-
-
-@dataclass(frozen=True, slots=True)
-class ChipPart:
-    """What a report says of one chip."""
-
-    report: Report
-    chip: ChipView
-    index: int
-    first_ordinal: int
-    """Of its first case on the page."""
-
-    @property
-    def suffix(self) -> str:
-        """What tells its places on the page from those of another chip: nothing for the first."""
-        return "" if self.index == 0 else f"-{self.index + 1}"
-
-    @property
-    def live(self) -> Mapping[str, Any] | None:
-        """The scripts' data of this chip."""
-        return None if self.report.live is None else self.report.live["chips"][self.index]
-
-    def title(self, *pieces: str | Span) -> tuple[str | Span, ...]:
-        """Return the title of a section; texts name the chip where there are several, a page has a heading for it."""
-        where = (Span(f" on {self.chip.hardware_name}", medium="text"),) if len(self.report.view.chips) > 1 else ()
-        return (*pieces, *where)
-
-
-def origin_text(view: ReportView) -> str:
-    """Return where the times of a run come from: `measured on NVIDIA GB10`, simulated, or predicted alone."""
-    if not view.counts["measured"]:
-        return "predicted, nothing was measured"
-    if view.is_simulated:
-        return "simulated times, no kernel ran"
-    is_named = not view.machine or view.machine in view.chips[0].hardware_name
-    return "measured" if is_named else f"measured on {view.machine}"
-
-
-def case_column(row_of: Callable[[Any], CaseRow]) -> Column:
-    """Return the column that names a case: by its id, a pass of a whole model by its title."""
-
-    def cell(item: Any) -> Cell:
-        row = row_of(item)
-        if row.is_model:
-            return Cell(row.name, title=row.case_id, look="named")
-        return Cell(Span(row.name, "code"))
-
-    return Column("Case", cell, "brief", is_head=True)
-
-
 def flag_span(flag: str) -> Span:
     """Return a flag, marked where it puts the time in doubt, with its meaning."""
     return Span(flag, "flag doubt" if flag in DOUBTFUL_FLAGS else "flag", code_text(flag))
@@ -420,8 +385,3 @@ def flags_cell(flags: tuple[str, ...]) -> Cell:
 def meanings(flags: tuple[str, ...]) -> str:
     """Return flags with what they mean, as a mark tells them."""
     return "; ".join(f"{flag}: {code_text(flag)}" for flag in flags)
-
-
-def left_out(count: int, noun: str, where: str) -> str:
-    """Return that some are not listed, and where they are."""
-    return f"{counted(count, f'more {noun}')} not listed here: {where}."

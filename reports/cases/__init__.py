@@ -1,1 +1,0 @@
-"""One case of a run: times, error, energy, state, where the time went."""
