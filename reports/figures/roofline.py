@@ -16,9 +16,6 @@ MANY_POINTS = 1_000
 MOST_RINGS = 60
 """Of more shapes no best is ringed but the best of all."""
 
-MOST_BEYOND = 16.0
-"""Ridges farther than this from the last point are no reason to leave most of a figure empty."""
-
 _SAME_HEIGHT_RATIO = 0.004
 _DASH = 9.0
 _CACHE_FILLS: Mapping[str, Fill] = {"warm": "left", "flushed": "right"}
@@ -60,9 +57,7 @@ def roofline_figure(view: RooflineView, first_number: int = 1) -> Figure:
 
 
 def _axes(view: RooflineView) -> tuple[Axis, Axis]:
-    """Return axes whose span follows the points: roofs whose ridge lies far beyond them leave the figure at its right
-    edge.
-    """
+    """Return axes that reach every point and the ridge of every roof."""
     unit = view.unit_flops_per_s
     intensities = [point.intensity_flop_per_byte for point in view.points]
     rates = [
@@ -82,13 +77,10 @@ def _axes(view: RooflineView) -> tuple[Axis, Axis]:
 
 
 def span_of(intensities: Sequence[float], ridges: Sequence[float]) -> tuple[float, float]:
-    """Return the ends of the intensities: all points, and the ridges up to `MOST_BEYOND` times the last point; one at
-    least.
-    """
-    points = list(intensities) or list(ridges)
-    last = max(points) * MOST_BEYOND
-    near = [ridge for ridge in ridges if ridge <= last] or sorted(ridges)[:1]
-    return min([*points, *near]) / 2.2, max(max(points) * 2.5, max(near, default=0.0) * 1.6)
+    """Return the ends of the intensities in FLOP/byte: every point and every ridge lies between them."""
+    reached = [*intensities, *ridges]
+    right = max(max(intensities, default=0.0) * 2.5, max(ridges, default=0.0) * 1.6)
+    return min(reached) / 2.2, right
 
 
 def _ends(axis: Axis) -> tuple[float, float]:
@@ -316,8 +308,6 @@ def _ridge_labels(view: RooflineView, ends: tuple[float, float], colours: Mappin
         distinct.setdefault((roof.bandwidth_bytes_per_s, roof.peak_flops_per_s), roof)
     for roof in distinct.values():
         ridge, y = roof.critical_intensity_flop_per_byte, roof.peak_flops_per_s / view.unit_flops_per_s
-        if ridge >= ends[1]:
-            continue
         text = f"ridge {ridge:.0f}" if ridge >= 99.5 else f"ridge {ridge:.3g}"  # in the units of the axis
         yield Label((text,), ridge, y, colours[roof.precision], "beside", medium="still")
 

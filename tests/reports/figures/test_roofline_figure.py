@@ -77,6 +77,15 @@ def test_every_roof_is_a_line_with_its_name_and_ridge(make):
     assert figure.axes[0].get_ylabel() == "Performance (TFLOP/s)"
 
 
+def test_the_axis_reaches_every_ridge_however_far_from_the_points(make):
+    view, _ = spec_of(make, make.gpu_records()[:1], make.GPU)
+    far = replace(view, roofs=(replace(view.roofs[0], peak_flops_per_s=1e19), *view.roofs[1:]))
+    figure = roofline_figure(far)
+    ridge = far.roofs[0].critical_intensity_flop_per_byte
+    assert figure.x.high_value > ridge
+    assert ridge in {label.x for label in figure.labels if label.lines[0].startswith("ridge")}
+
+
 def test_every_point_is_drawn_hollow_and_filled_with_a_segment_between(make):
     view, figure = figure_of(make, make.cpu_records())
     predicted = sum(len(line.get_xdata()) for line in lines_named(figure, "predicted "))
