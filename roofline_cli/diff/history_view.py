@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from reports.present.blocks import Column, Span, table
 from reports.present.display_text import prefixed
-from reports.present.screen import Cell, Column, Styled, screen_width, show_json, show_line, show_next, show_table
+from reports.present.screen import screen_width, show, show_json, show_line, show_next
 from results.text.verdict_text import doubts_text
 from roofline_cli.diff.history_plot import Point, chart, sparkline
 from roofline_cli.shared.group import typed
 from roofline_model.core.finding import short_text, subject_text
 from roofline_model.core.units import counted, format_memory, format_percent, format_time
+from roofline_model.operators.case import case_title
 
 if TYPE_CHECKING:
     from results.history.alerts import Change
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 _PIPED_WIDTH = 100
 _WIDEST = 140
 _SPARK = 30
+_LOOKS = {"open": "failed", "better": "measured", "fixed": "measured", "drifting": ""}
 _STYLES = {"open": "bold red", "better": "green", "fixed": "green", "drifting": "dim"}
 _MOST_CHANGED = 8
 _KEY_DIGITS = 8
@@ -33,28 +36,16 @@ _MOST_PENDING = 5
 def show_cases(cases: Sequence[Case]) -> None:
     """Print the key of each of several cases, which selects it."""
     from results.text.diff_text import short
-    from roofline_model.operators.case import case_title
 
     columns = (
-        Column("Key"),
-        Column("Case", is_prose=True, least=14),
-        Column("Format"),
-        Column("Kernel", is_prose=True, least=10),
-        Column("Cache", drop=1, hide_empty=True),
-        Column("Mode", drop=2, hide_empty=True),
+        Column("Key", lambda case: case.case_key[:_KEY_DIGITS], is_head=True),
+        Column("Case", lambda case: short(case_title(case.op, case.shape), 80), "prose", least=14),
+        Column("Format", lambda case: short(case.precision_label or "–", 40)),
+        Column("Kernel", lambda case: short(case.kernel or "–", 80), "prose", least=10),
+        Column("Cache", lambda case: case.cache or "–", drop=1),
+        Column("Mode", lambda case: short(case.mode or "–", 20), drop=2),
     )
-    rows: list[list[Cell]] = [
-        [
-            case.case_key[:_KEY_DIGITS],
-            short(case_title(case.op, case.shape), 80),
-            short(case.precision_label or "–", 40),
-            short(case.kernel or "–", 80),
-            case.cache or "–",
-            short(case.mode or "–", 20),
-        ]
-        for case in cases
-    ]
-    show_table(columns, rows)
+    show(table("Cases", columns, cases))
 
 
 def show_case(history: CaseHistory, *, as_json: bool) -> None:
@@ -102,7 +93,7 @@ def show_all(histories: Sequence[CaseHistory], options: HistoryOptions, *, as_js
 
         show_json(command_json(history_overview(histories, metric, unused)))
         return
-    changed = [history for history in histories if any(change.status != "withdrawn" for change in history.changes)]
+    changed = [history for history in histories if _standing(history)]
     changed.sort(key=lambda case_history: (not case_history.alerts, case_history.name))
     pending = [history for history in histories if history.pending is not None]
     alerts = sum(len(history.alerts) for history in histories)
@@ -117,18 +108,7 @@ def show_all(histories: Sequence[CaseHistory], options: HistoryOptions, *, as_js
     if len(pending) > _MOST_PENDING:
         show_line(f"and {counted(len(pending) - _MOST_PENDING, 'more case')} whose newest runs differ", "yellow")
     if changed:
-        columns = (
-            Column("Key"),
-            Column("Case", is_prose=True, least=14),
-            Column("Format", is_prose=True, least=8, drop=1),
-            Column("Kernel", is_prose=True, least=10, drop=2),
-            Column("Runs", "right", drop=5),
-            Column("Trend", drop=6),
-            Column("Change", "right"),
-            Column("Since", drop=3),
-            Column("Status"),
-        )
-        show_table(columns, [_line(history) for history in changed])
+        show(table("Changes", _CHANGED, changed))
     if changed:
         key = changed[0].case.case_key[:_KEY_DIGITS]
         show_next(f"roofline history {key}{typed('--db')}", "shows what changed beside it")
@@ -136,26 +116,37 @@ def show_all(histories: Sequence[CaseHistory], options: HistoryOptions, *, as_js
         show_line(text, "yellow")
 
 
-def _line(history: CaseHistory) -> list[Cell]:
-    """Return the row of a case: its newest open alert, else its newest change."""
-    from roofline_model.operators.case import case_title
+def _standing(history: CaseHistory) -> list[Change]:
+    return [change for change in history.changes if change.status != "withdrawn"]
 
-    standing = [change for change in history.changes if change.status != "withdrawn"]
-    alert = next((alert for alert in reversed(standing) if alert.is_open), standing[-1])
-    values = [point.value for point in history.points if point.is_used]
-    more = f" (+{len(standing) - 1})" if len(standing) > 1 else ""
-    case = history.case
-    return [
-        case.case_key[:_KEY_DIGITS],
-        case_title(case.op, case.shape)[:80],
-        (case.precision_label or "–")[:60],
-        f"{case.kernel[:60]} {case.cache}",
-        str(len(history.points)),
-        sparkline(values, _SPARK),
-        f"{change_text(alert.change_value, history.metric)}{' drift' if alert.kind == 'drift' else ''}",
-        alert.started_at[:10],
-        Styled(f"{alert.status}{more}", _STYLES.get(alert.status, "yellow")),
-    ]
+
+def _leading(history: CaseHistory) -> Change:
+    """Return the change that a row tells: the newest open alert, else the newest one standing."""
+    standing = _standing(history)
+    return next((alert for alert in reversed(standing) if alert.is_open), standing[-1])
+
+
+def _change(history: CaseHistory) -> str:
+    alert = _leading(history)
+    return f"{change_text(alert.change_value, history.metric)}{' drift' if alert.kind == 'drift' else ''}"
+
+
+def _status(history: CaseHistory) -> Span:
+    alert, others = _leading(history), len(_standing(history)) - 1
+    return Span(f"{alert.status}{f' (+{others})' if others else ''}", _LOOKS.get(alert.status, "warning"))
+
+
+_CHANGED = (
+    Column("Key", lambda history: history.case.case_key[:_KEY_DIGITS], is_head=True),
+    Column("Case", lambda history: case_title(history.case.op, history.case.shape)[:80], "prose", least=14),
+    Column("Format", lambda history: (history.case.precision_label or "–")[:60], "prose", least=8, drop=1),
+    Column("Kernel", lambda history: f"{history.case.kernel[:60]} {history.case.cache}", "prose", least=10, drop=2),
+    Column("Runs", lambda history: str(len(history.points)), "number", drop=5),
+    Column("Trend", lambda history: sparkline([each.value for each in history.points if each.is_used], _SPARK), drop=6),
+    Column("Change", _change, "number"),
+    Column("Since", lambda history: _leading(history).started_at[:10], drop=3),
+    Column("Status", _status),
+)
 
 
 def _show_segment(segment: Segment, nights: Sequence[HistoryPoint], metric: Metric) -> None:

@@ -6,17 +6,9 @@ import shlex
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
-from reports.present.screen import (
-    Cell,
-    Column,
-    Styled,
-    paired_times,
-    show_line,
-    show_more,
-    show_next,
-    show_notes,
-    show_table,
-)
+from reports.present.blocks import table
+from reports.present.changes import CHANGES, JUDGEMENTS
+from reports.present.screen import show, show_line, show_more, show_next, show_notes
 from roofline_cli.shared.group import typed
 from roofline_model.core.finding import code_text, short_text, subject_text
 from roofline_model.core.units import format_quantity, sentence
@@ -26,21 +18,11 @@ if TYPE_CHECKING:
     from results.diff.gate import GateResult
     from results.diff.rules import Verdict
 
-_STYLES = {"SLOWER": "bold red", "FASTER": "green", "GONE": "red", "INVALID": "yellow", "AMBIGUOUS": "yellow"}
 _HEADLINE_STYLES = {0: "bold green", 1: "bold red"}
 
 
 ANSWER_ROW_COUNT = 5
 """Rows of the answer's table: the gravest verdicts first."""
-_ANSWER_COLUMNS = (
-    Column("Verdict"),
-    Column("Case", is_prose=True, least=14),
-    Column("Format"),
-    Column("Kernel", drop=3),
-    Column("Before", "right", drop=1),
-    Column("After", "right", drop=2),
-    Column("Change", "right"),
-)
 
 
 def show_diff(
@@ -78,7 +60,7 @@ def show_diff(
         _show_allowed(diff)
     moved = [case for verdict in _order(False) for case in diff.of(verdict)]
     if moved:
-        _show_moved(moved[:ANSWER_ROW_COUNT])
+        show(table("Changes", CHANGES, moved[:ANSWER_ROW_COUNT], says_what_is_left_out=False))
     counts = counts_text(diff)
     show_line(f"{before} → {after}{f': {counts}' if counts else ''}.", "dim")
     if result.exit_code != EXIT_NOT_COMPARABLE:
@@ -102,27 +84,6 @@ def show_diff(
         _show_details(diff, result)
 
 
-def _show_moved(cases: Sequence[CaseDiff]) -> None:
-    """Print the cases that changed, a row each."""
-    from results.text.diff_text import change_text, short
-    from roofline_model.operators.case import case_title
-
-    before, after = paired_times([case.before_s for case in cases], [case.after_s for case in cases])
-    rows: list[list[Cell]] = [
-        [
-            Styled(case.verdict, _STYLES.get(case.verdict, "")),
-            short(case_title(case.case.op, case.case.shape), 60),
-            short(case.case.precision_label or "–", 40),
-            short(case.case.kernel, 40),
-            first,
-            second,
-            change_text(case) if case.change_ratio is not None else "–",
-        ]
-        for case, first, second in zip(cases, before, after, strict=True)
-    ]
-    show_table(_ANSWER_COLUMNS, rows, says_what_is_left_out=False)
-
-
 def _show_details(diff: SuiteDiff, result: GateResult) -> None:
     """Print the runs, what differs between them, and every case."""
     from results.diff.rules import REASONS
@@ -135,7 +96,7 @@ def _show_details(diff: SuiteDiff, result: GateResult) -> None:
     shown = [case for verdict in _order(True) for case in diff.of(verdict)]
     if shown:
         show_line()
-        show_cases(shown)
+        show(table("Changes", (*CHANGES, *JUDGEMENTS), shown))
         _show_remarks(shown)
     lines = [text for text in (sensitivity_text(diff), common_text(diff)) if text]
     if lines:
@@ -169,57 +130,6 @@ def _show_allowed(diff: SuiteDiff) -> None:
         # An entry of a fact that is a table is allowed by the fact's name.
         names = dict.fromkeys(verdict.name.partition(".")[0] for verdict in diff.blocking)
         show_line(f"{' '.join(f'--allow {name}' for name in names)} compares all the same", "red")
-
-
-def show_cases(cases: Sequence[CaseDiff]) -> None:
-    """Print one row per case."""
-    from results.text.diff_text import change_text, interval_text, percent, probability, short
-    from roofline_model.operators.case import case_title
-
-    before, after = paired_times([case.before_s for case in cases], [case.after_s for case in cases])
-    regimes = {(case.case.cache, case.case.mode) for case in cases}
-    columns = (
-        Column("Verdict"),
-        Column("Case", is_prose=True, least=14),
-        Column("Format", is_prose=True, least=8),
-        Column("Kernel", is_prose=True, least=10),
-        Column("Cache", drop=6 if len(regimes) < 2 else 0),
-        Column("Mode", drop=7 if len(regimes) < 2 else 0),
-        Column("Before", "right", drop=1),
-        Column("After", "right", drop=2),
-        Column("Change", "right"),
-        Column("95 % interval", "right", drop=3, hide_empty=True),
-        Column("q", "right", drop=5, hide_empty=True),
-        Column("Processes", "right", drop=9, hide_empty=True),
-        Column("Sees", "right", drop=8, hide_empty=True),
-        Column("Reason", drop=4),
-    )
-    rows: list[list[Cell]] = [
-        [
-            Styled(case.verdict, _STYLES.get(case.verdict, "")),
-            short(case_title(case.case.op, case.case.shape), 80),
-            short(case.case.precision_label or "–", 60),
-            short(case.case.kernel, 80),
-            case.case.cache,
-            short(case.case.mode, 20),
-            first,
-            second,
-            change_text(case) if case.change_ratio is not None else "–",
-            interval_text(case),
-            probability(case.adjusted_p_value),
-            _process_counts(case),
-            "–" if case.smallest_step_ratio is None else percent(case.smallest_step_ratio),
-            case.reason,
-        ]
-        for case, first, second in zip(cases, before, after, strict=True)
-    ]
-    show_table(columns, rows)
-
-
-def _process_counts(case: CaseDiff) -> str:
-    """Return how many processes of each side were used, `3/3`; a dash for a side of which none was."""
-    counts = (case.before_process_count, case.after_process_count)
-    return "/".join(str(count) if count else "–" for count in counts) if any(counts) else "–"
 
 
 def _show_remarks(cases: Sequence[CaseDiff]) -> None:

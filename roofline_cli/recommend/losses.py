@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from reports.present.screen import Column, show_json, show_line, show_next, show_table
+from reports.present import blocks
+from reports.present.blocks import Column
+from reports.present.screen import show, show_json, show_line, show_next
 from roofline_cli.screen.output_file import check_is_not_input, check_output
 from roofline_cli.screen.progress_bar import progress_bar
 from roofline_cli.shared import completions
@@ -148,19 +150,18 @@ def _summary(measured: MeasuredLosses) -> dict[str, dict[str, Any]]:
     return summary
 
 
+_LOSSES = (
+    Column("Format", lambda item: item[0], is_head=True),
+    Column("Groups", lambda item: str(item[1]["groups_count"]), "number"),
+    Column("All, added up", lambda item: f"{item[1]['sum_nats']:.3g}", "number"),
+    Column("Worst", lambda item: f"{item[1]['worst_nats']:.3g}", "number"),
+    Column("in", lambda item: item[1]["worst_group"]),
+)
+
+
 def _print(measured: MeasuredLosses, rows: dict[str, dict[str, Any]], model: str, output: Path) -> None:
-    columns = (
-        Column("Format"),
-        Column("Groups", "right"),
-        Column("All, added up", "right"),
-        Column("Worst", "right"),
-        Column("in"),
-    )
-    table = [
-        [name, str(row["groups_count"]), f"{row['sum_nats']:.3g}", f"{row['worst_nats']:.3g}", row["worst_group"]]
-        for name, row in rows.items()
-    ]
-    show_table(columns, table, title=f"KL in nats per token with one group narrow, {measured.model}")
+    title = f"KL in nats per token with one group narrow, {measured.model}"
+    show(blocks.table(title, _LOSSES, rows.items(), title=title))
     show_line(
         f"on {measured.tokens_count:,} tokens of {measured.text}"
         if measured.text
