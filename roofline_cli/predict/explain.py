@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from reports.present.blocks import brief
+from reports.present.blocks import Column, brief, table
 from reports.present.encoder import command_json
-from reports.present.screen import Column, screen_width, show_json, show_line, show_table
+from reports.present.screen import screen_width, show, show_json, show_line
 from roofline_cli.shared.options import JsonOption
 from roofline_model.predictions.catalog import finding_list
 
@@ -44,10 +44,12 @@ def explain(
     else:
         used = max(len(entry.code) for entry in answer.codes) + len("  Severity  ")
         room = max((screen_width() or _PIPED_WIDTH) - used, _LEAST_ROOM)
-        columns = (Column("Code"), Column("Severity"), Column("Says"))
-        rows = [[entry.code, entry.severity, brief(_without_values(entry.text), room)] for entry in answer.codes]
-        show_table(columns, rows)
-        show_line("roofline explain CODE says what one means.", "dim")
+        columns = (
+            Column("Code", lambda entry: entry.code, is_head=True),
+            Column("Severity", lambda entry: entry.severity),
+            Column("Says", lambda entry: brief(_without_values(entry.text), room)),
+        )
+        show(table("Codes", columns, answer.codes))
 
 
 def _without_values(text: str) -> str:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from reports.present.screen import Cell, Column, show_line, show_table
+from reports.present.blocks import Column, table
+from reports.present.screen import show, show_line
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import short_text
 
@@ -15,16 +16,8 @@ if TYPE_CHECKING:
     from roofline_model.models.format_plan import FormatPlan
     from roofline_model.models.llm import ModelPrediction
     from roofline_model.models.model_shapes import ModelShape
-    from roofline_model.models.strategies.chip_check import OperatorPath
     from roofline_model.models.strategies.config import MixedPrecisionConfig
 
-_COLUMNS = (
-    Column("Operator"),
-    Column("Layers"),
-    Column("Format"),
-    Column("Runs as"),
-    Column("in", drop=1),
-)
 _RUNS_AS = {
     "native": "native",
     "emulated": "emulated",
@@ -32,6 +25,15 @@ _RUNS_AS = {
     "vector": "FP32, ordinary cores",
     "storage": "copied",
 }
+
+
+_OPERATORS = (
+    Column("Operator", lambda path: path.operator.value, is_head=True),
+    Column("Layers", lambda path: path.layers),
+    Column("Format", lambda path: path.formats.label),
+    Column("Runs as", lambda path: _RUNS_AS.get(path.kind, path.kind)),
+    Column("in", lambda path: path.compute_format or "–", drop=1),
+)
 
 
 def strategy_plans(
@@ -59,8 +61,8 @@ def print_strategy(config: MixedPrecisionConfig, chip: Device) -> None:
     from roofline_model.models.strategies.chip_check import check_strategy
 
     check = check_strategy(config, chip)
-    rows = [_row(path) for path in check.paths]
-    show_table(_COLUMNS, rows, title=f"Strategy {config.name}: {config.description}".rstrip(": "))
+    title = f"Strategy {config.name}: {config.description}".rstrip(": ")
+    show(table(title, _OPERATORS, check.paths, title=title))
     if check.dequantized:
         names = ", ".join(path.label for path in check.dequantized)
         show_line(
@@ -121,16 +123,6 @@ def strategy_json(config: MixedPrecisionConfig, prediction: ModelPrediction, chi
         "gain_over_fp16": asdict(strategy_gain(prediction, chip)),
         "claims": None if config.claims is None else asdict(config.claims),
     }
-
-
-def _row(path: OperatorPath) -> list[Cell]:
-    return [
-        path.operator.value,
-        path.layers,
-        path.formats.label,
-        _RUNS_AS.get(path.kind, path.kind),
-        path.compute_format or "–",
-    ]
 
 
 def _percent(ratio: float) -> str:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from reports.present.screen import Column, show_json, show_line, show_table
+from reports.present import blocks
+from reports.present.blocks import Column
+from reports.present.screen import show, show_json, show_line
 from roofline_cli.screen.output_file import check_output, written_file
 from roofline_cli.screen.progress_bar import progress_bar
 from roofline_cli.shared.options import (
@@ -20,7 +22,7 @@ from roofline_cli.shared.options import (
     split_list,
 )
 from roofline_model.core.errors import InvalidValueError, MissingDependencyError
-from roofline_model.core.units import column_times, counted, format_time
+from roofline_model.core.units import counted, format_time
 from roofline_model.formats.catalog import format_pair
 
 if TYPE_CHECKING:
@@ -113,42 +115,8 @@ def _plain_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _show(table: pd.DataFrame) -> None:
-    has_expected = "expected_s" in table
-    columns = [
-        Column("Chip", drop=3),
-        Column("M", "right"),
-        Column("N", "right"),
-        Column("K", "right"),
-        Column("Format"),
-        Column("Ideal", "right"),
-        Column("Bound"),
-    ]
-    columns += (
-        [Column("Expected", "right"), Column("80 %", "right", drop=4), Column("Binding", drop=2)]
-        if has_expected
-        else []
-    )
-    rows: list[list[Any]] = []
-    head = table.head(SHOWN_ROWS)
-    ideal = _times(head.ideal_s)
-    expected = _times(head.expected_s) if has_expected else ideal
-    for row, ideal_time, expected_time in zip(head.itertuples(), ideal, expected, strict=True):
-        weight, activation = str(row.weight_format), str(row.activation_format)
-        cells = [
-            row.hardware,
-            f"{row.M}",
-            f"{row.N}",
-            f"{row.K}",
-            weight if weight == activation else f"{weight}.{activation}",
-            ideal_time,
-            row.bound or "–",
-        ]
-        if has_expected:
-            low, high = _time(row.expected_low_s), _time(row.expected_high_s)
-            interval = "–" if low == "–" else f"{low} to {high}"
-            cells += [expected_time, interval, row.binding or "–"]
-        rows.append([str(cell) for cell in cells])
-    show_table(columns, rows)
+    columns = _SWEEP if "expected_s" in table else _SWEEP[:_IDEAL_COUNT]
+    show(blocks.table("Sweep", columns, list(table.head(SHOWN_ROWS).itertuples())))
     if len(table) > SHOWN_ROWS:
         show_line(f"… and {counted(len(table) - SHOWN_ROWS, 'more row')}")
     for column in ("finding", "reason"):
@@ -157,10 +125,35 @@ def _show(table: pd.DataFrame) -> None:
                 show_line(f"{count:,} row{'s' if count > 1 else ''}: {text}")
 
 
-def _times(column: Any) -> list[str]:
-    """Return a column of times in one unit; NaN is none."""
-    return column_times([None if seconds != seconds else float(seconds) for seconds in column])
+def _pair(row: Any) -> str:
+    weight, activation = str(row.weight_format), str(row.activation_format)
+    return weight if weight == activation else f"{weight}.{activation}"
+
+
+def _seconds(value: Any) -> blocks.Cell:
+    return blocks.time_cell(None if value != value else float(value))
+
+
+def _interval(row: Any) -> str:
+    low, high = _time(row.expected_low_s), _time(row.expected_high_s)
+    return "–" if low == "–" else f"{low} to {high}"
 
 
 def _time(seconds: Any) -> str:
     return "–" if seconds != seconds else format_time(float(seconds))
+
+
+_SWEEP = (
+    Column("Chip", lambda row: row.hardware, drop=3),
+    Column("M", lambda row: f"{row.M}", "number"),
+    Column("N", lambda row: f"{row.N}", "number"),
+    Column("K", lambda row: f"{row.K}", "number"),
+    Column("Format", _pair),
+    Column("Ideal", lambda row: _seconds(row.ideal_s), "number"),
+    Column("Bound", lambda row: row.bound or "–"),
+    Column("Expected", lambda row: _seconds(row.expected_s), "number"),
+    Column("80 %", _interval, "number", drop=4),
+    Column("Binding", lambda row: row.binding or "–", drop=2),
+)
+_IDEAL_COUNT = 7
+"""Columns of a sweep that asks for no expected time."""

@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from reports.present.screen import Column, decimal_bytes, show_line, show_table
+from reports.present.blocks import Column, table, time_cell
+from reports.present.screen import decimal_bytes, show, show_line
 from roofline_model.core.finding import short_text
-from roofline_model.core.units import column_times, counted, format_time
+from roofline_model.core.units import counted, format_time
 
 if TYPE_CHECKING:
     from roofline_model.recommend.model import ModelRanking
@@ -18,21 +19,6 @@ if TYPE_CHECKING:
 
 FRONT_ROWS = 12
 """Points of the front that are printed, spread over it; `--json` has all."""
-_LAYER_COLUMNS = (
-    Column("Part"),
-    Column("Layers"),
-    Column("Format"),
-    Column("Loss", "right"),
-    Column("Time", "right", drop=2),
-    Column("Memory", "right", drop=1),
-    Column("Why the first of them", is_prose=True, least=24),
-)
-_FRONT_COLUMNS = (
-    Column("Loss", "right"),
-    Column("Time", "right"),
-    Column("Memory", "right"),
-    Column("Formats of the groups", is_prose=True),
-)
 
 
 def print_layers(ranking: ModelRanking) -> None:
@@ -41,9 +27,7 @@ def print_layers(ranking: ModelRanking) -> None:
     for search in ranking.searches:
         show_line()
         show_line(f"{search.label}: {short_text(search.goal)}. {_proof(search)}", "bold")
-        runs = list(_runs(search.choice.reasons))
-        times = column_times([sum(reason.chosen.time_s for reason in run) for run in runs])
-        show_table(_LAYER_COLUMNS, [_row(run, time) for run, time in zip(runs, times, strict=True)])
+        show(table("Layers", _LAYERS, list(_runs(search.choice.reasons))))
     if ranking.front:
         _print_front(ranking.front, len(ranking.searches[0].choice.problem.groups) if ranking.searches else 0)
 
@@ -71,19 +55,6 @@ def _runs(reasons: Sequence[GroupReason]) -> Iterator[list[GroupReason]]:
         yield run
 
 
-def _row(run: Sequence[GroupReason], time: str) -> list[str]:
-    loss = sum(reason.chosen.loss_value for reason in run)
-    return [
-        _part(run[0].group),
-        _layers(run),
-        run[0].chosen.label,
-        f"{loss:.3g}",
-        time,
-        decimal_bytes(sum(reason.chosen.memory_bytes for reason in run)),
-        _why(run[0]),
-    ]
-
-
 def _print_front(front: Sequence[FormatAssignment], group_count: int) -> None:
     count = min(FRONT_ROWS, len(front))
     picked = sorted({round(at * (len(front) - 1) / max(count - 1, 1)) for at in range(count)})
@@ -91,14 +62,7 @@ def _print_front(front: Sequence[FormatAssignment], group_count: int) -> None:
     whole = "the one plan" if len(front) == 1 else f"all {len(front)} plans"
     shown = f"{len(picked)} of the {len(front)} plans" if len(picked) < len(front) else whole
     show_line(f"Front: {shown} that no other beats in loss, time and memory ({counted(group_count, 'group')}).", "bold")
-    rows = []
-    times = column_times([front[at].time_s for at in picked])
-    for at, time in zip(picked, times, strict=True):
-        point = front[at]
-        counts = Counter(point.labels).most_common()
-        listed = ", ".join(f"{label} {number}" for label, number in counts)
-        rows.append([f"{point.loss_value:.3g}", time, decimal_bytes(point.memory_bytes), listed])
-    show_table(_FRONT_COLUMNS, rows)
+    show(table("Front", _FRONT, [front[at] for at in picked]))
 
 
 def _why(reason: GroupReason) -> str:
@@ -121,3 +85,24 @@ def _part(group: str) -> str:
 def _layers(run: Sequence[GroupReason]) -> str:
     first, last = (reason.group.split(".")[1] if "." in reason.group else "" for reason in (run[0], run[-1]))
     return first if first == last else f"{first}-{last}"
+
+
+def _formats_of(point: FormatAssignment) -> str:
+    return ", ".join(f"{label} {number}" for label, number in Counter(point.labels).most_common())
+
+
+_LAYERS = (
+    Column("Part", lambda run: _part(run[0].group), is_head=True),
+    Column("Layers", lambda run: _layers(run)),
+    Column("Format", lambda run: run[0].chosen.label),
+    Column("Loss", lambda run: f"{sum(reason.chosen.loss_value for reason in run):.3g}", "number"),
+    Column("Time", lambda run: time_cell(sum(reason.chosen.time_s for reason in run)), "number", drop=2),
+    Column("Memory", lambda run: decimal_bytes(sum(reason.chosen.memory_bytes for reason in run)), "number", drop=1),
+    Column("Why the first of them", lambda run: _why(run[0]), "prose", least=24),
+)
+_FRONT = (
+    Column("Loss", lambda point: f"{point.loss_value:.3g}", "number"),
+    Column("Time", lambda point: time_cell(point.time_s), "number"),
+    Column("Memory", lambda point: decimal_bytes(point.memory_bytes), "number"),
+    Column("Formats of the groups", _formats_of, "prose"),
+)
