@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from reports.page import page_data as page_data_module
 from reports.page.page_data import COLUMNS
+from reports.present.cases import name_of
 from reports.view.views import report_view
 from results.exchange.exported.load import import_file
 from results.records.records import EnvironmentInfo
@@ -175,8 +176,7 @@ def test_the_answers_of_all_runs_are_read_without_scrolling_sideways(make, open_
 def test_numbers_in_the_table_equal_the_records(make, page):
     view = report_view(make.run(), make.rich_records(), make.profiles(make.GPU))
     for name, text in FORMATS.items():
-        attribute = {"error_ideal_ratio": "error_ratio"}.get(name, name)
-        stored = [getattr(case.pooled, attribute) for case in view.cases]
+        stored = [getattr(case, name) for case in view.cases]
         shown_rows = page.eval_on_selector_all(
             f".live td[data-column={name}]", "cells => cells.map(one => [one.dataset.value ?? null, one.textContent])"
         )
@@ -313,7 +313,7 @@ def test_the_data_behind_a_figure_can_be_downloaded(make, page):
     rows = list(csv.DictReader(io.StringIO(Path(waiting.value.path()).read_text(encoding="utf-8"))))
     view = report_view(make.run(), make.rich_records(), make.profiles(make.GPU))
     assert tuple(rows[0]) == COLUMNS
-    assert [row["name"] for row in rows] == [case.pooled.name for case in view.cases]
+    assert [row["name"] for row in rows] == [name_of(case.case) for case in view.cases]
     for row, case in zip(rows, view.cases, strict=True):
         assert (float(row["measured_s"]) if row["measured_s"] else None) == case.measured_s
 
