@@ -14,9 +14,8 @@ from types import ModuleType
 from bench_cases.kernels.spec import CaseSpec, Kernel, capability_gap
 from roofline_model.chips.free_memory import free_device_bytes, free_system_bytes
 from roofline_model.chips.hardware import Device
-from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import Finding, finding
-from roofline_model.formats.catalog import is_narrow_format
+from roofline_model.kernels.known_kernels import missing_unit
 
 MEMORY_SHARE = 0.8
 """Share of the free memory that a case may plan to use."""
@@ -67,20 +66,9 @@ def chip_reason(kernel: Kernel, formats: Mapping[str, str], chip: Device) -> Fin
     if kernel.device != "cuda":
         return None
     if chip.match.capability is None:
-        return _missing_unit(formats, chip)
+        key = formats.get("b", "")
+        return missing_unit(chip, key) if formats.get("a") == key else None
     return capability_reason(kernel, chip.match.capability, chip.key)
-
-
-def _missing_unit(formats: Mapping[str, str], chip: Device) -> Finding | None:
-    """Return the unit that a chip lacks for a product whose operands are both narrow; None where it has it."""
-    key = formats.get("b", "")
-    if formats.get("a") != key or not is_narrow_format(key):
-        return None
-    try:
-        path = chip.path(key)
-    except UnsupportedError as error:
-        return finding("cannot-run", key, error=str(error))
-    return None if path.kind == "native" else finding("no-unit", key, unit=key, reason=path.reason or None)
 
 
 def torch_reason(kernel: Kernel, facts: MachineFacts) -> Finding | None:

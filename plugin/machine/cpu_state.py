@@ -345,12 +345,7 @@ _pool_threads: set[int] = set()
 
 def thread_times(folder: Path = Path("/proc/self/task")) -> dict[int, float]:
     """Return the CPU seconds of each thread of this process by its id; empty where the system does not tell."""
-    seconds = {}
-    for path in folder.glob("*/stat"):
-        fields = (_read(path) or "").rpartition(")")[2].split()
-        if len(fields) > 12:
-            seconds[int(path.parent.name)] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    return seconds
+    return {key: used_s for key, (_, used_s) in process_times(folder).items()}
 
 
 def busiest_process(before: Mapping[int, tuple[str, float]], after: Mapping[int, tuple[str, float]]) -> str:
@@ -363,7 +358,7 @@ def busiest_process(before: Mapping[int, tuple[str, float]], after: Mapping[int,
 
 
 def process_times(folder: Path = Path("/proc")) -> dict[int, tuple[str, float]]:
-    """Return name and CPU seconds of each process by its id; empty where the system does not tell."""
+    """Return name and CPU seconds of each process, or thread, by its id; empty where the system does not tell."""
     times = {}
     for path in folder.glob("[0-9]*/stat"):
         head, _, tail = (_read(path) or "").rpartition(")")

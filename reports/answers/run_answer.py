@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from reports.present.cases import case_precision, power_w, remarks_of, shown_flags, title_of
+from reports.present.cases import case_precision, remarks_of, shown_flags, title_of
 from reports.present.display_text import shown
 from reports.present.encoder import answer_json
 from results.cases.case_result import CaseResult, is_timed
-from results.cases.state import case_energy
+from results.cases.state import case_energy, power_w
 from results.records.records import STATUSES, Measurement, Record, RunInfo, Status
 from roofline_model.core.finding import Finding
 

@@ -15,7 +15,6 @@ from reports.present.cases import (
     case_precision,
     flag_blocks,
     interval_blocks,
-    name_of,
     operator_title,
     profile_doubts,
     reason_blocks,
@@ -23,6 +22,7 @@ from reports.present.cases import (
     title_of,
 )
 from reports.present.display_text import shown, utc_minutes
+from reports.view.views import are_simulated
 from results.cases.errors import ErrorSummary, overall_error
 from results.diff.rules import BUSY_REASONS
 from results.records.plain_form import read_findings
@@ -51,7 +51,7 @@ def run_blocks(answer: RunAnswer, state: RunState, *, db_option: str, show_all: 
     run, short = answer.run, answer.run.run_id[:8]
     kernels = [case for case in answer.cases if not is_model_case(case.case)]
     models = model_results(answer.cases)
-    is_simulated = _are_simulated(kernels)
+    is_simulated = are_simulated(record for case in kernels for record in case.used)
     overall = overall_error(kernels)
     verdicts = [line.rstrip(".") for model in models for line in verdict_lines(model)]
     unpredicted = [] if overall is not None or verdicts else [case for case in kernels if case.pooled is not None]
@@ -225,11 +225,6 @@ def _shapes(kernels: Iterable[CaseResult]) -> Iterator[Block]:
         yield from reason_blocks(members)
 
 
-def _are_simulated(cases: Iterable[CaseResult]) -> bool:
-    timed = [record for case in cases for record in case.used]
-    return bool(timed) and all(record.is_simulated for record in timed)
-
-
 def _counts_by_process(cases: Sequence[CaseResult]) -> str:
     """Return `42 cases: 38 measured, 4 skipped`, and of how many processes where these are several."""
     processes = {record.process.ordinal for case in cases for record in case.timed}
@@ -242,22 +237,3 @@ def _counts_text(cases: Iterable[CaseResult]) -> str:
     """Return `38 measured, 4 skipped`."""
     counts = Counter(case.status for case in cases)
     return ", ".join(f"{count} {status}" for status, count in counts.most_common()) or "no case"
-
-
-def matching_cases(cases: Sequence[CaseResult], words: Sequence[str]) -> list[CaseResult]:
-    """Return the cases that have all the words in their operator, sizes or id; where none has, those that each of
-    `words` names.
-    """
-    whole = [case for case in cases if case.is_meant(" ".join(words))]
-    return whole or [case for case in cases if any(case.is_meant(part) for part in words)]
-
-
-def unmatched_word(cases: Sequence[CaseResult], words: Sequence[str]) -> str:
-    """Return the first word that names no case; empty where every one does."""
-    return next((part for part in words if not any(case.is_meant(part) for case in cases)), "")
-
-
-def example_names(cases: Sequence[CaseResult]) -> str:
-    """Return how many cases there are, and the names of two."""
-    names = ", ".join(name_of(case.case) for case in cases[:2])
-    return f"it has {counted(len(cases), 'case')}, such as {names}" if cases else "it has no cases"

@@ -44,6 +44,7 @@ from reports.present.blocks import (
 from reports.present.display_text import NO_BREAK, printable, shown
 from reports.view.sample_series import SHAPE_FLAGS
 from reports.view.views import ReportView, report_view
+from results.cases.run import stored_profiles
 from results.records.records import HardwareProfile, Record, RunInfo
 from results.records.state_records import CanaryReading, NoiseFloor
 from roofline_model.core.errors import RooflineError
@@ -152,13 +153,6 @@ def read_view(
         most_ranked=most_ranked,
         is_gap_ignored=is_gap_ignored,
     )
-
-
-def stored_profiles(store: RecordSource, records: Iterable[Record]) -> dict[str, HardwareProfile]:
-    """Return the chip profiles that the records' predictions used, by hash; unknown hashes are left out."""
-    hashes = dict.fromkeys(prediction.profile_hash for record in records for prediction in record.predictions)
-    profiles = {profile_hash: store.profile(profile_hash) for profile_hash in hashes if profile_hash}
-    return {profile_hash: profile for profile_hash, profile in profiles.items() if profile is not None}
 
 
 def render_page(

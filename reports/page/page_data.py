@@ -33,7 +33,6 @@ from reports.present.cases import (
     common_remarks,
     name_of,
     operator_title,
-    power_w,
     regime_of,
     remarks_of,
     shown_flags,
@@ -47,7 +46,7 @@ from reports.view.run_state import RunTimeline, reading_of
 from reports.view.sample_series import SHAPE_FLAGS
 from reports.view.views import ChipView, ReportView
 from results.cases.case_result import CaseResult
-from results.cases.state import case_energy
+from results.cases.state import case_energy, power_w
 from results.history.case_history import CaseHistory
 from results.records.flags import DOUBTFUL_FLAGS
 from results.text.verdict_text import doubts_text

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from statistics import median
 from typing import TYPE_CHECKING
 
 from reports.present.blocks import Cell, Column, Paragraph, Span, percent_cell, time_cell
 from reports.present.display_text import prefixed, regime_words, shown
-from results.cases.case_result import CaseResult
-from results.cases.state import CaseEnergy, CaseState, case_energy
+from results.cases.case_result import CaseResult, is_timed
+from results.cases.state import CaseEnergy, CaseState, case_energy, power_w
 from results.records.flags import DOUBTFUL_FLAGS, FLAGS
 from results.statistics.replication import width_text
 from roofline_model.core.answer import Option
@@ -76,10 +75,10 @@ def remarks_of(result: CaseResult) -> tuple[str, ...]:
     notes are apart.
     """
     reasons = []
-    for each in result.by_record:
-        if each.pooled is None:
-            where = f"process {each.lead.process.ordinal} {each.status}: " if result.timed else ""
-            reasons.append(f"{where}{shown(each.reason) or 'no reason was stored'}" if where or each.reason else "")
+    for record in result.records:
+        if not is_timed(record):
+            where = f"process {record.process.ordinal} {record.status}: " if result.timed else ""
+            reasons.append(f"{where}{shown(record.reason) or 'no reason was stored'}" if where or record.reason else "")
     beaten = ["faster than the ideal"] if result.is_faster_than_roof else []
     return tuple(dict.fromkeys(remark for remark in (*reasons, *beaten) if remark))
 
@@ -121,15 +120,6 @@ def plus_minus_cell(result: CaseResult) -> Cell:
     cell = width_cell(result.plus_minus_ratio)
     is_within = result.total_ratio is None and result.within_ratio is not None
     return Cell(f"{cell.content}*", cell.value) if is_within else cell
-
-
-def power_w(result: CaseResult) -> float | None:
-    """Return the power while it ran, watts: of its windows, else the median of the processes used."""
-    energy = case_energy(result)
-    if energy is not None and energy.power_w is not None:
-        return energy.power_w
-    powers_w = [measured.power_w for measured in result.measurements if measured.power_w is not None]
-    return median(powers_w) if powers_w else None
 
 
 def achieved_text(result: CaseResult) -> str:

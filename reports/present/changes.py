@@ -7,7 +7,7 @@ from results.diff.case_diff import CaseDiff
 from results.text.diff_text import change_text, interval_text, percent, probability, short
 from roofline_model.operators.case import case_title
 
-_LOOKS = {"SLOWER": "failed", "FASTER": "measured", "GONE": "failed", "INVALID": "warning", "AMBIGUOUS": "warning"}
+_LOOKS = {"SLOWER": "failed", "FASTER": "good", "GONE": "failed", "INVALID": "warning", "AMBIGUOUS": "warning"}
 
 
 def _process_counts(change: CaseDiff) -> str:

@@ -2,7 +2,7 @@
 
 Tables are laid out (`reports.present.layout`) when stdout is a terminal or COLUMNS gives a width, and coloured by rich;
 piped output is plain aligned text without any escape sequence. Every cell is shown with control characters replaced,
-and never read as rich markup. Times of a row share a prefix, so that they read side by side.
+and never read as rich markup.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from reports.present.blocks import (
-    CAVEAT_COUNT,
     Block,
     Bullets,
     Command,
@@ -31,7 +30,8 @@ from reports.present.blocks import (
     Span,
     TableBlock,
     TextBlock,
-    brief,
+    more,
+    notes,
     plain_text,
     text_blocks,
 )
@@ -46,7 +46,7 @@ from reports.present.layout import (
     row_lines,
     text_table,
 )
-from roofline_model.core.units import DECIMAL_PREFIXES, LARGEST_STRETCHED, format_memory, format_time, own_prefix
+from roofline_model.core.units import format_memory
 
 MIN_WIDTH = 40
 
@@ -128,16 +128,14 @@ def show_next(command: str, effect: str = "") -> None:
         show_line(f"  # {effect}")
 
 
-def show_notes(notes: Iterable[str]) -> None:
+def show_notes(texts: Iterable[str]) -> None:
     """Print the first notes of an answer, each as long as two lines hold."""
-    for note in list(notes)[:CAVEAT_COUNT]:
-        show_line(f"Note: {brief(note)}", "yellow")
+    show_blocks(notes(texts))
 
 
 def show_more(what: str, *, is_shown: bool) -> None:
     """Print what --all adds, unless it was given."""
-    if not is_shown:
-        show_line(f"More: --all {what}.", "dim")
+    show_blocks(more(what, is_shown=is_shown))
 
 
 _STYLES = {
@@ -150,6 +148,7 @@ _STYLES = {
     "plain": "",
 }
 _LOOK_STYLES = {
+    "good": "green",
     "measured": "green",
     "predicted": "yellow",
     "skipped": "yellow",
@@ -379,33 +378,6 @@ def _is_terminal() -> bool:
 
 
 MISSING = "–"
-
-
-def common_time(times_s: Sequence[float | None]) -> list[str]:
-    """Print times with two decimals in the unit of the smallest one; missing → `–`.
-
-    [33.57e-6, 8.3988e-6] → ["33.57 µs", "8.40 µs"]; where that takes five digits before the point, each in its own
-    unit.
-    """
-    return paired_times(times_s, [])[0] if any(times_s) else [MISSING if time is None else "0 s" for time in times_s]
-
-
-def paired_times(first_s: Sequence[float | None], second_s: Sequence[float | None]) -> tuple[list[str], list[str]]:
-    """Print two columns of times that are read against each other (predicted, measured), without losing digits.
-
-    In the unit of the smallest, with two decimals; where that takes five digits before the point, each time in its own
-    unit and with four digits. ([7.1e-6, 1e-6], [16.09e-6, None]) → (["7.10 µs", "1.00 µs"], ["16.09 µs", "–"]).
-    """
-    times = [time for time in (*first_s, *second_s) if time]
-    prefix = own_prefix(min(times)) if times else ""
-    is_shared = not times or max(times) < DECIMAL_PREFIXES[prefix] * LARGEST_STRETCHED
-
-    def shown(time_s: float | None) -> str:
-        if time_s is None or not is_shared:
-            return format_time(time_s)
-        return f"{time_s / DECIMAL_PREFIXES[prefix]:.2f} {prefix}s"
-
-    return [shown(time) for time in first_s], [shown(time) for time in second_s]
 
 
 def intensity(flop_per_byte: float | None) -> str:

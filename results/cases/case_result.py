@@ -64,7 +64,10 @@ class CaseResult:
     @cached_property
     def by_record(self) -> tuple[CaseResult, ...]:
         """A result of each record alone: what one process, or one attempt, made of the case."""
-        return tuple(pooled_case(self.case_key, (record,), {}) for record in self.records)
+        return tuple(
+            CaseResult(self.case_key, (record,), pool(sightings((record,))), None, self.method_hashes)
+            for record in self.records
+        )
 
     @cached_property
     def by_timed_record(self) -> tuple[CaseResult, ...]:

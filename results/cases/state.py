@@ -199,3 +199,12 @@ def _of_readings(readings: list[EnergyReading], flops: float | None, pace_ratio:
         sensor_period_s=_typical(reading.sensor_period_s for reading in readings),
         pace_ratio=pace_ratio,
     )
+
+
+def power_w(result: CaseResult) -> float | None:
+    """Return the power while it ran, watts: of its windows, else the median of the processes used."""
+    energy = case_energy(result)
+    if energy is not None and energy.power_w is not None:
+        return energy.power_w
+    powers_w = [measured.power_w for measured in result.measurements if measured.power_w is not None]
+    return median(powers_w) if powers_w else None

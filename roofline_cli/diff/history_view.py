@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from reports.present.blocks import Column, Span, table
 from reports.present.display_text import prefixed
-from reports.present.screen import screen_width, show, show_json, show_line, show_next
+from reports.present.screen import PIPED_WIDTH, screen_width, show, show_json, show_line, show_next
 from results.text.verdict_text import doubts_text
 from roofline_cli.diff.history_plot import Point, chart, sparkline
 from roofline_cli.shared.group import typed
@@ -23,10 +23,9 @@ if TYPE_CHECKING:
     from results.records.metrics import Metric
     from roofline_model.operators.case import Case
 
-_PIPED_WIDTH = 100
 _WIDEST = 140
 _SPARK = 30
-_LOOKS = {"open": "failed", "better": "measured", "fixed": "measured", "drifting": ""}
+_LOOKS = {"open": "failed", "better": "good", "fixed": "good", "drifting": ""}
 _STYLES = {"open": "bold red", "better": "green", "fixed": "green", "drifting": "dim"}
 _MOST_CHANGED = 8
 _KEY_DIGITS = 8
@@ -185,7 +184,7 @@ def _show_chart(nights: Sequence[HistoryPoint], changes: Sequence[Change], metri
     points = [Point(point.value, point.is_used, marks.get(point.run_id, "")) for point in nights]
     values = [point.value for point in nights]
     labels = (value_text(min(values), metric), value_text(max(values), metric))
-    for line in chart(points, labels, min(screen_width() or _PIPED_WIDTH, _WIDEST)):
+    for line in chart(points, labels, min(screen_width() or PIPED_WIDTH, _WIDEST)):
         show_line(line)
 
 

@@ -16,7 +16,7 @@ COMMANDS = {
 }
 
 _STYLES = {"ok": "green", "info": "", "warn": "yellow", "error": "bold red"}
-_LOOKS = {"ok": "measured", "info": "", "warn": "warning", "error": "failed"}
+_LOOKS = {"ok": "good", "info": "", "warn": "warning", "error": "failed"}
 
 
 def doctor(

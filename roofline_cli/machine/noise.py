@@ -260,7 +260,7 @@ def _sd_ratio(cases: Sequence[CaseNoise]) -> float:
 
 
 def _look(sd_ratio: float) -> str:
-    return "measured" if sd_ratio < QUIET_SD_RATIO else "" if sd_ratio < NOISY_SD_RATIO else "warning"
+    return "good" if sd_ratio < QUIET_SD_RATIO else "" if sd_ratio < NOISY_SD_RATIO else "warning"
 
 
 def _percent(ratio: float | None) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from reports.present.display_text import prefixed
 from reports.present.screen import (
+    PIPED_WIDTH,
     Cell,
     Column,
     has_unicode,
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
     from results.cases.case_result import CaseResult
     from results.records.records import HardwareProfile, Record, RunInfo
     from results.records.state_records import NoiseFloor
-    from results.store.store import ResultStore
-
-PIPED_WIDTH = 100
 
 
 def show_predicted(
@@ -51,13 +49,6 @@ def show_predicted(
     if plot.expected_roof and expected_of:
         show_line(f"  {'dotted' if has_unicode() else 'dots'}: the expected roof of {expected_of}", "dim")
     _show_ridges(plot)
-
-
-def stored_profiles(store: ResultStore, records: Sequence[Record]) -> dict[str, HardwareProfile]:
-    """Return the chip profiles that the records' predictions used, by hash."""
-    from reports.page.html import stored_profiles as profiles_of
-
-    return profiles_of(store, records)
 
 
 def plotted_chips(

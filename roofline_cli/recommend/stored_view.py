@@ -11,7 +11,6 @@ from reports.present.screen import (
     Cell,
     Column,
     Styled,
-    common_time,
     decimal_bytes,
     plus_minus,
     show_line,
@@ -24,7 +23,15 @@ from roofline_cli.recommend.model_view import LOSS_COLUMNS, loss_cells
 from roofline_cli.shared.group import typed
 from roofline_model.core.answer import Option, Trust
 from roofline_model.core.finding import code_text, finding, has_code, short_text
-from roofline_model.core.units import counted, format_speedup, in_prefix, own_prefix, sentence, shared_prefix
+from roofline_model.core.units import (
+    column_times,
+    counted,
+    format_speedup,
+    in_prefix,
+    own_prefix,
+    sentence,
+    shared_prefix,
+)
 from roofline_model.recommend.loss import loss_doubt, loss_text
 
 if TYPE_CHECKING:
@@ -397,7 +404,7 @@ def _print_ranking(ranking: StoredRanking, *, is_only: bool) -> None:
     measured = [row for row in ranking.options if row.is_measured]
     predicted = [row for row in ranking.options if not row.is_measured]
     rows = [*measured, *predicted[:PREDICTED_COUNT]] if measured else predicted[: 2 * PREDICTED_COUNT]
-    times = common_time([row.estimate.time_s for row in rows])
+    times = column_times([row.estimate.time_s for row in rows])
     cells: list[list[Cell]] = [
         [
             str(ranking.rank_of(row)),

@@ -303,8 +303,8 @@ def stored_view(store: ResultStore, info: RunInfo, *, with_samples: bool, is_gap
     """Return the view of a run; `with_samples` reads every sample, which figures of them need; `is_gap_ignored`:
     disturbed times make results, too.
     """
-    from reports.page.html import stored_profiles
     from reports.view.views import report_view
+    from results.cases.run import stored_profiles
 
     records = store.records(info.run_id, with_samples=with_samples)
     floors = store.noise_floors(info.environment.class_hash)

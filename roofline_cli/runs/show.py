@@ -78,18 +78,20 @@ def show_run(
 
 
 def _chosen(answer: RunAnswer, words: Sequence[str]) -> list[CaseResult]:
-    from reports.document.run_blocks import example_names, matching_cases, unmatched_word
-
-    chosen = matching_cases(answer.cases, words) if words else []
-    if words and (not chosen or not any(case.is_meant(" ".join(words)) for case in chosen)):
-        part = unmatched_word(answer.cases, words)
-        if part:
-            short = answer.run.run_id[:8]
+    """Return the cases that have all the words; where none has, those that each of them names."""
+    cases, short = answer.cases, answer.run.run_id[:8]
+    whole = [case for case in cases if case.is_meant(" ".join(words))] if words else []
+    if whole:
+        return whole
+    for part in words:
+        if not any(case.is_meant(part) for case in cases):
+            names = ", ".join(case.case.id for case in cases[:2])
+            held = f"it has {counted(len(cases), 'case')}, such as {names}" if cases else "it has no cases"
             raise InvalidValueError(
-                f"no case of run {short} has {part[:60]!r} in its operator, sizes or id; {example_names(answer.cases)}; "
+                f"no case of run {short} has {part[:60]!r} in its operator, sizes or id; {held}; "
                 f"`roofline show {short}` lists them"
             )
-    return chosen
+    return [case for case in cases if any(case.is_meant(part) for part in words)]
 
 
 def _case_blocks(answer: RunAnswer, cases: Sequence[CaseResult]) -> Iterator[Block]:

@@ -149,9 +149,7 @@ def _not_measured(item: tuple[RunInfo, RunContents]) -> str:
 _RUNS = (
     Column("Run", lambda item: item[0].run_id[:8], is_head=True),
     Column("Started", lambda item: utc_minutes(item[0].started_at), drop=1),
-    Column(
-        "Status", lambda item: Span(item[0].status, "measured" if item[0].status == "complete" else "warning"), drop=4
-    ),
+    Column("Status", lambda item: Span(item[0].status, "good" if item[0].status == "complete" else "warning"), drop=4),
     Column("Exit", lambda item: MISSING if item[0].exit_code is None else str(item[0].exit_code), "number", drop=11),
     Column("Chip", _chips, drop=3),
     Column("Cases", lambda item: f"{item[1].case_count:,}", "number", drop=2),

@@ -26,6 +26,7 @@ from typing import Final
 
 from roofline_model.chips.hardware import Device, doubt_of_times
 from roofline_model.core.cost import OpCost
+from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import Finding, finding
 from roofline_model.formats.catalog import FORMATS, NumberFormat, get_format, is_narrow_format
 from roofline_model.operators.product import Operator, compute_format
@@ -257,6 +258,19 @@ def product_kernel(device: Device, weights: str, activations: str) -> ServingKer
 def cache_kernel(device: Device, cache: str) -> ServingKernel | None:
     """Return the attention kernel that reads a narrow cache on a chip; None where none is listed there."""
     return _here(CACHES.get(cache), device)
+
+
+def missing_unit(device: Device, key: str) -> Finding | None:
+    """Return that a chip has no unit for operands that are both in a format narrower than 16 bits (`no-unit`, or
+    `cannot-run` where nothing can widen them); None where it has it, and for wider formats.
+    """
+    if not is_narrow_format(key):
+        return None
+    try:
+        path = device.path(key)
+    except UnsupportedError as error:
+        return finding("cannot-run", key, error=str(error))
+    return None if path.kind == "native" else finding("no-unit", key, unit=key, reason=path.reason or None)
 
 
 def product_gap(device: Device, weights: str, activations: str) -> Finding | None:

@@ -18,7 +18,7 @@ from roofline_model.core.answer import Exclusion, Memory
 from roofline_model.core.errors import InvalidValueError, RooflineError, UnsupportedError
 from roofline_model.core.finding import Finding, finding
 from roofline_model.formats.catalog import FORMATS, get_format
-from roofline_model.kernels.known_kernels import cache_kernel, product_gap
+from roofline_model.kernels.known_kernels import cache_kernel, missing_unit, product_gap
 from roofline_model.models.format_plan import (
     AS_PUBLISHED,
     FormatPlan,
@@ -43,7 +43,6 @@ WEIGHT_ONLY = ("INT8", "FP8_E4M3", "INT4", "NVFP4", "MXFP4")
 """Uniform weight formats under 16-bit activations that are weighed unless the caller names others."""
 BOTH_OPERANDS = ("INT8.INT8", "FP8_E4M3", "MXFP8_E4M3", "NVFP4", "MXFP4")
 """Uniform formats of weights and activations; those for which the chip has a unit take part."""
-_SIXTEEN_BITS = 16
 CACHE_FORMAT = "FP8_E4M3"
 PAIRED_PLANS = (("INT4", 16), ("NVFP4", 4))
 """(weights, bits of the activations) of the usual plans that get an FP8 cache. With 8-bit weights the strategy
@@ -181,18 +180,13 @@ def _missing_unit(formats: PlanFormats, device: Device) -> Finding | None:
     for label in formats.product_labels:
         pair = parse_formats(label)
         key = pair.activations
-        if pair.weights != key or key not in FORMATS or get_format(key).element_bits >= _SIXTEEN_BITS:
+        missing = missing_unit(device, key) if pair.weights == key and key in FORMATS else None
+        if missing is None:
             continue
-        try:
-            path = device.path(key)
-        except UnsupportedError as error:
-            return finding("cannot-run", key, error=str(error))
-        if path.kind == "native":
-            continue
+        if missing.code == "cannot-run" or product_gap(device, key, formats.wide):
+            return missing
         weight_only = f"{key}.{formats.wide}"
-        if product_gap(device, key, formats.wide):
-            return finding("no-unit", key, unit=key, reason=path.reason or None)
-        return finding("no-unit-weight-only", key, unit=key, reason=path.reason or None, instead=weight_only)
+        return finding("no-unit-weight-only", key, unit=key, reason=missing.value("reason"), instead=weight_only)
     return None
 
 

@@ -20,9 +20,9 @@ from fastapi.testclient import TestClient
 
 from plugin.terminal.summary import summary_lines
 from reports.api.http.app import create_app
-from reports.page.html import stored_profiles
 from reports.page.page_data import case_rows_data
 from reports.view.views import ReportView, report_view
+from results.cases.run import stored_profiles
 from results.exchange.exported.load import import_file
 from results.store.store import open_store
 from roofline_cli.main import app

@@ -10,10 +10,8 @@ from reports.present.screen import (
     Styled,
     clean,
     clean_line,
-    common_time,
     decimal_bytes,
     intensity,
-    paired_times,
     plus_minus,
     screen_width,
     show_json,
@@ -129,24 +127,6 @@ def test_json_is_ascii_and_has_no_infinities(capsys):
     assert json.loads(out) == {"a": None, "b": [None, 1.5], "c": "µ\x9b", "d": [1, 2]}
 
 
-def test_times_of_a_column_share_a_unit():
-    assert common_time([33.57e-6, 8.3988e-6, None]) == ["33.57 µs", "8.40 µs", "–"]
-    assert common_time([1.5, 2.0e-3]) == ["1500.00 ms", "2.00 ms"]
-    assert common_time([999.999e-9]) == ["1.00 µs"]
-    assert common_time([1e-9, 2.0]) == ["1 ns", "2 s"]  # too far apart for one unit
-    assert common_time([None]) == ["–"]
-
-
-def test_predicted_and_measured_share_a_unit_as_long_as_no_digit_is_lost():
-    assert paired_times([7.14e-6, 1.1e-6], [16.09e-6, None]) == (["7.14 µs", "1.10 µs"], ["16.09 µs", "–"])
-    assert paired_times([0.7e-6], [0.99e-6]) == (["700.00 ns"], ["990.00 ns"])
-    assert paired_times([3.05417e-3], [0.99e-6]) == (["3.054 ms"], ["990 ns"])  # never 3054.17 µs beside 3.222 ms
-    # too far apart for one unit: each keeps four digits, the small one no less than the large one
-    assert paired_times([2.345e-9, 5e-3], [4e-3, 6.0021e-3]) == (["2.345 ns", "5 ms"], ["4 ms", "6.002 ms"])
-    assert paired_times([None], [None]) == (["–"], ["–"])
-    assert paired_times([0.0], [2e-6]) == (["0.00 µs"], ["2.00 µs"])
-
-
 def test_times_below_and_beside_each_other_have_one_unit_and_lose_no_digit():
     assert column_times([93.84e-3, 0.11837, 1.2, None]) == ["93.84 ms", "118.4 ms", "1200.0 ms", "–"]
     prefix = shared_prefix([0.17e-3], [0.0410123e-3, 1.704947e-3])
@@ -186,7 +166,7 @@ def test_numbers_print_as_the_tables_need_them():
 
 
 def test_a_note_is_not_cut_inside_a_command() -> None:
-    from reports.present.screen import brief
+    from reports.present.blocks import brief
 
     text = "ideal times are doubtful here; repeat `roofline calibrate` now"
     assert brief(text, 52) == "ideal times are doubtful here; repeat …"

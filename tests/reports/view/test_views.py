@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from reports.present.cases import power_w, remarks_of
+from reports.present.cases import remarks_of
 from reports.present.display_text import utc_minutes
 from reports.view.views import report_view
+from results.cases.state import power_w
 from results.records.records import EnvironmentInfo
 from results.text.verdict_text import actions
 from roofline_model.chips.hardware import get_hardware

@@ -12,10 +12,10 @@ from trained_run import as_trained
 from typer.testing import CliRunner
 
 from reports.formats.figure_files import report_figures
-from reports.page.html import stored_profiles
 from reports.present import screen
 from reports.view.views import report_view
 from results import open_store
+from results.cases.run import stored_profiles
 from results.exchange.exported.load import import_file
 from roofline_cli.main import app
 from roofline_cli.runs.report_view import show_report
