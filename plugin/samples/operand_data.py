@@ -23,15 +23,22 @@ def is_array(leaf: Any) -> bool:
 
 
 def is_plain(leaf: Any) -> bool:
-    """Whether a leaf holds its values already: not a promise, nor a tensor whose class computes when it is read."""
+    """Whether a leaf holds its values already: not a promise, nor a tensor whose class computes when it is read.
+
+    A class that switches `__torch_function__` off, as PyTorch's own Parameter does, computes nothing.
+    """
     kind = type(leaf)
     if kind.__module__.partition(".")[0] in PLAIN_PACKAGES:
         return True
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(leaf, torch.Tensor):
         return False
-    return not {"__torch_dispatch__", "__torch_function__", "detach", "numpy"}.intersection(
-        name for base in kind.__mro__[: kind.__mro__.index(torch.Tensor)] for name in vars(base)
+    hooks = {"__torch_dispatch__", "__torch_function__", "detach", "numpy"}
+    switched_off = torch._C._disabled_torch_function_impl
+    return not any(
+        name in hooks and hook is not switched_off
+        for base in kind.__mro__[: kind.__mro__.index(torch.Tensor)]
+        for name, hook in vars(base).items()
     )
 
 
