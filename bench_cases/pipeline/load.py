@@ -11,7 +11,7 @@ from bench_cases.models.model_cases import ModelCase
 from bench_cases.models.model_step import vocabulary_size
 from bench_cases.models.reference import ModelReference, find_model
 from bench_cases.models.sources import LoadedModel, load_model
-from bench_cases.pipeline.records import ModelFacts
+from bench_cases.pipeline.facts import ModelFacts
 from bench_cases.quantization.held_bytes import model_bytes
 from bench_cases.quantization.survey import find_non_finite, survey_linears
 from roofline_model.chips.free_memory import free_device_bytes, free_system_bytes

@@ -4,19 +4,17 @@ one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench_cases.models.model_cases import ModelCase
-from bench_cases.pipeline.pytest_run import (
-    case_arguments,
-    export_of,
-    pytest_command,
-    pytest_failure_text,
-    run_pytest,
-)
-from bench_cases.pipeline.records import MeasuredCase, cases_of_export
+from bench_cases.pipeline.pytest_run import case_arguments, pytest_command, pytest_failure_text, run_pytest
+from results.cases.case_result import CaseResult, case_results
+from results.exchange.exported.load import read_export
+from results.records.model_figures import model_figures
+from results.records.records import Record
+from roofline_model.core.errors import StoreError
 
 LEAST_CASE_S = 180.0
 """Loading torch, torchao and a small model, and quantising it, on a busy machine."""
@@ -66,39 +64,63 @@ class MeasureRequest:
         """Name of log and export."""
         return self.case.precision.replace(".", "_")
 
+    @property
+    def export(self) -> Path:
+        """The exported run, which is kept: an interrupted pipeline goes on with it."""
+        return self.folder / f"{self.name}.json"
+
 
 @dataclass(frozen=True, slots=True)
 class MeasuredPair:
-    """The candidate and the 16-bit model of the same processes."""
+    """What a run of pytest stored of the candidate and of the 16-bit model, by the same processes."""
 
-    baseline: MeasuredCase
-    candidate: MeasuredCase
+    baseline: CaseResult | None
+    """None: it was not reached."""
+    candidate: CaseResult | None
     run_id: str = ""
     """Of the stored run; empty when there is none."""
+    failure: str = ""
+    """Why pytest stored no run; empty where it did."""
+
+    def reason_of(self, case: CaseResult | None) -> str:
+        """Return why one of the two has no time."""
+        return self.failure or "not reached" if case is None else case.reason or "no reason stored"
 
 
 Measure = Callable[[MeasureRequest], MeasuredPair]
 
 
 def measure_pair(request: MeasureRequest) -> MeasuredPair:
-    """Measure with pytest and return what it stored; what went wrong is the reason of a case that was not measured."""
-    export, log = request.folder / f"{request.name}.json", request.folder / f"{request.name}.log"
-    export.unlink(missing_ok=True)
-    names = (request.baseline.precision, request.case.precision)
-    code = run_pytest(measure_command(request, export), log, timeout_s=_whole_s(request))
-    document = export_of(export)
-    if document is None:
-        reason = pytest_failure_text(log, code)
-        return _unmeasured(names, reason)
+    """Measure with pytest and return what it stored, or why it stored nothing."""
+    log = request.folder / f"{request.name}.log"
+    request.export.unlink(missing_ok=True)
+    code = run_pytest(measure_command(request), log, timeout_s=_whole_s(request))
+    if not request.export.is_file():
+        return MeasuredPair(None, None, failure=pytest_failure_text(log, code))
     try:
-        cases = cases_of_export(document, names)
-        return MeasuredPair(cases[names[0]], cases[names[1]], str(document["run"]["run_id"]))
-    except (KeyError, TypeError, ValueError) as error:
-        reason = f"export unreadable ({type(error).__name__}: {error})"
-        return _unmeasured(names, reason)
+        return read_pair(request)
+    except StoreError as error:
+        return MeasuredPair(None, None, failure=str(error))
 
 
-def measure_command(request: MeasureRequest, export: Path) -> list[str]:
+def read_pair(request: MeasureRequest) -> MeasuredPair:
+    """Return the pair that an exported run holds. Raises `StoreError` where it cannot be read."""
+    exported = read_export(request.export)
+    baseline, candidate = (_case_of(exported.records, case.precision) for case in (request.baseline, request.case))
+    return MeasuredPair(baseline, candidate, exported.run.run_id)
+
+
+def _case_of(records: Iterable[Record], precision: str) -> CaseResult | None:
+    """Return the result of one precision of the model; None without a record of it."""
+    of_precision = []
+    for record in records:
+        figures = model_figures(record)
+        if figures is not None and figures.precision == precision:
+            of_precision.append(record)
+    return next(iter(case_results(of_precision)), None)
+
+
+def measure_command(request: MeasureRequest) -> list[str]:
     """Return the command line of pytest for a request."""
     return pytest_command(
         *case_arguments(request.baseline, request.case),
@@ -107,7 +129,7 @@ def measure_command(request: MeasureRequest, export: Path) -> list[str]:
         "--roofline-run",
         request.label,
         "--roofline-json",
-        str(export),
+        str(request.export),
         "--roofline-processes",
         str(request.processes_count),
         "--roofline-timeout",
@@ -117,10 +139,6 @@ def measure_command(request: MeasureRequest, export: Path) -> list[str]:
         *(("--roofline-db", request.db) if request.db else ()),
         *(("--roofline-text", request.text) if request.text else ()),
     )
-
-
-def _unmeasured(names: tuple[str, str], reason: str) -> MeasuredPair:
-    return MeasuredPair(MeasuredCase(names[0], "failed", reason), MeasuredCase(names[1], "failed", reason))
 
 
 def _whole_s(request: MeasureRequest) -> float:

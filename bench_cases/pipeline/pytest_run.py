@@ -1,27 +1,23 @@
-"""Runs cases of `test_model_quant` with pytest in a process of its own, exactly as a user would, and reads their export
-and chip.
-"""
+"""Runs cases of `test_model_quant` with pytest in a process of its own, as a user would, and finds their chip."""
 
 from __future__ import annotations
 
 import ctypes
-import json
 import os
 import re
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from bench_cases.child_process import start_interruptible, stop_child
 from bench_cases.models.model_cases import ModelCase
+from results.exchange.exported.load import read_export
 from roofline_model.chips.hardware import Device
 from roofline_model.chips.stored_profile import device_from_profile
-from roofline_model.core.errors import UnsupportedError
-from roofline_model.core.finding import Finding, advice_text, first_with, from_stored
+from roofline_model.core.errors import StoreError, UnsupportedError
+from roofline_model.core.finding import advice_text, first_with, from_stored
 from roofline_model.core.whole_file import held_folder
 
 STOP_TIMEOUT_S = 30.0
@@ -106,16 +102,6 @@ def run_pytest(command: list[str], log: Path, *, timeout_s: float) -> int | None
                 process.wait()
 
 
-def export_of(path: Path) -> Mapping[str, Any] | None:
-    """Return the exported run of a finished pytest; None when it left none, or one that cannot be read."""
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    is_export = isinstance(document, Mapping) and isinstance(document.get("records"), list)
-    return document if is_export else None
-
-
 def pytest_failure_text(log: Path, code: int | None) -> str:
     """Return in one line why a run of pytest left no result: its own error where there is one, else the end of its
     output.
@@ -140,12 +126,6 @@ def _end_with_parent() -> None:
         ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL, 0, 0, 0)
 
 
-def _doubt_of_ceilings(document: Mapping[str, Any]) -> Finding | None:
-    """Return what an exported run says of ceilings that were measured beside other work; None where nothing is."""
-    facts = document.get("run", {}).get("environment", {}).get("facts", {})
-    return first_with(map(from_stored, facts.get("warnings") or ()), "ceilings-contended")
-
-
 CHIP_TIMEOUT_S = 900.0
 """A CPU that was never calibrated is measured first."""
 
@@ -168,13 +148,16 @@ def find_chip(hw: str, case: ModelCase) -> Device:
             str(folder / "predictions.json"),
         )
         code = run_pytest(command, folder / "pytest.log", timeout_s=CHIP_TIMEOUT_S)
-        document = export_of(folder / "predictions.json")
-        if (doubt := _doubt_of_ceilings(document or {})) is not None:
+        try:
+            exported = read_export(folder / "predictions.json")
+        except StoreError:
+            exported = None
+        warnings = () if exported is None else exported.run.environment.facts.get("warnings") or ()
+        if (doubt := first_with(map(from_stored, warnings), "ceilings-contended")) is not None:
             raise UnsupportedError(advice_text(doubt), doubt)
-        if document is None or not document.get("profiles"):
+        if exported is None or not exported.profiles:
             raise UnsupportedError(
                 f"no prediction for --hw {hw[:60]}: {pytest_failure_text(folder / 'pytest.log', code)}"
             )
-        key = document["run"]["hardware_key"]
-        profile = next(profile_document for profile_document in document["profiles"] if profile_document["key"] == key)
-        return device_from_profile(profile["profile"])
+        key = exported.run.hardware_key
+        return device_from_profile(next(profile.profile for profile in exported.profiles if profile.key == key))

@@ -6,18 +6,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench_cases.pipeline.facts import ModelFacts, SavedModel
 from bench_cases.pipeline.recommend import PipelineRecommendation, memory_bytes, time_finding
-from bench_cases.pipeline.records import MeasuredCase, ModelFacts, SavedModel, quality_plain, spread_plain
 from bench_cases.pipeline.settings import PipelineLimits, PipelineSettings
 from bench_cases.pipeline.verdict import MeasuredOption, Verdict
 from bench_cases.pipeline.words import (
     sentences,
     verdict_sentence,
 )
+from results.cases.case_result import CaseResult
+from results.records.model_figures import Interval, ModelFigures
 from roofline_model.core.finding import reason_text, short_text
 from roofline_model.core.units import format_memory
 
 REPORT_VERSION = 1
+_QUALITY_FIGURES = (
+    "kl_nats_per_token", "top1_agreement_ratio", "perplexity_ratio", "embedding_cosine_ratio", "rank_agreement_ratio",
+    "nearest_kept_ratio",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +110,9 @@ def _judged(judged: MeasuredOption, recommendation: PipelineRecommendation) -> d
     speedup = judged.speedup
     return {
         "precision": judged.option.key,
-        "method": judged.measured.method or judged.option.method,
-        "status": judged.measured.status,
-        "reason": judged.measured.reason,
+        "method": judged.method,
+        "status": judged.status,
+        "reason": judged.reason,
         "kernel": judged.option.kernel,
         "is_emulated": judged.option.path == "emulated",
         "ideal_speedup": recommendation.speedup(judged.option, "ideal"),
@@ -126,22 +132,41 @@ def _judged(judged: MeasuredOption, recommendation: PipelineRecommendation) -> d
     }
 
 
-def _measured(case: MeasuredCase) -> dict[str, Any]:
-    quality = case.quality
+def _measured(case: CaseResult | None) -> dict[str, Any]:
+    figures = None if case is None else case.model
     return {
-        "median_s": case.median_s,
-        "tokens_per_s": case.tokens_per_s,
-        "held_bytes": case.held_bytes,
-        "cache_bytes": case.cache_bytes,
-        "peak_bytes": case.peak_bytes,
-        "flags": list(case.flags),
-        "quality": {
-            "source": quality.source,
-            "reason": quality.reason,
-            "text": quality.text,
-            "is_language": quality.is_language,
-            "tokens_count": quality.tokens_count,
-            "loss_pct": spread_plain(quality.loss_pct),
-            **quality_plain(quality),
-        },
+        "median_s": None if case is None else case.measured_s,
+        "tokens_per_s": tokens_per_s(case),
+        "held_bytes": None if figures is None else figures.held_bytes,
+        "cache_bytes": None if figures is None else figures.cache_bytes,
+        "peak_bytes": None if figures is None else figures.peak_bytes,
+        "flags": [] if case is None else list(case.flags),
+        "quality": {} if figures is None else _quality(figures),
     }
+
+
+def tokens_per_s(case: CaseResult | None) -> float | None:
+    """Return the tokens that a pass computes in a second; None where it was not measured."""
+    if case is None or case.model is None or not case.measured_s:
+        return None
+    return case.model.tokens_per_call / case.measured_s
+
+
+def _quality(figures: ModelFigures) -> dict[str, Any]:
+    """Return the loss, and the figures that were measured under the names that stored records give them."""
+    measured = {name: getattr(figures, name) for name in _QUALITY_FIGURES}
+    return {
+        "source": figures.quality_source,
+        "reason": figures.quality_reason,
+        "text": figures.quality_text,
+        "is_language": figures.is_language,
+        "tokens_count": figures.quality_tokens_count,
+        "loss_pct": _interval(figures.loss),
+        **{name: _interval(interval) for name, interval in measured.items() if interval is not None},
+    }
+
+
+def _interval(interval: Interval | None) -> dict[str, float | None] | None:
+    if interval is None:
+        return None
+    return {"value": interval.value, "low": interval.low_value, "high": interval.high_value}

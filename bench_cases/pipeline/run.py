@@ -7,14 +7,15 @@ measured by pytest in processes of their own, as everything here is, and their r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from bench_cases.models.model_cases import ModelCase
 from bench_cases.models.reference import ModelReference, find_model
-from bench_cases.pipeline.measure import Measure, MeasuredPair, MeasureRequest, measure_pair
+from bench_cases.pipeline.facts import ModelFacts, SavedModel, facts_from_plain, saved_from_plain
+from bench_cases.pipeline.measure import Measure, MeasuredPair, MeasureRequest, measure_pair, read_pair
 from bench_cases.pipeline.progress import PipelineEvent, StepClock, Tell, measuring_guess_s
 from bench_cases.pipeline.pytest_run import find_chip
 from bench_cases.pipeline.recommend import (
@@ -23,7 +24,6 @@ from bench_cases.pipeline.recommend import (
     recommend_precisions,
     recommendation_from_plain,
 )
-from bench_cases.pipeline.records import ModelFacts, SavedModel, case_from_plain, facts_from_plain, saved_from_plain
 from bench_cases.pipeline.report import write_reports
 from bench_cases.pipeline.result import PipelineResult
 from bench_cases.pipeline.settings import PipelineLimits, PipelineSettings, make_settings
@@ -41,7 +41,7 @@ from bench_cases.quantization.target import Target, read_target
 from roofline_model.chips.hardware import Device
 from roofline_model.core.answer import Option
 from roofline_model.core.definition_text import user_path
-from roofline_model.core.errors import DefinitionError, UnsupportedError
+from roofline_model.core.errors import DefinitionError, StoreError, UnsupportedError
 from roofline_model.core.units import format_memory, format_time
 from roofline_model.models.decoder_step import Workload, check_context
 
@@ -143,9 +143,11 @@ class _Pipeline:
 
     def run(self) -> PipelineResult:
         context = self._look()
-        pairs = [self._measure(context, candidate) for candidate in context.recommendation.candidates]
+        pairs: list[MeasuredPair] = []
+        for candidate in context.recommendation.candidates:
+            pairs.append(self._measure(context, candidate, pairs))
         limits = self._settings.limits_of(is_seeded=context.facts.is_seeded)
-        verdict = judge(context.recommendation, pairs, limits, context.reference.wide)
+        verdict = judge(context.recommendation, pairs, limits)
         saved = self._save(context, verdict)
         result = PipelineResult(
             folder=self._state.folder,
@@ -157,7 +159,11 @@ class _Pipeline:
             recommendation=context.recommendation,
             verdict=verdict,
             saved=saved,
-            run_ids=tuple((pair.candidate.precision, pair.run_id) for pair in pairs if pair.run_id),
+            run_ids=tuple(
+                (candidate.key, pair.run_id)
+                for candidate, pair in zip(context.recommendation.candidates, pairs, strict=True)
+                if pair.run_id
+            ),
         )
         with one_line_os_errors(self._state.folder):
             write_reports(result)
@@ -222,26 +228,23 @@ class _Pipeline:
         self._state.finish("recommend", answer)
         return _Context(facts, reference, recommendation, chip.key, target.device)
 
-    def _measure(self, context: _Context, option: Option) -> MeasuredPair:
-        name, wide = f"measure {option.key}", context.reference.wide
+    def _measure(self, context: _Context, option: Option, earlier: Sequence[MeasuredPair]) -> MeasuredPair:
+        name, wide, request = f"measure {option.key}", context.reference.wide, self._request(context, option)
         stored = self._state.stored_answer(name)
-        pair = None if stored is None else self._read(lambda: _pair_from_plain(stored))
-        if stored is not None and pair is not None and pair.candidate.status != "failed":
-            self._clock.reuse(_pair_text(pair), stored.get("took_s"))
+        pair = None if stored is None else _stored_pair(request)
+        if stored is not None and pair is not None:
+            self._clock.reuse(_pair_text(option, pair), stored.get("took_s"))
             return pair
         count = self._settings.processes_count
         self._clock.begin(f"measuring {option.label} beside {wide}, processes: {count}")
-        request = self._request(context, option)
         with one_line_os_errors(self._state.folder):
             pair = self._seams.measure(request)
-        if not pair.baseline.is_measured and not self._has_baseline():
+        if not any(each.baseline is not None and each.baseline.pooled is not None for each in (pair, *earlier)):
             log = self._state.folder / RUNS_FOLDER / f"{request.name}.log"
             where = f" (pytest's output: {log})" if log.exists() else ""
-            raise UnsupportedError(
-                f"{wide} of {context.facts.name} could not be measured: {pair.baseline.reason}{where}"
-            )
-        plain = {"baseline": pair.baseline.plain(), "candidate": pair.candidate.plain(), "run_id": pair.run_id}
-        self._state.finish(name, plain | {"took_s": self._clock.end(_pair_text(pair))})
+            reason = pair.reason_of(pair.baseline)
+            raise UnsupportedError(f"{wide} of {context.facts.name} could not be measured: {reason}{where}")
+        self._state.finish(name, {"took_s": self._clock.end(_pair_text(option, pair))})
         return pair
 
     def _request(self, context: _Context, option: Option) -> MeasureRequest:
@@ -271,14 +274,6 @@ class _Pipeline:
                 f"{self._state.folder / STATE_FILE} holds a step of another form ({error}): start again with --fresh"
             ) from None
 
-    def _has_baseline(self) -> bool:
-        """Whether an earlier candidate was measured beside the 16-bit model: this failure is then the candidate's."""
-        stored = [step for name, step in self._state.steps.items() if name.startswith("measure ")]
-        return any(
-            pair.baseline.is_measured
-            for pair in self._read(lambda: [_pair_from_plain(pair_document) for pair_document in stored])
-        )
-
     def _save(self, context: _Context, verdict: Verdict) -> SavedModel | None:
         winner = verdict.winner
         if winner is None:
@@ -296,14 +291,20 @@ class _Pipeline:
         self._clock.begin(f"quantising and saving {winner.name}")
         case = pipeline_case(context.reference, winner.option.key, self._settings, context.device)
         with one_line_os_errors(self._state.folder):
+            assert winner.measured is not None, "a winner was measured"
             saved = save_winner(case, winner.measured, self._state.folder, context.device, self._settings.text)
         took_s = self._clock.end(f"{format_memory(saved.saved_bytes)}, equal logits")
         self._state.finish("save", {"precision": winner.option.key, "saved": saved.plain(), "took_s": took_s})
         return saved
 
 
-def _pair_from_plain(data: Mapping[str, Any]) -> MeasuredPair:
-    return MeasuredPair(case_from_plain(data["baseline"]), case_from_plain(data["candidate"]), str(data["run_id"]))
+def _stored_pair(request: MeasureRequest) -> MeasuredPair | None:
+    """Return what an earlier pipeline measured; None where that is gone, or failed: it is measured again."""
+    try:
+        pair = read_pair(request)
+    except StoreError:
+        return None
+    return None if pair.candidate is None or pair.candidate.status == "failed" else pair
 
 
 def _facts_text(facts: ModelFacts) -> str:
@@ -322,12 +323,11 @@ def _ranked_text(recommendation: PipelineRecommendation) -> str:
     )
 
 
-def _pair_text(pair: MeasuredPair) -> str:
-    candidate_case = pair.candidate
-    speedup = measured_speedup(pair.baseline, candidate_case)
-    if speedup is None:
-        return f"{candidate_case.precision}: {candidate_case.status}: {candidate_case.reason or pair.baseline.reason}"
-    return (
-        f"{candidate_case.precision}: {format_time(candidate_case.median_s)} against "
-        f"{format_time(pair.baseline.median_s)}, {speedup}"
-    )
+def _pair_text(option: Option, pair: MeasuredPair) -> str:
+    baseline, candidate = pair.baseline, pair.candidate
+    speedup = measured_speedup(baseline, candidate)
+    if speedup is None or baseline is None or candidate is None:
+        status = "failed" if candidate is None else candidate.status
+        unmeasured = candidate if candidate is None or candidate.pooled is None else baseline
+        return f"{option.key}: {status}: {pair.reason_of(unmeasured)}"
+    return f"{option.key}: {format_time(candidate.measured_s)} against {format_time(baseline.measured_s)}, {speedup}"

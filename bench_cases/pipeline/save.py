@@ -15,17 +15,18 @@ from bench_cases.models.held_models import HeldModel, HeldModels
 from bench_cases.models.model_cases import ModelCase
 from bench_cases.models.model_step import ModelStep, make_step, step_ids, vocabulary_size
 from bench_cases.models.step_quality import quality_text
-from bench_cases.pipeline.records import MeasuredCase, SavedModel
+from bench_cases.pipeline.facts import SavedModel
 from bench_cases.pipeline.state import MODEL_FOLDER, PARTIAL_FOLDER
 from bench_cases.quantization.saved.save_load import load_quantized, save_quantized
 from bench_cases.quantization.saved.serving import serving_engines
+from results.cases.case_result import CaseResult
 from roofline_model.core.errors import InvalidValueError, UnsupportedError
 
 SPARE_RATIO = 1.05
 """Bytes that a saved model takes on the disk over what it holds in memory, at most: names and headers."""
 
 
-def save_winner(case: ModelCase, measured: MeasuredCase, folder: Path, device: str, text: str) -> SavedModel:
+def save_winner(case: ModelCase, measured: CaseResult, folder: Path, device: str, text: str) -> SavedModel:
     """Write the quantised model to `folder`/model, whole or not at all, and return what was checked.
 
     Raises `InvalidValueError` when the disk has no room, `UnsupportedError` when the reloaded model computes something
@@ -89,11 +90,12 @@ def _write(held_model: HeldModel, partial: Path) -> None:
         ) from None
 
 
-def _is_as_measured(measured: MeasuredCase, held_model: HeldModel, check_error: float) -> bool | None:
+def _is_as_measured(measured: CaseResult, held_model: HeldModel, check_error: float) -> bool | None:
     """Compare what identifies a model without its weights: bytes held, and the error of its pass in every digit."""
-    if measured.check_error is None or measured.held_bytes is None:
+    measurement, figures = measured.lead.measurement, measured.model
+    if measurement is None or measurement.max_error is None or figures is None or figures.held_bytes is None:
         return None
-    return measured.held_bytes == held_model.held_bytes and measured.check_error == check_error
+    return figures.held_bytes == held_model.held_bytes and measurement.max_error == check_error
 
 
 def _check_room(folder: Path, size_bytes: int) -> None:

@@ -5,14 +5,16 @@ misses.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from bench_cases.pipeline.measure import MeasuredPair
 from bench_cases.pipeline.recommend import PipelineRecommendation, memory_bytes
-from bench_cases.pipeline.records import MeasuredCase, ProcessTime
 from bench_cases.pipeline.settings import PipelineLimits
+from results.cases.case_result import CaseResult, case_results
+from results.cases.pooling import ProcessKey
+from results.records.records import Measurement
 from roofline_model.core.answer import Option
 from roofline_model.core.finding import Finding, finding
 
@@ -45,30 +47,35 @@ class MeasuredSpeedup:
         return f"{_times(self.value)}× [{_times(self.low_value)}, {_times(self.high_value)}]"
 
 
-def measured_speedup(baseline: MeasuredCase, candidate: MeasuredCase) -> MeasuredSpeedup | None:
+def measured_speedup(baseline: CaseResult | None, candidate: CaseResult | None) -> MeasuredSpeedup | None:
     """Return the geometric mean over processes of the ratios of medians; None when no process measured both.
 
-    The interval is the wider of two: what the ratios of fresh processes differ by (Student's t on their logarithms,
-    from two processes on), and what the medians' own intervals inside the processes allow.
+    A process counts whatever its flags: what disturbs it disturbs both. The interval is the wider of two: what the
+    ratios of fresh processes differ by (Student's t on their logarithms, from two processes on), and what the medians'
+    own intervals inside the processes allow.
     """
-    base, candidate_times = _by_process(baseline.times), _by_process(candidate.times)
-    shared = [process for process in base if process in candidate_times]
-    if not shared:
+    base, own = _by_process(baseline), _by_process(candidate)
+    pairs = [(base[process], own[process]) for process in base if process in own]
+    if not pairs:
         return None
-    logs = [math.log(base[process].median_s / candidate_times[process].median_s) for process in shared]
+    logs = [math.log(wide.median_s / narrow.median_s) for wide, narrow in pairs]
     count = len(logs)
     mean = math.fsum(logs) / count
-    inside = _inside([(base[process], candidate_times[process]) for process in shared])
     between = None if count < 2 else _between(logs, mean)
-    halves = [half for half in (inside, between) if half is not None]
+    halves = [half for half in (_inside(pairs), between) if half is not None]
     if not halves:
         return MeasuredSpeedup(math.exp(mean), None, None, count)
     half = max(halves)
     return MeasuredSpeedup(math.exp(mean), math.exp(mean - half), math.exp(mean + half), count)
 
 
-def _by_process(times: Iterable[ProcessTime]) -> dict[int, ProcessTime]:
-    return {time.process: time for time in times}
+def _by_process(case: CaseResult | None) -> dict[ProcessKey, Measurement]:
+    timed = () if case is None else case.timed
+    return {
+        (record.run_id, record.process.ordinal): record.measurement
+        for record in timed
+        if record.measurement is not None
+    }
 
 
 def _between(logs: list[float], mean: float) -> float:
@@ -80,29 +87,19 @@ def _between(logs: list[float], mean: float) -> float:
     return float(stdtrit(count - 1, (1 + CONFIDENCE_RATIO) / 2)) * sd / math.sqrt(count)
 
 
-def _inside(pairs: list[tuple[ProcessTime, ProcessTime]]) -> float | None:
+def _inside(pairs: Sequence[tuple[Measurement, Measurement]]) -> float | None:
     """Return the half-width of the mean's interval from those of the medians, taken as independent."""
-    halves = []
-    for pair in pairs:
-        widths = [_log_half(process_time) for process_time in pair]
-        known_widths = [width for width in widths if width is not None]
-        if len(known_widths) < len(widths):
-            return None
-        halves.append(math.hypot(*known_widths))
-    return math.hypot(*halves) / len(halves)
+    widths = [_log_half(measurement) for pair in pairs for measurement in pair]
+    known_widths = [width for width in widths if width is not None]
+    return None if len(known_widths) < len(widths) else math.hypot(*known_widths) / len(pairs)
 
 
-def _log_half(process_time: ProcessTime) -> float | None:
-    if (
-        process_time.low_s is None
-        or process_time.high_s is None
-        or not 0 < process_time.low_s <= process_time.median_s <= process_time.high_s
-    ):
+def _log_half(measurement: Measurement) -> float | None:
+    low_s, median_s, high_s = measurement.ci_low_s, measurement.median_s, measurement.ci_high_s
+    if low_s is None or high_s is None or not 0 < low_s <= median_s <= high_s:
         return None
     # The farther end: the interval of a median is not symmetric, and neither side may be told too narrow.
-    return max(
-        math.log(process_time.high_s / process_time.median_s), math.log(process_time.median_s / process_time.low_s)
-    )
+    return max(math.log(high_s / median_s), math.log(median_s / low_s))
 
 
 def _times(value: float) -> str:
@@ -139,9 +136,30 @@ class MeasuredOption:
     misses: tuple[LimitExcess, ...]
 
     @property
-    def measured(self) -> MeasuredCase:
-        """Its measured case."""
+    def measured(self) -> CaseResult | None:
+        """Its result; None: it was not reached."""
         return self.pair.candidate
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether there is a time."""
+        return self.measured is not None and self.measured.pooled is not None
+
+    @property
+    def status(self) -> str:
+        """measured, failed, skipped."""
+        return "failed" if self.measured is None else self.measured.status
+
+    @property
+    def reason(self) -> str:
+        """Why it was not measured; empty where it was."""
+        return "" if self.is_measured else self.pair.reason_of(self.measured)
+
+    @property
+    def method(self) -> str:
+        """How its codes were chosen."""
+        figures = None if self.measured is None else self.measured.model
+        return (figures.method if figures is not None else "") or self.option.method
 
     @property
     def key(self) -> str:
@@ -154,8 +172,7 @@ class MeasuredOption:
         return self._with_method(self.option.label)
 
     def _with_method(self, name: str) -> str:
-        method = self.measured.method or self.option.method
-        return name if method in ("", "round-to-nearest") else f"{name} ({method})"
+        return name if self.method in ("", "round-to-nearest") else f"{name} ({self.method})"
 
     @property
     def is_usable(self) -> bool:
@@ -170,8 +187,8 @@ class Verdict:
     outcome: Outcome
     winner: MeasuredOption | None
     """None: keep the 16-bit model."""
-    baseline: MeasuredCase
-    """Pooled over all processes."""
+    baseline: CaseResult | None
+    """Over the processes of all pairs; None: it was not measured."""
     baseline_misses: tuple[LimitExcess, ...]
     judged: tuple[MeasuredOption, ...]
     """Fastest first, what was not measured at the end."""
@@ -182,9 +199,7 @@ class Verdict:
         return self.outcome != "nothing-fits"
 
 
-def judge(
-    recommendation: PipelineRecommendation, pairs: Sequence[MeasuredPair], limits: PipelineLimits, wide: str
-) -> Verdict:
+def judge(recommendation: PipelineRecommendation, pairs: Sequence[MeasuredPair], limits: PipelineLimits) -> Verdict:
     """Return the verdict on what was measured. `pairs`: one per candidate of the recommendation, in its order.
 
     A candidate wins when its speed-up's whole interval is above 1 and it keeps the limits; where the 16-bit model
@@ -194,7 +209,7 @@ def judge(
         (_judged(option, pair, limits) for option, pair in zip(recommendation.candidates, pairs, strict=True)),
         key=lambda judged_option: -judged_option.speedup.value if judged_option.speedup is not None else 0.0,
     )
-    baseline = _pooled([pair.baseline for pair in pairs], wide)
+    baseline = _pooled([pair.baseline for pair in pairs])
     base_misses = limit_excesses(baseline, PipelineLimits(limits.memory_bytes, limits.latency_s))
     if not pairs:
         base_misses = _misses_in_theory(recommendation.baseline, limits)
@@ -209,24 +224,23 @@ def judge(
     return Verdict("nothing-fits", None, baseline, base_misses, tuple(judged))
 
 
-def limit_excesses(measured: MeasuredCase, limits: PipelineLimits) -> tuple[LimitExcess, ...]:
+def limit_excesses(measured: CaseResult | None, limits: PipelineLimits) -> tuple[LimitExcess, ...]:
     """Return the limits that a measured model does not keep."""
-    excesses: list[LimitExcess] = []
-    if not measured.is_measured:
+    if measured is None or measured.measured_s is None or measured.model is None:
         return ()
-    resident, median_s = measured.resident_bytes, measured.median_s
+    excesses: list[LimitExcess] = []
+    resident, median_s, figures = measured.model.resident_bytes, measured.measured_s, measured.model
     if limits.memory_bytes is not None and resident is not None and resident > limits.memory_bytes:
         excesses.append(memory_excess(resident, limits.memory_bytes))
-    if limits.latency_s is not None and median_s is not None and median_s > limits.latency_s:
+    if limits.latency_s is not None and median_s > limits.latency_s:
         excesses.append(_latency_excess(median_s, limits.latency_s))
     if limits.loss_pct is not None:
-        loss = measured.quality.loss_pct
-        if loss is None:
-            reason = measured.quality.reason or None
+        if figures.loss_pct is None:
+            reason = figures.quality_reason or None
             excesses.append(LimitExcess("quality", None, finding("loss-unknown-for-limit", reason=reason)))
-        elif loss.value > limits.loss_pct:
-            over = loss.value / limits.loss_pct - 1 if limits.loss_pct else float("inf")
-            item = finding("misses-loss-limit", value_pct=loss.value, limit_pct=limits.loss_pct)
+        elif figures.loss_pct > limits.loss_pct:
+            over = figures.loss_pct / limits.loss_pct - 1 if limits.loss_pct else float("inf")
+            item = finding("misses-loss-limit", value_pct=figures.loss_pct, limit_pct=limits.loss_pct)
             excesses.append(LimitExcess("quality", over, item))
     return tuple(excesses)
 
@@ -236,12 +250,10 @@ def _judged(option: Option, pair: MeasuredPair, limits: PipelineLimits) -> Measu
     return MeasuredOption(option, pair, speedup, limit_excesses(pair.candidate, limits))
 
 
-def _pooled(cases: Sequence[MeasuredCase], wide: str) -> MeasuredCase:
+def _pooled(cases: Sequence[CaseResult | None]) -> CaseResult | None:
     """Return the 16-bit model over the processes of all pairs."""
-    measured = [case for case in cases if case.is_measured]
-    if not measured:
-        return cases[0] if cases else MeasuredCase(wide, "skipped", "nothing was measured")
-    return replace(measured[0], times=tuple(time for case in measured for time in case.times))
+    records = [record for case in cases if case is not None for record in case.records]
+    return next((case for case in case_results(records) if case.pooled is not None), None)
 
 
 def memory_excess(needed_bytes: float, limit_bytes: float) -> LimitExcess:

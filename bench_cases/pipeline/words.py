@@ -8,18 +8,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench_cases.pipeline.recommend import PipelineRecommendation, host_time_s, memory_bytes
-from bench_cases.pipeline.records import DOUBTS, MeasuredCase, MeasuredQuality, Spread
 from bench_cases.pipeline.settings import PipelineLimits
 from bench_cases.pipeline.verdict import LimitExcess, MeasuredOption, Verdict, memory_excess
+from results.cases.case_result import CaseResult
+from results.records.model_figures import Interval, ModelFigures
 from roofline_model.core.answer import Option
 from roofline_model.core.finding import findings_text, short_text
 from roofline_model.core.units import format_time
 from roofline_model.models.issue_bound import issue_bound
 
 if TYPE_CHECKING:
+    from bench_cases.pipeline.facts import SavedModel
     from bench_cases.pipeline.result import PipelineResult
-    from bench_cases.pipeline.save import SavedModel
 
+DOUBTS = {
+    "contended": "other work",
+    "noisy": "a wide spread",
+    "drift": "a drifting median",
+    "few-samples": "few samples",
+}
+"""Flags of a measurement that put its time in doubt → in words; every other flag is told by its name."""
 AGREES_RATIO = 0.1
 """Up to this relative difference a prediction is said to agree with the clock."""
 
@@ -37,10 +45,12 @@ def sentences(result: PipelineResult) -> tuple[str, ...]:
     )
     for option in described:
         lines.append(prediction_sentence(option, result.recommendation.baseline, result.wide))
-        quality = quality_sentence(option.measured, result.limits, is_seeded=result.facts.is_seeded)
-        lines.append(f"quality of {option.name}: {quality}")
-        if option.measured.fallbacks:
-            lines.append(f"not every layer of {option.name} became it: {findings_text(option.measured.fallbacks[:3])}")
+        figures = None if option.measured is None else option.measured.model
+        if figures is not None:
+            quality = quality_sentence(figures, result.limits, is_seeded=result.facts.is_seeded)
+            lines.append(f"quality of {option.name}: {quality}")
+            if figures.fallbacks:
+                lines.append(f"not every layer of {option.name} became it: {findings_text(figures.fallbacks[:3])}")
     if result.saved is not None:
         lines.append(saved_sentence(result.saved, result.folder))
     lines.append(issue_sentence(verdict, result.settings.phase, result.wide))
@@ -64,8 +74,9 @@ def verdict_sentence(
 
 
 def _faster_sentence(winner: MeasuredOption, wide: str) -> str:
-    held, original = winner.measured.held_bytes, winner.measured.original_bytes
-    memory = f" and holds {held / 1e6:.4g} MB in place of {original / 1e6:.4g} MB" if held and original else ""
+    figures, memory = None if winner.measured is None else winner.measured.model, ""
+    if figures is not None and figures.held_bytes and figures.original_bytes:
+        memory = f" and holds {figures.held_bytes / 1e6:.4g} MB in place of {figures.original_bytes / 1e6:.4g} MB"
     return f"take {winner.name}: measured {winner.speedup} as fast as {wide}{memory}"
 
 
@@ -86,7 +97,7 @@ def _nothing_helps_sentence(judged: Sequence[MeasuredOption], recommendation: Pi
     if barred:
         text += f"; {barred[0].name} is faster, {barred[0].speedup}, but {misses_text(barred[0].misses)}"
     if not timed:
-        reasons = [f"{option.name}: {option.measured.reason}" for option in judged]
+        reasons = [f"{option.name}: {option.reason}" for option in judged]
         reasons += [f"{large.label} is too large" for large in recommendation.too_large]
         text += f"; no candidate could be measured ({'; '.join(reasons) or 'there is none'})"
     return text
@@ -133,7 +144,7 @@ def _nothing_fits_sentence(
     text = f"nothing keeps the limits; nearest: {ordered[0][1]}"
     if ordered[0][1] != baseline_text:
         text += f"; {baseline_text}"
-    failed = [f"{option.name}: {option.measured.reason}" for option in judged if not option.measured.is_measured]
+    failed = [f"{option.name}: {option.reason}" for option in judged if not option.is_measured]
     return text + (f"; not measured: {'; '.join(failed)}" if failed else "")
 
 
@@ -190,48 +201,49 @@ def prediction_sentence(option: MeasuredOption, baseline: Option, wide: str) -> 
     return f"{text}; the clock says {option.speedup}{_gap(expected, option.speedup.value)}"
 
 
-def quality_sentence(measured: MeasuredCase, limits: PipelineLimits, *, is_seeded: bool) -> str:
+def quality_sentence(quality: ModelFigures, limits: PipelineLimits, *, is_seeded: bool) -> str:
     """Return the loss, the text it was measured on, and whether it meets the limit."""
-    quality = measured.quality
-    if quality.source == "reference":
+    if quality.quality_source == "reference":
         return "the 16-bit model itself: nothing is lost"
-    if quality.source != "measured" or quality.loss_pct is None:
-        return f"loss not measured: {quality.reason or 'nobody looked'}"
-    parts = [] if quality.kl is None else [f"KL {_spread(quality.kl)} nats per token"]
-    if quality.top1 is not None:
-        parts.append(f"{100 * quality.top1.value:.3g} % of the first choices unchanged")
-    if quality.perplexity is not None and quality.is_language:
-        parts.append(f"perplexity × {_spread(quality.perplexity)}")
-    if quality.cosine is not None and quality.ranks is not None and quality.nearest is not None:
-        parts.append(
-            f"embeddings' cosine {_spread(quality.cosine)}, rank agreement of their similarities "
-            f"{_spread(quality.ranks)}"
-        )
-        parts.append(f"{100 * quality.nearest.value:.3g} % keep their nearest neighbour")
-    text = f"{', '.join(parts)} on {quality.tokens_count or 0:,} tokens of {quality.text}"
+    if quality.quality_source != "measured" or quality.loss is None:
+        return f"loss not measured: {quality.quality_reason or 'nobody looked'}"
+    parts = [] if quality.kl_nats_per_token is None else [f"KL {_spread(quality.kl_nats_per_token)} nats per token"]
+    if quality.top1_agreement_ratio is not None:
+        parts.append(f"{100 * quality.top1_agreement_ratio.value:.3g} % of the first choices unchanged")
+    if quality.perplexity_ratio is not None and quality.is_language:
+        parts.append(f"perplexity × {_spread(quality.perplexity_ratio)}")
+    cosine, ranks, nearest = (quality.embedding_cosine_ratio, quality.rank_agreement_ratio, quality.nearest_kept_ratio)
+    if cosine is not None and ranks is not None and nearest is not None:
+        parts.append(f"embeddings' cosine {_spread(cosine)}, rank agreement of their similarities {_spread(ranks)}")
+        parts.append(f"{100 * nearest.value:.3g} % keep their nearest neighbour")
+    text = f"{', '.join(parts)} on {quality.quality_tokens_count or 0:,} tokens of {quality.quality_text}"
     if not quality.is_language:
         why = "the weights are drawn from a seed, untrained" if is_seeded else "the model came without a tokenizer"
         text += f"; {why}: the figures tell formats apart and say nothing about language"
-    return text + _loss_text(quality, limits)
+    return text + _loss_text(quality.loss, limits)
 
 
 def issue_sentence(verdict: Verdict, phase: str, wide: str) -> str:
     """Return that the times are the GPU's alone and what the host takes to issue a pass; empty where that is less."""
     cases = {wide: verdict.baseline} | {option.name: option.measured for option in verdict.judged}
-    item = issue_bound(phase, ((name, case.issue_s, case.median_s) for name, case in cases.items()))
+    times = [
+        (name, case.model.issue_s, case.measured_s)
+        for name, case in cases.items()
+        if case is not None and case.model is not None
+    ]
+    item = issue_bound(phase, times)
     return "" if item is None else f"times are the GPU's alone; {short_text(item)}"
 
 
-def doubt_sentence(*cases: MeasuredCase) -> str:
+def doubt_sentence(*cases: CaseResult | None) -> str:
     """Return the harness's doubts about the times, or an empty text."""
-    flags = dict.fromkeys(flag for case in cases for flag in case.flags)
+    flags = dict.fromkeys(flag for case in cases if case is not None for flag in case.flags)
     return ", ".join(DOUBTS.get(flag, flag) for flag in flags)
 
 
-def _loss_text(quality: MeasuredQuality, limits: PipelineLimits) -> str:
-    loss = quality.loss_pct
-    if limits.loss_pct is None or loss is None:
-        return "" if loss is None else f"; a loss of {_spread(loss)} %, and no limit was given"
+def _loss_text(loss: Interval, limits: PipelineLimits) -> str:
+    if limits.loss_pct is None:
+        return f"; a loss of {_spread(loss)} %, and no limit was given"
     loss_text = f"{_spread(loss)} %"
     if loss.value > limits.loss_pct:
         return f"; quality not kept: {loss_text} lost, {limits.loss_pct:g} % allowed"
@@ -257,12 +269,11 @@ class _Predictions:
         return None if self.expected_s is None or self.host_s is None else self.expected_s - self.host_s
 
 
-def _predictions(promised: Option, measured: MeasuredCase) -> _Predictions:
-    ideal, expected = measured.ideal, measured.expected
-    ideal_s = None if ideal is None else ideal.time_s
+def _predictions(promised: Option, measured: CaseResult | None) -> _Predictions:
+    ideal_s, expected = (None, None) if measured is None else (measured.ideal_s, measured.expected)
     times = promised.times
     if times.expected is None and expected is not None:
-        return _Predictions(ideal_s, expected.time_s, expected.host_s)
+        return _Predictions(ideal_s, expected.time_s, (expected.terms_s or {}).get("host"))
     return _Predictions(times.ideal_s or ideal_s, times.expected_s, host_time_s(promised))
 
 
@@ -279,7 +290,7 @@ def _gap(expected: float | None, measured: float) -> str:
     return f", which the expectation {'over' if error > 0 else 'under'}states by {100 * abs(error):.0f} %"
 
 
-def _spread(spread: Spread) -> str:
+def _spread(spread: Interval) -> str:
     if spread.low_value is None or spread.high_value is None:
         return f"{spread.value:.3g}"
     return f"{spread.value:.3g} [{spread.low_value:.3g}, {spread.high_value:.3g}]"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -115,16 +115,23 @@ class ModelFigures:
 
     @property
     def loss_pct(self) -> float | None:
-        """The measured loss in percent of perplexity; None where none was measured.
+        """The measured loss in percent of perplexity; None where none was measured."""
+        return None if self.loss is None else self.loss.value
+
+    @property
+    def loss(self) -> Interval | None:
+        """The measured loss in percent with its 95 % interval; None where none was measured.
 
         On text the measured ratio of perplexities. On random tokens, where perplexity means nothing, 100·(e^KL − 1):
-        the rise on text that the 16-bit model writes itself. Of an encoder the part of the rank agreement that is lost.
+        the rise on text that the 16-bit model writes itself, for there cross-entropy exceeds entropy by exactly KL. Of
+        an encoder, which has no perplexity, the part of the rank agreement that is lost.
         """
-        if self.rank_agreement_ratio is not None:
-            return 100 * (1 - self.rank_agreement_ratio.value)
+        if (ranks := self.rank_agreement_ratio) is not None:
+            mirrored = Interval(ranks.value, ranks.high_value, ranks.low_value)
+            return _each_end(mirrored, lambda value: 100 * (1 - value))
         if self.is_language and self.perplexity_ratio is not None:
-            return 100 * (self.perplexity_ratio.value - 1)
-        return None if self.kl_nats_per_token is None else loss_pct(self.kl_nats_per_token.value)
+            return _each_end(self.perplexity_ratio, lambda value: 100 * (value - 1))
+        return None if self.kl_nats_per_token is None else _each_end(self.kl_nats_per_token, loss_pct)
 
 
 def model_figures(record: Record) -> ModelFigures | None:
@@ -180,6 +187,11 @@ def model_figures(record: Record) -> ModelFigures | None:
 def is_untrained(record: Record) -> bool:
     """Return whether a record is of a model whose weights were drawn from a seed: no advice rests on it."""
     return _mapping(record.extra.get("model")).get("source") == "seeded"
+
+
+def _each_end(interval: Interval, change: Callable[[float], float]) -> Interval:
+    ends = (None if end is None else change(end) for end in (interval.low_value, interval.high_value))
+    return Interval(change(interval.value), *ends)
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

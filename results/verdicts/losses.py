@@ -68,14 +68,13 @@ def pass_loss(model_pass: PassResult, stored: StoredLosses, losses: Sequence[Mea
 
 def figures_loss(figures: ModelFigures, run_id: str = "") -> Loss | None:
     """Return the loss that a run measured on a model; None where it measured none."""
-    if figures.quality_source != "measured" or (pct := figures.loss_pct) is None:
+    if figures.quality_source != "measured" or (loss := figures.loss) is None:
         return None
-    low_pct, high_pct = _interval_pct(figures)
     return Loss(
         "measured",
-        pct,
-        low_pct=low_pct,
-        high_pct=high_pct,
+        loss.value,
+        low_pct=loss.low_value,
+        high_pct=loss.high_value,
         metric=PERPLEXITY if figures.rank_agreement_ratio is None else RANK_AGREEMENT,
         kl_nats_per_token=_value(figures.kl_nats_per_token),
         perplexity_ratio=_value(figures.perplexity_ratio),
@@ -84,16 +83,6 @@ def figures_loss(figures: ModelFigures, run_id: str = "") -> Loss | None:
         text=figures.quality_text if figures.is_language else "",
         run_id=run_id,
     )
-
-
-def _interval_pct(figures: ModelFigures) -> tuple[float | None, float | None]:
-    """Return the 95 % interval of a measured loss; None where it is not known."""
-    perplexity, kl = figures.perplexity_ratio, figures.kl_nats_per_token
-    if figures.is_language and perplexity is not None:
-        return tuple(None if end is None else 100 * (end - 1) for end in (perplexity.low_value, perplexity.high_value))  # type: ignore[return-value]
-    if figures.rank_agreement_ratio is None and kl is not None:
-        return tuple(None if end is None else loss_pct(end) for end in (kl.low_value, kl.high_value))  # type: ignore[return-value]
-    return None, None
 
 
 def _added_up(file: MeasuredLosses, weight: str, activation: str) -> Loss | None:

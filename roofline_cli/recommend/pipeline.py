@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from reports.present.screen import show_json
+from reports.present.blocks import Paragraph
+from reports.present.screen import present
 from roofline_cli.screen.output_file import written_together
 from roofline_cli.shared import completions
 from roofline_cli.shared.database import reading
@@ -124,8 +125,8 @@ def pipeline(
     Exits 1 when no model keeps the limits, and 5 before it begins where other processes use more than half of the CPUs.
     After an interruption the same command resumes.
     """
+    from bench_cases.pipeline.report import result_blocks
     from roofline_cli.recommend.pipeline_progress import shown_progress
-    from roofline_cli.recommend.pipeline_view import print_pipeline
 
     wanted = {
         "hw": hw,
@@ -151,10 +152,14 @@ def pipeline(
     with shown_progress() as tell:
         result = _run(model, output, wanted | {"progress": tell})
     notes = [] if not result.run_ids else _html_report(result, db)
-    if as_json:
-        show_json(result.plain() | {"folder": str(result.folder), "notes": notes})
-    else:
-        print_pipeline(result, notes)
+    present(
+        lambda: result.plain() | {"folder": str(result.folder), "notes": notes},
+        lambda: (
+            *result_blocks(result),
+            *(Paragraph(text) for text in (*notes, f"report: {result.folder / 'report.md'}")),
+        ),
+        as_json=as_json,
+    )
     if not result.is_within_limits:
         raise typer.Exit(1)
 

@@ -20,7 +20,6 @@ import math
 import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -1208,37 +1207,33 @@ def pipeline(
     `spread_ratio` (None: no interval), `held_bytes`, `loss_ratio` (of the perplexity, over 1). `too_large`: precision →
     bytes.
     """
+    from pipeline_runs import BASELINE
+    from pipeline_runs import measured as measured_case
+
     from bench_cases.pipeline.measure import MeasuredPair
     from bench_cases.pipeline.recommend import PipelineRecommendation, predicted_option
-    from bench_cases.pipeline.records import MeasuredCase, MeasuredQuality, ProcessTime, Spread
     from bench_cases.pipeline.settings import PipelineLimits
     from bench_cases.pipeline.verdict import judge
     from roofline_model.core.answer import Estimate
 
-    def measured(precision: str, times_s: Sequence[float], spread: float | None, held: float, quality: Any) -> Any:
-        times = tuple(
-            ProcessTime(
-                place, time_s, *((None, None) if spread is None else (time_s * (1 - spread), time_s * (1 + spread)))
-            )
-            for place, time_s in enumerate(times_s, 1)
-        )
-        figures = {"held_bytes": held, "original_bytes": 1000, "cache_bytes": 50, "peak_bytes": 10, "method": "AWQ"}
-        if not times:
-            return MeasuredCase(precision, "failed", "out of memory")
-        return replace(MeasuredCase(precision, "measured", times=times), quality=quality, **figures)
+    def measured(precision: str, times_s: Sequence[float], spread: float | None, **given: Any) -> Any:
+        if not times_s:
+            return measured_case(precision, reason="out of memory")
+        return measured_case(precision, *times_s, spread=spread, method="AWQ", **given)
 
     def predicted(precision: str, memory_bytes: float) -> Any:
         expected = Estimate(0.004, 0.003, 0.005)
         figures = {"ideal_s": 0.001, "expected": expected, "host_s": 0.002, "memory_bytes": memory_bytes}
         return predicted_option(precision, "AWQ", "a kernel", **figures)
 
-    def quality(loss_ratio: float | None) -> Any:
+    def quality(loss_ratio: float | None) -> dict[str, Any]:
         if loss_ratio is None:
-            return MeasuredQuality("none", "not asked for")
-        ratio = Spread(1 + loss_ratio, 1 + 0.9 * loss_ratio, 1 + 1.1 * loss_ratio)
-        return MeasuredQuality("measured", text="a text", is_language=True, tokens_count=1000, perplexity=ratio)
+            return {"source": "none", "reason": "not asked for"}
+        ends = (1 + loss_ratio, 1 + 0.9 * loss_ratio, 1 + 1.1 * loss_ratio)
+        ratio = dict(zip(("value", "low", "high"), ends, strict=True))
+        return {"source": "measured", "text": "a text", "is_language": True, "perplexity_ratio": ratio}
 
-    base = measured("BF16", baseline, 0.01, 1000, MeasuredQuality("reference"))
+    base = measured("BF16", baseline, 0.01, **{name: BASELINE[name] for name in ("held_bytes", "quality")})
     pairs = [
         MeasuredPair(
             base,
@@ -1246,8 +1241,8 @@ def pipeline(
                 name,
                 figures["times_s"],
                 figures.get("spread_ratio", 0.01),
-                figures.get("held_bytes", 300),
-                quality(figures.get("loss_ratio", 0.01)),
+                held_bytes=figures.get("held_bytes", 300),
+                quality=quality(figures.get("loss_ratio", 0.01)),
             ),
         )
         for name, figures in candidates.items()
@@ -1258,7 +1253,7 @@ def pipeline(
         (),
         tuple(predicted(name, size) for name, size in (too_large or {}).items()),
     )
-    verdict = judge(question, pairs, PipelineLimits(**(limits or {})), "BF16")
+    verdict = judge(question, pairs, PipelineLimits(**(limits or {})))
     return {
         "outcome": verdict.outcome,
         "choice": None if verdict.winner is None else verdict.winner.option.key,

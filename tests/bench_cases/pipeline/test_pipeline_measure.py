@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import signal
 import subprocess
@@ -14,11 +13,12 @@ from pathlib import Path
 
 import pytest
 from calibrated_cpu import calibrated_cpu
-from pipeline_runs import cpu_chip
+from pipeline_runs import BASELINE, cpu_chip, predicted, records
+from run_makers import make_run
 
 from bench_cases.models.reference import find_model
-from bench_cases.pipeline.measure import MeasureRequest, measure_command, measure_pair
-from bench_cases.pipeline.pytest_run import export_of, pytest_command, pytest_failure_text, run_pytest
+from bench_cases.pipeline.measure import MeasureRequest, measure_command, measure_pair, read_pair
+from bench_cases.pipeline.pytest_run import pytest_command, pytest_failure_text, run_pytest
 from bench_cases.pipeline.recommend import (
     host_time_s,
     pipeline_case,
@@ -26,9 +26,9 @@ from bench_cases.pipeline.recommend import (
     recommendation_from_plain,
     time_finding,
 )
-from bench_cases.pipeline.records import case_from_plain, cases_of_export
 from bench_cases.pipeline.settings import PipelineLimits, make_settings
 from bench_cases.quantization.target import Target
+from results.exchange.exported.export import export_documents
 from roofline_model.chips.hardware import get_hardware
 from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import finding
@@ -86,7 +86,7 @@ def test_a_trained_model_may_lose_what_every_recommendation_allows():
 
 def test_the_command_selects_the_pair_and_its_limits_grow_with_the_model(tmp_path):
     plain = request(tmp_path)
-    command = measure_command(plain, tmp_path / "out.json")
+    command = measure_command(plain)
     cases = [word for word in command if "::" in word]
     assert [word.partition("[")[2] for word in cases] == [
         "decode-1x1x128-w16a16-BF16.BF16-transformers-warm]",
@@ -100,11 +100,11 @@ def test_the_command_selects_the_pair_and_its_limits_grow_with_the_model(tmp_pat
     calibrated = request(tmp_path, method="AWQ")
     assert calibrated.case.kernel == "torchao.awq"
     assert calibrated.timeout_s > 3 * plain.timeout_s
-    assert dict(pairwise(measure_command(calibrated, tmp_path / "x")))["--roofline-method"] == "AWQ"
+    assert dict(pairwise(measure_command(calibrated)))["--roofline-method"] == "AWQ"
 
 
 def test_pytest_collects_exactly_the_two_cases(tmp_path):
-    command = measure_command(request(tmp_path, processes_count=1), tmp_path / "out.json")
+    command = measure_command(request(tmp_path, processes_count=1))
     code = run_pytest([*command, "--collect-only", "-q"], tmp_path / "log", timeout_s=120)
     log = (tmp_path / "log").read_text()
     assert code == 0, log
@@ -114,73 +114,43 @@ def test_pytest_collects_exactly_the_two_cases(tmp_path):
 # --- the export
 
 
-def record(precision: str, status: str = "measured", process: int = 1, **more):
-    measurement = {
-        "median_s": 0.01 * process,
-        "ci_low_s": 0.009,
-        "ci_high_s": 0.011,
-        "max_error": 0.003,
-        "flags": ["noisy"],
-    }
-    extra = {
-        "model": {"name": "m", "precision": precision, "method": "round-to-nearest", "layers": {"INT4": 15}, "kernels": ["k"]},
-        "tokens_per_call": 8, "issue_s": 0.02, "memory": {"held_bytes": 300, "original_bytes": 1000, "cache_bytes": 50, "peak_bytes": None},
-        "quality": {"source": "measured", "text": "t", "is_language": True, "tokens_count": 9,
-                    "kl_nats_per_token": {"value": 0.1, "low": None, "high": None},
-                    "perplexity_ratio": {"value": 1.1, "low": 1.0, "high": 1.2}},
-    }  # fmt: skip
-    predictions = [
-        {"kind": "ideal", "time_s": 0.001},
-        {"kind": "expected", "time_s": 0.004 * process, "terms_s": {"host": 0.001}},
-    ]
-    return {
-        "status": status,
-        "reason": "",
-        "extra": extra,
-        "process": {"ordinal": process},
-        "predictions": predictions,
-        "measurement": measurement if status == "measured" else None,
-        **more,
-    }
+def exported(question: MeasureRequest, *given) -> MeasureRequest:
+    """Write a run of these records where pytest would."""
+    question.export.write_text(json.dumps(export_documents(make_run(run_id="a" * 32), [], list(given))))
+    return question
 
 
-def test_an_export_becomes_cases_with_a_time_per_process():
-    cases = cases_of_export({"records": [record("INT4", process=2), record("INT4"), record("INT8")]}, ("INT4", "FP8"))
-    int4 = cases["INT4"]
-    assert [(process_time.process, process_time.median_s) for process_time in int4.times] == [(2, 0.02), (1, 0.01)]
-    pooled_s = math.sqrt(0.02 * 0.01)
-    assert (int4.median_s, int4.tokens_per_s) == (pytest.approx(pooled_s), pytest.approx(8 / pooled_s))
-    assert int4.resident_bytes == 350
-    assert (int4.expected.time_s, int4.expected.host_s) == (0.004, 0.001)  # of the least disturbed process
-    assert int4.issue_s == 0.02
-    assert int4.quality.loss_pct.value == pytest.approx(10)
-    assert int4.quality.loss_pct.low_value == pytest.approx(0)
-    assert (int4.peak_bytes, int4.quality.top1, int4.flags) == (None, None, ("noisy",))
-    assert cases["FP8"].status == "failed"
-    assert case_from_plain(json.loads(json.dumps(int4.plain()))) == int4
+def test_an_export_holds_both_cases_pooled_over_their_processes(tmp_path):
+    expected = (predicted("expected", 4, 1), predicted("ideal", 1))
+    base, own = records("BF16", 0.03, 0.03, **BASELINE), records("INT4", 0.02, 0.01, predictions=expected, issue_s=0.02)
+    pair = read_pair(exported(request(tmp_path), *base, *own))
+    int4 = pair.candidate
+    assert (int4.measured_s, pair.baseline.measured_s) == pytest.approx(((0.02 * 0.01) ** 0.5, 0.03))
+    assert (int4.process_count, pair.run_id) == (2, "a" * 32)
+    assert (int4.expected.time_s, int4.expected.terms_s["host"], int4.model.issue_s) == (0.004, 0.001, 0.02)
+    assert (int4.model.resident_bytes, int4.model.loss_pct) == (350, pytest.approx(1.5))
 
 
-def test_a_case_that_was_not_measured_says_why():
-    skipped = record("INT4", "skipped", reason="torchao has\nno kernel")
-    failed = record("INT4", "failed", reason="out of memory", process=2)
-    assert cases_of_export({"records": [skipped]}, ("INT4",))["INT4"].reason == "torchao has no kernel"
-    both = cases_of_export({"records": [skipped, failed]}, ("INT4",))["INT4"]
-    assert (both.status, both.reason, both.is_measured) == ("failed", "out of memory", False)
-    predicted = record("INT4", "predicted", reason="this is not an orin")
-    assert cases_of_export({"records": [predicted]}, ("INT4",))["INT4"].status == "skipped"
+def test_a_case_that_was_not_measured_says_why(tmp_path):
+    base = records("BF16", 0.03, **BASELINE)
+    skipped = records("INT4", status="skipped", reason="torchao has no kernel")
+    pair = read_pair(exported(request(tmp_path), *base, *skipped))
+    assert (pair.candidate.status, pair.reason_of(pair.candidate)) == ("skipped", "torchao has no kernel")
+    alone = read_pair(exported(request(tmp_path), *base))
+    assert (alone.candidate, alone.reason_of(alone.candidate)) == (None, "not reached")
 
 
 def test_an_export_of_another_form_is_a_failure_with_its_reason(tmp_path, monkeypatch):
     question = request(tmp_path)
 
     def writes(command, log, *, timeout_s):
-        (tmp_path / "INT4.json").write_text(json.dumps({"records": [{"status": "measured"}], "run": {}}))
+        question.export.write_text(json.dumps({"records": [{"status": "measured"}], "run": {}}))
         return 0
 
     monkeypatch.setattr("bench_cases.pipeline.measure.run_pytest", writes)
     pair = measure_pair(question)
-    assert pair.candidate.status == "failed"
-    assert "not reached" in pair.candidate.reason or "export unreadable" in pair.candidate.reason
+    assert (pair.candidate, pair.baseline) == (None, None)
+    assert "not a run exported" in pair.reason_of(None)
 
 
 # --- the process
@@ -188,9 +158,9 @@ def test_an_export_of_another_form_is_a_failure_with_its_reason(tmp_path, monkey
 
 def test_pytest_that_cannot_start_measuring_says_why_in_a_line(tmp_path):
     pair = measure_pair(request(tmp_path, hw="no-such-chip"))
-    assert pair.candidate.status == pair.baseline.status == "failed"
-    assert "unknown hardware 'no-such-chip'" in pair.candidate.reason
-    assert "\n" not in pair.candidate.reason
+    assert pair.candidate is pair.baseline is None
+    assert "unknown hardware 'no-such-chip'" in pair.reason_of(None)
+    assert "\n" not in pair.failure
 
 
 def test_a_process_that_takes_too_long_is_ended(tmp_path):
@@ -199,7 +169,6 @@ def test_a_process_that_takes_too_long_is_ended(tmp_path):
     assert code is None
     assert time.monotonic() - begin < 30
     assert pytest_failure_text(tmp_path / "log", code) == "time limit reached"
-    assert export_of(tmp_path / "absent.json") is None
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the death signal is Linux's")

@@ -13,11 +13,10 @@ import torch
 pytest.importorskip("torchao")
 pytest.importorskip("transformers")
 
-from pipeline_runs import FakeMeasure, baseline, cpu_chip
+from pipeline_runs import FakeMeasure, cpu_chip, measured
 
 from bench_cases.models.sources import load_model, seeded_llama
 from bench_cases.pipeline.measure import MeasuredPair
-from bench_cases.pipeline.records import MeasuredCase
 from bench_cases.pipeline.run import PipelineSeams
 from bench_cases.quantization import run_pipeline
 from roofline_model.core.errors import DefinitionError, InvalidValueError, RooflineError, UnsupportedError
@@ -77,7 +76,7 @@ def test_reports_hold_the_figures_and_the_sentence(finished):
     assert int8["measured_speedup"]["value"] == pytest.approx(0.7)
     assert int4["quality"]["kl_nats_per_token"] == {"value": 0.02, "low": 0.018, "high": 0.022}
     page = (result.folder / "report.md").read_text()
-    assert result.sentence[1:] in page
+    assert result.sentence[1:].partition(" [")[0] in page
     assert "| INT8 (W8A16) |" in page
     assert "slower" in page
     assert "vLLM" in page
@@ -146,17 +145,21 @@ def test_an_interrupted_pipeline_goes_on_and_measures_only_the_rest(tmp_path):
 
 
 def test_a_candidate_that_failed_is_tried_again_and_the_rest_is_not(tmp_path):
-    def fails_for_int8(request):
-        pair = FakeMeasure({"INT4": 0.8, "INT8": 0.7})(request)
-        broken = MeasuredCase("INT8", "failed", "timeout after 180 s")
-        return replace(pair, candidate=broken) if request.case.precision == "INT8" else pair
-
+    fails_for_int8 = FakeMeasure({"INT4": 0.8, "INT8": 0.7}, failing=("INT8",))
     first = run_pipeline(MODEL, tmp_path / "o", formats=["INT4", "INT8"], seams=seams(fails_for_int8))
-    assert [option.measured.status for option in first.verdict.judged] == ["measured", "failed"]
+    assert [option.status for option in first.verdict.judged] == ["measured", "failed"]
     again = FakeMeasure({"INT8": 0.7})
     second = run_pipeline(MODEL, tmp_path / "o", formats=["INT4", "INT8"], seams=seams(again))
     assert [request.case.precision for request in again.asked] == ["INT8"]
     assert all(option.speedup is not None for option in second.verdict.judged)
+
+
+def test_a_measurement_whose_file_is_gone_is_made_again(tmp_path):
+    run_pipeline(MODEL, tmp_path / "o", formats=["INT8"], seams=seams(FakeMeasure({"INT8": 0.7})))
+    (tmp_path / "o" / "runs" / "INT8.json").write_text("{")
+    again = FakeMeasure({"INT8": 0.7})
+    run_pipeline(MODEL, tmp_path / "o", formats=["INT8"], seams=seams(again))
+    assert len(again.asked) == 1
 
 
 def test_fresh_forgets_what_the_folder_held_and_nothing_else(tmp_path):
@@ -179,10 +182,8 @@ def test_nothing_is_measured_where_no_candidate_can_fit(tmp_path):
 
 def test_a_baseline_that_cannot_be_measured_ends_the_pipeline_with_its_reason(tmp_path):
     def skipped(request):
-        return MeasuredPair(
-            replace(baseline(), status="skipped", reason="it keeps no key-value cache"),
-            MeasuredCase("INT4", "skipped", ""),
-        )
+        base = measured("BF16", status="skipped", reason="it keeps no key-value cache")
+        return MeasuredPair(base, measured("INT4", status="skipped"))
 
     with pytest.raises(UnsupportedError, match=r"BF16.*seeded-llama-1m.*key-value"):
         run_pipeline(MODEL, tmp_path / "o", formats=["INT4"], seams=seams(skipped))
@@ -290,7 +291,7 @@ def test_a_damaged_state_is_said_and_kept(tmp_path):
 def test_a_step_of_another_form_is_a_line_not_a_traceback(tmp_path):
     run_pipeline(MODEL, tmp_path / "o", formats=["INT8"], seams=seams(FakeMeasure({"INT8": 0.7})))
     state = json.loads((tmp_path / "o/pipeline.json").read_text())
-    del state["steps"]["measure INT8"]["candidate"]["times"]
+    del state["steps"]["recommend"]["recommendation"]["baseline"]["kernel"]
     (tmp_path / "o/pipeline.json").write_text(json.dumps(state))
     with pytest.raises(DefinitionError, match="a step of another form"):
         run_pipeline(MODEL, tmp_path / "o", formats=["INT8"], seams=seams(FakeMeasure({})))

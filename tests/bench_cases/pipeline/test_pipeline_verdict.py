@@ -8,11 +8,10 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pipeline_runs import ON_RANDOM_TOKENS, baseline, measured, predicted
+from pipeline_runs import ON_RANDOM_TOKENS, ON_TEXT, baseline, measured, predicted
 
 from bench_cases.pipeline.measure import MeasuredPair
 from bench_cases.pipeline.recommend import PipelineRecommendation, predicted_option
-from bench_cases.pipeline.records import MeasuredCase, MeasuredQuality, Spread
 from bench_cases.pipeline.settings import PipelineLimits
 from bench_cases.pipeline.verdict import judge, measured_speedup
 from bench_cases.pipeline.words import (
@@ -22,6 +21,7 @@ from bench_cases.pipeline.words import (
     quality_sentence,
     verdict_sentence,
 )
+from results.cases.case_result import CaseResult
 from roofline_model.core.answer import Estimate, Option
 from roofline_model.core.finding import finding
 
@@ -46,17 +46,18 @@ def recommended(*precisions: str, too_large=()) -> PipelineRecommendation:
     return PipelineRecommendation(base, tuple(candidate(precision) for precision in precisions), (), tuple(too_large))
 
 
-def verdict_of(limits=NO_LIMITS, *, base=None, too_large=(), **cases: MeasuredCase):
-    names = [name.replace("_", ".") for name in cases]
+def verdict_of(limits=NO_LIMITS, *, base=None, too_large=(), **cases: CaseResult):
     base = base or baseline(0.01, 0.01, 0.01)
-    pairs = [
-        MeasuredPair(base, replace(case, precision=name)) for name, case in zip(names, cases.values(), strict=True)
-    ]
-    return judge(recommended(*names, too_large=too_large), pairs, limits, "BF16")
+    pairs = [MeasuredPair(base, case) for case in cases.values()]
+    return judge(recommended(*cases, too_large=too_large), pairs, limits)
 
 
-def three(time_s: float, **fields) -> MeasuredCase:
-    return measured("?", time_s, time_s * 1.001, time_s * 0.999, **fields)
+def three(time_s: float, **given) -> CaseResult:
+    return measured("INT4", time_s, time_s * 1.001, time_s * 0.999, **given)
+
+
+def quality_of(limits=NO_LIMITS, *, is_seeded: bool = False, **given) -> str:
+    return quality_sentence(three(1.0, **given).model, limits, is_seeded=is_seeded)
 
 
 # --- speed-up
@@ -78,7 +79,8 @@ def test_the_speedup_pairs_processes_and_its_interval_holds_their_spread():
 def test_only_processes_that_measured_both_count():
     base, option = measured("BF16", 1.0, 1.0), measured("INT4", 0.5, 0.5, 99.0)
     assert measured_speedup(base, option).processes_count == 2
-    assert measured_speedup(base, MeasuredCase("INT4", "failed", "out of memory")) is None
+    assert measured_speedup(base, measured("INT4", reason="out of memory")) is None
+    assert measured_speedup(base, None) is None
 
 
 def test_one_process_has_the_intervals_of_its_medians_and_few_samples_have_none():
@@ -91,13 +93,13 @@ def test_one_process_has_the_intervals_of_its_medians_and_few_samples_have_none(
 
 @given(st.lists(st.tuples(st.floats(1e-5, 10), st.floats(1e-5, 10)), min_size=1, max_size=5), st.floats(1e-4, 0.5))
 def test_laws_of_the_speedup(pairs, spread):
-    base, option = (measured("x", *[pair[side] for pair in pairs], spread=spread) for side in (0, 1))
+    base, option = (measured("INT8", *[pair[side] for pair in pairs], spread=spread) for side in (0, 1))
     there, back = measured_speedup(base, option), measured_speedup(option, base)
     assert there.value * back.value == pytest.approx(1)
     assert there.low_value * back.high_value == pytest.approx(1)
     assert there.low_value <= there.value <= there.high_value
     assert not (there.is_faster and there.is_slower)
-    slower = measured("x", *[pair[1] * 3 for pair in pairs], spread=spread)
+    slower = measured("INT8", *[pair[1] * 3 for pair in pairs], spread=spread)
     assert measured_speedup(base, slower).value == pytest.approx(there.value / 3)
 
 
@@ -139,9 +141,7 @@ def test_slower_beyond_the_noise_is_said_in_percent():
 
 def test_a_candidate_that_loses_too_much_does_not_win():
     limits = PipelineLimits(loss_pct=1.0)  # the text of `measured` costs 1.5 %
-    judged = verdict_of(
-        limits, INT4=three(0.005), INT8=three(0.008, quality=replace(three(1).quality, perplexity=None))
-    )
+    judged = verdict_of(limits, INT4=three(0.005), INT8=three(0.008, quality={"source": "none"}))
     assert judged.outcome == "nothing-helps"
     assert judged.judged[0].speedup.is_faster
     assert [miss.finding for miss in judged.judged[0].misses] == [
@@ -167,10 +167,10 @@ def test_a_budget_that_nothing_keeps_says_by_how_much_the_nearest_misses():
         [0.001, 0.004], rel=1e-5
     )
     assert [miss.excess_ratio for miss in verdict.baseline_misses] == [pytest.approx(1.5)]
-    alone = judge(recommended(too_large=[candidate("INT4", 350e9)]), [], PipelineLimits(memory_bytes=300e9), "BF16")
+    alone = judge(recommended(too_large=[candidate("INT4", 350e9)]), [], PipelineLimits(memory_bytes=300e9))
     assert alone.outcome == "nothing-helps"  # the 16-bit model of this recommendation needs 1050 bytes
     large = replace(recommended(too_large=[candidate("INT4", 350e9)]), baseline=candidate("BF16", 1e12))
-    none = judge(large, [], PipelineLimits(memory_bytes=300e9), "BF16")
+    none = judge(large, [], PipelineLimits(memory_bytes=300e9))
     assert none.outcome == "nothing-fits"
     assert none.baseline_misses[0].finding.value("excess_bytes") == pytest.approx(700e9)
     text = verdict_sentence(none, large, PipelineLimits(memory_bytes=300e9), "BF16")
@@ -178,7 +178,7 @@ def test_a_budget_that_nothing_keeps_says_by_how_much_the_nearest_misses():
 
 
 def test_candidates_that_could_not_be_measured_are_named():
-    failed = MeasuredCase("INT4", "failed", "timeout after 180 s")
+    failed = measured("INT4", reason="timeout after 180 s")
     verdict = verdict_of(INT4=failed)
     assert verdict.outcome == "nothing-helps"
     assert "INT4 (W4A16): timeout after 180 s" in verdict_sentence(verdict, recommended("INT4"), NO_LIMITS, "BF16")
@@ -192,7 +192,7 @@ def promised(ideal_ms: float | None, expected_ms: float | None, host_ms: float |
     return candidate("INT4", ideal_s=times[0], expected_s=times[1], host_s=times[2])
 
 
-def said_of(option: Option, base: Option, case: MeasuredCase, wide: MeasuredCase | None = None) -> str:
+def said_of(option: Option, base: Option, case: CaseResult, wide: CaseResult | None = None) -> str:
     (judged,) = verdict_of(INT4=case, base=wide).judged
     return prediction_sentence(replace(judged, option=option), base, "BF16")
 
@@ -219,8 +219,9 @@ def test_a_prediction_that_holds_or_is_absent_is_said_so():
 
 def test_a_model_of_unknown_shape_is_told_what_was_predicted_when_it_was_loaded():
     unknown = promised(None, None, None)
-    base = baseline(0.01, 0.01, 0.01, ideal=predicted(4), expected=predicted(10, 3))
-    text = said_of(unknown, unknown, three(0.005, ideal=predicted(1), expected=predicted(4, 2.25)), base)
+    base = baseline(0.01, 0.01, 0.01, predictions=(predicted("ideal", 4), predicted("expected", 10, 3)))
+    own = three(0.005, predictions=(predicted("ideal", 1), predicted("expected", 4, 2.25)))
+    text = said_of(unknown, unknown, own, base)
     assert "the formats alone allow 4.00×, the kernels that run here 4.00×, 2.50× was expected" in text
 
 
@@ -235,33 +236,31 @@ def test_times_of_a_gpu_say_what_the_host_takes_where_it_takes_longer():
 
 
 def test_quality_is_told_with_text_interval_and_limit():
-    sentence = quality_sentence(three(1), PipelineLimits(loss_pct=3), is_seeded=False)
+    sentence = quality_of(PipelineLimits(loss_pct=3))
     assert "KL 0.02 [0.018, 0.022] nats per token, 93 % of the first choices unchanged" in sentence
     assert "perplexity × 1.01 [1, 1.02] on 1,016 tokens of a text" in sentence
     assert sentence.endswith("quality kept: 1.5 [0.5, 2.5] % lost, 3 % allowed")
-    assert "kept, but not surely" in quality_sentence(three(1), PipelineLimits(loss_pct=2), is_seeded=False)
-    assert "quality not kept" in quality_sentence(three(1), PipelineLimits(loss_pct=1), is_seeded=False)
-    random = quality_sentence(three(1, quality=ON_RANDOM_TOKENS), NO_LIMITS, is_seeded=True)
+    assert "kept, but not surely" in quality_of(PipelineLimits(loss_pct=2))
+    assert "quality not kept" in quality_of(PipelineLimits(loss_pct=1))
+    random = quality_of(quality=ON_RANDOM_TOKENS, is_seeded=True)
     assert "untrained" in random
     assert "perplexity ×" not in random
     assert "a loss of 2.02 [1.82, 2.22] %" in random  # exp(KL) − 1
-    silent = three(1, quality=MeasuredQuality("none", "the two models know other tokens"))
-    assert quality_sentence(silent, NO_LIMITS, is_seeded=False) == "loss not measured: the two models know other tokens"
+    silent = {"source": "none", "reason": "the two models know other tokens"}
+    assert quality_of(quality=silent) == "loss not measured: the two models know other tokens"
 
 
 def test_an_encoder_loses_ranks_and_no_perplexity():
-    encoder = MeasuredQuality(
-        "measured",
-        text="a text",
-        is_language=True,
-        tokens_count=2048,
-        cosine=Spread(0.99, 0.98, 0.995),
-        ranks=Spread(0.97, 0.96, 0.98),
-        nearest=Spread(0.875, 0.8, 0.9),
-    )
-    assert encoder.loss_pct.value == pytest.approx(3)
-    assert (encoder.loss_pct.low_value, encoder.loss_pct.high_value) == (pytest.approx(2), pytest.approx(4))
-    sentence = quality_sentence(three(1, quality=encoder), PipelineLimits(loss_pct=2), is_seeded=False)
+    encoder = {
+        **{name: ON_TEXT[name] for name in ("source", "text", "is_language")},
+        "tokens_count": 2048,
+        "embedding_cosine_ratio": {"value": 0.99, "low": 0.98, "high": 0.995},
+        "rank_agreement_ratio": {"value": 0.97, "low": 0.96, "high": 0.98},
+        "nearest_kept_ratio": {"value": 0.875, "low": 0.8, "high": 0.9},
+    }
+    loss = three(1.0, quality=encoder).model.loss
+    assert (loss.value, loss.low_value, loss.high_value) == pytest.approx((3, 2, 4))
+    sentence = quality_of(PipelineLimits(loss_pct=2), quality=encoder)
     assert "embeddings' cosine 0.99 [0.98, 0.995]" in sentence
     assert "87.5 % keep their nearest neighbour on 2,048 tokens of a text" in sentence
     assert sentence.endswith("quality not kept: 3 [2, 4] % lost, 2 % allowed")

@@ -55,11 +55,11 @@ def test_a_winner_is_told_with_its_prediction_loss_and_place(finished):
     folder, result = finished
     assert result.exit_code == 0, result.output
     lines = [line.rstrip() for line in result.stdout.splitlines()]
-    assert lines[0] == "seeded-llama-1m on test-cpu: decode, batch 1, context 128"
+    assert lines[0] == "SEEDED-LLAMA-1M ON TEST-CPU"
     assert any(line.startswith("INT4 ") and "2.00× [" in line and line.endswith("recommended") for line in lines)
     assert any(line.startswith("INT8 ") and line.endswith("slower") for line in lines)
     text = " ".join(result.stdout.split())
-    assert "take INT4 (W4A16): measured 2.00×" in text
+    assert "Take INT4 (W4A16): measured 2.00×" in text
     assert "the clock says 2.00×" in text
     assert "1,016 tokens of a text" in text
     assert "no HTML report: " in text  # the fake stored no run
@@ -83,11 +83,11 @@ def test_nothing_helps_is_an_answer_and_a_budget_that_nothing_keeps_is_exit_code
     measured({"INT4": 0.8, "INT8": 0.7})
     result = run(tmp_path / "a")
     assert result.exit_code == 0
-    assert "nothing helps: keep BF16; nearest is INT4 (W4A16), measured 0.80×" in result.stdout
+    assert "Nothing helps: keep BF16; nearest is INT4 (W4A16), measured 0.80×" in result.stdout
     assert not (tmp_path / "a" / "model").exists()
     none = run(tmp_path / "b", "--max-latency-ms", "5")
     assert none.exit_code == 1
-    assert "nothing keeps the limits; nearest: " in none.stdout
+    assert "Nothing keeps the limits; nearest: " in none.stdout
     assert "more than the limit of 5 ms" in none.stdout
 
 
