@@ -41,6 +41,9 @@ settings.register_profile(
 )
 settings.load_profile("roofline")
 
+_LOADED = pytest.StashKey[int]()
+_MANY_MODULES = 100
+
 # What a pytest that a test starts is not about. Schemathesis' plugin alone adds a second to each, Hypothesis' a
 # quarter: they import all of theirs to find that they have nothing to say.
 INNER_OPTIONS = "-p no:hypothesispytest -p no:schemathesis -p no:anyio -p no:syrupy"
@@ -58,6 +61,18 @@ def pytest_collection() -> Iterator[None]:
         gc.enable()
         gc.freeze()
         gc.set_threshold(5_000, 10, 20)  # a tenth of the time went into looking for garbage
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Set aside what a test imported (torch, transformers, sympy: half a million objects): pytest itself collects
+    garbage five times at the end of every run, those that tests start in this process among them.
+    """
+    loaded = item.config.stash.get(_LOADED, 0)
+    if nextitem is None or nextitem.path != item.path or len(sys.modules) - loaded > _MANY_MODULES:
+        item.config.stash[_LOADED] = len(sys.modules)
+        gc.collect()
+        gc.freeze()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

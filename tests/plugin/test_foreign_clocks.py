@@ -62,7 +62,8 @@ def test_own_clock_halved(roofline, monkeypatch):
 @pytest.fixture
 def records(pytester):
     pytester.makepyfile(test_kernels=SUITE)
-    result = pytester.runpytest_inprocess(
+    # In a process of its own: freezegun looks through every module that is loaded, each time.
+    result = pytester.runpytest_subprocess(
         "-p", "no:cacheprovider", "--roofline-db", "r.db", "--hw", "b10", "--roofline-force-measure",
         "--roofline-device", "cpu", "--roofline-isolate", "none", "--roofline-max-seconds", "0.03",
         "--roofline-no-canary",

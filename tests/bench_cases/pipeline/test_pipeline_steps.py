@@ -80,7 +80,7 @@ def test_reports_hold_the_figures_and_the_sentence(finished):
     assert "| INT8 (W8A16) |" in page
     assert "slower" in page
     assert "vLLM" in page
-    assert "run-INT4"[:8] in page
+    assert dict(result.run_ids)["INT4"][:8] in page
 
 
 def test_progress_counts_steps_and_tells_the_time_left(finished):
