@@ -419,8 +419,8 @@ class Series:
         """Whether the host's timer and another clock of the system disagree over all samples."""
         if self.timer.name != "monotonic" or not self.clock_ratios:
             return False
-        # A process that has to wait between the two clocks makes its sample seem too short, under load nearly every one,
-        # and none too long: a clock that is slow is so in all of them.
+        # A process that has to wait between the two clocks makes its sample seem too short, under load nearly every
+        # one, and none too long: a clock that is slow is so in all of them.
         least_ratio = 0.0 if self.plan.flush is not None else SLOW_RATIO
         return max(self.clock_ratios) > FAST_RATIO or max(self.clock_ratios) < least_ratio
 

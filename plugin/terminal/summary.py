@@ -69,7 +69,9 @@ def summary_lines(
     """
     width = laid_out_width(width)
     cases = case_results(records, floors)
-    verdicts = {verdict.key: verdict for verdict in shape_verdicts(cases)}
+    verdicts = {
+        verdict.key: verdict for verdict in shape_verdicts(cases) if verdict.baseline is not None and verdict.is_contest
+    }
     blocks = groups(case for case in cases if case.status in ("measured", "predicted") and (case.ideal or case.timed))
     kernels = {key: rows for key, rows in blocks.items() if not is_model_case(rows[0].case)}
     # Every block has the same columns: those that fit in the widest of them.

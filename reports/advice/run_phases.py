@@ -9,13 +9,14 @@ from dataclasses import replace
 
 from reports.present.cases import option_label, option_precision
 from reports.present.display_text import shown
+from reports.present.shapes import shape_operator, shape_title
 from reports.ranking.shape_ranking import phase_of
-from reports.ranking.shape_results import ShapeResult, judged_results
 from results.cases.saved_bytes import weight_saved_ratio
+from results.verdicts.best_shapes import judged_results
 from results.verdicts.gain import gap_of_all
 from results.verdicts.model_results import ModelResult
 from results.verdicts.phase_ranking import KINDS, PhaseRanking, compared, model_ranking, without_headline
-from results.verdicts.shape_verdict import is_emulation
+from results.verdicts.shape_verdict import ShapeVerdict, is_emulation
 from roofline_model.core.answer import Estimate, Memory, Option, Question, Times
 from roofline_model.core.finding import Finding, finding
 from roofline_model.recommend.ranking import MAX_LOSS_PCT, Limits, rank
@@ -29,17 +30,17 @@ BASELINE = "baseline"
 
 
 def phase_rankings(
-    results: Iterable[ShapeResult], models: Iterable[ModelResult], hardware: str
+    results: Iterable[ShapeVerdict], models: Iterable[ModelResult], hardware: str
 ) -> tuple[PhaseRanking, ...]:
     """Return the rankings of a chip: whole models first, decode and prefill of products, then other operators with a
     choice.
 
     Shapes are judged in one cache state and mode, measured ones where there are some (`judged_results`).
     """
-    families: dict[str, list[ShapeResult]] = {}
+    families: dict[str, list[ShapeVerdict]] = {}
     for result in results:
-        if result.best is not None and not result.is_model:
-            families.setdefault(phase_of(*result.judged.key[:2]) or result.op_title, []).append(result)
+        if result.best is not None and result.model is None:
+            families.setdefault(phase_of(*result.key[:2]) or shape_operator(result), []).append(result)
     rankings = [
         model_ranking(model, phase, shown(hardware, 60)) for model in map(_displayed, models) for phase in model.phases
     ]
@@ -62,7 +63,7 @@ def _displayed(model: ModelResult) -> ModelResult:
 # --- shapes
 
 
-def _of_shapes(name: str, family: list[ShapeResult], hardware: str) -> PhaseRanking | None:
+def _of_shapes(name: str, family: list[ShapeVerdict], hardware: str) -> PhaseRanking | None:
     """Return the ranking over the shapes at which any format but the baseline's has a time; those of one such format
     the most. Shapes of the same cache state and mode whose times make no result are its caveat.
     """
@@ -81,15 +82,15 @@ def _of_shapes(name: str, family: list[ShapeResult], hardware: str) -> PhaseRank
         return None
     question = Question("shape", shown(hardware, 60), name, phase=name if name in PHASES else "")
     ranking = rank(question, options, options[0] if baseline else None, limits=Limits(loss_pct=MAX_LOSS_PCT))
-    ranking = without_headline(ranking, gap_of_all([result.judged.gap for result in shapes]))
-    places = tuple(result.title for result in shapes)
+    ranking = without_headline(ranking, gap_of_all([result.gap for result in shapes]))
+    places = tuple(map(shape_title, shapes))
     return PhaseRanking(TITLES.get(name, name), ranking, places, len(results), _without_result(family, results))
 
 
-def _without_result(family: list[ShapeResult], judged: list[ShapeResult]) -> tuple[Finding, ...]:
+def _without_result(family: list[ShapeVerdict], judged: list[ShapeVerdict]) -> tuple[Finding, ...]:
     """Return how many shapes have a gap and were not judged for it, and which gaps; empty where all were judged."""
     regime = [result for result in family if (result.cache, result.mode) == (judged[0].cache, judged[0].mode)]
-    codes = [result.judged.gap.code for result in regime if result.judged.gap is not None and result not in judged]
+    codes = [result.gap.code for result in regime if result.gap is not None and result not in judged]
     if not codes:
         return ()
     disturbed_count = codes.count("disturbed-result")
@@ -104,7 +105,7 @@ def _without_result(family: list[ShapeResult], judged: list[ShapeResult]) -> tup
     )
 
 
-def _shared_shapes(results: list[ShapeResult]) -> list[ShapeResult]:
+def _shared_shapes(results: list[ShapeVerdict]) -> list[ShapeVerdict]:
     """Return the shapes that options are compared at: all, or those of the narrow formats that ran at most of them."""
     counts: dict[frozenset[int], int] = {}
     baselines = {option_precision(result.baseline) for result in results if result.baseline is not None}
@@ -117,7 +118,7 @@ def _shared_shapes(results: list[ShapeResult]) -> list[ShapeResult]:
     return [results[at] for at in sorted(most)]
 
 
-def _places(results: Sequence[ShapeResult]) -> dict[str, list[int]]:
+def _places(results: Sequence[ShapeVerdict]) -> dict[str, list[int]]:
     """Return precision → the shapes at which an option of it competes."""
     places: dict[str, list[int]] = {}
     for at, result in enumerate(results):
@@ -126,13 +127,13 @@ def _places(results: Sequence[ShapeResult]) -> dict[str, list[int]]:
     return places
 
 
-def _competing(result: ShapeResult) -> list[Option]:
+def _competing(result: ShapeVerdict) -> list[Option]:
     """Return the options with the best evidence of a shape: measured ones where the best was measured, else all."""
     is_measured = result.best is not None and result.best.is_measured
     return [option for option in result.ranked if option.is_measured or not is_measured]
 
 
-def _groups(results: Sequence[ShapeResult]) -> tuple[Callable[[Option], str], dict[str, list[Option]]]:
+def _groups(results: Sequence[ShapeVerdict]) -> tuple[Callable[[Option], str], dict[str, list[Option]]]:
     """Return an option per shape for each precision that ran at all of them: one kernel where one did, else the fastest
     at each.
 
@@ -175,7 +176,7 @@ def _names(group: Sequence[Option]) -> tuple[str, str]:
 
 
 def _over_shapes(
-    key: str, label: str, precision: str, members: Sequence[Option], shapes: Sequence[ShapeResult]
+    key: str, label: str, precision: str, members: Sequence[Option], shapes: Sequence[ShapeVerdict]
 ) -> Option:
     """Return the option over all shapes: its times and bytes added up, its interval that of times which err alike."""
     first, last = members[0], max(members, key=lambda option: option.estimate.time_s)
@@ -222,15 +223,15 @@ def _sum(estimates: Sequence[Estimate | None]) -> Estimate | None:
     )
 
 
-def _weights(members: Sequence[Option], shapes: Sequence[ShapeResult]) -> Memory | None:
+def _weights(members: Sequence[Option], shapes: Sequence[ShapeVerdict]) -> Memory | None:
     """Return the weight bytes of all shapes, and what they save of 16 bit; of other operators the bytes of a call."""
     if any(option.memory is None for option in members):
         return None
     total_bytes = sum(option.memory.total_bytes for option in members if option.memory is not None)
     wide_bytes = held_bytes = 0.0
     for option, result in zip(members, shapes, strict=True):
-        sizes = dict(result.judged.key[1])
-        saved_ratio = weight_saved_ratio(result.judged.cases[option.key].lead, option.weight_format)
+        sizes = dict(result.key[1])
+        saved_ratio = weight_saved_ratio(result.cases[option.key].lead, option.weight_format)
         if saved_ratio is None or not {"N", "K"} <= sizes.keys():
             return Memory(total_bytes)
         wide_bytes += 2.0 * sizes["N"] * sizes["K"]

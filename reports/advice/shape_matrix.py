@@ -12,10 +12,10 @@ from typing import Literal
 
 from reports.present.cases import case_precision, option_precision
 from reports.present.display_text import regime_title, shown
+from reports.present.shapes import shape_judgement, shape_title
 from reports.ranking.case_ranking import CaseRanking, stored_standing
-from reports.ranking.shape_results import ShapeResult
 from reports.ranking.words import kernel_gap_text
-from results.verdicts.shape_verdict import expected_speedup, speedups
+from results.verdicts.shape_verdict import ShapeVerdict, expected_speedup, speedups
 from roofline_model.core.answer import Estimate, Option
 from roofline_model.core.finding import has_code
 from roofline_model.core.units import format_speedup, format_time
@@ -109,13 +109,13 @@ class ShapeEntry:
 
     anchor: str
     """`1`, `2`, … in the order they ran: names the place on the page."""
-    result: ShapeResult
+    result: ShapeVerdict
     ranking: CaseRanking | None
 
     @property
     def title(self) -> str:
         """`1x4096x4096`; other operators than products, cache states and modes are named."""
-        return self.result.title
+        return shape_title(self.result)
 
     @property
     def phase(self) -> str:
@@ -130,7 +130,7 @@ class ShapeEntry:
     @property
     def verdict(self) -> str:
         """The sentence without the title."""
-        return self.result.judgement
+        return shape_judgement(self.result)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,16 +147,18 @@ class ShapeMatrix:
     """Formats that no kernel is known to run here, and why: they have no column."""
 
 
-def shape_entries(results: Iterable[ShapeResult], recommendations: Iterable[CaseRanking]) -> tuple[ShapeEntry, ...]:
+def shape_entries(results: Iterable[ShapeVerdict], recommendations: Iterable[CaseRanking]) -> tuple[ShapeEntry, ...]:
     """Return the shapes of a chip, models left out, each with the ranking of its own cache state."""
     rankings = {
         (recommendation.op, recommendation.shape_label, recommendation.mode, recommendation.cache): recommendation
         for recommendation in recommendations
     }
-    shapes = [result for result in results if not result.is_model]
+    shapes = [result for result in results if result.model is None]
     return tuple(
         ShapeEntry(
-            str(number), place, rankings.get((place.op, shown(place.judged.shape_label, 60), place.mode, place.cache))
+            str(number),
+            place,
+            rankings.get((shown(place.op, 60), shown(place.shape_label, 60), place.mode, place.cache)),
         )
         for number, place in enumerate(shapes, start=1)
     )
@@ -166,13 +168,13 @@ def shape_matrices(entries: Iterable[ShapeEntry]) -> tuple[ShapeMatrix, ...]:
     """Return one matrix for all products, and one for every other operator of which several kernels compete."""
     families: dict[str, list[ShapeEntry]] = {}
     for entry in entries:
-        families.setdefault("" if entry.result.op in _PRODUCTS else entry.result.op, []).append(entry)
+        families.setdefault("" if entry.result.op in _PRODUCTS else shown(entry.result.op, 60), []).append(entry)
     made = (_matrix(name or "Products", members) for name, members in families.items())
     return tuple(matrix for matrix in made if len(matrix.columns) > 1 or matrix.title == "Products")
 
 
 def entries_and_matrices(
-    results: Iterable[ShapeResult], recommendations: Iterable[CaseRanking]
+    results: Iterable[ShapeVerdict], recommendations: Iterable[CaseRanking]
 ) -> tuple[tuple[ShapeEntry, ...], tuple[ShapeMatrix, ...]]:
     """Return a chip's shapes and their matrices; see `shape_entries` and `shape_matrices`."""
     entries = shape_entries(results, recommendations)
@@ -239,20 +241,20 @@ def _cells(entry: ShapeEntry) -> dict[MatrixColumn, MatrixCell]:
         cells = {
             MatrixColumn(option_precision(each), shown(each.kernel, 60)): _cell(each, result) for each in result.ranked
         }
-    for record in result.judged.lost:
+    for record in result.lost:
         if record.status in ("failed", "skipped"):
             note = f"{record.status}: {record.reason or 'no reason was stored'}"
             cells.setdefault(_column(record.case), MatrixCell("missing", note=shown(note)))
     return cells
 
 
-def _leaders(options: Sequence[Option], result: ShapeResult) -> tuple[set[int], bool]:
+def _leaders(options: Sequence[Option], result: ShapeVerdict) -> tuple[set[int], bool]:
     """Return the places of the best option and of those tied with it on the same evidence, proposed formats among them,
-    and whether the intervals tell the best from every other. The rule is that of `ShapeResult.leaders`.
+    and whether the intervals tell the best from every other. The rule is that of `ShapeVerdict.leaders`.
     """
     key = None if result.best is None else result.best.key
     best = next((at for at, option in enumerate(options) if option.key == key), None)
-    if best is None or not result.has_headline:
+    if best is None or result.gap is not None:
         return set(), False
     first = options[best]
     rivals = [(at, option) for at, option in enumerate(options) if at != best and _is_rival(option, first)]
@@ -284,7 +286,7 @@ def _reaches(other: Estimate, best: Estimate) -> bool:
     return best.low_s <= other.high_s and other.low_s <= best.high_s
 
 
-def _cell_of_option(option: Option, result: ShapeResult, *, is_leading: bool, is_clear: bool) -> MatrixCell:
+def _cell_of_option(option: Option, result: ShapeVerdict, *, is_leading: bool, is_clear: bool) -> MatrixCell:
     baseline, source = result.baseline, option.estimate.source
     gap = kernel_gap_text(option)
     return MatrixCell(
@@ -305,7 +307,7 @@ def _column(case: Case) -> MatrixColumn:
     return MatrixColumn(case_precision(case), shown(case.kernel, 60))
 
 
-def _cell(each: Option, result: ShapeResult) -> MatrixCell:
+def _cell(each: Option, result: ShapeVerdict) -> MatrixCell:
     ideal_ratio, measured_ratio = speedups(each, result.baseline)
     state: State = "measured" if each.is_measured else "ideal" if each.times.expected is None else "expected"
     time_s = each.times.best.time_s
@@ -315,8 +317,11 @@ def _cell(each: Option, result: ShapeResult) -> MatrixCell:
         time_s=time_s,
         speedup={"measured": measured_ratio, "expected": expected_ratio, "ideal": ideal_ratio}[state],
         is_best=result.is_win and result.is_clear and each is result.best,
-        is_level=result.has_headline and not result.is_clear and any(each is leader for leader in result.leaders),
+        is_level=result.gap is None and not result.is_clear and any(each is leader for leader in result.leaders),
         is_baseline=each is result.baseline,
         is_doubtful=bool(each.trust.doubts),
-        is_over_doubt=measured_ratio is not None and each is not result.baseline and result.is_baseline_doubtful,
+        is_over_doubt=measured_ratio is not None
+        and each is not result.baseline
+        and result.baseline is not None
+        and bool(result.baseline.trust.doubts),
     )

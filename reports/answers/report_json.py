@@ -12,9 +12,10 @@ from reports.advice.trade_offs import trade_group_json, trade_groups
 from reports.answers.ranking_json import recommendations_json, run_ranking
 from reports.answers.run_answer import stored_case
 from reports.present.cases import name_of, option_label, remarks_of
+from reports.present.display_text import shown
 from reports.present.encoder import answer_json
+from reports.present.shapes import shape_sentence, shape_title
 from reports.ranking.model_results import model_json
-from reports.ranking.shape_results import ShapeResult
 from reports.view.roofline_view import RooflineView
 from reports.view.views import ChipView, ReportView
 from results.cases.case_result import CaseResult
@@ -22,6 +23,7 @@ from results.cases.errors import case_gap
 from results.cases.state import case_energy
 from results.records.flags import DOUBTFUL_FLAGS
 from results.text.verdict_text import Action, actions
+from results.verdicts.shape_verdict import ShapeVerdict
 from roofline_model.core.answer import Option
 from roofline_model.core.finding import code_text
 
@@ -138,18 +140,18 @@ def _case(case: CaseResult) -> dict[str, Any]:
     }
 
 
-def _shape(result: ShapeResult) -> dict[str, Any]:
+def _shape(result: ShapeVerdict) -> dict[str, Any]:
     gain = result.gain
     return {
-        "op": result.op,
-        "title": result.title,
+        "op": shown(result.op, 60),
+        "title": shape_title(result),
         "cache": result.cache,
         "mode": result.mode,
-        "verdict": result.verdict,
+        "verdict": shape_sentence(result),
         "is_win": result.is_win,
         "best": _configuration(result.best),
-        "choice": _configuration(result.judged.choice),
-        "riskier": _configuration(result.judged.riskier),
+        "choice": _configuration(result.choice),
+        "riskier": _configuration(result.riskier),
         "baseline": _configuration(result.baseline),
         "level_with": _configuration(result.level_with),
         "measured_speedup_ratio": result.measured_speedup,

@@ -34,6 +34,7 @@ from reports.present.blocks import (
     time_cell,
 )
 from reports.present.display_text import counted, regime_words, saved_share, shown
+from reports.present.shapes import shape_sentence
 from reports.ranking.case_ranking import CaseRanking
 from reports.ranking.words import alone_text, excluded_texts, kernel_gap_text, shape_reason, shape_summary, stale_text
 from reports.stored.answer import StoredRanking, StoredRecommendations
@@ -100,7 +101,7 @@ def advice_section(part: ChipPart) -> Section | None:
     if others:
         shapes = "shapes, " if part.chip.unranked_count else ""
         folded: list[Block] = [
-            Bullets(tuple(entry.result.verdict for entry in others[:most_rows_count]), look="shapes")
+            Bullets(tuple(shape_sentence(entry.result) for entry in others[:most_rows_count]), look="shapes")
         ]
         if most_rows_count is not None and len(others) > most_rows_count:
             folded.append(_not_listed(f"{len(others) - most_rows_count} more"))

@@ -39,8 +39,8 @@ from reports.present.cases import (
     total_basis,
 )
 from reports.present.display_text import counted, shown
+from reports.present.shapes import standing_text
 from reports.ranking.shape_ranking import phase_of
-from reports.ranking.shape_results import ShapeResult, fastest_by_case
 from reports.stored.answer import StoredRecommendations
 from reports.view.run_state import RunTimeline, reading_of
 from reports.view.sample_series import SHAPE_FLAGS
@@ -50,6 +50,8 @@ from results.cases.state import case_energy, power_w
 from results.history.case_history import CaseHistory
 from results.records.flags import DOUBTFUL_FLAGS
 from results.text.verdict_text import doubts_text
+from results.verdicts.best_shapes import fastest_by_case
+from results.verdicts.shape_verdict import ShapeVerdict
 from roofline_model.core.finding import code_text, short_text
 from roofline_model.operators.case import Case, pass_name
 
@@ -417,7 +419,7 @@ def case_rows_data(chip: ChipView, first_number: int) -> list[dict[str, Any]]:
 
 
 def case_row(
-    case: CaseResult, number: int, fastest_of: ShapeResult | None, common: Container[str] = ()
+    case: CaseResult, number: int, fastest_of: ShapeVerdict | None, common: Container[str] = ()
 ) -> dict[str, Any]:
     """Return a case as plain values by column: SI units, missing is None. `fastest_of`: the shape that it is the
     fastest of; `common`: remarks that the page makes once for all cases.
@@ -443,7 +445,7 @@ def case_row(
         "total_basis": total_basis(case),
         "flags": shown_flags(case),
         "remarks": "; ".join((*remarks, *(shown(short_text(item)) for item in case.findings))),
-        "standing": "" if fastest_of is None else fastest_of.standing,
+        "standing": "" if fastest_of is None else standing_text(fastest_of),
         "measured_s": case.measured_s,
         "within_ratio": case.within_ratio,
         "total_ratio": case.total_ratio,

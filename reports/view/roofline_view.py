@@ -9,10 +9,12 @@ from dataclasses import dataclass, replace
 
 from reports.present.cases import case_precision, operator_title, option_label, option_precision
 from reports.present.display_text import counted, shown
-from reports.ranking.shape_results import ShapeResult, best_overall, fastest_by_case
+from reports.present.shapes import shape_title, standing_text, tie_text
 from results.cases.case_result import CaseResult
 from results.records.records import PredictionRecord
 from results.text.verdict_text import in_doubt_text
+from results.verdicts.best_shapes import best_overall, fastest_by_case
+from results.verdicts.shape_verdict import ShapeVerdict
 from roofline_model.chips.hardware import Device
 from roofline_model.core.units import GIGA, TERA, format_speedup, format_time
 from roofline_model.operators.case import is_model_case
@@ -68,7 +70,7 @@ class Point:
     is_best: bool
     """True for the best configuration of its shape: the fastest, and no other is tied with it."""
     standing: str
-    """Of the fastest of its shape, see `ShapeResult.standing`; empty for the others."""
+    """Of the fastest of its shape, see `standing_text`; empty for the others."""
     ordinal: int = 0
     """Of its case among the cases of the chip, from 0."""
     expected_flops_per_s: float | None = None
@@ -129,7 +131,7 @@ class RooflineView:
 
 def roofline_view(
     cases: Iterable[CaseResult],
-    results: Iterable[ShapeResult],
+    results: Iterable[ShapeVerdict],
     *,
     hardware_key: str,
     title: str,
@@ -256,7 +258,7 @@ def _expected_roofs(results: Iterable[CaseResult]) -> tuple[ExpectedRoof, ...]:
     )
 
 
-def _point(place: int, result: CaseResult, fastest_of: ShapeResult | None) -> Point | None:
+def _point(place: int, result: CaseResult, fastest_of: ShapeVerdict | None) -> Point | None:
     case, intensity = result.case, result.intensity_flop_per_byte
     if result.status in ("skipped", "failed") or not intensity:
         return None
@@ -272,17 +274,17 @@ def _point(place: int, result: CaseResult, fastest_of: ShapeResult | None) -> Po
         predicted_flops_per_s=result.ideal_flops_per_s,
         measured_flops_per_s=result.achieved_flops_per_s,
         is_best=fastest_of is not None and fastest_of.is_clear,
-        standing="" if fastest_of is None else fastest_of.standing,
+        standing="" if fastest_of is None else standing_text(fastest_of),
         ordinal=place,
         expected_flops_per_s=result.expected_flops_per_s,
     )
 
 
-def _highlight(result: ShapeResult | None) -> Highlight | None:
-    if result is None or result.best is None or not result.has_headline:
+def _highlight(result: ShapeVerdict | None) -> Highlight | None:
+    if result is None or result.best is None or result.gap is not None:
         return None
     best, times = result.best, result.best.times
-    case = result.judged.cases[best.key]
+    case = result.cases[best.key]
     ideal, time_s = case.ideal, best.times.measured_s if best.is_measured else best.times.ideal_s
     if ideal is None or not ideal.flops or not time_s or not ideal.intensity_flop_per_byte:
         return None
@@ -293,18 +295,18 @@ def _highlight(result: ShapeResult | None) -> Highlight | None:
         evidence, time_s = "expected", times.expected_s
     lines = [
         f"{'Fastest' if result.is_contest else 'Only configuration'}: {option_label(best)}",
-        *_place_lines(result.title, f"{format_time(time_s, 3)} {evidence}"),
+        *_place_lines(shape_title(result), f"{format_time(time_s, 3)} {evidence}"),
     ]
     if result.is_contest and result.baseline is best and result.level_with is None:
         lines.append("the baseline itself is fastest")
     elif result.is_contest and result.level_with is None:
         lines += _gain_lines(result, evidence)
     if result.is_contest and not result.is_clear:
-        lines.append(result.level_text)
+        lines.append(tie_text(result))
     return Highlight(ideal.intensity_flop_per_byte, rate, best.is_measured, tuple(lines))
 
 
-def _gain_lines(result: ShapeResult, evidence: str) -> list[str]:
+def _gain_lines(result: ShapeVerdict, evidence: str) -> list[str]:
     """Return what the best gains over the baseline, no finer than their times bear, and which of these is in doubt."""
     if result.baseline is None:
         return []

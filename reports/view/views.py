@@ -15,9 +15,9 @@ from typing import Any
 from reports.advice.run_phases import phase_rankings
 from reports.present.cases import calibration_doubts, name_of
 from reports.present.display_text import counted, regime_meanings, regime_title, shown, utc_minutes
+from reports.present.shapes import shape_sentence
 from reports.ranking.case_ranking import CaseRanking
 from reports.ranking.shape_ranking import recommend_from_run
-from reports.ranking.shape_results import ShapeResult, shape_results
 from reports.view.roofline_view import RooflineView, roofline_view
 from reports.view.run_state import RunState, RunTimeline, run_state, spans_over_time
 from reports.view.sample_series import SampleSeries, flagged_series
@@ -39,6 +39,7 @@ from results.records.state_records import CanaryReading, NoiseFloor
 from results.text.verdict_text import actions
 from results.verdicts.model_results import ModelResult, model_results
 from results.verdicts.phase_ranking import PhaseRanking
+from results.verdicts.shape_verdict import ShapeVerdict, shape_verdicts
 from roofline_model.chips.hardware import Device, doubt_of_ideals
 from roofline_model.chips.stored_profile import device_from_profile
 from roofline_model.core.errors import DefinitionError
@@ -50,10 +51,8 @@ __all__ = [
     "ChipView",
     "ReportView",
     "RooflineView",
-    "ShapeResult",
     "report_view",
     "roofline_view",
-    "shape_results",
 ]
 
 
@@ -64,7 +63,7 @@ class ChipView:
     hardware_key: str
     hardware_name: str
     cases: tuple[CaseResult, ...]
-    shapes: tuple[ShapeResult, ...]
+    shapes: tuple[ShapeVerdict, ...]
     models: tuple[ModelResult, ...]
     """Whole models: their precisions side by side. Their recommendation is here, not among those per shape."""
     roofline: RooflineView
@@ -233,7 +232,7 @@ def _chip(
         device = None  # its roofs are none
     name = shown(profile.name if profile else hardware_key or "unknown chip", 80)
     pooled_cases = case_results(records, floors)
-    results = shape_results(pooled_cases, is_gap_ignored=is_gap_ignored)
+    results = shape_verdicts(pooled_cases, is_gap_ignored=is_gap_ignored)
     run_name = shown(run.label, 60) or f"run {run.run_id[:8]}"
     marks = ("forced" if run.is_forced else "", "simulated times, no kernel ran" if are_simulated(records) else "")
     subtitle = " · ".join(part for part in (run_name, utc_minutes(run.started_at), *marks) if part)
@@ -300,11 +299,15 @@ def _headlines(chips: tuple[ChipView, ...], counts: Mapping[str, int]) -> tuple[
     for chip in chips:
         where = f"{chip.hardware_name}: " if len(chips) > 1 else ""
         untrained = {model.name.model_name: model for model in chip.models if model.is_untrained}
-        timed = [shape for shape in chip.shapes if shape.best is not None and shape.model_name not in untrained]
+        timed = [
+            shape
+            for shape in chip.shapes
+            if shape.best is not None and (shape.model is None or shape.model.model_name not in untrained)
+        ]
         lines = [action.sentence for action in actions(chip.answers)]
         if timed and not lines:
             lone = f"{len(timed)} shapes with one kernel each: nothing to compare with"
-            lines = [f"{timed[0].verdict if len(timed) == 1 else lone}."]
+            lines = [f"{shape_sentence(timed[0]) if len(timed) == 1 else lone}."]
         headlines += [f"{where}{line}" for line in lines]
         headlines += [f"{where}{shown(name, 80)}: {short_text(finding('untrained'))}." for name in untrained]
     return tuple(headlines) or ("No case was measured or predicted: see what failed or was skipped, and why, below.",)

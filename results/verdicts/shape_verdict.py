@@ -9,17 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
 
 from results.cases.case_result import CaseResult, is_timed
 from results.records.flags import DOUBTFUL_FLAGS, INVALIDATING_FLAGS
 from results.records.records import Record
-from results.verdicts.gain import first_gap
+from results.verdicts.gain import Gain, first_gap, measured_gain
 from roofline_model.core.answer import NOT_STORED, Evidence, Option
 from roofline_model.core.finding import Finding
 from roofline_model.core.units import format_time
 from roofline_model.formats.catalog import is_narrow_format
-from roofline_model.operators.case import Case
+from roofline_model.operators.case import Case, PassName, pass_name
 from roofline_model.recommend.ranking import (
     MAX_LOSS_PCT,
     UNKNOWN_LEVEL_RATIO,
@@ -37,6 +38,7 @@ SIXTEEN_BIT_FORMATS = frozenset({"BF16", "FP16"})
 BASELINE_TIE_RATIO = 0.05
 """16-bit kernels closer than this are one baseline, and BF16 names it."""
 
+Ends = tuple[float | None, float | None]
 GroupKey = tuple[str, tuple[tuple[str, int], ...], str, str]
 
 
@@ -172,7 +174,7 @@ def input_format(formats: Sequence[tuple[str, str]]) -> str | None:
     return inputs.pop() if len(inputs) == 1 else None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ShapeVerdict:
     """The options of one operator, shape, cache state and mode, and which one wins."""
 
@@ -214,7 +216,7 @@ class ShapeVerdict:
         """Expected time of the baseline over expected time of `best`; None where one has none."""
         return expected_speedup(self.best, self.baseline)
 
-    @property
+    @cached_property
     def gap(self) -> Finding | None:
         """Why no headline may rest on the measured choice and the measured best; None where one may."""
         return None if self.is_gap_ignored else first_gap((self.choice, self.best), self.baseline)
@@ -230,6 +232,21 @@ class ShapeVerdict:
         return self.key[2]
 
     @property
+    def mode(self) -> str:
+        """How calls were issued."""
+        return self.key[3]
+
+    @property
+    def model(self) -> PassName | None:
+        """The pass of a whole model that it is; None for a shape."""
+        return pass_name(self.op, self.key[1])
+
+    @property
+    def gain(self) -> Gain | None:
+        """The measured speed-up with what its two times leave open; None where one was not measured."""
+        return measured_gain(self.best, self.baseline)
+
+    @property
     def is_contest(self) -> bool:
         """Whether at least two options compete on equal evidence: one alone wins nothing."""
         return len([option for option in self.ranked if option.is_measured] or self.ranked) > 1
@@ -240,13 +257,42 @@ class ShapeVerdict:
         return self.level_pair is not None
 
     @property
+    def level_with(self) -> Option | None:
+        """What the best is tied with, so that nothing wins; None where something does."""
+        return next((each for each in self.level_pair or () if each is not self.best), None)
+
+    @property
     def is_win(self) -> bool:
         """Whether something beats every 16-bit option (without one the baseline), on equal evidence, by more than the
-        intervals.
+        intervals, and its times may make a headline.
         """
         if self.best is None or self.baseline is None or self.best is self.baseline or self.is_level:
             return False
-        return self.best.estimate.source == self.baseline.estimate.source
+        return self.best.estimate.source == self.baseline.estimate.source and self.gap is None
+
+    @cached_property
+    def leaders(self) -> tuple[Option, ...]:
+        """The best and, after it, what is tied with it on the same evidence: measured intervals that overlap,
+        predictions that every ranking takes for level (`are_level_predictions`). Empty without a best.
+        """
+        best = self.best
+        return () if best is None else (best, *(rival for rival in self._rivals if are_level(best, rival)))
+
+    @cached_property
+    def is_clear(self) -> bool:
+        """Whether the intervals tell `best` from every other option of its evidence, not only from those of 16 bits."""
+        best = self.best
+        return best is not None and not any(
+            _overlap(best.estimate.interval_s, rival.estimate.interval_s) or are_level(best, rival)
+            for rival in self._rivals
+        )
+
+    @property
+    def _rivals(self) -> list[Option]:
+        """What competes with the best on the same evidence."""
+        best = self.best
+        fit = (each for each in self.ranked if each.is_measured or not is_emulation(each))
+        return [each for each in fit if each is not best and best and each.is_measured == best.is_measured]
 
     @property
     def runner_up(self) -> Option | None:
@@ -286,10 +332,12 @@ def groups(cases: Iterable[CaseResult]) -> dict[GroupKey, list[CaseResult]]:
     return by_key
 
 
-def shape_verdicts(cases: Iterable[CaseResult]) -> list[ShapeVerdict]:
-    """Return a verdict for every group that has a baseline and something to compare it with."""
-    judged = map(judge, groups(cases).values())
-    return [verdict for verdict in judged if verdict.baseline is not None and verdict.is_contest]
+def shape_verdicts(cases: Iterable[CaseResult], *, is_gap_ignored: bool = False) -> tuple[ShapeVerdict, ...]:
+    """Return the verdict on every operator, shape, cache and mode of the cases of one chip, in the order they were run.
+
+    `is_gap_ignored`: disturbed times make results, too.
+    """
+    return tuple(judge(members, is_gap_ignored=is_gap_ignored) for members in groups(cases).values())
 
 
 def judge(cases: Iterable[CaseResult], *, is_gap_ignored: bool = False) -> ShapeVerdict:
@@ -445,17 +493,22 @@ def are_level(option: Option | None, other: Option | None) -> bool:
     if option is None or other is None or option.is_measured != other.is_measured:
         return False
     if option.is_measured:
-        return _overlap(option, other) or (
+        return _overlap(_ends(option), _ends(other)) or (
             has_few_samples(option, other) and _are_close(option, other, UNKNOWN_LEVEL_RATIO)
         )
     return option.estimate.source == other.estimate.source and are_level_predictions(standing(option), standing(other))
 
 
-def _overlap(option: Option, other: Option) -> bool:
-    first, second = option.estimate, other.estimate
-    if first.low_s is None or first.high_s is None or second.low_s is None or second.high_s is None:
+def _ends(option: Option) -> Ends:
+    return option.estimate.low_s, option.estimate.high_s
+
+
+def _overlap(first: Ends, second: Ends) -> bool:
+    """Return whether two intervals overlap; without an end nobody knows, and they do not."""
+    (low, high), (other_low, other_high) = first, second
+    if low is None or high is None or other_low is None or other_high is None:
         return False
-    return first.low_s <= second.high_s and second.low_s <= first.high_s
+    return low <= other_high and other_low <= high
 
 
 def has_few_samples(option: Option, other: Option) -> bool:

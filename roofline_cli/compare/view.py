@@ -72,10 +72,10 @@ class Comparison:
 
 def comparison_from_store(store: ResultStore, run_name: str) -> Comparison:
     """Read one run and put measured, predicted and recommended side by side."""
+    from reports.present.shapes import shape_sentence
     from reports.ranking.shape_ranking import recommend_from_run
-    from reports.ranking.shape_results import shape_results
     from results.cases.case_result import run_cases
-    from results.verdicts.shape_verdict import speedups
+    from results.verdicts.shape_verdict import shape_verdicts, speedups
 
     run = store.resolve_run(run_name)
     records = store.records(run.run_id, with_samples=False)
@@ -85,7 +85,7 @@ def comparison_from_store(store: ResultStore, run_name: str) -> Comparison:
     hashes = (case.ideal.profile_hash for case in cases if case.ideal is not None)
     profile = next(map(store.profile, hashes), None)
     device = None if profile is None else profile.device
-    results = shape_results(cases)
+    results = shape_verdicts(cases)
     compared = [
         ComparedRow(
             by_key[option.key],
@@ -103,7 +103,7 @@ def comparison_from_store(store: ResultStore, run_name: str) -> Comparison:
         hardware_name=profile.name if profile is not None else run.hardware_key,
         baseline_label=None if baseline is None else option_label(baseline),
         rows=tuple(compared),
-        verdicts=tuple(result.verdict for result in results),
+        verdicts=tuple(shape_sentence(result) for result in results),
         recommendations=tuple(recommend_from_run(cases, device)),
     )
 

@@ -8,11 +8,12 @@ from reports.figures.matplotlib_drawer import draw_figure
 from reports.figures.roofline import roofline_figure
 from reports.present.display_text import regime_meanings, regime_title, regime_words
 from reports.ranking.shape_ranking import recommend_from_run
-from reports.ranking.shape_results import best_overall, judged_results, shape_results
 from reports.view.roofline_view import roofline_view
 from reports.view.views import report_view
 from results.cases.case_result import case_results
 from results.cases.errors import error_summaries, overall_error
+from results.verdicts.best_shapes import best_overall, judged_results
+from results.verdicts.shape_verdict import shape_verdicts
 
 DECODE = (1, 4096, 4096)
 REGIMES = [
@@ -64,17 +65,15 @@ def test_only_what_occurs_is_explained():
 
 
 def test_every_shape_result_holds_one_regime(make):
-    results = shape_results(case_results(everything(make)))
+    results = shape_verdicts(case_results(everything(make)))
     assert [(result.cache, result.mode) for result in results] == REGIMES
     assert [round(result.measured_speedup) for result in results] == [2, 3, 4, 5, 6, 7, 8]
     for result in results:
-        assert {(each.case.cache, each.case.mode) for each in result.judged.cases.values()} == {
-            (result.cache, result.mode)
-        }
+        assert {(each.case.cache, each.case.mode) for each in result.cases.values()} == {(result.cache, result.mode)}
 
 
 def test_answers_and_the_best_of_all_judge_cold_and_eager_where_there_is_any(make):
-    results = shape_results(case_results(everything(make)))
+    results = shape_verdicts(case_results(everything(make)))
     (judged,) = judged_results(list(results))
     assert (judged.cache, judged.mode) == ("cold", "eager")
     assert best_overall(results).mode == "eager"
@@ -123,7 +122,7 @@ def test_findings_name_the_regime_they_are_about_unless_it_is_the_usual_one(make
 def test_the_plot_tells_regimes_apart_and_its_legend_says_how(make):
     rows = case_results(everything(make))
     view = roofline_view(
-        rows, shape_results(case_results(everything(make))), hardware_key="c", title="t", subtitle="", device=make.CPU
+        rows, shape_verdicts(case_results(everything(make))), hardware_key="c", title="t", subtitle="", device=make.CPU
     )
     figure = draw_figure(roofline_figure(view))
     drawn = {line.get_label(): line for line in figure.axes[0].lines}

@@ -9,8 +9,8 @@ from shape_records import record
 
 from reports.advice.run_phases import phase_rankings
 from reports.ranking.shape_ranking import recommend_from_run
-from reports.ranking.shape_results import shape_results
 from results.cases.case_result import case_results
+from results.verdicts.shape_verdict import shape_verdicts
 from roofline_model.core.answer import NO_CHOICE
 
 
@@ -44,11 +44,11 @@ def weight(option):
 @pytest.mark.parametrize("name", SCENES)
 def test_every_surface_takes_the_same(name):
     records, expected = SCENES[name]
-    results = shape_results(case_results(records))
+    results = shape_verdicts(case_results(records))
     (result,) = results
     (ranking,) = recommend_from_run(case_results(records), None)
     (phase,) = phase_rankings(results, (), "cpu")
-    in_run = None if result.judged.gap is not None else result.judged.choice
+    in_run = None if result.gap is not None else result.choice
     assert [weight(each) for each in (in_run, ranking.choice, phase.choice)] == [expected] * 3
     assert (phase.ranking.headline.code in NO_CHOICE) == (expected is None)
     assert ranking.is_contest

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from reports.ranking.shape_results import shape_results
 from reports.view.roofline_view import roofline_view
 from results.cases.case_result import case_results
+from results.verdicts.shape_verdict import shape_verdicts
 
 
 def view_of(records, device=None):
     rows = case_results(records)
     return roofline_view(
-        rows, shape_results(case_results(records)), hardware_key="x", title="t", subtitle="s", device=device
+        rows, shape_verdicts(case_results(records)), hardware_key="x", title="t", subtitle="s", device=device
     )
 
 

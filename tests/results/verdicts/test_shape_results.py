@@ -5,15 +5,17 @@ from __future__ import annotations
 import pytest
 
 from plugin.terminal.summary import summary_lines
-from reports.ranking.shape_results import best_overall, shape_results
+from reports.present.shapes import shape_sentence, shape_title
 from results.cases.case_result import case_results
 from results.text.verdict_text import verdict_text
+from results.verdicts.best_shapes import best_overall
+from results.verdicts.shape_verdict import shape_verdicts
 
 DECODE = (1, 4096, 4096)
 
 
 def judged(*records):
-    return shape_results(case_results(records))
+    return shape_verdicts(case_results(records))
 
 
 def test_verdict_line_of_the_issue(make):
@@ -21,7 +23,7 @@ def test_verdict_line_of_the_issue(make):
         make.record(DECODE, "BF16", "BF16", "matmul", 2.3e-3, device=make.GPU),
         make.record(DECODE, "INT4", "BF16", "tinygemm", 1.0e-3, device=make.GPU),
     )
-    assert result.verdict == f"1x4096x4096: {verdict_text(result.judged)}"
+    assert shape_sentence(result) == f"1x4096x4096: {verdict_text(result)}"
     assert result.measured_speedup == pytest.approx(2.3)
     # (4096² · 2 + 2 · 2 · 4096) / (4096² / 2 + 2 · 2 · 4096) bytes
     assert result.predicted_speedup == pytest.approx(33_570_816 / 8_404_992)
@@ -45,7 +47,7 @@ def test_a_narrow_format_that_loses_is_said_to_lose(make):
         make.record((512, 4096, 4096), "BF16", "BF16", "matmul", 10e-3, device=make.GPU),
         make.record((512, 4096, 4096), "INT4", "BF16", "tinygemm", 100e-3, device=make.GPU),
     )
-    assert (result.judged.choice, result.judged.riskier) == (result.baseline, None)
+    assert (result.choice, result.riskier) == (result.baseline, None)
     assert result.measured_speedup == 1.0
 
 
@@ -94,7 +96,9 @@ def test_report_and_terminal_print_the_same_sentence(make):
         folded = "\n".join(line.text for line in summary_lines(records, width=120)).replace("\n    ", " ")
         printed = [line.strip() for line in folded.split("\n") if line.startswith("  → ")]
         ours = [
-            ranking.verdict.removeprefix(f"{ranking.title}: ") for ranking in judged(*records) if ranking.is_contest
+            shape_sentence(ranking).removeprefix(f"{shape_title(ranking)}: ")
+            for ranking in judged(*records)
+            if ranking.is_contest
         ]
         assert printed == [f"→ {sentence}" for sentence in ours]
     assert len(printed) == 1
@@ -103,7 +107,7 @@ def test_report_and_terminal_print_the_same_sentence(make):
 def test_a_lone_configuration_wins_nothing(make):
     (result,) = judged(make.record(DECODE, "INT8", "INT8", "int_mm", 1e-3))
     assert not result.is_contest
-    assert result.verdict == "1x4096x4096: INT8 (W8A8) · int_mm measured 1 ms; nothing else ran on this shape"
+    assert shape_sentence(result) == "1x4096x4096: INT8 (W8A8) · int_mm measured 1 ms; nothing else ran on this shape"
 
 
 def test_failed_and_skipped_cases_never_compete(make):
@@ -112,7 +116,7 @@ def test_failed_and_skipped_cases_never_compete(make):
         make.record(DECODE, "INT8", "INT8", "int_mm", status="skipped", reason="no unit"),
     )
     assert result.best is None
-    assert result.verdict == "1x4096x4096: nothing measured or predicted (2 cases: out of memory; no unit)"
+    assert shape_sentence(result) == "1x4096x4096: nothing measured or predicted (2 cases: out of memory; no unit)"
 
 
 def test_cold_and_warm_are_apart_and_warm_is_named(make):
@@ -120,7 +124,7 @@ def test_cold_and_warm_are_apart_and_warm_is_named(make):
         make.record(DECODE, "BF16", "BF16", "matmul", 2e-3),
         make.record(DECODE, "BF16", "BF16", "matmul", 1e-3, cache="warm"),
     )
-    assert (cold.title, warm.title) == ("1x4096x4096", "1x4096x4096 warm")
+    assert (shape_title(cold), shape_title(warm)) == ("1x4096x4096", "1x4096x4096 warm")
 
 
 def test_processes_are_pooled_by_the_geometric_mean_of_their_medians(make):
@@ -146,5 +150,5 @@ def test_best_overall_prefers_the_largest_measured_gain(make):
         make.record((4, 64, 64), "BF16", "BF16", "matmul"),
         make.record((4, 64, 64), "INT4", "BF16", "tinygemm"),
     )
-    assert best_overall(results).title == "2x64x64"
+    assert shape_title(best_overall(results)) == "2x64x64"
     assert best_overall([]) is None
