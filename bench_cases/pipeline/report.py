@@ -112,8 +112,8 @@ def _details(result: PipelineResult) -> Iterator[Block]:
 
 def _rows(result: PipelineResult) -> Iterator[_Row]:
     verdict, recommendation = result.verdict, result.recommendation
-    kept = "recommended" if verdict.outcome == "nothing-helps" else "–"
-    yield _Row(result.wide, 1.0, 1.0, 1.0, verdict.baseline, misses_text(verdict.baseline_misses) or kept)
+    judgement = "recommended" if verdict.outcome == "nothing-helps" else "–"
+    yield _Row(result.wide, 1.0, 1.0, 1.0, verdict.baseline, misses_text(verdict.baseline_misses) or judgement)
     for option in verdict.judged:
         yield _row(result, option.option, option.name, option.speedup, option.measured, _judgement(option, result))
     for large in recommendation.too_large:

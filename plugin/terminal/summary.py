@@ -15,7 +15,7 @@ from plugin.machine.canary import calibration_mismatch
 from plugin.terminal.models import model_lines
 from reports.present.blocks import table
 from reports.present.cases import CASES
-from reports.present.layout import Line, block_lines, headers_without_room, laid_out_width, wrapped
+from reports.present.layout import INDENT, Line, block_lines, headers_without_room, laid_out_width, wrapped
 from results.cases.case_result import CaseResult, case_results
 from results.records.flags import DOUBTFUL_FLAGS, FLAGS
 from results.records.records import ProcessInfo, Record
@@ -198,7 +198,7 @@ def _too_wide(rows: Sequence[CaseResult], width: int) -> set[str]:
     """Return the columns that a block has no room for. The ideal time of a case that was not measured always has."""
     is_predicted = any(row.pooled is None for row in rows)
     columns = [replace(column, drop=0) if is_predicted and column.header == "Ideal" else column for column in CASES]
-    return set(headers_without_room(table("", columns, rows), width))
+    return set(headers_without_room(table("", columns, rows), width - len(INDENT)))
 
 
 def _colour(row: CaseResult) -> str:

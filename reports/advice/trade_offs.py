@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from reports.present.display_text import regime_title, shown
+from reports.present.models import model_title
 from reports.ranking.case_ranking import CaseRanking
-from reports.ranking.model_results import model_title
 from reports.ranking.words import speedup_basis_text
 from reports.stored.answer import StoredRanking, StoredRecommendations
 from results.cases.case_result import CaseResult

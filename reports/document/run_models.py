@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from reports.present.blocks import Block, Column, Heading, Paragraph, TableBlock, memory_cell, table
 from reports.present.cases import width_cell
+from reports.present.models import model_tables
 from results.text.model_text import (
     NOT_LANGUAGE,
     OF_DEVICE,
@@ -16,7 +16,6 @@ from results.text.model_text import (
     kl_text,
     layer_name,
     model_notes,
-    model_tables,
     parts_text,
     perplexity_text,
     text_source,
@@ -31,12 +30,6 @@ from roofline_model.core.units import format_memory, format_percent, format_spee
 if TYPE_CHECKING:
     from results.cases.case_result import CaseResult
     from results.verdicts.model_results import ModelResult, PassResult, PhaseResult
-
-_DROPS = {
-    "process": 8, "±": 7, "peak prefill": 6, "share": 5, "perplexity ratio": 5, "same top-1": 4, "J/1k tokens": 3, "ideal": 2, "ideal tokens/s": 2,
-    "tokens/s": 1, "exp. tokens/s": 1,
-}  # fmt: skip
-"""Columns of a model's tables that leave a narrow screen, the highest number first."""
 
 
 def model_answer(model: ModelResult, most_rows: int) -> TableBlock:
@@ -98,17 +91,7 @@ def model_sections(models: Sequence[ModelResult]) -> Iterator[Block]:
     """Yield the tables and verdicts of each model, then once what the tables do not say themselves."""
     for model in models:
         yield Heading(3, model.title)
-        for each in model_tables(model):
-            columns = [
-                Column(
-                    "Precision" if not place else name[0].upper() + name[1:] if name.isascii() else name,
-                    itemgetter(place),
-                    "number" if place else "name",
-                    drop=_DROPS.get(name, 0),
-                )
-                for place, name in enumerate(each.headers)
-            ]
-            yield table(each.title, columns, each.rows, title=each.title)
+        yield from model_tables(model)
         yield from (Paragraph(f"→ {line}", "verdict") for line in verdict_lines(model))
         for model_pass in model.passes:
             if model_pass.reason and model_pass.records[0].status != "predicted":

@@ -22,7 +22,7 @@ from reports.figures.samples import MOST_DOTS, samples_figure, spreads_figure
 from reports.figures.spec import Beside, Drawable, Stack
 from reports.figures.timeline import canary_figure, run_stack
 from reports.present.display_text import counted
-from reports.ranking.model_results import model_title
+from reports.present.models import model_title
 from reports.view.run_state import RunTimeline
 from reports.view.sample_series import SampleSeries
 from reports.view.views import ChipView, ReportView

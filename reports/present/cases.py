@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from reports.present.blocks import Cell, Column, Paragraph, Span, percent_cell, time_cell
+from reports.present.blocks import Cell, Column, Paragraph, Span, memory_cell, percent_cell, time_cell
 from reports.present.display_text import prefixed, regime_words, shown
 from results.cases.case_result import CaseResult, is_timed
 from results.cases.state import CaseEnergy, CaseState, case_energy, power_w
@@ -43,6 +43,11 @@ def option_precision(option: Option) -> str:
 def option_label(option: Option) -> str:
     """Return what people call an option, fit to be shown: `INT4 (W4A16) · tinygemm`."""
     return shown(option.label, 120)
+
+
+def option_memory_cell(option: Option) -> Cell:
+    """Return what an option takes: a product's operands, a model's weights and cache."""
+    return memory_cell(None if option.memory is None else option.memory.total_bytes)
 
 
 def operator_title(case: Case) -> str:
@@ -110,16 +115,14 @@ def total_basis(result: CaseResult) -> str:
 # Times and rates -----------------------------------------------------------------------------------------------
 
 
-def width_cell(ratio: float | None) -> Cell:
-    """Return the half width of an interval; missing → `–`."""
-    return Cell("–" if ratio is None else f"±{width_text(ratio)}", ratio)
+def width_cell(ratio: float | None, *, is_total: bool = True) -> Cell:
+    """Return the half width of an interval, with a mark of one within a process; missing → `–`."""
+    return Cell("–" if ratio is None else f"±{width_text(ratio)}{'' if is_total else '*'}", ratio)
 
 
 def plus_minus_cell(result: CaseResult) -> Cell:
-    """Return the ± of the total interval; of the one within, with a mark, where the total is not known."""
-    cell = width_cell(result.plus_minus_ratio)
-    is_within = result.total_ratio is None and result.within_ratio is not None
-    return Cell(f"{cell.content}*", cell.value) if is_within else cell
+    """Return the ± of the total interval; of the one within where the total is not known."""
+    return width_cell(result.plus_minus_ratio, is_total=result.total_ratio is not None)
 
 
 def achieved_text(result: CaseResult) -> str:

@@ -10,9 +10,8 @@ import shutil
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
-from reports.present.blocks import TableBlock, plain_text
+from reports.present.blocks import Column, TableBlock, plain_text
 
 INDENT = "  "
 LEAST_WIDTH = 60
@@ -35,23 +34,6 @@ class Line:
 
     text: str
     colour: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One column. Numbers and names never wrap; `is_prose` columns fold; `drop` columns leave first when it gets
-    narrow.
-    """
-
-    header: str
-    align: Literal["left", "right"] = "left"
-    is_prose: bool = False
-    least: int = 18
-    """A prose column is folded, but no narrower than this while anything else can give way."""
-    drop: int = 0
-    """0: always shown; otherwise the column with the largest number is left out first."""
-    hide_empty: bool = False
-    """Left out, without a word, when every cell is `–`."""
 
 
 def folded(text: str, width: int, indent: str = "") -> list[str]:
@@ -90,15 +72,6 @@ def _broken(word: str, width: int) -> str:
     return " ".join(piece for piece in pieces if piece)
 
 
-def filled_columns(columns: Sequence[Column], texts: Sequence[Sequence[str]]) -> list[int]:
-    """Return the indices of the columns that have something to say: `hide_empty` ones with nothing but `–` or blanks
-    have not.
-    """
-    return [
-        i for i, column in enumerate(columns) if not column.hide_empty or any(row[i] not in ("", "–") for row in texts)
-    ]
-
-
 def fitting_columns(columns: Sequence[Column], texts: Sequence[Sequence[str]], width: int) -> list[int]:
     """Return the indices of the columns that `width` has room for, in table order; some may be too many all the
     same.
@@ -123,12 +96,13 @@ def column_widths(columns: Sequence[Column], texts: Sequence[Sequence[str]], wid
         widths = [_least_width(column, column_cells) for column, column_cells in zip(columns, cells, strict=True)]
     for _ in range(sum(widths) - room):
         # Wider than the screen is better than a number cut in two: the terminal wraps the line, nothing is lost.
-        prose = [i for i, column in enumerate(columns) if column.is_prose and widths[i] > LEAST_PROSE]
+        prose = [i for i, column in enumerate(columns) if _folds(column) and widths[i] > LEAST_PROSE]
         if not prose:
             break
         widths[max(prose, key=lambda i: widths[i])] -= 1
     longest_widths = [
-        _longest([column.header, *column_cells]) for column, column_cells in zip(columns, cells, strict=True)
+        _longest([plain_text(column.header), *column_cells])
+        for column, column_cells in zip(columns, cells, strict=True)
     ]
     for _ in range(max(room - sum(widths), 0)):
         short = [i for i, (has, wants) in enumerate(zip(widths, longest_widths, strict=True)) if has < wants]
@@ -141,7 +115,7 @@ def column_widths(columns: Sequence[Column], texts: Sequence[Sequence[str]], wid
 def row_lines(columns: Sequence[Column], widths: Sequence[int], cells: Sequence[str]) -> list[list[str]]:
     """Return one row as the lines it takes, each a list of cells padded to their widths."""
     parts = [
-        (folded(cell, width) or [""]) if column.is_prose and len(cell) > width else [cell]
+        (folded(cell, width) or [""]) if _folds(column) and len(cell) > width else [cell]
         for column, width, cell in zip(columns, widths, cells, strict=True)
     ]
     return [
@@ -159,13 +133,17 @@ def joined(cells: Sequence[str]) -> str:
 
 
 def _padded(text: str, column: Column, width: int) -> str:
-    return text.rjust(width) if column.align == "right" else text.ljust(width)
+    return text.rjust(width) if column.kind == "number" else text.ljust(width)
+
+
+def _folds(column: Column) -> bool:
+    return column.kind in ("brief", "prose")
 
 
 def _own_width(column: Column, cells: Sequence[str]) -> int:
     """Return the width a column wants: of a prose column what its longest word needs."""
-    natural = _longest([column.header, *cells])
-    if not column.is_prose:
+    natural = _longest([plain_text(column.header), *cells])
+    if not _folds(column):
         return natural
     longest_word = _longest([word for cell in cells for word in cell.split()])
     return min(natural, max(column.least, min(longest_word, LONGEST_WHOLE_WORD)))
@@ -173,54 +151,35 @@ def _own_width(column: Column, cells: Sequence[str]) -> int:
 
 def _least_width(column: Column, cells: Sequence[str]) -> int:
     """Return the width that a column has on a screen that is too narrow: prose may break its words, numbers may not."""
-    natural = _longest([column.header, *cells])
-    return min(natural, column.least) if column.is_prose else natural
+    natural = _longest([plain_text(column.header), *cells])
+    return min(natural, column.least) if _folds(column) else natural
 
 
 def _longest(texts: Sequence[str]) -> int:
     return max(map(len, texts), default=0)
 
 
-def table_lines(
-    columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int, *, colours: Sequence[str] = ()
-) -> list[Line]:
-    """Return the header and the rows, indented; prose that is too long folds within its column.
-
-    `colours` has one per row, or none for a table without.
-    """
-    widths = column_widths(columns, rows, width - len(INDENT))
-    looks = colours or [""] * len(rows)
-    header = [column.header for column in columns]
-    return [
-        Line(INDENT + joined(line), look)
-        for cells, look in [(header, "light"), *zip(rows, looks, strict=True)]
-        for line in row_lines(columns, widths, cells)
-    ]
-
-
-def text_table(block: TableBlock) -> tuple[list[Column], list[list[str]]]:
-    """Return the columns of a table as text lays them out, and the texts of its cells."""
-    columns = [
-        Column(
-            plain_text(column.header),
-            "right" if column.kind == "number" else "left",
-            is_prose=column.kind in ("brief", "prose"),
-            least=column.least,
-            drop=column.drop,
-        )
-        for column in block.columns
-    ]
-    return columns, [[plain_text(cell.content) for cell in row.cells] for row in block.rows]
+def cell_texts(block: TableBlock) -> list[list[str]]:
+    """Return the texts of a table's cells."""
+    return [[plain_text(cell.content) for cell in row.cells] for row in block.rows]
 
 
 def headers_without_room(block: TableBlock, width: int) -> list[str]:
-    """Return the headers of the columns that leave a table of this width, indented."""
-    columns, texts = text_table(block)
-    fitting = fitting_columns(columns, texts, width - len(INDENT))
-    return [column.header for place, column in enumerate(columns) if place not in fitting]
+    """Return the headers of the columns that leave a table of this width."""
+    fitting = fitting_columns(block.columns, cell_texts(block), width)
+    return [plain_text(column.header) for place, column in enumerate(block.columns) if place not in fitting]
 
 
 def block_lines(block: TableBlock, width: int, *, colours: Sequence[str] = ()) -> list[Line]:
-    """Return a table as lines, indented; `colours` has one per row, or none for a table without."""
-    columns, texts = text_table(block)
-    return table_lines(columns, texts, width, colours=colours)
+    """Return the header and the rows of a table, indented; prose that is too long folds within its column.
+
+    `colours` has one per row, or none for a table without.
+    """
+    rows = cell_texts(block)
+    widths = column_widths(block.columns, rows, width - len(INDENT))
+    header = [plain_text(column.header) for column in block.columns]
+    return [
+        Line(INDENT + joined(line), colour)
+        for cells, colour in [(header, "light"), *zip(rows, colours or [""] * len(rows), strict=True)]
+        for line in row_lines(block.columns, widths, cells)
+    ]

@@ -14,12 +14,12 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from reports.present.blocks import (
     Block,
     Bullets,
+    Column,
     Command,
     Drawing,
     Facts,
@@ -37,29 +37,17 @@ from reports.present.blocks import (
 )
 from reports.present.layout import (
     GAP,
-    Column,
+    cell_texts,
     column_widths,
-    filled_columns,
     fitting_columns,
     folded,
+    headers_without_room,
     joined,
     row_lines,
-    text_table,
 )
 from roofline_model.core.units import format_memory
 
 MIN_WIDTH = 40
-
-
-@dataclass(frozen=True, slots=True)
-class Styled:
-    """A cell with a rich style, used on terminals only."""
-
-    text: str
-    style: str
-
-
-Cell = str | Styled
 
 
 def clean(text: object) -> str:
@@ -154,8 +142,9 @@ _LOOK_STYLES = {
     "skipped": "yellow",
     "failed": "bold red",
     "warning": "yellow",
+    "total": "bold",
 }
-"""Word of a cell's look → its style."""
+"""Word of the look of a cell, or else of its row → its style."""
 _FACT_WIDTH = 12
 PIPED_WIDTH = 100
 """Width of facts and drawings when the output is piped."""
@@ -231,21 +220,34 @@ def _show_fact(name: str, text: str) -> None:
 
 
 def _show_table_block(block: TableBlock) -> None:
-    columns, texts = text_table(block)
-    rows: list[list[Cell]] = [
-        [Styled(text, _style_of(cell.content)) for text, cell in zip(row_texts, row.cells, strict=True)]
-        for row_texts, row in zip(texts, block.rows, strict=True)
-    ]
+    width = screen_width()
     if block.title:
         show_line()
-    show_table(columns, rows, title=plain_text(block.title), says_what_is_left_out=block.says_what_is_left_out)
+        show_line(plain_text(block.title), "bold")
+    texts = [[clean(text) for text in row] for row in cell_texts(block)]
+    if width is None:
+        _write_plain(block.columns, texts)
+    else:
+        styles = [[_style_of(cell.content, row.look) for cell in row.cells] for row in block.rows]
+        places = fitting_columns(block.columns, texts, width)
+        _write_laid_out([block.columns[at] for at in places], _only(texts, places), _only(styles, places), width)
+        left_out = [plain_text(column.header) for at, column in enumerate(block.columns) if at not in places]
+        if left_out and block.says_what_is_left_out:
+            show_line(f"(left out at this width: {', '.join(left_out)})", style="dim")
     if block.text_note:
         show_line(block.text_note, "dim")
 
 
-def _style_of(content: Rich) -> str:
-    look = content.look if isinstance(content, Span) else ""
-    return next((style for word, style in _LOOK_STYLES.items() if word in look.split()), "")
+def has_room_for(block: TableBlock, header: str) -> bool:
+    """Return whether the screen has room for a column of a table, and the table has it."""
+    width = screen_width()
+    is_there = any(plain_text(column.header) == header for column in block.columns)
+    return is_there and (width is None or header not in headers_without_room(block, width))
+
+
+def _style_of(content: Rich, row_look: str) -> str:
+    looks = (content.look if isinstance(content, Span) else "") or row_look
+    return next((style for word, style in _LOOK_STYLES.items() if word in looks.split()), "")
 
 
 def show_pieces(pieces: Sequence[tuple[str, str]]) -> None:
@@ -272,31 +274,6 @@ def has_unicode() -> bool:
     except (UnicodeEncodeError, LookupError):
         return False
     return True
-
-
-def show_table(
-    columns: Sequence[Column], rows: Sequence[Sequence[Cell]], *, title: str = "", says_what_is_left_out: bool = True
-) -> tuple[str, ...]:
-    """Print a table and return the headings of the columns that the screen had no room for.
-
-    A line below names them, except where `says_what_is_left_out` is False: of an answer whose `--all` shows everything.
-    """
-    width = screen_width()
-    if title:
-        show_line(title, style="bold")
-    texts = [[clean(cell.text if isinstance(cell, Styled) else cell) for cell in row] for row in rows]
-    styles = [[cell.style if isinstance(cell, Styled) else "" for cell in row] for row in rows]
-    filled = filled_columns(columns, texts)
-    columns, texts, styles = [columns[i] for i in filled], _only(texts, filled), _only(styles, filled)
-    if width is None:
-        _write_plain(columns, texts)
-        return ()
-    positions = fitting_columns(columns, texts, width)
-    left_out = tuple(column.header for i, column in enumerate(columns) if i not in positions)
-    _write_laid_out([columns[i] for i in positions], _only(texts, positions), _only(styles, positions), width)
-    if left_out and says_what_is_left_out:
-        show_line(f"(left out at this width: {', '.join(left_out)})", style="dim")
-    return left_out
 
 
 def _only(rows: Sequence[Sequence[str]], positions: Sequence[int]) -> list[list[str]]:
@@ -326,12 +303,10 @@ def _finite(value: Any) -> Any:
 
 def _write_plain(columns: Sequence[Column], texts: Sequence[Sequence[str]]) -> None:
     """Write the table as wide as it is, for a pipe: nothing folds, nothing is left out."""
-    cells = [[column.header for column in columns], *texts]
+    cells = [[plain_text(column.header) for column in columns], *texts]
     widths = [max(len(row[i]) for row in cells) for i in range(len(columns))]
-    whole = [Column(column.header, column.align) for column in columns]
-    rows = [*cells[:1], ["-" * width for width in widths], *cells[1:]]
-    for row in rows:
-        sys.stdout.write("".join(joined(line) + "\n" for line in row_lines(whole, widths, row)))
+    for row in (*cells[:1], ["-" * width for width in widths], *cells[1:]):
+        sys.stdout.write("".join(f"{joined(line)}\n" for line in row_lines(columns, widths, row)))
 
 
 def _write_laid_out(
@@ -340,7 +315,7 @@ def _write_laid_out(
     """Write the table for a screen: the header, a rule, and the rows, of which prose takes several lines."""
     widths = column_widths(columns, texts, width)
     gap = (" " * GAP, "")
-    for line in row_lines(columns, widths, [column.header for column in columns]):
+    for line in row_lines(columns, widths, [plain_text(column.header) for column in columns]):
         show_pieces([(joined(line), "bold")])
     show_pieces([("─" * (sum(widths) + GAP * (len(widths) - 1)), "")])
     for row, looks in zip(texts, styles, strict=True):

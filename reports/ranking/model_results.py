@@ -5,15 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from reports.present.display_text import shown
 from results.text.model_text import phase_verdict, text_source
 from results.verdicts.model_results import ModelResult, PassResult, PhaseResult
 from roofline_model.core.answer import Times
-
-
-def model_title(model: ModelResult) -> str:
-    """Return `seeded-llama-156m, batch 1, 128 tokens`, fit to be shown."""
-    return shown(model.title, 140)
 
 
 def part_columns(model: ModelResult) -> tuple[str, ...]:

@@ -3,47 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 from results.records.model_figures import Interval, ModelFigures
-from results.statistics.replication import width_text
 from results.text.verdict_text import (
     action_of,
     gain_text,
     loss_figure,
     role_text,
     three_digits,
-    tokens_text,
     verdict_text,
 )
 from results.verdicts.model_results import ModelResult, PassResult, PhaseResult, slow_issue
 from results.verdicts.phase_ranking import model_ranking
-from roofline_model.core.answer import Option, Times
+from roofline_model.core.answer import Option
 from roofline_model.core.finding import finding, findings_text, short_text
-from roofline_model.core.units import format_memory, format_percent, format_speedup, format_time
+from roofline_model.core.units import format_memory, format_percent, format_time
 from roofline_model.formats.catalog import format_name, short_name
 
 EMULATED_MARK = "~"
 OF_DEVICE = " on the GPU alone"
 """What is said of times without the host."""
 NOT_LANGUAGE = "random tokens: they tell formats apart and say nothing about language"
-
-
-@dataclass(frozen=True, slots=True)
-class TextTable:
-    """A table of texts; columns that nobody knows anything for are left out."""
-
-    title: str
-    headers: tuple[str, ...]
-    """The first column holds names, the others numbers."""
-    rows: tuple[tuple[str, ...], ...]
-
-
-def model_tables(model: ModelResult) -> list[TextTable]:
-    """Return the tables of a model: one per phase, then memory, then quality; those without any figure are left out."""
-    tables = [_times(phase) for phase in model.phases]
-    rows = [(label, members) for label, members in model.by_label().items()]
-    return [table for table in (*tables, _memory(rows), _quality(rows)) if len(table.headers) > 1 and table.rows]
 
 
 def verdict_lines(model: ModelResult) -> list[str]:
@@ -260,135 +240,6 @@ def parts_text(model_pass: PassResult, at_most: int = 8) -> str:
     ]
     rest_s = sum(time_s for _, time_s in parts[at_most:])
     return ", ".join([*part_texts, *([f"{len(parts) - at_most} others {format_time(rest_s, 3)}"] if rest_s else [])])
-
-
-def _times(phase: PhaseResult) -> TextTable:
-    headers = (
-        phase.phase,
-        "!",
-        "time",
-        "±",
-        "tokens/s",
-        "exp. tokens/s",
-        "error",
-        "ideal tokens/s",
-        "measured",
-        "expected",
-        "ideal",
-        "J/1k tokens",
-    )
-    rows = [
-        (
-            mark(model_pass),
-            "!" if model_pass.is_doubtful else "",
-            _time_text(model_pass),
-            _plus_minus(model_pass),
-            tokens_text(model_pass.tokens_per_s or model_pass.expected_tokens_per_s),
-            *_predicted(phase, model_pass),
-            format_speedup(model_pass.measured_speedup),
-            format_speedup(model_pass.expected_speedup),
-            format_speedup(model_pass.ideal_speedup),
-            energy_text(model_pass.figures.energy_j_per_token),
-        )
-        for model_pass in phase.passes
-        if model_pass.option is not None
-    ]
-    baseline = next((model_pass.label for model_pass in phase.passes if model_pass.is_baseline), "")
-    is_measured = any(model_pass.measured_s is not None for model_pass in phase.passes)
-    calls = "decode steps" if phase.phase == "decode" else "prefills"
-    calls += OF_DEVICE if phase.is_of_device else ""
-    over = f"; speed-ups over {baseline}" if baseline else ""
-    return _table(f"{calls}{'' if is_measured else ', predicted'}{over}", headers, rows)
-
-
-def _predicted(phase: PhaseResult, model_pass: PassResult) -> tuple[str, str, str]:
-    """Return expected tokens/s, the error of the expected time, ideal tokens/s, where nothing else sets the time beside
-    its prediction.
-
-    That is so where speed-ups have no baseline, and of what another program measured.
-    """
-    is_alone = not any(other.is_baseline for other in phase.passes)
-    if model_pass.measured_s is None or not (is_alone or "imported" in model_pass.records[0].extra):
-        return "–", "–", "–"
-    times = Times() if model_pass.option is None else model_pass.option.times
-    expected_s, ideal_s = times.expected_s, times.ideal_s
-    error = "–" if expected_s is None else format_percent(expected_s / model_pass.measured_s - 1, signed=True)
-    return (
-        tokens_text(model_pass.expected_tokens_per_s),
-        error,
-        tokens_text(model_pass.figures.tokens_per_call / ideal_s if ideal_s else None),
-    )
-
-
-def _memory(rows: Iterable[tuple[str, tuple[PassResult, ...]]]) -> TextTable:
-    rows = tuple(rows)
-    headers = ("memory", "held", "share", "stated", "cache", "peak decode", "peak prefill", "process")
-    firsts = [_held(passes).figures for _, passes in rows]
-    differ = any(first.stated_bytes is not None and first.stated_bytes != first.held_bytes for first in firsts)
-    cells = []
-    for _, passes in rows:
-        figures = _held(passes).figures
-        peaks = {member.figures.phase: member.figures.peak_bytes for member in passes}
-        cells.append(
-            (
-                mark(passes[0]),
-                format_memory(figures.held_bytes),
-                format_percent(figures.held_ratio, 0),
-                format_memory(figures.stated_bytes) if differ else "–",
-                format_memory(figures.cache_bytes),
-                format_memory(peaks.get("decode")),
-                format_memory(peaks.get("prefill")),
-                format_memory(figures.process_bytes),
-            )
-        )
-    stated = "" if differ or not any(first.stated_bytes for first in firsts) else " (what the formats state)"
-    return _table(f"memory: held by the model{stated}, share of its 16-bit bytes, peak of one call", headers, cells)
-
-
-def _held(passes: Sequence[PassResult]) -> PassResult:
-    """Return the first pass that knows what the model holds: of an encoder only its prefills ran."""
-    return next((model_pass for model_pass in passes if model_pass.figures.held_bytes is not None), passes[0])
-
-
-def _quality(rows: Iterable[tuple[str, tuple[PassResult, ...]]]) -> TextTable:
-    # Of an encoder only its prefills ran.
-    every = [
-        next((model_pass for model_pass in passes if model_pass.figures.quality_source == "measured"), None)
-        for _, passes in rows
-    ]
-    measured = [model_pass for model_pass in every if model_pass is not None]
-    headers = ("quality", "KL nats/token", "same top-1", "perplexity ratio", "cosine", "rank agreement", "nearest kept")
-    sources = dict.fromkeys(text_source(model_pass.figures) for model_pass in measured)
-    cells = [
-        (
-            mark(model_pass),
-            kl_text(model_pass.figures),
-            top1_text(model_pass.figures),
-            perplexity_text(model_pass.figures),
-            *(ratio_text(figure) for figure in embedding_figures(model_pass.figures).values()),
-        )
-        for model_pass in measured
-    ]
-    return _table(f"quality against the 16-bit model over {' and '.join(sources)} [95 % interval]", headers, cells)
-
-
-def _table(title: str, headers: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> TextTable:
-    rows = [row for row in rows if any(text not in ("–", "") for text in row[1:])]
-    filled = [i for i in range(len(headers)) if i == 0 or any(row[i] not in ("–", "") for row in rows)]
-    return TextTable(title, tuple(headers[i] for i in filled), tuple(tuple(row[i] for i in filled) for row in rows))
-
-
-def _time_text(model_pass: PassResult) -> str:
-    if model_pass.option is None:
-        return "–"
-    return format_time(model_pass.option.times.best.time_s)
-
-
-def _plus_minus(model_pass: PassResult) -> str:
-    """Print the interval as other tables do: a star where it is that within one process."""
-    if model_pass.interval_ratio is None or model_pass.measured_s is None:
-        return "–"
-    return width_text(model_pass.interval_ratio) + ("" if model_pass.is_interval_total else "*")
 
 
 def _listed(labels: list[str]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from results.cases.errors import regime_rank
 from results.verdicts.shape_verdict import ShapeVerdict
@@ -50,14 +50,18 @@ def first_regime(results: Iterable[ShapeVerdict]) -> list[ShapeVerdict]:
     return [result for result in results if regime_rank(result.cache, result.mode) == min(ranks)]
 
 
+_BETTER: tuple[Callable[[ShapeVerdict], bool], ...] = (
+    lambda shape: shape.is_contest and shape.baseline is not None,
+    lambda shape: shape.best is not None and shape.best.is_measured,
+    lambda shape: shape.gap is None,
+)
+"""What the shapes that are judged have, if any has it."""
+
+
 def judged_results(results: list[ShapeVerdict]) -> list[ShapeVerdict]:
     """Narrow results with a best configuration to the best evidence there is, never to nothing: contests, measured,
     undisturbed, one regime.
     """
-    for keep in (
-        lambda candidate: candidate.is_contest and candidate.baseline is not None,
-        lambda candidate: candidate.best.is_measured,
-        lambda candidate: candidate.gap is None,
-    ):
-        results = [result for result in results if keep(result)] or results
+    for is_better in _BETTER:
+        results = [result for result in results if is_better(result)] or results
     return first_regime(results)

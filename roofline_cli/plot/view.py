@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from reports.present.blocks import Column, table
 from reports.present.display_text import prefixed
-from reports.present.screen import (
-    PIPED_WIDTH,
-    Cell,
-    Column,
-    has_unicode,
-    intensity,
-    screen_width,
-    show_line,
-    show_pieces,
-    show_table,
-)
+from reports.present.screen import PIPED_WIDTH, has_unicode, intensity, screen_width, show, show_line, show_pieces
 from roofline_cli.plot.canvas import ASCII_SIGNS, UNICODE_SIGNS
 from roofline_cli.plot.drawing import Drawing, RooflinePlot, draw
 from roofline_cli.plot.predicted import PlottedPrediction, predicted_plot
@@ -106,19 +97,7 @@ def _show_legend(drawn_run: RunPlot, drawing: Drawing) -> None:
     words += [f"{signs.expected} expected"] if any(point.expected_flops_per_s for point in plot.points) else []
     show_line(f"  {'; '.join(words)}{_hidden(drawing)}", "dim")
     _show_ridges(plot)
-    columns = (
-        Column(""),
-        Column("Operator", is_prose=True, least=12),
-        Column("Format", is_prose=True, least=12),
-        Column("Cache", drop=4),
-        Column("Cases", "right", drop=3),
-        Column("AI", "right", drop=2),
-        Column("Ideal", "right", drop=6),
-        Column("Expected", "right", drop=5, hide_empty=True),
-        Column("Measured", "right", hide_empty=True),
-        Column("Of roof", "right", drop=1, hide_empty=True),
-    )
-    show_table(columns, [_cells(series) for series in drawn_run.series])
+    show(table("series", _SERIES, drawn_run.series))
     if any(series.letter == OTHER_LETTER for series in drawn_run.series):
         show_line(
             f"{OTHER_LETTER}: all that is beyond the alphabet; `roofline show RUN CASE --plot` draws some of the cases",
@@ -126,25 +105,32 @@ def _show_legend(drawn_run: RunPlot, drawing: Drawing) -> None:
         )
 
 
-def _cells(series: Series) -> list[Cell]:
+def _counts(series: Series) -> str:
+    count = str(series.case_count)
+    return count if series.measured_count in (0, series.case_count) else f"{series.measured_count}/{count}"
+
+
+def _intensities(series: Series) -> str:
     low, high = intensity(series.low_intensity_flop_per_byte), intensity(series.high_intensity_flop_per_byte)
-    counts = (
-        str(series.case_count)
-        if series.measured_count in (0, series.case_count)
-        else f"{series.measured_count}/{series.case_count}"
-    )
-    return [
-        series.letter,
-        series.op,
-        series.precision,
-        series.regime,
-        counts,
-        low if low == high else f"{low}–{high}",
-        prefixed(series.ideal_flops_per_s, "FLOP/s"),
-        prefixed(series.expected_flops_per_s, "FLOP/s"),
-        prefixed(series.measured_flops_per_s, "FLOP/s"),
-        format_percent(series.roof_share_ratio, 0),
-    ]
+    return low if low == high else f"{low}–{high}"
+
+
+def _rate(name: str) -> Callable[[Series], str]:
+    return lambda series: prefixed(getattr(series, f"{name}_flops_per_s"), "FLOP/s")
+
+
+_SERIES = (
+    Column("", lambda series: series.letter, is_head=True),
+    Column("Operator", lambda series: series.op, "prose", least=12),
+    Column("Format", lambda series: series.precision, "prose", least=12),
+    Column("Cache", lambda series: series.regime, drop=4),
+    Column("Cases", _counts, "number", drop=3),
+    Column("AI", _intensities, "number", drop=2),
+    Column("Ideal", _rate("ideal"), "number", drop=6),
+    Column("Expected", _rate("expected"), "number", drop=5),
+    Column("Measured", _rate("measured"), "number"),
+    Column("Of roof", lambda series: format_percent(series.roof_share_ratio, 0), "number", drop=1),
+)
 
 
 def _show_ridges(plot: RooflinePlot) -> None:

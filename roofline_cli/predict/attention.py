@@ -11,19 +11,22 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from reports.answers.short_answer import ideal_words
-from reports.present.screen import Column, decimal_bytes, intensity, show_json, show_line
-from roofline_cli.predict.layer_table import print_layer_table, row_gains
+from reports.present.blocks import Column, memory_cell
+from reports.present.screen import intensity, show_json, show_line
+from roofline_cli.predict.layer_table import print_layer_table
 from roofline_cli.predict.prediction_rows import (
+    gain_columns,
     judged_time,
     own_time_json,
     print_answer,
     print_own_time,
     time_columns,
+    time_prefix,
 )
 from roofline_cli.shared.group import typed
 from roofline_cli.shared.option_blocks import PredictOptions, Request, takes_blocks
 from roofline_cli.shared.options import MeasuredTimeOption, parse_size
-from roofline_model.core.units import format_time
+from roofline_model.core.units import format_time, in_prefix
 from roofline_model.formats.catalog import attention_name
 
 if TYPE_CHECKING:
@@ -174,38 +177,18 @@ def _print_all(
     table: PredictionTable[AttentionPrediction],
     kernel: AttentionKernel | None,
 ) -> None:
-    rows, gained = table.predictions, row_gains(table.predictions)
-    times = time_columns(rows, [row.expected for row in rows], [row.unfused_time_s for row in rows])
-    cells = [
-        [
-            attention_name(row.kv_format, row.activation_format),
-            decimal_bytes(row.kv_read_bytes),
-            times.expected[index],
-            times.intervals[index],
-            times.ideal[index],
-            times.others[index],
-            intensity(row.intensity_flop_per_byte),
-            intensity(row.critical_intensity_flop_per_byte),
-            gained.ideal[index],
-            gained.values[index],
-            row.bound,
-            row.path,
-        ]
-        for index, row in enumerate(rows)
-    ]
+    rows, prefix = table.predictions, time_prefix(table.predictions)
+    names = [attention_name(row.kv_format, row.activation_format) for row in rows]
     columns = (
-        Column("Format"),
-        Column("K and V", "right", drop=7),
-        Column("Expected", "right", hide_empty=True),
-        Column("80 %", "right", drop=2, hide_empty=True),
-        Column("Ideal", "right"),
-        Column("Unfused", "right", drop=4),
-        Column("AI", "right", drop=1),
-        Column("Critical AI", "right", drop=5),
-        Column(gained.ideal_header, "right", drop=8, hide_empty=True),
-        Column(gained.header, "right"),
-        Column("Bound", drop=1),
-        Column("Path", drop=6),
+        Column("Format", lambda named: named[0], is_head=True),
+        Column("K and V", lambda named: memory_cell(named[1].kv_read_bytes), "number", drop=7),
+        *time_columns(prefix, interval_drop=2),
+        Column("Unfused", lambda named: in_prefix(named[1].unfused_time_s, prefix), "number", drop=4),
+        Column("AI", lambda named: intensity(named[1].intensity_flop_per_byte), "number", drop=1),
+        Column("Critical AI", lambda named: intensity(named[1].critical_intensity_flop_per_byte), "number", drop=5),
+        *gain_columns(rows, ideal_drop=8),
+        Column("Bound", lambda named: named[1].bound, drop=1),
+        Column("Path", lambda named: named[1].path, drop=6),
     )
     remark = f"Ideal is the fused kernel {ideal_words(rows[0].provenance)}, Unfused the three that it replaces."
     if any(row.expected is not None and row.expected.covered_ops for row in rows):
@@ -216,7 +199,7 @@ def _print_all(
         )
     if grown := _growth_under_a_window(request, question, rows, kernel):
         remark += f" {grown}"
-    print_layer_table(request, table, columns, cells, remark)
+    print_layer_table(request, table, names, columns, remark)
 
 
 def _growth_under_a_window(

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from reports.answers.short_answer import ideal_words
-from reports.present.screen import MISSING, Column, intensity, show_json, show_line
-from roofline_cli.predict.layer_table import print_layer_table, row_gains
-from roofline_cli.predict.prediction_rows import print_answer, time_columns
+from reports.present.blocks import Column
+from reports.present.screen import intensity, show_json, show_line
+from roofline_cli.predict.layer_table import print_layer_table
+from roofline_cli.predict.prediction_rows import gain_columns, print_answer, time_columns, time_prefix
 from roofline_cli.shared.group import typed
 from roofline_cli.shared.option_blocks import PredictOptions, Request, takes_blocks
 from roofline_cli.shared.options import parse_size
-from roofline_model.core.units import counted
+from roofline_model.core.units import counted, in_prefix
 from roofline_model.formats.catalog import format_name, short_name
 
 if TYPE_CHECKING:
@@ -118,44 +119,26 @@ def _print_answer(
 
 
 def _print_all(request: Request, table: PredictionTable[FfnPrediction]) -> None:
-    rows, gained = table.predictions, row_gains(table.predictions)
+    rows, prefix = table.predictions, time_prefix(table.predictions)
+    names = [format_name(row.weight_format, row.activation_format) for row in rows]
     # The row with cast kernels has all the others', in the order they run.
     kernels = max(([kernel.name for kernel in row.kernels] for row in rows), key=len)
-    of_kernel = [{kernel.name: kernel.ideal.time_s for kernel in row.kernels} for row in rows]
-    times = time_columns(
-        rows,
-        [row.expected for row in rows],
-        [row.get(name) for name in kernels for row in of_kernel],
-    )
-    shown = [times.others[len(rows) * index : len(rows) * (index + 1)] for index in range(len(kernels))]
-    cells = [
-        [
-            format_name(row.weight_format, row.activation_format),
-            times.expected[index],
-            times.intervals[index],
-            times.ideal[index],
-            *(column[index] or MISSING for column in shown),
-            intensity(row.intensity_flop_per_byte),
-            gained.ideal[index],
-            gained.values[index],
-            row.bound,
-            row.path,
-        ]
-        for index, row in enumerate(rows)
-    ]
+
+    def ideal_of(kernel: str) -> Callable[[tuple[str, FfnPrediction]], str]:
+        return lambda named: in_prefix(
+            next((each.ideal.time_s for each in named[1].kernels if each.name == kernel), None), prefix
+        )
+
     columns = (
-        Column("Format"),
-        Column("Expected", "right", hide_empty=True),
-        Column("80 %", "right", drop=1, hide_empty=True),
-        Column("Ideal", "right"),
-        *(Column(name, "right", drop=5) for name in kernels),
-        Column("AI", "right", drop=2),
-        Column(gained.ideal_header, "right", drop=6, hide_empty=True),
-        Column(gained.header, "right"),
-        Column("Bound", drop=1),
-        Column("Path", drop=4),
+        Column("Format", lambda named: named[0], is_head=True),
+        *time_columns(prefix),
+        *(Column(kernel, ideal_of(kernel), "number", drop=5) for kernel in kernels),
+        Column("AI", lambda named: intensity(named[1].intensity_flop_per_byte), "number", drop=2),
+        *gain_columns(rows),
+        Column("Bound", lambda named: named[1].bound, drop=1),
+        Column("Path", lambda named: named[1].path, drop=4),
     )
     remark = (
         f"Ideal is {ideal_words(rows[0].provenance)}, of each kernel and of all one after the other; AI in FLOP/byte."
     )
-    print_layer_table(request, table, columns, cells, remark)
+    print_layer_table(request, table, names, columns, remark)

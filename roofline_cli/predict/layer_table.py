@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from reports.present.screen import Cell, Column, show_line, show_table
+from reports.present.blocks import Column, table
+from reports.present.screen import show, show_line
 from roofline_cli.predict.prediction_rows import (
-    Gains,
-    gains,
     note_numbers,
     print_gaps,
     print_notes,
@@ -27,34 +26,28 @@ if TYPE_CHECKING:
     Table = PredictionTable[AttentionPrediction] | PredictionTable[FfnPrediction]
 
 
-def row_gains(rows: Sequence[Row]) -> Gains:
-    """Return the speed-up columns of a table."""
-    return gains(
-        rows[0].baseline_format, [row.speedup_ratio for row in rows], [row.expected_speedup_ratio for row in rows]
-    )
-
-
 def print_layer_table(
-    request: Request, table: Table, columns: Sequence[Column], cells: Sequence[Sequence[Cell]], remark: str
+    request: Request, predictions: Table, names: Sequence[str], columns: Sequence[Column], remark: str
 ) -> None:
     """Print the rows with numbered notes, what was excluded, what the expected times rest on, and the `remark`.
 
-    `cells`: the name of a row's formats is the first.
+    `columns`: of named rows.
     """
-    rows: Sequence[Row] = table.predictions
+    rows: Sequence[Row] = predictions.predictions
+    named_rows = list(zip(names, rows, strict=True))
     notes: list[str] = []
-    doubts = set(table.findings)
-    lines = [
-        [*cell, note_numbers((item for item in row.findings if item not in doubts), notes)]
-        for row, cell in zip(rows, cells, strict=True)
-    ]
-    chip = request.hardware
-    show_table([*columns, Column("Notes")], lines)
-    print_notes(notes, table.excluded)
-    print_gaps((str(own[0]), row.kernel_gap or row.engine_gap) for row, own in zip(rows, cells, strict=True))
+    doubts = set(predictions.findings)
+
+    def numbers(named: tuple[str, Row]) -> str:
+        return note_numbers((item for item in named[1].findings if item not in doubts), notes)
+
+    show(table("formats", [*columns, Column("Notes", numbers)], named_rows))
+    print_notes(notes, predictions.excluded)
+    print_gaps((name, row.kernel_gap or row.engine_gap) for name, row in named_rows)
     _print_expected(rows)
-    show_doubts(table.findings)
-    show_line(f"{remark} {provenance_sentence(rows[0].provenance, chip, request.hardware_name)}", style="dim")
+    show_doubts(predictions.findings)
+    source = provenance_sentence(rows[0].provenance, request.hardware, request.hardware_name)
+    show_line(f"{remark} {source}", style="dim")
 
 
 def _print_expected(rows: Sequence[Row]) -> None:

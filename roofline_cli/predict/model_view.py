@@ -8,17 +8,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from reports.answers.short_answer import good_kernels_sentence, ideal_words, option_words
+from reports.present.blocks import Column, memory_cell, table
 from reports.present.screen import (
     MISSING,
-    Cell,
-    Column,
-    Styled,
     decimal_bytes,
+    has_room_for,
     intensity,
+    show,
     show_line,
     show_more,
     show_next,
-    show_table,
 )
 from roofline_cli.predict.prediction_rows import print_beside_ideal, print_caveats, show_doubts
 from roofline_cli.shared.group import typed_pairs
@@ -37,18 +36,9 @@ if TYPE_CHECKING:
     from roofline_model.operators.product import Operator
 
 
-_ANSWER_COLUMNS = (
-    Column("Operator"),
-    Column("Calls", "right", drop=1),
-    Column("Expected", "right", hide_empty=True),
-    Column("Share", "right"),
-    Column("Ideal", "right"),
-    Column("Bytes", "right", drop=2),
-    Column("Bound", drop=3),
-)
 _LARGEST_COUNT = 3
 """Operators with a row of their own in the answer; one row more holds the others."""
-_ALL_REDUCE, _LINK_BOUND = "all_reduce", "link"
+_ALL_REDUCE, _LINK_BOUND, _PASS = "all_reduce", "link", "pass"
 
 
 def print_pass(prediction: ModelPrediction, chip: Device, *, show_all: bool) -> None:
@@ -58,7 +48,7 @@ def print_pass(prediction: ModelPrediction, chip: Device, *, show_all: bool) -> 
     expected = expected_step(prediction, chip)
     show_line(_pass_sentence(prediction, expected), "bold")
     show_line(f"{_title(prediction, chip)}.", "dim")
-    show_table(_ANSWER_COLUMNS, _largest_rows(prediction, expected), says_what_is_left_out=False)
+    _show_largest(prediction, expected)
     print_beside_ideal([(prediction.plan.name, expected)])
     if prediction.all_reduce_count:
         show_line(_link_sentence(prediction), "dim")
@@ -126,20 +116,33 @@ def _pass_sentence(prediction: ModelPrediction, expected: ExpectedStep | None) -
     return f"Does not fit. If it did: {tokens}, {took}." if is_too_large else f"{tokens}: {took}."
 
 
-def _largest_rows(prediction: ModelPrediction, expected: ExpectedStep | None) -> list[list[Cell]]:
-    """Return the operators that take longest, expected where there is such a time, then the others and the pass."""
+def _show_largest(prediction: ModelPrediction, expected: ExpectedStep | None) -> None:
+    """Print the operators that take longest, expected where there is such a time, then the others and the pass."""
     whole_s = prediction.time_s if expected is None else expected.time_s
     operators = _timed_operators(prediction, expected)
-    first, others = operators[:_LARGEST_COUNT], operators[_LARGEST_COUNT:]
-    rows = [_largest_row(operator, whole_s) for operator in first]
+    rows, others = operators[:_LARGEST_COUNT], operators[_LARGEST_COUNT:]
     if others:
-        rows.append(_largest_row(_sum_of(f"{len(others)} others", others), whole_s))
-    pass_sum = replace(_sum_of("pass", operators), time_s=whole_s, bound=prediction.bound)
-    rows.append([Styled(str(cell), "bold") for cell in _largest_row(pass_sum, whole_s)])
-    if expected is None:
-        for row in rows:
-            row[2] = MISSING
-    return rows
+        rows.append(_sum_of(f"{len(others)} others", others))
+    rows.append(replace(_sum_of(_PASS, operators), time_s=whole_s, bound=prediction.bound))
+    prefix = shared_prefix([whole_s], [])
+
+    def time(time_s: float) -> str:
+        return in_prefix(time_s, prefix, is_sum=True)
+
+    columns = (
+        Column("Operator", lambda row: row.name, is_head=True),
+        Column("Calls", lambda row: f"{row.calls_count:g}", "number", drop=1),
+        Column("Expected", lambda row: MISSING if expected is None else time(row.time_s), "number"),
+        Column("Share", lambda row: f"{row.time_s / whole_s * 100:.0f} %", "number"),
+        Column("Ideal", lambda row: time(row.ideal_s), "number"),
+        Column("Bytes", lambda row: memory_cell(row.moved_bytes), "number", drop=2),
+        Column("Bound", lambda row: row.bound, drop=3),
+    )
+    show(table("operators", columns, rows, look_of=_look_of, says_what_is_left_out=False))
+
+
+def _look_of(row: _TimedOperator | _Operator) -> str:
+    return "total" if row.name == _PASS else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,19 +191,6 @@ def _sum_of(name: str, operators: Sequence[_TimedOperator]) -> _TimedOperator:
     )
 
 
-def _largest_row(operator: _TimedOperator, whole_s: float) -> list[Cell]:
-    prefix = shared_prefix([whole_s], [])
-    return [
-        operator.name,
-        f"{operator.calls_count:g}",
-        in_prefix(operator.time_s, prefix, is_sum=True),
-        f"{operator.time_s / whole_s * 100:.0f} %",
-        in_prefix(operator.ideal_s, prefix, is_sum=True),
-        MISSING if operator.moved_bytes is None else decimal_bytes(operator.moved_bytes),
-        operator.bound,
-    ]
-
-
 def print_passes(predictions: Sequence[ModelPrediction], chip: Device, *, show_all: bool) -> None:
     """Print the fastest plan that fits, a row for each plan and batch, and what to type next."""
     from roofline_model.models.step_expected import expected_step, why_no_step
@@ -214,27 +204,15 @@ def print_passes(predictions: Sequence[ModelPrediction], chip: Device, *, show_a
     prefix = shared_prefix(times, [prediction.time_s for prediction in predictions])
     batches = {prediction.workload.batch_count for prediction in predictions}
     columns = (
-        Column("Format"),
-        Column("Batch", "right", hide_empty=True),
-        Column("Expected", "right", hide_empty=True),
-        Column("Ideal", "right", drop=1),
-        Column("Tokens/s", "right"),
-        Column("Memory", "right"),
-        Column("Fits"),
+        Column("Format", lambda row: row[0].plan.name, is_head=True),
+        Column("Batch", lambda row: str(row[0].workload.batch_count) if len(batches) > 1 else MISSING, "number"),
+        Column("Expected", lambda row: in_prefix(None if row[1] is None else row[1].time_s, prefix), "number"),
+        Column("Ideal", lambda row: in_prefix(row[0].time_s, prefix), "number", drop=1),
+        Column("Tokens/s", lambda row: _rate_text(*row), "number"),
+        Column("Memory", lambda row: memory_cell(row[0].memory.total_bytes), "number"),
+        Column("Fits", lambda row: _fits(row[0])),
     )
-    rows: list[list[Cell]] = [
-        [
-            prediction.plan.name,
-            str(prediction.workload.batch_count) if len(batches) > 1 else MISSING,
-            in_prefix(None if step is None else step.time_s, prefix),
-            in_prefix(prediction.time_s, prefix),
-            f"{format_rate(prediction.token_count / time_s)}{'' if step is not None else ' (ideal)'}",
-            decimal_bytes(prediction.memory.total_bytes),
-            _fits(prediction),
-        ]
-        for prediction, step, time_s in zip(predictions, steps, times, strict=True)
-    ]
-    show_table(columns, rows, says_what_is_left_out=False)
+    show(table("passes", columns, list(zip(predictions, steps, strict=True)), says_what_is_left_out=False))
     batch_names = [f" at batch {each.workload.batch_count}" if len(batches) > 1 else "" for each in predictions]
     names = [f"{each.plan.name}{batch}" for each, batch in zip(predictions, batch_names, strict=True)]
     print_beside_ideal(zip(names, steps, strict=True))
@@ -281,11 +259,11 @@ def print_prediction(prediction: ModelPrediction, chip: Device, hardware: str) -
     from roofline_model.models.step_expected import expected_step, why_no_step
 
     expected = expected_step(prediction, chip)
-    rows = [*_operator_rows(prediction, expected), _total_row(prediction, expected)]
-    left_out = show_table(_COLUMNS, rows)
+    operators = table("operators", _operator_columns(prediction, expected), _operators(prediction), look_of=_look_of)
+    show(operators)
     for number, item in enumerate(prediction.findings, 1):
         show_line(f"  [{number}] {short_text(item)}")
-    if "Shape" not in left_out:
+    if has_room_for(operators, "Shape"):
         show_line(_legend(prediction), style="dim")
     _print_times(prediction)
     if expected is None:
@@ -308,50 +286,29 @@ def print_comparison(predictions: Sequence[ModelPrediction], chip: Device, hardw
     """Print one line for each format plan and batch."""
     from roofline_model.models.step_expected import expected_step, why_no_step
 
-    columns = (
-        Column("Formats"),
-        Column("Batch", "right"),
-        Column("Ideal", "right", drop=1),
-        Column("Expected", "right", hide_empty=True),
-        Column("Tokens/s", "right"),
-        Column("no graph", "right", drop=4),
-        Column("Weights", "right", drop=3),
-        Column("KV cache", "right", drop=3),
-        Column("Memory", "right", drop=2),
-        Column("Fits"),
-        Column("Bound", drop=5),
-    )
+    steps = [expected_step(prediction, chip) for prediction in predictions]
     longest_s = max(prediction.time_s for prediction in predictions)
-    rows: list[list[Cell]] = []
-    is_expected = False
-    for prediction in predictions:
-        expected = expected_step(prediction, chip)
-        is_expected = is_expected or expected is not None
-        tokens_per_s = prediction.tokens_per_s if expected is None else prediction.token_count / expected.time_s
-        unbroken_s = prediction.stream_time_s if expected is None else expected.stream_time_s
-        rows.append(
-            [
-                prediction.plan.name,
-                str(prediction.workload.batch_count),
-                _shown_time(prediction.time_s, longest_s),
-                _shown_time(None if expected is None else expected.time_s, longest_s),
-                f"{format_rate(tokens_per_s)}{'' if expected is not None else ' (ideal)'}",
-                _shown_time(unbroken_s, longest_s),
-                decimal_bytes(prediction.memory.weights_bytes),
-                decimal_bytes(prediction.memory.kv_bytes),
-                decimal_bytes(prediction.memory.total_bytes),
-                _fits(prediction),
-                prediction.bound,
-            ]
-        )
-    show_table(columns, rows)
+    columns = (
+        Column("Formats", lambda row: row[0].plan.name, is_head=True),
+        Column("Batch", lambda row: str(row[0].workload.batch_count), "number"),
+        Column("Ideal", lambda row: _shown_time(row[0].time_s, longest_s), "number", drop=1),
+        Column("Expected", lambda row: _shown_time(None if row[1] is None else row[1].time_s, longest_s), "number"),
+        Column("Tokens/s", lambda row: _rate_text(*row), "number"),
+        Column("no graph", lambda row: _shown_time((row[1] or row[0]).stream_time_s, longest_s), "number", drop=4),
+        Column("Weights", lambda row: memory_cell(row[0].memory.weights_bytes), "number", drop=3),
+        Column("KV cache", lambda row: memory_cell(row[0].memory.kv_bytes), "number", drop=3),
+        Column("Memory", lambda row: memory_cell(row[0].memory.total_bytes), "number", drop=2),
+        Column("Fits", lambda row: _fits(row[0])),
+        Column("Bound", lambda row: row[0].bound, drop=5),
+    )
+    show(table("passes", columns, list(zip(predictions, steps, strict=True))))
     show_line(
         "Tokens/s at the expected time where there is one, else at the ideal; no graph: the same with launches one by "
         "one."
     )
     if predictions[0].workload.phase == "decode" and predictions[0].workload.new_count > 1:
         show_line(f"Tokens/s if all {predictions[0].workload.new_count} new tokens of every sequence are kept.")
-    if not is_expected:
+    if not any(steps):
         show_line(no_expected_sentence(why_no_step(predictions[0], chip)))
     _print_gaps(predictions, chip)
     _print_sources(predictions, chip, hardware)
@@ -371,68 +328,66 @@ def _print_gaps(predictions: Sequence[ModelPrediction], chip: Device) -> None:
     )
 
 
-_COLUMNS = (
-    Column("Operator"),
-    Column("Shape", drop=3),
-    Column("Formats", drop=2),
-    Column("Calls", "right"),
-    Column("Ideal", "right"),
-    Column("Expected", "right", hide_empty=True),
-    Column("Ideal share", "right", drop=5),
-    Column("FLOP", "right", drop=6),
-    Column("Bytes", "right", drop=1),
-    Column("AI", "right", drop=4),
-    Column("Bound"),
-)
+@dataclass(frozen=True, slots=True)
+class _Operator:
+    """A row of all operators: one of the pass, its all-reduces, or the whole pass. Missing is None."""
+
+    name: str
+    calls_count: int
+    ideal_s: float
+    kernel: KernelPrediction | None
+    flops: float | None
+    moved_bytes: float | None
 
 
-def _operator_rows(model_prediction: ModelPrediction, expected: ExpectedStep | None) -> list[list[Cell]]:
-    rows: list[list[Cell]] = []
-    for i, kernel in enumerate(model_prediction.kernels):
-        prediction = kernel.prediction
-        rows.append(
-            [
-                kernel.kernel.name,
-                shape_label(kernel.kernel.work),
-                _formats_label(kernel.kernel.work),
-                str(kernel.kernel.calls_count),
-                _shown_time(kernel.time_s, model_prediction.time_s),
-                _shown_expected(expected, i, model_prediction.time_s),
-                f"{kernel.time_s / model_prediction.time_s * 100:.1f} %",
-                _count(kernel.flops),
-                decimal_bytes(kernel.moved_bytes),
-                intensity(prediction.intensity_flop_per_byte),
-                _bound(kernel, model_prediction.findings),
-            ]
-        )
-    if model_prediction.all_reduce_s:
-        share = f"{model_prediction.all_reduce_s / model_prediction.time_s * 100:.1f} %"
-        times = [
-            _shown_time(time_s, model_prediction.time_s)
-            for time_s in (model_prediction.all_reduce_s, None if expected is None else expected.all_reduce_s)
-        ]
-        rows.append(
-            [_ALL_REDUCE, "–", "–", str(model_prediction.all_reduce_count), *times, share, "–", "–", "–", _LINK_BOUND]
-        )
-    return rows
-
-
-def _total_row(prediction: ModelPrediction, expected: ExpectedStep | None) -> list[Cell]:
-    expected_s = None if expected is None else expected.time_s
-    cells = [
-        "pass",
-        "",
-        "",
-        str(prediction.launch_count),
-        _shown_time(prediction.time_s, prediction.time_s),
-        _shown_time(expected_s, prediction.time_s),
-        "100.0 %",
-        _count(prediction.flops),
-        decimal_bytes(prediction.moved_bytes),
-        intensity(prediction.flops / prediction.moved_bytes),
-        prediction.bound,
+def _operators(prediction: ModelPrediction) -> list[_Operator]:
+    """Return the operators of a pass in their order, its all-reduces, and the pass."""
+    rows = [
+        _Operator(each.kernel.name, each.kernel.calls_count, each.time_s, each, each.flops, each.moved_bytes)
+        for each in prediction.kernels
     ]
-    return [Styled(cell, "bold") for cell in cells]
+    if prediction.all_reduce_s:
+        rows.append(_Operator(_ALL_REDUCE, prediction.all_reduce_count, prediction.all_reduce_s, None, None, None))
+    whole = (prediction.launch_count, prediction.time_s, None, prediction.flops, prediction.moved_bytes)
+    return [*rows, _Operator(_PASS, *whole)]
+
+
+def _operator_columns(prediction: ModelPrediction, expected: ExpectedStep | None) -> tuple[Column, ...]:
+    whole_s = prediction.time_s
+
+    def expected_text(row: _Operator) -> str:
+        if expected is None:
+            return MISSING
+        if row.kernel is None:
+            return _shown_time(expected.time_s if row.name == _PASS else expected.all_reduce_s, whole_s)
+        of_step = expected.kernels[prediction.kernels.index(row.kernel)]
+        if of_step.binding == "attention":  # inside the attention's own time
+            return "in attention"
+        return _shown_time(of_step.time_s * row.calls_count, whole_s)
+
+    def intensity_text(row: _Operator) -> str:
+        if row.kernel is not None:
+            return intensity(row.kernel.prediction.intensity_flop_per_byte)
+        return MISSING if row.flops is None or not row.moved_bytes else intensity(row.flops / row.moved_bytes)
+
+    def bound(row: _Operator) -> str:
+        if row.kernel is not None:
+            return _bound(row.kernel, prediction.findings)
+        return prediction.bound if row.name == _PASS else _LINK_BOUND
+
+    return (
+        Column("Operator", lambda row: row.name, is_head=True),
+        Column("Shape", lambda row: "" if row.kernel is None else shape_label(row.kernel.kernel.work), drop=3),
+        Column("Formats", lambda row: "" if row.kernel is None else _formats_label(row.kernel.kernel.work), drop=2),
+        Column("Calls", lambda row: str(row.calls_count), "number"),
+        Column("Ideal", lambda row: _shown_time(row.ideal_s, whole_s), "number"),
+        Column("Expected", expected_text, "number"),
+        Column("Ideal share", lambda row: f"{row.ideal_s / whole_s * 100:.1f} %", "number", drop=5),
+        Column("FLOP", lambda row: MISSING if row.flops is None else _count(row.flops), "number", drop=6),
+        Column("Bytes", lambda row: memory_cell(row.moved_bytes), "number", drop=1),
+        Column("AI", intensity_text, "number", drop=4),
+        Column("Bound", bound),
+    )
 
 
 def _bound(kernel: KernelPrediction, findings: Sequence[Finding]) -> str:
@@ -669,16 +624,11 @@ def _formats_label(work: Operator) -> str:
     return first if not last or first == last else f"{first}→{last}"
 
 
-def _shown_expected(expected: ExpectedStep | None, i: int, whole_s: float) -> str:
-    """Print the expected time of the i-th kernel; one that is inside the attention's own time says so."""
-    if expected is None:
-        return _shown_time(None, whole_s)
-    kernel = expected.kernels[i]
-    return (
-        "in attention"
-        if kernel.binding == "attention"
-        else _shown_time(kernel.time_s * kernel.kernel.calls_count, whole_s)
-    )
+def _rate_text(prediction: ModelPrediction, step: ExpectedStep | None) -> str:
+    """Return the tokens per second at the expected time, at the ideal one where there is none."""
+    if step is None:
+        return f"{format_rate(prediction.token_count / prediction.time_s)} (ideal)"
+    return format_rate(prediction.token_count / step.time_s)
 
 
 def _shown_time(time_s: float | None, whole_s: float) -> str:

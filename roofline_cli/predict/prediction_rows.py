@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from reports.answers.short_answer import ROW_COUNT, expected_words, ideal_words
-from reports.present.blocks import CAVEAT_COUNT
-from reports.present.screen import MISSING, Cell, Column, show_line, show_more, show_next, show_table
+from reports.present.blocks import CAVEAT_COUNT, Column, table
+from reports.present.screen import MISSING, show, show_line, show_more, show_next
 from roofline_cli.shared.options import float_or_nan
 from roofline_model.chips.hardware import doubts_of
 from roofline_model.core.errors import InvalidValueError
@@ -30,26 +30,16 @@ if TYPE_CHECKING:
     from roofline_model.chips.hardware import Device
     from roofline_model.core.answer import Exclusion
     from roofline_model.expected.prediction import ExpectedPrediction
-    from roofline_model.ideal.operator_sequence import SequencePrediction
-    from roofline_model.ideal.roofline import Prediction
     from roofline_model.models.step_expected import ExpectedSequence
     from roofline_model.predictions.ffn import FfnPrediction
     from roofline_model.predictions.kernel import KernelAnswer
 
     KernelRow = KernelAnswer | FfnPrediction
+    NamedRow = tuple[str, KernelRow]
 
 
 LEAST_MEASURED_US = 1e-6
 """A shorter time is none that a clock shows."""
-_ANSWER_COLUMNS = (
-    Column("Format"),
-    Column("Expected", "right", hide_empty=True),
-    Column("80 %", "right", drop=1, hide_empty=True),
-    Column("Ideal", "right"),
-    Column("Gain", "right", hide_empty=True),
-    Column("Bound", drop=2),
-    Column("Kernel", hide_empty=True),
-)
 
 
 def print_answer(
@@ -68,27 +58,22 @@ def print_answer(
     `names`: the name of each row's formats. `title`: the question, without the chip. `are_named`: the user named the
     formats, so all have a row. `remark`: of what they mean.
     """
-    times = time_columns(rows, [row.expected for row in rows])
+    prefix = time_prefix(rows)
     timed = [row.expected for row in rows if row.expected is not None]
     shown = rows if are_named else _first_rows(rows)
     has_gain = any(row.format not in SIXTEEN_BIT for row in shown)  # 16 bits alone gain nothing over 16 bits
     baseline = _baseline_name(shown)
-    show_line(_fastest_sentence(rows, names, times, baseline), "bold")
+    show_line(_fastest_sentence(rows, names, prefix, baseline), "bold")
     show_line(f"{title} on {chip.key}.", "dim")
-    cells: list[list[Cell]] = [
-        [
-            name,
-            times.expected[index],
-            times.intervals[index],
-            times.ideal[index],
-            gain_cell(row, is_only_ideal=not timed) if has_gain else MISSING,
-            row.bound,
-            "none known" if row.kernel_gap is not None else "",
-        ]
-        for index, (row, name) in enumerate(zip(rows, names, strict=True))
-        if row in shown
-    ]
-    show_table(_ANSWER_COLUMNS, cells, says_what_is_left_out=False)
+    columns = (
+        Column("Format", lambda named: named[0], is_head=True),
+        *time_columns(prefix),
+        Column("Gain", lambda named: gain_text(named[1], is_only_ideal=not timed) if has_gain else MISSING, "number"),
+        Column("Bound", lambda named: named[1].bound, drop=2),
+        Column("Kernel", lambda named: "" if named[1].kernel_gap is None else "none known"),
+    )
+    named_rows = [(name, row) for row, name in zip(rows, names, strict=True) if row in shown]
+    show(table("formats", columns, named_rows, says_what_is_left_out=False))
     print_beside_ideal((name, row.expected) for row, name in zip(rows, names, strict=True) if row in shown)
     expected = f"{expected_words(*(each.provenance for each in timed))} " if timed else ""
     over = f" Gain: over {baseline}." if baseline and has_gain else ""
@@ -179,18 +164,18 @@ def _baseline_name(rows: Sequence[KernelRow]) -> str:
     return short_name(alike[0])
 
 
-def _fastest_sentence(rows: Sequence[KernelRow], names: Sequence[str], times: TimeColumns, baseline: str) -> str:
+def _fastest_sentence(rows: Sequence[KernelRow], names: Sequence[str], prefix: str | None, baseline: str) -> str:
     best = fastest(rows)
     index, expected = rows.index(best), best.expected
     if expected is None:
-        took = f"ideal {times.ideal[index]} ({ideal_words(best.provenance)})"
+        took = f"ideal {in_prefix(best.time_s, prefix)} ({ideal_words(best.provenance)})"
     else:
-        took = f"expected {times.expected[index]} (80 %: {times.intervals[index]})"
+        took = f"expected {in_prefix(expected.time_s, prefix)} (80 %: {_interval_text(best, prefix)})"
     ratio = best.speedup_ratio if expected is None else best.expected_speedup_ratio
     gain = f", {format_speedup(ratio)} {baseline}" if ratio and baseline else ""
     if best.format == best.baseline_format or (ratio and round(ratio, 1) == 1):
         gain = f", {best.bound}-bound"
-    shown = times.ideal if expected is None else times.expected
+    shown = [in_prefix(_compared_s(row, expected is None), prefix) for row in rows]
     equal = {
         name: row.format
         for name, row, time in zip(names, rows, shown, strict=True)
@@ -204,7 +189,11 @@ def _fastest_sentence(rows: Sequence[KernelRow], names: Sequence[str], times: Ti
     return f"{names[index]}{' is fastest' if len(rows) > 1 else ''}: {took}{gain}."
 
 
-def gain_cell(row: KernelRow, *, is_only_ideal: bool) -> str:
+def _compared_s(row: KernelRow, is_ideal: bool) -> float | None:
+    return row.time_s if is_ideal else None if row.expected is None else row.expected.time_s
+
+
+def gain_text(row: KernelRow, *, is_only_ideal: bool) -> str:
     """Return the expected speed-up of a row; the ideal one where it has no other, with its name beside expected
     ones.
     """
@@ -262,57 +251,46 @@ def provenance_sentence(weakest: str, hardware: Device, typed_name: str) -> str:
     return f"The weakest number used is {weakest}: `roofline hardware show {typed_name}` lists every source."
 
 
-@dataclass(frozen=True, slots=True)
-class TimeColumns:
-    """Ideal, expected and further times of a table with the intervals, all in one unit so that they read side by
-    side.
-    """
-
-    ideal: list[str]
-    expected: list[str]
-    intervals: list[str]
-    """`55.10–70.20`, in the unit of the expected time beside it; `–` where there is none."""
-    others: list[str]
-
-
-def time_columns(
-    ideal: Sequence[Prediction | SequencePrediction],
-    expected: Sequence[ExpectedPrediction | ExpectedSequence | None],
-    others: Sequence[float | None] = (),
-) -> TimeColumns:
-    """Print the times of a table: one entry per row, in a unit that suits ideal and expected."""
-
-    floors = [estimate.time_s for estimate in ideal]
-    columns = [
-        time
-        for estimate in expected
-        if estimate is not None
-        for time in (estimate.time_s, estimate.low_s, estimate.high_s)
-    ]
-    prefix = shared_prefix(floors, columns)
-    likely = [in_prefix(estimate.time_s, prefix) if estimate else MISSING for estimate in expected]
-    intervals = [
-        interval_in_prefix(estimate.low_s, estimate.high_s, prefix, beside) if estimate else MISSING
-        for estimate, beside in zip(expected, likely, strict=True)
-    ]
-    return TimeColumns(
-        [in_prefix(time, prefix) for time in floors], likely, intervals, [in_prefix(time, prefix) for time in others]
+def time_prefix(rows: Sequence[KernelRow]) -> str | None:
+    """Return the unit that ideal and expected times of a table share, so that they read side by side."""
+    timed = [row.expected for row in rows if row.expected is not None]
+    return shared_prefix(
+        [row.time_s for row in rows], [time_s for each in timed for time_s in (each.time_s, each.low_s, each.high_s)]
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Gains:
-    """Speed-ups over the 16-bit baseline: expected against expected, and ideal against ideal where a row lacks
-    either.
-    """
+def time_columns(prefix: str | None, *, interval_drop: int = 1) -> tuple[Column, ...]:
+    """Return the columns of expected time, its interval and ideal time of named rows."""
 
-    header: str
-    """Heading of the column, which says which it is."""
-    values: list[str]
-    """`1.7x`; `2.0x (ideal)` for an ideal gain below an expected heading."""
-    ideal_header: str
-    ideal: list[str]
-    """The ideal gains beside expected ones; `–` throughout where `values` are the ideal ones."""
+    def expected(named: NamedRow) -> str:
+        return MISSING if named[1].expected is None else in_prefix(named[1].expected.time_s, prefix)
+
+    return (
+        Column("Expected", expected, "number"),
+        Column("80 %", lambda named: _interval_text(named[1], prefix), "number", drop=interval_drop),
+        Column("Ideal", lambda named: in_prefix(named[1].time_s, prefix), "number"),
+    )
+
+
+def _interval_text(row: KernelRow, prefix: str | None) -> str:
+    """Return `55.10–70.20`, in the unit of the expected time beside it; `–` where there is none."""
+    time = row.expected
+    return (
+        MISSING if time is None else interval_in_prefix(time.low_s, time.high_s, prefix, in_prefix(time.time_s, prefix))
+    )
+
+
+def gain_columns(rows: Sequence[KernelRow], *, ideal_drop: int = 6) -> tuple[Column, ...]:
+    """Return the columns of speed-ups over the 16-bit baseline: ideal ones beside expected ones, and expected against
+    expected, or ideal where a row has no other.
+    """
+    name = rows[0].baseline_format or "16-bit"
+    if all(row.expected_speedup_ratio is None for row in rows):
+        return (Column(f"ideal vs {name}", lambda named: format_speedup(named[1].speedup_ratio), "number"),)
+    return (
+        Column(f"ideal vs {name}", lambda named: format_speedup(named[1].speedup_ratio), "number", drop=ideal_drop),
+        Column(f"exp. vs {name}", lambda named: gain_text(named[1], is_only_ideal=False), "number"),
+    )
 
 
 def standing_sentence(rows: Sequence[tuple[str, str, str]]) -> str:
@@ -329,18 +307,3 @@ def standing_sentence(rows: Sequence[tuple[str, str, str]]) -> str:
     )
     line = short_text(finding("reference-kernel-of-options", options=options, kernel=kernel))
     return sentence(line) if kernel else ""
-
-
-def gains(baseline: str | None, ideal: Sequence[float | None], expected: Sequence[float | None]) -> Gains:
-    """Return the speed-up columns of a predict table."""
-
-    name = baseline or "16-bit"
-    is_expected = any(ratio is not None for ratio in expected)
-    floors = [format_speedup(ratio) for ratio in ideal]
-    if not is_expected:
-        return Gains(f"ideal vs {name}", floors, f"ideal vs {name}", [MISSING] * len(floors))
-    shown = [
-        f"{floor} (ideal)" if estimate is None else format_speedup(estimate)
-        for floor, estimate in zip(floors, expected, strict=True)
-    ]
-    return Gains(f"exp. vs {name}", shown, f"ideal vs {name}", floors)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from reports.answers.short_answer import ideal_words
-from reports.present.screen import Cell, Column, intensity, show_json, show_line, show_table
+from reports.present.blocks import Column, table
+from reports.present.screen import intensity, show, show_json, show_line
 from roofline_cli.predict import prediction_rows
 from roofline_cli.shared.group import typed
 from roofline_cli.shared.option_blocks import PredictOptions, Request, takes_blocks
@@ -140,55 +141,30 @@ def _name(row: ProductPrediction) -> str:
     return format_name(row.weight_format, row.activation_format)
 
 
-def print_table(table: PredictionTable[ProductPrediction], chip: Device, hardware: str) -> None:
+def print_table(predictions: PredictionTable[ProductPrediction], chip: Device, hardware: str) -> None:
     """Print every column, the notes that rows refer to, and how far the numbers of the chip can be trusted.
 
     `hardware`: the chip as it was typed, what `roofline hardware show` understands, too.
     """
     from roofline_cli.predict.prediction_rows import print_gaps
 
-    rows, notes = table.predictions, list[str]()
+    rows, notes = predictions.predictions, list[str]()
     first, names = rows[0], list(map(_name, rows))
-    times = prediction_rows.time_columns(rows, [row.expected for row in rows])
-    gained = prediction_rows.gains(
-        first.baseline_format,
-        [row.speedup_ratio for row in rows],
-        [row.expected_speedup_ratio for row in rows],
-    )
-    lines: list[list[Cell]] = [
-        [
-            names[index],
-            times.expected[index],
-            times.intervals[index],
-            times.ideal[index],
-            intensity(row.intensity_flop_per_byte),
-            intensity(row.critical_intensity_flop_per_byte),
-            gained.ideal[index],
-            gained.values[index],
-            row.bound,
-            row.path,
-            prediction_rows.note_numbers(_said_of(row, table.findings), notes),
-        ]
-        for index, row in enumerate(rows)
-    ]
     columns = (
-        Column("Format"),
-        Column("Expected", "right", hide_empty=True),
-        Column("80 %", "right", drop=1, hide_empty=True),
-        Column("Ideal", "right"),
-        Column("AI", "right", drop=4),
-        Column("Critical AI", "right", drop=5),
-        Column(gained.ideal_header, "right", drop=6, hide_empty=True),
-        Column(gained.header, "right"),
-        Column("Bound", drop=1),
-        Column("Path", drop=3),
-        Column("Notes"),
+        Column("Format", lambda named: named[0], is_head=True),
+        *prediction_rows.time_columns(prediction_rows.time_prefix(rows)),
+        Column("AI", lambda named: intensity(named[1].intensity_flop_per_byte), "number", drop=4),
+        Column("Critical AI", lambda named: intensity(named[1].critical_intensity_flop_per_byte), "number", drop=5),
+        *prediction_rows.gain_columns(rows),
+        Column("Bound", lambda named: named[1].bound, drop=1),
+        Column("Path", lambda named: named[1].path, drop=3),
+        Column("Notes", lambda named: prediction_rows.note_numbers(_said_of(named[1], predictions.findings), notes)),
     )
-    show_table(columns, lines)
-    prediction_rows.print_notes(notes, table.excluded)
+    show(table("formats", columns, list(zip(names, rows, strict=True))))
+    prediction_rows.print_notes(notes, predictions.excluded)
     print_gaps((name, row.kernel_gap or row.engine_gap) for name, row in zip(names, rows, strict=True))
     _print_untimed(rows)
-    prediction_rows.show_doubts(table.findings)
+    prediction_rows.show_doubts(predictions.findings)
     source = prediction_rows.provenance_sentence(first.provenance, chip, hardware)
     show_line(f"Ideal: {ideal_words(first.provenance)}; AI in FLOP/byte. {source}", style="dim")
     timed = [(row.weight_format, row.activation_format, row.expected.provenance) for row in rows if row.expected]

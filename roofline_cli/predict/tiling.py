@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from reports.answers.short_answer import option_words
-from reports.present.screen import Column, decimal_bytes, show_json, show_line, show_more, show_next, show_table
+from reports.present.blocks import Column, table
+from reports.present.screen import MISSING, decimal_bytes, show, show_json, show_line, show_more, show_next
 from roofline_cli.screen.output_file import check_output, written_file
 from roofline_cli.shared.group import typed_pairs
 from roofline_cli.shared.options import (
@@ -102,7 +104,6 @@ def tiling(
     if answer.tiling is not None:
         _show_answer(title, answer.tiling, show_all=show_all)
         if show_all:
-            show_line()
             _show(title, answer.tiling)
     elif answer.tiling_reason is not None:
         show_line(f"{title}: {short_text(answer.tiling_reason)}")
@@ -127,17 +128,8 @@ def _show_answer(title: str, tiling: Tiling, *, show_all: bool) -> None:
     share = _percent(tiling.efficiency_ratio)
     show_line(f"{share} of peak: expected {format_time(tiling.expected_s)} ({interval}), bound by {bound}.", "bold")
     show_line(f"{title}.", "dim")
-    show_table(
-        (
-            Column("Part"),
-            Column("Alone", "right"),
-            Column("Adds", "right"),
-            Column("Share", "right", drop=1),
-            Column("What it is", is_prose=True, least=20),
-        ),
-        _part_rows(tiling)[:_ANSWER_ROW_COUNT],
-        says_what_is_left_out=False,
-    )
+    parts = table("parts", _part_columns(tiling), _parts(tiling)[:_ANSWER_ROW_COUNT], says_what_is_left_out=False)
+    show(parts)
     if not show_all:
         show_line("Parts run at the same time: the longest alone is the bound, each adds its share.", "dim")
     show_line(f"Tile {tile}: {waves}, {tail}, {_hits(tiling)} L2 hits.", "dim")
@@ -176,25 +168,10 @@ def _bytes(size_bytes: float | None) -> str:
 
 
 def _show(title: str, tiling: Tiling) -> None:
-    show_table(
-        (Column("What"), Column("Value", "right"), Column("Meaning", is_prose=True, least=20)),
-        _facts(tiling),
-        title=title,
-    )
+    show(table("facts", _FACTS, _facts(tiling), title=title))
     if tiling.expected_s is None:
         return
-    show_line()
-    show_table(
-        (
-            Column("Part"),
-            Column("Alone", "right"),
-            Column("Adds", "right"),
-            Column("Share", "right"),
-            Column("What it is", is_prose=True, least=20),
-        ),
-        _part_rows(tiling),
-        title="Where the expected time goes",
-    )
+    show(table("parts", _part_columns(tiling), _parts(tiling), title="Where the expected time goes"))
     show_line(
         "Alone: what each part would take by itself. tensor, DRAM, L2, SM and latency run at the same time: what each "
         "adds "
@@ -203,14 +180,21 @@ def _show(title: str, tiling: Tiling) -> None:
     )
 
 
-def _facts(tiling: Tiling) -> list[list[Any]]:
+_FACTS = (
+    Column("What", lambda fact: fact[0], is_head=True),
+    Column("Value", lambda fact: fact[1], "number"),
+    Column("Meaning", lambda fact: fact[2], "prose", least=20),
+)
+
+
+def _facts(tiling: Tiling) -> list[tuple[str, str, str]]:
     """Return name, value and meaning of all that is known of a tile; without a time, of what needs none."""
     used = tiling.occupancy
     per_sm = f"{used.block_count} block{'s' if used.block_count > 1 else ''} per SM"
     split = f", k in {tiling.split_count} slices" if tiling.split_count > 1 else ""
-    rows: list[list[Any]] = [
-        ["tile", f"{tiling.tile_m} x {tiling.tile_n} x {used.tile_k}{split}", f"{tiling.kernel_family} kernels"],
-        [
+    rows = [
+        ("tile", f"{tiling.tile_m} x {tiling.tile_n} x {used.tile_k}{split}", f"{tiling.kernel_family} kernels"),
+        (
             "blocks",
             f"{tiling.block_count}",
             (
@@ -218,41 +202,41 @@ def _facts(tiling: Tiling) -> list[list[Any]]:
                 f"{tiling.grid_n_count}{f' x {tiling.split_count}' if tiling.split_count > 1 else ''} on {tiling.sm_count} "
                 "SMs"
             ),
-        ],
-        ["waves", f"{tiling.wave_count}", _waves_meaning(tiling)],
-        [
+        ),
+        ("waves", f"{tiling.wave_count}", _waves_meaning(tiling)),
+        (
             "tail",
             f"{tiling.tail_ratio:.0%}",
             f"SM time idle: {tiling.blocks_per_sm_ratio:.2f} blocks per SM on average, at most {tiling.wave_count}",
-        ],
-        ["padding", f"{tiling.padding_ratio:.0%}", "tile area outside the output"],
-        ["occupancy", per_sm, f"limited by {used.limiter}; {used.warp_ratio:.0%} of the warps"],
-        [
+        ),
+        ("padding", f"{tiling.padding_ratio:.0%}", "tile area outside the output"),
+        ("occupancy", per_sm, f"limited by {used.limiter}; {used.warp_ratio:.0%} of the warps"),
+        (
             "block",
             f"{used.thread_count} threads",
             (
                 f"{used.registers_per_thread_count} registers each, {used.shared_bytes / 1024:.0f} KiB shared, "
                 f"{used.stage_count} stages"
             ),
-        ],
-        [
+        ),
+        (
             "L2 hits",
             _hits(tiling),
             f"of {decimal_bytes(tiling.requested_bytes)} that the blocks ask for",
-        ],
-        [
+        ),
+        (
             "beyond compulsory",
             decimal_bytes(tiling.beyond_compulsory_bytes),
             f"of those, asked for again: A and B once are {decimal_bytes(tiling.operand_bytes)}",
-        ],
-        ["DRAM", _bytes(tiling.dram_bytes), _dram_meaning(tiling)],
-        [
+        ),
+        ("DRAM", _bytes(tiling.dram_bytes), _dram_meaning(tiling)),
+        (
             "expected",
             _seconds(tiling.expected_s),
             f"80 %: {_seconds(tiling.low_s)} to {_seconds(tiling.high_s)}, {tiling.provenance}",
-        ],
-        ["of peak", _percent(tiling.efficiency_ratio), f"of {tiling.peak_flops_per_s / 1e12:.4g} TFLOP/s dense"],
-        ["bound", tiling.bound, _MEANINGS.get(tiling.bound, "")],
+        ),
+        ("of peak", _percent(tiling.efficiency_ratio), f"of {tiling.peak_flops_per_s / 1e12:.4g} TFLOP/s dense"),
+        ("bound", tiling.bound, _MEANINGS.get(tiling.bound, "")),
     ]
     return rows if tiling.expected_s is not None else rows[:-3]
 
@@ -277,31 +261,47 @@ def _dram_meaning(tiling: Tiling) -> str:
     return text if saved_ratio < 0.0005 else f"{text}; {format_percent(saved_ratio)} stays in the L2"
 
 
-def _part_rows(tiling: Tiling) -> list[list[Any]]:
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A part of the expected time."""
+
+    name: str
+    alone_s: float | None
+    """None: it runs beside nothing."""
+    adds_s: float
+    meaning: str
+
+
+def _part_columns(tiling: Tiling) -> tuple[Column, ...]:
+    whole_s = tiling.expected_s
+    assert whole_s is not None  # there are parts
+    prefix = shared_prefix([whole_s])
+
+    def alone(part: _Part) -> str:
+        return MISSING if part.alone_s is None else in_prefix(part.alone_s, prefix, is_sum=True)
+
+    return (
+        Column("Part", lambda part: part.name, is_head=True),
+        Column("Alone", alone, "number"),
+        Column("Adds", lambda part: in_prefix(part.adds_s, prefix, is_sum=True), "number"),
+        Column("Share", lambda part: format_percent(part.adds_s / whole_s), "number", drop=1),
+        Column("What it is", lambda part: part.meaning, "prose", least=20),
+    )
+
+
+def _parts(tiling: Tiling) -> list[_Part]:
     """Return the parts, largest first; those below `SHOWN_SHARE` together, so that the rows sum to the expected
     time.
     """
-
-    expected_s = tiling.expected_s
-    assert expected_s is not None  # there are parts
-    prefix = shared_prefix([expected_s])
-
-    def row(name: str, alone_s: float | None, adds_s: float, meaning: str) -> list[Any]:
-        alone = "–" if alone_s is None else in_prefix(alone_s, prefix, is_sum=True)
-        share = format_percent(adds_s / expected_s)
-        return [name, alone, in_prefix(adds_s, prefix, is_sum=True), share, meaning]
-
+    least_s = SHOWN_SHARE * (tiling.expected_s or 0.0)
     parts = sorted(tiling.parts_s.items(), key=lambda part: -part[1])
-    small = [(name, time_s) for name, time_s in parts if time_s <= SHOWN_SHARE * expected_s]
-    rows = [
-        row(name, tiling.terms_s.get(name) if name != "library" else None, time_s, _MEANINGS.get(name, ""))
+    large = [
+        _Part(name, tiling.terms_s.get(name) if name != "library" else None, time_s, _MEANINGS.get(name, ""))
         for name, time_s in parts
-        if (name, time_s) not in small
+        if time_s > least_s
     ]
-    named = [name for name, time_s in small if time_s]
-    if named:
-        rows.append(row("others", None, sum(time_s for _, time_s in small), ", ".join(named)))
-    return rows
+    small = {name: time_s for name, time_s in parts if 0 < time_s <= least_s}
+    return [*large, _Part("others", None, sum(small.values()), ", ".join(small))] if small else large
 
 
 def _draw(output: Path, chip: Device, shape: Shape, pair: Pair, cache: str) -> None:

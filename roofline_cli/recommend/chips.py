@@ -17,8 +17,10 @@ from reports.answers.short_answer import (
     phase_texts,
     tokens_text,
 )
-from reports.present.screen import MISSING, Cell, Column, decimal_bytes, show_line, show_next, show_table
-from roofline_cli.recommend.model_view import LOSS_COLUMNS, loss_cells
+from reports.present.blocks import Cell, Column, Rich, table
+from reports.present.cases import option_memory_cell
+from reports.present.screen import MISSING, has_room_for, show, show_line, show_next
+from roofline_cli.recommend.model_view import loss_columns
 from roofline_cli.shared.group import typed_pairs
 from roofline_model.core.answer import BOUNDS, is_comparable
 from roofline_model.core.errors import InvalidValueError
@@ -30,17 +32,6 @@ if TYPE_CHECKING:
 
 CHIP_COUNT = 12
 """Chips that one answer may compare."""
-_COLUMNS = (
-    Column("Chip"),
-    Column("Take"),
-    Column("Time", "right"),
-    Column("80 %", "right", drop=3, hide_empty=True),
-    Column("Tokens/s", "right", hide_empty=True),
-    *(Column(phase.capitalize(), "right", hide_empty=True) for phase in PHASES),
-    Column("Gain", "right", drop=1),
-    Column("Memory", "right"),
-    *(Column(column.header, "right", drop=2 + 2 * at, hide_empty=True) for at, column in enumerate(LOSS_COLUMNS)),
-)
 
 
 def chip_names(text: str) -> list[str]:
@@ -70,8 +61,8 @@ def print_chips(
     prefix = shared_prefix([ranking.choice.estimate.time_s for _, ranking in chosen if ranking.choice is not None])
     show_line(_answer(chosen, option_name, prefix), "bold" if chosen else "bold red")
     show_line(f"{subject}. Gain: over 16 bit on the same chip.", "dim")
-    rows = [_row(chip, ranking, prefix, option_name) for chip, ranking in ordered]
-    left_out = show_table(_COLUMNS, rows, says_what_is_left_out=False)
+    chips = table("chips", _columns(option_name, prefix), ordered, says_what_is_left_out=False)
+    show(chips)
     sources = {ranking.choice.estimate.source for _, ranking in chosen if ranking.choice is not None}
     if len(sources) > 1:
         show_line("(ideal) is no kernel's time: it is not compared with an expected one.", "yellow")
@@ -79,7 +70,7 @@ def print_chips(
     if lent:
         show_line(f"Carried over from other chips: the times of {', '.join(lent)}.", "dim")
     borrowed = borrowed_sentence(ranking.choice for _, ranking in chosen if ranking.choice is not None)
-    if borrowed and "PPL" not in left_out:
+    if borrowed and has_room_for(chips, "PPL"):
         show_line(borrowed, "dim")
     chip = chosen[0][0] if chosen else ordered[0][0]
     show_next(
@@ -115,23 +106,33 @@ def _place(ranking: Ranking) -> tuple[bool, float]:
     return time.source in BOUNDS, time.time_s
 
 
-def _row(chip: str, ranking: Ranking, prefix: str | None, option_name: Callable[[Option], str]) -> list[Cell]:
-    choice = ranking.choice
-    if choice is None:
-        return [chip, "nothing fits", *[MISSING] * (len(_COLUMNS) - 2)]
-    is_bound = choice.estimate.source != "expected"
-    estimate, memory = choice.estimate, choice.memory
-    time, interval = in_prefix(estimate.time_s, prefix), MISSING
-    if estimate.low_s is not None and estimate.high_s is not None:
-        interval = interval_in_prefix(estimate.low_s, estimate.high_s, prefix, time)
+def _columns(option_name: Callable[[Option], str], prefix: str | None) -> list[Column]:
+    """Return the columns of chips with their rankings, of which the choice is shown."""
+
+    def of_choice(text: Callable[[Option], Cell | Rich]) -> Callable[[tuple[str, Ranking]], Cell | Rich]:
+        return lambda row: MISSING if row[1].choice is None else text(row[1].choice)
+
+    def time(choice: Option) -> str:
+        text = in_prefix(choice.estimate.time_s, prefix)
+        return text if choice.estimate.source == "expected" else f"{text} ({choice.estimate.source})"
+
+    def interval(choice: Option) -> str:
+        low_s, high_s = choice.estimate.interval_s
+        if low_s is None or high_s is None:
+            return MISSING
+        return interval_in_prefix(low_s, high_s, prefix, in_prefix(choice.estimate.time_s, prefix))
+
+    def of_phase(phase: str) -> Callable[[Option], str]:
+        return lambda choice: phase_texts(choice, prefix, [phase])[0]
+
     return [
-        chip,
-        option_name(choice),
-        f"{time} ({estimate.source})" if is_bound else time,
-        interval,
-        tokens_text(choice),
-        *phase_texts(choice, prefix, PHASES),
-        format_speedup(choice.speedup_ratio),
-        MISSING if memory is None else decimal_bytes(memory.total_bytes),
-        *loss_cells(choice),
+        Column("Chip", lambda row: row[0], is_head=True),
+        Column("Take", lambda row: "nothing fits" if row[1].choice is None else option_name(row[1].choice)),
+        Column("Time", of_choice(time), "number"),
+        Column("80 %", of_choice(interval), "number", drop=3),
+        Column("Tokens/s", of_choice(tokens_text), "number"),
+        *(Column(phase.capitalize(), of_choice(of_phase(phase)), "number") for phase in PHASES),
+        Column("Gain", of_choice(lambda choice: format_speedup(choice.speedup_ratio)), "number", drop=1),
+        Column("Memory", of_choice(option_memory_cell), "number"),
+        *loss_columns(lambda row: row[1].choice, (2, 4, 6)),
     ]

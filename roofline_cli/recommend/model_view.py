@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Container, Sequence
+from typing import TYPE_CHECKING, Any
 
 from reports.answers.short_answer import (
     LOSS_METRICS,
@@ -19,59 +19,20 @@ from reports.answers.short_answer import (
     wider_loss_limit,
     with_names,
 )
-from reports.present.screen import (
-    MISSING,
-    Cell,
-    Column,
-    Styled,
-    decimal_bytes,
-    show_line,
-    show_more,
-    show_next,
-    show_notes,
-    show_table,
-)
+from reports.present.blocks import Cell, Column, Rich, Span, memory_cell, table
+from reports.present.screen import MISSING, decimal_bytes, show, show_line, show_more, show_next, show_notes
 from roofline_model.core.finding import by_severity, finding, findings_text, has_code, short_text
 from roofline_model.core.units import counted, in_prefix, sentence, shared_prefix
 from roofline_model.recommend.plan_formats import plan_name
 
 if TYPE_CHECKING:
-    from reports.answers.short_answer import ShortAnswer
+    from reports.answers.short_answer import ShortAnswer, ShortRow
     from roofline_model.core.answer import Option, Ranking
     from roofline_model.recommend.model import ModelRanking
     from roofline_model.recommend.plan_options import PlanOption
 
-LOSS_COLUMNS = tuple(Column(head, "right", hide_empty=True) for head in LOSS_METRICS.values())
-_COLUMNS = (
-    Column("", "right"),
-    Column("Plan"),
-    Column("Ideal", "right", drop=4),
-    Column("Expected", "right", hide_empty=True),
-    Column("80 % from", "right", drop=5, hide_empty=True),
-    Column("at most", "right", hide_empty=True),
-    Column("Tokens/s", "right", drop=2, hide_empty=True),
-    *(Column(phase.capitalize(), "right", hide_empty=True) for phase in PHASES),
-    Column("Gain", "right"),
-    Column("Weights", "right", drop=8),
-    Column("KV cache", "right", drop=7),
-    Column("Memory", "right", drop=1),
-    Column("left", "right", drop=10, hide_empty=True),
-    *LOSS_COLUMNS,
-    Column("Method", drop=6),
-    Column("Runs as", drop=9),
-    Column("Kernels", drop=13, hide_empty=True),
-    Column("From", drop=11, hide_empty=True),
-    Column("Why", is_prose=True, least=30, drop=12),
-)
-
-
-_SHORT_COLUMNS = {
-    "Tokens/s": Column("Tokens/s", "right", drop=3),
-    "Ideal": Column("Ideal", "right", drop=2),
-    "W saved": Column("W saved", "right", drop=1),
-    "Format": Column("Format"),
-}
-"""Head of a short answer's column → how it is printed; every other one is a plain number."""
+_SHORT_DROPS = {"Tokens/s": 3, "Ideal": 2, "W saved": 1}
+"""Columns of a short answer that leave a narrow screen, the highest number first."""
 
 
 def print_short_answer(answer: ShortAnswer, more: str, *, show_all: bool, left_out: Sequence[str] = ()) -> None:
@@ -82,15 +43,7 @@ def print_short_answer(answer: ShortAnswer, more: str, *, show_all: bool, left_o
     show_line(answer.sentence, "bold" if has_choice else "bold red")
     show_line(answer.subject, "dim")
     if answer.rows:
-        columns = (Column(""), *(_SHORT_COLUMNS.get(head, Column(head, "right")) for head in answer.columns))
-        first_loss = next((at for at, head in enumerate(answer.columns) if head in LOSS_METRICS.values()), None)
-        rows: list[list[Cell]] = []
-        for row in answer.rows:
-            cells: list[Cell] = [row.role, *row.cells]
-            if not row.is_loss_known and first_loss is not None:
-                cells[first_loss + 1] = Styled(row.cells[first_loss], "yellow")
-            rows.append(cells)
-        show_table(columns, rows, says_what_is_left_out=False)
+        show(table("options", _short_columns(answer), answer.rows, says_what_is_left_out=False))
         show_line(answer.basis, "dim")
         if answer.borrowed:
             show_line(answer.borrowed, "dim")
@@ -111,10 +64,39 @@ def added_by_all(ranking: Ranking, noun: str) -> str:
     return f"lists {counted(len(ranking.options), noun)}{excluded}"
 
 
-def loss_cells(option: Option) -> list[Cell]:
-    """Return the cell of each column of losses, an unknown loss in yellow."""
-    texts = loss_texts(option)
-    return list(texts) if is_loss_known(option) else [Styled(texts[0], "yellow"), *texts[1:]]
+def _short_columns(answer: ShortAnswer) -> list[Column]:
+    first_loss = next((at for at, head in enumerate(answer.columns) if head in LOSS_METRICS.values()), None)
+
+    def cell(at: int) -> Callable[[ShortRow], Rich]:
+        return lambda row: (
+            Span(row.cells[at], "predicted") if at == first_loss and not row.is_loss_known else row.cells[at]
+        )
+
+    return [
+        Column("", lambda row: row.role),
+        *(
+            Column(head, cell(at), "name" if head == "Format" else "number", drop=_SHORT_DROPS.get(head, 0))
+            for at, head in enumerate(answer.columns)
+        ),
+    ]
+
+
+def loss_columns(
+    option_of: Callable[[Any], Option | None] = lambda option: option, drops: Sequence[int] = (0, 0, 0)
+) -> list[Column]:
+    """Return a column for each metric of losses, an unknown loss in yellow."""
+
+    def cell(at: int) -> Callable[[Any], Rich]:
+        def text(row: Any) -> Rich:
+            option = option_of(row)
+            if option is None:
+                return MISSING
+            words = loss_texts(option)[at]
+            return words if at or is_loss_known(option) else Span(words, "predicted")
+
+        return text
+
+    return [Column(head, cell(at), "number", drop=drops[at]) for at, head in enumerate(LOSS_METRICS.values())]
 
 
 def excluded_lines(ranking: ModelRanking, shown_keys: Container[str]) -> list[str]:
@@ -131,11 +113,14 @@ def print_model_details(ranking: ModelRanking) -> None:
     """Print all plans with a time, what mixed plans are made of, why plans are excluded, findings and the rule of the
     order.
     """
+    from roofline_model.recommend.plan_options import PlanOption
+
     show_line()
     show_line(limits_sentence(ranking))
-    if rows := _rows(ranking):
-        show_table(_COLUMNS, rows)
-    if len(rows) > len(ranking.options):
+    excluded = [each.option for each in ranking.excluded if isinstance(each.option, PlanOption)]
+    if options := [*ranking.options, *excluded]:
+        show(table("plans", _plan_columns(ranking, options), options))
+    if excluded:
         show_line(f"{MISSING} before a plan: it is excluded, for the reason below.", "dim")
     for line in filter(None, map(_made_of, ranking.options)):
         show_line(f"  {line}")
@@ -211,50 +196,64 @@ def _bytes(option: Option) -> float:
     return option.memory.total_bytes
 
 
-def _rows(ranking: ModelRanking) -> list[list[Cell]]:
-    """Return a row for every ranked plan, then for every excluded one that has a time."""
+def _plan_columns(ranking: ModelRanking, options: Sequence[Option]) -> list[Column]:
+    """Return the columns of every ranked plan and of every excluded one that has a time."""
     from reports.answers.model_advice import LOSS_CODES, execution_text
-    from roofline_model.recommend.plan_options import PlanOption
 
-    excluded = [each.option for each in ranking.excluded if isinstance(each.option, PlanOption)]
-    options = [*ranking.options, *excluded]
+    ranks = {option.key: str(rank) for rank, option in enumerate(ranking.options, 1)}
     ideals_s = [None if option.times.ideal is None else option.times.ideal.time_s for option in options]
-    better_s = [None if option.estimate.source == "ideal" else option.estimate.time_s for option in options]
+    better_s = [_better_s(option) for option in options]
     prefix = shared_prefix(ideals_s, better_s, [phase.time_s for option in options for phase in option.phases])
-    rows: list[list[Cell]] = []
-    for rank, (option, ideal_s, time_s) in enumerate(zip(options, ideals_s, better_s, strict=True), 1):
-        memory = option.memory
-        rows.append(
-            [
-                str(rank) if rank <= len(ranking.options) else MISSING,
-                plan_name(option),
-                in_prefix(ideal_s, prefix),
-                MISSING if time_s is None else f"{least_mark(option)}{in_prefix(time_s, prefix)}",
-                *_interval(option, prefix),
-                tokens_text(option),
-                *phase_texts(option, prefix, PHASES),
-                gain_text(option, ranking.baseline),
-                MISSING if memory is None else decimal_bytes(memory.weight_bytes),
-                MISSING if memory is None else decimal_bytes(memory.cache_bytes),
-                decimal_bytes(_bytes(option)),
-                _left(ranking, option),
-                *loss_cells(option),
-                option.method,
-                execution_text(option.execution),
-                option.kernel or MISSING,
-                option.estimate.provenance or MISSING,
-                findings_text(with_names(item) for item in option.findings if item.code not in LOSS_CODES),
-            ]
-        )
-    return rows
+
+    def expected(option: Option) -> str:
+        time_s = _better_s(option)
+        return MISSING if time_s is None else f"{least_mark(option)}{in_prefix(time_s, prefix)}"
+
+    def end(name: str) -> Callable[[Option], str]:
+        """Both ends of the 80 % interval: the later one is what plans are ranked by, and stays on narrow screens."""
+
+        def text(option: Option) -> str:
+            time = option.estimate
+            is_missing = time.low_s is None or time.high_s is None or time.source == "ceilings"
+            return MISSING if is_missing else in_prefix(getattr(time, name), prefix)
+
+        return text
+
+    def held(name: str) -> Callable[[Option], Cell]:
+        return lambda option: memory_cell(None if option.memory is None else getattr(option.memory, name))
+
+    def of_phase(phase: str) -> Callable[[Option], str]:
+        return lambda option: phase_texts(option, prefix, [phase])[0]
+
+    def why(option: Option) -> str:
+        return findings_text(with_names(item) for item in option.findings if item.code not in LOSS_CODES)
+
+    return [
+        Column("", lambda option: ranks.get(option.key, MISSING), "number", is_head=True),
+        Column("Plan", plan_name, is_head=True),
+        Column("Ideal", lambda option: in_prefix(option.times.ideal_s, prefix), "number", drop=4),
+        Column("Expected", expected, "number"),
+        Column("80 % from", end("low_s"), "number", drop=5),
+        Column("at most", end("high_s"), "number"),
+        Column("Tokens/s", tokens_text, "number", drop=2),
+        *(Column(phase.capitalize(), of_phase(phase), "number") for phase in PHASES),
+        Column("Gain", lambda option: gain_text(option, ranking.baseline), "number"),
+        Column("Weights", held("weight_bytes"), "number", drop=8),
+        Column("KV cache", held("cache_bytes"), "number", drop=7),
+        Column("Memory", held("total_bytes"), "number", drop=1),
+        Column("left", lambda option: _left(ranking, option), "number", drop=10),
+        *loss_columns(),
+        Column("Method", lambda option: option.method, drop=6),
+        Column("Runs as", lambda option: execution_text(option.execution), drop=9),
+        Column("Kernels", lambda option: option.kernel or MISSING, drop=13),
+        Column("From", lambda option: option.estimate.provenance or MISSING, drop=11),
+        Column("Why", why, "prose", least=30, drop=12),
+    ]
 
 
-def _interval(option: Option, prefix: str | None) -> tuple[str, str]:
-    """Return both ends of the 80 % interval: the later one is what plans are ranked by, and stays on narrow screens."""
-    time = option.estimate
-    if time.low_s is None or time.high_s is None or time.source == "ceilings":
-        return MISSING, MISSING
-    return in_prefix(time.low_s, prefix), in_prefix(time.high_s, prefix)
+def _better_s(option: Option) -> float | None:
+    """Return a time that is more than a bound by the bytes and FLOPs."""
+    return None if option.estimate.source == "ideal" else option.estimate.time_s
 
 
 def _left(ranking: ModelRanking, option: Option) -> str:

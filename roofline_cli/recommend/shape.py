@@ -9,14 +9,9 @@ from typing import TYPE_CHECKING
 import typer
 
 from reports.answers.short_answer import gain_text, product_answer, saved_text
-from reports.present.screen import (
-    MISSING,
-    Column,
-    decimal_bytes,
-    show_json,
-    show_line,
-    show_table,
-)
+from reports.present.blocks import Column, table
+from reports.present.cases import option_memory_cell
+from reports.present.screen import MISSING, show, show_json, show_line
 from roofline_cli.predict.prediction_rows import print_gaps, standing_sentence
 from roofline_cli.recommend.chips import chip_names, print_chips
 from roofline_cli.recommend.model_view import added_by_all, print_short_answer
@@ -32,7 +27,7 @@ from roofline_model.recommend.loss import loss_text
 from roofline_model.recommend.options import product_name
 
 if TYPE_CHECKING:
-    from roofline_model.core.answer import Exclusion, Ranking
+    from roofline_model.core.answer import Exclusion, Option, Ranking
 
 
 def recommend_for_shape(
@@ -112,53 +107,7 @@ def print_details(ranking: Ranking) -> None:
     """Print all ranked options, what was excluded and why, the rule of the order, and why the choice is taken."""
     show_line()
     options = ranking.options
-    ideals_s = [None if option.times.ideal is None else option.times.ideal.time_s for option in options]
-    better_s = [None if option.estimate.source == "ideal" else option.estimate.time_s for option in options]
-    prefix = shared_prefix(ideals_s, better_s)
-    # Only where the ranking is by better times than the ideals has the ideal speed-up a column of its own.
-    has_better = any(time_s is not None for time_s in better_s)
-    columns = (
-        Column("", "right"),
-        Column("Format"),
-        Column("Method", drop=5),
-        Column("Path", drop=6),
-        Column("Expected", "right", hide_empty=True),
-        Column("80 %", "right", drop=3, hide_empty=True),
-        Column("Ideal", "right"),
-        Column("Gain", "right"),
-        Column("Ideal gain", "right", drop=2, hide_empty=True),
-        Column("From", drop=8, hide_empty=True),
-        Column("Memory", "right", drop=3),
-        Column("W saved", "right", drop=1),
-        Column("Bound", drop=4),
-        Column("Quality", is_prose=True, drop=7),
-    )
-    rows = []
-    for rank, (option, ideal_s, time_s) in enumerate(zip(options, ideals_s, better_s, strict=True), 1):
-        estimate, memory = option.estimate, option.memory
-        time = in_prefix(time_s, prefix)
-        interval = MISSING
-        if estimate.low_s is not None and estimate.high_s is not None:
-            interval = interval_in_prefix(estimate.low_s, estimate.high_s, prefix, time)
-        rows.append(
-            [
-                str(rank),
-                product_name(option),
-                option.method,
-                option.path,
-                time,
-                interval,
-                in_prefix(ideal_s, prefix),
-                gain_text(option, ranking.baseline),
-                format_speedup(option.ideal_speedup_ratio) if has_better else MISSING,
-                estimate.provenance or MISSING,
-                MISSING if memory is None else decimal_bytes(memory.total_bytes),
-                saved_text(option),
-                option.bound,
-                loss_text(option.loss),
-            ]
-        )
-    show_table(columns, rows)
+    show(table("options", _columns(ranking), options))
     for exclusion in ranking.excluded:
         show_line(f"  excluded: {exclusion_text(exclusion)}")
     gaps = (
@@ -175,6 +124,45 @@ def print_details(ranking: Ranking) -> None:
         show_line(text, "dim")
     if ranking.choice is not None:
         show_line(f"Why {product_name(ranking.choice)}: {ranking.reason}.")
+
+
+def _columns(ranking: Ranking) -> tuple[Column, ...]:
+    ideals_s = [option.times.ideal_s for option in ranking.options]
+    better_s = [_better_s(option) for option in ranking.options]
+    prefix = shared_prefix(ideals_s, better_s)
+    # Only where the ranking is by better times than the ideals has the ideal speed-up a column of its own.
+    has_better = any(time_s is not None for time_s in better_s)
+    ranks = {option.key: str(rank) for rank, option in enumerate(ranking.options, 1)}
+
+    def interval(option: Option) -> str:
+        low_s, high_s = option.estimate.interval_s
+        if low_s is None or high_s is None:
+            return MISSING
+        return interval_in_prefix(low_s, high_s, prefix, in_prefix(_better_s(option), prefix))
+
+    def ideal_gain(option: Option) -> str:
+        return format_speedup(option.ideal_speedup_ratio) if has_better else MISSING
+
+    return (
+        Column("", lambda option: ranks[option.key], "number"),
+        Column("Format", product_name, is_head=True),
+        Column("Method", lambda option: option.method, drop=5),
+        Column("Path", lambda option: option.path, drop=6),
+        Column("Expected", lambda option: in_prefix(_better_s(option), prefix), "number"),
+        Column("80 %", interval, "number", drop=3),
+        Column("Ideal", lambda option: in_prefix(option.times.ideal_s, prefix), "number"),
+        Column("Gain", lambda option: gain_text(option, ranking.baseline), "number"),
+        Column("Ideal gain", ideal_gain, "number", drop=2),
+        Column("From", lambda option: option.estimate.provenance or MISSING, drop=8),
+        Column("Memory", option_memory_cell, "number", drop=3),
+        Column("W saved", saved_text, "number", drop=1),
+        Column("Bound", lambda option: option.bound, drop=4),
+        Column("Quality", lambda option: loss_text(option.loss), "prose", drop=7),
+    )
+
+
+def _better_s(option: Option) -> float | None:
+    return None if option.estimate.source == "ideal" else option.estimate.time_s
 
 
 def basis_sentence(ranking: Ranking) -> str:

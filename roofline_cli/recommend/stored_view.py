@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from reports.answers.short_answer import ROLES, SOURCES
-from reports.present.screen import (
-    MISSING,
-    Cell,
-    Column,
-    Styled,
-    decimal_bytes,
-    plus_minus,
-    show_line,
-    show_more,
-    show_next,
-    show_notes,
-    show_table,
-)
-from roofline_cli.recommend.model_view import LOSS_COLUMNS, loss_cells
+from reports.present.blocks import Column, Rich, Span, table, time_cell
+from reports.present.cases import option_memory_cell
+from reports.present.screen import MISSING, plus_minus, show, show_line, show_more, show_next, show_notes
+from roofline_cli.recommend.model_view import loss_columns
 from roofline_cli.shared.group import typed
-from roofline_model.core.answer import Option, Trust
+from roofline_model.core.answer import Option
 from roofline_model.core.finding import code_text, finding, has_code, short_text
 from roofline_model.core.units import (
-    column_times,
     counted,
     format_speedup,
     in_prefix,
@@ -50,49 +39,9 @@ BENCH_OPERATORS = frozenset(
     }
 )
 """Operators that `pytest bench_cases -k OPERATOR` measures."""
-_OVERVIEW = (
-    Column("What", is_prose=True, least=16),
-    Column("Take", is_prose=True, least=14),
-    Column("Time", "right", drop=4),
-    Column("From", drop=2),
-    Column("Gain", "right"),
-    *LOSS_COLUMNS,
-    Column("Confidence", drop=1),
-    Column("Moved", "right", drop=5, hide_empty=True),
-)
-_COLUMNS = (
-    Column("", "right"),
-    Column("Configuration", is_prose=True, least=18),
-    Column("Time", "right"),
-    Column("±", "right", drop=5, hide_empty=True),
-    Column("From"),
-    Column("Gain", "right"),
-    Column("Memory", "right", drop=3),
-    *LOSS_COLUMNS,
-    Column("Confidence", drop=2),
-    Column("Run", drop=6, hide_empty=True),
-    Column("Why", is_prose=True, least=36, drop=7),
-)
 ANSWER_ROW_COUNT = 5
 """Rows of the answer's table."""
-_ANSWERS = (
-    Column("What", is_prose=True, least=24),
-    Column("Take", is_prose=True, least=22),
-    Column("Time", "right"),
-    Column("Gain", "right"),
-)
-_ANSWER_COLUMNS = (
-    Column("", hide_empty=True),
-    Column("Format"),
-    Column("Time", "right"),
-    Column("±", "right", drop=3, hide_empty=True),
-    Column("Tokens/s", "right", drop=2, hide_empty=True),
-    Column("From", drop=4),
-    Column("Gain", "right"),
-    Column("Memory", "right", drop=1),
-    *LOSS_COLUMNS,
-)
-_CONFIDENCE_STYLES = {"high": "green", "medium": "", "low": "yellow"}
+_CONFIDENCE_LOOKS = {"high": "good", "medium": "", "low": "warning"}
 
 
 def print_stored(recommendations: StoredRecommendations, *, show_all: bool) -> None:
@@ -131,8 +80,6 @@ def _print_answers(rankings: Sequence[StoredRanking], *, has_rows: bool) -> None
     """Print how many of the cases with a narrower format gain from it, and with `has_rows` a row for each of the
     first.
     """
-    from reports.ranking.words import alone_text
-
     chips = sorted({each.hardware_name for each in rankings})
     count = len(rankings)
     gaps = [ranking.gap for ranking in rankings if ranking.choice is None and ranking.gap is not None]
@@ -148,21 +95,39 @@ def _print_answers(rankings: Sequence[StoredRanking], *, has_rows: bool) -> None
         return
     shown = f"First {ANSWER_ROW_COUNT} of {count} on" if count > ANSWER_ROW_COUNT else "On"
     show_line(f"{shown} {', '.join(chips)}. Gain: over its baseline. !: doubtful.", "dim")
-    rows: list[list[Cell]] = []
-    for ranking in rankings[:ANSWER_ROW_COUNT]:
-        title = f"{ranking.hardware_key}: {ranking.title}" if len(chips) > 1 else ranking.title
-        best = ranking.choice
-        if best is None:
-            rows.append([title, "no result" if ranking.gap else "nothing", MISSING, MISSING])
-            continue
-        source = "" if best.is_measured else f"{best.estimate.source} "
-        doubt = " !" if best.trust.doubts else ""
-        time = f"{source}{_plain_time(best.estimate.time_s)}{doubt}"
-        if ranking.is_contest:
-            rows.append([_short_title(title), best.precision, time, format_speedup(best.speedup_ratio)])
-        else:
-            rows.append([_short_title(title), alone_text(best.precision), time, MISSING])
-    show_table(_ANSWERS, rows, says_what_is_left_out=False)
+
+    def time(choice: Option) -> str:
+        source = "" if choice.is_measured else f"{choice.estimate.source} "
+        return f"{source}{_plain_time(choice.estimate.time_s)}{' !' if choice.trust.doubts else ''}"
+
+    columns = (
+        Column("What", lambda each: _short_title(_question(each, has_chip=len(chips) > 1)), "prose", least=24),
+        Column("Take", lambda each: _taken(each, lambda choice: choice.precision), "prose", least=22),
+        Column("Time", lambda each: _of_choice(each, time), "number"),
+        Column("Gain", _contest_gain, "number"),
+    )
+    show(table("questions", columns, rankings[:ANSWER_ROW_COUNT], says_what_is_left_out=False))
+
+
+def _question(ranking: StoredRanking, *, has_chip: bool) -> str:
+    return f"{ranking.hardware_key}: {ranking.title}" if has_chip else ranking.title
+
+
+def _of_choice(ranking: StoredRanking, text: Callable[[Option], Rich]) -> Rich:
+    return MISSING if ranking.choice is None else text(ranking.choice)
+
+
+def _taken(ranking: StoredRanking, name: Callable[[Option], str]) -> str:
+    """Return what to take, or why nothing is."""
+    from reports.ranking.words import alone_text
+
+    if ranking.choice is None:
+        return "no result" if ranking.gap else "nothing"
+    return name(ranking.choice) if ranking.is_contest else alone_text(name(ranking.choice))
+
+
+def _contest_gain(ranking: StoredRanking) -> Rich:
+    return _of_choice(ranking, lambda choice: format_speedup(choice.speedup_ratio)) if ranking.is_contest else MISSING
 
 
 def _pays_sentence(rankings: Sequence[StoredRanking]) -> str:
@@ -197,24 +162,22 @@ def print_ranked_answer(ranking: StoredRanking) -> None:
     prefix = shared_prefix([row.estimate.time_s for row in rows])
     show_line(_answer_sentence(ranking, prefix), "bold")
     show_line(f"{ranking.title} on {ranking.hardware_name}.", "dim")
-    times = [in_prefix(row.estimate.time_s, prefix) for row in rows]
     has_no_result = ranking.gap is not None and ranking.choice is None
-    cells: list[list[Cell]] = [
-        [
-            ROLES.get(roles.get(row.key, ""), ""),
-            row.label,
-            time,
-            _interval(row),
-            MISSING if row.tokens_per_s is None else f"{row.tokens_per_s:.3g}",
-            _source(row),
-            MISSING if has_no_result else _speedup(row),
-            decimal_bytes(None if row.memory is None else row.memory.total_bytes),
-            *loss_cells(row),
-        ]
-        for row, time in zip(rows, times, strict=True)
-    ]
-    if cells:
-        show_table(_ANSWER_COLUMNS, cells, says_what_is_left_out=False)
+    columns = (
+        Column("", lambda row: ROLES.get(roles.get(row.key, ""), "")),
+        Column("Format", lambda row: row.label, is_head=True),
+        Column("Time", lambda row: in_prefix(row.estimate.time_s, prefix), "number"),
+        Column("±", _interval, "number", drop=3),
+        Column(
+            "Tokens/s", lambda row: MISSING if row.tokens_per_s is None else f"{row.tokens_per_s:.3g}", "number", drop=2
+        ),
+        Column("From", _source, drop=4),
+        Column("Gain", lambda row: MISSING if has_no_result else _speedup(row), "number"),
+        Column("Memory", option_memory_cell, "number", drop=1),
+        *loss_columns(),
+    )
+    if rows:
+        show(table("options", columns, rows, says_what_is_left_out=False))
     _show_doubts(rows)
 
 
@@ -302,13 +265,10 @@ def _narrowed(ranking: StoredRanking) -> str:
 
 def print_stored_details(recommendations: StoredRecommendations) -> None:
     """Print the overview (of more than one ranking), the rankings, and what is missing."""
-    show_line()
     if len(recommendations.rankings) > 1:
         _print_overview(recommendations)
     detailed = recommendations.rankings if len(recommendations.rankings) <= DETAILED_COUNT else ()
     for ranking in detailed:
-        if len(recommendations.rankings) > 1:
-            show_line()
         _print_ranking(ranking, is_only=len(detailed) == 1)
     if not detailed:
         _print_reasons(recommendations.rankings)
@@ -351,31 +311,20 @@ def print_stored_details(recommendations: StoredRecommendations) -> None:
 
 
 def _print_overview(recommendations: StoredRecommendations) -> None:
-    from reports.ranking.words import alone_text
-
-    rows: list[list[Cell]] = []
     has_chips = len({each.hardware_key for each in recommendations.rankings}) > 1
-    for ranking in _in_order(recommendations.rankings):
-        title = f"{ranking.hardware_key}: {ranking.title}" if has_chips else ranking.title
-        best = ranking.choice
-        moved = str(len(ranking.changes)) if ranking.changes else MISSING
-        if best is None:
-            rows.append([title, "no result" if ranking.gap else "nothing", *[MISSING] * (len(_OVERVIEW) - 3), moved])
-            continue
-        rows.append(
-            [
-                title,
-                best.label if ranking.is_contest else alone_text(best.label),
-                _plain_time(best.estimate.time_s),
-                _source(best),
-                _speedup(best) if ranking.is_contest else MISSING,
-                *loss_cells(best),
-                _confidence(best.trust),
-                moved,
-            ]
-        )
+    columns = (
+        Column("What", lambda each: _question(each, has_chip=has_chips), "prose", least=16),
+        Column("Take", lambda each: _taken(each, lambda choice: choice.label), "prose", least=14),
+        Column("Time", lambda each: _of_choice(each, lambda it: _plain_time(it.estimate.time_s)), "number", drop=4),
+        Column("From", lambda each: _of_choice(each, _source), drop=2),
+        Column("Gain", lambda each: _of_choice(each, _speedup) if each.is_contest else MISSING, "number"),
+        *loss_columns(lambda each: each.choice),
+        Column("Confidence", lambda each: _of_choice(each, _confidence), drop=1),
+        Column("Moved", lambda each: str(len(each.changes)) if each.changes else MISSING, "number", drop=5),
+    )
     chips = sorted({each.hardware_name for each in recommendations.rankings})
-    show_table(_OVERVIEW, rows, title=f"Recommended on {', '.join(chips)}")
+    rankings = _in_order(recommendations.rankings)
+    show(table("questions", columns, rankings, title=f"Recommended on {', '.join(chips)}"))
 
 
 def _print_reasons(rankings: Sequence[StoredRanking]) -> None:
@@ -404,26 +353,22 @@ def _print_ranking(ranking: StoredRanking, *, is_only: bool) -> None:
     measured = [row for row in ranking.options if row.is_measured]
     predicted = [row for row in ranking.options if not row.is_measured]
     rows = [*measured, *predicted[:PREDICTED_COUNT]] if measured else predicted[: 2 * PREDICTED_COUNT]
-    times = column_times([row.estimate.time_s for row in rows])
-    cells: list[list[Cell]] = [
-        [
-            str(ranking.rank_of(row)),
-            row.label,
-            time,
-            _interval(row),
-            _source(row),
-            _speedup(row),
-            decimal_bytes(None if row.memory is None else row.memory.total_bytes),
-            *loss_cells(row),
-            _confidence(row.trust),
-            _runs(row),
-            reason_text(row, ranking),
-        ]
-        for row, time in zip(rows, times, strict=True)
-    ]
+    columns = (
+        Column("", lambda row: str(ranking.rank_of(row)), "number"),
+        Column("Configuration", lambda row: row.label, "prose", least=18),
+        Column("Time", lambda row: time_cell(row.estimate.time_s), "number"),
+        Column("±", _interval, "number", drop=5),
+        Column("From", _source),
+        Column("Gain", _speedup, "number"),
+        Column("Memory", option_memory_cell, "number", drop=3),
+        *loss_columns(),
+        Column("Confidence", _confidence, drop=2),
+        Column("Run", _runs, drop=6),
+        Column("Why", lambda row: reason_text(row, ranking), "prose", least=36, drop=7),
+    )
     title = f"{ranking.title} on {ranking.hardware_name}"
-    if cells:
-        show_table(_COLUMNS, cells, title=title)
+    if rows:
+        show(table("options", columns, rows, title=title))
     else:
         show_line(title, "bold")
     left = len(ranking.options) - len(rows)
@@ -470,15 +415,15 @@ def _print_changes(ranking: StoredRanking, *, has_title: bool) -> None:
         show_line(f"    {change_sentence(change)}")
 
 
-def _confidence(trust: Trust) -> Cell:
-    return Styled(trust.confidence, _CONFIDENCE_STYLES[trust.confidence])
+def _confidence(row: Option) -> Span:
+    return Span(row.trust.confidence, _CONFIDENCE_LOOKS[row.trust.confidence])
 
 
-def _source(row: Option) -> Cell:
+def _source(row: Option) -> Span:
     if not row.is_measured:
-        return Styled(row.estimate.source, "yellow")
+        return Span(row.estimate.source, "predicted")
     marks = f"{' !' if row.trust.doubts else ''}{' old' if row.trust.stale else ''}"
-    return Styled(f"measured{marks}", "yellow") if marks else "measured"
+    return Span(f"measured{marks}", "warning" if marks else "")
 
 
 def _speedup(row: Option) -> str:

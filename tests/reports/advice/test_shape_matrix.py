@@ -289,7 +289,7 @@ def test_a_shape_where_two_are_level_counts_for_both(make):
     view = report_view(make.run(), records)
     best = [[each.label for each in result.leaders] for result in view.chips[0].shapes]
     assert best == [["INT4 (W4A16) · k"], ["INT8 (W8A8) · k", "INT4 (W4A16) · k"]]
-    assert [result.judged.choice.precision for result in view.chips[0].shapes] == ["INT8 (W8A8)", "INT8 (W8A8)"]
+    assert [result.choice.precision for result in view.chips[0].shapes] == ["INT8 (W8A8)", "INT8 (W8A8)"]
 
 
 def test_the_plus_minus_of_a_ranking_is_that_over_processes_where_it_is_known(make):

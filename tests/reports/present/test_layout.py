@@ -6,11 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reports.present.blocks import Column
 from reports.present.layout import (
     LEAST_PROSE,
-    Column,
     column_widths,
-    filled_columns,
     fitting_columns,
     folded,
     joined,
@@ -27,15 +26,15 @@ def tables(draw):
     columns = [
         Column(
             f"c{i}",
-            draw(st.sampled_from(["left", "right"])),
-            draw(st.booleans()),
-            draw(st.integers(8, 20)),
-            draw(st.integers(0, 3)),
+            str,
+            draw(st.sampled_from(["name", "number", "prose"])),
+            least=draw(st.integers(8, 20)),
+            drop=draw(st.integers(0, 3)),
         )
         for i in range(count)
     ]
     rows = draw(
-        st.lists(st.tuples(*(TEXTS if column.is_prose else WORDS for column in columns)), min_size=1, max_size=4)
+        st.lists(st.tuples(*(TEXTS if column.kind == "prose" else WORDS for column in columns)), min_size=1, max_size=4)
     )
     return columns, rows
 
@@ -50,7 +49,7 @@ def test_a_table_loses_no_letter_and_is_wider_than_the_screen_only_by_what_may_n
         for i, text in enumerate(row):
             assert "".join(line[i] for line in lines).replace(" ", "") == text.replace(" ", "")
     if sum(widths) + 2 * (len(widths) - 1) > width:
-        assert all(size <= LEAST_PROSE for column, size in zip(columns, widths, strict=True) if column.is_prose)
+        assert all(size <= LEAST_PROSE for column, size in zip(columns, widths, strict=True) if column.kind == "prose")
 
 
 @given(tables(), st.integers(40, 200))
@@ -85,13 +84,8 @@ def test_a_name_breaks_behind_its_joints():
     assert folded("a" * 25, 10) == ["a" * 10, "a" * 10, "a" * 5]
 
 
-def test_a_column_without_anything_to_say_is_hidden_only_where_it_may_be():
-    columns = [Column("a", hide_empty=True), Column("b"), Column("c", hide_empty=True)]
-    assert filled_columns(columns, [("–", "–", "–"), ("–", "–", "1")]) == [1, 2]
-
-
 def test_a_row_by_hand():
-    columns = [Column("name", is_prose=True), Column("time", "right")]
+    columns = [Column("name", str, "prose"), Column("time", str, "number")]
     assert [joined(line) for line in row_lines(columns, [6, 5], ("one two three", "12 µs"))] == [
         "one     12 µs",
         "two",

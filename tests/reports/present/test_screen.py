@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
+
 import pytest
 
 from reports.present import screen
+from reports.present.blocks import Column, Span, table
 from reports.present.screen import (
-    Column,
-    Styled,
     clean,
     clean_line,
     decimal_bytes,
+    has_room_for,
     intensity,
     plus_minus,
     screen_width,
+    show,
     show_json,
     show_line,
-    show_table,
 )
 from roofline_model.core.units import column_times, format_speedup, in_prefix, shared_prefix
 
 COLUMNS = (
-    Column("Name"),
-    Column("Time", "right"),
-    Column("Rate", "right", drop=1),
-    Column("Why", is_prose=True, drop=2),
+    Column("Name", itemgetter(0)),
+    Column("Time", itemgetter(1), "number"),
+    Column("Rate", itemgetter(2), "number", drop=1),
+    Column("Why", itemgetter(3), "prose", drop=2),
 )
 ROWS = [
     ["INT4", "8.40 µs", "998.9 GB/s", "memory-bound because the weights are read once"],
@@ -33,15 +35,16 @@ ROWS = [
 
 
 def lines_at(width, capsys, monkeypatch, columns=COLUMNS, rows=ROWS):
+    """The title and the table; an empty line goes before a title."""
     monkeypatch.setenv("COLUMNS", str(width))
-    show_table(columns, rows, title="A table")
-    return capsys.readouterr().out.splitlines()
+    show(table("", columns, rows, title="A table"))
+    return capsys.readouterr().out.splitlines()[1:]
 
 
 def test_piped_tables_are_aligned_and_complete(capsys, monkeypatch):
     monkeypatch.delenv("COLUMNS", raising=False)
-    show_table(COLUMNS, ROWS, title="A table")
-    assert capsys.readouterr().out.splitlines() == [
+    show(table("", COLUMNS, ROWS, title="A table"))
+    assert capsys.readouterr().out.splitlines()[1:] == [
         "A table",
         "Name      Time        Rate  Why",
         "----  --------  ----------  ----------------------------------------------",
@@ -71,7 +74,7 @@ def test_a_narrow_screen_leaves_out_columns_and_says_so(capsys, monkeypatch, wid
 
 
 def test_what_cannot_be_dropped_is_never_cut(capsys, monkeypatch):
-    columns = tuple(Column(f"number {i}", "right") for i in range(8))
+    columns = tuple(Column(f"number {i}", itemgetter(i), "number") for i in range(8))
     lines = lines_at(40, capsys, monkeypatch, columns, [[f"{i}.12345 ms" for i in range(8)]])
     assert "7.12345 ms" in lines[3]
 
@@ -83,7 +86,7 @@ def test_cells_are_neither_markup_nor_terminal_commands(capsys, monkeypatch):
             monkeypatch.delenv("COLUMNS", raising=False)
         else:
             monkeypatch.setenv("COLUMNS", str(width))
-        show_table([Column("Label")], [[nasty], [Styled(nasty, "bold red")]])
+        show(table("", [Column("Label", lambda text: text)], [nasty, Span(nasty, "failed")]))
         show_line(nasty, "bold")
         out = capsys.readouterr().out
         assert out.count("[red]x[/red]") == 3
@@ -110,10 +113,11 @@ def test_colour_only_on_a_terminal_that_wants_it(monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "60")
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.delenv("NO_COLOR", raising=False)
-    show_table([Column("State")], [[Styled("broken", "bold red")]])
+    states = [Column("State", lambda text: text)]
+    show(table("", states, [Span("broken", "failed")]))
     assert "\x1b[1;31mbroken" in capsys.readouterr().out
     monkeypatch.setenv("NO_COLOR", "1")
-    show_table([Column("State")], [[Styled("broken", "bold red")]], title="A title")
+    show(table("", states, [Span("broken", "failed")], title="A title"))
     assert "\x1b" not in capsys.readouterr().out
 
 
@@ -144,10 +148,25 @@ def test_times_below_and_beside_each_other_have_one_unit_and_lose_no_digit():
 
 def test_a_column_without_content_is_not_shown(capsys, monkeypatch):
     monkeypatch.delenv("COLUMNS", raising=False)
-    show_table([Column("Name"), Column("Measured", "right", hide_empty=True)], [["INT4", "–"]])
+    columns = [Column("Name", itemgetter(0)), Column("Measured", itemgetter(1), "number", drop=1)]
+    empty, full = table("", columns, [("INT4", "–")]), table("", columns, [("INT4", "–"), ("FP16", "1 s")])
+    show(empty)
     assert "Measured" not in capsys.readouterr().out
-    show_table([Column("Name"), Column("Measured", "right", hide_empty=True)], [["INT4", "–"], ["FP16", "1 s"]])
+    show(full)
     assert "Measured" in capsys.readouterr().out
+    assert [has_room_for(block, "Measured") for block in (empty, full)] == [False, True]
+    monkeypatch.setenv("COLUMNS", "40")
+    wide = table("", columns, [("INT4" * 9, "1 s")])
+    assert not has_room_for(wide, "Measured")
+
+
+def test_a_row_may_be_printed_in_a_style_of_its_own(monkeypatch, capsys):
+    monkeypatch.setattr(screen, "_is_terminal", lambda: True)
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    show(table("", [Column("State", str)], ["a", "sum"], look_of=lambda row: "total" if row == "sum" else ""))
+    assert "\x1b[1msum" in capsys.readouterr().out
 
 
 def test_numbers_print_as_the_tables_need_them():

@@ -8,6 +8,7 @@ import pytest
 
 from reports.present.cases import remarks_of
 from reports.present.display_text import utc_minutes
+from reports.present.shapes import shape_sentence
 from reports.view.views import report_view
 from results.cases.state import power_w
 from results.records.records import EnvironmentInfo
@@ -175,7 +176,7 @@ def test_shapes_of_one_kernel_share_a_sentence_and_a_single_one_keeps_its_own(ma
     view = report_view(make.run(), records)
     assert (len(view.headlines), view.chips[0].answers) == (1, ())
     alone = report_view(make.run(), records[:1])
-    assert alone.headlines == (f"{alone.chips[0].shapes[0].verdict}.",)
+    assert alone.headlines == (f"{shape_sentence(alone.chips[0].shapes[0])}.",)
 
 
 def test_the_expected_times_are_scored_beside_the_ideal_ones(make):

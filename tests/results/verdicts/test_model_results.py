@@ -19,7 +19,6 @@ from results.text.model_text import (
     kl_text,
     loss_text,
     model_notes,
-    model_tables,
     nats_text,
     parts_text,
     verdict_lines,
@@ -211,7 +210,6 @@ def test_a_time_that_holds_the_host_is_not_called_the_gpu_s():
     (model,) = model_results(case_results([model_record("BF16", "decode", 1e-3), model_record("INT4", "decode", 1e-3)]))
     assert not model.phases[0].is_of_device
     assert slow_issue(model.passes) is None
-    assert "GPU" not in model_tables(model)[0].title
     predicted = model_record("BF16", "decode", issue_s=5e-3)
     assert not model_results(case_results([predicted]))[0].phases[0].is_of_device
 
@@ -225,13 +223,6 @@ def test_emulated_fallbacks_and_random_tokens_are_explained_once(records):
     assert sum("nothing about language" in note for note in notes) == 1
     assert any(note.startswith("~ emulated (INT8 (W8A16))") and "66.72 MB" in note for note in notes)
     assert f"INT4 (W4A16): not every layer took it (55 INT4, 2 BF16): {short_text(reason)}" in notes
-
-
-def test_tables_leave_out_what_nobody_knows():
-    (model,) = model_results(case_results([model_record("BF16"), model_record("INT4")]))
-    (table,) = model_tables(model)
-    assert table.headers == ("decode", "time", "tokens/s", "expected", "ideal")
-    assert "predicted" in table.title
 
 
 def test_processes_are_pooled_and_a_failed_one_is_not_a_chip_of_its_own(records):
