@@ -33,6 +33,7 @@ from reports.present.blocks import (
     table,
     time_cell,
 )
+from reports.present.cases import width_cell
 from reports.present.display_text import counted, regime_words, saved_share, shown
 from reports.present.shapes import shape_sentence
 from reports.ranking.case_ranking import CaseRanking
@@ -48,7 +49,6 @@ from reports.stored.words import (
     summary_of,
 )
 from results.cases.saved_bytes import saved_ratio
-from results.statistics.replication import width_text
 from roofline_model.core.answer import Loss, Option, Trust
 from roofline_model.core.finding import finding, short_text
 from roofline_model.core.units import format_speedup
@@ -259,7 +259,7 @@ def _ranking_blocks(part: ChipPart, ranking: CaseRanking, label: str) -> Iterato
         Column("Time", lambda row: time_cell(row.estimate.time_s), "number"),
         Column("Speed\u2011up", speedup, "number"),
         Column("Evidence", evidence, drop=2),
-        Column("±", lambda row: _plus_minus(row.estimate.half_width_ratio), "number", drop=3),
+        Column("±", lambda row: width_cell(row.estimate.half_width_ratio), "number", drop=3),
         Column(
             "Ideal",
             lambda row: time_cell(None if row.times.ideal is None else row.times.ideal.time_s),
@@ -319,10 +319,6 @@ def _evidence(report: Report, source: str, record_ids: tuple[str, ...], doubts: 
         *((" ", Span("!", "mark", doubts)) if doubts else ()),
         *((" ", Span("old", "mark", stale)) if stale else ()),
     )
-
-
-def _plus_minus(ratio: float | None) -> Cell:
-    return Cell("–" if ratio is None else (Span("±", medium="text"), width_text(ratio)), ratio)
 
 
 # --- all stored runs
@@ -452,7 +448,7 @@ def _stored_blocks(report: Report, ranking: StoredRanking) -> Iterator[Block]:
         Column("Configuration", lambda row: row.label, is_head=True),
         Column("Evidence", lambda row: _stored_evidence(report, row)),
         Column("Time", lambda row: time_cell(row.estimate.time_s), "number"),
-        Column("±", lambda row: _plus_minus(row.estimate.half_width_ratio), "number"),
+        Column("±", lambda row: width_cell(row.estimate.half_width_ratio), "number"),
         Column("Speed\u2011up", _stored_speedup, "number"),
         Column(
             "Memory",

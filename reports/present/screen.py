@@ -45,7 +45,6 @@ from reports.present.layout import (
     joined,
     row_lines,
 )
-from roofline_model.core.units import format_memory
 
 MIN_WIDTH = 40
 
@@ -360,15 +359,3 @@ def intensity(flop_per_byte: float | None) -> str:
     if flop_per_byte is None:
         return MISSING
     return f"{flop_per_byte:.2f}" if flop_per_byte < 99.995 else f"{flop_per_byte:.0f}"
-
-
-def plus_minus(half_width_ratio: float | None) -> str:
-    """Print half an interval's width as `±1.2 %`, `±>999 %` where it has no useful limit; missing → `–`."""
-    from results.statistics.replication import width_text
-
-    return MISSING if half_width_ratio is None else f"±{width_text(half_width_ratio)}"
-
-
-def decimal_bytes(size_bytes: float | None) -> str:
-    """Print a memory's size in decimal units, as datasheets sell it: 128 GB; missing → `–`."""
-    return format_memory(size_bytes)

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from reports.present.blocks import Column, table
-from reports.present.screen import decimal_bytes, show, show_json, show_line
+from reports.present.screen import show, show_json, show_line
 from roofline_cli.screen.progress_bar import progress_bar
 from roofline_cli.shared.database import reading, shown_target, writing
 from roofline_cli.shared.options import DatabaseOption, JsonOption
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import Finding, finding, short_text
-from roofline_model.core.units import counted
+from roofline_model.core.units import counted, format_memory
 
 if TYPE_CHECKING:
     from results.operations.retention import PruneReport
@@ -159,7 +159,7 @@ def _print(shown: str, report: PruneReport, dry_run: bool) -> None:
 
 def _print_dropped(shown: str, report: PruneReport, done: str) -> None:
     show_line(
-        f"{shown}: {done} {decimal_bytes(report.sample_bytes)} of samples of "
+        f"{shown}: {done} {format_memory(report.sample_bytes)} of samples of "
         f"{counted(report.measurement_count, 'measurement')} and "
         f"{counted(report.reading_count, 'sensor reading')} of {counted(len(report.drops), 'run')} before "
         f"{report.before[:10]}; "
@@ -190,7 +190,7 @@ _DROPS = (
     Column("Run", lambda drop: drop.run.run_id[:8], is_head=True),
     Column("Started", lambda drop: _day(drop.run)),
     Column("Measurements", lambda drop: f"{drop.measurement_count:,}", "number"),
-    Column("Samples", lambda drop: decimal_bytes(drop.sample_bytes), "number"),
+    Column("Samples", lambda drop: format_memory(drop.sample_bytes), "number"),
     Column("Sensor readings", lambda drop: f"{drop.reading_count:,}", "number"),
     Column("Label", lambda drop: drop.run.label or "–", "prose", drop=1),
 )

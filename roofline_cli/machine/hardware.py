@@ -14,7 +14,6 @@ from reports.present.blocks import Column, Span, brief, table
 from reports.present.screen import (
     MISSING,
     clean,
-    decimal_bytes,
     intensity,
     show,
     show_json,
@@ -35,7 +34,7 @@ from roofline_model.chips.hardware import (
 from roofline_model.chips.usable_memory import memory_shares, usable_bytes
 from roofline_model.core.errors import DefinitionError, InvalidValueError, UnsupportedError
 from roofline_model.core.finding import Finding, finding, findings_json, short_text, subject_text
-from roofline_model.core.units import counted, format_bandwidth, format_bytes, format_flops
+from roofline_model.core.units import counted, format_bandwidth, format_bytes, format_flops, format_memory
 
 if TYPE_CHECKING:
     from roofline_model.chips.hardware import Device, Quantity
@@ -72,7 +71,7 @@ _CHIPS = (
     Column("FP8", _native_rate("FP8_E4M3"), "number"),
     Column("INT8", _native_rate("INT8"), "number", drop=2),
     Column("NVFP4", _native_rate("NVFP4"), "number"),
-    Column("Memory", lambda chip: decimal_bytes(chip.capacity and chip.capacity.value), "number", drop=1),
+    Column("Memory", lambda chip: format_memory(chip.capacity and chip.capacity.value), "number", drop=1),
     Column("Aliases", lambda chip: ", ".join(chip.aliases) or MISSING, drop=4),
     Column("Name", lambda chip: chip.name, "prose", drop=3),
 )
@@ -239,8 +238,8 @@ def _print_answer(chip: Device, hardware: str, *, show_all: bool) -> None:
     """Print bandwidth, memory and dense rates with what they rest on, and what to type next: a dozen lines."""
     memory = ""
     if chip.capacity is not None:
-        usable = f", {decimal_bytes(usable_bytes(chip))} of it usable by a model" if memory_shares(chip) else ""
-        memory = f" to {decimal_bytes(chip.capacity.value)} of memory{usable}"
+        usable = f", {format_memory(usable_bytes(chip))} of it usable by a model" if memory_shares(chip) else ""
+        memory = f" to {format_memory(chip.capacity.value)} of memory{usable}"
     show_line(f"{chip.key}: {format_bandwidth(chip.bandwidth.value)}{memory}.", "bold")
     identity = [part for part in (chip.name, chip.vendor, chip.architecture) if part]
     identity += [f"aliases {', '.join(chip.aliases)}"] if chip.aliases else []
@@ -332,7 +331,7 @@ def _value(label: str, quantity: Quantity) -> str:
     if quantity.unit == "FLOP/s":
         return format_flops(value)
     if quantity.unit == "B":
-        return decimal_bytes(value) if label.startswith("memory") else format_bytes(value)
+        return format_memory(value) if label.startswith("memory") else format_bytes(value)
     if quantity.unit == "Hz":
         return f"{value / 1e6:g} MHz"
     return clean(f"{value:g} {quantity.unit}".strip())

@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from reports.present.screen import decimal_bytes
 from roofline_cli.machine.packages import EXTRAS, PURPOSES, install_command, installed_packages, installed_version
 from roofline_cli.shared.database import reading, shown_target
 from roofline_model.core.errors import OldSchemaError, RooflineError, StoreError
@@ -114,7 +113,7 @@ def _device(machine: Machine) -> Check:
         facts = machine.facts
         parts = [facts.name]
         parts += [f"compute capability {facts.compute_capability}"] if facts.compute_capability else []
-        parts += [decimal_bytes(facts.memory_bytes)] if facts.memory_bytes else []
+        parts += [format_memory(facts.memory_bytes)] if facts.memory_bytes else []
         return Check("nvidia device", "ok", f"{', '.join(parts)}; {short_text(machine.reason)}")
     nodes = sorted(str(node) for node in Path("/dev").glob("nvidia*"))
     if nodes:

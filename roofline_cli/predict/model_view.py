@@ -9,22 +9,21 @@ from typing import TYPE_CHECKING
 
 from reports.answers.short_answer import good_kernels_sentence, ideal_words, option_words
 from reports.present.blocks import Column, memory_cell, table
-from reports.present.screen import (
-    MISSING,
-    decimal_bytes,
-    has_room_for,
-    intensity,
-    show,
-    show_line,
-    show_more,
-    show_next,
-)
+from reports.present.screen import MISSING, has_room_for, intensity, show, show_line, show_more, show_next
 from roofline_cli.predict.prediction_rows import print_beside_ideal, print_caveats, show_doubts
 from roofline_cli.shared.group import typed_pairs
 from roofline_model.chips.hardware import doubts_of
 from roofline_model.chips.usable_memory import memory_shares
 from roofline_model.core.finding import Finding, reason_text, short_text
-from roofline_model.core.units import counted, format_rate, format_time, in_prefix, interval_in_prefix, shared_prefix
+from roofline_model.core.units import (
+    counted,
+    format_memory,
+    format_rate,
+    format_time,
+    in_prefix,
+    interval_in_prefix,
+    shared_prefix,
+)
 from roofline_model.formats.catalog import get_format
 from roofline_model.models.format_plan import plan_from_text
 from roofline_model.operators.product import WEIGHT_GROUP_ELEMS, WEIGHT_SCALE_BITS
@@ -243,7 +242,7 @@ def _best_sentence(
     if not fitting:
         smallest = min(predictions, key=lambda prediction: prediction.memory.total_bytes)
         size, room = smallest.memory.total_bytes, smallest.memory.usable_bytes
-        return f"Nothing fits: {smallest.plan.name} takes {decimal_bytes(size)} of {decimal_bytes(room)} usable."
+        return f"Nothing fits: {smallest.plan.name} takes {format_memory(size)} of {format_memory(room)} usable."
     expected = [each for each in fitting if not each[1]] or fitting
     time_s, is_ideal, best = min(expected, key=lambda each: each[0])
     count = "the fastest that fits" if len(fitting) < len(passes) else "the fastest"
@@ -490,26 +489,26 @@ def _link_sentence(prediction: ModelPrediction) -> str:
 
 def _short_memory_sentence(prediction: ModelPrediction) -> str:
     memory = prediction.memory
-    room = "" if memory.usable_bytes is None else f" of {decimal_bytes(memory.usable_bytes)} usable"
-    parts = f"weights {decimal_bytes(memory.weights_bytes)}, KV cache {decimal_bytes(memory.kv_bytes)}"
+    room = "" if memory.usable_bytes is None else f" of {format_memory(memory.usable_bytes)} usable"
+    parts = f"weights {format_memory(memory.weights_bytes)}, KV cache {format_memory(memory.kv_bytes)}"
     each = " on each device" if prediction.parallel.device_count > 1 else ""
-    return f"Memory{each}: {decimal_bytes(memory.total_bytes)}{room} ({parts})."
+    return f"Memory{each}: {format_memory(memory.total_bytes)}{room} ({parts})."
 
 
 def _memory_sentence(prediction: ModelPrediction, chip: Device) -> str:
     memory = prediction.memory
     parts = (
-        f"weights {decimal_bytes(memory.weights_bytes)} + KV cache {decimal_bytes(memory.kv_bytes)} "
-        f"+ buffers about {decimal_bytes(memory.activation_bytes)} = {decimal_bytes(memory.total_bytes)}"
+        f"weights {format_memory(memory.weights_bytes)} + KV cache {format_memory(memory.kv_bytes)} "
+        f"+ buffers about {format_memory(memory.activation_bytes)} = {format_memory(memory.total_bytes)}"
     )
     if memory.usable_bytes is None:
         verdict = "the chip's file states no capacity"
     else:
         does = "fits" if memory.fits else "does NOT fit"
         headroom = f" with {memory.headroom_ratio * 100:g} % kept free" if memory.headroom_ratio else ""
-        taken = ", ".join(f"{share.name} {decimal_bytes(share.size_bytes)}" for share in memory_shares(chip))
+        taken = ", ".join(f"{share.name} {format_memory(share.size_bytes)}" for share in memory_shares(chip))
         verdict = (
-            f"{does} in {decimal_bytes(memory.usable_bytes)} usable of {decimal_bytes(memory.capacity_bytes)} "
+            f"{does} in {format_memory(memory.usable_bytes)} usable of {format_memory(memory.capacity_bytes)} "
             f"({(memory.used_ratio or 0) * 100:.1f} %{f'; {taken}' if taken else ''}){headroom}"
         )
     each = " on each device" if prediction.parallel.device_count > 1 else ""

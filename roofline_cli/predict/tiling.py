@@ -10,7 +10,7 @@ import typer
 
 from reports.answers.short_answer import option_words
 from reports.present.blocks import Column, table
-from reports.present.screen import MISSING, decimal_bytes, show, show_json, show_line, show_more, show_next
+from reports.present.screen import MISSING, show, show_json, show_line, show_more, show_next
 from roofline_cli.screen.output_file import check_output, written_file
 from roofline_cli.shared.group import typed_pairs
 from roofline_cli.shared.options import (
@@ -27,7 +27,7 @@ from roofline_cli.shared.options import (
 )
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import short_text
-from roofline_model.core.units import counted, format_percent, format_time, in_prefix, shared_prefix
+from roofline_model.core.units import counted, format_memory, format_percent, format_time, in_prefix, shared_prefix
 from roofline_model.formats.catalog import format_pair, pair_label
 
 if TYPE_CHECKING:
@@ -163,10 +163,6 @@ def _seconds(time_s: float | None) -> str:
     return "–" if time_s is None else format_time(time_s)
 
 
-def _bytes(size_bytes: float | None) -> str:
-    return "–" if size_bytes is None else decimal_bytes(size_bytes)
-
-
 def _show(title: str, tiling: Tiling) -> None:
     show(table("facts", _FACTS, _facts(tiling), title=title))
     if tiling.expected_s is None:
@@ -222,14 +218,14 @@ def _facts(tiling: Tiling) -> list[tuple[str, str, str]]:
         (
             "L2 hits",
             _hits(tiling),
-            f"of {decimal_bytes(tiling.requested_bytes)} that the blocks ask for",
+            f"of {format_memory(tiling.requested_bytes)} that the blocks ask for",
         ),
         (
             "beyond compulsory",
-            decimal_bytes(tiling.beyond_compulsory_bytes),
-            f"of those, asked for again: A and B once are {decimal_bytes(tiling.operand_bytes)}",
+            format_memory(tiling.beyond_compulsory_bytes),
+            f"of those, asked for again: A and B once are {format_memory(tiling.operand_bytes)}",
         ),
-        ("DRAM", _bytes(tiling.dram_bytes), _dram_meaning(tiling)),
+        ("DRAM", format_memory(tiling.dram_bytes), _dram_meaning(tiling)),
         (
             "expected",
             _seconds(tiling.expected_s),
@@ -254,7 +250,7 @@ def _dram_meaning(tiling: Tiling) -> str:
     """Hold the DRAM bytes against those of all three operands, and say what the L2 keeps."""
 
     once = tiling.operand_bytes + tiling.output_bytes
-    text = f"A, B and C once are {decimal_bytes(once)}"
+    text = f"A, B and C once are {format_memory(once)}"
     if tiling.dram_bytes is None:
         return text
     saved_ratio = 1 - tiling.dram_bytes / once

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from reports.present.blocks import Column, table, time_cell
-from reports.present.screen import decimal_bytes, show, show_line
+from reports.present.screen import show, show_line
 from roofline_model.core.finding import short_text
-from roofline_model.core.units import counted, format_time
+from roofline_model.core.units import counted, format_memory, format_time
 
 if TYPE_CHECKING:
     from roofline_model.recommend.model import ModelRanking
@@ -97,12 +97,12 @@ _LAYERS = (
     Column("Format", lambda run: run[0].chosen.label),
     Column("Loss", lambda run: f"{sum(reason.chosen.loss_value for reason in run):.3g}", "number"),
     Column("Time", lambda run: time_cell(sum(reason.chosen.time_s for reason in run)), "number", drop=2),
-    Column("Memory", lambda run: decimal_bytes(sum(reason.chosen.memory_bytes for reason in run)), "number", drop=1),
+    Column("Memory", lambda run: format_memory(sum(reason.chosen.memory_bytes for reason in run)), "number", drop=1),
     Column("Why the first of them", lambda run: _why(run[0]), "prose", least=24),
 )
 _FRONT = (
     Column("Loss", lambda point: f"{point.loss_value:.3g}", "number"),
     Column("Time", lambda point: time_cell(point.time_s), "number"),
-    Column("Memory", lambda point: decimal_bytes(point.memory_bytes), "number"),
+    Column("Memory", lambda point: format_memory(point.memory_bytes), "number"),
     Column("Formats of the groups", _formats_of, "prose"),
 )

@@ -20,9 +20,9 @@ from reports.answers.short_answer import (
     with_names,
 )
 from reports.present.blocks import Cell, Column, Rich, Span, memory_cell, table
-from reports.present.screen import MISSING, decimal_bytes, show, show_line, show_more, show_next, show_notes
+from reports.present.screen import MISSING, show, show_line, show_more, show_next, show_notes
 from roofline_model.core.finding import by_severity, finding, findings_text, has_code, short_text
-from roofline_model.core.units import counted, in_prefix, sentence, shared_prefix
+from roofline_model.core.units import counted, format_memory, in_prefix, sentence, shared_prefix
 from roofline_model.recommend.plan_formats import plan_name
 
 if TYPE_CHECKING:
@@ -156,8 +156,8 @@ def limits_sentence(ranking: ModelRanking) -> str:
     else:
         headroom = f", {limits.headroom_ratio * 100:g} % of it kept free" if limits.headroom_ratio else ""
         is_whole = limits.memory_bytes == limits.memory_limit_bytes
-        usable = "" if is_whole else f"{decimal_bytes(limits.memory_bytes)} usable of "
-        limit_texts.append(f"{usable}{decimal_bytes(limits.memory_limit_bytes)} of memory{headroom}")
+        usable = "" if is_whole else f"{format_memory(limits.memory_bytes)} usable of "
+        limit_texts.append(f"{usable}{format_memory(limits.memory_limit_bytes)} of memory{headroom}")
     if limits.time_s is not None:
         limit_texts.append(f"{limits.time_s * 1e3:g} ms a pass")
     limit_texts += [f"{limit_s * 1e3:g} ms a {phase}" for phase, limit_s in limits.phase_times_s]
@@ -258,7 +258,7 @@ def _better_s(option: Option) -> float | None:
 
 def _left(ranking: ModelRanking, option: Option) -> str:
     limit_bytes = ranking.limits.memory_bytes
-    return MISSING if limit_bytes is None else decimal_bytes(limit_bytes - _bytes(option))
+    return MISSING if limit_bytes is None else format_memory(limit_bytes - _bytes(option))
 
 
 def _made_of(option: PlanOption) -> str:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from reports.answers.short_answer import ROLES, SOURCES
-from reports.present.blocks import Column, Rich, Span, table, time_cell
-from reports.present.cases import option_memory_cell
-from reports.present.screen import MISSING, plus_minus, show, show_line, show_more, show_next, show_notes
+from reports.present.blocks import Cell, Column, Rich, Span, table, time_cell
+from reports.present.cases import option_memory_cell, width_cell
+from reports.present.screen import MISSING, show, show_line, show_more, show_next, show_notes
 from roofline_cli.recommend.model_view import loss_columns
 from roofline_cli.shared.group import typed
 from roofline_model.core.answer import Option
@@ -433,8 +433,8 @@ def _speedup(row: Option) -> str:
     return format_speedup(row.speedup_ratio) + speedup_marks(row.trust)
 
 
-def _interval(row: Option) -> str:
-    return MISSING if row.estimate.half_width_ratio is None else plus_minus(row.estimate.half_width_ratio)
+def _interval(row: Option) -> Cell:
+    return width_cell(row.estimate.half_width_ratio)
 
 
 def _runs(row: Option) -> str:

@@ -8,18 +8,7 @@ import pytest
 
 from reports.present import screen
 from reports.present.blocks import Column, Span, table
-from reports.present.screen import (
-    clean,
-    clean_line,
-    decimal_bytes,
-    has_room_for,
-    intensity,
-    plus_minus,
-    screen_width,
-    show,
-    show_json,
-    show_line,
-)
+from reports.present.screen import clean, clean_line, has_room_for, intensity, screen_width, show, show_json, show_line
 from roofline_model.core.units import column_times, format_speedup, in_prefix, shared_prefix
 
 COLUMNS = (
@@ -180,8 +169,6 @@ def test_numbers_print_as_the_tables_need_them():
     ]
     ratios = (4.04, 0.996, 0.951, 0.083, 0.0123, 99.4, 120.4, None)
     assert list(map(format_speedup, ratios)) == ["4.0×", "1.0×", "0.95×", "0.083×", "0.012×", "99.4×", "120×", "–"]
-    assert [plus_minus(x) for x in (0.0123, 1.4, 208.69, None)] == ["±1.2 %", "±140 %", "±>999 %", "–"]
-    assert [decimal_bytes(x) for x in (128e9, 8.4e6, 999, None)] == ["128 GB", "8.4 MB", "999 B", "–"]
 
 
 def test_a_note_is_not_cut_inside_a_command() -> None:
