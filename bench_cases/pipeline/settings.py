@@ -36,7 +36,7 @@ class PipelineLimits:
     latency_s: float | None = None
     """Time of one pass: a decode step, or a prefill."""
     loss_pct: float | None = None
-    """See `pipeline_records.MeasuredQuality.loss_pct`."""
+    """See `ModelFigures.loss`."""
 
     def __post_init__(self) -> None:
         for name, value in (("memory limit", self.memory_bytes), ("latency limit", self.latency_s)):

@@ -30,7 +30,7 @@ from roofline_model.core.units import (
     format_speedup,
     format_time,
 )
-from roofline_model.operators.case import is_model_case, op_title
+from roofline_model.operators.case import case_title, is_model_case, op_title
 
 _TOLD_APART = ("quarantined", "capped", "above-roof")
 """Flags with lines of their own, that say what to do."""
@@ -180,7 +180,7 @@ def _block(key: GroupKey, rows: Sequence[CaseResult], width: int, left_out: froz
     means = [_CACHE_MEANINGS[cache]] if cache in _CACHE_MEANINGS else []
     means += [_MODE_MEANINGS[mode]] if mode in _MODE_MEANINGS else []
     title = (
-        f"{op} {rows[0].case.shape_label}".rstrip()
+        case_title(op, rows[0].case.shape)
         + (f" · {cache}" if cache != "none" else "")
         + (f" · {mode}" if mode != "eager" else "")
     )

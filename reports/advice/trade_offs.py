@@ -285,7 +285,7 @@ def _pass_option(result: PassResult, pooled: Option, losses: StoredLosses) -> Op
 
 def _of_shape(ranking: CaseRanking, energies: Mapping[str, float]) -> TradeGroup:
     regime = regime_title(ranking.cache, ranking.mode)
-    title = f"{ranking.op} {ranking.shape_label}" + (f", {regime}" if regime else "")
+    title = ranking.question.name + (f", {regime}" if regime else "")
     title += f": {ranking.phase}" if ranking.phase else ""
     first = next((option.key for option in ranking.options if option.is_measured), "")
     points = tuple(

@@ -52,6 +52,7 @@ from results.cases.saved_bytes import saved_ratio
 from roofline_model.core.answer import Loss, Option, Trust
 from roofline_model.core.finding import finding, short_text
 from roofline_model.core.units import format_speedup
+from roofline_model.operators.case import sizes_text
 from roofline_model.recommend.loss import loss_text
 
 MOST_MOVES = 8
@@ -217,7 +218,7 @@ def _ranking(part: ChipPart, entry: ShapeEntry, *, is_open: bool) -> Folded:
     regime = regime_words(ranking.cache, ranking.mode)
     title: Rich = (
         Span(f"{ranking.op} ", medium="text"),
-        Span(ranking.shape_label, "bold"),
+        Span(shown(sizes_text(ranking.question.sizes), 60), "bold"),
         Span(op, medium="page"),
         Span(f", {regime}", medium="text"),
         *(

@@ -30,7 +30,7 @@ from results.text.model_text import issue_notes, verdict_lines
 from results.verdicts.model_results import model_results
 from roofline_model.core.finding import advice_text, code_text
 from roofline_model.core.units import counted, format_percent
-from roofline_model.operators.case import is_model_case
+from roofline_model.operators.case import is_model_case, sizes_text
 
 if TYPE_CHECKING:
     from reports.view.run_state import RunState
@@ -156,7 +156,7 @@ def _error_sentence(overall: ErrorSummary, origin: str) -> str:
 def _worst(case: CaseResult | None, error_ratio: float | None) -> str:
     if case is None or error_ratio is None:
         return "–"
-    name = f"{shown(case.case.shape_label, 60)} {case_precision(case.case)}"
+    name = f"{shown(sizes_text(case.case.shape), 60)} {case_precision(case.case)}"
     return f"{name} ({format_percent(error_ratio, 0, signed=True)})"
 
 

@@ -18,7 +18,7 @@ from results.cases.case_result import CaseResult
 from results.cases.errors import case_gap, has_parts
 from roofline_model.core.units import format_time
 from roofline_model.expected.gap import PASS_PART, Gap
-from roofline_model.operators.case import is_model_case, pass_name
+from roofline_model.operators.case import is_model_case, pass_name, sizes_text
 
 MOST_ROWS = 40
 MOST_STAGES = 8
@@ -146,7 +146,7 @@ def _case_split(number: int, case: CaseResult, gap: Gap) -> _Split:
     # The phase first: names are cut at their end.
     title = title_of(what) if model is None else f"{model.phase} of {model.model_name}, {model.sizes_text}"
     first = shown(f"{title}, {regime}" if regime else title, 60)
-    brief = shown(title if model is not None else what.shape_label, 40)
+    brief = shown(title if model is not None else sizes_text(what.shape), 40)
     return _Split(
         Row((first, shown(case_label(what), 50)), (shown(case_precision(what), 28), brief), (number,)),
         gap.measured_s,

@@ -53,7 +53,7 @@ from results.text.verdict_text import doubts_text
 from results.verdicts.best_shapes import fastest_by_case
 from results.verdicts.shape_verdict import ShapeVerdict
 from roofline_model.core.finding import code_text, short_text
-from roofline_model.operators.case import Case, pass_name
+from roofline_model.operators.case import Case, pass_name, sizes_text
 
 DATA_VERSION = 2
 SVG_LIMIT_COUNT = 1_000
@@ -430,7 +430,7 @@ def case_row(
         "number": number,
         "name": name_of(case.case),
         "op": operator_title(case.case),
-        "shape": shown(case.case.shape_label, 60),
+        "shape": shown(sizes_text(case.case.shape), 60),
         "format": case_precision(case.case),
         "kernel": shown(case.case.kernel, 60),
         "phase": case_phase(case.case),

@@ -6,6 +6,7 @@ from reports.present.cases import option_label
 from reports.present.display_text import shown
 from results.text.verdict_text import verdict_text
 from results.verdicts.shape_verdict import ShapeVerdict
+from roofline_model.operators.case import sizes_text
 
 VERDICT_CHARACTERS = 500
 """A verdict holds up to four names of 60 characters; what is longer came from hostile labels."""
@@ -25,7 +26,7 @@ def shape_title(judged: ShapeVerdict) -> str:
     """Return `1x4096x4096`; warm cache, other modes and other operators than products are named."""
     model = judged.model
     words = [] if judged.op in ("gemv", "gemm") else [shown(judged.op, 60)]
-    words = [*words, shown(judged.shape_label, 60)] if model is None else [shown(model.title, 140)]
+    words = [*words, shown(sizes_text(judged.key[1]), 60)] if model is None else [shown(model.title, 140)]
     # Passes of a model follow each other on the same weights: warm is the only state they have.
     words += (
         [] if judged.cache in ("cold", "none") or (model is not None and judged.cache == "warm") else [judged.cache]

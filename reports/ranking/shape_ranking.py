@@ -43,7 +43,7 @@ from roofline_model.core.answer import (
 )
 from roofline_model.core.errors import RooflineError
 from roofline_model.core.finding import Finding, finding
-from roofline_model.operators.case import Case, Sizes, is_model_case
+from roofline_model.operators.case import Case, Sizes, case_title, is_model_case
 from roofline_model.operators.product import GEMV_MAX_ROWS
 from roofline_model.recommend.loss import formats_loss
 from roofline_model.recommend.ranking import MAX_LOSS_PCT, Limits
@@ -108,7 +108,7 @@ def rank_shape(
     if advice:
         excluded += tuple(Exclusion(each.key, (each.finding,)) for each in advice.excluded)
     op, shape_label = shown(case.op, 60), shown(case.shape_label, 60)
-    title, phase = f"{op} {shape_label}", phase_of(case.op, case.shape)
+    title, phase = shown(case_title(case.op, case.shape), 140), phase_of(case.op, case.shape)
     question = Question("shape", shown(hardware_key, 60), title, case.shape, phase, "stored")
     ranking = rank_stored(question, (*measured, *predicted), base, Limits(choice_loss_pct=MAX_LOSS_PCT))
     by_key = {option.key: option for option in (*measured, *predicted)}

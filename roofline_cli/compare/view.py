@@ -28,9 +28,10 @@ from reports.present.blocks import (
     table,
     time_cell,
 )
-from reports.present.cases import case_label, case_precision, option_label, regime_of
+from reports.present.cases import case_label, case_precision, option_label, regime_of, title_of
 from reports.present.display_text import shown
 from roofline_model.core.units import format_speedup, sentence
+from roofline_model.operators.case import sizes_text
 
 if TYPE_CHECKING:
     from reports.ranking.case_ranking import CaseRanking
@@ -149,7 +150,7 @@ def _question(comparison: Comparison) -> str:
     if not comparison.rows:
         return f"run {comparison.run.run_id[:8]} (no case)"
     case = comparison.rows[0].case.case
-    return f"{shown(case.op, 60)} {shown(case.shape_label, 60)}, {regime_of(case)}"
+    return f"{title_of(case)}, {regime_of(case)}"
 
 
 def _answer_table(comparison: Comparison, ranking: CaseRanking) -> TableBlock:
@@ -253,7 +254,7 @@ def _ranking_table(ranking: CaseRanking) -> TableBlock:
         Column("Method", lambda option: option.method or "–", drop=2),
         Column("Why", lambda option: shape_reason(option, ranking), "prose", least=36, drop=1),
     )
-    title = f"Ranking, {ranking.phase or ranking.op} {ranking.shape_label}"
+    title = f"Ranking, {ranking.phase or ranking.op} {shown(sizes_text(ranking.question.sizes), 60)}"
     return table("Ranking", columns, ranking.options, title=title)
 
 

@@ -153,7 +153,7 @@ def _show_segment(segment: Segment, nights: Sequence[HistoryPoint], metric: Metr
     first, last = shown[0].started_at[:10], shown[-1].started_at[:10]
     hollow = sum(not point.is_used for point in shown)
     of = f" (of {len(segment.nights)})" if len(shown) < len(segment.nights) else ""
-    chip = segment.hardware_key or "unknown chip"
+    chip = segment.hardware_key or "chip not recorded"
     method = f", method {segment.method_version}" if segment.method_version else ""
     doubtful = f", {hollow} of them doubtful (hollow)" if hollow else ""
     show_line(f"{chip}{method}: {counted(len(shown), 'run')} from {first} to {last}{of}{doubtful}")

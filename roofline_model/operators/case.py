@@ -202,7 +202,24 @@ def case_title(op: str, shape: Sizes) -> str:
     name = pass_name(op, shape)
     if name is not None:
         return name.title
-    return f"{op} {'x'.join(str(size) for _, size in shape)}".rstrip()
+    return f"{op} {sizes_text(shape)}".rstrip()
+
+
+def sizes_text(shape: Sizes) -> str:
+    """Return sizes in words: `1x4096x4096`; of attention `1 of 8,192 tokens, 32/8 heads of 128` (query over key/value
+    heads), `512 tokens, causal, 64 heads of 192/128` (values of another size).
+    """
+    sizes = dict(shape)
+    if not {"B", "Hq", "Hkv", "Sq", "Skv", "D"} <= sizes.keys():
+        return "x".join(str(size) for _, size in shape)
+    new, cached, heads = sizes["Sq"], sizes["Skv"], sizes["Hq"]
+    parts = [f"batch {sizes['B']}"] if sizes["B"] > 1 else []
+    parts.append(f"{cached:,} tokens" if new == cached else f"{new:,} of {cached:,} tokens")
+    parts += ["causal"] if sizes.get("causal") else []
+    parts += [f"window {sizes['window']:,}"] if sizes.get("window") else []
+    values = f"/{sizes['Dv']}" if sizes.get("Dv", sizes["D"]) != sizes["D"] else ""
+    key_heads = "" if sizes["Hkv"] == heads else f"/{sizes['Hkv']}"
+    return f"{', '.join(parts)}, {heads}{key_heads} heads of {sizes['D']}{values}"
 
 
 def is_meant(case: Case, words: Iterable[str], test_id: str = "") -> bool:

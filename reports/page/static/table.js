@@ -111,7 +111,7 @@ function caseTable(chip, place, label) {
   tools.prepend(search);
   tools.append(status);
   const reasons = distinct(chip.rows.map((row) => row.total_basis).filter(Boolean)).join(WORDS.or) || WORDS.nothing;
-  const facts = same.map(([key, title]) => (key === "total_ratio" ? fit(WORDS.noTotal, { reasons }) : `${title.toLowerCase()} ${chip.rows.map((row) => row[key]).find(Boolean)}`));
+  const facts = same.map(([key, title]) => (key === "total_ratio" ? fit(WORDS.noTotal, { reasons }) : `${title.toLowerCase()}: ${chip.rows.map((row) => row[key]).find(Boolean)}`));
   if (same.length) place.append(el("p", { class: "quiet" }, fit(WORDS.same, { facts: facts.join("; ") })));
   place.append(tools, el("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": label }, el("table", { class: "cases" }, el("thead", {}, head), body)), pager);
   chip.filter.watch(update);
