@@ -79,6 +79,7 @@ def run_pipeline(
     db: str | None = None,
     fresh: bool = False,
     progress: Tell | None = None,
+    begin: Callable[[], None] | None = None,
     seams: PipelineSeams | None = None,
 ) -> PipelineResult:
     """Load, recommend, quantise, benchmark and judge a model; save the winner, if there is one, and a report into
@@ -89,7 +90,7 @@ def run_pipeline(
     weights). candidates: how many precisions are measured; formats: which ones may be (None: all that this device
     really runs). processes: fresh processes per candidate, each measures it beside the 16-bit model. db: results
     database of the runs. fresh: forget what `output` holds of an earlier pipeline; without it, finished steps of the
-    same settings are used again.
+    same settings are used again. begin: called when the question is found right, before anything is loaded.
 
     Raises a `RooflineError` in one line: a model that does not load or has nothing to quantise, other settings in the
     folder, a full disk, a machine that is not `hw`. No limit that is missed and no candidate that fails is an error:
@@ -112,7 +113,10 @@ def run_pipeline(
             max_quality_loss,
         ),
     )
+    find_model(settings.model)
     folder = user_path(output)
+    if begin is not None:
+        begin()
     with opened_state(folder, settings.described(), is_fresh=fresh) as state:
         clock = StepClock(progress or _silent)
         return _Pipeline(settings, state, clock, db, seams or PipelineSeams()).run()

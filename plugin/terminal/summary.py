@@ -17,7 +17,7 @@ from reports.present.blocks import table
 from reports.present.cases import CASES
 from reports.present.layout import INDENT, Line, block_lines, headers_without_room, laid_out_width, wrapped
 from results.cases.case_result import CaseResult, case_results
-from results.records.flags import DOUBTFUL_FLAGS, FLAGS
+from results.records.flags import DOUBTFUL_FLAGS, FLAGS, KERNEL_FLAGS
 from results.records.records import ProcessInfo, Record
 from results.records.state_records import CanaryReading, NoiseFloor
 from results.text.verdict_text import verdict_text
@@ -161,14 +161,15 @@ def flag_lines(
 
 
 def _doubt_lines(by_flag: Mapping[str, list[str]], measured: int, width: int) -> list[Line]:
-    """Return how many cases are in doubt, by cause, and what the first cause means."""
+    """Return how many cases are in doubt, by cause, and what the gravest cause means."""
     own_lines = {*_TOLD_APART, *_OTHER_TIMES}
     causes = [flag for flag in FLAGS if flag in DOUBTFUL_FLAGS - own_lines and by_flag.get(flag)]
     if not causes:
         return []
     count = len({case for flag in causes for case in by_flag[flag]})
     named = ", ".join(f"{flag} {len(by_flag[flag])}" for flag in causes)
-    text = f"! {count} of {counted(measured, 'case')} in doubt: {named}. {causes[0]}: {code_text(causes[0])}"
+    gravest = next((flag for flag in KERNEL_FLAGS if flag in causes), causes[0])
+    text = f"! {count} of {counted(measured, 'case')} in doubt: {named}. {gravest}: {code_text(gravest)}"
     return wrapped(text, "yellow", width)
 
 
@@ -252,10 +253,12 @@ def _interval_lines(rows: Sequence[CaseResult], width: int) -> list[Line]:
 def _reasons(records: Sequence[Record], width: int) -> list[Line]:
     """Return why cases failed and why others were skipped, a line each: every reason with the count of its cases."""
     cases: dict[str, dict[str, dict[str, str]]] = {"failed": {}, "skipped": {}}
+    first = {(record.status, record.case.case_key): record for record in reversed(records)}
     for record in records:
-        if record.status in cases:
+        # A case counts once: its processes may say the same with other digits.
+        if record.status in cases and first[record.status, record.case.case_key] is record:
             named = cases[record.status].setdefault(record.reason, {})
-            named.setdefault(record.case.case_key, f"{op_title(record.case)} {record.case.id}")
+            named[record.case.case_key] = f"{op_title(record.case)} {record.case.id}"
     return [line for status, reasons in cases.items() if reasons for line in _reason_line(status, reasons, width)]
 
 

@@ -226,7 +226,7 @@ def model_answer(
     columns, rows = _filled(columns, _model_rows(named, ranking))
     command, effect = _next_step(ranking, asked)
     faster = [_faster_text(item, ranking) for item in _faster_reasons(ranking)[:1]]
-    others = (*map(short_text, caveats(ranking)), *_usual_plan_note(ranking))
+    others = (*_texts(caveats(ranking)), *_usual_plan_note(ranking))
     return ShortAnswer(
         sentence=model_sentence(ranking),
         subject=subject,
@@ -697,7 +697,15 @@ def _nothing(text: str, subject: str, ranking: Ranking) -> ShortAnswer:
 
 
 def _notes(items: Sequence[Finding]) -> tuple[str, ...]:
-    return tuple(map(short_text, items))[:CAVEAT_COUNT]
+    return _texts(items)[:CAVEAT_COUNT]
+
+
+def _texts(items: Iterable[Finding]) -> tuple[str, ...]:
+    """Return a line per finding; of formats without a kernel one for all that have the same reason."""
+    subjects: dict[str, list[str]] = {}
+    for item in items:
+        subjects.setdefault(short_text(item), []).append(shown_key(item.subject) if item.code == "kernel-gap" else "")
+    return tuple(f"{', '.join(names)}: {text}" if all(names) else text for text, names in subjects.items())
 
 
 def _next_step(ranking: ModelRanking, asked: Asked) -> tuple[str, str]:
@@ -719,7 +727,8 @@ def _next_step(ranking: ModelRanking, asked: Asked) -> tuple[str, str]:
         return f"vllm serve {published[0].repository}{cache}{length}{_engine_memory_option(choice.memory)}", ""
     if choice is ranking.baseline or choice.kind == "published" or "--traffic" in dict(asked):
         return "", ""
-    folder = model if "/" in model and not model.endswith(".json") else "FOLDER"
+    is_loadable = ("/" in model and not model.endswith(".json")) or model.startswith("seeded-")
+    folder = model if is_loadable else "FOLDER"
     # It is asked one kind of pass, whose limit it takes without its name.
     of_pass = [(name, value.removeprefix(f"{ranking.question.phase}=")) for name, value in asked]
     options = option_words(of_pass, only=_OF_PIPELINE)

@@ -25,7 +25,8 @@ def efficiency_figure(curve: EfficiencyCurve, *, title: str, asked_columns: int 
     series: list[Line | Marks] = [expected]
     if curve.fixed_tile_ratio:
         series.insert(0, Line("fixed tile", expected.x, _percent(curve.fixed_tile_ratio), MUTED, 1.1))
-        text = f"useful share of SM time with one tile, {curve.fixed_tile}: last wave and edges taken off"
+        rows, columns, _ = curve.fixed_tile.split("x")  # the third number is how often k is split
+        text = f"useful share of SM time with one tile of {rows}x{columns}: last wave and edges taken off"
         legend.insert(0, LegendEntry(text, MUTED, "line"))
     labels: tuple[Label, ...] = ()
     if asked_columns is not None and asked_columns in curve.N:

@@ -132,6 +132,8 @@ def nothing_to_take(ranking: CaseRanking) -> str:
     # A format that the model proposes was not asked for: what the run holds comes first.
     best = next((option for option in ranking.options if option.kernel is not None), ranking.options[0])
     gap = kernel_gap_text(best)
+    if best.kernel is None and not gap:
+        return f"no case has a time; first by its prediction: {best.label}, {evidence_text(best)}"
     if gap:
         return f"no kernel is known to run any configuration here; first by its prediction: {best.label} ({gap})"
     if ranking.baseline is None and best.loss.pct is None:

@@ -37,6 +37,9 @@ FLAGS: tuple[str, ...] = (
 DOUBTFUL_FLAGS = frozenset(flag for flag in FLAGS if catalog_entry(flag).severity != "info")
 """Flags that put the measured time in doubt."""
 
+KERNEL_FLAGS = ("above-roof", "wrong-later", "operand-unread", "sets-unchecked", "lazy-result")
+"""Flags that say that the kernel did not do its work, or not this work: no second run mends them."""
+
 INVALIDATING_FLAGS = ("quarantined", "capped", "contended", "stolen", "shared-device", "above-roof", "clocks-disagree")
 """Flags of a process that no pooled value uses while a clean one is there, the gravest first: the state of the machine
 or its clock, or a wrong count of work, not the code. The other doubtful flags (noisy, drift, bimodal, …) are in the

@@ -139,7 +139,7 @@ def _unknown(connection: Connection, name: str, place: str) -> StoreError | Unkn
     names = {"latest", *(run.run_id[:8] for run in newest), *(run.label for run in newest if run.label)}
     fix = (
         f"A run is named by {SHORTEST_PREFIX} or more digits of its id, its label, latest or latest~1; `roofline runs` "
-        "lists them."
+        "lists them all."
     )
     return UnknownNameError("run", name, names, fix=fix)
 

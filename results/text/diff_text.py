@@ -37,7 +37,12 @@ def headline(diff: SuiteDiff, result: GateResult) -> str:
     if not mentioned:
         unseen_count = sum(case.is_same_unseen for case in cases["SAME"])
         known_count = len(cases["SAME"]) - unseen_count
-        parts = [f"nothing changed by more than noise in {counted(known_count, 'case')}"] if known_count else []
+        below = [case for case in cases["SAME"] if case.reason == "below-limit"]
+        what = "the limit" if below else "noise"
+        parts = [f"nothing changed by more than {what} in {counted(known_count, 'case')}"] if known_count else []
+        parts += [
+            f"slower by less: {case_sentence(below[0])}{f' and {len(below) - 1} more' * (len(below) > 1)}"
+        ] * bool(below)
         parts += [f"the noise of {counted(unseen_count, 'case')} is not known"] if unseen_count else []
         return ("" if known_count else "no change was seen, but ") + "; ".join(parts)
     first = _named(cases[mentioned[0]], mentioned[0].lower(), len(diff.cases))

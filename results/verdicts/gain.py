@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from results.records.flags import KERNEL_FLAGS
 from roofline_model.core.answer import SLOW_IDEAL_RATIO, Option
 from roofline_model.core.finding import Finding, finding
 from roofline_model.core.units import format_speedup
@@ -134,8 +135,12 @@ def headline_gap(winner: Option | None, baseline: Option | None) -> Finding | No
     sides = [winner, *([] if baseline is None or baseline.key == winner.key else [baseline])]
     disturbed = [option for option in sides if option.is_measured and is_disturbed(option)]
     if disturbed:
-        flags = sorted(disturbed[0].flags.intersection(DISTURBING_FLAGS))
-        return finding("disturbed-result", disturbed[0].label, flags=tuple(flags))
+        suspects = [option for option in disturbed if not option.flags.isdisjoint(KERNEL_FLAGS)]
+        if suspects:
+            flags = tuple(flag for flag in KERNEL_FLAGS if flag in suspects[0].flags)
+            return finding("implausible-result", suspects[0].label, flags=flags)
+        flags = tuple(sorted(disturbed[0].flags.intersection(DISTURBING_FLAGS)))
+        return finding("disturbed-result", disturbed[0].label, flags=flags)
     if baseline is None or len(sides) == 1 or "forced" in winner.flags | baseline.flags:
         return None
     gain, most = measured_gain(winner, baseline), largest_gain(winner, baseline)

@@ -11,7 +11,7 @@ from reports.present.changes import CHANGES, JUDGEMENTS
 from reports.present.screen import show, show_line, show_more, show_next, show_notes
 from roofline_cli.shared.group import typed
 from roofline_model.core.finding import code_text, short_text, subject_text
-from roofline_model.core.units import format_quantity, sentence
+from roofline_model.core.units import counted, format_quantity, sentence
 
 if TYPE_CHECKING:
     from results.diff.case_diff import CaseDiff, SuiteDiff
@@ -77,7 +77,7 @@ def show_diff(
         baseline = shlex.quote(against) if against and len(diff.before) > 1 else newest
         runs = f"--run {diff.after[-1].run_id[:8]} --baseline {baseline}"
         show_next(f"roofline report {runs}{typed('--db')}")
-    hidden = f"{len(diff.cases)} cases, intervals and reasons" if diff.cases else "runs and machines"
+    hidden = f"{counted(len(diff.cases), 'case')}, intervals and reasons" if diff.cases else "runs and machines"
     show_more(f"lists {hidden}", is_shown=show_all)
     if show_all:
         show_line()

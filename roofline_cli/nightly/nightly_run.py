@@ -33,7 +33,7 @@ LEFT_BY_A_KILL = ".roofline-"
 """How the name of a file begins that `roofline … -o` has not completed."""
 VERDICTS = {
     0: "✅ nothing worse",
-    1: "❌ regression",
+    1: "❌ a case got worse or failed",
     2: "⛔ a step could not do its work",
     3: "⚠️ too much is ambiguous",
     4: "⛔ not comparable with the baseline",

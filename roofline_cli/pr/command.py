@@ -51,6 +51,8 @@ def pr(
     for folder in (base, head):
         if not folder.is_dir():
             raise InvalidValueError(f"{folder} is not a folder: check out both commits first")
+    if base.resolve() == head.resolve():
+        raise InvalidValueError(f"BASE and HEAD are the same folder, {base}: give each commit a checkout of its own")
     if output.exists() and any(output.iterdir()):
         raise InvalidValueError(f"{output} is not empty: give each comparison a folder of its own with -o")
     comparison = Comparison(

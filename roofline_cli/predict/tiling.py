@@ -102,7 +102,7 @@ def tiling(
         f"{'in DRAM' if cache == 'cold' else 'in L2'}"
     )
     if answer.tiling is not None:
-        _show_answer(title, answer.tiling, show_all=show_all)
+        _show_answer(title, answer.tiling, show_all=show_all, is_drawn=output is not None)
         if show_all:
             _show(title, answer.tiling)
     elif answer.tiling_reason is not None:
@@ -115,7 +115,7 @@ _ANSWER_ROW_COUNT = 5
 """Rows of the answer's table: the largest parts of the expected time."""
 
 
-def _show_answer(title: str, tiling: Tiling, *, show_all: bool) -> None:
+def _show_answer(title: str, tiling: Tiling, *, show_all: bool, is_drawn: bool) -> None:
     """Print what the tile costs, where the time goes, and what to type next: a dozen lines."""
     tile = f"{tiling.tile_m} x {tiling.tile_n} x {tiling.occupancy.tile_k}"
     waves = f"{counted(tiling.block_count, 'block')} on {tiling.sm_count} SMs in {counted(tiling.wave_count, 'wave')}"
@@ -133,7 +133,8 @@ def _show_answer(title: str, tiling: Tiling, *, show_all: bool) -> None:
     if not show_all:
         show_line("Parts run at the same time: the longest alone is the bound, each adds its share.", "dim")
     show_line(f"Tile {tile}: {waves}, {tail}, {_hits(tiling)} L2 hits.", "dim")
-    show_next(f"roofline tiling{option_words(typed_pairs())} -o tiling.png", "draws the efficiency against N")
+    if not is_drawn:
+        show_next(f"roofline tiling{option_words(typed_pairs())} -o tiling.png", "draws the efficiency against N")
     show_more("shows occupancy, padding, bytes and every part", is_shown=show_all)
 
 

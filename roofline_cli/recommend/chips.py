@@ -88,13 +88,16 @@ def _answer(chosen: Sequence[tuple[str, Ranking]], option_name: Callable[[Option
     assert choice is not None
     time = choice.estimate
     took = f"{option_name(choice)}, {SOURCES[time.source]} {in_prefix(time.time_s, prefix)}"
-    for other, theirs in chosen[1:]:
-        assert theirs.choice is not None
-        if is_comparable(time.source, theirs.choice.estimate.source):
-            if are_level_predictions(time, theirs.choice.estimate):
-                return f"{chip} and {other} are tied: {took} and {in_prefix(theirs.choice.estimate.time_s, prefix)}."
-            lead = format_speedup(theirs.choice.estimate.time_s / time.time_s)
-            return f"{chip} is fastest: {took}, {lead} as fast as {other}."
+    others = [(other, each.choice.estimate) for other, each in chosen[1:] if each.choice is not None]
+    others = [(other, theirs) for other, theirs in others if is_comparable(time.source, theirs.source)]
+    tied = [(other, theirs) for other, theirs in others if are_level_predictions(time, theirs)]
+    if tied:
+        names = [chip, *(other for other, _ in tied)]
+        times = ", ".join(in_prefix(theirs.time_s, prefix) for _, theirs in tied)
+        return f"{', '.join(names[:-1])} and {names[-1]} are tied: {took}; the others {times}."
+    if others:
+        other, theirs = others[0]
+        return f"{chip} is fastest: {took}, {format_speedup(theirs.time_s / time.time_s)} as fast as {other}."
     return f"{chip}: {took}."
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -147,10 +148,11 @@ def pipeline(
         "fresh": fresh,
     }
     check_can_measure()
+    begin = None
     if fresh or not (output / REPORT_FILE).is_file():  # else all may be there already
-        _begin(processes=int(processes), waits=waits)
+        begin = partial(_begin, processes=int(processes), waits=waits)
     with shown_progress() as tell:
-        result = _run(model, output, wanted | {"progress": tell})
+        result = _run(model, output, wanted | {"progress": tell, "begin": begin})
     notes = [] if not result.run_ids else _html_report(result, db)
     present(
         lambda: result.plain() | {"folder": str(result.folder), "notes": notes},

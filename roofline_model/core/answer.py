@@ -24,7 +24,7 @@ BOUNDS: frozenset[Source] = frozenset({"ceilings", "ideal"})
 """Sources that bound a time from below."""
 SLOW_IDEAL_RATIO = 10.0
 """A time that other work may have made longer is not believed beyond this many times what bounds it from below."""
-NO_RESULT = ("disturbed-result", "disturbed-results", "implausible-gain", "implausible-baseline")
+NO_RESULT = ("disturbed-result", "disturbed-results", "implausible-result", "implausible-gain", "implausible-baseline")
 """Codes that say why measured times make no headline."""
 NO_CHOICE = (
     "nothing-fits",

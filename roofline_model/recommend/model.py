@@ -331,6 +331,8 @@ def _findings(
         findings.append(finding("other-wide-format", shape.name, own=shape.wide_format, wide=wide))
     if losses is not None:
         findings.append(finding("losses-used", losses.model, source=losses.source, confidence=losses.confidence))
+        if losses.note:
+            findings.append(finding("losses-noted", losses.model, note=losses.note))
         if not losses.is_of(shape.name):
             findings.append(finding("losses-of-other-model", losses.model, model=shape.name))
     return findings
