@@ -43,9 +43,11 @@ MOST_POISONED_BYTES = 16 * 2**20
 CHALLENGE_S = 0.25
 """A slower kernel is not called again on other data."""
 FAST_RATIO, SLOW_RATIO = 1.02, 0.8
-"""What the host's timer says of a sample, by what its witness does, is at most the first, and of the tenth of them that
-waited least at least the second.
+"""What the host's timer says of a sample, by what its witness does, is at most the first, and of the sample that waited
+least at least the second.
 """
+READING_S = 20e-6
+"""About what it takes to read both clocks on a busy machine."""
 WAKE_S = 5e-4
 _BETWEEN = "between samples"
 BURST_REST_S = 0.1
@@ -117,8 +119,8 @@ class Series:
     elapsed_s: float = 0.0
     checked_s: float = 0.0
     """Seconds spent on checking calls between samples."""
-    clock_ratios: list[float] = field(default_factory=list)
-    """What the timer said of each sample, over how long it took by another clock."""
+    clock_readings: list[tuple[float, float]] = field(default_factory=list)
+    """What the timer said of each sample, and how long it took by another clock, seconds."""
     attempts: int = 0
     stop_reason: str = ""
     samples: list[float] = field(default_factory=list)
@@ -174,7 +176,7 @@ class Series:
         value = self.timer.sample(self.call.kernel, schedule, self.plan.flush)
         witness_s = raw_s() - before_s
         if witness_s > 0 and math.isfinite(value):
-            self.clock_ratios.append(value * self.calls / witness_s)
+            self.clock_readings.append((value * self.calls, witness_s))
         return value
 
     # Between the samples: is every call right? ------------------------------------------------------------------
@@ -417,12 +419,14 @@ class Series:
     @property
     def _is_misclocked(self) -> bool:
         """Whether the host's timer and another clock of the system disagree over all samples."""
-        if self.timer.name != "monotonic" or not self.clock_ratios:
+        if self.timer.name != "monotonic" or not self.clock_readings:
             return False
+        ratio = max(timed_s / witness_s for timed_s, witness_s in self.clock_readings)
         # A process that has to wait between the two clocks makes its sample seem too short, under load nearly every
-        # one, and none too long: a clock that is slow is so in all of them.
-        least_ratio = 0.0 if self.plan.flush is not None else SLOW_RATIO
-        return max(self.clock_ratios) > FAST_RATIO or max(self.clock_ratios) < least_ratio
+        # one, and none too long: a clock that is slow is so in all of them, and by more than it takes to read one.
+        gap_s = min(witness_s - timed_s for timed_s, witness_s in self.clock_readings)
+        is_slow = self.plan.flush is None and ratio < SLOW_RATIO and gap_s > READING_S
+        return ratio > FAST_RATIO or is_slow
 
 
 class StoppingRule(Protocol):

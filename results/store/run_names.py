@@ -26,6 +26,8 @@ SHORTEST_PREFIX = 4
 LONGEST_LABEL = 200
 """Characters. Labels stand in an index, where PostgreSQL refuses a row of more than 2,704 bytes and SQLite none."""
 _LISTED = 8
+_COMPARED = 1_000
+"""Runs whose names an unknown one is compared with; how many there are is said where they are not all listed."""
 _OURS = re.compile(r"latest(~|$)|baseline(:|$)|branch:", re.IGNORECASE)
 """Labels that `resolve` and `--against` would take for words of their own."""
 
@@ -135,7 +137,7 @@ def _count(connection: Connection, chosen: Select[Any]) -> int:
 def _unknown(connection: Connection, name: str, place: str) -> StoreError | UnknownNameError:
     if count_runs(connection) == 0:
         return _no_runs(place)
-    newest = read_runs(connection, select_runs().order_by(*NEWEST_FIRST).limit(_LISTED))
+    newest = read_runs(connection, select_runs().order_by(*NEWEST_FIRST).limit(_COMPARED))
     names = {"latest", *(run.run_id[:8] for run in newest), *(run.label for run in newest if run.label)}
     fix = (
         f"A run is named by {SHORTEST_PREFIX} or more digits of its id, its label, latest or latest~1; `roofline runs` "

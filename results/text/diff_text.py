@@ -40,9 +40,9 @@ def headline(diff: SuiteDiff, result: GateResult) -> str:
         below = [case for case in cases["SAME"] if case.reason == "below-limit"]
         what = "the limit" if below else "noise"
         parts = [f"nothing changed by more than {what} in {counted(known_count, 'case')}"] if known_count else []
-        parts += [
-            f"slower by less: {case_sentence(below[0])}{f' and {len(below) - 1} more' * (len(below) > 1)}"
-        ] * bool(below)
+        if below:
+            more = f" and {len(below) - 1} more" if len(below) > 1 else ""
+            parts.append(f"slower by less: {case_sentence(below[0])}{more}")
         parts += [f"the noise of {counted(unseen_count, 'case')} is not known"] if unseen_count else []
         return ("" if known_count else "no change was seen, but ") + "; ".join(parts)
     first = _named(cases[mentioned[0]], mentioned[0].lower(), len(diff.cases))

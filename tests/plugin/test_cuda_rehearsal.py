@@ -196,7 +196,7 @@ def test_a_pass_of_a_model_is_the_devices_alone_and_says_what_the_host_takes(reh
     assert counted.value("launch_count") > 4 * engine_count
     assert terms["launch"] == terms["part:extra_launches"] > 0.5 * record.expected.time_s
     assert record.expected.time_s == pytest.approx(record.measurement.median_s, rel=0.5)
-    assert "prefills on the GPU alone" in run.text
+    assert "Prefill on the GPU alone" in run.text
     assert "without CUDA graphs the GPU waits" in " ".join(run.text.split())
 
 
