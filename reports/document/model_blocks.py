@@ -25,7 +25,6 @@ from reports.present.display_text import shown
 from reports.present.models import memory_table, model_title, quality_table, times_table
 from reports.ranking.model_results import part_columns
 from results.text.model_text import (
-    EMULATED_MARK,
     model_notes,
 )
 from results.verdicts.model_results import ModelResult, PassResult, PhaseResult
@@ -35,15 +34,14 @@ def models_section(part: ChipPart) -> Section:
     """Return the whole models that ran, at least one."""
     models = part.chip.models
     intro = (
-        "Whole passes through transformers. Speed-ups compare like with like: measured with measured; ",
+        "Whole passes through transformers. Gains compare like with like: measured with measured; ",
         Span("expected", "bold"),
         " is the time of the kernels that run, on a CPU with the framework's own, ",
         Span("ideal", "bold"),
         f" every byte once, {ideal_words()}.",
     )
     blocks = [Paragraph(intro, "quiet"), *(block for model in models for block in _model(part, model))]
-    # The table says `emulated` in words where others have a mark.
-    notes = tuple(shown(note.removeprefix(f"{EMULATED_MARK} "), 600) for note in model_notes(models))
+    notes = tuple(shown(note, 600) for note in model_notes(models))
     if notes:
         blocks.append(Bullets(notes, "quiet"))
     return Section(part.title("Models"), f"models{part.suffix}", tuple(blocks))
