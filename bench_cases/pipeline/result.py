@@ -21,9 +21,13 @@ from roofline_model.core.units import format_memory
 
 REPORT_VERSION = 1
 _QUALITY_FIGURES = (
-    "kl_nats_per_token", "top1_agreement_ratio", "perplexity_ratio", "embedding_cosine_ratio", "rank_agreement_ratio",
+    "kl_nats_per_token",
+    "top1_agreement_ratio",
+    "perplexity_ratio",
+    "embedding_cosine_ratio",
+    "rank_agreement_ratio",
     "nearest_kept_ratio",
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,9 +28,8 @@ def shape_title(judged: ShapeVerdict) -> str:
     words = [] if judged.op in ("gemv", "gemm") else [shown(judged.op, 60)]
     words = [*words, shown(sizes_text(judged.key[1]), 60)] if model is None else [shown(model.title, 140)]
     # Passes of a model follow each other on the same weights: warm is the only state they have.
-    words += (
-        [] if judged.cache in ("cold", "none") or (model is not None and judged.cache == "warm") else [judged.cache]
-    )
+    unnamed = ("cold", "none") if model is None else ("cold", "none", "warm")
+    words += [] if judged.cache in unnamed else [judged.cache]
     words += [] if judged.mode == "eager" else [shown(judged.mode, 30)]
     return " ".join(words)
 

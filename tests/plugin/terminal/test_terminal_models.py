@@ -32,9 +32,20 @@ def test_a_model_has_one_block_and_no_raw_names(records):
     assert shown[0] == "seeded-llama-156m, batch 1, 128 tokens"
     assert "decode:" not in "\n".join(line for line in shown if "→" not in line)
     assert header(shown, "Decode").split() == [
-        "Precision", "Measured", "Gain", "Tokens/s", "±", "Expected", "Ideal", "Exp.", "gain", "Ideal", "gain", "J/1k",
+        "Precision",
+        "Measured",
+        "Gain",
+        "Tokens/s",
+        "±",
+        "Expected",
+        "Ideal",
+        "Exp.",
+        "gain",
+        "Ideal",
+        "gain",
+        "J/1k",
         "tokens",
-    ]  # fmt: skip
+    ]
     assert "KL, nats/token" in header(shown, "Quality")
     assert sum("→ decode:" in line for line in shown) == sum("→ prefill:" in line for line in shown) == 1
 

@@ -21,8 +21,14 @@ def headers(block):
 def test_tables_leave_out_what_nobody_knows():
     (times,) = tables_of(model_record("BF16"), model_record("INT4"))
     assert headers(times) == [
-        "Precision", "Tokens/s", "Expected", "Ideal", "Exp. gain", "Ideal gain", "Remarks",
-    ]  # fmt: skip
+        "Precision",
+        "Tokens/s",
+        "Expected",
+        "Ideal",
+        "Exp. gain",
+        "Ideal gain",
+        "Remarks",
+    ]
 
 
 def test_a_model_has_a_table_a_phase_then_memory_then_quality():
