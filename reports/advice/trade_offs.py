@@ -17,7 +17,6 @@ from reports.ranking.case_ranking import CaseRanking
 from reports.ranking.words import speedup_basis_text
 from reports.stored.answer import StoredRanking, StoredRecommendations
 from results.cases.case_result import CaseResult
-from results.cases.state import case_energy
 from results.records.records import RunInfo
 from results.verdicts.losses import StoredLosses, pass_loss
 from results.verdicts.model_results import ModelResult, PassResult, PhaseResult
@@ -306,5 +305,5 @@ def _group(ranking: CaseRanking, title: str, origin: Origin, per: Per, points: t
 
 
 def _energies(cases: Iterable[CaseResult]) -> dict[str, float]:
-    energies = ((case.case_key, case_energy(case)) for case in cases)
+    energies = ((case.case_key, case.energy) for case in cases)
     return {key: energy.energy_j for key, energy in energies if energy is not None}

@@ -21,7 +21,7 @@ from reports.ranking.shape_ranking import recommend_from_run
 from reports.view.roofline_view import RooflineView, roofline_view
 from reports.view.run_state import RunState, RunTimeline, run_state, spans_over_time
 from reports.view.sample_series import SampleSeries, flagged_series
-from results.cases.case_result import CaseResult, case_results, is_timed, marked_records
+from results.cases.case_result import CaseResult, case_results, marked_records
 from results.cases.errors import (
     ErrorSummary,
     ReasonCount,
@@ -198,7 +198,9 @@ def _chips(
         groups.setdefault(key, []).append(record)
     if not groups:
         groups[home] = []
-    ordered = sorted(groups.items(), key=lambda item: (-sum(map(is_timed, item[1])), -len(item[1]), item[0]))
+    ordered = sorted(
+        groups.items(), key=lambda item: (-sum(record.timing is not None for record in item[1]), -len(item[1]), item[0])
+    )
     return tuple(
         _chip(
             run,

@@ -260,7 +260,7 @@ def _ranking_table(ranking: CaseRanking) -> TableBlock:
 
 def comparison_json(comparison: Comparison) -> dict[str, Any]:
     """Return the measured comparison as JSON; every key ends in its unit."""
-    from reports.answers.run_answer import stored_case
+    from reports.present.display_text import stored_text
     from reports.present.encoder import answer_json
 
     first = comparison.recommendations[0] if comparison.recommendations else None
@@ -271,7 +271,7 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
         "baseline": comparison.baseline_label,
         "cases": [
             {
-                **answer_json(stored_case(row.case)),
+                **answer_json(row.case, stored_text),
                 "predicted_speedup_ratio": row.predicted_speedup,
                 "expected_speedup_ratio": row.expected_speedup,
                 "measured_speedup_ratio": row.measured_speedup,
