@@ -16,7 +16,6 @@ from reports.advice.run_phases import phase_rankings
 from reports.present.cases import calibration_doubts, name_of
 from reports.present.display_text import counted, regime_meanings, regime_title, shown, utc_minutes
 from reports.present.shapes import shape_sentence
-from reports.ranking.case_ranking import CaseRanking
 from reports.ranking.shape_ranking import recommend_from_run
 from reports.view.roofline_view import RooflineView, roofline_view
 from reports.view.run_state import RunState, RunTimeline, run_state, spans_over_time
@@ -42,6 +41,7 @@ from results.verdicts.phase_ranking import PhaseRanking
 from results.verdicts.shape_verdict import ShapeVerdict, shape_verdicts
 from roofline_model.chips.hardware import Device, doubt_of_ideals
 from roofline_model.chips.stored_profile import device_from_profile
+from roofline_model.core.answer import Ranking
 from roofline_model.core.errors import DefinitionError
 from roofline_model.core.finding import code_text, finding, short_text
 from roofline_model.core.units import format_percent
@@ -69,7 +69,7 @@ class ChipView:
     roofline: RooflineView
     errors: tuple[ErrorSummary, ...]
     overall: ErrorSummary | None
-    recommendations: tuple[CaseRanking, ...]
+    recommendations: tuple[Ranking, ...]
     unranked_count: int
     """Shapes left out of `recommendations`, because `report_view` was asked for no more."""
     series: tuple[SampleSeries, ...]
