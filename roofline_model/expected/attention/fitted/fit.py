@@ -10,7 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from roofline_model.core.errors import InvalidValueError, RooflineError
 from roofline_model.expected.attention.chip import AttentionChip
@@ -37,13 +40,9 @@ from roofline_model.expected.fitting.robust_fit import FreeConstant
 from roofline_model.expected.fitting.table import KernelTable
 from roofline_model.expected.products.fitted.constants import Evidence
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    FloatArray = NDArray[Any]
-    Floats = NDArray[np.float64]
-    Positions = NDArray[np.intp]
+FloatArray = NDArray[Any]
+Floats = NDArray[np.float64]
+Positions = NDArray[np.intp]
 
 Work = PrefillWork | DecodeWork
 HEAD = "head_"
@@ -89,8 +88,6 @@ class AttentionProblem:
 
     def predict_s(self, vector: Sequence[float]) -> FloatArray:
         """Return the predicted seconds of all rows."""
-        import numpy as np
-
         values = self.values(vector)
         return np.concatenate([work_time_us(work, values) for work in self.works]) * 1e-6
 
@@ -166,8 +163,6 @@ def attention_fit_set(
     `start` holds the constants to begin at; None: plausible ones of no chip in particular. `measured_s` and
     `row_weights` are whole columns of the table.
     """
-    import numpy as np
-
     free, rest = _free_constants(joined, None if start is None else start.values)
     learns = len(joined.rows) >= MANY_ROWS
     surface = LibrarySurface(joined, joined.chip if learns or start is None else start.correction_chip or start.chip)
@@ -219,8 +214,6 @@ class LibrarySurface:
 
     def log_factor(self, learnt: AttentionCorrection, positions: Positions) -> Floats:
         """Return ln of the factor on the predicted time."""
-        import numpy as np
-
         result = np.zeros(len(positions))
         for width in learnt.log_ratio:
             here = self._widths[positions] == width
@@ -364,8 +357,6 @@ def attention_left_out(
 
     Positions are those of the rows whose width the lenders have.
     """
-    import numpy as np
-
     chip, phase = start.joined.chip, start.joined.phase
     lent = nearest(chip, phase, [other for other in library if other.chip.key != chip.key], drift)
     usable = np.zeros(0, dtype=np.intp) if lent is None else start.joined.positions_of(lent.widths)
