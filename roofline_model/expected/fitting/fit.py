@@ -20,13 +20,14 @@ from roofline_model.core.finding import Finding, finding, reason_text, subject_t
 from roofline_model.expected.attention.fitted.constants import FittedAttention
 from roofline_model.expected.attention.fitted.fit import AttentionStart, attention_start, fitted_attention
 from roofline_model.expected.attention.fitted.rows import AttentionRows, attention_row_groups
+from roofline_model.expected.constants_file import Evidence
 from roofline_model.expected.fitting.accuracy import Accuracy, accuracy
 from roofline_model.expected.fitting.cross_validation import FOLDS, CrossValidated, cross_validate
 from roofline_model.expected.fitting.fit_set import FitSet, FittedSet, fit_rows
 from roofline_model.expected.fitting.robust_fit import FittedConstants
 from roofline_model.expected.fitting.table import KernelTable
 from roofline_model.expected.intervals import across_families
-from roofline_model.expected.products.fitted.constants import Evidence, FittedGemm, generic_start
+from roofline_model.expected.products.fitted.constants import FittedGemm, generic_start
 from roofline_model.expected.products.fitted.fit import gemm_fit_set, gemm_intervals, with_values
 from roofline_model.expected.products.fitted.library import find_gemm
 from roofline_model.expected.products.fitted.rows import GemmRows, gemm_row_groups, taken
