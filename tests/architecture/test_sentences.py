@@ -38,7 +38,6 @@ OF_SOURCES: dict[str, int] = {
     "roofline_model/recommend/loss.py": 10,
     "results/records/metrics.py": 5,
     "plugin/calibrate/cpu_calibration.py": 5,
-    "plugin/calibrate/cuda_ceilings.py": 1,
     "bench_cases/kernels/spec.py": 1,
     "bench_cases/quality/embedding_quality.py": 1,
     "bench_cases/quality/texts/estimates.py": 2,

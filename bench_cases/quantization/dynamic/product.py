@@ -58,7 +58,9 @@ def multiply(a: Operand, w: Operand) -> Product:
         except torch.OutOfMemoryError:
             raise
         except RuntimeError as error:  # a build of torch without this kernel for this chip says so only when called
-            reason = finding("kernel-refused", kernel.name, error=next(iter(str(error).splitlines()), "")[:160])
+            reason = finding(
+                "product-decoded", kernel.name, kind="refused", error=next(iter(str(error).splitlines()), "")[:160]
+            )
     return Product(a.decoded() @ w.decoded().t(), EMULATED, reason)
 
 
@@ -68,7 +70,7 @@ def _wide(a: Operand, w: Operand) -> Product:
     value = torch.nn.functional.linear(a.codes.to(dtype), w.codes.to(dtype)).float()
     if bool(torch.isfinite(value).all()):
         return Product(value, "matmul")
-    return Product(a.decoded() @ w.decoded().t(), EMULATED, finding("result-beyond-range", format=a.format))
+    return Product(a.decoded() @ w.decoded().t(), EMULATED, finding("product-decoded", kind="range", format=a.format))
 
 
 def native_kernel(a: Operand, w: Operand, facts: MachineFacts) -> tuple[KernelSpec | None, Finding | None]:
@@ -94,7 +96,7 @@ def native_kernel(a: Operand, w: Operand, facts: MachineFacts) -> tuple[KernelSp
 
 def _no_kernel(device: str, a: Operand, w: Operand) -> Finding:
     formats = a.format if a.format == w.format else f"{w.format}.{a.format}"
-    return finding("no-kernel-for-operands", device=device, formats=formats)
+    return finding("product-decoded", kind="no-kernel", device=device, formats=formats)
 
 
 @lru_cache(maxsize=4)

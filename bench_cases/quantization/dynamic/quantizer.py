@@ -224,11 +224,11 @@ class DynamicQuantizer:
         if is_wide_float(get_format(formats.activations)):
             if formats.activations != FALLBACK or not is_beyond(stats.absmax, FALLBACK):
                 return None
-            return finding("value-beyond-range", largest=stats.absmax, format=FALLBACK)
+            return finding("not-quantised", kind="range", largest=stats.absmax, format=FALLBACK)
         if stats.outlier_ratio <= limit:
             return None
         return finding(
-            "outliers-not-quantised", outliers=stats.outlier_ratio, threshold=limit, format=formats.activations
+            "not-quantised", kind="outliers", outliers=stats.outlier_ratio, threshold=limit, format=formats.activations
         )
 
     def _thresholds(self, name: str, values: Tensor, format_key: str) -> Tensor | None:
