@@ -213,16 +213,18 @@ def capability_gap(
     """Return why a compute capability, of a chip or else of this device, is outside a range; None where it is not.
 
     >>> capability_gap("fa3_fp8", ((9, 0), (9, 9)), (12, 1), "gb10").code
-    'capability-outside'
+    'kernel-not-here'
     """
     if is_within(here, needed):
         return None
     lowest, highest = needed
     own = {"device_capability" if hardware is None else "hardware_capability": capability_text(here)}
     if here < lowest:
-        return finding("capability-too-low", name, capability=capability_text(lowest), hardware=hardware, **own)
+        return finding(
+            "kernel-not-here", name, kind="capability", capability=capability_text(lowest), hardware=hardware, **own
+        )
     capabilities = capabilities_text(lowest, highest)
-    return finding("capability-outside", name, capabilities=capabilities, hardware=hardware, **own)
+    return finding("kernel-not-here", name, kind="capabilities", capabilities=capabilities, hardware=hardware, **own)
 
 
 ShapeRule = Callable[[int, int, int], Finding | None]
@@ -243,7 +245,11 @@ def at_least(letter: str, least: int) -> ShapeRule:
 
     def rule(M: int, N: int, K: int) -> Finding | None:
         size = (M, N, K)[index]
-        return None if size >= least else finding("size-below", dimension=letter, least_count=least, size_count=size)
+        return (
+            None
+            if size >= least
+            else finding("shape-not-taken", kind="below", dimension=letter, least_count=least, size_count=size)
+        )
 
     return rule
 
@@ -252,18 +258,19 @@ def not_multiple(dimension: str, size: int, divisor: int) -> Finding | None:
     """Return that a size is no multiple of `divisor`; None where it is."""
     if size % divisor == 0:
         return None
-    return finding("size-not-multiple", dimension=dimension, multiple_count=divisor, size_count=size)
+    return finding("shape-not-taken", kind="multiple", dimension=dimension, multiple_count=divisor, size_count=size)
 
 
-def above(code: str, dimension: str, size: int, most: int) -> Finding | None:
-    """Return that a size is above a limit, as a finding of `code`; None where it is not."""
-    return None if size <= most else finding(code, dimension=dimension, most_count=most, size_count=size)
+def above(kind: str, dimension: str, size: int, most: int) -> Finding | None:
+    """Return that a size is above a limit, and by `kind` of which rule; None where it is not."""
+    if size <= most:
+        return None
+    return finding("shape-not-taken", kind=kind, dimension=dimension, most_count=most, size_count=size)
 
 
 def emulated_small(M: int, N: int, K: int) -> Finding | None:
     """Keep an emulated kernel (about 100 times slower than BF16) to shapes that end in reasonable time."""
-    code = "emulated-size-above"
-    return above(code, "N·K", N * K, EMULATED_MAX_WEIGHTS) or above(code, "M", M, EMULATED_MAX_ROWS)
+    return above("emulated", "N·K", N * K, EMULATED_MAX_WEIGHTS) or above("emulated", "M", M, EMULATED_MAX_ROWS)
 
 
 ONE_THREAD_MAX_PRODUCTS = 2**36
@@ -278,12 +285,12 @@ INT32_INDICES = 2**31
 
 def one_thread_per_output(M: int, N: int, K: int) -> Finding | None:
     """Keep a kernel of one thread per output and 32-bit indices to shapes that are right and end in time."""
-    if (refusal := above("serial-size-above", "M·N·K", M * N * K, ONE_THREAD_MAX_PRODUCTS)) is not None:
+    if (refusal := above("serial", "M·N·K", M * N * K, ONE_THREAD_MAX_PRODUCTS)) is not None:
         return refusal
     largest = max(M * K, N * K, M * N)
     if largest < INT32_INDICES:
         return None
-    return finding("indices-overflow", limit_count=INT32_INDICES, size_count=largest)
+    return finding("shape-not-taken", kind="indices", limit_count=INT32_INDICES, size_count=largest)
 
 
 def first_refusal(kernel: str, refusals: Iterable[Finding | None]) -> Finding | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bench_cases.quantization.plans.layer_report import QuantizationResult
-from roofline_model.core.finding import Finding
+from roofline_model.core.finding import Finding, finding
 
 Answer = Literal["yes", "no", "unverified"]
 
@@ -40,7 +40,7 @@ def serving_engines(result: QuantizationResult) -> tuple[EngineSupport, ...]:
 
 def _here() -> EngineSupport:
     return EngineSupport(
-        "roofline-bench (load_quantized)", "yes", Finding("loads-own-saves"), source="tests of this project"
+        "roofline-bench (load_quantized)", "yes", finding("engine-loads", kind="own"), source="tests of this project"
     )
 
 
@@ -49,24 +49,24 @@ def _transformers(tensors: set[str]) -> EngineSupport:
         return EngineSupport(
             "transformers",
             "no",
-            Finding("packed-without-safetensors"),
+            finding("engine-loads-otherwise", kind="packed"),
             _AO_3800,
         )
     return EngineSupport(
         "transformers",
         "yes",
-        Finding("loads-transformers-export"),
+        finding("engine-loads", kind="transformers"),
         source="tests of this project",
     )
 
 
 def _vllm(tensors: set[str]) -> EngineSupport:
     if _PACKED in tensors:
-        return EngineSupport("vLLM", "no", Finding("packed-not-cut"), _AO_3499)
+        return EngineSupport("vLLM", "no", finding("engine-loads-otherwise", kind="packed-cut"), _AO_3499)
     return EngineSupport(
         "vLLM",
         "unverified",
-        Finding("loads-fused-transformers-export"),
+        finding("engine-loads-otherwise", kind="fused-export"),
         _VLLM_DOCS,
     )
 
@@ -75,7 +75,7 @@ def _sglang() -> EngineSupport:
     return EngineSupport(
         "SGLang",
         "unverified",
-        Finding("quantises-at-start"),
+        finding("engine-loads-otherwise", kind="at-start"),
         "docs.sglang.io, advanced_features/quantization",
     )
 
@@ -85,13 +85,13 @@ def _other_containers() -> tuple[EngineSupport, ...]:
         EngineSupport(
             "TensorRT-LLM",
             "no",
-            Finding("loads-other-checkpoints"),
+            finding("engine-loads-otherwise", kind="other-checkpoints"),
             "nvidia.github.io/TensorRT-LLM, architecture/checkpoint",
         ),
         EngineSupport(
             "llama.cpp",
             "no",
-            Finding("loads-gguf"),
+            finding("engine-loads-otherwise", kind="gguf"),
             "github.com/ggml-org/llama.cpp README",
         ),
     )
