@@ -173,16 +173,21 @@ class _Pipeline:
         return facts, recommendation
 
     def _step(
-        self, name: str, kind: type[_Answer], begun: str, find: Callable[[], _Answer], told: Callable[[_Answer], str]
+        self,
+        name: str,
+        kind: type[_Answer],
+        begun: str,
+        find: Callable[[], _Answer],
+        outcome_text: Callable[[_Answer], str],
     ) -> _Answer:
-        """Return what a step finds, or found in an earlier run. `told`: what came out, for people."""
+        """Return what a step finds, or found in an earlier run. `outcome_text`: what came out, for people."""
         if self._state.is_finished(name):
             answer, took_s = self._state.answer(name, kind)
-            self._clock.reuse(f"{begun}: {told(answer)}", took_s)
+            self._clock.reuse(f"{begun}: {outcome_text(answer)}", took_s)
             return answer
         self._clock.begin(begun)
         answer = find()
-        self._state.finish(name, answer, self._clock.end(told(answer)))
+        self._state.finish(name, answer, self._clock.end(outcome_text(answer)))
         return answer
 
     def _case(self, precision: str) -> ModelCase:

@@ -222,9 +222,9 @@ def test_a_chip_is_promised_only_kernels_it_can_run():
 
 
 def test_int_mm_is_not_asked_for_a_single_column():
-    one, two = (
+    single_column, two_columns = (
         next(spec for spec in cases_for("cpu", [Shape(8, 64, K, "")]) if spec.kernel.name == "int_mm") for K in (1, 2)
     )
     reason = finding("size-below", "int_mm", dimension="K", least_count=2, size_count=1)
-    assert one.kernel.reason_against(one.case) == reason
-    assert two.kernel.reason_against(two.case) is None
+    assert single_column.kernel.reason_against(single_column.case) == reason
+    assert two_columns.kernel.reason_against(two_columns.case) is None
