@@ -141,10 +141,10 @@ def _case(case: CaseResult) -> dict[str, Any]:
 def _shape(result: ShapeVerdict) -> dict[str, Any]:
     gain = result.gain
     return {
-        "op": shown(result.op, 60),
+        "op": shown(result.question.op, 60),
         "title": shape_title(result),
-        "cache": result.cache,
-        "mode": result.mode,
+        "cache": result.question.cache,
+        "mode": result.question.mode,
         "verdict": shape_sentence(result),
         "is_win": result.is_win,
         "best": _configuration(result.best),

@@ -50,11 +50,11 @@ def verdict_text(judged: ShapeVerdict, lone: Option | None = None) -> str:
 def _judgement(judged: ShapeVerdict) -> str:
     best, baseline = judged.best, judged.baseline
     if best is None:
-        if judged.ranked:
-            return f"only emulated kernels were predicted ({judged.ranked[0].label}), without what emulating costs"
+        if judged.options:
+            return f"only emulated kernels were predicted ({judged.options[0].label}), without what emulating costs"
         reasons = list(dict.fromkeys(record.reason or record.status for record in judged.lost))
         return f"nothing measured or predicted ({counted(len(judged.lost), 'case')}: {'; '.join(reasons[:2])})"
-    if len(judged.ranked) == 1:
+    if len(judged.options) == 1:
         return f"{best.label} {time_text(best)}; nothing else ran on this shape"
     if judged.is_untrained:
         return f"{_fastest(judged, best)}; untrained weights: no advice"

@@ -1034,8 +1034,8 @@ def _verdict(verdict: Any) -> dict[str, Any]:
         return None if option is None else option.key
 
     return {
-        "subject": [verdict.op, verdict.shape_label, verdict.cache],
-        "options": [_pooled_option(option) for option in verdict.ranked],
+        "subject": [verdict.question.op, verdict.question.shape_label, verdict.question.cache],
+        "options": [_pooled_option(option) for option in verdict.options],
         "choice": key(verdict.best),
         "baseline": key(verdict.baseline),
         "rival": key(verdict.rival),

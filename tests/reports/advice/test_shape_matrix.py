@@ -62,7 +62,7 @@ def test_other_cache_states_have_rows_of_their_own_without_a_ranking(view):
     entries, (matrix,) = entries_and_matrices(view.chips[0].shapes, view.chips[0].recommendations)
     assert [entry.anchor for entry in entries] == [str(at) for at in range(1, len(entries) + 1)]
     assert len(matrix.rows) == len(entries)
-    assert {entry.result.cache for entry in entries} == {"cold", "warm"}
+    assert {entry.result.question.cache for entry in entries} == {"cold", "warm"}
 
 
 def blocks_of(view, matrix):

@@ -167,7 +167,7 @@ def test_unmeasured_precisions_are_ranked_by_expected_times_not_by_the_ideal_one
     # An emulated INT8 is faster by its ideal time alone.
     assert int8.option.times.ideal_s < base.option.times.ideal_s
     assert int8.option.times.expected_s > base.option.times.expected_s
-    ranked = [option.precision for option in model.phases[0].judged.ranked]
+    ranked = [option.precision for option in model.phases[0].judged.options]
     assert ranked.index("INT8 (W8A16)") > ranked.index("BF16")
     assert int8.tokens_per_s is None
     assert int8.expected_tokens_per_s == pytest.approx(1 / int8.option.times.expected_s)
@@ -175,8 +175,8 @@ def test_unmeasured_precisions_are_ranked_by_expected_times_not_by_the_ideal_one
 
 def test_one_without_an_expected_time_stands_behind_those_with_one():
     judged = judge([model_record("BF16"), model_record("INT8", has_expected=False)])
-    assert [option.precision for option in judged.ranked] == ["BF16", "INT8 (W8A16)"]
-    assert [option.estimate.source for option in judged.ranked] == ["expected", "ideal"]
+    assert [option.precision for option in judged.options] == ["BF16", "INT8 (W8A16)"]
+    assert [option.estimate.source for option in judged.options] == ["expected", "ideal"]
 
 
 def test_expected_parts_add_up_to_the_expected_time(model):

@@ -39,7 +39,7 @@ def test_the_fastest_sixteen_bit_kernel_is_the_baseline(make):
     assert result.baseline.label == "FP16 · matmul"
     assert result.best.label == "INT8 (W8A8) · int_mm"
     assert result.measured_speedup == pytest.approx(2.0)
-    assert [option.precision for option in result.ranked] == ["INT8 (W8A8)", "FP32", "FP16", "BF16"]
+    assert [option.precision for option in result.options] == ["INT8 (W8A8)", "FP32", "FP16", "BF16"]
 
 
 def test_a_narrow_format_that_loses_is_said_to_lose(make):
