@@ -186,9 +186,12 @@ class ProcessInfo:
     """One process of a run: replicated measurements differ by process, so the unit of comparison is kept."""
 
     ordinal: Count = 0
+    """0 for the first process of the run."""
     pid: Count | None = None
+    """Process id on its host."""
     host: Line = ""
     started_at: OptionalPastDate = ""
+    """UTC, ISO 8601; empty where unknown."""
     role: Name = "main"
     """main: pytest's own process; worker: a fresh process that measured for it."""
     end_reason: Reason = ""
@@ -204,24 +207,30 @@ class Measurement:
     samples_s: tuple[Number, ...] = field(repr=False)
     """Seconds per call of every sample, in the order taken; empty after `prune`."""
     calls_per_sample: Count
+    """Calls timed together as one sample."""
     median_s: Duration
     """Median, seconds."""
     min_s: Duration
     max_s: Duration
     mean_s: Duration
     std_s: Duration | None
+    """Standard deviation; None for one sample."""
     q1_s: Duration
+    """First quartile."""
     q3_s: Duration
+    """Third quartile."""
     sample_count: Count
-    """Samples, count."""
+    """Samples taken, count; stays when `samples_s` is pruned."""
     ci_low_s: Duration | None
     """`interval_within`: lower end of the 95 % interval of the median inside this process."""
     ci_high_s: Duration | None
+    """Upper end of it."""
     stop_reason: Key
     """converged, noise-stable, budget, max-samples, replay-end; agreed: several visits do"""
     first_call_s: Duration | None = None
     """The very first call: compilation, autotuning and lazy loading are in here, never in the samples."""
     warmup_calls: Count = 0
+    """Calls before the first sample."""
     wall_s: Duration | None = None
     """Wall-clock seconds the case took in all."""
     rotation_count: Count = 1
@@ -235,13 +244,15 @@ class Measurement:
     tolerance: NonNegative | None = None
     """What was allowed there: what rounding explains, or what the caller gave."""
     power_w: NonNegative | None = None
-    """Watts."""
+    """Mean power while sampling, watts."""
     energy_j: NonNegative | None = None
     """Joules per call; None when no window was long enough to mean something."""
     power_source: Line | None = None
+    """Where the power came from."""
     sm_clock_hz: Positive | None = None
     """Median SM clock seen while sampling."""
     temperature_c: Finite | None = None
+    """Of the device."""
     flags: tuple[Key, ...] = ()
     """Warnings about the samples: keys of `flags.FLAGS`."""
     clocks_hz: tuple[Number, ...] = field(default=(), repr=False)
@@ -270,24 +281,35 @@ class PredictionRecord:
 
     kind: Literal["ideal", "expected"]
     model_version: Key
+    """Changes whenever the same case would get another time."""
     hardware_key: Key
+    """The chip that it is predicted for."""
     profile_hash: Key
+    """`HardwareProfile.profile_hash` of the numbers used."""
     time_s: Positive
+    """Of one call."""
     memory_time_s: NonNegative | None
     compute_time_s: NonNegative | None
     bound: Key
+    """memory or compute."""
     flops: NonNegative
-    """Work, FLOP."""
+    """Work of one call, FLOP; one MAC is 2."""
     read_bytes: NonNegative
+    """Compulsory reads of one call."""
     write_bytes: NonNegative
+    """Writes of one call."""
     bandwidth_bytes_per_s: Positive | None
     """Bandwidth of the roof, bytes per second."""
     peak_flops_per_s: Positive | None
     """Dense peak of the roof, FLOP per second."""
     compute_format: Key
+    """The format whose unit computes."""
     path: Line
+    """native, emulated or dequantize."""
     memory_level: Line
+    """DRAM, or the cache whose bandwidth was used."""
     provenance: Line
+    """Status of the weakest number used."""
     low_s: Positive | None = None
     """Lower end of the 80 % interval, seconds."""
     high_s: Positive | None = None
@@ -359,7 +381,9 @@ class TelemetrySample:
     memory_clock_hz: NonNegative | None = None
     temperature_c: Finite | None = None
     utilization_ratio: NonNegative | None = None
+    """Share of the time in which a kernel ran, 0 to 1."""
     memory_used_bytes: NonNegative | None = None
+    """Device memory in use."""
 
 
 SIMULATED_TIMERS = ("simulated", "replay")

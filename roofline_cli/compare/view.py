@@ -6,14 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from reports.answers.short_answer import (
-    LOSS_METRICS,
-    ROLES,
-    expected_words,
-    is_carried_over,
-    is_loss_known,
-    loss_texts,
-)
 from reports.present.blocks import (
     Block,
     Cell,
@@ -30,6 +22,14 @@ from reports.present.blocks import (
 )
 from reports.present.cases import case_label, case_precision, option_label, regime_of, title_of
 from reports.present.display_text import shown
+from reports.present.predicted.words import (
+    LOSS_METRICS,
+    ROLES,
+    expected_words,
+    is_carried_over,
+    is_loss_known,
+    loss_texts,
+)
 from roofline_model.core.units import format_speedup, sentence
 from roofline_model.operators.case import sizes_text
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from reports.answers.short_answer import ROLES, SOURCES
 from reports.present.blocks import Cell, Column, Rich, Span, table, time_cell
 from reports.present.cases import option_memory_cell, width_cell
+from reports.present.predicted.details import loss_columns
+from reports.present.predicted.words import ROLES, SOURCES
 from reports.present.screen import MISSING, show, show_line, show_more, show_next, show_notes
-from roofline_cli.recommend.model_view import loss_columns
 from roofline_cli.shared.group import typed
 from roofline_model.core.answer import Option
 from roofline_model.core.finding import code_text, finding, has_code, short_text
