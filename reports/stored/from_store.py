@@ -69,11 +69,7 @@ def recommend_from_evidence(evidence: StoredEvidence, question: StoredQuestion) 
     # Cases that failed before their prediction may name no chip; beside others they are no ranking of their own.
     groups = {key: them for key, them in groups.items() if key[0] or not any(other[0] for other in groups)}
     now = ranked_groups(groups, evidence, question, qualities)
-    changes = changes_since(now, groups, evidence, question)
-    rankings = [
-        replace(entry.ranking, changes=change.changes, compared=change.compared)
-        for entry, change in zip(now, changes, strict=True)
-    ]
+    rankings = changes_since(now, groups, evidence, question)
     asked_for = [record for records in groups.values() for record in records if question.asks_for(record.case)]
     levels = tuple(
         {id(level): level for entry in now for level in entry.levels}.values()
