@@ -14,7 +14,7 @@ from reports.present.cases import case_precision, option_precision
 from reports.present.display_text import regime_title, shown
 from reports.present.shapes import shape_judgement, shape_title
 from reports.ranking.words import kernel_gap_text
-from results.verdicts.shape_verdict import ShapeVerdict
+from results.cases.shape_verdict import ShapeVerdict
 from roofline_model.core.answer import Estimate, Option, Ranking
 from roofline_model.core.finding import has_code
 from roofline_model.core.units import format_speedup, format_time

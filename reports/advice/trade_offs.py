@@ -16,10 +16,10 @@ from reports.present.models import model_title
 from reports.ranking.words import speedup_basis_text
 from reports.stored.answer import StoredRanking, StoredRecommendations
 from results.cases.case_result import CaseResult
+from results.cases.gain import doubts_to_mend
+from results.cases.losses import StoredLosses, pass_loss
+from results.cases.model_results import ModelResult, PassResult, PhaseResult
 from results.records.records import RunInfo
-from results.verdicts.gain import doubts_to_mend
-from results.verdicts.losses import StoredLosses, pass_loss
-from results.verdicts.model_results import ModelResult, PassResult, PhaseResult
 from roofline_model.core.answer import LossSource, Option, Ranking, Source
 from roofline_model.recommend.loss import loss_text
 from roofline_model.recommend.search.front import undominated

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from reports.present.cases import option_label
 from reports.present.display_text import shown
-from results.text.verdict_text import verdict_text
-from results.verdicts.shape_verdict import ShapeVerdict
+from reports.present.verdict_text import verdict_text
+from results.cases.shape_verdict import ShapeVerdict
 from roofline_model.operators.case import sizes_text
 
 VERDICT_CHARACTERS = 500

@@ -17,15 +17,15 @@ from reports.present.cases import case_label, option_label, option_precision
 from reports.present.display_text import shown
 from results.cases.case_result import CaseResult
 from results.cases.errors import regime_rank
+from results.cases.gain import first_gap
 from results.cases.saved_bytes import weight_saved_ratio
-from results.records.records import Record
-from results.verdicts.gain import first_gap
-from results.verdicts.shape_verdict import (
+from results.cases.shape_verdict import (
     SIXTEEN_BIT_FORMATS,
     is_emulation,
     is_sixteen_bit,
     judge,
 )
+from results.records.records import Record
 from roofline_model.chips.hardware import Device
 from roofline_model.core.answer import (
     Estimate,
@@ -60,7 +60,7 @@ def recommend_from_run(
     Each ranks one cache state, never two: cold where it was measured, else flushed, else the next of `regime_rank`.
     `hardware` (the chip the run's predictions are for) adds the formats that were not run; without it, or for operators
     that are no products, only what the run stored is ranked. `is_gap_ignored`: disturbed times are ranked to a choice,
-    too. Passes of whole models are no shapes of an operator: `results.verdicts.model_results` judges them.
+    too. Passes of whole models are no shapes of an operator: `results.cases.model_results` judges them.
     """
     groups: dict[tuple[str, str, str, str], list[CaseResult]] = {}
     for result in cases:

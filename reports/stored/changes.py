@@ -14,11 +14,11 @@ from reports.stored.moves import RankChange, causes_of
 from reports.stored.question import StoredQuestion
 from reports.stored.rankings import Groups, Ranked, ranked_groups
 from reports.stored.rows.levels import is_of_this_chip
+from results.cases.losses import StoredLosses
 from results.diff.case_diff import CaseDiff
 from results.diff.environments import differences
 from results.diff.rules import DiffRules
 from results.records.records import Record, RunInfo
-from results.verdicts.losses import StoredLosses
 from roofline_model.core.answer import Option, Ranking
 from roofline_model.core.errors import InvalidValueError
 

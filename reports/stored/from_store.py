@@ -18,9 +18,9 @@ from reports.stored.rankings import Ranked, ranked_groups
 from reports.stored.rows.levels import CaseLevel, chip_of, is_of_this_chip
 from reports.stored.whole_runs import GivenRuns
 from reports.stored.words import calibration_text
+from results.cases.losses import StoredLosses
 from results.records.model_figures import is_untrained
 from results.records.records import HardwareProfile, Record, RunInfo
-from results.verdicts.losses import StoredLosses
 from roofline_model.core.finding import finding, short_text
 from roofline_model.operators.case import is_model_case, pass_name
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from reports.present.diff_text import short
 from reports.present.display_text import shown
 from reports.ranking.words import excluded_label
 from results.diff.case_diff import CaseDiff
 from results.diff.environments import Difference
 from results.records.records import RunInfo
-from results.text.diff_text import short
 from roofline_model.core.answer import Option, Ranking
 from roofline_model.core.finding import Finding, finding
 

@@ -19,10 +19,10 @@ from reports.stored.rows.models import pass_options
 from reports.stored.rows.run_speedups import RunSpeedups
 from reports.stored.rows.stored_option import StoredOptions, levels_by_case, stored_options
 from results.cases.case_result import CaseRecords, CaseResult, by_case, pooled_results
+from results.cases.gain import first_gap
+from results.cases.losses import StoredLosses
+from results.cases.model_results import ModelResult, PhaseResult, model_results
 from results.records.records import Record, RunInfo
-from results.verdicts.gain import first_gap
-from results.verdicts.losses import StoredLosses
-from results.verdicts.model_results import ModelResult, PhaseResult, model_results
 from roofline_model.chips.hardware import doubts_of
 from roofline_model.core.answer import Exclusion, Option, Question
 from roofline_model.core.finding import Finding, finding
@@ -295,8 +295,8 @@ def has_failed(level: CaseLevel) -> bool:
 
 def case_label(level: CaseLevel) -> str:
     """Return what a ranking calls a level's case: precision and kernel; of a model its precision."""
+    from results.cases.model_results import pass_label
     from results.records.model_figures import model_figures
-    from results.verdicts.model_results import pass_label
 
     record = level.records[0]
     figures = model_figures(record)

@@ -75,7 +75,7 @@ def comparison_from_store(store: ResultStore, run_name: str) -> Comparison:
     from reports.present.shapes import shape_sentence
     from reports.ranking.shape_ranking import recommend_from_run
     from results.cases.case_result import run_cases
-    from results.verdicts.shape_verdict import shape_verdicts
+    from results.cases.shape_verdict import shape_verdicts
 
     run = store.resolve_run(run_name)
     records = store.records(run.run_id, with_samples=False)

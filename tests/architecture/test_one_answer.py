@@ -27,10 +27,10 @@ from reports.ranking.shape_ranking import recommend_from_run
 from reports.stored import StoredQuestion, recommend_from_store
 from reports.view.views import report_view
 from results.cases.case_result import case_results
+from results.cases.model_results import model_results
+from results.cases.shape_verdict import groups, judge
 from results.exchange.exported.load import import_file
 from results.store.store import open_store
-from results.verdicts.model_results import model_results
-from results.verdicts.shape_verdict import groups, judge
 from roofline_cli.main import app
 from roofline_model.chips.stored_profile import device_from_profile
 from roofline_model.core.answer import Option, Ranking

@@ -895,7 +895,7 @@ def stored(
 
 def _stored_ranking(ranking: Any) -> dict[str, Any]:
     from reports.ranking.words import excluded_texts
-    from results.verdicts.gain import doubts_to_mend
+    from results.cases.gain import doubts_to_mend
     from roofline_model.operators.case import pass_name
 
     return {
@@ -963,7 +963,7 @@ def run_ranking(store: str, run: str, op: str | None = None, sizes: str | None =
     from reports.ranking.shape_ranking import recommend_from_run
     from reports.ranking.words import excluded_texts
     from results.cases.case_result import case_results
-    from results.verdicts.gain import doubts_to_mend
+    from results.cases.gain import doubts_to_mend
 
     _, records, device = _run_records(store, run, op, sizes)
     return [
@@ -1023,7 +1023,7 @@ def _ranked_option(option: Any) -> dict[str, Any]:
 def verdict(store: str, run: str, op: str | None = None, sizes: str | None = None) -> list[dict[str, Any]]:
     """Answer with what wins every group of one run, as the terminal's table has it."""
     from results.cases.case_result import case_results
-    from results.verdicts.shape_verdict import groups, judge
+    from results.cases.shape_verdict import groups, judge
 
     _, records, _ = _run_records(store, run, op, sizes)
     return [_verdict(judge(members)) for members in groups(case_results(records)).values()]
@@ -1053,7 +1053,7 @@ def _verdict(verdict: Any) -> dict[str, Any]:
 
 
 def _pooled_option(option: Any) -> dict[str, Any]:
-    from results.verdicts.shape_verdict import is_emulation, is_narrow
+    from results.cases.shape_verdict import is_emulation, is_narrow
 
     measured = option.times.measured
     return {
@@ -1073,8 +1073,8 @@ def _pooled_option(option: Any) -> dict[str, Any]:
 
 def model_results(store: str, run: str) -> list[dict[str, Any]]:
     """Answer with the passes of the models of one run and what wins each phase."""
+    from results.cases import model_results as module
     from results.cases.case_result import case_results
-    from results.verdicts import model_results as module
 
     _, records, _ = _run_records(store, run)
     return [

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from reports.present.display_text import shown
 from reports.ranking.shape_ranking import NO_REASON
-from results.verdicts.losses import StoredLosses, pass_loss
-from results.verdicts.model_results import PassResult, PhaseResult, slow_issue
+from results.cases.losses import StoredLosses, pass_loss
+from results.cases.model_results import PassResult, PhaseResult, slow_issue
 from roofline_model.core.answer import Exclusion, Memory, Option
 from roofline_model.core.finding import Finding, finding
 from roofline_model.recommend.search.losses_file import MeasuredLosses

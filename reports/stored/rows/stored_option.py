@@ -9,14 +9,14 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from reports.present.display_text import shown
+from reports.present.verdict_text import doubts_text
 from reports.stored.rows.confidence import measured_confidence, predicted_confidence
 from reports.stored.rows.levels import CaseLevel, stale_findings
 from reports.stored.rows.run_speedups import RunSpeedups
+from results.cases import shape_verdict
 from results.cases.case_result import CaseResult
 from results.records.flags import DOUBTFUL_FLAGS
 from results.records.records import RunInfo
-from results.text.verdict_text import doubts_text
-from results.verdicts import shape_verdict
 from roofline_model.core.answer import Estimate, Evidence, Option, Times, Trust
 
 

@@ -10,10 +10,10 @@ from reports.present.display_text import regime_meanings, regime_title, regime_w
 from reports.ranking.shape_ranking import recommend_from_run
 from reports.view.roofline_view import roofline_view
 from reports.view.views import report_view
+from results.cases.best_shapes import best_overall, judged_results
 from results.cases.case_result import case_results
 from results.cases.errors import error_summaries, overall_error
-from results.verdicts.best_shapes import best_overall, judged_results
-from results.verdicts.shape_verdict import shape_verdicts
+from results.cases.shape_verdict import shape_verdicts
 
 DECODE = (1, 4096, 4096)
 REGIMES = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from results.cases.errors import regime_rank
-from results.verdicts.shape_verdict import ShapeVerdict
+from results.cases.shape_verdict import ShapeVerdict
 
 
 def best_overall(results: Iterable[ShapeVerdict]) -> ShapeVerdict | None:

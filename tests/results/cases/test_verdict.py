@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 from shape_records import attention_record, record
 
+from results.cases import shape_verdict
 from results.cases.case_result import case_results
+from results.cases.gain import DISTURBING_FLAGS
+from results.cases.shape_verdict import are_level, groups, ranked_options, shape_verdicts
 from results.records.flags import DOUBTFUL_FLAGS, FLAGS
 from results.records.records import ProcessInfo
 from results.statistics.replication import TotalInterval
-from results.verdicts import shape_verdict
-from results.verdicts.gain import DISTURBING_FLAGS
-from results.verdicts.shape_verdict import are_level, groups, ranked_options, shape_verdicts
 
 
 def contests(cases):

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 from shape_records import record
 
+from results.cases import shape_verdict
 from results.cases.case_result import case_results
-from results.verdicts import shape_verdict
-from results.verdicts.shape_verdict import ranked_options
+from results.cases.shape_verdict import ranked_options
 
 
 def judge(records, **more):

@@ -6,10 +6,10 @@ import pytest
 
 from plugin.terminal.summary import summary_lines
 from reports.present.shapes import shape_sentence, shape_title
+from reports.present.verdict_text import verdict_text
+from results.cases.best_shapes import best_overall
 from results.cases.case_result import case_results
-from results.text.verdict_text import verdict_text
-from results.verdicts.best_shapes import best_overall
-from results.verdicts.shape_verdict import shape_verdicts
+from results.cases.shape_verdict import shape_verdicts
 
 DECODE = (1, 4096, 4096)
 

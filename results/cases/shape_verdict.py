@@ -13,9 +13,9 @@ from functools import cached_property
 from itertools import product
 
 from results.cases.case_result import CaseResult
+from results.cases.gain import Gain, first_gap, measured_gain
 from results.records.flags import DOUBTFUL_FLAGS, INVALIDATING_FLAGS
 from results.records.records import Record
-from results.verdicts.gain import Gain, first_gap, measured_gain
 from roofline_model.core.answer import NOT_STORED, Alternative, Evidence, Option, Question, Ranking
 from roofline_model.core.finding import finding, has_code
 from roofline_model.core.units import format_time

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from results.cases.case_result import CaseResult
-from results.records.model_figures import ModelFigures
-from results.records.records import Record
-from results.verdicts.shape_verdict import (
+from results.cases.shape_verdict import (
     ShapeVerdict,
     groups,
     judge,
 )
+from results.records.model_figures import ModelFigures
+from results.records.records import Record
 from roofline_model.core.answer import Option
 from roofline_model.core.finding import Finding
 from roofline_model.expected.gap import PASS_PART

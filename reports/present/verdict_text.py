@@ -7,10 +7,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from results.records.flags import FLAGS, INVALIDATING_FLAGS
-from results.verdicts.gain import Gain, measured_gain
-from results.verdicts.phase_ranking import PhaseRanking
-from results.verdicts.shape_verdict import (
+from results.cases.gain import Gain, measured_gain
+from results.cases.phase_ranking import PhaseRanking
+from results.cases.shape_verdict import (
     BASELINE_TIE_RATIO,
     ShapeVerdict,
     expected_speedup,
@@ -20,6 +19,7 @@ from results.verdicts.shape_verdict import (
     speedups,
     time_text,
 )
+from results.records.flags import FLAGS, INVALIDATING_FLAGS
 from roofline_model.core.answer import NO_RESULT, AlternativeRole, Loss, Option, Ranking
 from roofline_model.core.finding import Finding, by_severity, code_text, short_text
 from roofline_model.core.units import counted, format_percent, format_speedup, format_time

@@ -10,12 +10,7 @@ from dataclasses import replace
 import pytest
 from model_records import HELD, TIMES_S, model_record, model_run, model_run_records
 
-from results.cases.case_result import case_results
-from results.exchange.exported.export import write_csv
-from results.records.model_figures import model_figures
-from results.records.records import ProcessInfo
-from results.store.store import open_store
-from results.text.model_text import (
+from reports.present.model_text import (
     kl_text,
     loss_text,
     model_notes,
@@ -23,11 +18,16 @@ from results.text.model_text import (
     parts_text,
     verdict_lines,
 )
-from results.text.verdict_text import tokens_text
-from results.verdicts import shape_verdict
-from results.verdicts.model_results import model_results, slow_issue
-from results.verdicts.phase_ranking import model_ranking
-from results.verdicts.shape_verdict import is_narrow
+from reports.present.verdict_text import tokens_text
+from results.cases import shape_verdict
+from results.cases.case_result import case_results
+from results.cases.model_results import model_results, slow_issue
+from results.cases.phase_ranking import model_ranking
+from results.cases.shape_verdict import is_narrow
+from results.exchange.exported.export import write_csv
+from results.records.model_figures import model_figures
+from results.records.records import ProcessInfo
+from results.store.store import open_store
 from roofline_model.core.finding import finding, short_text, stored_form
 from roofline_model.operators.case import Case, case_title, is_model_case, op_title, pass_name
 

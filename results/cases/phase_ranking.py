@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from results.verdicts.losses import StoredLosses, figures_loss, pass_loss
-from results.verdicts.model_results import ModelResult, PassResult, PhaseResult
+from results.cases.losses import StoredLosses, figures_loss, pass_loss
+from results.cases.model_results import ModelResult, PassResult, PhaseResult
 from roofline_model.core.answer import Option, Question, Ranking
 from roofline_model.core.finding import Finding, finding
 from roofline_model.recommend.ranking import MAX_LOSS_PCT, Limits, rank
