@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from reports.present.blocks import Column, Span, table
 from reports.present.screen import MISSING, show, show_line
-from results.text.verdict_text import above_roof_text
+from reports.present.verdict_text import above_roof_text
 from roofline_model.core.finding import advice_text, from_stored
 from roofline_model.core.units import counted, format_percent
 
