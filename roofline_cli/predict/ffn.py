@@ -16,7 +16,7 @@ from roofline_cli.shared.group import typed
 from roofline_cli.shared.option_blocks import PredictOptions, Request, takes_blocks
 from roofline_cli.shared.options import parse_size
 from roofline_model.core.units import counted, in_prefix
-from roofline_model.formats.catalog import format_name, short_name
+from roofline_model.formats.catalog import format_name
 
 if TYPE_CHECKING:
     from roofline_model.predictions.ffn import FfnPrediction, FfnQuestion
@@ -74,8 +74,8 @@ def predict_ffn(
 
 def _plot(rows: Sequence[FfnPrediction]) -> None:
     """Draw every kernel of the block: those of a format share its letter."""
+    from roofline_cli.plot.figure import letter_of
     from roofline_cli.plot.predicted import PlottedPrediction
-    from roofline_cli.plot.sources import letter_of
     from roofline_cli.plot.view import show_predicted
 
     show_predicted(
@@ -83,7 +83,6 @@ def _plot(rows: Sequence[FfnPrediction]) -> None:
             PlottedPrediction(
                 letter_of(index),
                 format_name(row.weight_format, row.activation_format),
-                short_name(kernel.ideal.compute_format),
                 kernel.ideal,
                 None if kernel.expected is None else kernel.expected.time_s,
             )

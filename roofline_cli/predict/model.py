@@ -28,7 +28,6 @@ from roofline_cli.shared.options import (
 from roofline_model.chips.hardware import doubts_of
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import finding, short_text
-from roofline_model.formats.catalog import short_name
 from roofline_model.models.chip_and_model import in_wide_format
 from roofline_model.operators.product import MAX_DIMENSION
 
@@ -268,8 +267,8 @@ def _batches(batch: str, plan_count: int) -> list[int]:
 
 def _plot(prediction: ModelPrediction, chip: Device) -> None:
     """Draw every kernel of a pass."""
+    from roofline_cli.plot.figure import letter_of
     from roofline_cli.plot.predicted import PlottedPrediction
-    from roofline_cli.plot.sources import letter_of
     from roofline_cli.plot.view import show_predicted
     from roofline_model.models.step_expected import expected_step
 
@@ -287,7 +286,6 @@ def _plot(prediction: ModelPrediction, chip: Device) -> None:
             PlottedPrediction(
                 letter_of(index),
                 kernel.kernel.name,
-                short_name(kernel.prediction.compute_format),
                 kernel.prediction,
                 time_s,
             )
