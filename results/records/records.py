@@ -6,10 +6,11 @@ them, `results/exchange` carries them between machines, `reports` reads them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from results.records.limits import (
     TAGGED,
@@ -208,6 +209,7 @@ class Measurement:
     calls_per_sample: Count
     """Calls timed together as one sample."""
     median_s: Duration
+    """Median, seconds."""
     min_s: Duration
     max_s: Duration
     mean_s: Duration
@@ -218,7 +220,7 @@ class Measurement:
     q3_s: Duration
     """Third quartile."""
     sample_count: Count
-    """Samples taken; stays when `samples_s` is pruned."""
+    """Samples taken, count; stays when `samples_s` is pruned."""
     ci_low_s: Duration | None
     """`interval_within`: lower end of the 95 % interval of the median inside this process."""
     ci_high_s: Duration | None
@@ -242,9 +244,9 @@ class Measurement:
     tolerance: NonNegative | None = None
     """What was allowed there: what rounding explains, or what the caller gave."""
     power_w: NonNegative | None = None
-    """Mean power while sampling."""
+    """Mean power while sampling, watts."""
     energy_j: NonNegative | None = None
-    """Energy per call; None when no window was long enough to mean something."""
+    """Joules per call; None when no window was long enough to mean something."""
     power_source: Line | None = None
     """Where the power came from."""
     sm_clock_hz: Positive | None = None
@@ -267,7 +269,7 @@ class Measurement:
 
     @property
     def ci_half_width_ratio(self) -> float | None:
-        """Half the interval's width over the median: the ± of the table."""
+        """Half the 95 % interval of its own samples over the median: the ± of the table."""
         if self.ci_low_s is None or self.ci_high_s is None or self.median_s <= 0:
             return None
         return (self.ci_high_s - self.ci_low_s) / 2 / self.median_s
@@ -291,15 +293,15 @@ class PredictionRecord:
     bound: Key
     """memory or compute."""
     flops: NonNegative
-    """Of one call; one MAC is 2."""
+    """Work of one call, FLOP; one MAC is 2."""
     read_bytes: NonNegative
     """Compulsory reads of one call."""
     write_bytes: NonNegative
     """Writes of one call."""
     bandwidth_bytes_per_s: Positive | None
-    """The bandwidth used."""
+    """Bandwidth of the roof, bytes per second."""
     peak_flops_per_s: Positive | None
-    """The dense peak used."""
+    """Dense peak of the roof, FLOP per second."""
     compute_format: Key
     """The format whose unit computes."""
     path: Line
@@ -309,9 +311,9 @@ class PredictionRecord:
     provenance: Line
     """Status of the weakest number used."""
     low_s: Positive | None = None
-    """Lower end of the predicted interval."""
+    """Lower end of the 80 % interval, seconds."""
     high_s: Positive | None = None
-    """Upper end of it."""
+    """Upper end of the 80 % interval, seconds."""
     findings: StoredFindings = ()
     """What to know about it."""
     terms_s: Annotated[Mapping[Name, SignedDuration], TAGGED] | None = None
@@ -352,7 +354,7 @@ class PredictionRecord:
 
     @property
     def total_bytes(self) -> float:
-        """Compulsory bytes of the case."""
+        """Compulsory traffic of the case, bytes."""
         return self.read_bytes + self.write_bytes
 
     @property
@@ -410,6 +412,22 @@ class Record:
     extra: Facts = field(default_factory=dict)
     """Whatever else a maker wants to keep (JSON values)."""
 
+    JSON_KEYS: ClassVar = {
+        "process": "process.ordinal",
+        "record_id": "record_id",
+        "status": "status",
+        "reason": "why",
+        "measured_s": "timing.median_s",
+        "interval_half_width_ratio": "timing.ci_half_width_ratio",
+        "sample_count": "timing.sample_count",
+        "power_w": "timing.power_w",
+        "energy_j": "timing.energy_j",
+        "max_error_ratio": "timing.max_error",
+        "tolerance_ratio": "timing.tolerance",
+        "flags": "flags",
+    }
+    """Key of answers in JSON, where it stands for its process → where its value is."""
+
     def __repr__(self) -> str:
         time = "" if self.measurement is None else f" {format_time(self.measurement.median_s)}"
         return (
@@ -426,6 +444,23 @@ class Record:
     def expected(self) -> PredictionRecord | None:
         """The expected prediction, if there is one."""
         return next((p for p in self.predictions if p.kind == "expected"), None)
+
+    @property
+    def timing(self) -> Measurement | None:
+        """Its measurement; None where that holds no time that was measured, as a median of zero."""
+        measured = self.measurement
+        is_timed = self.status == "measured" and measured is not None and 0 < measured.median_s < math.inf
+        return measured if is_timed else None
+
+    @property
+    def why(self) -> str | None:
+        """Why it was skipped or failed."""
+        return self.reason or None
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """Warnings about its samples."""
+        return () if self.timing is None else self.timing.flags
 
     @property
     def is_simulated(self) -> bool:
