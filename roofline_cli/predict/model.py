@@ -32,7 +32,6 @@ from roofline_cli.shared.options import (
 from roofline_model.chips.hardware import doubts_of
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import finding, short_text
-from roofline_model.formats.catalog import short_name
 from roofline_model.models.chip_and_model import in_wide_format
 from roofline_model.operators.product import MAX_DIMENSION
 
@@ -322,8 +321,8 @@ def _batches(text: str, plan_count: int, context: int) -> list[int]:
 
 def _plot(step: PassPrediction) -> None:
     """Draw every kernel of a pass."""
+    from roofline_cli.plot.figure import letter_of
     from roofline_cli.plot.predicted import PlottedPrediction
-    from roofline_cli.plot.sources import letter_of
     from roofline_cli.plot.view import show_predicted
 
     drawn = [kernel for kernel in step.kernels if kernel.ideal.flops]
@@ -332,7 +331,6 @@ def _plot(step: PassPrediction) -> None:
             PlottedPrediction(
                 letter_of(index),
                 kernel.name,
-                short_name(kernel.ideal.compute_format),
                 kernel.ideal,
                 # The time of a kernel that works inside the attention is the attention's.
                 kernel.expected.time_s if kernel.expected and kernel.expected.binding != "attention" else None,
