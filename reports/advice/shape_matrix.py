@@ -13,14 +13,19 @@ from typing import Literal
 from reports.present.cases import case_precision, option_precision
 from reports.present.display_text import regime_title, shown
 from reports.present.shapes import shape_judgement, shape_title
-from reports.ranking.case_ranking import CaseRanking, stored_standing
 from reports.ranking.words import kernel_gap_text
-from results.verdicts.shape_verdict import ShapeVerdict, expected_speedup, speedups
-from roofline_model.core.answer import Estimate, Option
+from results.cases.shape_verdict import ShapeVerdict
+from roofline_model.core.answer import Estimate, Option, Ranking
 from roofline_model.core.finding import has_code
 from roofline_model.core.units import format_speedup, format_time
 from roofline_model.operators.case import Case
-from roofline_model.recommend.ranking import LEVEL_RATIO, UNKNOWN_LEVEL_RATIO, are_level_predictions
+from roofline_model.recommend.ranking import (
+    LEVEL_RATIO,
+    POLICIES,
+    UNKNOWN_LEVEL_RATIO,
+    are_level_predictions,
+    standing,
+)
 
 State = Literal["measured", "expected", "ideal", "missing", "none"]
 """missing: it failed or was skipped; none: not part of this shape."""
@@ -110,7 +115,7 @@ class ShapeEntry:
     anchor: str
     """`1`, `2`, … in the order they ran: names the place on the page."""
     result: ShapeVerdict
-    ranking: CaseRanking | None
+    ranking: Ranking | None
 
     @property
     def title(self) -> str:
@@ -120,12 +125,12 @@ class ShapeEntry:
     @property
     def phase(self) -> str:
         """decode or prefill; empty where nothing was ranked, and for operators that are no products."""
-        return "" if self.ranking is None else self.ranking.phase
+        return "" if self.ranking is None else self.ranking.question.phase
 
     @property
     def regime(self) -> str:
         """Cache state and mode where they are not the usual ones."""
-        return regime_title(self.result.cache, self.result.mode)
+        return regime_title(self.result.question.cache, self.result.question.mode)
 
     @property
     def verdict(self) -> str:
@@ -147,18 +152,20 @@ class ShapeMatrix:
     """Formats that no kernel is known to run here, and why: they have no column."""
 
 
-def shape_entries(results: Iterable[ShapeVerdict], recommendations: Iterable[CaseRanking]) -> tuple[ShapeEntry, ...]:
+def shape_entries(results: Iterable[ShapeVerdict], recommendations: Iterable[Ranking]) -> tuple[ShapeEntry, ...]:
     """Return the shapes of a chip, models left out, each with the ranking of its own cache state."""
     rankings = {
-        (recommendation.op, recommendation.shape_label, recommendation.mode, recommendation.cache): recommendation
-        for recommendation in recommendations
+        (each.question.op, each.question.sizes, each.question.mode, each.question.cache): each
+        for each in recommendations
     }
     shapes = [result for result in results if result.model is None]
     return tuple(
         ShapeEntry(
             str(number),
             place,
-            rankings.get((shown(place.op, 60), shown(place.shape_label, 60), place.mode, place.cache)),
+            rankings.get(
+                (shown(place.question.op, 60), place.question.sizes, place.question.mode, place.question.cache)
+            ),
         )
         for number, place in enumerate(shapes, start=1)
     )
@@ -168,13 +175,15 @@ def shape_matrices(entries: Iterable[ShapeEntry]) -> tuple[ShapeMatrix, ...]:
     """Return one matrix for all products, and one for every other operator of which several kernels compete."""
     families: dict[str, list[ShapeEntry]] = {}
     for entry in entries:
-        families.setdefault("" if entry.result.op in _PRODUCTS else shown(entry.result.op, 60), []).append(entry)
+        families.setdefault(
+            "" if entry.result.question.op in _PRODUCTS else shown(entry.result.question.op, 60), []
+        ).append(entry)
     made = (_matrix(name or "Products", members) for name, members in families.items())
     return tuple(matrix for matrix in made if len(matrix.columns) > 1 or matrix.title == "Products")
 
 
 def entries_and_matrices(
-    results: Iterable[ShapeVerdict], recommendations: Iterable[CaseRanking]
+    results: Iterable[ShapeVerdict], recommendations: Iterable[Ranking]
 ) -> tuple[tuple[ShapeEntry, ...], tuple[ShapeMatrix, ...]]:
     """Return a chip's shapes and their matrices; see `shape_entries` and `shape_matrices`."""
     entries = shape_entries(results, recommendations)
@@ -230,17 +239,17 @@ def _place(cells: Sequence[MatrixCell]) -> tuple[int, float]:
 def _cells(entry: ShapeEntry) -> dict[MatrixColumn, MatrixCell]:
     result = entry.result
     if entry.ranking is not None:
-        level, is_clear = _leaders(entry.ranking.options, result)
-        cells = {
-            MatrixColumn(option.precision, option.kernel or ""): _cell_of_option(
-                option, result, is_leading=at in level, is_clear=is_clear
-            )
-            for at, option in enumerate(entry.ranking.options)
-        }
+        options, (level, is_clear) = entry.ranking.options, _leaders(entry.ranking.options, result)
     else:
-        cells = {
-            MatrixColumn(option_precision(each), shown(each.kernel, 60)): _cell(each, result) for each in result.ranked
-        }
+        leaders = () if result.gap is not None else result.leaders
+        options, is_clear = result.options, result.is_clear
+        level = {at for at, option in enumerate(options) if any(option is leader for leader in leaders)}
+    cells = {
+        MatrixColumn(option_precision(option), shown(option.kernel or "", 60)): _cell(
+            option, result, is_leading=at in level, is_clear=is_clear
+        )
+        for at, option in enumerate(options)
+    }
     for record in result.lost:
         if record.status in ("failed", "skipped"):
             note = f"{record.status}: {record.reason or 'no reason was stored'}"
@@ -262,7 +271,8 @@ def _leaders(options: Sequence[Option], result: ShapeVerdict) -> tuple[set[int],
     level = (
         at
         for at, option in near
-        if first.is_measured or are_level_predictions(stored_standing(first), stored_standing(option))
+        if first.is_measured
+        or are_level_predictions(standing(first, POLICIES["stored"]), standing(option, POLICIES["stored"]))
     )
     return {best, *level}, not near
 
@@ -286,7 +296,7 @@ def _reaches(other: Estimate, best: Estimate) -> bool:
     return best.low_s <= other.high_s and other.low_s <= best.high_s
 
 
-def _cell_of_option(option: Option, result: ShapeVerdict, *, is_leading: bool, is_clear: bool) -> MatrixCell:
+def _cell(option: Option, result: ShapeVerdict, *, is_leading: bool, is_clear: bool) -> MatrixCell:
     baseline, source = result.baseline, option.estimate.source
     gap = kernel_gap_text(option)
     return MatrixCell(
@@ -305,23 +315,3 @@ def _cell_of_option(option: Option, result: ShapeVerdict, *, is_leading: bool, i
 
 def _column(case: Case) -> MatrixColumn:
     return MatrixColumn(case_precision(case), shown(case.kernel, 60))
-
-
-def _cell(each: Option, result: ShapeVerdict) -> MatrixCell:
-    ideal_ratio, measured_ratio = speedups(each, result.baseline)
-    state: State = "measured" if each.is_measured else "ideal" if each.times.expected is None else "expected"
-    time_s = each.times.best.time_s
-    expected_ratio = expected_speedup(each, result.baseline)
-    return MatrixCell(
-        state=state,
-        time_s=time_s,
-        speedup={"measured": measured_ratio, "expected": expected_ratio, "ideal": ideal_ratio}[state],
-        is_best=result.is_win and result.is_clear and each is result.best,
-        is_level=result.gap is None and not result.is_clear and any(each is leader for leader in result.leaders),
-        is_baseline=each is result.baseline,
-        is_doubtful=bool(each.trust.doubts),
-        is_over_doubt=measured_ratio is not None
-        and each is not result.baseline
-        and result.baseline is not None
-        and bool(result.baseline.trust.doubts),
-    )

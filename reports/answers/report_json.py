@@ -10,20 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 from reports.advice.trade_offs import trade_group_json, trade_groups
 from reports.answers.ranking_json import recommendations_json, run_ranking
-from reports.answers.run_answer import stored_case
 from reports.present.cases import name_of, option_label, remarks_of
-from reports.present.display_text import shown
+from reports.present.display_text import shown, stored_text
 from reports.present.encoder import answer_json
 from reports.present.shapes import shape_sentence, shape_title
+from reports.present.verdict_text import Action, actions
 from reports.ranking.model_results import model_json
 from reports.view.roofline_view import RooflineView
 from reports.view.views import ChipView, ReportView
 from results.cases.case_result import CaseResult
 from results.cases.errors import case_gap
-from results.cases.state import case_energy
+from results.cases.shape_verdict import ShapeVerdict
 from results.records.flags import DOUBTFUL_FLAGS
-from results.text.verdict_text import Action, actions
-from results.verdicts.shape_verdict import ShapeVerdict
 from roofline_model.core.answer import Option
 from roofline_model.core.finding import code_text
 
@@ -130,9 +128,9 @@ def _roofline(view: RooflineView) -> dict[str, Any]:
 
 
 def _case(case: CaseResult) -> dict[str, Any]:
-    gap, energy = case_gap(case), case_energy(case)
+    gap, energy = case_gap(case), case.energy
     return {
-        **answer_json(stored_case(case)),
+        **answer_json(case, stored_text),
         "is_doubtful": bool(case.doubts),
         "remarks": list(remarks_of(case)),
         "energy": None if energy is None else asdict(energy),
@@ -143,10 +141,10 @@ def _case(case: CaseResult) -> dict[str, Any]:
 def _shape(result: ShapeVerdict) -> dict[str, Any]:
     gain = result.gain
     return {
-        "op": shown(result.op, 60),
+        "op": shown(result.question.op, 60),
         "title": shape_title(result),
-        "cache": result.cache,
-        "mode": result.mode,
+        "cache": result.question.cache,
+        "mode": result.question.mode,
         "verdict": shape_sentence(result),
         "is_win": result.is_win,
         "best": _configuration(result.best),

@@ -15,22 +15,17 @@ from typing import TYPE_CHECKING
 
 from reports.present.cases import case_label, option_label, option_precision
 from reports.present.display_text import shown
-from reports.ranking.case_ranking import CaseRanking, rank_stored
 from results.cases.case_result import CaseResult
 from results.cases.errors import regime_rank
+from results.cases.gain import first_gap
 from results.cases.saved_bytes import weight_saved_ratio
-from results.records.records import Record
-from results.verdicts.gain import first_gap
-from results.verdicts.shape_verdict import (
+from results.cases.shape_verdict import (
     SIXTEEN_BIT_FORMATS,
-    baseline_of,
-    expected_speedup,
     is_emulation,
     is_sixteen_bit,
-    ranked_options,
-    speedups,
-    timed_cases,
+    judge,
 )
+from results.records.records import Record
 from roofline_model.chips.hardware import Device
 from roofline_model.core.answer import (
     Estimate,
@@ -46,7 +41,7 @@ from roofline_model.core.finding import Finding, finding
 from roofline_model.operators.case import Case, Sizes, case_title, is_model_case
 from roofline_model.operators.product import GEMV_MAX_ROWS
 from roofline_model.recommend.loss import formats_loss
-from roofline_model.recommend.ranking import MAX_LOSS_PCT, Limits
+from roofline_model.recommend.ranking import MAX_LOSS_PCT, Limits, rank_stored
 
 if TYPE_CHECKING:
     from roofline_model.expected.predict import ExpectedTimes
@@ -59,13 +54,13 @@ NO_REASON = "no reason was stored"
 
 def recommend_from_run(
     cases: Iterable[CaseResult], hardware: Device | None, *, is_gap_ignored: bool = False
-) -> list[CaseRanking]:
+) -> list[Ranking]:
     """Return one ranking per chip, operator, shape and mode, in the order they were run.
 
     Each ranks one cache state, never two: cold where it was measured, else flushed, else the next of `regime_rank`.
     `hardware` (the chip the run's predictions are for) adds the formats that were not run; without it, or for operators
     that are no products, only what the run stored is ranked. `is_gap_ignored`: disturbed times are ranked to a choice,
-    too. Passes of whole models are no shapes of an operator: `results.verdicts.model_results` judges them.
+    too. Passes of whole models are no shapes of an operator: `results.cases.model_results` judges them.
     """
     groups: dict[tuple[str, str, str, str], list[CaseResult]] = {}
     for result in cases:
@@ -85,20 +80,20 @@ def recommend_from_run(
 
 def rank_shape(
     hardware_key: str, cases: Sequence[CaseResult], device: Device | None, *, is_gap_ignored: bool = False
-) -> CaseRanking:
+) -> Ranking:
     """Return the ranking of the cases of one operator, shape and mode on one chip; there must be at least one.
 
     `device`: the chip, whose model adds the formats that were not run; None: only what is stored is ranked.
     """
     case, cache = cases[0].case, _preferred_cache(cases)
     cases = [each for each in cases if each.case.cache == cache]
-    leads = {each.case_key: each.lead for each in timed_cases(cases)}
-    ranked = ranked_options(cases)
+    leads = {each.case_key: each.lead for each in cases}
+    judged = judge(cases)
+    ranked, baseline = judged.options, judged.baseline
     advice = _advice(case, ranked, device)
     candidates = _by_formats(advice)
-    baseline = baseline_of(ranked)
     timed = [option for option in ranked if option.is_measured]
-    measured = [_stated(each, leads[each.key], baseline, candidates.get(_formats(each))) for each in timed]
+    measured = [_stated(each, leads[each.key], candidates.get(_formats(each))) for each in timed]
     tried = {_formats(option) for option in timed}
     lost = [record for each in cases for record in each.records if record.status in ("failed", "skipped")]
     excluded = _excluded(lost, {_formats(option) for option in ranked})
@@ -107,16 +102,20 @@ def rank_shape(
     base = _baseline_option([*measured, *predicted], baseline, advice)
     if advice:
         excluded += tuple(Exclusion(each.key, (each.finding,)) for each in advice.excluded)
-    op, shape_label = shown(case.op, 60), shown(case.shape_label, 60)
     title, phase = shown(case_title(case.op, case.shape), 140), phase_of(case.op, case.shape)
-    question = Question("shape", shown(hardware_key, 60), title, case.shape, phase, "stored")
+    question = Question(
+        *("shape", shown(hardware_key, 60), title, case.shape, phase, "stored"),
+        op=shown(case.op, 60),
+        cache=cache,
+        mode=shown(case.mode, 30),
+    )
     ranking = rank_stored(question, (*measured, *predicted), base, Limits(choice_loss_pct=MAX_LOSS_PCT))
     by_key = {option.key: option for option in (*measured, *predicted)}
     options = tuple(by_key[option.key] for option in ranking.options)  # without what explains the choice
     choice = None if ranking.choice is None else by_key[ranking.choice.key]
     taken = next((each for each in timed if choice is not None and each.key == choice.key), None)
     gap = None if is_gap_ignored else first_gap((taken, *timed[:1]), baseline)
-    return CaseRanking(
+    return Ranking(
         question=question,
         options=options,
         baseline=base,
@@ -124,20 +123,7 @@ def rank_shape(
         alternatives=ranking.alternatives if gap is None else (),
         findings=() if gap is None else (gap,),
         excluded=excluded,
-        op=op,
-        shape_label=shape_label,
-        cache=cache,
-        mode=shown(case.mode, 30),
-        baseline_label=_baseline_label(baseline, advice, measured),
-        baseline_precision=option_precision(baseline) if baseline else "",
     )
-
-
-def _baseline_label(baseline: Option | None, advice: Ranking | None, measured: Sequence[Option]) -> str:
-    """Return the label of the baseline that ran; where nothing was measured, else the key of the model's."""
-    if baseline is not None:
-        return option_label(baseline)
-    return advice.baseline.key if advice and advice.baseline and not measured else ""
 
 
 def _baseline_option(options: Sequence[Option], baseline: Option | None, advice: Ranking | None) -> Option | None:
@@ -195,16 +181,12 @@ def _best_times(ranked: tuple[Option, ...], device: Device) -> _BestTimes:
     return _BestTimes(fastest_s, expected_times(device))
 
 
-def _stated(pooled: Option, lead: Record, baseline: Option | None, candidate: Option | None) -> Option:
+def _stated(pooled: Option, lead: Record, candidate: Option | None) -> Option:
     """Return the option of what was run, with all that is said of it and fit to be shown.
 
     `lead`: its first record; `candidate`: what the model says of its formats.
     """
     weight, activation, ideal = pooled.weight_format, pooled.activation_format, lead.ideal
-    ideal_ratio, measured_ratio = speedups(pooled, baseline)
-    expected_ratio = expected_speedup(pooled, baseline)
-    predicted_ratio = ideal_ratio if expected_ratio is None else expected_ratio
-    is_other = pooled.is_measured and baseline is not None and pooled is not baseline
     memory = None if pooled.memory is None else replace(pooled.memory, saved_ratio=weight_saved_ratio(lead, weight))
     return replace(
         pooled,
@@ -214,13 +196,9 @@ def _stated(pooled: Option, lead: Record, baseline: Option | None, candidate: Op
         bound=shown(ideal.bound, 30) if ideal else "",
         times=_stated_times(pooled),
         memory=memory,
-        speedup_ratio=measured_ratio if pooled.is_measured else predicted_ratio,
-        ideal_speedup_ratio=ideal_ratio,
-        expected_speedup_ratio=expected_ratio,
         label=option_label(pooled),
         precision=option_precision(pooled),
         kernel=shown(pooled.kernel, 60),
-        trust=replace(pooled.trust, is_over_doubt=is_other and baseline is not None and bool(baseline.trust.doubts)),
         findings=_findings(pooled, lead, candidate),
     )
 
@@ -264,7 +242,7 @@ def _predicted_options(
     """Return what was predicted and not measured: stored predictions first, then formats only the model knows of."""
     candidates = _by_formats(advice)
     stored = [each for each in ranked if not each.is_measured and _formats(each) not in tried]
-    options = [_stated(each, leads[each.key], baseline, candidates.get(_formats(each))) for each in stored]
+    options = [_stated(each, leads[each.key], candidates.get(_formats(each))) for each in stored]
     formats_seen = tried | refused | {_formats(each) for each in stored}
     ideal_s = (
         baseline.times.ideal_s

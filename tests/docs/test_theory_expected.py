@@ -76,10 +76,7 @@ def test_the_calibrated_example() -> None:
     memory_s, compute_s, fixed_s = (dict(prediction.terms)[name] for name in ("dram", "tensor", "launch"))
     text = section("2. The calibrated")
     for words in (
-        (
-            f"{work.cost.total_bytes:,.0f} bytes: {memory_s * 1e6:.1f} µs of "
-            f"memory, {compute_s * 1e6:.1f} of arithmetic"
-        ),
+        (f"{work.cost.total_bytes:,.0f} bytes: {memory_s * 1e6:.1f} µs of memory, {compute_s * 1e6:.1f} of arithmetic"),
         (
             f"{fixed_s * 1e6:.0f} fixed, in sum {prediction.time_s * 1e6:.1f} µs, from "
             f"{prediction.low_s * 1e6:.1f} to {prediction.high_s * 1e6:.1f}"

@@ -42,13 +42,16 @@ def test_predictions_only(stored_run, recommend) -> None:
         advice.missing[0]
         == "no record is measured: every time is a prediction, nothing is known of this machine's kernels"
     )
-    assert ranking.missing[0] == finding("none-measured")
+    assert ranking.missing[0] == finding("evidence-missing", kind="none-measured")
     assert summary_of(ranking).startswith("try ")
 
 
 def test_one_case_alone_and_no_wide_baseline(stored_run, recommend) -> None:
     [ranking] = recommend([stored_run(1, {INT4: 9e-6})]).rankings
-    assert ranking.missing[:2] == (finding("one-measured", "INT4 (W4A16) · tinygemm"), finding("baseline-missing"))
+    assert ranking.missing[:2] == (
+        finding("evidence-missing", "INT4 (W4A16) · tinygemm", kind="one-measured"),
+        finding("evidence-missing", kind="baseline"),
+    )
     assert ranking.first.speedup_ratio is None
 
 
@@ -75,7 +78,7 @@ def test_mixed_chips_are_never_mixed(make, stored_run, recommend) -> None:
     advice = recommend(
         [stored_run(1, {BF16: 22e-6, INT4: 9e-6}), stored_run(2, {BF16: 1e-3, INT8: 2e-4}, device=make.CPU)]
     )
-    assert [(ranking.hardware_key, ranking.first.label) for ranking in advice.rankings] == [
+    assert [(ranking.question.hardware, ranking.first.label) for ranking in advice.rankings] == [
         ("h200-sxm", "INT4 (W4A16) · tinygemm"),
         ("this-cpu", "INT8 (W8A8) · int_mm"),
     ]
