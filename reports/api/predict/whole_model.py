@@ -13,13 +13,13 @@ from pydantic import ConfigDict, Field
 
 from reports.answers.batch_answer import BatchAnswer, batch_answer
 from reports.answers.model_advice import ModelRecommendation, model_advice
-from reports.answers.short_answer import Asked, asked_chip_words
 from reports.api.answer_models import answer_bytes, json_response
 from reports.api.base_models import Dimension, FormatName, PhaseName, RequestBody
 from reports.api.catalog.chip_lookup import DEFAULT_CHIP, HardwareKey, asked_chip, find_chip, find_model
 from reports.api.http.openapi import answered
 from reports.api.http.problem import naming
 from reports.api.http.service import computed
+from reports.present.predicted.words import Asked, asked_chip_words
 from roofline_model.chips.hardware import Device
 from roofline_model.kernels.attention_kernels import find_attention_kernel
 from roofline_model.models.format_plan import AS_PUBLISHED

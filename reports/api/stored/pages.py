@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from reports.answers.run_answer import StoredCase
+from results.cases.case_result import CaseResult
 from results.records.records import RunInfo
 
 
@@ -40,7 +40,7 @@ class CaseList:
     """The run they are of."""
     page: Page
     """Which part of the list this is."""
-    cases: tuple[StoredCase, ...]
+    cases: tuple[CaseResult, ...]
     """The cases of this page."""
 
 
@@ -50,7 +50,7 @@ class FastestCases:
 
     run: RunInfo
     """The run they are of."""
-    cases: tuple[StoredCase, ...]
+    cases: tuple[CaseResult, ...]
     """A case per pair of formats."""
 
 

@@ -101,7 +101,6 @@ def cases(
     case_key: CaseKeyOf = None,
 ) -> Response:
     """Measured, ideal and expected time of every case side by side, with what follows from them."""
-    from reports.answers.run_answer import stored_case
     from reports.api.stored.pages import CaseList, page_of
 
     service = _service(request)
@@ -113,7 +112,7 @@ def cases(
     answer = CaseList(
         run=read.run,
         page=page_of(len(summaries), offset, limit),
-        cases=tuple(map(stored_case, summaries[offset : offset + limit])),
+        cases=tuple(summaries[offset : offset + limit]),
     )
     return json_response(answer_bytes(answer, stored_text))
 
@@ -127,7 +126,6 @@ def fastest_cases(request: Request, run: RunName, M: Size, N: Size, K: Size, cac
     """Of one product in one run; a disturbed time counts only where a pair of formats has no other, and says so by its
     flags.
     """
-    from reports.answers.run_answer import stored_case
     from reports.api.stored.pages import FastestCases
 
     read = read_run(_service(request), run)
@@ -141,7 +139,7 @@ def fastest_cases(request: Request, run: RunName, M: Size, N: Size, K: Size, cac
         pair = formats["b"], formats["a"]
         if pair not in fastest or _speed_order(case) < _speed_order(fastest[pair]):
             fastest[pair] = case
-    answer = FastestCases(run=read.run, cases=tuple(map(stored_case, fastest.values())))
+    answer = FastestCases(run=read.run, cases=tuple(fastest.values()))
     return json_response(answer_bytes(answer, stored_text))
 
 

@@ -7,13 +7,23 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from bench_cases.quantization.dynamic.operand import quantize_operand  # noqa: E402
-from bench_cases.quantization.dynamic.scale import choose_thresholds  # noqa: E402
-from bench_cases.quantization.dynamic.stats import activation_stats, checked_matrix, rank_percentile  # noqa: E402
-from roofline_model.core.errors import InvalidValueError  # noqa: E402
+from bench_cases.quantization.dynamic.operand import (  # noqa: E402
+    DYNAMIC_FORMATS,
+    WIDE_DTYPES,
+    check_format,
+    checked_matrix,
+    choose_thresholds,
+    formats_of,
+    quantized,
+    quantized_weight,
+    rank_percentile,
+    stats_of_values,
+)
+from roofline_model.core.errors import InvalidValueError, RooflineError, UnsupportedError  # noqa: E402
 from roofline_model.formats.codecs import outlier_ratio  # noqa: E402
 from roofline_model.models.strategies.dynamic_config import DynamicQuantConfig  # noqa: E402
 
+NARROW = [key for key in DYNAMIC_FORMATS if key not in WIDE_DTYPES]
 SHAPES = {"per_token": (6, 1), "per_tensor": (1, 1), "per_channel": (1, 2048)}
 
 
@@ -24,8 +34,12 @@ def values() -> torch.Tensor:
     return outlying
 
 
+def matrix(rows: int, columns: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(rows, columns, generator=torch.Generator().manual_seed(seed))
+
+
 def round_trip(key: str):
-    return lambda values, thresholds: quantize_operand(values, key, thresholds).decoded()
+    return lambda values, thresholds: quantized(values, key, thresholds)[0]
 
 
 def thresholds(values, mode: str, granularity: str = "per_token", key: str = "INT8", **more):
@@ -34,7 +48,7 @@ def thresholds(values, mode: str, granularity: str = "per_token", key: str = "IN
 
 
 def test_statistics_are_numpys(values: torch.Tensor) -> None:
-    stats = activation_stats(values.reshape(2, 3, 2048))
+    stats = stats_of_values(values.reshape(6, 2048), (2, 3, 2048))
     array = values.double().numpy()
     magnitudes = np.abs(array)
     assert stats.shape == (2, 3, 2048)
@@ -49,7 +63,7 @@ def test_statistics_are_numpys(values: torch.Tensor) -> None:
 def test_the_percentile_of_the_codecs_outlier_ratio_is_another_one() -> None:
     values = torch.ones(500)
     values[7] = 11.0
-    assert activation_stats(values).outlier_ratio == 1.0  # by rank the 99.9th of 500 is the maximum
+    assert stats_of_values(values, (500,)).outlier_ratio == 1.0  # by rank the 99.9th of 500 is the maximum
     # Interpolated it lies between the last two: position 0.999 · 499 = 498.501.
     assert outlier_ratio(values) == pytest.approx(11.0 / (1.0 + 0.501 * 10.0), rel=1e-6)
 
@@ -63,7 +77,7 @@ def test_percentiles_are_by_rank(count: int, percent: float) -> None:
 
 
 def test_a_constant_tensor_has_no_outliers() -> None:
-    stats = activation_stats(torch.full((5, 300), -0.1))
+    stats = stats_of_values(torch.full((5, 300), -0.1), (5, 300))
     assert stats.outlier_ratio == 1.0
     assert stats.std == pytest.approx(0, abs=1e-9)
 
@@ -99,7 +113,7 @@ def test_the_least_squared_error_is_no_worse_than_the_other_modes(
     values: torch.Tensor, key: str, granularity: str
 ) -> None:
     def error(mode: str) -> torch.Tensor:
-        decoded = quantize_operand(values, key, thresholds(values, mode, granularity, key)).decoded()
+        decoded = quantized(values, key, thresholds(values, mode, granularity, key))[0]
         squared = (decoded - values).double().square()
         return squared.sum(1) if granularity == "per_token" else squared.sum()
 
@@ -142,3 +156,68 @@ def test_rows_of_zeros_and_sparse_rows_have_a_threshold() -> None:
 def test_what_cannot_be_quantised_is_refused(tensor: object, words: str) -> None:
     with pytest.raises(InvalidValueError, match=words):
         checked_matrix("x", tensor)  # type: ignore[arg-type]
+
+
+# --- what a format leaves
+
+
+# Signal to quantisation noise of Gaussian data in dB, by format: a bit is about 6 dB, a narrow row maximum costs some.
+LEAST_SQNR_DB = {
+    "INT8": 36, "FP8_E4M3": 29, "FP8_E5M2": 23, "MXFP8_E4M3": 29, "MXFP6_E2M3": 28, "MXFP6_E3M2": 23, "NVFP4": 18, "MXFP4": 16,
+    "NF4": 18, "INT4": 13, "INT2": 0.5,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("key", NARROW)
+def test_every_format_keeps_the_signal_its_bits_allow(key: str) -> None:
+    values = matrix(32, 256)
+    decoded = quantized_weight(values, key)
+    noise = (decoded - values).square().mean()
+    assert 10 * torch.log10(values.square().mean() / noise) > LEAST_SQNR_DB[key]
+
+
+@pytest.mark.parametrize("key", NARROW)
+def test_values_beyond_the_threshold_are_clipped_to_it(key: str) -> None:
+    values = matrix(8, 64)
+    decoded = quantized(values, key, torch.full((8, 1), 0.5))[0]
+    # NF4's and NVFP4's block scales are rounded (FP16, E4M3); MX scales are powers of two and E2M1 may round 5 up to 6.
+    assert float(decoded.abs().max()) <= 0.5 * (1.2 if key in ("NVFP4", "MXFP4", "MXFP6_E3M2") else 1.07)
+    assert torch.equal(decoded.sign() * (decoded != 0), values.sign() * (decoded != 0))
+
+
+@pytest.mark.parametrize("scale", [1e-38, 1e-30, 1e30])
+@pytest.mark.parametrize("key", NARROW)
+def test_tiny_and_huge_values_never_become_nan(key: str, scale: float) -> None:
+    values = matrix(4, 64) * scale
+    values[1] = 0
+    if key == "NF4" and scale > 1:
+        with pytest.raises(RooflineError, match=r"NF4.*FP16.*65504"):
+            quantized_weight(values, key)
+        return
+    decoded = quantized_weight(values, key)
+    assert torch.isfinite(decoded).all()
+    assert not decoded[1].any()
+
+
+@pytest.mark.parametrize(
+    ("key", "inner", "words"),
+    [
+        ("FP64", 64, "dynamic quantisation knows no FP64. Known: INT8"),
+        ("NVFP4", 100, "NVFP4 has blocks of 16 elements, and K = 100 is not a multiple of 16"),
+        ("MXFP4", 48, "blocks of 32 elements, and K = 48"),
+        ("FP9", 64, "unknown format 'FP9'"),
+    ],
+)
+def test_formats_that_cannot_be_are_refused(key: str, inner: int, words: str) -> None:
+    with pytest.raises(RooflineError) as caught:
+        check_format(key, inner)
+    assert words in str(caught.value)
+
+
+def test_a_precision_is_one_format_or_two() -> None:
+    assert formats_of("int8").label == "INT8.INT8"
+    assert formats_of("NVFP4.FP8").label == "NVFP4.FP8_E4M3"
+    with pytest.raises(RooflineError, match="wider than activations"):
+        formats_of("FP8.INT4")
+    with pytest.raises(UnsupportedError):
+        check_format("TF32", 64)
