@@ -26,7 +26,9 @@ def multiple_of(letter: str, divisor: int) -> Rule:
     def rule(sizes: Sizes) -> Finding | None:
         if sizes[letter] % divisor == 0:
             return None
-        return finding("size-not-multiple", dimension=letter, multiple_count=divisor, size_count=sizes[letter])
+        return finding(
+            "shape-not-taken", kind="multiple", dimension=letter, multiple_count=divisor, size_count=sizes[letter]
+        )
 
     return rule
 
@@ -35,22 +37,24 @@ def at_least(letter: str, least: int) -> Rule:
     """Return the rule that dimension `letter` is `least` or more."""
 
     def rule(sizes: Sizes) -> Finding | None:
-        size = sizes[letter]
-        return None if size >= least else finding("size-below", dimension=letter, least_count=least, size_count=size)
+        if sizes[letter] >= least:
+            return None
+        return finding("shape-not-taken", kind="below", dimension=letter, least_count=least, size_count=sizes[letter])
 
     return rule
 
 
 def at_most(letter: str, most: int) -> Rule:
     """Return the rule that dimension `letter` is `most` or less."""
-    return lambda sizes: _above("size-above", letter, sizes[letter], most)
+    return lambda sizes: _above("above", letter, sizes[letter], most)
 
 
 def emulated_small(sizes: Sizes) -> Finding | None:
     """Keep an emulated kernel (about 100 times slower than BF16) to shapes that end in reasonable time."""
-    code = "emulated-size-above"
     weights = sizes["N"] * sizes["K"]
-    return _above(code, "N·K", weights, EMULATED_MAX_WEIGHTS) or _above(code, "M", sizes["M"], EMULATED_MAX_ROWS)
+    return _above("emulated", "N·K", weights, EMULATED_MAX_WEIGHTS) or _above(
+        "emulated", "M", sizes["M"], EMULATED_MAX_ROWS
+    )
 
 
 ONE_THREAD_MAX_PRODUCTS = 2**36
@@ -66,12 +70,12 @@ INT32_INDICES = 2**31
 def one_thread_per_output(sizes: Sizes) -> Finding | None:
     """Keep a kernel of one thread per output and 32-bit indices to shapes that are right and end in time."""
     M, N, K = sizes["M"], sizes["N"], sizes["K"]
-    if (refusal := _above("serial-size-above", "M·N·K", M * N * K, ONE_THREAD_MAX_PRODUCTS)) is not None:
+    if (refusal := _above("serial", "M·N·K", M * N * K, ONE_THREAD_MAX_PRODUCTS)) is not None:
         return refusal
     largest = max(M * K, N * K, M * N)
     if largest < INT32_INDICES:
         return None
-    return finding("indices-overflow", limit_count=INT32_INDICES, size_count=largest)
+    return finding("shape-not-taken", kind="indices", limit_count=INT32_INDICES, size_count=largest)
 
 
 def first_refusal(kernel: str, refusals: Iterable[Finding | None]) -> Finding | None:
@@ -80,5 +84,7 @@ def first_refusal(kernel: str, refusals: Iterable[Finding | None]) -> Finding | 
     return None if refusal is None else replace(refusal, subject=kernel)
 
 
-def _above(code: str, dimension: str, size: int, most: int) -> Finding | None:
-    return None if size <= most else finding(code, dimension=dimension, most_count=most, size_count=size)
+def _above(kind: str, dimension: str, size: int, most: int) -> Finding | None:
+    if size <= most:
+        return None
+    return finding("shape-not-taken", kind=kind, dimension=dimension, most_count=most, size_count=size)

@@ -171,13 +171,15 @@ def capability_gap(
     """Return why a compute capability, of a chip or else of this device, is outside a range; None where it is not.
 
     >>> capability_gap("fa3_fp8", ((9, 0), (9, 9)), (12, 1), "gb10").code
-    'capability-outside'
+    'kernel-not-here'
     """
     if is_within(here, needed):
         return None
     lowest, highest = needed
     own = {"device_capability" if hardware is None else "hardware_capability": capability_text(here)}
     if here < lowest:
-        return finding("capability-too-low", name, capability=capability_text(lowest), hardware=hardware, **own)
+        return finding(
+            "kernel-not-here", name, kind="capability", capability=capability_text(lowest), hardware=hardware, **own
+        )
     capabilities = capabilities_text(lowest, highest)
-    return finding("capability-outside", name, capabilities=capabilities, hardware=hardware, **own)
+    return finding("kernel-not-here", name, kind="capabilities", capabilities=capabilities, hardware=hardware, **own)

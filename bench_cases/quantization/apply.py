@@ -36,7 +36,7 @@ from bench_cases.quantization.target import Target, read_target
 from bench_cases.quantization.torchao_configs import DEFAULT_GROUP_ELEMS
 from bench_cases.quantization.torchao_library import has_torchao, load_torchao
 from roofline_model.core.errors import UnsupportedError
-from roofline_model.core.finding import Finding
+from roofline_model.core.finding import Finding, finding
 from roofline_model.formats.catalog import get_format
 
 
@@ -205,7 +205,11 @@ def _outcome(decision: LayerDecision, before: _Original, method: str) -> LayerOu
 
 
 def _input_scales(site: LinearSite) -> Finding | None:
-    return Finding("holds-input-scales") if getattr(site.weight.data, "act_pre_scale", None) is not None else None
+    return (
+        finding("held-beside", kind="input-scales")
+        if getattr(site.weight.data, "act_pre_scale", None) is not None
+        else None
+    )
 
 
 def _reduced_range(site: LinearSite) -> tuple[Finding, ...]:

@@ -54,10 +54,10 @@ def method_of(decision: LayerDecision, method: str, inputs: LayerInputs | None) 
         return ROUND_TO_NEAREST, None
     if decision.recipe.precision not in METHOD_PRECISIONS[method]:
         return ROUND_TO_NEAREST, finding(
-            "method-of-other-formats", method=method, formats=tuple(METHOD_PRECISIONS[method])
+            "rounded-to-nearest", kind="formats", method=method, formats=tuple(METHOD_PRECISIONS[method])
         )
     if method == "AWQ" and inputs is not None and decision.site.name not in inputs.by_site:
-        return ROUND_TO_NEAREST, Finding("layer-not-calibrated")
+        return ROUND_TO_NEAREST, finding("rounded-to-nearest", kind="data")
     return method, None
 
 
@@ -125,7 +125,7 @@ def _quantize_part(
         except Exception as error:
             if _is_no_layers_fault(error):
                 raise
-            failures[decision.site.name] = finding("torchao-fails", cause=cause_of(error))
+            failures[decision.site.name] = finding("layer-kept-wide", kind="torchao-fails", cause=cause_of(error))
             place_stand_in(root, decision)
     return failures
 

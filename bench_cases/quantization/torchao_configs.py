@@ -86,7 +86,7 @@ def availability(precision: str, device: str | torch.device | Target = "auto") -
     chosen = parse_precision(precision)
     target = as_target(device)
     if chosen.is_plain:
-        return Availability(chosen.name, target, None, (Finding("format-stays-wide"),))
+        return Availability(chosen.name, target, None, (finding("layer-stays-wide", kind="wide"),))
     findings = [] if chosen.substitution is None else [chosen.substitution]
     for recipe, against in candidates(chosen, target):
         if recipe is not None and against is None:

@@ -101,7 +101,9 @@ def _protected_runs(store: ResultStore, names: list[str], files: list[Path]) -> 
     """Return the runs that keep everything, with the reason."""
     from results.operations.retention import named_runs
 
-    protected = {store.resolve_run(name).run_id: finding("run-named", place="--keep") for name in names}
+    protected = {
+        store.resolve_run(name).run_id: finding("run-protected", kind="named", place="--keep") for name in names
+    }
     runs = store.runs() if files else []
     for file in files:
         try:
@@ -111,7 +113,9 @@ def _protected_runs(store: ResultStore, names: list[str], files: list[Path]) -> 
             raise InvalidValueError(
                 f"{file} cannot be read ({why}): it may name runs to keep; nothing was pruned"
             ) from None
-        protected.update({run.run_id: finding("run-named", place=str(file)) for run in named_runs(text, runs)})
+        protected.update(
+            {run.run_id: finding("run-protected", kind="named", place=str(file)) for run in named_runs(text, runs)}
+        )
     return protected
 
 
@@ -171,7 +175,7 @@ def _print_kept(report: PruneReport) -> None:
     """Print the runs that keep everything, a line for each kind of reason."""
     by_reason: dict[str, list[str]] = {}
     for protected in report.protected:
-        is_label = protected.reason.code == "run-labelled"
+        is_label = protected.reason.value("kind") == "label"
         reason = "the newest run of its label" if is_label else short_text(protected.reason)
         name = f"{protected.run.run_id[:8]} of {_day(protected.run)}" + (
             f" ({protected.run.label[:40]})" if is_label else ""

@@ -11,7 +11,7 @@ from reports.present.blocks import Column, brief, table
 from reports.present.encoder import command_json
 from reports.present.screen import screen_width, show, show_json, show_line
 from roofline_cli.shared.options import JsonOption
-from roofline_model.predictions.catalog import finding_list
+from roofline_model.predictions.catalog import FindingEntry, finding_list
 
 COMMANDS = {
     "explain": ("explain", "Explain the code of a finding; without one, list all."),
@@ -36,7 +36,8 @@ def explain(
     elif code:
         (entry,) = answer.codes
         show_line(f"{entry.code} ({entry.severity})", "bold")
-        show_line(_without_values(entry.text))
+        for line in _lines(entry):
+            show_line(_without_values(line))
         show_line("")
         show_line(entry.explanation)
         if entry.fix:
@@ -47,9 +48,14 @@ def explain(
         columns = (
             Column("Code", lambda entry: entry.code, is_head=True),
             Column("Severity", lambda entry: entry.severity),
-            Column("Says", lambda entry: brief(_without_values(entry.text), room)),
+            Column("Says", lambda entry: brief(_without_values(_lines(entry)[0]), room)),
         )
         show(table("Codes", columns, answer.codes))
+
+
+def _lines(entry: FindingEntry) -> list[str]:
+    """Return the line of a code, once for each circumstance that it has words for."""
+    return [entry.text.replace("{kind}", words) for words in entry.kinds.values()] or [entry.text]
 
 
 def _without_values(text: str) -> str:

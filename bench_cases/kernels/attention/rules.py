@@ -12,15 +12,15 @@ def no_band_mask(sizes: Sizes) -> Finding | None:
     if mask_kind(sizes) != "band":
         return None
     if sizes["window"]:
-        return finding("mask-not-taken", window_count=sizes["window"])
-    return finding("mask-not-taken", query_count=sizes["Sq"], cached_count=sizes["Skv"])
+        return finding("shape-not-taken", kind="mask", window_count=sizes["window"])
+    return finding("shape-not-taken", kind="mask", query_count=sizes["Sq"], cached_count=sizes["Skv"])
 
 
 def equal_heads(sizes: Sizes) -> Finding | None:
     """Refuse grouped heads."""
     if sizes["Hq"] == sizes["Hkv"]:
         return None
-    return finding("heads-not-grouped", query_heads_count=sizes["Hq"], kv_heads_count=sizes["Hkv"])
+    return finding("shape-not-taken", kind="heads", query_heads_count=sizes["Hq"], kv_heads_count=sizes["Hkv"])
 
 
 def equal_values(sizes: Sizes) -> Finding | None:
@@ -28,9 +28,9 @@ def equal_values(sizes: Sizes) -> Finding | None:
     values = value_size(sizes)
     if values == sizes["D"]:
         return None
-    return finding("heads-of-two-sizes", key_size_count=sizes["D"], value_size_count=values)
+    return finding("shape-not-taken", kind="head-sizes", key_size_count=sizes["D"], value_size_count=values)
 
 
 def one_query(sizes: Sizes) -> Finding | None:
     """Refuse more than one new token: the queries of all heads are taken for queries of one, which needs no mask."""
-    return None if sizes["Sq"] == 1 else finding("several-new-tokens", query_count=sizes["Sq"])
+    return None if sizes["Sq"] == 1 else finding("shape-not-taken", kind="new-tokens", query_count=sizes["Sq"])
