@@ -123,7 +123,7 @@ def recommend_model(
     if strategies is None:
         strategies = list_strategies(num_layers=shape.layer_count) if formats is None else ()
     wide = wide_format(shape, device)
-    candidates = candidate_plans(
+    plans, unable = candidate_plans(
         shape,
         device,
         wide,
@@ -136,8 +136,8 @@ def recommend_model(
     pricer = PlanPricer(
         device, shape, shares, estimate=estimate, headroom_ratio=memory_headroom_ratio, parallel=parallel
     )
-    baseline = pricer.option(candidates.candidates[0], book)
-    plans, search = list(candidates.candidates), NO_SEARCH
+    baseline = pricer.option(plans[0], book)
+    search = NO_SEARCH
     if book is not None:
         search = search_plans(
             device,
@@ -164,7 +164,7 @@ def recommend_model(
         [option for _, option in options],
         baseline,
         limits=limits,
-        excluded=[*candidates.excluded, *search.excluded, *excluded],
+        excluded=[*unable, *search.excluded, *excluded],
         findings=dict.fromkeys([*_findings(device, shape, wide, losses, pricer), *search.findings]),
     )
     return ModelRanking(
@@ -329,7 +329,7 @@ def _why_not_run(candidate: CandidatePlan, pricer: PlanPricer, is_runnable: IsRu
     if reason:
         return finding("cannot-run", candidate.label, error=reason)
     is_free = candidate.is_asked_for or candidate.kind in ("baseline", "published", "search")
-    return None if is_free or not pricer.is_listed else plan_kernels(candidate.formats, pricer.device).gap
+    return None if is_free or not pricer.is_listed else plan_kernels(candidate.formats, pricer.device)[1]
 
 
 def _findings(
@@ -345,11 +345,13 @@ def _findings(
     if wide != shape.wide_format:
         findings.append(finding("other-wide-format", shape.name, own=shape.wide_format, wide=wide))
     if losses is not None:
-        findings.append(finding("losses-used", losses.model, source=losses.source, confidence=losses.confidence))
+        findings.append(
+            finding("losses-applied", losses.model, kind="used", source=losses.source, confidence=losses.confidence)
+        )
         if losses.note:
-            findings.append(finding("losses-noted", losses.model, note=losses.note))
+            findings.append(finding("losses-doubtful", losses.model, kind="note", note=losses.note))
         if not losses.is_of(shape.name):
-            findings.append(finding("losses-of-other-model", losses.model, model=shape.name))
+            findings.append(finding("losses-doubtful", losses.model, kind="other-model", model=shape.name))
     return findings
 
 
