@@ -260,19 +260,17 @@ def _with_arguments(fields: Fields, stated: Stated) -> tuple[Fields, Stated]:
             ("output_count", "output_len"),
         )
     }
+    devices = arguments.count("tensor_parallel_size", least=1) if arguments.has("tensor_parallel_size") else 1
+    if stated.device_count not in (1, devices):
+        raise FormError(f"{arguments.where}.tensor_parallel_size is {devices}: leave --tensor-parallel out")
     identity = replace(
         stated,
+        device_count=devices,
         batch_count=stated.batch_count or sizes["batch_count"],
         input_count=stated.input_count or sizes["input_count"],
         output_count=stated.output_count or sizes["output_count"],
     )
     model_id = stated.model or (arguments.text("model") if arguments.has("model") else "")
-    devices = arguments.count("tensor_parallel_size", least=1) if arguments.has("tensor_parallel_size") else 1
-    if devices > 1 and stated.device_count != devices:
-        raise FormError(
-            f"{arguments.where}.tensor_parallel_size is {devices}: give --tensor-parallel {devices} --link-gb-s GB/S, "
-            "e.g. 450 (NVLink 4, one direction)"
-        )
     plain = {
         "latencies": metric.data.get("benchmark_values"),
         "model_id": model_id,

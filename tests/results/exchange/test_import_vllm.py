@@ -133,8 +133,10 @@ def test_the_copy_that_keeps_the_arguments_needs_nothing_said(write: Write) -> N
     two = json.loads(
         json.dumps(LATENCY_WITH_ARGUMENTS).replace('"tensor_parallel_size": 1', '"tensor_parallel_size": 2')
     )
-    with pytest.raises(StoreError, match="give --tensor-parallel 2 --link-gb-s"):
-        records(write("two.json", two), hardware=H100)
+    (over_two,) = records(write("two.json", two), hardware=H100)
+    assert over_two.ideal.time_s == pytest.approx(plain.ideal.time_s / 2, rel=0.1)
+    with pytest.raises(StoreError, match="tensor_parallel_size is 2: leave --tensor-parallel out"):
+        records(write("two.json", two), hardware=H100, device_count=4)
 
 
 def test_a_throughput_is_kept_but_no_pass(write: Write) -> None:
@@ -146,11 +148,12 @@ def test_a_throughput_is_kept_but_no_pass(write: Write) -> None:
     assert record.extra["unpredicted"]["code"] == "foreign-not-predicted"
 
 
-def test_several_devices_need_their_link(write: Write) -> None:
+def test_several_devices_share_the_work_over_the_chips_own_link_or_the_one_given(write: Write) -> None:
     path = write("s.json", SERVE)
-    with pytest.raises(InvalidValueError, match="--link-gb-s"):
-        Stated(device_count=2)
-    (two, _) = records(path, hardware=H100, device_count=2, link_bytes_per_s=450e9)
+    with pytest.raises(InvalidValueError, match="l40s has no link of its own"):
+        records(path, hardware=get_hardware("l40s"), device_count=2)
+    (two, _) = records(path, hardware=H100, device_count=2)
+    assert two.ideal == records(path, hardware=H100, device_count=2, link_bytes_per_s=450e9)[0].ideal
     (single, _) = records(path, hardware=H100)
     assert two.ideal is not None
     assert single.ideal is not None

@@ -29,6 +29,14 @@ def test_heads_that_cannot_be_shared_evenly_are_refused(count: int) -> None:
     assert [shard(get_model("phi-4"), each).kv_heads for each in (2, 5, 10, 20)] == [5, 2, 1, 1]
 
 
+def test_a_link_that_is_not_given_is_the_chips_own_fabric() -> None:
+    assert predict_model("h100", "llama-3.1-8b", parallel=Parallel(2)).parallel.link_bytes_per_s == LINK
+    given_one = predict_model("h100", "llama-3.1-8b", parallel=Parallel(2, 1e9))
+    assert given_one.parallel.link_bytes_per_s == 1e9
+    with pytest.raises(InvalidValueError, match="l40s has no link of its own to 1 more: give"):
+        predict_model("l40s", "llama-3.1-8b", parallel=Parallel(2))
+
+
 @given(name=st.sampled_from(NAMES), count=st.integers(1, 128))
 def test_the_devices_together_hold_every_head(name: str, count: int) -> None:
     whole = get_model(name)

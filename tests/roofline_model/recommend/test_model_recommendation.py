@@ -10,7 +10,7 @@ import random
 
 import pytest
 
-from roofline_model.chips.hardware import create_custom_asic
+from roofline_model.chips.hardware import create_custom_asic, get_hardware
 from roofline_model.core.answer import Estimate
 from roofline_model.core.errors import InvalidValueError, UnknownNameError, UnsupportedError
 from roofline_model.core.finding import Finding, has_code
@@ -19,6 +19,7 @@ from roofline_model.models.model_shapes import ModelShape
 from roofline_model.models.step_expected import expected_step
 from roofline_model.models.strategies.config import MixedPrecisionConfig
 from roofline_model.models.strategies.strategies import get_strategy
+from roofline_model.models.tensor_parallel import Parallel
 from roofline_model.recommend.model import ModelRanking, recommend_model
 from roofline_model.recommend.plan_formats import PlanPart
 from roofline_model.recommend.plan_options import Execution
@@ -477,3 +478,31 @@ def test_bad_input_names_the_field(options, kind, words):
     with pytest.raises(kind) as error:
         recommend_model("gb10", small_llama(), **options)
     assert words in str(error.value)
+
+
+# --- several devices
+
+
+def test_plans_over_several_devices_are_priced_as_the_pass_is_and_limited_by_one_devices_memory() -> None:
+    eight = recommend_model("h100-sxm", "llama-3.1-70b", batch=32, parallel=Parallel(8))
+    assert dict(eight.question.sizes)["devices"] == 8
+    for option in eight.options:
+        prediction = predict_model(
+            "h100-sxm", "llama-3.1-70b", batch=32, formats=option.plan, parallel=Parallel(8, 450e9)
+        )
+        step = expected_step(prediction, get_hardware("h100-sxm"))
+        assert step is not None
+        assert option.estimate.time_s == pytest.approx(step.time_s)
+        assert option.memory is not None
+        assert option.memory.total_bytes == prediction.memory.total_bytes
+    one = recommend_model("h100-sxm", "llama-3.1-70b", batch=32)
+    assert one.choice is None or one.choice.estimate.time_s > 3 * eight.options[0].estimate.time_s
+    wide = next(option for option in eight.options if option.kind == "baseline")
+    assert wide.memory is not None  # 16 bit fits on eight, not on one
+    assert wide.memory.total_bytes < 81e9
+
+
+def test_the_search_of_a_format_per_layer_knows_one_device() -> None:
+    losses = MeasuredLosses.of({"layers.0.qkv_proj": {"INT8.BF16": 1e-4}}, source="this test")
+    with pytest.raises(InvalidValueError, match="knows one device"):
+        recommend_model("h100", "llama-3.1-8b", losses=losses, parallel=Parallel(2))
