@@ -27,10 +27,10 @@ from reports.present.blocks import (
 from reports.present.cases import name_of
 from reports.present.display_text import counted, saved_share, shown
 from reports.present.predicted.words import IDEAL_TIMES
+from reports.present.verdict_text import action_of, gain_text, loss_figure, role_text
 from reports.view.views import ChipView
 from results.cases.errors import ErrorSummary
-from results.text.verdict_text import action_of, gain_text, loss_figure, role_text
-from results.verdicts.phase_ranking import PhaseRanking
+from results.cases.phase_ranking import PhaseRanking
 from roofline_model.core.answer import Loss, Option
 from roofline_model.core.finding import finding, short_text
 from roofline_model.core.units import format_memory, format_percent, sentence
