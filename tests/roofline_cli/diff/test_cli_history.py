@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from results import open_store
 from results.records.records import EnvironmentInfo, Method, ProcessInfo, Record, RunInfo
-from roofline_cli.diff.history_plot import Point, chart, sparkline
+from roofline_cli.diff.history_plot import Point, chart
 from roofline_cli.main import app
 from roofline_model.operators.case import Case
 
@@ -196,13 +196,6 @@ def test_the_chart_puts_points_where_they_belong():
     assert max(len(line) for line in many) <= 60
     assert chart([], ("", ""), 60) == []
     assert len(chart([Point(1.0, True)], ("1 s", "1 s"), 60)) == 9
-
-
-def test_the_sparkline_has_all_values():
-    assert sparkline([1.0, 2.0, 3.0, 8.0], 4) == "▁▂▃█"
-    assert sparkline([1.0, 1.0, 8.0, 8.0, 1.0], 4) == "▁█▁"
-    assert sparkline([], 4) == ""
-    assert sparkline([5.0, 5.0], 4) == "▅▅"
 
 
 def test_newer_runs_that_differ_are_announced_wherever_a_history_is_told(tmp_path):
