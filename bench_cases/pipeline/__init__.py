@@ -2,7 +2,7 @@
 way.
 
 Where to find what: `settings` what was asked, `state` the resumable folder, `load` and `facts` the model, `recommend`
-the candidates by prediction, `measure` and `pytest_run` (a process of its own) their measurement, `records` and
-`speedup` what it says, `verdict` the decision, `save` the winner, `report` and `words` what people read, `progress`
+the candidates by prediction, `measure` and `pytest_run` (a process of its own) their measurement, `verdict` the
+decision, `save` the winner, `report` and `words` what people read, `progress`
 what they see meanwhile.
 """

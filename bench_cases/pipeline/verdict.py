@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean, stdev
 from typing import Literal
 
 from bench_cases.pipeline.measure import MeasuredPair
@@ -15,6 +16,7 @@ from bench_cases.pipeline.settings import PipelineLimits
 from results.cases.case_result import CaseResult, case_results
 from results.cases.pooling import ProcessKey
 from results.records.records import Measurement
+from results.statistics.shrinkage import t_quantile
 from roofline_model.core.answer import Option
 from roofline_model.core.finding import Finding, finding
 
@@ -59,10 +61,10 @@ def measured_speedup(baseline: CaseResult | None, candidate: CaseResult | None) 
     if not pairs:
         return None
     logs = [math.log(wide.median_s / narrow.median_s) for wide, narrow in pairs]
-    count = len(logs)
-    mean = math.fsum(logs) / count
-    between = None if count < 2 else _between(logs, mean)
-    halves = [half for half in (_inside(pairs), between) if half is not None]
+    count, mean = len(logs), fmean(logs)
+    halves = [] if (inside := _inside(pairs)) is None else [inside]
+    if count > 1:
+        halves.append(t_quantile((1 + CONFIDENCE_RATIO) / 2, count - 1) * stdev(logs) / math.sqrt(count))
     if not halves:
         return MeasuredSpeedup(math.exp(mean), None, None, count)
     half = max(halves)
@@ -76,15 +78,6 @@ def _by_process(case: CaseResult | None) -> dict[ProcessKey, Measurement]:
         for record in timed
         if record.measurement is not None
     }
-
-
-def _between(logs: list[float], mean: float) -> float:
-    """Return the half-width of the mean's interval from the spread of the processes."""
-    from scipy.special import stdtrit
-
-    count = len(logs)
-    sd = math.sqrt(math.fsum((log - mean) ** 2 for log in logs) / (count - 1))
-    return float(stdtrit(count - 1, (1 + CONFIDENCE_RATIO) / 2)) * sd / math.sqrt(count)
 
 
 def _inside(pairs: Sequence[tuple[Measurement, Measurement]]) -> float | None:

@@ -228,7 +228,7 @@ def _quick(device: Device) -> Iterator[Shape]:
         return
     yield Shape(128, 4096, 4096, "llama-3-8b o_proj")
     yield Shape(1, 11264, 2048, "tinyllama gate_up_proj")
-    # Small enough for the kernels that are only emulated on a CPU (see shape_rules.emulated_small).
+    # Small enough for the kernels that are only emulated on a CPU (see kernels.rules.emulated_small).
     yield Shape(1, 1024, 1024, "synthetic: small square")
     yield Shape(64, 1024, 1024, "synthetic: small square")
 

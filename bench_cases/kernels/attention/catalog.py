@@ -69,7 +69,7 @@ def _widened(device: Literal["cpu", "cuda"], kv: str) -> AttentionKernel:
 
 
 def _latent(device: Literal["cpu", "cuda"], name: str, kv: str = "BF16", wide: str = "BF16") -> AttentionKernel:
-    """Return a kernel of absorbed MLA; `latent_flash` is its function `flash` in attention_latent.
+    """Return a kernel of absorbed MLA; `latent_flash` is its function `flash` in `latent`.
 
     All heads' queries are queries of one head, and the values are the latent rows.
     """

@@ -49,7 +49,7 @@ class KVCacheReport:
 
 
 class NarrowLayer(DynamicLayer):
-    """The cache of one layer: parts of keys and of values, appended as they come. See `kv_codecs` for the parts."""
+    """The cache of one layer: parts of keys and of values, appended as they come. See `codecs` for the parts."""
 
     def __init__(self, precision: str) -> None:
         super().__init__()
