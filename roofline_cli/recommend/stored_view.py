@@ -10,6 +10,7 @@ from reports.present.cases import option_memory_cell, width_cell
 from reports.present.predicted.details import loss_columns
 from reports.present.predicted.words import ROLES, SOURCES
 from reports.present.screen import MISSING, show, show_line, show_more, show_next, show_notes
+from reports.present.sentences import ORDER_OF_MEASURED, order_of_predictions
 from roofline_cli.shared.group import typed
 from roofline_model.core.answer import Option
 from roofline_model.core.finding import code_text, finding, has_code, short_text
@@ -294,10 +295,10 @@ def print_stored_details(recommendations: StoredRecommendations) -> None:
                 "dim",
             )
         if any(row.is_measured for each in detailed for row in each.options):
-            show_line(f"What was measured is ranked {short_text(finding('order-of-measured'))}.", "dim")
+            show_line(f"What was measured is ranked {ORDER_OF_MEASURED}.", "dim")
         if any(not row.is_measured for each in recommendations.rankings for row in each.options):
             show_line(
-                f"What was not measured is ranked {short_text(finding('order-of-predictions', source='expected'))}.",
+                f"What was not measured is ranked {order_of_predictions('expected', has_intervals=True)}.",
                 "dim",
             )
     if len(recommendations.rankings) > DETAILED_COUNT:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from dataclasses import replace
 
 import pytest
 from model_records import HELD, TIMES_S, model_record, model_run, model_run_records
+from run_makers import csv_rows
 
 from reports.present.model_text import (
     kl_text,
@@ -24,7 +23,6 @@ from results.cases.case_result import case_results
 from results.cases.model_results import model_results, slow_issue
 from results.cases.phase_ranking import model_ranking
 from results.cases.shape_verdict import is_narrow
-from results.exchange.exported.export import write_csv
 from results.records.model_figures import model_figures
 from results.records.records import ProcessInfo
 from results.store.store import open_store
@@ -265,13 +263,11 @@ def test_a_plan_and_a_method_are_named(records):
 
 
 def test_csv_and_frames_have_the_figures_in_columns_of_their_own(records, tmp_path):
-    stream = io.StringIO(newline="")
     with open_store(tmp_path / "r.db") as store:
         store.begin_run(model_run())
         for number, record in enumerate(records):
             store.add_record(replace(record, record_id=f"{number:032x}"))
-        write_csv(store, model_run().run_id, stream)
-    rows = list(csv.DictReader(io.StringIO(stream.getvalue(), newline="")))
+        rows = csv_rows(store, model_run().run_id)
     assert [float(row["tokens_per_s"]) for row in rows[:3]] == [
         pytest.approx(1 / TIMES_S["decode", name]) for name in ("BF16", "INT8", "INT4")
     ]
