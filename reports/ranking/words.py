@@ -102,18 +102,9 @@ def _speedup_words(option: Option, ranking: Ranking) -> str:
 
 def shape_summary(ranking: Ranking) -> str:
     """Return what to take, how much it gains, what it is tied with, which time is in doubt, and what is riskier."""
-    best = ranking.first
-    if best is None:
-        return "nothing could be ranked: no case was measured or predicted"
-    if ranking.gap is not None and ranking.choice is None:
-        return f"no result: {short_text(ranking.gap)}"
-    if has_code(best.findings, "emulated"):
-        return f"only emulated kernels were predicted ({best.label}), without what emulating costs"
-    choice = ranking.choice
-    if choice is None:
-        return nothing_to_take(ranking)
-    if not ranking.is_contest:
-        return nothing_to_compare(choice, ranking)
+    choice, undecided = ranking.choice, undecided_text(ranking)
+    if choice is None or undecided:
+        return undecided
     gain, name = gain_over_baseline(choice, ranking), baseline_name(ranking) or "16 bit"
     gain_text = f", {gain.over(name)}" if gain else ""
     if gain is None and choice.speedup_ratio is not None and not ranking.is_baseline(choice):
@@ -129,6 +120,22 @@ def shape_summary(ranking: Ranking) -> str:
     elif choice.is_measured and doubts:
         text += f"; its time is doubtful ({', '.join(doubts)}): measure it again"
     return text + riskier_text(ranking)
+
+
+def undecided_text(ranking: Ranking) -> str:
+    """Return why nothing is decided: nothing to rank, no result, nothing to take or to compare; empty where an option
+    is taken of several.
+    """
+    best, choice = ranking.first, ranking.choice
+    if best is None:
+        return "nothing could be ranked: no case was measured or predicted"
+    if ranking.gap is not None and choice is None:
+        return f"no result: {short_text(ranking.gap)}"
+    if has_code(best.findings, "emulated"):
+        return f"only emulated kernels were predicted ({best.label}), without what emulating costs"
+    if choice is None:
+        return nothing_to_take(ranking)
+    return "" if ranking.is_contest else nothing_to_compare(choice, ranking)
 
 
 def nothing_to_take(ranking: Ranking) -> str:

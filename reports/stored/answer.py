@@ -32,6 +32,13 @@ class StoredRanking(Ranking):
     compared: tuple[RunInfo, RunInfo] | None = None
     """The newest run, and the newest one that `changes` compares it with; None without an earlier one."""
 
+    @property
+    def title(self) -> str:
+        """`gemv 1x4096x4096`, `seeded-llama-156m, decode, batch 1, 128 tokens`; other cache states and modes are
+        named.
+        """
+        return self.question.name
+
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:

@@ -10,12 +10,11 @@ from reports.present.verdict_text import doubtful_side, maybe_faster_text
 from reports.ranking.words import (
     ACROSS_RUNS,
     evidence_text,
-    nothing_to_compare,
-    nothing_to_take,
     riskier_text,
     shape_reason,
     speedup_basis_text,
     tied_text,
+    undecided_text,
     verb,
     worth_trying,
 )
@@ -25,7 +24,7 @@ from results.cases.gain import doubts_to_mend
 from results.diff.environments import Difference
 from results.records.records import RunInfo
 from roofline_model.core.answer import Option, Trust
-from roofline_model.core.finding import Finding, findings_text, has_code, short_text
+from roofline_model.core.finding import Finding, findings_text, short_text
 from roofline_model.core.units import format_speedup
 from roofline_model.recommend.loss import loss_doubt, loss_text
 from roofline_model.recommend.ranking import maybe_faster
@@ -40,20 +39,11 @@ _OF_OTHERS = frozenset({"passed-by", "other-fell-behind"})
 
 def summary_of(ranking: StoredRanking) -> str:
     """Return the decision in a sentence: what, how fast against what, at what loss, how sure."""
-    best = ranking.first
-    if best is None:
-        if ranking.excluded:
-            return "nothing is left to recommend: see what was refused and why"
-        return "nothing could be ranked: no case was measured or predicted"
-    if ranking.gap is not None and ranking.choice is None:
-        return f"no result: {short_text(ranking.gap)}"
-    if has_code(best.findings, "emulated"):
-        return f"only emulated kernels were predicted ({best.label}), without what emulating costs"
-    choice = ranking.choice
-    if choice is None:
-        return nothing_to_take(ranking)
-    if not ranking.is_contest:
-        return nothing_to_compare(choice, ranking)
+    if ranking.first is None and ranking.excluded:
+        return "nothing is left to recommend: see what was refused and why"
+    choice, undecided = ranking.choice, undecided_text(ranking)
+    if choice is None or undecided:
+        return undecided
     loss = "" if choice.loss.source in ("reference", "unknown") else f", {loss_text(choice.loss)}"
     doubt = loss_doubt(choice.loss)
     loss += "" if doubt is None else f"; {short_text(doubt)}"
