@@ -92,7 +92,7 @@ def _notes(ranked: Sequence[Ranked], levels: Sequence[CaseLevel], evidence: Stor
     """Return the doubts of a calibration, then the runs that were left out; each once."""
     doubts = dict.fromkeys(calibration_text(entry.ranking) for entry in ranked)
     unused = evidence.simulated_run_ids
-    simulated = (short_text(finding("simulated-unused", run_count=len(unused))),) if unused else ()
+    simulated = (short_text(finding("records-unused", kind="simulated", run_count=len(unused))),) if unused else ()
     return (*(text for text in doubts if text), *simulated, *left_out_notes(levels, evidence.runs))
 
 

@@ -253,25 +253,25 @@ def _missing(ranking: StoredRanking, options: Sequence[Option], levels: Sequence
     findings = []
     measured = [option for option in options if option.is_measured]
     if not measured:
-        findings.append(finding("none-measured"))
+        findings.append(finding("evidence-missing", kind="none-measured"))
     elif len(measured) == 1:
-        findings.append(finding("one-measured", measured[0].label))
+        findings.append(finding("evidence-missing", measured[0].label, kind="one-measured"))
     if not ranking.baseline_label:
-        findings.append(finding("baseline-missing"))
+        findings.append(finding("evidence-missing", kind="baseline"))
     elif measured and not any(ranking.is_baseline(option) and option.is_measured for option in options):
-        findings.append(finding("baseline-unmeasured", ranking.baseline_label))
+        findings.append(finding("evidence-missing", ranking.baseline_label, kind="baseline-unmeasured"))
     unknown = [option for option in options if option.loss.source == "unknown"]
     if unknown:
-        findings.append(finding("losses-unknown", options=_labels(unknown)))
+        findings.append(finding("evidence-missing", kind="losses", options=_labels(unknown)))
     forced_count = sum(level.runs[-1].is_forced for level in levels)
     if forced_count:
-        findings.append(finding("forced-unused", case_count=forced_count))
+        findings.append(finding("records-unused", kind="forced", case_count=forced_count))
     stale = [option for option in options if option.trust.stale]
     if stale:
         findings.append(finding("stale", options=_labels(stale), reason=stale_text(stale[0].trust)))
     classes = {level.newest.environment.class_hash for level in levels if level.is_measured}
     if len(classes) > 1:
-        findings.append(finding("environments-mixed"))
+        findings.append(finding("evidence-missing", kind="environments"))
     return tuple(findings)
 
 

@@ -178,7 +178,7 @@ def _mean_tokens(fields: Fields, name: str, completed: int, stated: int | None) 
 
 
 def _waiting(in_flight: int | None) -> Finding | None:
-    return None if in_flight == 1 else finding("prefill-waited")
+    return None if in_flight == 1 else finding("foreign-not-predicted", kind="waited")
 
 
 def _in_flight(fields: Fields, completed: int, output: int, stated: Stated) -> tuple[int | None, str, Finding | None]:
@@ -309,7 +309,7 @@ def _throughput_row(fields: Fields, stated: Stated) -> ForeignRow:
         test_id=f"{named_model.name} throughput",
         facts={"statistic": "one run", **named_model.facts},
         tokens_per_call=tokens,
-        reason=finding("throughput-unpredictable"),
+        reason=finding("foreign-not-predicted", kind="throughput"),
     )
 
 

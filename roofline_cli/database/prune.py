@@ -98,7 +98,9 @@ def _protected_runs(store: ResultStore, names: list[str], files: list[Path]) -> 
     """Return the runs that keep everything, with the reason."""
     from results.operations.retention import named_runs
 
-    protected = {store.resolve_run(name).run_id: finding("run-named", place="--keep") for name in names}
+    protected = {
+        store.resolve_run(name).run_id: finding("run-protected", kind="named", place="--keep") for name in names
+    }
     runs = store.runs() if files else []
     for file in files:
         try:
@@ -108,7 +110,9 @@ def _protected_runs(store: ResultStore, names: list[str], files: list[Path]) -> 
             raise InvalidValueError(
                 f"{file} cannot be read ({why}): it may name runs to keep; nothing was pruned"
             ) from None
-        protected.update({run.run_id: finding("run-named", place=str(file)) for run in named_runs(text, runs)})
+        protected.update(
+            {run.run_id: finding("run-protected", kind="named", place=str(file)) for run in named_runs(text, runs)}
+        )
     return protected
 
 
@@ -138,10 +142,10 @@ def _document(shown: str, report: PruneReport, dry_run: bool) -> dict[str, objec
 
 def _blocks(shown: str, report: PruneReport, *, is_dry: bool) -> Iterator[Block]:
     drops, day = report.drops, report.before[:10]
-    kept = f"kept whole: {counted(len(report.protected), 'run')}"
+    kept_whole = f"kept whole: {counted(len(report.protected), 'run')}"
     if not drops:
         what = f"no run before {day} has samples or sensor readings that may go"
-        yield Paragraph(f"{shown}: nothing to drop: {what}; {kept}")
+        yield Paragraph(f"{shown}: nothing to drop: {what}; {kept_whole}")
     else:
         yield table("Runs", _DROPS, drops[:_SHOWN])
         if len(drops) > _SHOWN:
@@ -150,11 +154,11 @@ def _blocks(shown: str, report: PruneReport, *, is_dry: bool) -> Iterator[Block]
             f"{shown}: {'would drop' if is_dry else 'dropped'} {format_memory(report.sample_bytes)} of samples of "
             f"{counted(report.measurement_count, 'measurement')} and "
             f"{counted(report.reading_count, 'sensor reading')} of {counted(len(drops), 'run')} before {day}; "
-            f"every statistic stays; {kept}"
+            f"every statistic stays; {kept_whole}"
         )
     by_reason: dict[str, list[str]] = {}
     for protected in report.protected:
-        run, is_label = protected.run, protected.reason.code == "run-labelled"
+        run, is_label = protected.run, protected.reason.value("kind") == "label"
         reason = "the newest run of its label" if is_label else short_text(protected.reason)
         label = f" ({run.label[:40]})" if is_label and run.label else ""
         by_reason.setdefault(reason, []).append(f"{run.run_id[:8]} of {run.started_at[:10]}{label}")

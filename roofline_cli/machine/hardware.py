@@ -157,5 +157,5 @@ def _check_one(name: str) -> tuple[str, list[Finding]]:
     except DefinitionError as error:
         if not Path(name).is_file():
             raise
-        return name, [finding("chip-file-refused", error=str(error).removeprefix(f"{Path(name)}: "))]
+        return name, [finding("chip-file-wrong", kind="refused", error=str(error).removeprefix(f"{Path(name)}: "))]
     return chip.key, check_device(chip)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -12,10 +12,7 @@ from reports.present.blocks import Block, Column, Paragraph, brief, table
 from reports.present.encoder import command_json
 from reports.present.screen import present, screen_width
 from roofline_cli.shared.options import JsonOption
-from roofline_model.predictions.catalog import finding_list
-
-if TYPE_CHECKING:
-    from roofline_model.predictions.catalog import FindingEntry
+from roofline_model.predictions.catalog import FindingEntry, finding_list
 
 COMMANDS = {
     "explain": ("explain", "Explain the code of a finding; without one, list all."),
@@ -44,7 +41,7 @@ def explain(
 
 def _entry_blocks(entry: FindingEntry) -> Iterator[Block]:
     yield Paragraph(f"{entry.code} ({entry.severity})", "verdict")
-    yield Paragraph(_without_values(entry.text))
+    yield from (Paragraph(_without_values(line)) for line in _lines(entry))
     yield Paragraph("")
     yield Paragraph(entry.explanation)
     if entry.fix:
@@ -57,9 +54,14 @@ def _list(entries: Sequence[FindingEntry]) -> Block:
     columns = (
         Column("Code", lambda entry: entry.code, is_head=True),
         Column("Severity", lambda entry: entry.severity),
-        Column("Says", lambda entry: brief(_without_values(entry.text), room)),
+        Column("Says", lambda entry: brief(_without_values(_lines(entry)[0]), room)),
     )
     return table("Codes", columns, entries)
+
+
+def _lines(entry: FindingEntry) -> list[str]:
+    """Return the line of a code, once for each circumstance that it has words for."""
+    return [entry.text.replace("{kind}", words) for words in entry.kinds.values()] or [entry.text]
 
 
 def _without_values(text: str) -> str:

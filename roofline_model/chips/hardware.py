@@ -369,7 +369,8 @@ def match_device(facts: DeviceFacts, candidates: Iterable[Device] | None = None)
             scored.append((score, device))
     if not scored:
         return None, finding(
-            "chip-not-in-registry",
+            "chip-not-found",
+            kind="none",
             device_name=facts.name,
             capability=facts.compute_capability or "unknown",
             **_relative(facts.name),
@@ -377,7 +378,9 @@ def match_device(facts: DeviceFacts, candidates: Iterable[Device] | None = None)
     best = max(score for score, _ in scored)
     winners = [device for score, device in scored if score == best]
     if len(winners) > 1:
-        return None, finding("chips-alike", device_name=facts.name, chips=tuple(device.key for device in winners))
+        return None, finding(
+            "chip-not-found", kind="several", device_name=facts.name, chips=tuple(device.key for device in winners)
+        )
     return winners[0], finding(
         "chip-matched", device_name=facts.name, hardware=winners[0].key, capability=facts.compute_capability
     )
@@ -843,17 +846,17 @@ def check_device(device: Device) -> list[Finding]:
     """
     findings = _check_ranges(device) + _check_paths(device) + _check_memory(device) + _check_usual(device)
     if device.capacity is not None and device.capacity.value <= _SMALLEST_MEMORY_BYTES:
-        findings.append(finding("memory-small", value_bytes=device.capacity.value))
+        findings.append(finding("chip-file-doubtful", kind="memory", value_bytes=device.capacity.value))
     if device.kind != "gpu":
         return findings
     bare = tuple(key for key, path in device.paths.items() if path.kind != "native" and not path.reason)
     if bare:
-        findings.append(finding("path-without-reason", formats=bare))
+        findings.append(finding("chip-file-doubtful", kind="path-reason", formats=bare))
     missing = tuple(key for key in FORMATS if key not in device.paths)
     if missing:
-        findings.append(finding("formats-undeclared", formats=missing))
+        findings.append(finding("chip-file-doubtful", kind="undeclared", formats=missing))
     if not device.match.device_names and not device.is_placeholder:
-        findings.append(finding("chip-unmatched"))
+        findings.append(finding("chip-file-doubtful", kind="unmatched"))
     return findings
 
 
@@ -873,7 +876,7 @@ def _check_ranges(device: Device) -> list[Finding]:
         low, high = _RANGES.get(quantity.unit, (1, 1e9))
         if not low <= quantity.value <= high:
             value, least, most = (format_quantity(number, quantity.unit) for number in (quantity.value, low, high))
-            findings.append(finding("quantity-out-of-range", name, value=value, low=least, high=most))
+            findings.append(finding("chip-file-wrong", name, kind="out-of-range", value=value, low=least, high=most))
     return findings
 
 
@@ -888,14 +891,16 @@ def _check_usual(device: Device) -> list[Finding]:
         low, high = _USUAL[unit]
         if not low <= value <= high:
             shown_value, least, most = (format_quantity(number, unit) for number in (value, low, high))
-            findings.append(finding("quantity-unusual", name, value=shown_value, low=least, high=most))
+            findings.append(
+                finding("chip-file-doubtful", name, kind="unusual", value=shown_value, low=least, high=most)
+            )
     wide = next((key for key in ("BF16", "FP16") if key in native), None)
     if wide is None:
         return findings
     for key, rate in native.items():
         factor = rate.value / native[wide].value
         if key != "FP64" and not 1 / _RATES_APART_FACTOR <= factor <= _RATES_APART_FACTOR:
-            findings.append(finding("rates-apart", key, wide=wide, rate_factor=factor))
+            findings.append(finding("chip-file-doubtful", key, kind="rates-apart", wide=wide, rate_factor=factor))
     return findings
 
 
@@ -905,20 +910,24 @@ def _check_paths(device: Device) -> list[Finding]:
     for key, path in native.items():
         ridge = path.dense.value / device.bandwidth.value
         if not _RIDGE_RANGE[0] <= ridge <= _RIDGE_RANGE[1]:
-            findings.append(finding("ridge-out-of-range", key, ridge_flop_per_byte=ridge))
+            findings.append(finding("chip-file-wrong", key, kind="ridge", ridge_flop_per_byte=ridge))
         if path.sparse is not None and not math.isclose(path.sparse.value, 2 * path.dense.value, rel_tol=0.02):
-            findings.append(finding("sparse-not-double", key, sparse_factor=path.sparse.value / path.dense.value))
+            findings.append(
+                finding("chip-file-wrong", key, kind="sparse", sparse_factor=path.sparse.value / path.dense.value)
+            )
         if path.achieved is not None and path.achieved.value > 1.25 * path.dense.value:
-            findings.append(finding("achieved-above-peak", key, achieved_flops_per_s=path.achieved.value))
+            findings.append(
+                finding("chip-file-doubtful", key, kind="achieved", achieved_flops_per_s=path.achieved.value)
+            )
         if device.kind == "gpu" and path.dense.clock_hz is None and not device.is_placeholder:
-            findings.append(finding("peak-without-clock", key))
+            findings.append(finding("chip-file-doubtful", key, kind="clock"))
     for wide, narrow in _MONOTONE:
         if wide not in native or narrow not in native:
             continue
         is_lower = native[narrow].dense.value < 0.99 * native[wide].dense.value
         # A CPU's narrow formats really are slower where it lacks the instructions; a GPU's are not.
         if is_lower and not native[narrow].reason and device.kind == "gpu":
-            findings.append(finding("narrow-rate-lower", narrow, wide=wide))
+            findings.append(finding("chip-file-wrong", narrow, kind="narrow-rate", wide=wide))
     return findings
 
 
@@ -929,12 +938,16 @@ def _check_memory(device: Device) -> list[Finding]:
         reached += [constant.best_value for constant in device.calibration.dram.values()]
     odd = [rate for rate in reached if not 0.3 <= rate / device.bandwidth.value <= 1.02]
     if odd:
-        findings.append(finding("achieved-bandwidth-odd", share_ratio=odd[0] / device.bandwidth.value))
+        findings.append(
+            finding("chip-file-wrong", kind="achieved-bandwidth", share_ratio=odd[0] / device.bandwidth.value)
+        )
     cached_bytes = sum(level.capacity_bytes for level in device.levels)
     if device.capacity is not None and cached_bytes >= device.capacity.value:
-        findings.append(finding("caches-exceed-memory", caches=" + ".join(level.name for level in device.levels)))
+        findings.append(
+            finding("chip-file-wrong", kind="caches", caches=" + ".join(level.name for level in device.levels))
+        )
     slow = [level for level in device.levels if level.bandwidth and level.bandwidth.value < device.bandwidth.value]
-    return findings + [finding("cache-below-memory", level.name) for level in slow]
+    return findings + [finding("chip-file-wrong", level.name, kind="cache-bandwidth") for level in slow]
 
 
 def doubt_of_ideals(device: Device) -> Finding | None:

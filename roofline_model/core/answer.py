@@ -500,10 +500,17 @@ class Ranking:
             return finding("stay", choice.key)
         ratio = choice.speedup_ratio
         if ratio is None or baseline is None:
-            return finding("take", choice.key, method=choice.method)
-        slower = "take-slower" if self._does_baseline_miss else "take-slower-within-limits"
-        code = "take-as-fast" if abs(ratio - 1) < 0.01 else "take-faster" if ratio > 1 else slower
-        return finding(code, choice.key, method=choice.method, seeds_speedup_ratio=ratio, baseline=baseline.key)
+            return finding("take", choice.key, kind="alone", method=choice.method)
+        slower = "slower-than-missing" if self._does_baseline_miss else "slower"
+        kind = "as-fast" if abs(ratio - 1) < 0.01 else "faster" if ratio > 1 else slower
+        return finding(
+            "take",
+            choice.key,
+            kind=kind,
+            method=choice.method,
+            seeds_speedup_ratio=ratio,
+            baseline=baseline.key,
+        )
 
     @property
     def _does_baseline_miss(self) -> bool:

@@ -97,7 +97,7 @@ def predict_calibrated(work: Operator | OpCost, device: Device, *, cache: str = 
     cast, cast_findings = _cast(work, device, calibration)
     findings += cast_findings
     if not floor[1]:
-        findings.append(finding("call-cost-unmeasured"))
+        findings.append(finding("ceiling-unmeasured", kind="call-cost"))
     low = max(memory[0], compute[0]) + floor[0]
     typical = max(memory[1], compute[1]) + floor[1] + cast[1]
     high = max(memory[2], compute[2]) + floor[2] + cast[2]
@@ -152,7 +152,7 @@ def _compute(cost: OpCost, device: Device, calibration: Calibration) -> tuple[Tr
         rate = calibration.peaks.get(path.compute_format) or _stated_rate(path)
         if path.compute_format not in calibration.peaks:
             provenance = path.dense.status
-            findings.append(finding("rate-unmeasured", format=path.compute_format))
+            findings.append(finding("ceiling-unmeasured", kind="rate", format=path.compute_format))
         times = _seconds(rate, count)
         low, typical, high = low + times[0], typical + times[1], high + times[2]
     if not math.isfinite(high):
@@ -187,7 +187,7 @@ def _cast(work: Operator | OpCost, device: Device, calibration: Calibration) -> 
     for source, target, element_count in _widened_operands(work, device):
         constant = calibration.casts.get(f"{source}>{target}")
         if constant is None:
-            findings.append(finding("widening-unmeasured", format=source, compute_format=target))
+            findings.append(finding("ceiling-unmeasured", kind="widening", format=source, compute_format=target))
             continue
         typical += element_count * constant.median_value
         high += element_count * constant.slow_value
@@ -299,7 +299,9 @@ class KnownDram:
         """Return what replaces the DRAM share of constants of a provenance."""
         if self.is_measured:
             return finding("dram-share-measured", dram_share_ratio=self.share_ratio, provenance=provenance)
-        return finding("dram-share-limited", dram_share_ratio=self.share_ratio, hardware=self.published_for)
+        return finding(
+            "dram-share-taken", kind="limited", dram_share_ratio=self.share_ratio, hardware=self.published_for
+        )
 
 
 def known_dram(device: Device, bandwidth_bytes_per_s: float, lenders: Sequence[str]) -> KnownDram | None:

@@ -177,8 +177,8 @@ def _predicted(
     if device.calibration is not None:  # not calibrated while quiet
         raise unsupported(ceilings_doubt(device.key, device.calibration))
     if op not in (*PRODUCTS, "attention"):
-        raise unsupported(finding("no-expected-model", operation=op or "a plain cost"))
-    raise unsupported(finding("never-calibrated", hardware=device.key))
+        raise unsupported(finding("no-expected-time", kind="operation", operation=op or "a plain cost"))
+    raise unsupported(finding("no-expected-time", kind="never-calibrated", hardware=device.key))
 
 
 def _above_roof(
@@ -247,7 +247,7 @@ def _with_pass(prediction: ExpectedPrediction, pass_s: float) -> ExpectedPredict
         parts=(*prediction.parts, ("dequantize", pass_s)),
         terms=(*prediction.terms, ("dequantize", pass_s)),
         binding="dequantize" if pass_s > prediction.time_s / 2 else prediction.binding,
-        findings=(*prediction.findings, finding("weight-decoded-first")),
+        findings=(*prediction.findings, finding("product-held", kind="decoded-first")),
     )
 
 

@@ -36,14 +36,18 @@ def rank_caches(
     for key in [get_format(name).key for name in formats or USUAL_CACHES]:
         if get_format(key).traffic_bytes_per_element >= wide_bytes_per_element:
             if key != wide:
-                excluded.append(Exclusion(key, (finding("cache-not-narrower", key, baseline=wide),)))
+                excluded.append(Exclusion(key, (finding("cache-excluded", key, kind="not-narrower", baseline=wide),)))
             continue
         try:
             options.append(_option(device, work(key), key, baseline))
         except UnsupportedError as error:
             reason = error.finding if isinstance(error.finding, Finding) else None
-            excluded.append(Exclusion(key, (reason or finding("cache-not-computed", key, hardware=device.key),)))
-    findings = [finding("compute-bound-in-all")] if all(option.bound == "compute" for option in options) else []
+            excluded.append(
+                Exclusion(key, (reason or finding("cache-excluded", key, kind="not-computed", hardware=device.key),))
+            )
+    findings = (
+        [finding("bound-by", kind="compute-in-all")] if all(option.bound == "compute" for option in options) else []
+    )
     question = Question("cache", device.key, "attention", policy="cache")
     return rank(question, options, baseline, excluded=excluded, findings=(*findings, *doubts_of(device)))
 

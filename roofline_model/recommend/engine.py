@@ -283,7 +283,7 @@ class IntegratedQuantizationEngine:
         if self.hardware.is_placeholder:
             notes.append(finding("placeholder-chip", self.hardware.key))
         if decoded := check_strategy(chosen.config, self.hardware).dequantized:
-            notes.append(finding("decoded-operators", operators=tuple(path.label for path in decoded)))
+            notes.append(finding("engine-remark", kind="decoded", operators=tuple(path.label for path in decoded)))
         assert ranking.choice is not None  # the caller raises without one
         return QuantizationRecommendation(
             ranking=replace(ranking, findings=(*ranking.findings, *notes)),
@@ -303,7 +303,7 @@ def _shape_of(model: Mapping[str, int] | ModelShape | str, seq_len: int) -> tupl
         what = f"lacks {', '.join(missing)}" if missing else f"has {', '.join(unknown)}, which nobody knows"
         raise InvalidValueError(f"model_config {what}; its letters are {', '.join(_SIZES)} and V for the vocabulary")
     sizes: dict[str, Any] = {name: model[key] for key, name in size_names.items() if key in model}
-    findings = [] if "V" in model else [finding("vocabulary-missing")]
+    findings = [] if "V" in model else [finding("engine-remark", kind="vocabulary")]
     sizes.setdefault("vocab_size", 1)
     context = seq_len if isinstance(seq_len, int) and seq_len > 0 else 1
     return ModelShape(name="model_config", source="the caller", max_context_size=context, **sizes), findings
@@ -352,8 +352,9 @@ def _pass_finding(each: _Strategy) -> Finding:
     work, memory = each.prediction.workload, each.prediction.memory
     share = memory.kv_bytes / (memory.weights_bytes + memory.kv_bytes)
     return finding(
-        "pass-bound",
+        "bound-by",
         each.config.name,
+        kind="pass",
         bound=each.prediction.bound,
         phase=work.phase,
         context=work.context_count,
@@ -390,7 +391,7 @@ def _fastest_attention(
     """
     shape, work, plan = chosen.prediction.model, chosen.prediction.workload, chosen.prediction.plan
     if shape.latent is not None:
-        notes.append(finding("latent-attention", shape.name))
+        notes.append(finding("engine-remark", shape.name, kind="latent-attention"))
         return None
     sizes = AttentionShape(
         work.batch_count, shape.query_heads, shape.kv_heads, work.new_count, work.context_count, shape.head_dim
@@ -409,11 +410,13 @@ def _fastest_attention(
         prediction = predict_flash_attention(device, sizes, config)
         if prediction.why_unavailable is not None or prediction.time_s is None:
             if ratio is None:
-                notes.append(finding("attention-kernel-unavailable", version.value, error=prediction.reason))
+                notes.append(
+                    finding("engine-remark", version.value, kind="kernel-unavailable", error=prediction.reason)
+                )
         elif best is None or prediction.time_s < best[0] * (1 - 1e-9):
             best = prediction.time_s, config
     if sparsity_ratio is None and work.context_count > LONG_CONTEXT_TOKENS:
-        notes.append(finding("block-sparsity-unasked", context=work.context_count))
+        notes.append(finding("engine-remark", kind="sparsity-unasked", context=work.context_count))
     return None if best is None else best[1]
 
 
@@ -426,7 +429,7 @@ def _adaptive(device: Device, notes: list[Finding]) -> AdaptiveQuantConfig | Non
     """Return the formats of document 004 that the chip multiplies by a unit of its own; None where one is left."""
     formats = tuple(name for name in AdaptiveQuantConfig().precision_candidates if device.path(name).kind == "native")
     if len(formats) < 2:
-        notes.append(finding("one-activation-format", device.key))
+        notes.append(finding("engine-remark", device.key, kind="one-format"))
         return None
     return AdaptiveQuantConfig(formats)
 
@@ -434,7 +437,9 @@ def _adaptive(device: Device, notes: list[Finding]) -> AdaptiveQuantConfig | Non
 def _dynamic(chosen: _Strategy, notes: list[Finding]) -> DynamicQuantConfig | None:
     formats = chosen.config.formats(OperatorType.FFN_UP)
     if formats.activations == chosen.config.wide_precision:
-        notes.append(finding("activations-stay-wide", chosen.config.name, activation=formats.activations))
+        notes.append(
+            finding("engine-remark", chosen.config.name, kind="activations-wide", activation=formats.activations)
+        )
         return None
     return DynamicQuantConfig(precision=formats.label)
 

@@ -330,11 +330,13 @@ def _findings(
     if wide != shape.wide_format:
         findings.append(finding("other-wide-format", shape.name, own=shape.wide_format, wide=wide))
     if losses is not None:
-        findings.append(finding("losses-used", losses.model, source=losses.source, confidence=losses.confidence))
+        findings.append(
+            finding("losses-applied", losses.model, kind="used", source=losses.source, confidence=losses.confidence)
+        )
         if losses.note:
-            findings.append(finding("losses-noted", losses.model, note=losses.note))
+            findings.append(finding("losses-doubtful", losses.model, kind="note", note=losses.note))
         if not losses.is_of(shape.name):
-            findings.append(finding("losses-of-other-model", losses.model, model=shape.name))
+            findings.append(finding("losses-doubtful", losses.model, kind="other-model", model=shape.name))
     return findings
 
 

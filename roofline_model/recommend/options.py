@@ -274,7 +274,9 @@ def _format_findings(
     findings = [] if is_both else [finding("weight-only", fmt.key, activation=activation.key)]
     if fmt.key == "INT4":
         findings.append(
-            finding("awq-both", fmt.key) if is_both else finding("awq-scales", fmt.key, group=WEIGHT_GROUP_ELEMS)
+            finding("awq-scales", fmt.key, kind="both")
+            if is_both
+            else finding("awq-scales", fmt.key, kind="weights", group=WEIGHT_GROUP_ELEMS)
         )
     if fmt.key not in PUBLISHED_FORMATS:
         findings.append(finding("no-checkpoints", fmt.key))
@@ -340,15 +342,19 @@ def _bound_finding(
 ) -> Finding:
     key, wide = each.fmt.key, baseline.fmt.key
     if estimate is not None and estimate.source == "expected" and roof.time_s < LAUNCH_BOUND_RATIO * estimate.time_s:
-        return finding("launch-bound", key)
+        return finding("bound-by", key, kind="launch")
     if key == wide:
-        return finding("baseline-bound", key, bound=roof.bound)
+        return finding("bound-by", key, kind="baseline", bound=roof.bound)
     if roof.bound == "memory":
-        return finding("memory-bound", key, moved_ratio=roof.total_bytes / baseline_roof.total_bytes, baseline=wide)
+        return finding(
+            "bound-by", key, kind="memory", moved_ratio=roof.total_bytes / baseline_roof.total_bytes, baseline=wide
+        )
     if each.is_both:
         rate = each.roof.peak_flops_per_s
-        return finding("compute-bound", key, peak_flops_per_s=rate, baseline_flops_per_s=baseline_rate, baseline=wide)
-    return finding("compute-bound-widened", key, baseline=wide)
+        return finding(
+            "bound-by", key, kind="compute", peak_flops_per_s=rate, baseline_flops_per_s=baseline_rate, baseline=wide
+        )
+    return finding("bound-by", key, kind="compute-widened", baseline=wide)
 
 
 def product_name(option: Option) -> str:

@@ -228,7 +228,7 @@ class PlanPricer:
         """Return what limits a plan on this chip, what it asks for, and what its time rests on."""
         findings = [_bound_finding(candidate.label, passes, self._baseline_passes or passes, self._shares)]
         if "AWQ" in methods:
-            findings.append(finding("awq-scales", candidate.label, group=WEIGHT_GROUP_ELEMS))
+            findings.append(finding("awq-scales", candidate.label, kind="weights", group=WEIGHT_GROUP_ELEMS))
         weights = {
             parse_formats(label).weights
             for label in candidate.formats.product_labels
@@ -421,14 +421,14 @@ def _bound_finding(
     """Return what limits a plan on this chip; `shares` weigh the passes."""
     wide, bound = passes[0].plan.wide, plan_bound(passes, shares)
     if passes[0].plan == baseline[0].plan:
-        return finding("baseline-bound", key, bound=bound)
+        return finding("bound-by", key, kind="baseline", bound=bound)
     if bound == "memory":
         moved = _weighed(shares, (prediction.moved_bytes for prediction in passes))
         wide_moved = _weighed(shares, (prediction.moved_bytes for prediction in baseline))
-        return finding("memory-bound", key, moved_ratio=moved / wide_moved, baseline=wide)
+        return finding("bound-by", key, kind="memory", moved_ratio=moved / wide_moved, baseline=wide)
     if any(_is_fast(kernel, wide) for prediction in passes for kernel in prediction.kernels):
-        return finding("compute-bound-narrow", key)
-    return finding("compute-bound-widened", key, baseline=wide)
+        return finding("bound-by", key, kind="compute-narrow")
+    return finding("bound-by", key, kind="compute-widened", baseline=wide)
 
 
 def plan_bound(passes: Sequence[ModelPrediction], shares: Sequence[float]) -> str:

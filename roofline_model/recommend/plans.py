@@ -186,7 +186,7 @@ def _missing_unit(formats: PlanFormats, device: Device) -> Finding | None:
         if missing.code == "cannot-run" or product_gap(device, key, formats.wide):
             return missing
         weight_only = f"{key}.{formats.wide}"
-        return finding("no-unit-weight-only", key, unit=key, reason=missing.value("reason"), instead=weight_only)
+        return finding("no-unit", key, unit=key, reason=missing.value("reason"), instead=weight_only)
     return None
 
 

@@ -190,5 +190,5 @@ def _batch(steps: int, expected_s: float, least_s: float, provenance: str) -> Ex
         parts={"kernels": time_s},
         binding=["kernels"],
         provenance=f"{provenance} (sum of kernels)",
-        findings=(finding("model-not-fitted"),),
+        findings=(finding("not-fitted", kind="model"),),
     )

@@ -39,7 +39,6 @@ OF_SOURCES: dict[str, int] = {
     "results/cases/case_result.py": 1,
     "results/records/metrics.py": 5,
     "plugin/calibrate/cpu_calibration.py": 5,
-    "plugin/calibrate/cuda_ceilings.py": 1,
     "bench_cases/kernels/spec.py": 1,
     "bench_cases/quality/embedding_quality.py": 1,
     "bench_cases/quality/texts/estimates.py": 2,

@@ -256,7 +256,7 @@ class _Builder:
         groups.setdefault(self._wide, 0.0)
         missing = [label for label in formats if label not in groups]
         if missing and part != "kv":
-            self._add(finding("layers-without-loss", part, formats=tuple(missing)))
+            self._add(finding("losses-applied", part, kind="layers-missing", formats=tuple(missing)))
         times = self._times(part, layer, formats)
         choices = []
         for label, loss in groups.items():

@@ -90,7 +90,7 @@ def test_a_measured_loss_is_shown_by_the_names_of_its_metrics_with_what_it_hides
     )
     [ranking] = recommendations.rankings
     best = ranking.first.loss
-    assert loss_finding(best).code == "loss-measured-over-tokens"
+    assert loss_finding(best).value("kind") == "over-tokens"
     assert (best.text, best.low_pct < best.pct < best.high_pct) == ("", True), "random tokens"
     assert "26.6 % of the tokens" in summary_of(ranking)
     assert "3.6 %" not in summary_of(ranking)

@@ -399,7 +399,7 @@ def test_a_quarantined_case_is_judged_and_fails_nothing():
     (slow,) = suite_diff.of("SLOWER")
     assert slow.quarantine_reason == "issue 41"
     assert code(suite_diff) == 0
-    assert suite_diff.unused_quarantine == (finding("entry-unmatched", "quarantine gemm *"),)
+    assert suite_diff.unused_quarantine == (finding("entry-unused", "quarantine gemm *", kind="unmatched"),)
 
 
 def test_a_list_is_read_and_expires(tmp_path):
@@ -413,8 +413,8 @@ def test_a_list_is_read_and_expires(tmp_path):
     assert listed.reason_of("anything", key) == "two states"
     assert listed.reason_of("gemv 1x1", "other") == ""
     assert listed.unused([("gemv 1x1", "other")]) == (
-        finding("entry-unmatched", f"quarantine {key}"),
-        finding("entry-expired", "quarantine gemv *", until="2026-11-20"),
+        finding("entry-unused", f"quarantine {key}", kind="unmatched"),
+        finding("entry-unused", "quarantine gemv *", kind="expired", until="2026-11-20"),
     )
 
 

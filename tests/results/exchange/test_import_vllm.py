@@ -50,7 +50,7 @@ def test_time_per_output_token_is_a_decode_step_of_all_that_run_together(write: 
     assert first.case.shape == (("B", 16), ("Sin", 1024), ("Sout", 128))
     assert "tokens_per_call" not in first.extra
     assert first.predictions == ()
-    assert first.extra["unpredicted"]["code"] == "prefill-waited"
+    assert first.extra["unpredicted"]["code"] == "foreign-not-predicted"
 
 
 def test_one_request_at_a_time_is_a_prefill(write: Write) -> None:
@@ -138,7 +138,7 @@ def test_a_throughput_is_kept_but_no_pass(write: Write) -> None:
     assert record.measurement.median_s == 10.5
     assert record.extra["tokens_per_call"] / 10.5 == pytest.approx(4761.9, rel=1e-4)
     assert record.predictions == ()
-    assert record.extra["unpredicted"]["code"] == "throughput-unpredictable"
+    assert record.extra["unpredicted"]["code"] == "foreign-not-predicted"
 
 
 def test_several_devices_need_their_link(write: Write) -> None:

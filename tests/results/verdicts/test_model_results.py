@@ -215,7 +215,7 @@ def test_a_time_that_holds_the_host_is_not_called_the_gpu_s():
 
 
 def test_emulated_fallbacks_and_random_tokens_are_explained_once(records):
-    reason = finding("layer-stays-wide", "mlp.0", format="BF16")
+    reason = finding("layer-stays-wide", "mlp.0", kind="format", format="BF16")
     fallen = model_record(
         "INT4", "decode", 5e-3, model={"fallbacks": [stored_form(reason)], "layers": {"INT4": 55, "BF16": 2}}
     )

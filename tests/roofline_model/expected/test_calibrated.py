@@ -128,7 +128,9 @@ def test_a_narrow_weight_costs_its_cast_unless_a_kernel_hides_it():
 def test_a_cast_that_was_not_measured_is_left_out_and_said():
     prediction = predict_calibrated(gemv(4096, 4096, a="BF16", b="INT4"), CHIP)
     assert prediction.cast_s == 0
-    assert prediction.findings == (finding("widening-unmeasured", format="INT4", compute_format="BF16"),)
+    assert prediction.findings == (
+        finding("ceiling-unmeasured", kind="widening", format="INT4", compute_format="BF16"),
+    )
 
 
 def test_a_dequantized_format_casts_both_operands():
@@ -142,7 +144,7 @@ def test_a_dequantized_format_casts_both_operands():
 def test_a_rate_that_was_not_measured_weakens_the_provenance():
     prediction = predict_calibrated(gemm(512, 512, 512, a="FP64", c="FP64"), CHIP)
     assert prediction.provenance == "declared"
-    assert prediction.findings[0] == finding("rate-unmeasured", format="FP64")
+    assert prediction.findings[0] == finding("ceiling-unmeasured", kind="rate", format="FP64")
     assert prediction.compute_time_s == pytest.approx(2 * 512**3 / 0.1e12)
 
 
@@ -150,7 +152,7 @@ def test_doubts_are_passed_on():
     chip = replace(CHIP, calibration=replace(CALIBRATION, floors={}, provenance="measured"))
     prediction = predict_calibrated(gemv(4096, 4096, a="BF16"), chip)
     assert prediction.provenance == "measured"
-    assert finding("call-cost-unmeasured") in prediction.findings
+    assert finding("ceiling-unmeasured", kind="call-cost") in prediction.findings
 
 
 @pytest.mark.parametrize("kind", ["cpu", "cuda"])
