@@ -14,7 +14,15 @@ from reports.present.screen import present
 from roofline_cli.screen.progress_bar import progress_bar
 from roofline_cli.shared.database import writing
 from roofline_cli.shared.group import typed
-from roofline_cli.shared.options import DatabaseOption, JsonOption, find_chip, parse_link, parse_size
+from roofline_cli.shared.options import (
+    DatabaseOption,
+    DevicesOption,
+    JsonOption,
+    LinkOption,
+    find_chip,
+    parse_parallel,
+    parse_size,
+)
 from roofline_model.formats.catalog import get_format
 
 if TYPE_CHECKING:
@@ -52,13 +60,8 @@ def import_files(
     output_len: Annotated[
         str | None, typer.Option("--output-len", metavar="TOKENS", help="Generated tokens of each sequence.")
     ] = None,
-    tensor_parallel: Annotated[
-        str,
-        typer.Option("--tensor-parallel", metavar="INT", help="Devices that shared every layer (needs --link-gb-s)."),
-    ] = "1",
-    link_gb_s: Annotated[
-        str | None, typer.Option("--link-gb-s", metavar="GB/S", help="One direction of one device's link, in GB/s.")
-    ] = None,
+    tensor_parallel: DevicesOption = None,
+    link_gb_s: LinkOption = None,
     db: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -89,7 +92,7 @@ def _stated(
     batch: str | None,
     input_len: str | None,
     output_len: str | None,
-    tensor_parallel: str,
+    tensor_parallel: str | None,
     link_gb_s: str | None,
 ) -> Stated:
     from results.exchange.foreign import Stated
@@ -97,6 +100,7 @@ def _stated(
     def size(option: str, text: str | None) -> int | None:
         return None if text is None else parse_size(option, text)
 
+    parallel = parse_parallel(tensor_parallel, link_gb_s)
     return Stated(
         hardware=None if hw is None else find_chip(hw),
         model=model,
@@ -105,8 +109,8 @@ def _stated(
         batch_count=size("--batch", batch),
         input_count=size("--input-len", input_len),
         output_count=size("--output-len", output_len),
-        device_count=parse_size("--tensor-parallel", tensor_parallel),
-        link_bytes_per_s=None if link_gb_s is None else parse_link(link_gb_s, below=1e6),
+        device_count=parallel.device_count,
+        link_bytes_per_s=parallel.link_bytes_per_s,
     )
 
 

@@ -111,7 +111,7 @@ def _run_json(answer: RunAnswer, state: RunState) -> dict[str, Any]:
     from reports.present.display_text import stored_text
     from reports.present.encoder import answer_json, command_json
     from reports.ranking.model_results import model_json
-    from results.verdicts.model_results import model_results
+    from results.cases.model_results import model_results
 
     return {
         **command_json(run_detail(answer.run, answer.cases, state.canary_sentence if answer.canaries else "")),

@@ -89,6 +89,14 @@ class Times:
     """Source expected or ceilings."""
     measured: Estimate | None = None
 
+    @classmethod
+    def of(cls, ideal_s: float, better: Estimate | None = None, *, provenance: str = "") -> Times:
+        """Return an ideal time, in seconds, and a better one, if any, where its source says that it belongs."""
+        ideal = Estimate(ideal_s, source="ideal", provenance=provenance)
+        if better is None or better.source == "ideal":
+            return cls(ideal)
+        return cls(ideal, measured=better) if better.source == "measured" else cls(ideal, better)
+
     @property
     def best(self) -> Estimate:
         """The best evidence: measured, else expected, else ideal."""
