@@ -12,7 +12,7 @@ from reports.present.blocks import Block, Column, Paragraph, brief, table
 from reports.present.encoder import command_json
 from reports.present.screen import present, screen_width
 from roofline_cli.shared.options import JsonOption
-from roofline_model.predictions.catalog import finding_list
+from roofline_model.predictions.catalog import FindingEntry, finding_list
 
 COMMANDS = {
     "explain": ("explain", "Explain the code of a finding; without one, list all."),
