@@ -44,9 +44,9 @@ def upgrade(db: DatabaseOption = None, as_json: JsonOption = False) -> None:
     if before != SCHEMA_VERSION:
         backup = f"; the old file is kept as {newest}" if newest else ""
         said = f"{shown}: schema {before} upgraded to {SCHEMA_VERSION}{backup}"
-    kept = str(newest) if newest else None
+    copy = str(newest) if newest else None
     present(
-        lambda: {"database": shown, "schema_before": before, "schema": SCHEMA_VERSION, "backup": kept},
+        lambda: {"database": shown, "schema_before": before, "schema": SCHEMA_VERSION, "backup": copy},
         lambda: [Paragraph(said)],
         as_json=as_json,
     )

@@ -142,10 +142,10 @@ def _document(shown: str, report: PruneReport, dry_run: bool) -> dict[str, objec
 
 def _blocks(shown: str, report: PruneReport, *, is_dry: bool) -> Iterator[Block]:
     drops, day = report.drops, report.before[:10]
-    kept = f"kept whole: {counted(len(report.protected), 'run')}"
+    kept_whole = f"kept whole: {counted(len(report.protected), 'run')}"
     if not drops:
         what = f"no run before {day} has samples or sensor readings that may go"
-        yield Paragraph(f"{shown}: nothing to drop: {what}; {kept}")
+        yield Paragraph(f"{shown}: nothing to drop: {what}; {kept_whole}")
     else:
         yield table("Runs", _DROPS, drops[:_SHOWN])
         if len(drops) > _SHOWN:
@@ -154,7 +154,7 @@ def _blocks(shown: str, report: PruneReport, *, is_dry: bool) -> Iterator[Block]
             f"{shown}: {'would drop' if is_dry else 'dropped'} {format_memory(report.sample_bytes)} of samples of "
             f"{counted(report.measurement_count, 'measurement')} and "
             f"{counted(report.reading_count, 'sensor reading')} of {counted(len(drops), 'run')} before {day}; "
-            f"every statistic stays; {kept}"
+            f"every statistic stays; {kept_whole}"
         )
     by_reason: dict[str, list[str]] = {}
     for protected in report.protected:

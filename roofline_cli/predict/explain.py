@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -12,10 +12,7 @@ from reports.present.blocks import Block, Column, Paragraph, brief, table
 from reports.present.encoder import command_json
 from reports.present.screen import present, screen_width
 from roofline_cli.shared.options import JsonOption
-from roofline_model.predictions.catalog import finding_list
-
-if TYPE_CHECKING:
-    from roofline_model.predictions.catalog import FindingEntry
+from roofline_model.predictions.catalog import FindingEntry, finding_list
 
 COMMANDS = {
     "explain": ("explain", "Explain the code of a finding; without one, list all."),

@@ -310,12 +310,12 @@ def _short_table(
 ) -> tuple[tuple[str, ...], tuple[ShortRow, ...]]:
     """Return heads and rows of options, without the columns that no row has anything in."""
     texts = [[text(option) for _, option in named] for _, text in columns]
-    kept = [at for at, column in enumerate(texts) if column.count(MISSING) < len(named)]
+    places = [at for at, column in enumerate(texts) if column.count(MISSING) < len(named)]
     rows = (
-        ShortRow(role, option.key, tuple(texts[at][place] for at in kept), is_known(option))
-        for place, (role, option) in enumerate(named)
+        ShortRow(role, option.key, tuple(texts[at][row] for at in places), is_known(option))
+        for row, (role, option) in enumerate(named)
     )
-    return tuple(columns[at][0] for at in kept), tuple(rows)
+    return tuple(columns[at][0] for at in places), tuple(rows)
 
 
 def _better_and_ideal(prefix: str | None) -> tuple[tuple[str, Callable[[Option], str]], ...]:

@@ -157,8 +157,8 @@ def _dram_meaning(tiling: Tiling) -> str:
     """Hold the DRAM bytes against those of all three operands, and say what the L2 keeps."""
     once = tiling.operand_bytes + tiling.output_bytes
     saved_ratio = 0.0 if tiling.dram_bytes is None else 1 - tiling.dram_bytes / once
-    kept = "" if saved_ratio < 0.0005 else f"; {format_percent(saved_ratio)} stays in the L2"
-    return f"A, B and C once are {format_memory(once)}{kept}"
+    saved = "" if saved_ratio < 0.0005 else f"; {format_percent(saved_ratio)} stays in the L2"
+    return f"A, B and C once are {format_memory(once)}{saved}"
 
 
 def _part_columns(whole_s: float) -> tuple[Column, ...]:
