@@ -62,6 +62,7 @@ def recognise(path: Path) -> Recognised:
     Looking does not open what is not a regular file: opening a pipe that nobody writes to would wait for ever.
     """
     size = _regular_size(path)
+    _check_size(path, size, MAX_JSON_BYTES)
     if path.suffix.lower() == ".parquet":
         _check_size(path, size, MAX_TABLE_BYTES)
         _check_parquet(path)

@@ -73,7 +73,7 @@ def test_the_example_of_the_page(
                 [
                     replace(
                         plain,
-                        record_id=f"{run.run_id}-{number}",
+                        record_id=f"{run.run_id[:31]}{number}",
                         measurement=measured,
                         process=ProcessInfo(number, 100 + number, "box", started),
                     )
