@@ -27,7 +27,7 @@ def multiple_of(letter: str, divisor: int) -> Rule:
         if sizes[letter] % divisor == 0:
             return None
         return finding(
-            "shape-not-taken", dimension=letter, multiple_count=divisor, size_count=sizes[letter], kind="multiple"
+            "shape-not-taken", kind="multiple", dimension=letter, multiple_count=divisor, size_count=sizes[letter]
         )
 
     return rule
@@ -37,12 +37,9 @@ def at_least(letter: str, least: int) -> Rule:
     """Return the rule that dimension `letter` is `least` or more."""
 
     def rule(sizes: Sizes) -> Finding | None:
-        size = sizes[letter]
-        return (
-            None
-            if size >= least
-            else finding("shape-not-taken", dimension=letter, least_count=least, size_count=size, kind="below")
-        )
+        if sizes[letter] >= least:
+            return None
+        return finding("shape-not-taken", kind="below", dimension=letter, least_count=least, size_count=sizes[letter])
 
     return rule
 
@@ -54,8 +51,10 @@ def at_most(letter: str, most: int) -> Rule:
 
 def emulated_small(sizes: Sizes) -> Finding | None:
     """Keep an emulated kernel (about 100 times slower than BF16) to shapes that end in reasonable time."""
-    kind, weights = "emulated", sizes["N"] * sizes["K"]
-    return _above(kind, "N·K", weights, EMULATED_MAX_WEIGHTS) or _above(kind, "M", sizes["M"], EMULATED_MAX_ROWS)
+    weights = sizes["N"] * sizes["K"]
+    return _above("emulated", "N·K", weights, EMULATED_MAX_WEIGHTS) or _above(
+        "emulated", "M", sizes["M"], EMULATED_MAX_ROWS
+    )
 
 
 ONE_THREAD_MAX_PRODUCTS = 2**36
@@ -76,7 +75,7 @@ def one_thread_per_output(sizes: Sizes) -> Finding | None:
     largest = max(M * K, N * K, M * N)
     if largest < INT32_INDICES:
         return None
-    return finding("shape-not-taken", limit_count=INT32_INDICES, size_count=largest, kind="indices")
+    return finding("shape-not-taken", kind="indices", limit_count=INT32_INDICES, size_count=largest)
 
 
 def first_refusal(kernel: str, refusals: Iterable[Finding | None]) -> Finding | None:

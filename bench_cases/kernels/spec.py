@@ -182,4 +182,4 @@ def capability_gap(
             "kernel-not-here", name, kind="capability", capability=capability_text(lowest), hardware=hardware, **own
         )
     capabilities = capabilities_text(lowest, highest)
-    return finding("kernel-not-here", name, capabilities=capabilities, hardware=hardware, **own, kind="capabilities")
+    return finding("kernel-not-here", name, kind="capabilities", capabilities=capabilities, hardware=hardware, **own)

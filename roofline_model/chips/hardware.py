@@ -39,6 +39,7 @@ trusted by everything else. Its layout (schema 1)::
     sm_count = {value = 48, unit = "", …}
     clock_max = {…}                    # the highest clock of the chip, and bandwidth_max of a memory whose clock its
     bandwidth_max = {…}                # owner can raise: they decide which times are impossible, and predict nothing
+    link = {…}                         # one direction of one device's link to others of its kind: NVLink, …
     headline = {…}                     # the rate the vendor advertises, with its meaning in `note`; predicts nothing
 
     [[peak]]                           # native compute rates
@@ -250,6 +251,12 @@ class Device:
         return self.levels[-1] if self.levels else None
 
     @property
+    def link_bytes_per_s(self) -> float | None:
+        """One direction of a device's link to others of its kind, over the chip's own fabric; None without one."""
+        quantity = self.chip.get("link")
+        return None if quantity is None else quantity.value
+
+    @property
     def sustained_clock_hz(self) -> float | None:
         """The SM clock that the chip holds under load and its peaks belong to; None where not known."""
         quantity = self.chip.get("clock")
@@ -278,8 +285,9 @@ class Device:
 
     @property
     def content_hash(self) -> str:
-        """Sixteen hex digits over every number of a time: two profiles with the same hash predict the same."""
+        """Sixteen hex digits over every number of a kernel's time: two profiles with the same hash predict the same."""
         of_times = {name: value for name, value in self.to_dict().items() if name != "system_memory"}
+        of_times["chip"].pop("link", None)
         canonical = json.dumps(of_times, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
@@ -531,7 +539,7 @@ _CHIP_UNITS: dict[str, str] = {
     "sm_count": "", "core_count": "", "tensor_cores": "", "registers_per_sm": "", "warps_per_sm": "", "blocks_per_sm": "",
     "exp_per_clock_per_sm": "", "clock": "Hz", "clock_max": "Hz", "memory_clock": "Hz", "bandwidth_max": "B/s", "tdp": "W",
     "shared_memory_per_sm": "B", "shared_memory_per_block": "B", "shared_memory_reserved_per_block": "B",
-    "registers_per_thread": "", "interconnect": "B/s", "headline": "FLOP/s",
+    "registers_per_thread": "", "interconnect": "B/s", "link": "B/s", "headline": "FLOP/s",
 }  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import Finding, finding, findings_text, has_code
@@ -170,14 +170,23 @@ class Loss:
 class Memory:
     """What an option has to hold."""
 
+    JSON_KEYS: ClassVar = {
+        "weights_bytes": "weight_bytes",
+        "kv_bytes": "cache_bytes",
+        "activation_bytes": "activation_bytes",
+        "total_bytes": "total_bytes",
+    }
+
     total_bytes: float
-    """Of a product its operands (or the weights of the whole model, when its size is given); of a model weights, cache
-    and activations.
+    """Bytes. Of a product its operands (or the weights of the whole model, when its size is given); of a model weights,
+    cache and activations.
     """
     weight_bytes: float | None = None
+    """Bytes."""
     cache_bytes: float | None = None
+    """KV cache, bytes."""
     activation_bytes: float | None = None
-    """Estimate of the working buffers of a pass."""
+    """Estimate of the working buffers of a pass, bytes."""
     capacity_bytes: float | None = None
     """What the device has; None where no limit is known."""
     usable_bytes: float | None = None

@@ -19,9 +19,11 @@ from roofline_model.core.errors import InvalidValueError, UnsupportedError
 from roofline_model.core.finding import Finding, finding, has_code
 from roofline_model.models.chip_and_model import get_chip_and_model, wide_format
 from roofline_model.models.decoder_step import PHASES
+from roofline_model.models.llm import ONE_DEVICE
 from roofline_model.models.model_shapes import DEFAULT_CONTEXT, ModelShape
 from roofline_model.models.strategies.config import MixedPrecisionConfig
 from roofline_model.models.strategies.strategies import list_strategies
+from roofline_model.models.tensor_parallel import Parallel
 from roofline_model.recommend.plan_loss import LossBook
 from roofline_model.recommend.plan_options import PassTimes, PlanOption, PlanPricer, missing_kernel, plan_kernels
 from roofline_model.recommend.plans import (
@@ -72,6 +74,7 @@ def recommend_model(
     extra_formats: Iterable[str] = (),
     strategies: Sequence[MixedPrecisionConfig] | None = None,
     traffic: Sequence[TrafficShare] | None = None,
+    parallel: Parallel = ONE_DEVICE,
     estimate: PassTimes | None = None,
     is_runnable: IsRunnable | None = None,
 ) -> ModelRanking:
@@ -85,6 +88,7 @@ def recommend_model(
     - Limits: memory in bytes (default the chip's usable; `memory_headroom_ratio` of all stays free), seconds of a pass
       (of a mix by phase: `{"decode": 0.03}`, held against its longest pass), and the loss in percent of perplexity
       (`max_loss_pct`, default 3). Where no perplexity was published it is of task accuracy.
+    - `parallel`: the devices that share every layer; times are of all together, memory and its limit of one.
     - `losses`: losses of the model's layers (`read_losses`). They replace published ones and start the Pareto search.
     - `formats`: these uniform plans alone; `extra_formats`: beside the usual ones; `strategies`: instead of the six
       named, or beside `formats`.
@@ -98,6 +102,11 @@ def recommend_model(
             f"losses must be MeasuredLosses (read_losses, MeasuredLosses.of(table, …)), got a {type(losses).__name__}"
         )
     device, shape = get_chip_and_model(hardware, model)
+    parallel = parallel.linked(device)
+    if losses is not None and parallel.device_count > 1:
+        raise InvalidValueError(
+            "losses start a search of a format for each layer, which knows one device: leave them or the other devices out"
+        )
     shares = _traffic(shape, phase, batch, context, traffic)
     phase_latencies_s = _phase_latencies(max_latency_s, shares)
     if isinstance(max_latency_s, Mapping):
@@ -124,7 +133,9 @@ def recommend_model(
         are_strategies_asked_for=are_strategies_asked_for,
     )
     book = None if losses is None else LossBook(losses, shape, wide)
-    pricer = PlanPricer(device, shape, shares, estimate=estimate, headroom_ratio=memory_headroom_ratio)
+    pricer = PlanPricer(
+        device, shape, shares, estimate=estimate, headroom_ratio=memory_headroom_ratio, parallel=parallel
+    )
     baseline = pricer.option(plans[0], book)
     search = NO_SEARCH
     if book is not None:
@@ -149,7 +160,7 @@ def recommend_model(
     # Search may have turned out to be nothing else than the baseline, whose names are then more.
     baseline = next((option for _, option in options if option.kind == "baseline"), baseline)
     ranking = rank(
-        _question(device, shape, shares, limits),
+        _question(device, shape, shares, limits, parallel.device_count),
         [option for _, option in options],
         baseline,
         limits=limits,
@@ -241,13 +252,17 @@ def _phase_latencies(limit: float | Mapping[str, float] | None, traffic: Sequenc
     return {phases[0]: limit}
 
 
-def _question(device: Device, shape: ModelShape, traffic: Sequence[TrafficShare], limits: Limits) -> Question:
+def _question(
+    device: Device, shape: ModelShape, traffic: Sequence[TrafficShare], limits: Limits, device_count: int
+) -> Question:
     work, is_mix = traffic[0].workload, len(traffic) > 1
+    of_pass = () if is_mix else (("batch", work.batch_count), ("context", work.context_count))
+    devices = (("devices", device_count),) if device_count > 1 else ()
     return Question(
         subject="model",
         hardware=device.key,
         name=shape.name,
-        sizes=() if is_mix else (("batch", work.batch_count), ("context", work.context_count)),
+        sizes=(*of_pass, *devices),
         phase="" if is_mix else work.phase,
         limits=limits.values,
     )

@@ -24,6 +24,7 @@ from roofline_model.models.model_memory import ModelMemory
 from roofline_model.models.model_registry import is_makers_checkpoint
 from roofline_model.models.model_shapes import ModelShape
 from roofline_model.models.step_expected import why_no_step
+from roofline_model.models.tensor_parallel import Parallel
 from roofline_model.operators.product import WEIGHT_GROUP_ELEMS, Operator
 from roofline_model.recommend.expected_passes import ExpectedPasses
 from roofline_model.recommend.options import speedups
@@ -77,12 +78,13 @@ class PlanPricer:
         *,
         estimate: PassTimes | None,
         headroom_ratio: float,
+        parallel: Parallel,
     ) -> None:
         self.device, self.shape, self.traffic = device, shape, tuple(traffic)
         self._estimate = estimate or ExpectedPasses(device)
         self.is_listed = estimate is None
         """Whether plans run on kernels of released engines; a caller's own times are of the caller's own kernels."""
-        self._headroom_ratio = headroom_ratio
+        self._headroom_ratio, self._parallel = headroom_ratio, parallel
         whole = math.fsum(share.share_ratio for share in traffic)
         self._shares = [share.share_ratio / whole for share in traffic]
         self.baseline: PlanOption | None = None
@@ -120,6 +122,7 @@ class PlanPricer:
                 context=work.context_count,
                 new_tokens=work.new_count,
                 formats=plan,
+                parallel=self._parallel,
                 memory_headroom_ratio=self._headroom_ratio,
             )
             for work in (share.workload for share in self.traffic)

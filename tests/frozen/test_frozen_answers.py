@@ -34,8 +34,8 @@ def in_folder(frozen_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("step", [SAMPLED, pytest.param(1, marks=pytest.mark.full)])
 def test_questions_have_their_frozen_answers(family: str, step: int) -> None:
     frozen = read()
-    told = {question: differences(frozen[question], ask(question))[:12] for question in QUESTIONS[family][::step]}
-    assert {question: lines for question, lines in told.items() if lines} == {}
+    differing = {question: differences(frozen[question], ask(question))[:12] for question in QUESTIONS[family][::step]}
+    assert {question: lines for question, lines in differing.items() if lines} == {}
 
 
 def test_every_question_is_answered_once() -> None:

@@ -33,4 +33,4 @@ def equal_values(sizes: Sizes) -> Finding | None:
 
 def one_query(sizes: Sizes) -> Finding | None:
     """Refuse more than one new token: the queries of all heads are taken for queries of one, which needs no mask."""
-    return None if sizes["Sq"] == 1 else finding("shape-not-taken", query_count=sizes["Sq"], kind="new-tokens")
+    return None if sizes["Sq"] == 1 else finding("shape-not-taken", kind="new-tokens", query_count=sizes["Sq"])

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from bench_cases.dtypes import DTYPES
 from bench_cases.kernels.attention.mask import added_mask
 from bench_cases.kernels.attention.prepare import AttentionSources, BuiltAttention
 from bench_cases.kernels.attention.spec import AttentionKernel, mask_kind, value_size
@@ -21,7 +22,6 @@ from roofline_model.core.finding import Finding, finding
 
 _NO_PLAN = re.compile(r"cuDNN Frontend error.*execution plan", re.DOTALL)
 """What cudnn-frontend says of a graph that no engine takes (PyTorch issue 140930, cudnn-frontend issue 75)."""
-DTYPES = {"FP32": torch.float32, "BF16": torch.bfloat16, "FP16": torch.float16}
 
 
 def cudnn(kernel: AttentionKernel, sources: AttentionSources) -> BuiltAttention:

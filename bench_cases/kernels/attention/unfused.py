@@ -7,9 +7,9 @@ import math
 import torch
 from torch import Tensor
 
+from bench_cases.dtypes import DTYPES
 from bench_cases.kernels.attention.mask import added_mask
 from bench_cases.kernels.attention.prepare import AttentionSources, BuiltAttention
-from bench_cases.kernels.attention.sdpa import DTYPES
 from bench_cases.kernels.attention.spec import AttentionKernel, mask_kind
 from bench_cases.kernels.reference import HeldMatrix
 

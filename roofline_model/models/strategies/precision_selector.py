@@ -109,15 +109,9 @@ class AdaptivePrecisionSelector:
         unknown and never argues for a narrower format. Raises `InvalidValueError` for other fields or values; nothing
         is remembered then.
         """
-        return self.decide(operator_name, activation_stats, context).precision
-
-    def decide(
-        self, operator_name: str, activation_stats: ActivationStats, context: Mapping[str, Any] | None = None
-    ) -> PrecisionDecision:
-        """Return the choice of `select_precision` with its reason, and remember it."""
         decision = self.choose(operator_name, activation_stats, context)
         self.remember(decision)
-        return decision
+        return decision.precision
 
     def remember(self, decision: PrecisionDecision) -> None:
         """Make a decision the operator's last one."""

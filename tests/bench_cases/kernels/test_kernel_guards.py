@@ -231,6 +231,6 @@ def test_int_mm_is_not_asked_for_a_single_column():
     single_column, two_columns = (
         next(spec for spec in cases_for("cpu", [Shape(8, 64, K, "")]) if spec.kernel.name == "int_mm") for K in (1, 2)
     )
-    reason = finding("shape-not-taken", "int_mm", dimension="K", least_count=2, size_count=1, kind="below")
+    reason = finding("shape-not-taken", "int_mm", kind="below", dimension="K", least_count=2, size_count=1)
     assert single_column.kernel.reason_against(single_column.case) == reason
     assert two_columns.kernel.reason_against(two_columns.case) is None
