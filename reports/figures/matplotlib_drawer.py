@@ -136,7 +136,7 @@ def draw_figure(figure: Figure) -> Drawing:
     longest = max((len(label.lines[0]) for label in labels if label.place == "margin"), default=0)
     _draw_plane(drawing, (_LEFT, _BOTTOM, max(0.895 - 0.0074 * longest, 0.45), _HEIGHT), figure, labels)
     entries = _still(figure.legend)
-    _draw_legend(drawing, entries, (0.6, 0.26), 10.8, colour=INK, fontsize=9 if len(entries) <= 7 else 7.5)
+    _draw_legend(drawing, entries, (0.7, 0.3), 10.7, colour=INK, fontsize=9 if len(entries) <= 7 else 7.5)
     return drawing
 
 

@@ -5,6 +5,7 @@ axes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from math import floor, log10
 
 from reports.advice.trade_offs import PlottedOption, TradeGroup
@@ -51,15 +52,18 @@ def trade_off_figure(group: TradeGroup, x: str, y: str, colours: Mapping[str, Co
     """
     places = {at: point for at, point in enumerate(group.points) if getattr(point, x) is not None}
     x_axis, x_scale = _x_axis(group, x)
-    ys = [value / _scale(group, y) for point in places.values() if (value := getattr(point, y)) is not None]
+    y_scale, y_title, y_brief = _title(group, y)
+    ys = [value / y_scale for point in places.values() if (value := getattr(point, y)) is not None]
     tops = [top for point in places.values() if y == "loss_pct" and (top := point.loss_high_pct) is not None]
     high = max(1.2 * max(ys, default=1.0), 1.05 * max(tops, default=0.0)) or 1.2
     is_any_apart = len(ys) < len(places)
-    y_axis = _y_axis(group, y, high, is_any_apart=is_any_apart)
+    y_axis = Axis(y_title, _LINE * high, high, brief_title=y_brief)
+    if is_any_apart:
+        y_axis = replace(y_axis, low_value=_BOTTOM * high, ticks=((_APART * high, _UNKNOWN), *_ticks(high)))
     spots = {
         at: (
             getattr(point, x) / x_scale,
-            _APART * high if (value := getattr(point, y)) is None else value / _scale(group, y),
+            _APART * high if (value := getattr(point, y)) is None else value / y_scale,
         )
         for at, point in places.items()
     }
@@ -168,18 +172,12 @@ def _x_axis(group: TradeGroup, key: str) -> tuple[Axis, float]:
     return Axis(title, max(left - air, floor_value), right + air, brief_title=brief_title), scale
 
 
-def _y_axis(group: TradeGroup, key: str, high: float, *, is_any_apart: bool) -> Axis:
-    _, title, brief_title = _title(group, key)
-    if not is_any_apart:
-        return Axis(title, _LINE * high, high, brief_title=brief_title)
-    step = 10.0 ** floor(log10(high))
-    step = next(size * step for size in (0.1, 0.2, 0.5, 1.0, 2.0) if high / (size * step) <= 6)
-    ticks = [(at * step, f"{at * step:.6g}") for at in range(int(high / step) + 1)]
-    return Axis(title, _BOTTOM * high, high, ticks=((_APART * high, _UNKNOWN), *ticks), brief_title=brief_title)
-
-
-def _scale(group: TradeGroup, key: str) -> float:
-    return _title(group, key)[0]
+def _ticks(high: float) -> Iterator[tuple[float, str]]:
+    """Yield at most seven round ticks from zero up."""
+    power = 10.0 ** floor(log10(high))
+    step = next(size * power for size in (0.1, 0.2, 0.5, 1.0, 2.0) if high / (size * power) <= 6)
+    for at in range(int(high / step) + 1):
+        yield at * step, f"{at * step:.6g}"
 
 
 def _title(group: TradeGroup, key: str) -> tuple[float, str, str]:
