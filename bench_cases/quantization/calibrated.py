@@ -16,14 +16,13 @@ from typing import Any
 from torch import nn
 
 from bench_cases.quantization.calibration_data import Batch, LayerInputs, collect_inputs
-from bench_cases.quantization.config_builders import BuildOptions
+from bench_cases.quantization.config_builders import BuildOptions, build_config
 from bench_cases.quantization.failures import cause_of, is_memory_short
 from bench_cases.quantization.plans.layer_plan import LayerDecision
 from bench_cases.quantization.plans.layer_report import ROUND_TO_NEAREST
 from bench_cases.quantization.plans.plans import fqn_config
 from bench_cases.quantization.plans.recipes import METHOD_PRECISIONS
 from bench_cases.quantization.saved.staging import place_stand_in, quantize_tree, stand_in_name, stand_in_tree
-from bench_cases.quantization.torchao_configs import build_config
 from bench_cases.quantization.torchao_library import load_name
 from roofline_model.core.errors import InvalidValueError, RooflineError, UnsupportedError
 from roofline_model.core.finding import Finding, finding

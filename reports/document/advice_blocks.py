@@ -48,8 +48,8 @@ from reports.stored.words import (
     speedup_words,
     summary_of,
 )
+from results.cases.gain import doubts_to_mend
 from results.cases.saved_bytes import saved_ratio
-from results.verdicts.gain import doubts_to_mend
 from roofline_model.core.answer import Loss, Option, Ranking, Trust
 from roofline_model.core.finding import short_text
 from roofline_model.core.units import format_speedup

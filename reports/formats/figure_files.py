@@ -30,7 +30,7 @@ from reports.view.views import ChipView, ReportView
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
-    from results.verdicts.model_results import ModelResult
+    from results.cases.model_results import ModelResult
 
 
 @dataclass(frozen=True, slots=True)

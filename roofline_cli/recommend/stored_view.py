@@ -204,7 +204,7 @@ def _plain_time(time_s: float) -> str:
 def _answer_sentence(ranking: StoredRanking, prefix: str | None) -> str:
     """Return what to take, by which time, in the unit of the table, and how sure it is."""
     from reports.stored.words import short_confidence_words, speedup_marks, summary_of
-    from results.verdicts.gain import doubts_to_mend
+    from results.cases.gain import doubts_to_mend
 
     best = ranking.choice
     if best is None or not ranking.is_contest or has_code(best.findings, "emulated"):

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from roofline_model.chips.hardware import Device, get_hardware
-from roofline_model.core.answer import NOT_IN_JSON
+from roofline_model.core.answer import NOT_IN_JSON, Estimate
 from roofline_model.core.finding import Finding, finding
 from roofline_model.expected.beside_ideal import beside_ideal, beyond_ideal
 from roofline_model.expected.calibrated import Triple
@@ -185,6 +185,11 @@ class ExpectedSequence:
             if wanted_s <= 0:
                 break
         return max(provenances, key=_rank)
+
+    @property
+    def estimate(self) -> Estimate:
+        """The time with its interval."""
+        return Estimate(self.time_s, self.low_s, self.high_s, "expected", self.provenance)
 
     @property
     def beside_ideal(self) -> Finding | None:

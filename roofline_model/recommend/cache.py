@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from roofline_model.chips.hardware import Device, doubts_of
-from roofline_model.core.answer import Estimate, Exclusion, Memory, Option, Question, Ranking, Times
+from roofline_model.core.answer import Exclusion, Memory, Option, Question, Ranking, Times
 from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import Finding, finding
 from roofline_model.expected.predict import predict_expected
@@ -54,12 +54,7 @@ def rank_caches(
 
 def _option(device: Device, work: Operator, key: str, baseline: Option | None) -> Option:
     ideal, expected = predict_operator(work, device), predict_expected(work, device)
-    times = Times(
-        Estimate(ideal.time_s, source="ideal"),
-        None
-        if expected is None
-        else Estimate(expected.time_s, expected.low_s, expected.high_s, "expected", expected.provenance),
-    )
+    times = Times.of(ideal.time_s, None if expected is None else expected.estimate)
     cache_bytes = _cache_bytes(work)
     wide_bytes = cache_bytes if baseline is None or baseline.memory is None else baseline.memory.total_bytes
     saved_ratio = 1 - cache_bytes / wide_bytes

@@ -114,7 +114,7 @@ def recommend_model(
     if strategies is None:
         strategies = list_strategies(num_layers=shape.layer_count) if formats is None else ()
     wide = wide_format(shape, device)
-    candidates = candidate_plans(
+    plans, unable = candidate_plans(
         shape,
         device,
         wide,
@@ -125,8 +125,8 @@ def recommend_model(
     )
     book = None if losses is None else LossBook(losses, shape, wide)
     pricer = PlanPricer(device, shape, shares, estimate=estimate, headroom_ratio=memory_headroom_ratio)
-    baseline = pricer.option(candidates.candidates[0], book)
-    plans, search = list(candidates.candidates), NO_SEARCH
+    baseline = pricer.option(plans[0], book)
+    search = NO_SEARCH
     if book is not None:
         search = search_plans(
             device,
@@ -153,7 +153,7 @@ def recommend_model(
         [option for _, option in options],
         baseline,
         limits=limits,
-        excluded=[*candidates.excluded, *search.excluded, *excluded],
+        excluded=[*unable, *search.excluded, *excluded],
         findings=dict.fromkeys([*_findings(device, shape, wide, losses, pricer), *search.findings]),
     )
     return ModelRanking(
@@ -314,7 +314,7 @@ def _why_not_run(candidate: CandidatePlan, pricer: PlanPricer, is_runnable: IsRu
     if reason:
         return finding("cannot-run", candidate.label, error=reason)
     is_free = candidate.is_asked_for or candidate.kind in ("baseline", "published", "search")
-    return None if is_free or not pricer.is_listed else plan_kernels(candidate.formats, pricer.device).gap
+    return None if is_free or not pricer.is_listed else plan_kernels(candidate.formats, pricer.device)[1]
 
 
 def _findings(

@@ -79,14 +79,8 @@ class ProductFormat:
         return self.method == "none"
 
 
-@dataclass(frozen=True, slots=True)
-class ProductFormats:
-    """The formats that take part on a chip: looked up once, kept for the next shape."""
-
-    formats: tuple[ProductFormat, ...]
-    """The 16-bit baseline first."""
-    excluded: tuple[Exclusion, ...]
-
+ProductFormats = tuple[tuple[ProductFormat, ...], tuple[Exclusion, ...]]
+"""The formats that take part on a chip, the 16-bit baseline first, and the others."""
 
 _PRODUCT_FORMATS: Memo[ProductFormats] = Memo(256)
 
@@ -94,8 +88,9 @@ _PRODUCT_FORMATS: Memo[ProductFormats] = Memo(256)
 def product_formats(
     device: Device, wanted: Sequence[NumberFormat] | None, baseline: NumberFormat | None = None
 ) -> ProductFormats:
-    """Return the formats that take part; `wanted` replaces `DEFAULT_FORMATS` (of which those count that the chip
-    declares).
+    """Return the formats that take part, kept for the next shape, and the others.
+
+    `wanted` replaces `DEFAULT_FORMATS` (of which those count that the chip declares).
 
     `baseline`: the 16-bit format to compare with in place of the one with the faster unit; weight-only formats keep the
     activation of that one, for which their kernels are. A 16-bit format in `wanted` comes before it.
@@ -126,7 +121,7 @@ def product_options(
     baseline: Option | None = None
     for each, roof, estimate in zip(formats, roofs, estimates, strict=True):
         shape_findings = _shape_findings(each, roof, estimate, formats[0], roofs[0], baseline_rate)
-        option_times = _times(roof, estimate)
+        option_times = Times.of(roof.time_s, estimate)
         speedup_ratio, ideal_speedup_ratio = speedups(option_times, baseline)
         total_bytes = (
             roof.total_bytes if model_parameters is None else model_parameters * each.weight.traffic_bytes_per_element
@@ -212,7 +207,7 @@ def _product_formats(
             taking_part.append(_product_format(device, fmt, wide))
         except UnsupportedError as error:
             excluded.append(Exclusion(fmt.key, (finding("cannot-run", fmt.key, error=str(error)),)))
-    return ProductFormats(tuple(taking_part), tuple(excluded))
+    return tuple(taking_part), tuple(excluded)
 
 
 def named_formats(formats: Iterable[str]) -> list[str]:
@@ -295,13 +290,6 @@ def _estimates(
     if many is None:
         return [times(case) for case in cases]
     return cast("Sequence[Estimate | None]", many(cases))
-
-
-def _times(roof: RoofTimes, estimate: Estimate | None) -> Times:
-    ideal = Estimate(roof.time_s, source="ideal")
-    if estimate is None or estimate.source == "ideal":
-        return Times(ideal)
-    return Times(ideal, measured=estimate) if estimate.source == "measured" else Times(ideal, estimate)
 
 
 def speedups(times: Times, baseline: Option | None) -> tuple[float, float]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from roofline_model.chips.hardware import Device
 from roofline_model.core.answer import Estimate, Memory, Option, PhaseTime, Source, Times, is_comparable
@@ -35,32 +34,8 @@ from roofline_model.recommend.ranking import LEVEL_RATIO, Limits
 from roofline_model.recommend.search.losses import parse_formats
 from roofline_model.recommend.search.model_problem import TrafficShare
 
-
-class PassEstimate(Protocol):
-    """A better time of a pass than the ideal one; `ExpectedStep` and `Estimate` are such. A `source` names its kind."""
-
-    @property
-    def time_s(self) -> float:
-        """Time of the pass."""
-        ...
-
-    @property
-    def low_s(self) -> float | None:
-        """Lower end of its 80 % interval; None without one."""
-        ...
-
-    @property
-    def high_s(self) -> float | None:
-        """Upper end."""
-        ...
-
-    @property
-    def provenance(self) -> str:
-        """Where it comes from: measured-here, fitted, transferred-…"""
-        ...
-
-
-PassTimes = Callable[[ModelPrediction], PassEstimate | None]
+PassTimes = Callable[[ModelPrediction], Estimate | None]
+"""A better time of a pass than the ideal one, or None; its source says of what kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,18 +131,19 @@ class PlanPricer:
         Memory is that of the pass that takes most. Raises `UnsupportedError` for what the chip cannot run.
         """
         passes = self.passes(candidate.plan)
-        ideal = Estimate(self._mean([prediction.time_s for prediction in passes]), source="ideal")
+        ideal_s = self._mean([prediction.time_s for prediction in passes])
         better = self._better(passes)
         if self.baseline is not None and self.is_ideal:
             better = None  # a time of another kind than the baseline's cannot be held against it
         phases = self._phases(passes, is_ideal=better is None)
-        times = Times(ideal) if better is None else _times(ideal, better)
+        times = Times.of(ideal_s, better)
         methods = plan_methods(candidate.formats)
-        kernels = plan_kernels(candidate.formats, self.device) if self.is_listed else NO_KERNELS
+        kernels, gap = plan_kernels(candidate.formats, self.device) if self.is_listed else ((), None)
         largest = max((prediction.memory for prediction in passes), key=lambda memory: memory.total_bytes)
         loss, findings = plan_loss(candidate, book, self.shape.name, self._original(candidate.formats.wide))
         speedup_ratio, ideal_speedup_ratio = speedups(times, self.baseline)
         parts, execution = plan_parts(candidate.formats), execution_of(passes)
+        wide = None if self.baseline is None else self.baseline.memory
         option = PlanOption(
             key=candidate.label,
             formats=formats_of(parts, candidate.formats.wide),
@@ -175,17 +151,17 @@ class PlanPricer:
             path=execution.path,
             bound=plan_bound(passes, self._shares),
             times=times,
-            memory=self._memory(largest),
+            memory=held_memory(largest, largest.weights_bytes if wide is None else wide.weight_bytes),
             loss=loss,
             speedup_ratio=speedup_ratio,
             ideal_speedup_ratio=ideal_speedup_ratio,
-            kernel="; ".join(kernels.names) or None,
+            kernel="; ".join(kernels) or None,
             aliases=candidate.aliases,
             tokens_per_s=phases[0].tokens_per_s if len(phases) == 1 else None,
             phases=phases if len(passes) > 1 else (),
             findings=(
                 *self._pass_findings(candidate, passes, methods, times.best),
-                *([] if kernels.gap is None else [kernels.gap]),
+                *([] if gap is None else [gap]),
                 *findings,
                 *self._origin_findings(candidate),
                 *_capacity_findings(candidate, largest),
@@ -204,19 +180,6 @@ class PlanPricer:
         if candidate.kind != "published" or is_makers_checkpoint(self.shape):
             return []
         return [finding("stored-narrow", candidate.label)]
-
-    def _memory(self, memory: ModelMemory) -> Memory:
-        baseline = None if self.baseline is None else self.baseline.memory
-        wide_bytes = memory.weights_bytes if baseline is None else baseline.weight_bytes
-        return Memory(
-            memory.total_bytes,
-            weight_bytes=memory.weights_bytes,
-            cache_bytes=memory.kv_bytes,
-            activation_bytes=memory.activation_bytes,
-            capacity_bytes=memory.capacity_bytes,
-            usable_bytes=memory.usable_bytes,
-            saved_ratio=1 - memory.weights_bytes / wide_bytes if wide_bytes else None,
-        )
 
     def _pass_findings(
         self,
@@ -306,13 +269,12 @@ class PlanPricer:
         if len(present) < len(estimates):
             return None
         lows, highs = [estimate.low_s for estimate in present], [estimate.high_s for estimate in present]
-        sources: set[Source] = {getattr(estimate, "source", "expected") for estimate in present}
         return Estimate(
             self._mean([estimate.time_s for estimate in present]),
             self._mean([low for low in lows if low is not None]) if None not in lows else None,
             self._mean([high for high in highs if high is not None]) if None not in highs else None,
             # A mix of passes is known as well as the one that is known least.
-            max(sources, key=_LEAST_KNOWN.index),
+            max((estimate.source for estimate in present), key=_LEAST_KNOWN.index),
             "+".join(dict.fromkeys(estimate.provenance for estimate in present if estimate.provenance)),
         )
 
@@ -323,8 +285,17 @@ class PlanPricer:
 _LEAST_KNOWN: tuple[Source, ...] = ("measured", "expected", "ceilings", "ideal")
 
 
-def _times(ideal: Estimate, better: Estimate) -> Times:
-    return Times(ideal, measured=better) if better.source == "measured" else Times(ideal, better)
+def held_memory(memory: ModelMemory, wide_bytes: float | None = None) -> Memory:
+    """Return the memory of a pass as that of an option; `wide_bytes`: of the 16-bit weights, for the share saved."""
+    return Memory(
+        memory.total_bytes,
+        weight_bytes=memory.weights_bytes,
+        cache_bytes=memory.kv_bytes,
+        activation_bytes=memory.activation_bytes,
+        capacity_bytes=memory.capacity_bytes,
+        usable_bytes=memory.usable_bytes,
+        saved_ratio=1 - memory.weights_bytes / wide_bytes if wide_bytes else None,
+    )
 
 
 def _capacity_findings(candidate: CandidatePlan, memory: ModelMemory) -> list[Finding]:
@@ -338,23 +309,11 @@ def _capacity_findings(candidate: CandidatePlan, memory: ModelMemory) -> list[Fi
     return [finding("exceeds-capacity", candidate.label, **values)]
 
 
-@dataclass(frozen=True, slots=True)
-class PlanKernels:
-    """What has to run, and what cannot."""
+def plan_kernels(formats: PlanFormats, device: Device) -> tuple[tuple[str, ...], Finding | None]:
+    """Return the kernels of a plan's narrow products and caches, each once, and the first part without a known one.
 
-    names: tuple[str, ...]
-    """Kernels of the narrow products and caches, each once; empty where everything is in 16 bit or nothing is
-    listed.
+    No kernels where everything is in 16 bit; no gap where all have one, or the chip has no list.
     """
-    gap: Finding | None
-    """The first part without a known kernel; None where all have one, or the chip has no list."""
-
-
-NO_KERNELS = PlanKernels((), None)
-
-
-def plan_kernels(formats: PlanFormats, device: Device) -> PlanKernels:
-    """Return the kernels of a plan's narrow parts on a chip, and the first gap."""
     caches = dict.fromkeys(label for layer in formats.layers for part, label in layer if part == CACHE)
     names: list[str] = []
     gaps: list[Finding] = []
@@ -369,7 +328,7 @@ def plan_kernels(formats: PlanFormats, device: Device) -> PlanKernels:
         gaps += [gap] if gap is not None else []
         kernel = cache_kernel(device, label)
         names += [kernel.name_on(device)] if kernel is not None else []
-    return PlanKernels(tuple(dict.fromkeys(names)), gaps[0] if gaps else None)
+    return tuple(dict.fromkeys(names)), gaps[0] if gaps else None
 
 
 def missing_kernel(device: Device, label: str) -> Finding | None:

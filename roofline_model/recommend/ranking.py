@@ -39,7 +39,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, takewhile
 from operator import attrgetter
-from typing import Generic, NamedTuple, TypeVar
+from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 from roofline_model.core.answer import (
     BOUNDS,
@@ -115,11 +115,24 @@ POLICIES = {
 class Limits:
     """What an option may take; None: any amount."""
 
+    JSON_KEYS: ClassVar = {
+        "memory_limit_bytes": "memory_limit_bytes",
+        "memory_usable_bytes": "memory_bytes",
+        "memory_headroom_ratio": "headroom_ratio",
+        "max_latency_s": "time_s",
+        "max_phase_latency_s": "phase_times_s",
+        "max_loss_pct": "loss_pct",
+        "is_loss_given": "is_loss_given",
+    }
+
     memory_bytes: float | None = None
-    """What may be taken: headroom, and of a chip's own memory the shares of system, driver and engine, already off."""
+    """What may be taken, bytes: headroom, and of a chip's own memory the shares of system, driver and engine, already
+    off.
+    """
     memory_limit_bytes: float | None = None
-    """What there is: the chip's memory, or the limit as it was given."""
+    """What there is, bytes: the chip's memory, or the limit as it was given; null where it is not known."""
     headroom_ratio: float = 0.0
+    """Share of it that stays free."""
     time_s: float | None = None
     """Of a pass, seconds."""
     phase_times_s: tuple[tuple[str, float], ...] = ()

@@ -19,7 +19,6 @@ ROOT = Path(__file__).parents[2]
 DOMAIN = ("roofline_model", "results", "plugin", "bench_cases")
 RENDERING = (
     "roofline_model/core/finding.py",  # renders the catalog
-    "results/text/",
     "plugin/terminal/",
     "plugin/pytest_glue/",  # options, errors and lines of pytest
     "bench_cases/pipeline/report.py",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bench_cases.kernels.attention.spec import AttentionRule, Sizes, mask_kind, value_size
-from bench_cases.kernels.spec import above, not_multiple
+from bench_cases.kernels.attention.spec import mask_kind, value_size
+from bench_cases.kernels.rules import Sizes
 from roofline_model.core.finding import Finding, finding
 
 
@@ -33,14 +33,4 @@ def equal_values(sizes: Sizes) -> Finding | None:
 
 def one_query(sizes: Sizes) -> Finding | None:
     """Refuse more than one new token: the queries of all heads are taken for queries of one, which needs no mask."""
-    return None if sizes["Sq"] == 1 else finding("shape-not-taken", kind="new-tokens", query_count=sizes["Sq"])
-
-
-def head_up_to(most: int) -> AttentionRule:
-    """Return the rule that D is `most` or less."""
-    return lambda sizes: above("above", "D", sizes["D"], most)
-
-
-def head_multiple_of(divisor: int) -> AttentionRule:
-    """Return the rule that D is a multiple of `divisor`."""
-    return lambda sizes: not_multiple("D", sizes["D"], divisor)
+    return None if sizes["Sq"] == 1 else finding("shape-not-taken", query_count=sizes["Sq"], kind="new-tokens")

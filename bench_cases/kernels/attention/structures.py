@@ -11,8 +11,9 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from bench_cases.kernels.attention.spec import Sizes, stored_keys, value_size, visible_keys
+from bench_cases.kernels.attention.spec import stored_keys, value_size, visible_keys
 from bench_cases.kernels.inputs import uniform
+from bench_cases.kernels.rules import Sizes
 
 KEYS, QUERIES, WINDOW = 67, 5, 19
 """No multiples of a tile."""

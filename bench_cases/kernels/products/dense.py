@@ -13,8 +13,8 @@ from torch import Tensor
 
 from bench_cases.kernels.products.prepare import Built, fp32_matmul_precision
 from bench_cases.kernels.products.quantizers import fp8_rows, fp8_tensor
+from bench_cases.kernels.products.spec import KernelSpec
 from bench_cases.kernels.reference import HeldMatrix
-from bench_cases.kernels.spec import KernelSpec
 
 _DTYPES = {"FP32": torch.float32, "TF32": torch.float32, "BF16": torch.bfloat16, "FP16": torch.float16}
 

@@ -36,7 +36,7 @@ class Recipe:
     config: str
     """`module:class` of torchao."""
     builder: str
-    """Function of `config_builders` that makes the config."""
+    """Key of `config_builders.ARGUMENTS`: what the config is made with."""
     stored: str
     """Format key of the stored weight codes; INT8 where 4-bit codes are held one per byte."""
     kernel: str

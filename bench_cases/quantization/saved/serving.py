@@ -34,54 +34,23 @@ _AO_3800 = "github.com/pytorch/ao/issues/3800"
 
 def serving_engines(result: QuantizationResult) -> tuple[EngineSupport, ...]:
     """Return the support of other engines for this result. `unverified` means: documented or likely, not tried."""
-    tensors = {layer.tensor for layer in result.quantized}
-    return (_here(), _transformers(tensors), _vllm(tensors), _sglang(), *_other_containers())
-
-
-def _here() -> EngineSupport:
-    return EngineSupport(
-        "roofline-bench (load_quantized)", "yes", finding("engine-loads", kind="own"), source="tests of this project"
-    )
-
-
-def _transformers(tensors: set[str]) -> EngineSupport:
-    if _PACKED in tensors:
-        return EngineSupport(
-            "transformers",
-            "no",
-            finding("engine-loads-otherwise", kind="packed"),
-            _AO_3800,
-        )
-    return EngineSupport(
-        "transformers",
-        "yes",
-        finding("engine-loads", kind="transformers"),
-        source="tests of this project",
-    )
-
-
-def _vllm(tensors: set[str]) -> EngineSupport:
-    if _PACKED in tensors:
-        return EngineSupport("vLLM", "no", finding("engine-loads-otherwise", kind="packed-cut"), _AO_3499)
-    return EngineSupport(
-        "vLLM",
-        "unverified",
-        finding("engine-loads-otherwise", kind="fused-export"),
-        _VLLM_DOCS,
-    )
-
-
-def _sglang() -> EngineSupport:
-    return EngineSupport(
-        "SGLang",
-        "unverified",
-        finding("engine-loads-otherwise", kind="at-start"),
-        "docs.sglang.io, advanced_features/quantization",
-    )
-
-
-def _other_containers() -> tuple[EngineSupport, ...]:
+    own_tests = "tests of this project"
+    if any(layer.tensor == _PACKED for layer in result.quantized):
+        transformers = EngineSupport("transformers", "no", finding("engine-loads-otherwise", kind="packed"), _AO_3800)
+        vllm = EngineSupport("vLLM", "no", finding("engine-loads-otherwise", kind="packed-cut"), _AO_3499)
+    else:
+        transformers = EngineSupport("transformers", "yes", finding("engine-loads", kind="transformers"), own_tests)
+        vllm = EngineSupport("vLLM", "unverified", finding("engine-loads-otherwise", kind="fused-export"), _VLLM_DOCS)
     return (
+        EngineSupport("roofline-bench (load_quantized)", "yes", finding("engine-loads", kind="own"), own_tests),
+        transformers,
+        vllm,
+        EngineSupport(
+            "SGLang",
+            "unverified",
+            finding("engine-loads-otherwise", kind="at-start"),
+            "docs.sglang.io, advanced_features/quantization",
+        ),
         EngineSupport(
             "TensorRT-LLM",
             "no",
@@ -89,9 +58,6 @@ def _other_containers() -> tuple[EngineSupport, ...]:
             "nvidia.github.io/TensorRT-LLM, architecture/checkpoint",
         ),
         EngineSupport(
-            "llama.cpp",
-            "no",
-            finding("engine-loads-otherwise", kind="gguf"),
-            "github.com/ggml-org/llama.cpp README",
+            "llama.cpp", "no", finding("engine-loads-otherwise", kind="gguf"), "github.com/ggml-org/llama.cpp README"
         ),
     )

@@ -15,6 +15,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import ClassVar
 
 from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import InvalidValueError, UnknownNameError, UnsupportedError
@@ -56,6 +57,14 @@ _GROUP_OF = {
 @dataclass(frozen=True, slots=True)
 class TrafficShare:
     """One kind of pass among a user's traffic, and how often it runs against the others."""
+
+    JSON_KEYS: ClassVar = {
+        "phase": "workload.phase",
+        "batch_count": "workload.batch_count",
+        "context_count": "workload.context_count",
+        "new_count": "workload.new_count",
+        "share_ratio": "share_ratio",
+    }
 
     workload: Workload
     share_ratio: float = 1.0

@@ -20,7 +20,7 @@ def test_keys_are_unique_and_every_entry_is_well_formed():
     for kernel in KERNELS:
         for name in (kernel.weight, kernel.activation, kernel.output):
             assert get_format(name).key == name  # canonical keys, no aliases
-        assert set(kernel.ops) <= {"gemv", "gemm"}
+        assert kernel.op in (None, "gemv", "gemm")
         assert all(need.startswith("torch.") for names in kernel.needs for need in names.split("|"))
 
 
@@ -143,7 +143,7 @@ def test_shape_rules_give_reasons():
             for k in KERNELS
             if k.device == device and k.weight == weight and k.activation == (activation or k.activation)
         ]
-        return kernel.shape_reason(M, N, K)
+        return kernel.reason_against(kernel.work(Shape(M, N, K, "")).case(kernel.name))
 
     assert reason("INT4", 1, 4096, 4096) is None
     assert reason("INT4", 1, 4100, 4096) == finding(
@@ -169,7 +169,7 @@ def test_shape_rules_give_reasons():
 )
 def test_int8pack_on_cuda_is_kept_below_the_watchdog_and_its_own_indices(size, kind):
     [kernel] = [kernel for kernel in KERNELS if kernel.device == "cuda" and kernel.name == "int8pack"]
-    reason = kernel.shape_reason(*size)
+    reason = kernel.reason_against(kernel.work(Shape(*size, "")).case(kernel.name))
     assert (reason.value("kind") if reason else None) == kind
 
 

@@ -228,7 +228,9 @@ def test_a_chip_is_promised_only_kernels_it_can_run():
 
 
 def test_int_mm_is_not_asked_for_a_single_column():
-    (spec,) = [spec for spec in cases_for("cpu", [Shape(8, 64, 1, "")]) if spec.kernel.name == "int_mm"]
-    reason = finding("shape-not-taken", "int_mm", kind="below", dimension="K", least_count=2, size_count=1)
-    assert spec.kernel.shape_reason(8, 64, 1) == reason
-    assert spec.kernel.shape_reason(8, 64, 2) is None
+    single_column, two_columns = (
+        next(spec for spec in cases_for("cpu", [Shape(8, 64, K, "")]) if spec.kernel.name == "int_mm") for K in (1, 2)
+    )
+    reason = finding("shape-not-taken", "int_mm", dimension="K", least_count=2, size_count=1, kind="below")
+    assert single_column.kernel.reason_against(single_column.case) == reason
+    assert two_columns.kernel.reason_against(two_columns.case) is None

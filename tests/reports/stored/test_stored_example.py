@@ -8,16 +8,16 @@ import pytest
 from trained_run import as_trained
 
 from reports.advice.run_phases import phase_rankings
+from reports.present.model_text import phase_verdict
 from reports.ranking.words import excluded_texts
 from reports.stored import StoredQuestion, recommend_from_store
 from reports.stored.words import summary_of
 from results import open_store
 from results.cases.case_result import case_results
+from results.cases.losses import StoredLosses, pass_loss
+from results.cases.model_results import model_results
 from results.exchange.exported.load import import_file
 from results.records.model_figures import model_figures
-from results.text.model_text import phase_verdict
-from results.verdicts.losses import StoredLosses, pass_loss
-from results.verdicts.model_results import model_results
 from roofline_model.core.finding import finding, short_text
 from roofline_model.recommend.loss import loss_doubt, loss_finding
 

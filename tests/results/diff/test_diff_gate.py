@@ -11,14 +11,7 @@ import numpy as np
 import pytest
 
 from reports.answers.diff_answer import diff_answer
-from reports.present.encoder import answer_json
-from results.diff.baseline import check_complete, choose_baseline
-from results.diff.environments import Difference, method_difference
-from results.diff.gate import FailRule, gate, needed_processes, parse_fail_on, parse_max_ambiguous, rules_for
-from results.diff.rules import VERDICTS, DiffRules
-from results.diff.suites import compare_suites
-from results.records.records import EnvironmentInfo, Method
-from results.text.diff_text import (
+from reports.present.diff_text import (
     common_text,
     counts_text,
     exit_text,
@@ -32,6 +25,13 @@ from results.text.diff_text import (
     signed,
     time_text,
 )
+from reports.present.encoder import answer_json
+from results.diff.baseline import check_complete, choose_baseline
+from results.diff.environments import Difference, method_difference
+from results.diff.gate import FailRule, gate, needed_processes, parse_fail_on, parse_max_ambiguous, rules_for
+from results.diff.rules import VERDICTS, DiffRules
+from results.diff.suites import compare_suites
+from results.records.records import EnvironmentInfo, Method
 from results.watch.quarantine import Quarantine, QuarantineEntry, load_quarantine
 from roofline_model.core.errors import DefinitionError, InvalidValueError, StoreError
 from roofline_model.core.finding import finding

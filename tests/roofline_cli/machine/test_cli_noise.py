@@ -95,7 +95,7 @@ def pytest_run(monkeypatch, tmp_path):
                     store.finish_run(info.run_id, status="complete", exit_code=exit_code, finished_at=info.started_at)
             return exit_code, errors
 
-        monkeypatch.setattr(noise, "run_workloads", run)
+        monkeypatch.setattr(measuring, "run_workloads", run)
         return commands
 
     return play

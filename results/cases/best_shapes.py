@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from results.cases.errors import regime_rank
-from results.verdicts.shape_verdict import ShapeVerdict
+from results.cases.shape_verdict import ShapeVerdict
 
 
 def best_overall(results: Iterable[ShapeVerdict]) -> ShapeVerdict | None:
@@ -46,8 +46,8 @@ def first_regime(results: Iterable[ShapeVerdict]) -> list[ShapeVerdict]:
     """
     results = list(results)
     measured = [result for result in results if result.best is not None and result.best.is_measured]
-    ranks = [regime_rank(result.cache, result.mode) for result in measured or results]
-    return [result for result in results if regime_rank(result.cache, result.mode) == min(ranks)]
+    ranks = [regime_rank(result.question.cache, result.question.mode) for result in measured or results]
+    return [result for result in results if regime_rank(result.question.cache, result.question.mode) == min(ranks)]
 
 
 _BETTER: tuple[Callable[[ShapeVerdict], bool], ...] = (

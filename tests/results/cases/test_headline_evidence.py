@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 from shape_records import record
 
+from reports.present.verdict_text import verdict_text
+from results.cases import shape_verdict
 from results.cases.case_result import case_results
-from results.exchange.exported.load import read_exports
-from results.text.verdict_text import verdict_text
-from results.verdicts import shape_verdict
-from results.verdicts.gain import (
+from results.cases.gain import (
     DISTURBING_FLAGS,
     PLAUSIBLE_GAIN_RATIO,
     SLOW_EXPECTED_RATIO,
@@ -21,7 +20,8 @@ from results.verdicts.gain import (
     headline_gap,
     largest_gain,
 )
-from results.verdicts.shape_verdict import groups
+from results.cases.shape_verdict import groups
+from results.exchange.exported.load import read_exports
 from roofline_model.core.answer import NOT_STORED, Estimate, Evidence, Loss, Option, Times
 
 _ROOT = Path(__file__).resolve().parents[3]

@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 from shape_records import attention_record, record
 
+from results.cases import shape_verdict
 from results.cases.case_result import case_results
+from results.cases.gain import DISTURBING_FLAGS
+from results.cases.shape_verdict import are_level, groups, ranked_options, shape_verdicts
 from results.records.flags import DOUBTFUL_FLAGS, FLAGS
 from results.records.records import ProcessInfo
 from results.statistics.replication import TotalInterval
-from results.verdicts import shape_verdict
-from results.verdicts.gain import DISTURBING_FLAGS
-from results.verdicts.shape_verdict import are_level, groups, ranked_options, shape_verdicts
 
 
 def contests(cases):
@@ -64,7 +64,7 @@ def test_the_fastest_sixteen_bit_kernel_is_the_baseline_even_when_fp32_is_faster
     )
     assert (verdict.baseline.label, verdict.best.label) == ("FP16 · matmul", "INT8 (W8A8) · int_mm")
     assert verdict.measured_speedup == pytest.approx(2.0)
-    assert [option.precision for option in verdict.ranked] == ["INT8 (W8A8)", "FP32", "FP16", "BF16"]
+    assert [option.precision for option in verdict.options] == ["INT8 (W8A8)", "FP32", "FP16", "BF16"]
 
 
 def test_the_baseline_of_attention_is_its_fastest_sixteen_bit_kernel_and_loses_nothing():
@@ -406,8 +406,8 @@ def test_failed_skipped_and_timeless_cases_never_compete():
         record("FP16", median_s=0.0),
     ]
     verdict = judge(lost)
-    assert (verdict.best, verdict.ranked, len(verdict.lost)) == (None, (), 3)
-    assert len(judge([*lost, record("INT8", "INT8", "padded", 1e-3)]).ranked) == 1
+    assert (verdict.best, verdict.options, len(verdict.lost)) == (None, (), 3)
+    assert len(judge([*lost, record("INT8", "INT8", "padded", 1e-3)]).options) == 1
 
 
 def test_shapes_and_cache_states_are_never_mixed():
@@ -419,7 +419,9 @@ def test_shapes_and_cache_states_are_never_mixed():
         record("BF16", median_s=1e-6, shape=(1, 64, 64)),
     ]
     assert len(groups(case_results(records))) == 3
-    assert [(verdict.cache, round(verdict.measured_speedup, 6)) for verdict in contests(case_results(records))] == [
+    assert [
+        (verdict.question.cache, round(verdict.measured_speedup, 6)) for verdict in contests(case_results(records))
+    ] == [
         ("cold", 2.0),
         ("warm", 5.0),
     ]

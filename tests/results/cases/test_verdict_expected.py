@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 from shape_records import record
 
+from results.cases import shape_verdict
 from results.cases.case_result import case_results
-from results.verdicts import shape_verdict
-from results.verdicts.shape_verdict import ranked_options
+from results.cases.shape_verdict import ranked_options
 
 
 def judge(records, **more):
@@ -58,7 +58,7 @@ def test_an_ideal_time_wins_over_no_expected_one():
     wide, bound = expecting(record("BF16"), 40e-6), record("INT8")
     assert bound.ideal.time_s < 40e-6
     verdict = judge([wide, bound])
-    assert [option.estimate.source for option in verdict.ranked] == ["expected", "ideal"]
+    assert [option.estimate.source for option in verdict.options] == ["expected", "ideal"]
     assert (verdict.best.precision, verdict.rival, verdict.is_win, verdict.riskier) == ("BF16", None, False, None)
     # A baseline of a lower bound proves no gain either.
     other = judge([record("BF16"), expecting(record("INT8"), 25e-6)])

@@ -6,10 +6,10 @@ import pytest
 
 from plugin.terminal.summary import summary_lines
 from reports.present.shapes import shape_sentence, shape_title
+from reports.present.verdict_text import verdict_text
+from results.cases.best_shapes import best_overall
 from results.cases.case_result import case_results
-from results.text.verdict_text import verdict_text
-from results.verdicts.best_shapes import best_overall
-from results.verdicts.shape_verdict import shape_verdicts
+from results.cases.shape_verdict import shape_verdicts
 
 DECODE = (1, 4096, 4096)
 
@@ -39,7 +39,7 @@ def test_the_fastest_sixteen_bit_kernel_is_the_baseline(make):
     assert result.baseline.label == "FP16 · matmul"
     assert result.best.label == "INT8 (W8A8) · int_mm"
     assert result.measured_speedup == pytest.approx(2.0)
-    assert [option.precision for option in result.ranked] == ["INT8 (W8A8)", "FP32", "FP16", "BF16"]
+    assert [option.precision for option in result.options] == ["INT8 (W8A8)", "FP32", "FP16", "BF16"]
 
 
 def test_a_narrow_format_that_loses_is_said_to_lose(make):

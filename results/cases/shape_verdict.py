@@ -8,16 +8,16 @@ with measured, expected with expected, ideal with ideal.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 
 from results.cases.case_result import CaseResult
+from results.cases.gain import Gain, first_gap, measured_gain
 from results.records.flags import DOUBTFUL_FLAGS, INVALIDATING_FLAGS
 from results.records.records import Record
-from results.verdicts.gain import Gain, first_gap, measured_gain
-from roofline_model.core.answer import NOT_STORED, Evidence, Option
-from roofline_model.core.finding import Finding
+from roofline_model.core.answer import NOT_STORED, Alternative, Evidence, Option, Question, Ranking
+from roofline_model.core.finding import finding, has_code
 from roofline_model.core.units import format_time
 from roofline_model.formats.catalog import is_narrow_format
 from roofline_model.operators.case import Case, PassName, pass_name
@@ -175,71 +175,101 @@ def input_format(formats: Sequence[tuple[str, str]]) -> str | None:
 
 
 @dataclass(frozen=True)
-class ShapeVerdict:
-    """The options of one operator, shape, cache state and mode, and which one wins."""
+class ShapeVerdict(Ranking):
+    """The ranking of the cases of one operator, shape, cache state and mode, and which of them wins.
 
-    key: GroupKey
-    shape_label: str
-    ranked: tuple[Option, ...]
-    """Best evidence first; see `ranked_options`. Failed and skipped cases are not here."""
-    baseline: Option | None
-    """See `baseline_of`."""
-    best: Option | None
-    """The first of `ranked`; None when there is none, or when only emulated kernels were predicted."""
-    choice: Option | None
-    """What to take: the first that is known to lose at most `MAX_LOSS_PCT`; None where nothing is, and of an untrained
-    model, whose losses mean nothing.
+    Its gap is of the measured choice and the measured best; the choice stands beside it. What failed, was skipped or
+    has no time is `lost`.
     """
-    riskier: Option | None
-    """The first that is faster than `choice` and may lose more; None where nothing is."""
-    predicted_speedup: float | None
-    """Ideal time of the baseline over ideal time of `best`; None for forced runs, whose prediction is another
-    chip's.
-    """
-    measured_speedup: float | None
-    lost: tuple[Record, ...]
-    """The cases that do not compete: failed, skipped, without any time."""
-    cases: Mapping[str, CaseResult]
-    """Key of an option → the case behind it."""
-    rival: Option | None
-    """If the baseline is fastest: the best narrower option on the same evidence, else None."""
-    equals: tuple[Option, ...]
-    """The others, without the baseline, that are tied with the best."""
-    level_pair: tuple[Option, Option] | None
-    """Two options too close to name a winner, the faster or narrower first; None if the shape has a winner."""
-    is_untrained: bool = False
-    is_gap_ignored: bool = False
-    """Whether the numbers are wanted although times were disturbed or cannot be (`--force`)."""
+
+    cases: Mapping[str, CaseResult] = field(default_factory=dict)
+    """Key of a case → the case."""
+
+    @property
+    def key(self) -> GroupKey:
+        """Operator, shape, cache state and mode."""
+        asked = self.question
+        return asked.op, asked.sizes, asked.cache, asked.mode
+
+    @cached_property
+    def best(self) -> Option | None:
+        """The first option; None when there is none, or when only emulated kernels were predicted."""
+        return next((option for option in self.options if option.is_measured or not is_emulation(option)), None)
+
+    @property
+    def riskier(self) -> Option | None:
+        """The first that is faster than `choice` and may lose more; None where nothing is."""
+        return self.alternatives[0].option if self.alternatives else None
+
+    @property
+    def is_untrained(self) -> bool:
+        """Whether it is of a model whose losses mean nothing."""
+        return has_code(self.findings, "untrained")
+
+    @property
+    def lost(self) -> tuple[Record, ...]:
+        """The records that do not compete: failed, skipped, without any time."""
+        records = (record for case in self.cases.values() for record in case.records)
+        return tuple(record for record in records if not (_is_predicted(record) or record.timing is not None))
+
+    @property
+    def predicted_speedup(self) -> float | None:
+        """Ideal time of the baseline over ideal time of `best`; None for forced runs, whose prediction is another
+        chip's.
+        """
+        return None if self.best is None else self.best.ideal_speedup_ratio
 
     @property
     def expected_speedup(self) -> float | None:
         """Expected time of the baseline over expected time of `best`; None where one has none."""
-        return expected_speedup(self.best, self.baseline)
-
-    @cached_property
-    def gap(self) -> Finding | None:
-        """Why no headline may rest on the measured choice and the measured best; None where one may."""
-        return None if self.is_gap_ignored else first_gap((self.choice, self.best), self.baseline)
+        return None if self.best is None else self.best.expected_speedup_ratio
 
     @property
-    def op(self) -> str:
-        """The operator."""
-        return self.key[0]
-
-    @property
-    def cache(self) -> str:
-        """The cache state."""
-        return self.key[2]
-
-    @property
-    def mode(self) -> str:
-        """How calls were issued."""
-        return self.key[3]
+    def measured_speedup(self) -> float | None:
+        """Measured time of the baseline over that of `best`; None where one was not measured."""
+        return speedups(self.best, self.baseline)[1]
 
     @property
     def model(self) -> PassName | None:
         """The pass of a whole model that it is; None for a shape."""
-        return pass_name(self.op, self.key[1])
+        return pass_name(self.question.op, self.question.sizes)
+
+    @cached_property
+    def rival(self) -> Option | None:
+        """If the baseline is fastest: the best narrower option on the same evidence, else None."""
+        best = self.best
+        if best is None or best is not self.baseline:
+            return None
+        narrow = filter(is_narrow, self.options)
+        return next((each for each in narrow if each.estimate.source == best.estimate.source), None)
+
+    @cached_property
+    def equals(self) -> tuple[Option, ...]:
+        """The others, without the baseline, that are tied with the best."""
+        others = (each for each in self.options if each is not self.best and each is not self.baseline)
+        return tuple(
+            each for each in others if are_level(self.best, each) and (each.is_measured or not is_emulation(each))
+        )
+
+    @cached_property
+    def level_pair(self) -> tuple[Option, Option] | None:
+        """Two options too close to name a winner, the faster or narrower first; None if the shape has a winner.
+
+        The best and the baseline, or another 16-bit option that the best is tied with (BF16 names the baseline, which
+        need not be the fastest of them), of a best of 16 bits or fewer FP32, too, where that is the first of the wide
+        ones; where the baseline itself is the best: what is tied with it, narrow ones first.
+        """
+        best, baseline = self.best, self.baseline
+        if best is None or baseline is None:
+            return None
+        if best is baseline:
+            tied = [each for each in (self.rival, *self.equals) if each in self.equals]
+            return (tied[0], baseline) if tied and tied[0] is not None else None
+        wide = (each for each in self.options if each.is_measured and (is_sixteen_bit(each) or is_full_precision(each)))
+        gentle = None if is_full_precision(best) else next((each for each in wide if each is not best), None)
+        peers = (baseline, *(each for each in self.equals if is_sixteen_bit(each) or each is gentle))
+        peer = next((each for each in peers if are_level(best, each)), None)
+        return None if peer is None else (best, peer)
 
     @property
     def gain(self) -> Gain | None:
@@ -249,7 +279,7 @@ class ShapeVerdict:
     @property
     def is_contest(self) -> bool:
         """Whether at least two options compete on equal evidence: one alone wins nothing."""
-        return len([option for option in self.ranked if option.is_measured] or self.ranked) > 1
+        return len([option for option in self.options if option.is_measured] or self.options) > 1
 
     @property
     def is_level(self) -> bool:
@@ -291,7 +321,7 @@ class ShapeVerdict:
     def _rivals(self) -> list[Option]:
         """What competes with the best on the same evidence."""
         best = self.best
-        fit = (each for each in self.ranked if each.is_measured or not is_emulation(each))
+        fit = (each for each in self.options if each.is_measured or not is_emulation(each))
         return [each for each in fit if each is not best and best and each.is_measured == best.is_measured]
 
     @property
@@ -299,7 +329,7 @@ class ShapeVerdict:
         """The next after the best on the same evidence; None where nothing competes with it."""
         contenders = (
             option
-            for option in self.ranked
+            for option in self.options
             if option is not self.best and (option.is_measured or not is_emulation(option))
         )
         source = None if self.best is None else self.best.estimate.source
@@ -343,76 +373,29 @@ def shape_verdicts(cases: Iterable[CaseResult], *, is_gap_ignored: bool = False)
 def judge(cases: Iterable[CaseResult], *, is_gap_ignored: bool = False) -> ShapeVerdict:
     """Return the verdict over the cases of one group (equal `group_key`, one chip); there must be at least one."""
     cases = tuple(cases)
-    timed = timed_cases(cases)
-    ranked = ranked_options(timed)
+    ranked = ranked_options(cases)
     baseline = baseline_of(ranked)
-    best = next((option for option in ranked if option.is_measured or not is_emulation(option)), None)
-    predicted, measured = speedups(best, baseline)
-    records = (record for case in cases for record in case.records)
-    lost = tuple(record for record in records if not (_is_predicted(record) or record.timing is not None))
-    rival, equals = _rival(ranked, best, baseline), _equals(ranked, best, baseline)
-    real = [option for option in ranked if option.is_measured or not is_emulation(option)]
-    figures = cases[0].model
+    base = None if baseline is None else compared(baseline, baseline)
+    options = tuple(base if base and each is baseline else compared(each, baseline) for each in ranked)
+    real = [option for option in options if option.is_measured or not is_emulation(option)]
+    case, figures = cases[0].case, cases[0].model
     is_untrained = figures is not None and figures.is_untrained
-    choice, riskier = (None, None) if is_untrained else take_of(real, baseline, Limits(choice_loss_pct=MAX_LOSS_PCT))
+    choice, riskier = (None, None) if is_untrained else take_of(real, base, Limits(choice_loss_pct=MAX_LOSS_PCT))
+    gap = None if is_gap_ignored else first_gap((choice, *real[:1]), base)
     return ShapeVerdict(
-        group_key(cases[0].case),
-        cases[0].case.shape_label,
-        ranked,
-        baseline,
-        best,
+        Question(
+            *("shape" if figures is None else "model", cases[0].hardware_key, cases[0].title, case.shape, "", "stored"),
+            op=case.op,
+            cache=case.cache,
+            mode=case.mode,
+        ),
+        options,
+        base,
         choice,
-        riskier,
-        predicted,
-        measured,
-        lost,
-        {case.case_key: case for case in timed},
-        rival,
-        equals,
-        _level_pair(ranked, best, baseline, rival, equals),
-        is_untrained=is_untrained,
-        is_gap_ignored=is_gap_ignored,
+        () if riskier is None else (Alternative("riskier", riskier),),
+        findings=(*([] if gap is None else [gap]), *([finding("untrained")] if is_untrained else [])),
+        cases={each.case_key: each for each in cases},
     )
-
-
-def _rival(ranked: Sequence[Option], best: Option | None, baseline: Option | None) -> Option | None:
-    if best is None or best is not baseline:
-        return None
-    return next((each for each in ranked if is_narrow(each) and each.estimate.source == best.estimate.source), None)
-
-
-def _equals(ranked: Sequence[Option], best: Option | None, baseline: Option | None) -> tuple[Option, ...]:
-    others = (each for each in ranked if each is not best and each is not baseline)
-    return tuple(each for each in others if are_level(best, each) and (each.is_measured or not is_emulation(each)))
-
-
-def _level_pair(
-    ranked: Sequence[Option],
-    best: Option | None,
-    baseline: Option | None,
-    rival: Option | None,
-    equals: Sequence[Option],
-) -> tuple[Option, Option] | None:
-    """Return the two options of `ShapeVerdict.level_pair`.
-
-    The best and the baseline, or another 16-bit option that the best is tied with (BF16 names the baseline, which
-    need not be the fastest of them), of a best of 16 bits or fewer FP32, too, where that is the first of the wide
-    ones; where the baseline itself is the best: what is tied with it, narrow ones first.
-    """
-    if best is None or baseline is None:
-        return None
-    if best is baseline:
-        tied = [each for each in (rival, *equals) if each in equals]
-        return (tied[0], baseline) if tied and tied[0] is not None else None
-    wide = (each for each in _measured_wide(ranked) if each is not best)
-    gentle = None if is_full_precision(best) else next(wide, None)
-    peers = (baseline, *(each for each in equals if is_sixteen_bit(each) or each is gentle))
-    peer = next((each for each in peers if are_level(best, each)), None)
-    return None if peer is None else (best, peer)
-
-
-def _measured_wide(ranked: Sequence[Option]) -> list[Option]:
-    return [option for option in ranked if option.is_measured and (is_sixteen_bit(option) or is_full_precision(option))]
 
 
 def baseline_of(ranked: Iterable[Option]) -> Option | None:
@@ -474,6 +457,24 @@ def speedups(option: Option | None, baseline: Option | None) -> tuple[float | No
     forced = "forced" in option.flags | baseline.flags
     return None if forced else _ratio(baseline.times.ideal_s, option.times.ideal_s), _ratio(
         baseline.times.measured_s, option.times.measured_s
+    )
+
+
+def compared(option: Option, baseline: Option | None) -> Option:
+    """Return an option with its speed-ups over the baseline, like with like: measured over measured; of a prediction
+    expected over expected, ideal over ideal where one has no expected time.
+    """
+    if baseline is None:
+        return option
+    ideal, measured = speedups(option, baseline)
+    expected = expected_speedup(option, baseline)
+    is_over_doubt = option.is_measured and option.key != baseline.key and bool(baseline.trust.doubts)
+    return replace(
+        option,
+        speedup_ratio=measured if option.is_measured else ideal if expected is None else expected,
+        ideal_speedup_ratio=ideal,
+        expected_speedup_ratio=expected,
+        trust=replace(option.trust, is_over_doubt=is_over_doubt),
     )
 
 

@@ -10,15 +10,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from results.cases.case_result import CaseResult
-from results.records.model_figures import ModelFigures
-from results.records.records import Record
-from results.verdicts.shape_verdict import (
+from results.cases.shape_verdict import (
     ShapeVerdict,
-    expected_speedup,
     groups,
     judge,
-    speedups,
 )
+from results.records.model_figures import ModelFigures
+from results.records.records import Record
 from roofline_model.core.answer import Option
 from roofline_model.core.finding import Finding
 from roofline_model.expected.gap import PASS_PART
@@ -43,9 +41,21 @@ class PassResult:
     """Its times, as the verdict ranks them; None: neither timed nor predicted; `reason` says why."""
     is_baseline: bool
     """Whether speed-ups are counted against it."""
-    ideal_speedup: float | None
-    expected_speedup: float | None
-    measured_speedup: float | None
+
+    @property
+    def ideal_speedup(self) -> float | None:
+        """Ideal time of the baseline over its own."""
+        return None if self.option is None else self.option.ideal_speedup_ratio
+
+    @property
+    def expected_speedup(self) -> float | None:
+        """Expected time of the baseline over its own."""
+        return None if self.option is None else self.option.expected_speedup_ratio
+
+    @property
+    def measured_speedup(self) -> float | None:
+        """Measured time of the baseline over its own."""
+        return self.option.speedup_ratio if self.option is not None and self.option.is_measured else None
 
     @property
     def records(self) -> tuple[Record, ...]:
@@ -212,7 +222,7 @@ def _model(hardware_key: str, cases: list[CaseResult], is_gap_ignored: bool) -> 
 
 def _phase(cases: list[CaseResult], is_gap_ignored: bool) -> PhaseResult:
     judged = judge(cases, is_gap_ignored=is_gap_ignored)
-    options = {option.key: option for option in judged.ranked}
+    options = {option.key: option for option in judged.options}
     passes = tuple(_pass(case, options.get(case.case_key), judged.baseline) for case in cases)
     first = pass_name(cases[0].case.op, cases[0].case.shape)
     assert first is not None  # model_results keeps no others
@@ -221,16 +231,12 @@ def _phase(cases: list[CaseResult], is_gap_ignored: bool) -> PhaseResult:
 
 def _pass(case: CaseResult, option: Option | None, baseline: Option | None) -> PassResult:
     assert case.model is not None  # model_results keeps no others
-    ideal, measured = speedups(option, baseline)
     return PassResult(
         label=pass_label(case.case, case.model),
         case=case,
         figures=case.model,
         option=option,
         is_baseline=option is not None and option is baseline,
-        ideal_speedup=ideal,
-        expected_speedup=expected_speedup(option, baseline),
-        measured_speedup=measured,
     )
 
 

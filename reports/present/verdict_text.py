@@ -7,10 +7,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from results.records.flags import FLAGS, INVALIDATING_FLAGS
-from results.verdicts.gain import Gain, measured_gain
-from results.verdicts.phase_ranking import PhaseRanking
-from results.verdicts.shape_verdict import (
+from results.cases.gain import Gain, measured_gain
+from results.cases.phase_ranking import PhaseRanking
+from results.cases.shape_verdict import (
     BASELINE_TIE_RATIO,
     ShapeVerdict,
     expected_speedup,
@@ -20,6 +19,7 @@ from results.verdicts.shape_verdict import (
     speedups,
     time_text,
 )
+from results.records.flags import FLAGS, INVALIDATING_FLAGS
 from roofline_model.core.answer import NO_RESULT, AlternativeRole, Loss, Option, Ranking
 from roofline_model.core.finding import Finding, by_severity, code_text, short_text
 from roofline_model.core.units import counted, format_percent, format_speedup, format_time
@@ -50,11 +50,11 @@ def verdict_text(judged: ShapeVerdict, lone: Option | None = None) -> str:
 def _judgement(judged: ShapeVerdict) -> str:
     best, baseline = judged.best, judged.baseline
     if best is None:
-        if judged.ranked:
-            return f"only emulated kernels were predicted ({judged.ranked[0].label}), without what emulating costs"
+        if judged.options:
+            return f"only emulated kernels were predicted ({judged.options[0].label}), without what emulating costs"
         reasons = list(dict.fromkeys(record.reason or record.status for record in judged.lost))
         return f"nothing measured or predicted ({counted(len(judged.lost), 'case')}: {'; '.join(reasons[:2])})"
-    if len(judged.ranked) == 1:
+    if len(judged.options) == 1:
         return f"{best.label} {time_text(best)}; nothing else ran on this shape"
     if judged.is_untrained:
         return f"{_fastest(judged, best)}; untrained weights: no advice"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from results.records.model_figures import Interval, ModelFigures
-from results.text.verdict_text import (
+from reports.present.verdict_text import (
     action_of,
     gain_text,
     loss_figure,
@@ -13,8 +12,9 @@ from results.text.verdict_text import (
     three_digits,
     verdict_text,
 )
-from results.verdicts.model_results import ModelResult, PassResult, PhaseResult, slow_issue
-from results.verdicts.phase_ranking import model_ranking
+from results.cases.model_results import ModelResult, PassResult, PhaseResult, slow_issue
+from results.cases.phase_ranking import model_ranking
+from results.records.model_figures import Interval, ModelFigures
 from roofline_model.core.answer import Option
 from roofline_model.core.finding import finding, findings_text, short_text
 from roofline_model.core.units import format_memory, format_percent, format_time

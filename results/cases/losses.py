@@ -7,9 +7,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
+from results.cases.model_results import PassResult, pass_label
 from results.records.model_figures import Interval, ModelFigures, model_figures
 from results.records.records import Record, RunInfo
-from results.verdicts.model_results import PassResult, pass_label
 from roofline_model.core.answer import Loss, LossSource
 from roofline_model.formats.catalog import is_wide_format
 from roofline_model.recommend.loss import PERPLEXITY, RANK_AGREEMENT, REFERENCE, UNKNOWN, formats_loss

@@ -6,15 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
-from results.verdicts.losses import StoredLosses, figures_loss, pass_loss
-from results.verdicts.model_results import ModelResult, PassResult, PhaseResult
-from roofline_model.core.answer import Option, Question, Ranking, Source
+from results.cases.losses import StoredLosses, figures_loss, pass_loss
+from results.cases.model_results import ModelResult, PassResult, PhaseResult
+from roofline_model.core.answer import Option, Question, Ranking
 from roofline_model.core.finding import Finding, finding
 from roofline_model.recommend.ranking import MAX_LOSS_PCT, Limits, rank
-
-KINDS: tuple[Source, ...] = ("ideal", "expected", "measured")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +63,8 @@ def model_ranking(model: ModelResult, phase: PhaseResult, hardware: str) -> Phas
         if model_pass.option is not None and (model_pass.option.is_measured or not best.is_measured)
     }
     baseline = None if judged.baseline is None else options.get(judged.baseline.key)
-    against = {key: compared(option, baseline) for key, option in options.items()}
     question = Question("model", hardware, model.name.model_name, phase=phase.phase)
-    base = None if baseline is None else against[baseline.key]
-    ranking = rank(question, tuple(against.values()), base, limits=Limits(loss_pct=MAX_LOSS_PCT))
+    ranking = rank(question, tuple(options.values()), baseline, limits=Limits(loss_pct=MAX_LOSS_PCT))
     ranking = without_headline(ranking, judged.gap)
     title = f"{model.title}: {phase.phase}"
     stored_formats = dict.fromkeys(
@@ -93,26 +88,6 @@ def _of_pass(model_pass: PassResult, option: Option) -> Option:
         loss=measured or pass_loss(model_pass, StoredLosses((), {}), ()),
         tokens_per_s=model_pass.tokens_per_s or model_pass.expected_tokens_per_s,
     )
-
-
-def compared(option: Option, baseline: Option | None) -> Option:
-    """Return an option with its speed-ups over the baseline, like with like."""
-    if baseline is None:
-        return option
-
-    def ratio(kind: Source) -> float | None:
-        option_s, base = getattr(option.times, f"{kind}_s"), getattr(baseline.times, f"{kind}_s")
-        return base / option_s if option_s and base else None
-
-    source = option.estimate.source
-    is_other = option.key != baseline.key
-    more: dict[str, Any] = {
-        "speedup_ratio": ratio(source if source in KINDS else "ideal"),
-        "ideal_speedup_ratio": ratio("ideal"),
-        "expected_speedup_ratio": ratio("expected"),
-        "trust": replace(option.trust, is_over_doubt=is_other and option.is_measured and bool(baseline.trust.doubts)),
-    }
-    return replace(option, **more)
 
 
 def without_headline(ranking: Ranking, gap: Finding | None) -> Ranking:

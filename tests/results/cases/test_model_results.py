@@ -10,12 +10,7 @@ from dataclasses import replace
 import pytest
 from model_records import HELD, TIMES_S, model_record, model_run, model_run_records
 
-from results.cases.case_result import case_results
-from results.exchange.exported.export import write_csv
-from results.records.model_figures import model_figures
-from results.records.records import ProcessInfo
-from results.store.store import open_store
-from results.text.model_text import (
+from reports.present.model_text import (
     kl_text,
     loss_text,
     model_notes,
@@ -23,11 +18,16 @@ from results.text.model_text import (
     parts_text,
     verdict_lines,
 )
-from results.text.verdict_text import tokens_text
-from results.verdicts import shape_verdict
-from results.verdicts.model_results import model_results, slow_issue
-from results.verdicts.phase_ranking import model_ranking
-from results.verdicts.shape_verdict import is_narrow
+from reports.present.verdict_text import tokens_text
+from results.cases import shape_verdict
+from results.cases.case_result import case_results
+from results.cases.model_results import model_results, slow_issue
+from results.cases.phase_ranking import model_ranking
+from results.cases.shape_verdict import is_narrow
+from results.exchange.exported.export import write_csv
+from results.records.model_figures import model_figures
+from results.records.records import ProcessInfo
+from results.store.store import open_store
 from roofline_model.core.finding import finding, short_text, stored_form
 from roofline_model.operators.case import Case, case_title, is_model_case, op_title, pass_name
 
@@ -167,7 +167,7 @@ def test_unmeasured_precisions_are_ranked_by_expected_times_not_by_the_ideal_one
     # An emulated INT8 is faster by its ideal time alone.
     assert int8.option.times.ideal_s < base.option.times.ideal_s
     assert int8.option.times.expected_s > base.option.times.expected_s
-    ranked = [option.precision for option in model.phases[0].judged.ranked]
+    ranked = [option.precision for option in model.phases[0].judged.options]
     assert ranked.index("INT8 (W8A16)") > ranked.index("BF16")
     assert int8.tokens_per_s is None
     assert int8.expected_tokens_per_s == pytest.approx(1 / int8.option.times.expected_s)
@@ -175,8 +175,8 @@ def test_unmeasured_precisions_are_ranked_by_expected_times_not_by_the_ideal_one
 
 def test_one_without_an_expected_time_stands_behind_those_with_one():
     judged = judge([model_record("BF16"), model_record("INT8", has_expected=False)])
-    assert [option.precision for option in judged.ranked] == ["BF16", "INT8 (W8A16)"]
-    assert [option.estimate.source for option in judged.ranked] == ["expected", "ideal"]
+    assert [option.precision for option in judged.options] == ["BF16", "INT8 (W8A16)"]
+    assert [option.estimate.source for option in judged.options] == ["expected", "ideal"]
 
 
 def test_expected_parts_add_up_to_the_expected_time(model):
