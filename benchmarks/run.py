@@ -43,7 +43,6 @@ BENCHMARKS = {
 """Name → folder."""
 ON_REQUEST = {
     "labelled_truth": "watch",
-    "real_steps": "watch",
     "report_page": "surfaces",
     "serving": "surfaces",
 }
