@@ -11,6 +11,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import InvalidValueError, UnsupportedError
 from roofline_model.core.finding import unsupported
@@ -22,11 +25,9 @@ from roofline_model.kernels.known_kernels import computed_activation, why_no_pro
 from roofline_model.operators.product import MAX_DIMENSION, default_output_format, gemm, stored_weight
 
 if TYPE_CHECKING:
-    import numpy as np
     import pandas as pd
-    from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 MAX_ROWS = 10_000_000
 """A larger grid is taken for a slip: the table of this one takes about 2 GB of memory, and writing it as much again."""
@@ -118,7 +119,6 @@ def _chunk(
     cache: str,
     with_expected: bool,
 ) -> pd.DataFrame:
-    import numpy as np
     import pandas as pd
 
     columns: dict[str, Any] = {
@@ -163,8 +163,6 @@ def _chunk(
 
 def _cache_codes(device: Device, total_bytes: Floats, cache: str) -> NDArray[np.object_]:
     """Return the finding's code of each warm product that may be faster than its DRAM roof, else ""."""
-    import numpy as np
-
     codes = np.full(len(total_bytes), "", dtype=object)
     last, roof = device.last_level_cache, memory_roof(device, total_bytes, cache)
     if cache != "warm" or last is None:
@@ -207,8 +205,6 @@ def _expected(
 
 def _slower(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
     """Return of each product the longer of two expected times, with its interval and what binds it."""
-    import numpy as np
-
     is_second = second["expected_s"] > first["expected_s"]
     names = ("expected_s", "expected_low_s", "expected_high_s")
     pairs = zip(first["binding"], second["binding"], is_second, strict=True)
@@ -223,8 +219,6 @@ def _calibrated(
     device: Device, weight: NumberFormat, activation: NumberFormat, m: Floats, n: Floats, k: Floats, cache: str
 ) -> dict[str, Any]:
     """Return the expected columns of a calibrated CPU, product by product: its model is no array formula."""
-    import numpy as np
-
     sizes = zip(m.astype(np.int64).tolist(), n.astype(np.int64).tolist(), k.astype(np.int64).tolist(), strict=True)
     predictions = [
         predict_expected(
@@ -248,8 +242,6 @@ def _calibrated(
 
 def _chunks(grid: GemmGrid) -> Iterable[tuple[Floats, Floats, Floats]]:
     """Give the shapes in pieces, M slowest, K fastest."""
-    import numpy as np
-
     axes = [np.asarray(axis, dtype=np.float64) for axis in (grid.M, grid.N, grid.K)]
     for begin in range(0, grid.shape_count, CHUNK_ROWS):
         index = np.arange(begin, min(begin + CHUNK_ROWS, grid.shape_count))

@@ -21,7 +21,6 @@ _PUBLIC = {
     "Target": "target",
     "apply_plan": "apply",
     "apply_quantization": "apply",
-    "attach_linears": "dynamic.attach",
     "availability": "torchao_configs",
     "availability_table": "torchao_configs",
     "cache_bytes": "kv.cache",

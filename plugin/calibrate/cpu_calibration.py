@@ -15,7 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from plugin.calibrate.cpu_ceilings import CpuReadings, measure_cpu_ceilings
+from plugin.calibrate.cpu_ceilings import measure_cpu_ceilings
+from plugin.calibrate.readings import TABLES, Readings
 from plugin.machine.cpu_state import LoadWatch, cpu_facts
 from plugin.machine.facts import Machine
 from roofline_model.chips.curve import TimedCall, kernel_curves
@@ -42,8 +43,6 @@ CALIBRATION_SHAPES = "calibration"
 """The set of shapes at which `roofline calibrate` times the kernels."""
 
 Report = Callable[[str], None]
-
-_TABLES = ("dram", "cache", "peaks", "floors", "casts", "scaling")
 
 # What a CPU does with formats it has no kernels for; torch widens them first.
 _WIDENED = {
@@ -196,7 +195,7 @@ def cpu_fingerprint(machine: Machine) -> str:
     )
 
 
-def _calibration(machine: Machine, readings: CpuReadings, load: LoadWatch) -> Calibration:
+def _calibration(machine: Machine, readings: Readings, load: LoadWatch) -> Calibration:
     return Calibration(
         measured_at=now_utc(),
         subject=machine.cpu_name,
@@ -205,7 +204,7 @@ def _calibration(machine: Machine, readings: CpuReadings, load: LoadWatch) -> Ca
         conditions=known_conditions({**_cpu_conditions(machine), **load_conditions(load)}),
         disturbed_by=load.flags(),
         fingerprint=cpu_fingerprint(machine),
-        **{name: getattr(readings, name) for name in _TABLES},
+        **readings.tables,  # type: ignore[arg-type]  # every table's name is a field that holds one
     )
 
 
@@ -250,7 +249,7 @@ def merge(new: Calibration, stored: Calibration | None, report: Report, *, forge
     if stored.disturbed_by and not new.disturbed_by:
         return replace(new, **kernels)  # type: ignore[arg-type]  # both are fields
     tables: dict[str, dict[str, Constant]] = {}
-    for name in _TABLES:
+    for name in TABLES:
         new_value, stored_value = getattr(new, name), getattr(stored, name)
         tables[name] = {
             key: new_value[key].merged(stored_value[key])

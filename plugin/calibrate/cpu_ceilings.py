@@ -9,10 +9,10 @@ No size here is one of a benchmark case (tested): a constant must not be fitted 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from plugin.calibrate.readings import Readings
 from plugin.timers.clock import time
 from roofline_model.chips.machine_constants import Constant, constant_of_flops, constant_of_times
 from roofline_model.core.units import format_time
@@ -56,23 +56,6 @@ _DTYPES = {
 Report = Callable[[str], None]
 
 
-@dataclass(frozen=True, slots=True)
-class CpuReadings:
-    """Readings of the micro-kernels, each with its spread."""
-
-    dram: Mapping[str, Constant]
-    """Access mix → B/s."""
-    cache: Mapping[str, Constant]
-    """Access mix → B/s; empty when the cache was not seen to be faster than memory."""
-    peaks: Mapping[str, Constant]
-    """Format key → FLOP/s of the best product (square, or matrix times vector)."""
-    floors: Mapping[str, Constant] = field(default_factory=dict)
-    casts: Mapping[str, Constant] = field(default_factory=dict)
-    scaling: Mapping[str, Constant] = field(default_factory=dict)
-    """Threads → B/s read; empty in the short measuring."""
-    seconds: float = 0.0
-
-
 def measure_cpu_ceilings(
     cache_bytes: int | None,
     report: Report,
@@ -80,7 +63,7 @@ def measure_cpu_ceilings(
     *,
     free_bytes: int | None = None,
     with_scaling: bool = False,
-) -> CpuReadings:
+) -> Readings:
     """Measure this CPU within about `budget_s` seconds; `report` gets one short line per stage.
 
     `free_bytes` limits the arrays to a machine with little memory; `with_scaling` adds bandwidth against active cores.
@@ -128,7 +111,7 @@ def measure_cpu_ceilings(
     # On a shared host a moment can be so bad that memory looks faster than the cache: then the cache was not seen.
     cached = {mix: rate for mix, rate in cached.items() if rate.best_value > 1.1 * _best(dram).best_value}
     report(f"cache {_gigabytes(cached)}" if cached else "no faster cache")
-    return CpuReadings(dram, cached, peaks, floors, casts, scaling, time.perf_counter() - began)
+    return Readings(dram, cached, peaks, floors, casts, scaling, seconds=time.perf_counter() - began)
 
 
 def _bandwidth_times(

@@ -8,23 +8,20 @@ fitted to these is never tested on its own points. Proven on an H200 (examples/r
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import partial
-from statistics import median, quantiles
+from statistics import median
 from typing import Any
 
+from plugin.calibrate.readings import Readings
 from plugin.timers.cuda import CudaEventTimer, clock_rate_hz
 from roofline_model.chips.free_memory import free_device_bytes
+from roofline_model.chips.machine_constants import Constant, constant_of_flops, constant_of_times
 from roofline_model.kernels.known_kernels import TORCH_CAPABILITIES, capability_text, is_within
 
 GEMM_SHAPES = ((3712, 3712, 3712), (7424, 7424, 7424), (2944, 7424, 3712))
 """(M, N, K), multiples of 128 for every format's alignment, and none of them a benchmark shape."""
-SM_METHOD = (
-    "an elementwise kernel in a CUDA green context of so many SMs, as asked for: the driver may round the number up to "
-    "its partition size (2, from Hopper on 8)"
-)
 _MIN_ARRAY_BYTES = 256 * 1024**2
 _MAX_ARRAY_BYTES = 3 * 1024**3 // 2
 _DRAM_MULTIPLE = 4
@@ -38,56 +35,7 @@ _CAST_ELEMENTS = 96 * 1024**2
 Report = Callable[[str], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """One figure, in the unit that the field holding it names: the median of its samples."""
-
-    value: float
-    spread_ratio: float
-    """Distance of the quartiles over the median."""
-    sample_count: int
-
-
-@dataclass(frozen=True, slots=True)
-class SmBandwidth:
-    """Bandwidth with only some of the SMs at work."""
-
-    sm_count: int
-    """As asked for; see `SM_METHOD`."""
-    read_write_bytes_per_s: Measured
-
-
-@dataclass(frozen=True, slots=True)
-class CudaCeilings:
-    """Ceilings that the micro-kernels reached, SI. A failed measurement is in `absent` with its reason, never a 0."""
-
-    device_name: str
-    sm_count: int | None
-    l2_bytes: int | None
-    dram_bytes_per_s: Mapping[str, Measured]
-    """read, write, copy, triad; bytes read plus bytes written."""
-    l2_bytes_per_s: Measured | None
-    """Copy inside the L2 cache, from the difference of two sizes: the launch drops out."""
-    flops_per_s: Mapping[str, Measured]
-    """Best of `GEMM_SHAPES` by format key; INT8 counts its operations alike."""
-    launch_floor_s: Measured
-    """Per empty kernel, queued: the shortest any kernel can be."""
-    host_launch_s: Measured
-    """Host time to launch an empty kernel: what an unqueued call costs at least."""
-    bandwidth_by_sms: tuple[SmBandwidth, ...]
-    cast_s_per_elem: Mapping[str, Measured]
-    """Seconds per element of a cast in memory, `BF16>FP8_E4M3` and so on; both its traffic and its arithmetic."""
-    clock_hz: float | None
-    """SM clock, median over the products."""
-    timer_overhead_s: float
-    """In every sample, not subtracted: see `CudaEventTimer.overhead_s`."""
-    seconds: float
-    """What all this took."""
-    absent: Mapping[str, str] = field(default_factory=dict)
-    """Figure → why it is missing."""
-
-
-def measure_cuda_ceilings(report: Report, budget_s: float = 40.0, timer: CudaEventTimer | None = None) -> CudaCeilings:
+def measure_cuda_ceilings(report: Report, budget_s: float = 40.0, timer: CudaEventTimer | None = None) -> Readings:
     """Measure the current device within about `budget_s` seconds; `report` gets one short line per stage.
 
     Raises `UnsupportedError` where torch sees no GPU, and CUDA's own errors where the device is lost.
@@ -95,31 +43,27 @@ def measure_cuda_ceilings(report: Report, budget_s: float = 40.0, timer: CudaEve
     bench = _Bench(timer or CudaEventTimer.create())
     began = bench.timer.now()
     with bench.torch.inference_mode():
-        launch_floor_s, host_launch_s = _launch_costs(bench, budget_s * 0.03)
-        report(f"launch: device {launch_floor_s.value * 1e6:.1f} µs, host {host_launch_s.value * 1e6:.1f} µs")
+        floors = _launch_costs(bench, budget_s * 0.03)
+        report("launch: " + ", ".join(f"{name} {floor.median_value * 1e6:.1f} µs" for name, floor in floors.items()))
         dram = _dram_bandwidth(bench, budget_s * 0.2)
-        report("memory " + ", ".join(f"{name} {rate.value / 1e9:.0f}" for name, rate in dram.items()) + " GB/s")
+        report("memory " + ", ".join(f"{name} {rate.median_value / 1e9:.0f}" for name, rate in dram.items()) + " GB/s")
         l2 = bench.tried("L2 bandwidth", lambda: _l2_bandwidth(bench, budget_s * 0.07))
-        report("L2 not measured" if l2 is None else f"L2 {l2.value / 1e9:.0f} GB/s")
-        flops = _matmul_rates(bench, report, budget_s * 0.45)
-        by_sms = bench.tried("bandwidth by SMs", lambda: _bandwidth_by_sms(bench, budget_s * 0.15)) or ()
-        report(f"bandwidth with {', '.join(str(point.sm_count) for point in by_sms) or 'no other number of'} SMs")
+        report("L2 not measured" if l2 is None else f"L2 {l2.median_value / 1e9:.0f} GB/s")
+        peaks = _matmul_rates(bench, report, budget_s * 0.45)
+        scaling = bench.tried("bandwidth by SMs", lambda: _bandwidth_by_sms(bench, budget_s * 0.15)) or {}
+        report(f"bandwidth with {', '.join(scaling) or 'no other number of'} SMs")
         casts = _cast_costs(bench, budget_s * 0.1)
-    return CudaCeilings(
-        device_name=str(bench.properties.name),
-        sm_count=bench.sm_count,
-        l2_bytes=bench.l2_bytes,
-        dram_bytes_per_s=dram,
-        l2_bytes_per_s=l2,
-        flops_per_s=flops,
-        launch_floor_s=launch_floor_s,
-        host_launch_s=host_launch_s,
-        bandwidth_by_sms=by_sms,
-        cast_s_per_elem=casts,
+    return Readings(
+        dram,
+        {} if l2 is None else {"copy": l2},
+        peaks,
+        floors,
+        casts,
+        scaling,
+        cache_bytes=bench.l2_bytes,
         clock_hz=median(bench.clocks) if bench.clocks else None,
-        timer_overhead_s=bench.timer.overhead_s,
-        seconds=bench.timer.now() - began,
         absent=bench.absent,
+        seconds=bench.timer.now() - began,
     )
 
 
@@ -158,20 +102,14 @@ class _Bench:
         return samples
 
     def rate(
-        self, amount: float, kernel: Callable[[], Any], seconds: float, timer: CudaEventTimer | None = None
-    ) -> Measured:
-        """Return `amount` (bytes or FLOPs of one call) per second."""
-        return _measured([amount / value for value in self.times_s(kernel, seconds, timer)])
+        self, moved_bytes: float, kernel: Callable[[], Any], seconds: float, timer: CudaEventTimer | None = None
+    ) -> Constant:
+        """Return the bytes of one call per second."""
+        return constant_of_times(self.times_s(kernel, seconds, timer), moved_bytes)
 
 
-def _measured(samples: list[float]) -> Measured:
-    low, _, high = quantiles(samples, n=4, method="inclusive")
-    middle = median(samples)
-    return Measured(middle, (high - low) / middle, len(samples))
-
-
-def _launch_costs(bench: _Bench, seconds: float) -> tuple[Measured, Measured]:
-    """Return device and host seconds per empty kernel: `_sleep(0)` is one thread that ends at once."""
+def _launch_costs(bench: _Bench, seconds: float) -> dict[str, Constant]:
+    """Return device and host seconds per empty kernel, queued: `_sleep(0)` is one thread that ends at once."""
     cuda, timer = bench.torch.cuda, bench.timer
     timer.begin_case("launch", None)
     calls = [(0,)] * _LAUNCHES
@@ -185,10 +123,10 @@ def _launch_costs(bench: _Bench, seconds: float) -> tuple[Measured, Measured]:
             cuda._sleep(*args)
         host.append((timer.host_clock() - begin) / _LAUNCHES)
         cuda.synchronize()
-    return _measured(device), _measured(host)
+    return {"launch": constant_of_times(device), "host-launch": constant_of_times(host)}
 
 
-def _dram_bandwidth(bench: _Bench, seconds: float) -> dict[str, Measured]:
+def _dram_bandwidth(bench: _Bench, seconds: float) -> dict[str, Constant]:
     """Return the bandwidth of four access mixes on arrays far larger than the cache."""
     torch = bench.torch
     free_bytes = free_device_bytes(torch.cuda)
@@ -203,46 +141,47 @@ def _dram_bandwidth(bench: _Bench, seconds: float) -> dict[str, Measured]:
         bench.rate(4.0 * count, partial(torch.sum, a.view(rows, 4096), dim=1, out=sums), share),
     ]
     return {
-        "read": max(reads, key=lambda rate: rate.value),
+        "read": max(reads, key=_median),
         "write": bench.rate(4.0 * count, partial(c.fill_, 2.0), share),
         "copy": bench.rate(8.0 * count, partial(c.copy_, a), share),
         "triad": bench.rate(12.0 * count, partial(torch.add, a, b, alpha=3.0, out=c), share),
     }
 
 
-def _l2_bandwidth(bench: _Bench, seconds: float) -> Measured:
+def _l2_bandwidth(bench: _Bench, seconds: float) -> Constant:
     """Return bytes per second of an elementwise copy inside the L2 cache: more bytes over more time, from two sizes."""
     if not bench.l2_bytes:
         raise ValueError("the device does not tell the size of its L2 cache")
     torch = bench.torch
-    times, moved = [], []
+    times: list[list[float]] = []
+    moved: list[float] = []
     for share in (0.15, 0.45):  # both arrays together; half of the cache is left to the other partition's copies
         count = int(share * bench.l2_bytes) // 8
         source = torch.ones(count, dtype=torch.float32, device="cuda")
         target = torch.empty_like(source)
-        times.append(_measured(bench.times_s(partial(torch.add, source, 1.0, out=target), seconds / 2)))
+        times.append(bench.times_s(partial(torch.add, source, 1.0, out=target), seconds / 2))
         moved.append(8.0 * count)
-    difference_s = times[1].value - times[0].value
-    if difference_s <= 0:
+    smaller_s = median(times[0])
+    differences_s = [time_s - smaller_s for time_s in times[1]]
+    if min(differences_s) <= 0:
         raise ValueError("the larger copy took no longer than the smaller one: too short to tell")
-    spread_s = sum(time.value * time.spread_ratio for time in times)
-    return Measured((moved[1] - moved[0]) / difference_s, spread_s / difference_s, times[1].sample_count)
+    return constant_of_times(differences_s, moved[1] - moved[0])
 
 
-def _matmul_rates(bench: _Bench, report: Report, seconds: float) -> dict[str, Measured]:
+def _matmul_rates(bench: _Bench, report: Report, seconds: float) -> dict[str, Constant]:
     """Return the best rate over `GEMM_SHAPES` for each format that this device and torch multiply."""
-    rates: dict[str, Measured] = {}
+    rates: dict[str, Constant] = {}
     for key in _PRODUCTS:
         best = bench.tried(key, partial(_best_product, bench, key, seconds / len(_PRODUCTS)))
         if best is not None:
             rates[key] = best
-            report(f"{key} {best.value / 1e12:.1f} TFLOP/s")
+            report(f"{key} {best.median_value / 1e12:.1f} TFLOP/s")
         else:
             report(f"{key} not measured: {bench.absent[key]}")
     return rates
 
 
-def _best_product(bench: _Bench, key: str, seconds: float) -> Measured:
+def _best_product(bench: _Bench, key: str, seconds: float) -> Constant:
     capability = tuple(bench.torch.cuda.get_device_capability())
     lowest, _ = TORCH_CAPABILITIES.get(key, ((0, 0), None))
     if capability < lowest:
@@ -254,10 +193,11 @@ def _best_product(bench: _Bench, key: str, seconds: float) -> Measured:
         for m, n, k in GEMM_SHAPES:
             calls = _PRODUCTS[key](bench.torch, m, n, k)
             for call in calls:
-                rates.append(bench.rate(2.0 * m * n * k, call, seconds / len(GEMM_SHAPES) / len(calls)))
+                samples = bench.times_s(call, seconds / len(GEMM_SHAPES) / len(calls))
+                rates.append(constant_of_flops(samples, 2.0 * m * n * k, kernel=f"{m}x{n}x{k}"))
                 if bench.timer.last_clock_hz is not None:
                     bench.clocks.append(bench.timer.last_clock_hz)
-    return max(rates, key=lambda rate: rate.value)
+    return max(rates, key=_median)
 
 
 def _uniform(torch: Any, rows: int, columns: int, dtype: Any) -> Any:
@@ -301,6 +241,10 @@ _PRODUCTS: dict[str, Callable[[Any, int, int, int], Calls]] = {
 }
 
 
+def _median(constant: Constant) -> float:
+    return constant.median_value
+
+
 @contextmanager
 def _fp32_precision(torch: Any, value: str) -> Iterator[None]:
     old_precision = torch.get_float32_matmul_precision()
@@ -311,8 +255,11 @@ def _fp32_precision(torch: Any, value: str) -> Iterator[None]:
         torch.set_float32_matmul_precision(old_precision)
 
 
-def _bandwidth_by_sms(bench: _Bench, seconds: float) -> tuple[SmBandwidth, ...]:
-    """Return the bandwidth with an eighth to all of the SMs; see `SM_METHOD`. Needs torch's green contexts."""
+def _bandwidth_by_sms(bench: _Bench, seconds: float) -> dict[str, Constant]:
+    """Return the bandwidth with an eighth to all of the SMs, by their number. Needs torch's green contexts.
+
+    The number is as asked for: the driver may round it up to its partition size (2, from Hopper on 8).
+    """
     torch = bench.torch
     context_type = getattr(getattr(torch.cuda, "green_contexts", None), "GreenContext", None)
     if context_type is None:
@@ -323,27 +270,27 @@ def _bandwidth_by_sms(bench: _Bench, seconds: float) -> tuple[SmBandwidth, ...]:
     source = torch.ones(count, dtype=torch.float32, device="cuda")
     target = torch.empty_like(source)
     counts = dict.fromkeys(max(8, 8 * round(bench.sm_count * part / 8)) for part in (0.125, 0.25, 0.5, 0.75))
-    points = []
+    rates: dict[str, Constant] = {}
     for sm_count in [number for number in counts if number < bench.sm_count]:
         context = context_type.create(num_sms=sm_count, device_id=torch.cuda.current_device())
         context.set_context()
         try:
             # Events belong to the context they are made in: a timer of its own.
             timer = CudaEventTimer(torch, clock_rate_hz(torch), host_clock=bench.timer.host_clock)
-            rate = bench.rate(8.0 * count, partial(torch.add, source, 1.0, out=target), seconds / 5, timer)
+            add = partial(torch.add, source, 1.0, out=target)
+            rates[str(sm_count)] = bench.rate(8.0 * count, add, seconds / 5, timer)
             torch.cuda.synchronize()
         finally:
             context.pop_context()
-        points.append(SmBandwidth(sm_count, rate))
     everything = bench.rate(8.0 * count, partial(torch.add, source, 1.0, out=target), seconds / 5)
-    return (*points, SmBandwidth(bench.sm_count, everything))
+    return rates | {str(bench.sm_count): everything}
 
 
-def _cast_costs(bench: _Bench, seconds: float) -> dict[str, Measured]:
+def _cast_costs(bench: _Bench, seconds: float) -> dict[str, Constant]:
     """Return seconds per element of the casts that quantised kernels make, on arrays in memory."""
     torch = bench.torch
     pairs = {"FP8_E4M3": "float8_e4m3fn", "INT8": "int8"}
-    costs: dict[str, Measured] = {}
+    costs: dict[str, Constant] = {}
     for key, dtype_name in pairs.items():
         for name, source_name, target_name in (
             (f"BF16>{key}", "bfloat16", dtype_name),
@@ -356,8 +303,10 @@ def _cast_costs(bench: _Bench, seconds: float) -> dict[str, Measured]:
     return costs
 
 
-def _cast_cost(bench: _Bench, source_name: str, target_name: str, seconds: float) -> Measured:
+def _cast_cost(bench: _Bench, source_name: str, target_name: str, seconds: float) -> Constant:
     torch = bench.torch
     source = torch.ones(_CAST_ELEMENTS, dtype=torch.bfloat16, device="cuda").to(getattr(torch, source_name))
     target = torch.empty(_CAST_ELEMENTS, dtype=getattr(torch, target_name), device="cuda")
-    return _measured([value / _CAST_ELEMENTS for value in bench.times_s(partial(target.copy_, source), seconds)])
+    return constant_of_times(
+        [time_s / _CAST_ELEMENTS for time_s in bench.times_s(partial(target.copy_, source), seconds)]
+    )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from plugin.calibrate.cpu_calibration import (
     CEILINGS_VERSION,
@@ -22,6 +22,7 @@ from plugin.calibrate.cpu_calibration import (
     read_cache,
     write_cache,
 )
+from plugin.calibrate.readings import Readings
 from plugin.machine.cpu_state import LoadWatch
 from plugin.machine.facts import Machine
 from plugin.sensors.nvml import NvmlDevice, open_nvml_device
@@ -29,9 +30,6 @@ from roofline_model.chips.hardware import ComputePath, Device, Quantity
 from roofline_model.chips.machine_constants import Calibration, Constant
 from roofline_model.core.errors import UnsupportedError
 from roofline_model.operators.case import short_hash
-
-if TYPE_CHECKING:
-    from plugin.calibrate.cuda_ceilings import CudaCeilings, Measured
 
 Report = Callable[[str], None]
 
@@ -46,7 +44,7 @@ def gpu_device(
     *,
     forget: bool = False,
     budget_s: float = FULL_BUDGET_S,
-    measure: Callable[[Report, float], CudaCeilings] | None = None,
+    measure: Callable[[Report, float], Readings] | None = None,
 ) -> Device:
     """Measure this GPU's constants, keep them, and return the chip with them. `measure` replaces the micro-kernels in
     tests.
@@ -64,8 +62,8 @@ def gpu_device(
             measured_at=now_utc(),
             subject=machine.facts.name,
             kind="cuda",
-            cache_capacity_bytes=None if readings.l2_bytes is None else float(readings.l2_bytes),
-            **_tables(readings),  # type: ignore[arg-type]  # every table's name is a field that holds such a table
+            cache_capacity_bytes=None if readings.cache_bytes is None else float(readings.cache_bytes),
+            **readings.tables,  # type: ignore[arg-type]  # every table's name is a field that holds one
             conditions=known_conditions(
                 {"torch": machine.torch_version, **facts, **_clocks(nvml, readings), **load_conditions(load)}
             ),
@@ -131,7 +129,7 @@ def _facts(nvml: NvmlDevice | None) -> dict[str, Any]:
     return {name: facts.get(name) for name in (*_MOVERS, "persistence", "clock_lock_hz")}
 
 
-def _clocks(nvml: NvmlDevice | None, readings: CudaCeilings) -> dict[str, float | None]:
+def _clocks(nvml: NvmlDevice | None, readings: Readings) -> dict[str, float | None]:
     """Return the SM clock over the products, and memory clock and temperature right after them."""
     return {
         "sm_clock_hz": readings.clock_hz,
@@ -140,35 +138,7 @@ def _clocks(nvml: NvmlDevice | None, readings: CudaCeilings) -> dict[str, float 
     }
 
 
-def _tables(readings: CudaCeilings) -> dict[str, dict[str, Constant]]:
-    """Return the figures of `cuda_ceilings.CudaCeilings` as the tables of a calibration."""
-    l2 = readings.l2_bytes_per_s
-    floors = {"launch": readings.launch_floor_s, "host-launch": readings.host_launch_s}
-    return {
-        "dram": {mix: _constant(reading, "B/s") for mix, reading in readings.dram_bytes_per_s.items()},
-        "cache": {} if l2 is None else {"copy": _constant(l2, "B/s")},
-        "peaks": {key: _constant(reading, "FLOP/s") for key, reading in readings.flops_per_s.items()},
-        "floors": {name: _constant(reading, "s") for name, reading in floors.items()},
-        "casts": {name: _constant(reading, "s") for name, reading in readings.cast_s_per_elem.items()},
-        "scaling": {
-            str(reading.sm_count): _constant(reading.read_write_bytes_per_s, "B/s")
-            for reading in readings.bandwidth_by_sms
-        },
-    }
-
-
-def _constant(measured: Measured, unit: str) -> Constant:
-    """Return a figure as a constant: its ends are the median moved by half the distance of the quartiles each way.
-
-    Of a normal distribution the quartiles are 1.349 standard deviations apart.
-    """
-    half = min(measured.spread_ratio / 2, 0.9)
-    fast, slow = (1 - half, 1 + half) if unit == "s" else (1 + half, 1 - half)
-    best, median, slowest = (float(f"{measured.value * factor:.6g}") for factor in (fast, 1.0, slow))
-    return Constant(unit, best, median, slowest, float(f"{measured.spread_ratio / 1.349:.3g}"), measured.sample_count)
-
-
-def _cuda_ceilings(report: Report, budget_s: float) -> CudaCeilings:
+def _cuda_ceilings(report: Report, budget_s: float) -> Readings:
     try:
         from plugin.calibrate.cuda_ceilings import measure_cuda_ceilings
     except ImportError as error:

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,16 +39,16 @@ from roofline_model.formats.rounding import worst
 
 SPREAD_COUNT = 256
 """Numbers of a large output that are compared."""
-SMALL_BYTES = 32 * 1024
-"""An output up to this size is compared whole every time."""
+SMALL_BYTES = 128 * 1024
+"""An output up to this size is compared whole every time; that is no slower than to pick numbers of it."""
 WHOLE_SHARE = 1 / 16
 """Share of the larger outputs that are compared whole."""
-MOST_REFERENCES = 16
+MOST_REFERENCES = 64
 """Operand sets of other data that get a reference of their own …"""
 NEW_SETS = 4
 """Of them, that one row of checked calls may add."""
 REFERENCES_S = 1.0
-"""… within so many seconds; a slower one is computed for one more set."""
+"""… within so many seconds of checking them first; a slower one is computed for one more set."""
 OWN_OUTPUT_BYTES = 256 * 2**20
 """Of the checked outputs that are kept for them."""
 WITNESS_SETS = 4
@@ -102,8 +102,10 @@ class HeldOutputs:
         self._sets: dict[int, _HeldSet | None] = {0: self._first}
         self._output_memory = {memory_of(leaf) for leaf in raw_leaves(output) if is_array(leaf)}
         self._own_count = 0
-        self.references_s = 0.0
-        """Seconds that references of other sets took."""
+        self.output_bytes = operand_bytes([right])
+        """Bytes of one output."""
+        self.set_up_s = 0.0
+        """Seconds spent once per operand set: on its reference and the whole check of its first output."""
         self.flags: set[str] = set()
         """Doubts: lazy-result, sets-unchecked, operand-unread."""
         self.count = 0
@@ -122,11 +124,6 @@ class HeldOutputs:
     def restores(self) -> bool:
         """Whether a result is only right after the arguments were put back or the caller's set-up ran."""
         return bool(self._call.mutates) or self._call.setup is not None
-
-    @property
-    def output_bytes(self) -> int:
-        """Bytes of one output."""
-        return operand_bytes([self._first.right])
 
     @property
     def verifier(self) -> Verifier:
@@ -174,7 +171,8 @@ class HeldOutputs:
         """
         __tracebackhide__ = True
         if index not in self._sets:
-            self._sets[index] = self._new_set(index)
+            with self._setting_up():
+                self._sets[index] = self._new_set(index)
         held = self._sets[index]
         if held is None:
             return
@@ -183,17 +181,22 @@ class HeldOutputs:
         self._look_at_kind(value)
         if held.right is not None and self._looks_right(value, held):
             return
-        if held.is_alike and not is_same(self._rotation.sets[index], self._rotation.sets[0]):
-            self._sets[index] = held = self._other_set(index)
-            if held is None:
-                return
-        held.verifier.verify(
-            value,
-            self._call.labelled(when if index == 0 else f"{when}, operand set {index}"),
-            fix="does the kernel write to its arguments? give their positions in mutates=" if self._is_written else "",
-        )
-        if held.right is None:
-            held.right = copied(value)
+        with self._setting_up() if held.right is None else nullcontext():
+            if held.is_alike and not is_same(self._rotation.sets[index], self._rotation.sets[0]):
+                self._sets[index] = held = self._other_set(index)
+                if held is None:
+                    return
+            fix = "does the kernel write to its arguments? give their positions in mutates=" if self._is_written else ""
+            where = when if index == 0 else f"{when}, operand set {index}"
+            held.verifier.verify(value, self._call.labelled(where), fix=fix)
+            if held.right is None:
+                held.right = copied(value)
+
+    @contextmanager
+    def _setting_up(self) -> Iterator[None]:
+        began_s = time.perf_counter()
+        yield
+        self.set_up_s += time.perf_counter() - began_s
 
     @property
     def _is_written(self) -> bool:
@@ -246,12 +249,10 @@ class HeldOutputs:
         if not callable(call.reference):
             self.flags.add("sets-unchecked")
             return None
-        is_enough = self._own_count >= MOST_REFERENCES or self.references_s >= REFERENCES_S
+        is_enough = self._own_count >= MOST_REFERENCES or self.set_up_s >= REFERENCES_S
         if self._own_count and (is_enough or (self._own_count + 1) * self.output_bytes > OWN_OUTPUT_BYTES):
             return None
-        began_s = time.perf_counter()
         verifier = make_verifier(call.reference, None, call.tolerance, arguments, work=call.work)
-        self.references_s += time.perf_counter() - began_s
         self._own_count += 1
         assert verifier is not None
         return _HeldSet(verifier, call.saved(arguments))

@@ -195,7 +195,7 @@ class Series:
         __tracebackhide__ = True
         if self._check_room_s <= 0 or (self.checked_s and self.choice.random() < 0.3 and self._is_scarce):
             return
-        began_s, references_s = time.perf_counter(), held.references_s
+        began_s, set_up_s = time.perf_counter(), held.set_up_s
         if self.graph_schedule is not None:
             index = self.choice.randrange(len(self.graph_schedule))
             held.see(index % len(self.rotation.sets), self.graph_outputs[index], "while timed")
@@ -204,7 +204,7 @@ class Series:
                 held.see((self.done - 1) % len(self.rotation.sets), self.timer.last_output, "while timed")
             if self._wants_audit(held) and self._check_room_s >= self._audit_s:
                 self._audit(held)
-        self.checked_s += time.perf_counter() - began_s - (held.references_s - references_s)
+        self.checked_s += time.perf_counter() - began_s - (held.set_up_s - set_up_s)
 
     @property
     def _is_scarce(self) -> bool:

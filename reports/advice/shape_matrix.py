@@ -13,14 +13,19 @@ from typing import Literal
 from reports.present.cases import case_precision, option_precision
 from reports.present.display_text import regime_title, shown
 from reports.present.shapes import shape_judgement, shape_title
-from reports.ranking.case_ranking import CaseRanking, stored_standing
 from reports.ranking.words import kernel_gap_text
 from results.verdicts.shape_verdict import ShapeVerdict, expected_speedup, speedups
-from roofline_model.core.answer import Estimate, Option
+from roofline_model.core.answer import Estimate, Option, Ranking
 from roofline_model.core.finding import has_code
 from roofline_model.core.units import format_speedup, format_time
 from roofline_model.operators.case import Case
-from roofline_model.recommend.ranking import LEVEL_RATIO, UNKNOWN_LEVEL_RATIO, are_level_predictions
+from roofline_model.recommend.ranking import (
+    LEVEL_RATIO,
+    POLICIES,
+    UNKNOWN_LEVEL_RATIO,
+    are_level_predictions,
+    standing,
+)
 
 State = Literal["measured", "expected", "ideal", "missing", "none"]
 """missing: it failed or was skipped; none: not part of this shape."""
@@ -110,7 +115,7 @@ class ShapeEntry:
     anchor: str
     """`1`, `2`, … in the order they ran: names the place on the page."""
     result: ShapeVerdict
-    ranking: CaseRanking | None
+    ranking: Ranking | None
 
     @property
     def title(self) -> str:
@@ -120,7 +125,7 @@ class ShapeEntry:
     @property
     def phase(self) -> str:
         """decode or prefill; empty where nothing was ranked, and for operators that are no products."""
-        return "" if self.ranking is None else self.ranking.phase
+        return "" if self.ranking is None else self.ranking.question.phase
 
     @property
     def regime(self) -> str:
@@ -147,18 +152,18 @@ class ShapeMatrix:
     """Formats that no kernel is known to run here, and why: they have no column."""
 
 
-def shape_entries(results: Iterable[ShapeVerdict], recommendations: Iterable[CaseRanking]) -> tuple[ShapeEntry, ...]:
+def shape_entries(results: Iterable[ShapeVerdict], recommendations: Iterable[Ranking]) -> tuple[ShapeEntry, ...]:
     """Return the shapes of a chip, models left out, each with the ranking of its own cache state."""
     rankings = {
-        (recommendation.op, recommendation.shape_label, recommendation.mode, recommendation.cache): recommendation
-        for recommendation in recommendations
+        (each.question.op, each.question.sizes, each.question.mode, each.question.cache): each
+        for each in recommendations
     }
     shapes = [result for result in results if result.model is None]
     return tuple(
         ShapeEntry(
             str(number),
             place,
-            rankings.get((shown(place.op, 60), shown(place.shape_label, 60), place.mode, place.cache)),
+            rankings.get((shown(place.op, 60), place.key[1], place.mode, place.cache)),
         )
         for number, place in enumerate(shapes, start=1)
     )
@@ -174,7 +179,7 @@ def shape_matrices(entries: Iterable[ShapeEntry]) -> tuple[ShapeMatrix, ...]:
 
 
 def entries_and_matrices(
-    results: Iterable[ShapeVerdict], recommendations: Iterable[CaseRanking]
+    results: Iterable[ShapeVerdict], recommendations: Iterable[Ranking]
 ) -> tuple[tuple[ShapeEntry, ...], tuple[ShapeMatrix, ...]]:
     """Return a chip's shapes and their matrices; see `shape_entries` and `shape_matrices`."""
     entries = shape_entries(results, recommendations)
@@ -262,7 +267,8 @@ def _leaders(options: Sequence[Option], result: ShapeVerdict) -> tuple[set[int],
     level = (
         at
         for at, option in near
-        if first.is_measured or are_level_predictions(stored_standing(first), stored_standing(option))
+        if first.is_measured
+        or are_level_predictions(standing(first, POLICIES["stored"]), standing(option, POLICIES["stored"]))
     )
     return {best, *level}, not near
 

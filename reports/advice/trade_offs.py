@@ -13,16 +13,15 @@ from typing import Any, Literal
 
 from reports.present.display_text import regime_title, shown
 from reports.present.models import model_title
-from reports.ranking.case_ranking import CaseRanking
 from reports.ranking.words import speedup_basis_text
 from reports.stored.answer import StoredRanking, StoredRecommendations
 from results.cases.case_result import CaseResult
-from results.cases.state import case_energy
 from results.records.records import RunInfo
+from results.verdicts.gain import doubts_to_mend
 from results.verdicts.losses import StoredLosses, pass_loss
 from results.verdicts.model_results import ModelResult, PassResult, PhaseResult
 from results.verdicts.shape_verdict import evidence_of
-from roofline_model.core.answer import LossSource, Memory, Option, Source
+from roofline_model.core.answer import LossSource, Memory, Option, Ranking, Source
 from roofline_model.recommend.loss import loss_text
 from roofline_model.recommend.search.front import undominated
 
@@ -164,7 +163,7 @@ class TradeGroup:
 def trade_groups(
     run: RunInfo,
     models: Iterable[ModelResult],
-    recommendations: Iterable[CaseRanking],
+    recommendations: Iterable[Ranking],
     cases: Iterable[CaseResult],
     stored: StoredRecommendations | None = None,
     hardware_key: str = "",
@@ -182,7 +181,7 @@ def trade_groups(
     of_run += [_of_shape(recommendation, energies) for recommendation in recommendations]
     contests = [group for group in of_run if len(group.points) > 1]
     rankings = () if stored is None else stored.rankings
-    of_all = [_of_stored(ranking) for ranking in rankings if ranking.hardware_key == hardware_key]
+    of_all = [_of_stored(ranking) for ranking in rankings if ranking.question.hardware == hardware_key]
     groups = [
         group for group in of_all if len(group.points) > 1 and not any(_is_repeat(group, other) for other in contests)
     ]
@@ -283,10 +282,10 @@ def _pass_option(result: PassResult, pooled: Option, losses: StoredLosses) -> Op
     )
 
 
-def _of_shape(ranking: CaseRanking, energies: Mapping[str, float]) -> TradeGroup:
-    regime = regime_title(ranking.cache, ranking.mode)
+def _of_shape(ranking: Ranking, energies: Mapping[str, float]) -> TradeGroup:
+    regime = regime_title(ranking.question.cache, ranking.question.mode)
     title = ranking.question.name + (f", {regime}" if regime else "")
-    title += f": {ranking.phase}" if ranking.phase else ""
+    title += f": {ranking.question.phase}" if ranking.question.phase else ""
     first = next((option.key for option in ranking.options if option.is_measured), "")
     points = tuple(
         PlottedOption(replace(option, energy_j=energies.get(option.key)), is_best=option.key == first)
@@ -297,14 +296,20 @@ def _of_shape(ranking: CaseRanking, energies: Mapping[str, float]) -> TradeGroup
 
 def _of_stored(ranking: StoredRanking) -> TradeGroup:
     points = tuple(PlottedOption(option, is_best=ranking.rank_of(option) == 1) for option in ranking.runnable)
-    return _group(ranking, ranking.title, "all stored runs", "token" if ranking.subject == "model" else "call", points)
+    return _group(
+        ranking,
+        ranking.question.name,
+        "all stored runs",
+        "token" if ranking.question.subject == "model" else "call",
+        points,
+    )
 
 
-def _group(ranking: CaseRanking, title: str, origin: Origin, per: Per, points: tuple[PlottedOption, ...]) -> TradeGroup:
+def _group(ranking: Ranking, title: str, origin: Origin, per: Per, points: tuple[PlottedOption, ...]) -> TradeGroup:
     barred = tuple(option.label for option in ranking.barred)
-    return TradeGroup(title, origin, per, ranking.baseline_label, points, barred, ranking.baseline_doubts)
+    return TradeGroup(title, origin, per, ranking.baseline_label, points, barred, doubts_to_mend(ranking.baseline))
 
 
 def _energies(cases: Iterable[CaseResult]) -> dict[str, float]:
-    energies = ((case.case_key, case_energy(case)) for case in cases)
+    energies = ((case.case_key, case.energy) for case in cases)
     return {key: energy.energy_j for key, energy in energies if energy is not None}

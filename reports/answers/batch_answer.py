@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from reports.answers.short_answer import IDEAL_TIMES, good_kernels_sentence, ideal_words
+from reports.present.predicted.words import IDEAL_TIMES, good_kernels_sentence, ideal_words
 from roofline_model.core.answer import Source
 from roofline_model.core.units import format_memory, format_rate, format_time
 from roofline_model.predictions.batches import BatchCurve, BatchCurves

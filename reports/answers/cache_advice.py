@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from reports.answers.shape_advice import Excluded
-from reports.answers.short_answer import ShortAnswer, cache_answer
+from reports.present.predicted.advice import ShortAnswer, cache_answer
 from roofline_model.chips.hardware import Device
 from roofline_model.core.answer import Option
 from roofline_model.core.finding import Finding, findings_text, first_with, short_text, times_text

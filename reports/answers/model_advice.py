@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
-from reports.answers.short_answer import Asked, RankingOn, ShortAnswer, model_answer, with_names
+from reports.present.predicted.advice import RankingOn, ShortAnswer, model_answer
+from reports.present.predicted.words import Asked, execution_text, place_reason, plan_text, quality_note, with_names
 from roofline_model.chips.hardware import Device
 from roofline_model.core.answer import Alternative, AlternativeRole, Exclusion, Option, PhaseTime, Source, is_comparable
 from roofline_model.core.finding import Finding, findings_text, first_with, short_text
@@ -14,8 +14,8 @@ from roofline_model.models.model_shapes import ModelShape
 from roofline_model.predictions.model import PassPrediction, pass_prediction
 from roofline_model.recommend.loss import loss_text
 from roofline_model.recommend.model import ModelRanking
-from roofline_model.recommend.plan_formats import ALL_LAYERS, PlanPart, plan_name
-from roofline_model.recommend.plan_options import Execution, PlanOption
+from roofline_model.recommend.plan_formats import plan_name
+from roofline_model.recommend.plan_options import PlanOption
 from roofline_model.recommend.ranking import alternative_finding, excess_ratio
 from roofline_model.recommend.search.plan_search import FormatSearch
 from roofline_model.recommend.search.search import GroupReason
@@ -27,18 +27,6 @@ LIMITS = {
     "misses-loss-limit": "quality",
 }
 """Code of a missed limit → its name in JSON."""
-
-LOSS_CODES = frozenset(
-    {
-        "loss-unpublished",
-        "loss-in-other-metric",
-        "loss-adds-metrics",
-        "loss-score",
-        "losses-incomplete",
-        "claim-without-source",
-    }
-)
-"""Findings of an option that are about its loss."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,40 +365,10 @@ def model_advice(
     )
 
 
-def quality_note(option: PlanOption) -> str:
-    """Return where a claim is from, and what is known beside it; empty where there is nothing."""
-    notes = findings_text(item for item in option.findings if item.code in LOSS_CODES)
-    return "; ".join(filter(None, (option.loss.citation, notes)))
-
-
 def is_speedup_ideal(option: Option, ranking: ModelRanking) -> bool:
     """Return whether a speed-up is that of the ideals, because the times cannot be held against each other."""
     baseline = ranking.baseline
     return baseline is not None and not is_comparable(option.estimate.source, baseline.estimate.source)
-
-
-_RUNS_AS = {"native": "native {}", "emulated": "emulated in {}", "dequantize": "decoded to {}"}
-
-
-def execution_text(execution: Execution) -> str:
-    """Return how a plan runs in a line: `native FP8_E4M3 + decoded to BF16, cache decoded`."""
-    products = " + ".join(_RUNS_AS[path].format(compute_format) for path, compute_format in execution.products)
-    return f"{products}, cache decoded" if execution.is_cache_decoded else products
-
-
-def plan_text(parts: Iterable[PlanPart]) -> str:
-    """Return a plan in a line: `ffn INT4.BF16 in 60 of 80 layers, FP8_E4M3 in 8; cache NVFP4`."""
-    return "; ".join(
-        _part_text(part) if part.name == ALL_LAYERS else f"{part.name} {_part_text(part)}" for part in parts
-    )
-
-
-def _part_text(part: PlanPart) -> str:
-    if part.format:
-        return part.format
-    (label, count), *rest = part.layer_counts
-    first = f"{label} in {count} of {part.layer_count} layers"
-    return ", ".join([first, *(f"{label} in {count}" for label, count in rest)])
 
 
 def _first_pass(choice: PlanOption, ranking: ModelRanking, chip: Device, shape: ModelShape) -> PassPrediction:
@@ -476,7 +434,7 @@ def _plan(option: PlanOption, ranking: ModelRanking) -> ModelPlan:
             at_least_pct=loss.at_least_pct,
             note=quality_note(option) or None,
         ),
-        reason=findings_text(with_names(item) for item in option.findings if item.code not in LOSS_CODES),
+        reason=place_reason(option),
     )
 
 

@@ -21,13 +21,14 @@ from reports.stored.words import (
     summary_of,
 )
 from results.cases.saved_bytes import saved_ratio
+from results.verdicts.gain import doubts_to_mend
 from roofline_model.core.answer import Confidence, Evidence, Loss, Source
 from roofline_model.core.finding import Finding, first_with, short_text
+from roofline_model.operators.case import pass_name
 
 if TYPE_CHECKING:
-    from reports.ranking.case_ranking import CaseRanking
     from reports.stored.answer import RankChange, StoredRanking, StoredRecommendations
-    from roofline_model.core.answer import Option
+    from roofline_model.core.answer import Option, Ranking
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,16 +245,16 @@ class StoredAnswers:
     """The rankings that were asked for."""
 
 
-def run_ranking(ranking: CaseRanking) -> RunRanking:
+def run_ranking(ranking: Ranking) -> RunRanking:
     """Return the ranking of one shape in one run as an answer."""
     return RunRanking(
-        op=ranking.op,
-        shape=ranking.shape_label,
-        cache=ranking.cache,
-        mode=ranking.mode,
-        phase=ranking.phase or None,
+        op=ranking.question.op,
+        shape=ranking.question.shape_label,
+        cache=ranking.question.cache,
+        mode=ranking.question.mode,
+        phase=ranking.question.phase or None,
         baseline=ranking.baseline_label or None,
-        baseline_doubts=ranking.baseline_doubts,
+        baseline_doubts=doubts_to_mend(ranking.baseline),
         summary=shape_summary(ranking),
         ranked=tuple(
             RunConfiguration(
@@ -284,18 +285,18 @@ def recommendations_json(recommendations: StoredRecommendations) -> dict[str, An
 def stored_answer(ranking: StoredRanking) -> StoredAnswer:
     """Return what all stored runs say of one question as an answer."""
     return StoredAnswer(
-        subject=ranking.subject,
-        hardware=ranking.hardware_key,
+        subject="model" if ranking.question.subject == "model" else "shape",
+        hardware=ranking.question.hardware,
         hardware_name=ranking.hardware_name,
-        title=ranking.title,
-        op=ranking.op,
-        model=ranking.model or None,
-        shape=ranking.shape_label,
-        phase=ranking.phase or None,
-        cache=ranking.cache,
-        mode=ranking.mode,
+        title=ranking.question.name,
+        op=ranking.question.op,
+        model=None if (name := pass_name(ranking.question.op, ranking.question.sizes)) is None else name.model_name,
+        shape=ranking.question.shape_label,
+        phase=ranking.question.phase or None,
+        cache=ranking.question.cache,
+        mode=ranking.question.mode,
         baseline=ranking.baseline_label or None,
-        baseline_doubts=ranking.baseline_doubts,
+        baseline_doubts=doubts_to_mend(ranking.baseline),
         calibration_doubt=calibration_text(ranking) or None,
         summary=summary_of(ranking),
         gap=ranking.gap if ranking.choice is None else None,
@@ -339,7 +340,7 @@ def _stored_configuration(option: Option, ranking: StoredRanking) -> StoredConfi
     )
 
 
-def _figures(option: Option, ranking: CaseRanking) -> dict[str, Any]:
+def _figures(option: Option, ranking: Ranking) -> dict[str, Any]:
     """Return what one run and all runs alike say of an option, by field of `RankedConfiguration`."""
     estimate, times, memory = option.estimate, option.times, option.memory
     return {

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from reports.advice.trade_offs import trade_group_json, trade_groups
 from reports.answers.ranking_json import recommendations_json, run_ranking
-from reports.answers.run_answer import stored_case
 from reports.present.cases import name_of, option_label, remarks_of
-from reports.present.display_text import shown
+from reports.present.display_text import shown, stored_text
 from reports.present.encoder import answer_json
 from reports.present.shapes import shape_sentence, shape_title
 from reports.ranking.model_results import model_json
@@ -20,7 +19,6 @@ from reports.view.roofline_view import RooflineView
 from reports.view.views import ChipView, ReportView
 from results.cases.case_result import CaseResult
 from results.cases.errors import case_gap
-from results.cases.state import case_energy
 from results.records.flags import DOUBTFUL_FLAGS
 from results.text.verdict_text import Action, actions
 from results.verdicts.shape_verdict import ShapeVerdict
@@ -130,9 +128,9 @@ def _roofline(view: RooflineView) -> dict[str, Any]:
 
 
 def _case(case: CaseResult) -> dict[str, Any]:
-    gap, energy = case_gap(case), case_energy(case)
+    gap, energy = case_gap(case), case.energy
     return {
-        **answer_json(stored_case(case)),
+        **answer_json(case, stored_text),
         "is_doubtful": bool(case.doubts),
         "remarks": list(remarks_of(case)),
         "energy": None if energy is None else asdict(energy),

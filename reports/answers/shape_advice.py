@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from reports.answers.short_answer import Asked, ShortAnswer, product_answer
+from reports.present.predicted.advice import ShortAnswer, product_answer
+from reports.present.predicted.words import Asked
 from roofline_model.core.answer import Option, Ranking
 from roofline_model.core.finding import Finding, findings_text, first_with
 from roofline_model.formats.catalog import operands_label

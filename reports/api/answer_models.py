@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from dataclasses import is_dataclass, make_dataclass
-from functools import cache
+from functools import cache, cached_property
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin
 
@@ -83,7 +83,11 @@ def _field_words(cls: type) -> dict[str, str]:
         )
         bare.__module__ = base.__module__
         properties = TypeAdapter(bare).json_schema().get("properties", {})
-        derived = {name: value.__doc__ or "" for name, value in vars(base).items() if isinstance(value, property)}
+        derived = {
+            name: value.__doc__ or ""
+            for name, value in vars(base).items()
+            if isinstance(value, property | cached_property)
+        }
         described = {name: field.get("description", "") for name, field in properties.items()}
         words |= {name: " ".join(text.split()) for name, text in (derived | described).items()}
     return words

@@ -36,7 +36,6 @@ from reports.present.blocks import (
 from reports.present.cases import width_cell
 from reports.present.display_text import counted, regime_words, saved_share, shown
 from reports.present.shapes import shape_sentence
-from reports.ranking.case_ranking import CaseRanking
 from reports.ranking.words import alone_text, excluded_texts, kernel_gap_text, shape_reason, shape_summary, stale_text
 from reports.stored.answer import StoredRanking, StoredRecommendations
 from reports.stored.words import (
@@ -49,7 +48,8 @@ from reports.stored.words import (
     summary_of,
 )
 from results.cases.saved_bytes import saved_ratio
-from roofline_model.core.answer import Loss, Option, Trust
+from results.verdicts.gain import doubts_to_mend
+from roofline_model.core.answer import Loss, Option, Ranking, Trust
 from roofline_model.core.finding import finding, short_text
 from roofline_model.core.units import format_speedup
 from roofline_model.operators.case import sizes_text
@@ -214,23 +214,26 @@ def _matrix_legend() -> Bullets:
 def _ranking(part: ChipPart, entry: ShapeEntry, *, is_open: bool) -> Folded:
     ranking = entry.ranking
     assert ranking is not None  # the caller keeps no others
-    op = "" if ranking.op in ("gemv", "gemm") else f" {ranking.op}"
-    regime = regime_words(ranking.cache, ranking.mode)
+    op = "" if ranking.question.op in ("gemv", "gemm") else f" {ranking.question.op}"
+    regime = regime_words(ranking.question.cache, ranking.question.mode)
     title: Rich = (
-        Span(f"{ranking.op} ", medium="text"),
+        Span(f"{ranking.question.op} ", medium="text"),
         Span(shown(sizes_text(ranking.question.sizes), 60), "bold"),
         Span(op, medium="page"),
         Span(f", {regime}", medium="text"),
         *(
-            (Span(f" ({ranking.phase})", medium="text"), Span(f" {ranking.phase}", "quiet", medium="page"))
-            if ranking.phase
+            (
+                Span(f" ({ranking.question.phase})", medium="text"),
+                Span(f" {ranking.question.phase}", "quiet", medium="page"),
+            )
+            if ranking.question.phase
             else ()
         ),
         *((Span(f" {entry.regime}", "quiet", medium="page"),) if entry.regime else ()),
     )
     return Folded(
         title,
-        tuple(_ranking_blocks(part, ranking, f"Ranking for {ranking.op} {entry.title} {entry.regime}")),
+        tuple(_ranking_blocks(part, ranking, f"Ranking for {ranking.question.op} {entry.title} {entry.regime}")),
         shape_summary(ranking),
         "ranking",
         f"ranking{part.suffix}-{entry.anchor}",
@@ -238,7 +241,7 @@ def _ranking(part: ChipPart, entry: ShapeEntry, *, is_open: bool) -> Folded:
     )
 
 
-def _ranking_blocks(part: ChipPart, ranking: CaseRanking, label: str) -> Iterator[Block]:
+def _ranking_blocks(part: ChipPart, ranking: Ranking, label: str) -> Iterator[Block]:
     runnable = ranking.runnable
     reasons = {option.key: shape_reason(option, ranking) for option in runnable}
     spans = dict(zip(reasons, reason_spans(list(reasons.values())), strict=True))
@@ -272,7 +275,9 @@ def _ranking_blocks(part: ChipPart, ranking: CaseRanking, label: str) -> Iterato
         Column("Why", lambda row: Cell(reasons[row.key], row_span_count=spans[row.key]), "prose", drop=4),
     )
     if runnable:
-        yield _ranked_table(label, columns, runnable, ranking.baseline_label, meanings(ranking.baseline_doubts))
+        yield _ranked_table(
+            label, columns, runnable, ranking.baseline_label, meanings(doubts_to_mend(ranking.baseline))
+        )
     yield from _excluded(ranking.barred, excluded_texts(ranking))
 
 
@@ -334,7 +339,7 @@ def stored_section(report: Report, stored: StoredRecommendations) -> Section:
         "measured speed-up needs this of both times. A ! at a speed-up marks a baseline in doubt. `roofline recommend "
         "--stored` gives the same, with limits on memory and loss."
     )
-    several = len({ranking.hardware_key for ranking in stored.rankings}) > 1
+    several = len({ranking.question.hardware for ranking in stored.rankings}) > 1
     numbers = {id(ranking): number for number, ranking in enumerate(stored.rankings, start=1)}
     blocks: list[Block] = [Paragraph(intro, "quiet", "page"), Paragraph(basis, "quiet", "text")]
     moved = [ranking for ranking in stored.rankings if ranking.changes]
@@ -361,14 +366,14 @@ def _move(ranking: StoredRanking, number: int) -> Rich:
     link = (
         (Span(" (and ", "quiet"), Span(f"{more} more", anchor=f"stored-{number}"), Span(")", "quiet")) if more else ()
     )
-    return (Span(ranking.title, "bold"), f": {change_sentence(ranking.changes[0])}", *link)
+    return (Span(ranking.question.name, "bold"), f": {change_sentence(ranking.changes[0])}", *link)
 
 
 def _answers(report: Report, stored: StoredRecommendations, numbers: dict[int, int], *, several: bool) -> TableBlock:
     def question(ranking: StoredRanking) -> Rich:
-        phase = ranking.phase if ranking.subject == "shape" else ""
+        phase = ranking.question.phase if ranking.question.subject == "shape" else ""
         chip = ranking.hardware_name if several else ""
-        return (Span(ranking.title, anchor=f"stored-{numbers[id(ranking)]}"), *_quietly(phase, chip))
+        return (Span(ranking.question.name, anchor=f"stored-{numbers[id(ranking)]}"), *_quietly(phase, chip))
 
     def of_best(cell: Callable[[Option], Cell | Rich]) -> Callable[[StoredRanking], Cell | Rich]:
         return lambda ranking: "–" if ranking.choice is None else cell(ranking.choice)
@@ -429,7 +434,7 @@ def _nights(row: Option) -> Rich:
 def _stored_ranking(report: Report, ranking: StoredRanking, number: int, *, several: bool) -> Folded:
     moved = f", {len(ranking.changes)} moved" if ranking.changes else ""
     title = (
-        ranking.title,
+        ranking.question.name,
         *_quietly(ranking.hardware_name if several else "", f"{len(ranking.options)} configurations{moved}"),
     )
     return Folded(title, tuple(_stored_blocks(report, ranking)), look="ranking", anchor=f"stored-{number}")
@@ -467,8 +472,10 @@ def _stored_blocks(report: Report, ranking: StoredRanking) -> Iterator[Block]:
         Column("Why", lambda row: Cell(reasons[row.key], row_span_count=spans[row.key]), "prose"),
     )
     if runnable:
-        label = f"All runs: ranking for {ranking.title} on {ranking.hardware_name}"
-        yield _ranked_table(label, columns, runnable, ranking.baseline_label, ", ".join(ranking.baseline_doubts))
+        label = f"All runs: ranking for {ranking.question.name} on {ranking.hardware_name}"
+        yield _ranked_table(
+            label, columns, runnable, ranking.baseline_label, ", ".join(doubts_to_mend(ranking.baseline))
+        )
     others = (
         *excluded_texts(ranking),
         *(("", short_text(item)) for item in ranking.missing),

@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from reports.answers.short_answer import IDEAL_TIMES
 from reports.document.report import Report
 from reports.present.blocks import (
     Block,
@@ -27,6 +26,7 @@ from reports.present.blocks import (
 )
 from reports.present.cases import name_of
 from reports.present.display_text import counted, saved_share, shown
+from reports.present.predicted.words import IDEAL_TIMES
 from reports.view.views import ChipView
 from results.cases.errors import ErrorSummary
 from results.text.verdict_text import action_of, gain_text, loss_figure, role_text

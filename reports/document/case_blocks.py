@@ -53,7 +53,7 @@ from reports.present.display_text import counted, prefixed, regime_words, shown
 from reports.view.sample_series import MAX_SERIES
 from results.cases.case_result import CaseResult
 from results.cases.errors import ErrorSummary, expected_gap
-from results.cases.state import CaseEnergy, CaseState, case_energy, case_state
+from results.cases.state import CaseEnergy, CaseState
 from results.records.state_records import KernelAttribution
 from roofline_model.core.finding import code_text, short_text
 from roofline_model.core.units import format_bandwidth, format_flops, format_percent, format_time
@@ -356,7 +356,7 @@ def _process_table(cases: list[CaseResult]) -> Folded:
     """Return each process of the cases that ran in several."""
     first_rows = {id(each): len(case.records) for case in cases for each in case.by_record[:1]}
     processes = [each for case in cases for each in case.by_record]
-    states = {id(each): case_state(each) for each in processes}
+    states = {id(each): each.state for each in processes}
     is_gpu = any(state and (state.clock_hz is not None or state.throttled_s) for state in states.values())
 
     def name(process: CaseResult) -> Cell:
@@ -457,7 +457,7 @@ def _sample_card(part: ChipPart, at: int) -> tuple[Block, ...]:
 def energy_section(part: ChipPart) -> Section | None:
     """Return energy and power of each case that has them."""
     first_cases = part.chip.cases[: part.report.most_rows_count]
-    items = [(case, energy) for case in first_cases if (energy := case_energy(case)) is not None]
+    items = [(case, energy) for case in first_cases if (energy := case.energy) is not None]
     if not items:
         return None
 

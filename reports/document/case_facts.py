@@ -29,7 +29,6 @@ from reports.present.cases import (
 from reports.present.display_text import prefixed, shown
 from reports.present.sample_drawing import histogram_lines, order_line, visits_text
 from results.cases.errors import expected_gap
-from results.cases.state import case_energy, case_state
 from results.diff.environments import plain_fact
 from results.records.flags import DOUBTFUL_FLAGS
 from roofline_model.core.finding import code_text, short_text
@@ -147,7 +146,7 @@ def _flags(case: CaseResult) -> Iterator[Fact]:
 
 
 def _state(case: CaseResult) -> Iterator[str]:
-    state = case_state(case)
+    state = case.state
     if state is None:
         return
     if state.clock_hz is not None:
@@ -168,7 +167,7 @@ def _state(case: CaseResult) -> Iterator[str]:
 
 
 def _energy(case: CaseResult) -> Iterator[Fact]:
-    energy = case_energy(case)
+    energy = case.energy
     if energy is None:
         return
     sd = f" (sd {prefixed(energy.std_j, 'J', 2)})" if energy.std_j is not None else ""
@@ -194,7 +193,7 @@ def _kernels(case: CaseResult) -> Iterator[Fact]:
 
 
 def _clocks(process: CaseResult) -> str:
-    state = case_state(process)
+    state = process.state
     return "–" if state is None else clocks_text(state)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from reports.answers.short_answer import ideal_words
 from reports.document.report import ChipPart
 from reports.formats.figure_files import pareto_name
 from reports.present.blocks import (
@@ -23,6 +22,7 @@ from reports.present.blocks import (
 )
 from reports.present.display_text import shown
 from reports.present.models import memory_table, model_title, quality_table, times_table
+from reports.present.predicted.words import ideal_words
 from reports.ranking.model_results import part_columns
 from results.text.model_text import (
     model_notes,

@@ -39,7 +39,7 @@ from reports.present.cases import clock_text, clocks_text, load_text, throttled_
 from reports.present.display_text import environment_words, shown
 from reports.view.views import ReportView, utc_minutes
 from results.cases.case_result import CaseResult
-from results.cases.state import CaseState, case_state
+from results.cases.state import CaseState
 
 MOST_SLOW_READINGS = 8
 CHIP_SECTIONS = (
@@ -115,7 +115,7 @@ def _timeline(report: Report) -> Iterator[Section]:
 
 def _machine(report: Report) -> Iterator[Section]:
     state = report.view.state
-    states = [(case, own_state) for case in report.view.cases if (own_state := case_state(case)) is not None]
+    states = [(case, own_state) for case in report.view.cases if (own_state := case.state) is not None]
     if not state.is_known and not states:
         return
     blocks: list[Block] = [Paragraph(state.canary_sentence, "bad" if state.slow else "plain")]

@@ -46,7 +46,6 @@ from reports.view.run_state import RunTimeline, reading_of
 from reports.view.sample_series import SHAPE_FLAGS
 from reports.view.views import ChipView, ReportView
 from results.cases.case_result import CaseResult
-from results.cases.state import case_energy, power_w
 from results.history.case_history import CaseHistory
 from results.records.flags import DOUBTFUL_FLAGS
 from results.text.verdict_text import doubts_text
@@ -425,7 +424,7 @@ def case_row(
     fastest of; `common`: remarks that the page makes once for all cases.
     """
     remarks = (remark for remark in remarks_of(case) if remark not in common)
-    ideal, expected, energy = case.lead.ideal, case.lead.expected, case_energy(case)
+    ideal, expected, energy = case.lead.ideal, case.lead.expected, case.energy
     return {
         "number": number,
         "name": name_of(case.case),
@@ -461,7 +460,7 @@ def case_row(
         "ideal_flops_per_s": case.ideal_flops_per_s,
         "expected_flops_per_s": case.expected_flops_per_s,
         "intensity_flop_per_byte": case.intensity_flop_per_byte,
-        "power_w": power_w(case),
+        "power_w": case.power_w,
         "energy_j": None if energy is None else energy.energy_j,
         "process_count": case.process_count,
         "is_best": fastest_of is not None and fastest_of.is_clear,

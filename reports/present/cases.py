@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from reports.present.blocks import Cell, Column, Paragraph, Span, memory_cell, percent_cell, time_cell
 from reports.present.display_text import prefixed, regime_words, shown
-from results.cases.case_result import CaseResult, is_timed
-from results.cases.state import CaseEnergy, CaseState, case_energy, power_w
+from results.cases.case_result import CaseResult
+from results.cases.state import CaseEnergy, CaseState
 from results.records.flags import DOUBTFUL_FLAGS, FLAGS
 from results.statistics.replication import width_text
 from roofline_model.core.answer import Option
@@ -76,16 +76,8 @@ def shown_flags(result: CaseResult) -> tuple[str, ...]:
 
 
 def remarks_of(result: CaseResult) -> tuple[str, ...]:
-    """Return the reasons of what was not measured, and what is strange about the time; flags and the prediction's
-    notes are apart.
-    """
-    reasons = []
-    for record in result.records:
-        if not is_timed(record):
-            where = f"process {record.process.ordinal} {record.status}: " if result.timed else ""
-            reasons.append(f"{where}{shown(record.reason) or 'no reason was stored'}" if where or record.reason else "")
-    beaten = ["faster than the ideal"] if result.is_faster_than_roof else []
-    return tuple(dict.fromkeys(remark for remark in (*reasons, *beaten) if remark))
+    """Return its remarks, fit to be shown."""
+    return tuple(dict.fromkeys(map(shown, result.remarks)))
 
 
 def common_remarks(results: Sequence[CaseResult]) -> dict[str, int]:
@@ -132,14 +124,12 @@ def achieved_text(result: CaseResult) -> str:
 
 
 def _energy_cell(result: CaseResult) -> Cell:
-    energy = case_energy(result)
-    joules = None if energy is None else energy.energy_j
+    joules = None if result.energy is None else result.energy.energy_j
     return Cell(prefixed(joules, "J"), joules)
 
 
 def _power_cell(result: CaseResult) -> Cell:
-    watts = power_w(result)
-    return Cell(prefixed(watts, "W"), watts)
+    return Cell(prefixed(result.power_w, "W"), result.power_w)
 
 
 CASES = (

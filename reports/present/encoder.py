@@ -1,8 +1,10 @@
 """Answers as JSON, derived from the frozen dataclasses that hold them: no answer spells its keys a second time.
 
 A dataclass is an object of its fields, in their order, then of the properties that its `DERIVED` names; a field marked
-`NOT_IN_JSON` is left out, the keys of one marked `IN_PLACE` stand among the others. A tuple is a list, a tuple of
-(name, value) pairs an object, a finding what `finding_json` gives, a chip or a format its key. The command line's
+`NOT_IN_JSON` is left out, the keys of one marked `IN_PLACE` stand among the others. One that is more than its answer
+says in `JSON_KEYS` which keys it has, and the attribute behind each: `"bound": "ideal.bound"`, null where there is no
+`ideal`. A tuple is a list, a tuple of (name, value) pairs an object, a finding what `finding_json` gives, a chip or a
+format its key. The command line's
 `--json` and the API give the same objects; `reports/api/answer_models.py` describes them. The one thing that the API
 does to them is to clean texts that came from outside.
 """
@@ -12,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import date
-from functools import cache
+from functools import cache, cached_property
 from operator import attrgetter
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -74,6 +76,8 @@ class AnswerKey:
 @cache
 def answer_keys(cls: type) -> dict[str, AnswerKey]:
     """Return the keys of an answer in the order of its JSON: of its fields, then of its derived properties."""
+    if "JSON_KEYS" in vars(cls):
+        return {key: _at(cls, path) for key, path in vars(cls)["JSON_KEYS"].items()}
     hints = get_type_hints(cls)
     keys: dict[str, AnswerKey] = {}
     for field in fields(cls):
@@ -85,9 +89,37 @@ def answer_keys(cls: type) -> dict[str, AnswerKey]:
             keys[_key(field.name, hint)] = AnswerKey(cls, field.name, field.name, hint)
     for base in reversed(cls.__mro__):
         for name in vars(base).get("DERIVED", ()):
-            hint = get_type_hints(getattr(cls, name).fget)["return"]
+            hint = _hint(cls, name)
             keys[_key(name, hint)] = AnswerKey(cls, name, name, hint)
     return keys
+
+
+def _hint(cls: type, name: str) -> Any:
+    """Return the type of a field or a property."""
+    attribute = getattr(cls, name, None)
+    if isinstance(attribute, property | cached_property):
+        return get_type_hints(attribute.fget if isinstance(attribute, property) else attribute.func)["return"]
+    return get_type_hints(cls)[name]
+
+
+def _at(cls: type, path: str) -> AnswerKey:
+    """Return where the value of a path is, with the type it has there: one that may miss a part may be None."""
+    name, _, rest = path.partition(".")
+    hint = _hint(cls, name)
+    if not rest:
+        return AnswerKey(cls, name, name, hint)
+    inner = next((each for each in get_args(hint) if each is not NoneType), hint)
+    key = _at(inner, rest)
+    return replace(key, path=path, hint=key.hint if inner is hint else key.hint | None)
+
+
+def _getter(path: str) -> Plain:
+    """Return what reads a path, None where a part of the way is None."""
+    *way, last = path.split(".")
+    if not way:
+        return attrgetter(last)
+    before, get = _getter(".".join(way)), attrgetter(last)
+    return lambda value: None if (inner := before(value)) is None else get(inner)
 
 
 def is_pairs(hint: Any) -> bool:
@@ -107,7 +139,7 @@ def _of_class(cls: type, text: Text | None) -> Plain:
     """Return the function that makes an object of instances of a dataclass."""
     if cls is Finding:
         return finding_json if text is None else lambda item: cleaned(finding_json(item), text)
-    parts = [(key, attrgetter(part.path), _of_type(part.hint, text)) for key, part in answer_keys(cls).items()]
+    parts = [(key, _getter(part.path), _of_type(part.hint, text)) for key, part in answer_keys(cls).items()]
 
     def plain(value: Any) -> dict[str, Any]:
         return {key: get(value) if convert is None else convert(get(value)) for key, get, convert in parts}

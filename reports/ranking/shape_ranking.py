@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from reports.present.cases import case_label, option_label, option_precision
 from reports.present.display_text import shown
-from reports.ranking.case_ranking import CaseRanking, rank_stored
 from results.cases.case_result import CaseResult
 from results.cases.errors import regime_rank
 from results.cases.saved_bytes import weight_saved_ratio
@@ -46,7 +45,7 @@ from roofline_model.core.finding import Finding, finding
 from roofline_model.operators.case import Case, Sizes, case_title, is_model_case
 from roofline_model.operators.product import GEMV_MAX_ROWS
 from roofline_model.recommend.loss import formats_loss
-from roofline_model.recommend.ranking import MAX_LOSS_PCT, Limits
+from roofline_model.recommend.ranking import MAX_LOSS_PCT, Limits, rank_stored
 
 if TYPE_CHECKING:
     from roofline_model.expected.predict import ExpectedTimes
@@ -59,7 +58,7 @@ NO_REASON = "no reason was stored"
 
 def recommend_from_run(
     cases: Iterable[CaseResult], hardware: Device | None, *, is_gap_ignored: bool = False
-) -> list[CaseRanking]:
+) -> list[Ranking]:
     """Return one ranking per chip, operator, shape and mode, in the order they were run.
 
     Each ranks one cache state, never two: cold where it was measured, else flushed, else the next of `regime_rank`.
@@ -85,7 +84,7 @@ def recommend_from_run(
 
 def rank_shape(
     hardware_key: str, cases: Sequence[CaseResult], device: Device | None, *, is_gap_ignored: bool = False
-) -> CaseRanking:
+) -> Ranking:
     """Return the ranking of the cases of one operator, shape and mode on one chip; there must be at least one.
 
     `device`: the chip, whose model adds the formats that were not run; None: only what is stored is ranked.
@@ -107,16 +106,20 @@ def rank_shape(
     base = _baseline_option([*measured, *predicted], baseline, advice)
     if advice:
         excluded += tuple(Exclusion(each.key, (each.finding,)) for each in advice.excluded)
-    op, shape_label = shown(case.op, 60), shown(case.shape_label, 60)
     title, phase = shown(case_title(case.op, case.shape), 140), phase_of(case.op, case.shape)
-    question = Question("shape", shown(hardware_key, 60), title, case.shape, phase, "stored")
+    question = Question(
+        *("shape", shown(hardware_key, 60), title, case.shape, phase, "stored"),
+        op=shown(case.op, 60),
+        cache=cache,
+        mode=shown(case.mode, 30),
+    )
     ranking = rank_stored(question, (*measured, *predicted), base, Limits(choice_loss_pct=MAX_LOSS_PCT))
     by_key = {option.key: option for option in (*measured, *predicted)}
     options = tuple(by_key[option.key] for option in ranking.options)  # without what explains the choice
     choice = None if ranking.choice is None else by_key[ranking.choice.key]
     taken = next((each for each in timed if choice is not None and each.key == choice.key), None)
     gap = None if is_gap_ignored else first_gap((taken, *timed[:1]), baseline)
-    return CaseRanking(
+    return Ranking(
         question=question,
         options=options,
         baseline=base,
@@ -124,20 +127,7 @@ def rank_shape(
         alternatives=ranking.alternatives if gap is None else (),
         findings=() if gap is None else (gap,),
         excluded=excluded,
-        op=op,
-        shape_label=shape_label,
-        cache=cache,
-        mode=shown(case.mode, 30),
-        baseline_label=_baseline_label(baseline, advice, measured),
-        baseline_precision=option_precision(baseline) if baseline else "",
     )
-
-
-def _baseline_label(baseline: Option | None, advice: Ranking | None, measured: Sequence[Option]) -> str:
-    """Return the label of the baseline that ran; where nothing was measured, else the key of the model's."""
-    if baseline is not None:
-        return option_label(baseline)
-    return advice.baseline.key if advice and advice.baseline and not measured else ""
 
 
 def _baseline_option(options: Sequence[Option], baseline: Option | None, advice: Ranking | None) -> Option | None:

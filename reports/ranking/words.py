@@ -5,13 +5,12 @@ ranked.
 from __future__ import annotations
 
 from reports.present.display_text import counted, shown
-from reports.ranking.case_ranking import CaseRanking, doubts_to_mend, level_with, maybe_faster_option
 from results.text.verdict_text import doubt_text, maybe_faster_text, possible_loss_text, within_limit_text
-from results.verdicts.gain import roughly
-from roofline_model.core.answer import Exclusion, Option, Trust
+from results.verdicts.gain import doubts_to_mend, gain_over_baseline, roughly
+from roofline_model.core.answer import Exclusion, Option, Ranking, Trust
 from roofline_model.core.finding import findings_text, first_with, has_code, optional_text, short_text
 from roofline_model.core.units import format_percent, format_speedup, format_time
-from roofline_model.recommend.ranking import MAX_LOSS_PCT, Limits, is_within_choice_limit
+from roofline_model.recommend.ranking import MAX_LOSS_PCT, Limits, is_within_choice_limit, maybe_faster, tied_with
 
 _NAMED_LEVEL = 2
 """Options by name that the choice is tied with."""
@@ -41,7 +40,7 @@ def kernel_gap_text(option: Option) -> str:
     return shown(optional_text(first_with(option.findings, "kernel-gap")) or "")
 
 
-def excluded_texts(ranking: CaseRanking) -> tuple[tuple[str, str], ...]:
+def excluded_texts(ranking: Ranking) -> tuple[tuple[str, str], ...]:
     """Return (configuration or format, why it is not ranked), each once."""
     pairs = ((excluded_label(each), shown(findings_text(each.findings))) for each in ranking.excluded)
     return tuple(dict.fromkeys(pairs))
@@ -53,7 +52,12 @@ def excluded_label(exclusion: Exclusion) -> str:
     return shown(exclusion.key, 100) if option is None or not option.label else option.label
 
 
-def shape_reason(option: Option, ranking: CaseRanking) -> str:
+def baseline_name(ranking: Ranking) -> str:
+    """Return the formats of the baseline; empty where no run has one."""
+    return "" if ranking.baseline is None or ranking.baseline.kernel is None else ranking.baseline.precision
+
+
+def shape_reason(option: Option, ranking: Ranking) -> str:
     """Return why an option of a shape stands where it stands: its speed-ups, its share of the roof, what bounds it."""
     if option.kernel is None:  # the model proposes the format, and says why
         return shown(findings_text(item for item in option.findings if item.code != "emulated"))
@@ -75,11 +79,11 @@ def shape_reason(option: Option, ranking: CaseRanking) -> str:
     return ", ".join(words)
 
 
-def _speedup_words(option: Option, ranking: CaseRanking) -> str:
+def _speedup_words(option: Option, ranking: Ranking) -> str:
     """Return the speed-ups of what was run, the one of the best evidence first."""
     if ranking.is_baseline(option):
         return "the baseline"
-    name = ranking.baseline_precision
+    name = baseline_name(ranking)
     ideal, expected = option.ideal_speedup_ratio, option.expected_speedup_ratio
     if option.is_measured:
         if option.speedup_ratio is None or not name:
@@ -96,7 +100,7 @@ def _speedup_words(option: Option, ranking: CaseRanking) -> str:
     return f"expected {format_speedup(expected)} {name} (ideal {format_speedup(ideal)}), not measured"
 
 
-def shape_summary(ranking: CaseRanking) -> str:
+def shape_summary(ranking: Ranking) -> str:
     """Return what to take, how much it gains, what it is tied with, which time is in doubt, and what is riskier."""
     best = ranking.first
     if best is None:
@@ -110,16 +114,16 @@ def shape_summary(ranking: CaseRanking) -> str:
         return nothing_to_take(ranking)
     if not ranking.is_contest:
         return nothing_to_compare(choice, ranking)
-    gain, name = ranking.gain_of(choice), ranking.baseline_precision or "16 bit"
+    gain, name = gain_over_baseline(choice, ranking), baseline_name(ranking) or "16 bit"
     gain_text = f", {gain.over(name)}" if gain else ""
     if gain is None and choice.speedup_ratio is not None and not ranking.is_baseline(choice):
         gain_text = f", {format_speedup(choice.speedup_ratio)} {name}"
     text = f"{verb(choice, ranking)} {choice.label}: {evidence_text(choice)}{gain_text}"
     text += f"{tied_text(choice, ranking)}{worth_trying(ranking)}"
-    doubts = doubts_to_mend(choice.trust.doubts)
-    rival = maybe_faster_option(ranking.options)
+    doubts = doubts_to_mend(choice)
+    rival = maybe_faster(ranking.options)
     if rival is not None:
-        text += maybe_faster_text(rival.label, ranking.gain_of(rival), name)
+        text += maybe_faster_text(rival.label, gain_over_baseline(rival, ranking), name)
     elif gain is not None and gain.is_doubtful:
         text += f"; {doubt_text(gain)}"
     elif choice.is_measured and doubts:
@@ -127,7 +131,7 @@ def shape_summary(ranking: CaseRanking) -> str:
     return text + riskier_text(ranking)
 
 
-def nothing_to_take(ranking: CaseRanking) -> str:
+def nothing_to_take(ranking: Ranking) -> str:
     """Return why there is nothing to take of options in order: no kernel runs the first, or its loss is too large."""
     # A format that the model proposes was not asked for: what the run holds comes first.
     best = next((option for option in ranking.options if option.kernel is not None), ranking.options[0])
@@ -143,7 +147,7 @@ def nothing_to_take(ranking: CaseRanking) -> str:
     return f"nothing to take: {reason}{worth_trying(ranking)}"
 
 
-def nothing_to_compare(choice: Option, ranking: CaseRanking) -> str:
+def nothing_to_compare(choice: Option, ranking: Ranking) -> str:
     """Return what is known of the only case of a ranking."""
     return f"{alone_text(choice.label)}: {evidence_text(choice)}{worth_trying(ranking)}"
 
@@ -153,7 +157,7 @@ def alone_text(label: str) -> str:
     return f"nothing to choose yet, {label} alone"
 
 
-def verb(choice: Option, ranking: CaseRanking) -> str:
+def verb(choice: Option, ranking: Ranking) -> str:
     """Return what to do with the choice."""
     return "stay with" if ranking.is_baseline(choice) else "take" if choice.is_measured else "try"
 
@@ -164,25 +168,25 @@ def evidence_text(option: Option) -> str:
     return f"{'' if option.is_measured else 'not measured, '}{estimate.source} {format_time(estimate.time_s)}"
 
 
-def tied_text(choice: Option, ranking: CaseRanking) -> str:
+def tied_text(choice: Option, ranking: Ranking) -> str:
     """Return `; tied with INT8 (W8A8) · int_mm and 2 more`; empty where the choice is tied with nothing."""
-    level = level_with(choice, ranking.options)
+    level = tied_with(choice, ranking.options)
     more = f" and {len(level) - _NAMED_LEVEL} more" if len(level) > _NAMED_LEVEL else ""
     return f"; tied with {', '.join(each.label for each in level[:_NAMED_LEVEL])}{more}" if level else ""
 
 
-def riskier_text(ranking: CaseRanking) -> str:
+def riskier_text(ranking: Ranking) -> str:
     """Return `. Faster, riskier: INT4 (W4A16), 1.8×, may lose 6.5 %`; empty where nothing is."""
     riskier = next((each.option for each in ranking.alternatives if each.role == "riskier"), None)
     if riskier is None:
         return ""
     ratio, trust = riskier.speedup_ratio, riskier.trust
-    is_doubtful = riskier.is_measured and (trust.is_over_doubt or bool(doubts_to_mend(trust.doubts)))
+    is_doubtful = riskier.is_measured and (trust.is_over_doubt or bool(doubts_to_mend(riskier)))
     gain = "" if ratio is None else f", about {roughly(ratio)}" if is_doubtful else f", {format_speedup(ratio)}"
     return f". Faster, riskier: {riskier.label}{gain}, {possible_loss_text(riskier.loss)}"
 
 
-def worth_trying(ranking: CaseRanking) -> str:
+def worth_trying(ranking: Ranking) -> str:
     """Return the first prediction within the limit of the loss that promises more than the measured choice gained;
     empty where none does.
     """

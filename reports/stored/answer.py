@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
 
 from reports.present.display_text import counted
-from reports.ranking.case_ranking import CaseRanking
 from results.diff.environments import Difference
 from results.records.records import RunInfo
+from roofline_model.core.answer import Ranking
 from roofline_model.core.finding import Finding
 
 
@@ -39,14 +38,12 @@ class RankChange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoredRanking(CaseRanking):
+class StoredRanking(Ranking):
     """What all runs together say of one shape, or of one phase of a model, on one chip. `reports.stored.words` words
     it.
     """
 
     hardware_name: str
-    model: str
-    """Empty for a shape."""
     missing: tuple[Finding, ...] = ()
     """What is not known of this ranking, and what would tell."""
     calibration_doubt: Finding | None = None
@@ -56,23 +53,6 @@ class StoredRanking(CaseRanking):
     changes: tuple[RankChange, ...] = ()
     compared: tuple[RunInfo, RunInfo] | None = None
     """The newest run, and the newest one that `changes` compares it with; None without an earlier one."""
-
-    @property
-    def subject(self) -> Literal["shape", "model"]:
-        """What is ranked for."""
-        return "model" if self.question.subject == "model" else "shape"
-
-    @property
-    def title(self) -> str:
-        """`gemv 1x4096x4096`, `seeded-llama-156m, decode, batch 1, 128 tokens`; other cache states and modes are
-        named.
-        """
-        return self.question.name
-
-    @property
-    def key(self) -> tuple[str, ...]:
-        """What tells it from every other ranking."""
-        return (self.hardware_key, self.op, self.shape_label, self.cache, self.mode)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from results.diff.environments import differences
 from results.diff.rules import DiffRules
 from results.records.records import Record, RunInfo
 from results.verdicts.losses import StoredLosses
-from roofline_model.core.answer import Option
+from roofline_model.core.answer import Option, Ranking
 from roofline_model.core.errors import InvalidValueError
 
 _MOVED = ("SLOWER", "FASTER")
@@ -48,11 +48,11 @@ def changes_since(
     # What was measured in the newest run of its own ranking was not known before it.
     qualities = StoredLosses((record for records in older.values() for record in records), evidence.runs)
     before = ranked_groups(older, evidence, question, qualities)
-    by_key = {entry.ranking.key: entry for entry in before}
+    by_key = {_key(entry.ranking): entry for entry in before}
     diffs = _diffs(before, groups, newest, evidence)
     changes_per_ranking = []
     for entry in now:
-        then = by_key.get(entry.ranking.key)
+        then = by_key.get(_key(entry.ranking))
         if then is None:
             changes_per_ranking.append(Changes((), None))
             continue
@@ -141,6 +141,12 @@ def _earlier_rows(now: StoredRanking, then: StoredRanking) -> dict[str, Option |
             taken.add(before.key)
         earlier_rows[row.key] = before
     return earlier_rows
+
+
+def _key(ranking: Ranking) -> tuple[object, ...]:
+    """Return what tells a ranking from every other."""
+    asked = ranking.question
+    return asked.hardware, asked.op, asked.sizes, asked.cache, asked.mode
 
 
 def _diffs(

@@ -22,7 +22,7 @@ from results.records.model_figures import is_untrained
 from results.records.records import HardwareProfile, Record, RunInfo
 from results.verdicts.losses import StoredLosses
 from roofline_model.core.finding import finding, short_text
-from roofline_model.operators.case import is_model_case
+from roofline_model.operators.case import is_model_case, pass_name
 
 if TYPE_CHECKING:
     from results.store.store import ResultStore
@@ -104,16 +104,11 @@ def _refusals(untrained: Mapping[GroupKey, Sequence[Record]]) -> tuple[str, ...]
 
 def _place(ranking: StoredRanking) -> tuple[object, ...]:
     """Order rankings: by chip, models before shapes, decode before prefill, then by operator and sizes."""
-    sizes = tuple(int(part) for part in ranking.shape_label.split("x") if part.isdecimal() and len(part) < 20)
-    return (
-        ranking.hardware_key,
-        ranking.subject == "shape",
-        ranking.model,
-        ranking.op,
-        sizes,
-        ranking.mode,
-        ranking.cache,
-    )
+    asked = ranking.question
+    name = pass_name(asked.op, asked.sizes)
+    model = "" if name is None else name.model_name
+    sizes = tuple(size for _, size in asked.sizes)
+    return asked.hardware, asked.subject == "shape", model, asked.op, sizes, asked.mode, asked.cache
 
 
 def _missing(evidence: StoredEvidence, question: StoredQuestion, rankings: list[StoredRanking]) -> tuple[str, ...]:
@@ -137,7 +132,7 @@ def _missing(evidence: StoredEvidence, question: StoredQuestion, rankings: list[
             "no loss was measured: quality is what others published of the formats (`-k model_quant` and `roofline "
             "losses` measure it)"
         )
-    chips = sorted({ranking.hardware_key for ranking in rankings})
+    chips = sorted({ranking.question.hardware for ranking in rankings})
     if len(chips) > 1:
         texts.append(
             f"{counted(len(chips), 'chip')} are stored ({', '.join(chips)}): each has rankings of its own, never mixed"

@@ -6,10 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Literal
 
 from reports.present.display_text import regime_title, shown
-from reports.ranking.case_ranking import rank_stored
 from reports.ranking.shape_ranking import NO_REASON, rank_shape
 from reports.ranking.words import stale_text
 from reports.stored.answer import StoredRanking
@@ -30,7 +28,7 @@ from roofline_model.chips.hardware import doubts_of
 from roofline_model.core.answer import Exclusion, Option, Question
 from roofline_model.core.finding import Finding, finding
 from roofline_model.operators.case import case_title, is_model_case
-from roofline_model.recommend.ranking import MAX_LOSS_PCT, Limits
+from roofline_model.recommend.ranking import MAX_LOSS_PCT, Limits, rank_stored
 
 Groups = Mapping[GroupKey, Sequence[Record]]
 
@@ -132,23 +130,15 @@ def _of_shape(
     # one set.
     device = chip.evidence.device(chip.hardware_key, (record for each in cases for record in each.records))
     ranked = rank_shape(chip.hardware_key, cases, device)
-    case = cases[0].case
-    cached = [level for level in levels if level.records and level.records[0].case.cache == ranked.cache]
-    regime = regime_title(ranked.cache, ranked.mode)
-    title = shown(case_title(case.op, case.shape), 140) + (f", {regime}" if regime else "")
+    cached = [level for level in levels if level.records and level.records[0].case.cache == ranked.question.cache]
+    regime = regime_title(ranked.question.cache, ranked.question.mode)
+    title = ranked.question.name + (f", {regime}" if regime else "")
     bare = StoredRanking(
-        question=_question("shape", ranked.hardware_key, title, ranked.phase, question),
+        question=replace(ranked.question, name=title, limits=_limits(question).values),
         options=(),
         baseline=None,
         choice=None,
         hardware_name=chip.hardware_name,
-        op=ranked.op,
-        model="",
-        shape_label=ranked.shape_label,
-        cache=ranked.cache,
-        mode=ranked.mode,
-        baseline_label=ranked.baseline_label,
-        baseline_precision=ranked.baseline_precision,
         calibration_doubt=None if device is None else next(iter(doubts_of(device)), None),
     )
     by_case_key = levels_by_case(levels)
@@ -199,33 +189,23 @@ def _of_phase(
     )
     names = {shown(case_label(level)) for level in mine}
     regime = "" if model.mode == "eager" else f", {shown(model.mode, 30)}"
-    baseline = phase.of(phase.judged.baseline)
-    baseline_label = "" if baseline is None else shown(baseline.label, 100)
-    title = shown(case_title(case.op, case.shape), 140) + regime
+    asked = Question(
+        *("model", shown(chip.hardware_key, 60), shown(case_title(case.op, case.shape), 140) + regime, case.shape),
+        *(phase.phase, "stored", _limits(question).values),
+        op=shown(case.op, 140),
+        cache=model.cache,
+        mode=shown(model.mode, 30),
+    )
     bare = StoredRanking(
-        question=_question("model", shown(chip.hardware_key, 60), title, phase.phase, question),
+        question=asked,
         options=(),
         baseline=None,
         choice=None,
         hardware_name=chip.hardware_name,
-        op=shown(case.op, 140),
-        model=shown(model.name.model_name, 100),
-        shape_label=shown(case.shape_label, 60),
-        cache=model.cache,
-        mode=shown(model.mode, 30),
-        baseline_label=baseline_label,
-        baseline_precision=baseline_label,
         calibration_doubt=doubt,
     )
     lost = [*(each for each in failed if each.key in names), *excluded]
     return _finished(bare, made, lost, mine, question)
-
-
-def _question(
-    subject: Literal["shape", "model"], hardware_key: str, title: str, phase: str, question: StoredQuestion
-) -> Question:
-    limits = _limits(question).values
-    return Question(subject, hardware_key, title, phase=phase, policy="stored", limits=limits)
 
 
 def _limits(question: StoredQuestion) -> Limits:

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 
 from reports.present.cases import for_the_next
 from reports.present.display_text import change_words, shown
-from reports.ranking.case_ranking import doubts_to_mend, maybe_faster_option
 from reports.ranking.words import (
     ACROSS_RUNS,
     evidence_text,
@@ -24,10 +23,12 @@ from reports.stored.rows.baseline_trust import stored_gain
 from results.diff.environments import Difference
 from results.records.records import RunInfo
 from results.text.verdict_text import doubtful_side, maybe_faster_text
+from results.verdicts.gain import doubts_to_mend
 from roofline_model.core.answer import Option, Trust
 from roofline_model.core.finding import Finding, findings_text, has_code, short_text
 from roofline_model.core.units import format_speedup
 from roofline_model.recommend.loss import loss_doubt, loss_text
+from roofline_model.recommend.ranking import maybe_faster
 
 _OF_THE_ROW = frozenset(
     {"measurement-gone", "measured-time-rose", "measured-time-fell", "loss-changed", "prediction-changed"}
@@ -70,7 +71,7 @@ def summary_of(ranking: StoredRanking) -> str:
 
 def reason_text(option: Option, ranking: StoredRanking) -> str:
     """Return why an option stands where it stands."""
-    return _pass_reason(option, ranking) if ranking.subject == "model" else shape_reason(option, ranking)
+    return _pass_reason(option, ranking) if ranking.question.subject == "model" else shape_reason(option, ranking)
 
 
 def _pass_reason(option: Option, ranking: StoredRanking) -> str:
@@ -178,7 +179,7 @@ def _gain_words(ranking: StoredRanking, best: Option) -> str:
 
 def rival_words(ranking: StoredRanking) -> str:
     """Return what may be faster than the first row and waits behind it for its loss; empty where nothing does."""
-    rival = maybe_faster_option(ranking.options)
+    rival = maybe_faster(ranking.options)
     if rival is None:
         return ""
     return maybe_faster_text(rival.label, stored_gain(rival, ranking), ranking.baseline_label)
@@ -188,7 +189,7 @@ def _again_words(ranking: StoredRanking, best: Option) -> str:
     """Return which of the times behind the decision is to be measured again; empty where none is in doubt."""
     gain = stored_gain(best, ranking)
     if gain is None:
-        return "; measure it again" if best.is_measured and doubts_to_mend(best.trust.doubts) else ""
+        return "; measure it again" if best.is_measured and doubts_to_mend(best) else ""
     return f"; measure {doubtful_side(gain)} again" if gain.is_doubtful else ""
 
 

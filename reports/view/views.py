@@ -16,12 +16,11 @@ from reports.advice.run_phases import phase_rankings
 from reports.present.cases import calibration_doubts, name_of
 from reports.present.display_text import counted, regime_meanings, regime_title, shown, utc_minutes
 from reports.present.shapes import shape_sentence
-from reports.ranking.case_ranking import CaseRanking
 from reports.ranking.shape_ranking import recommend_from_run
 from reports.view.roofline_view import RooflineView, roofline_view
 from reports.view.run_state import RunState, RunTimeline, run_state, spans_over_time
 from reports.view.sample_series import SampleSeries, flagged_series
-from results.cases.case_result import CaseResult, case_results, is_timed, marked_records
+from results.cases.case_result import CaseResult, case_results, marked_records
 from results.cases.errors import (
     ErrorSummary,
     ReasonCount,
@@ -42,6 +41,7 @@ from results.verdicts.phase_ranking import PhaseRanking
 from results.verdicts.shape_verdict import ShapeVerdict, shape_verdicts
 from roofline_model.chips.hardware import Device, doubt_of_ideals
 from roofline_model.chips.stored_profile import device_from_profile
+from roofline_model.core.answer import Ranking
 from roofline_model.core.errors import DefinitionError
 from roofline_model.core.finding import code_text, finding, short_text
 from roofline_model.core.units import format_percent
@@ -69,7 +69,7 @@ class ChipView:
     roofline: RooflineView
     errors: tuple[ErrorSummary, ...]
     overall: ErrorSummary | None
-    recommendations: tuple[CaseRanking, ...]
+    recommendations: tuple[Ranking, ...]
     unranked_count: int
     """Shapes left out of `recommendations`, because `report_view` was asked for no more."""
     series: tuple[SampleSeries, ...]
@@ -198,7 +198,9 @@ def _chips(
         groups.setdefault(key, []).append(record)
     if not groups:
         groups[home] = []
-    ordered = sorted(groups.items(), key=lambda item: (-sum(map(is_timed, item[1])), -len(item[1]), item[0]))
+    ordered = sorted(
+        groups.items(), key=lambda item: (-sum(record.timing is not None for record in item[1]), -len(item[1]), item[0])
+    )
     return tuple(
         _chip(
             run,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from statistics import median
+from typing import ClassVar
 
 from results.cases.pooling import Pooled, pool, sightings
+from results.cases.state import CaseEnergy, CaseState, energy_of, state_of
 from results.records.flags import DOUBTFUL_FLAGS, FLAGS
 from results.records.impossible import possible_records
 from results.records.model_figures import ModelFigures, model_figures
@@ -19,7 +21,7 @@ from roofline_model.core.finding import Finding
 from roofline_model.expected.beside_ideal import BESIDE_IDEAL
 from roofline_model.formats.catalog import is_narrow_format
 from roofline_model.ideal.roofline import error_ratio
-from roofline_model.operators.case import Case, is_meant
+from roofline_model.operators.case import Case, case_title, is_meant
 from roofline_model.recommend.loss import formats_loss
 
 CaseRecords = tuple[str, Sequence[Record]]
@@ -45,6 +47,57 @@ class CaseResult:
     method_hashes: frozenset[str]
     """Of the methods that timed it: one, unless its runs changed it."""
 
+    JSON_KEYS: ClassVar = {
+        "case_key": "case_key",
+        "case_id": "case.id",
+        "record_id": "lead.record_id",
+        "title": "title",
+        "op": "case.op",
+        "shape": "case.shape",
+        "formats": "case.formats",
+        "precision": "precision",
+        "kernel": "case.kernel",
+        "cache": "case.cache",
+        "mode": "case.mode",
+        "hardware": "hardware",
+        "status": "lead.status",
+        "reason": "remark",
+        "measured_s": "measured_s",
+        "interval_half_width_ratio": "plus_minus_ratio",
+        "is_interval_total": "is_interval_total",
+        "interval_within_half_width_ratio": "within_ratio",
+        "interval_total_half_width_ratio": "total_ratio",
+        "interval_total_low_s": "total.low_s",
+        "interval_total_high_s": "total.high_s",
+        "interval_total_basis": "total.basis",
+        "ideal_s": "ideal_s",
+        "error_ideal_ratio": "error_ideal_ratio",
+        "expected_s": "expected_s",
+        "expected_low_s": "expected.low_s",
+        "expected_high_s": "expected.high_s",
+        "error_expected_ratio": "error_expected_ratio",
+        "bound": "bound",
+        "path": "path",
+        "flops": "ideal.flops",
+        "moved_bytes": "ideal.total_bytes",
+        "intensity_flop_per_byte": "intensity_flop_per_byte",
+        "achieved_flops_per_s": "achieved_flops_per_s",
+        "achieved_bytes_per_s": "achieved_bytes_per_s",
+        "peak_flops_per_s": "ideal.peak_flops_per_s",
+        "bandwidth_bytes_per_s": "ideal.bandwidth_bytes_per_s",
+        "roof_share_ratio": "roof_share_ratio",
+        "power_w": "power_w",
+        "energy_j": "energy.energy_j",
+        "max_error_ratio": "lead.measurement.max_error",
+        "tolerance_ratio": "lead.measurement.tolerance",
+        "process_count": "process_count",
+        "processes": "records",
+        "flags": "flags",
+        "doubts": "doubts",
+        "findings": "findings",
+    }
+    """Key of answers in JSON → where its value is."""
+
     @cached_property
     def used(self) -> tuple[Record, ...]:
         """The records whose processes make the pooled time."""
@@ -54,7 +107,7 @@ class CaseResult:
     @cached_property
     def timed(self) -> tuple[Record, ...]:
         """The records that hold a time, used or not."""
-        return tuple(filter(is_timed, self.records))
+        return tuple(record for record in self.records if record.timing is not None)
 
     @property
     def measurements(self) -> tuple[Measurement, ...]:
@@ -93,6 +146,49 @@ class CaseResult:
     def reason(self) -> str:
         """Why it was not measured; empty where it was, or where no reason was stored."""
         return self.lead.reason
+
+    @property
+    def title(self) -> str:
+        """Operator and sizes in words."""
+        return case_title(self.case.op, self.case.shape)
+
+    @property
+    def precision(self) -> str:
+        """`BF16`, `INT4 (W4A16)`, …"""
+        return self.case.precision_label or "no format"
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """The reasons of what was not measured, and what is strange about the time; flags and the prediction's notes
+        are apart.
+        """
+        reasons = []
+        for record in self.records:
+            if record.timing is None:
+                where = f"process {record.process.ordinal} {record.status}: " if self.timed else ""
+                if where or record.reason:
+                    reasons.append(f"{where}{record.reason or 'no reason was stored'}")
+        return tuple(dict.fromkeys([*reasons, *(["faster than the ideal"] if self.is_faster_than_roof else [])]))
+
+    @property
+    def remark(self) -> str | None:
+        """Why it was skipped or failed, and what is strange about its time."""
+        return "; ".join(self.remarks) or None
+
+    @property
+    def hardware(self) -> str | None:
+        """Key of the chip the predictions are for."""
+        return self.hardware_key or None
+
+    @property
+    def bound(self) -> str | None:
+        """memory or compute, of the ideal time."""
+        return None if self.ideal is None else self.ideal.bound or None
+
+    @property
+    def path(self) -> str | None:
+        """native, emulated or dequantize."""
+        return None if self.ideal is None else self.ideal.path or None
 
     @property
     def hardware_key(self) -> str:
@@ -160,6 +256,11 @@ class CaseResult:
     def total_ratio(self) -> float | None:
         """± of `interval_total`, as a share of its estimate; None where the noise between processes is unknown."""
         return None if self.total is None else self.total.half_width_ratio
+
+    @property
+    def is_interval_total(self) -> bool:
+        """Whether `plus_minus_ratio` knows how far fresh processes differ."""
+        return self.total_ratio is not None
 
     @property
     def plus_minus_ratio(self) -> float | None:
@@ -259,6 +360,25 @@ class CaseResult:
         return ideal.flops / time_s if ideal is not None and ideal.flops and time_s else None
 
     @cached_property
+    def energy(self) -> CaseEnergy | None:
+        """Of its measurements; None where none was stored."""
+        ideal = self.lead.ideal
+        return energy_of(self.measurements, ideal.flops if ideal is not None and ideal.flops else None)
+
+    @property
+    def state(self) -> CaseState | None:
+        """What the sensors say of its measurements; None when nothing is known."""
+        return state_of(self.measurements)
+
+    @property
+    def power_w(self) -> float | None:
+        """Watts while it ran: of the windows of its energy, else the median of the processes used."""
+        if self.energy is not None and self.energy.power_w is not None:
+            return self.energy.power_w
+        powers_w = [measured.power_w for measured in self.measurements if measured.power_w is not None]
+        return median(powers_w) if powers_w else None
+
+    @cached_property
     def model(self) -> ModelFigures | None:
         """What its run knows of the whole model that it is a pass of; None for any other case."""
         return model_figures(self.lead)
@@ -307,12 +427,6 @@ class CaseResult:
             return None
         stored = prediction.error_ratio if len(self.used) == 1 else None
         return error_ratio(prediction.time_s, self.measured_s) if stored is None else stored
-
-
-def is_timed(record: Record) -> bool:
-    """Return whether a record holds a time: one that was measured; a median of zero is none."""
-    measured = record.measurement
-    return record.status == "measured" and measured is not None and 0 < measured.median_s < math.inf
 
 
 def case_results(
@@ -369,7 +483,9 @@ def pooled_case(case_key: str, records: Sequence[Record], hashes: MethodHashes) 
     """Return the result of a case without its interval. `hashes` is filled with the methods met: hashing one's
     canonical JSON is much of the work of a long run.
     """
-    methods = {_method_hash(record, hashes) for record in records if record.method is not None and is_timed(record)}
+    methods = {
+        _method_hash(record, hashes) for record in records if record.method is not None and record.timing is not None
+    }
     return CaseResult(case_key, tuple(records), pool(sightings(records)), None, frozenset(methods))
 
 
@@ -411,9 +527,7 @@ def pass_loss_pct(case: Case, figures: ModelFigures) -> float | None:
 def _keyed(cases: Sequence[CaseResult], hashes: MethodHashes) -> list[tuple[FloorKey, Pooled]]:
     """Return what was timed, by case and method: of two methods of a case the first."""
     return [
-        ((case.case_key, _method_hash(next(filter(is_timed, case.records)), hashes)), case.pooled)
-        for case in cases
-        if case.pooled is not None
+        ((case.case_key, _method_hash(case.timed[0], hashes)), case.pooled) for case in cases if case.pooled is not None
     ]
 
 

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median
 
-from results.cases.case_result import CaseResult
 from results.records.records import Measurement
 from results.records.state_records import RATED_RATIO, EnergyReading, MachineState
 
@@ -41,11 +40,6 @@ class CaseState:
         if self.clock_hz is None or self.rated_clock_hz is None:
             return False
         return self.clock_hz < RATED_RATIO * self.rated_clock_hz
-
-
-def case_state(result: CaseResult) -> CaseState | None:
-    """Return the state of a measured case, or None when nothing is known about it."""
-    return state_of(result.measurements)
 
 
 def state_of(measurements: Iterable[Measurement]) -> CaseState | None:
@@ -151,19 +145,20 @@ class CaseEnergy:
         return self.disagreement_ratio is not None and abs(self.disagreement_ratio) > DISAGREEMENT_RATIO
 
 
-def case_energy(result: CaseResult) -> CaseEnergy | None:
-    """Return the energy of a measured case, or None where none was stored (records of version 1 keep energy alone)."""
-    ideal = result.lead.ideal
-    flops = ideal.flops if ideal is not None and ideal.flops else None
-    readings = [measurement.energy for measurement in result.measurements if measurement.energy is not None]
+def energy_of(measurements: Iterable[Measurement], flops: float | None) -> CaseEnergy | None:
+    """Return the energy over some measurements of one case, or None where none was stored (records of version 1 keep
+    energy alone). `flops`: of one call.
+    """
+    measurements = tuple(measurements)
+    readings = [measurement.energy for measurement in measurements if measurement.energy is not None]
     if readings:
         paces = [
             measurement.energy.call_s / measurement.median_s
-            for measurement in result.measurements
+            for measurement in measurements
             if measurement.energy and measurement.median_s > 0
         ]
         return _of_readings(readings, flops, max(paces, key=lambda pace: abs(pace - 1), default=None))
-    plain = [measurement for measurement in result.measurements if measurement.energy_j is not None]
+    plain = [measurement for measurement in measurements if measurement.energy_j is not None]
     if not plain:
         return None
     return CaseEnergy(
@@ -199,12 +194,3 @@ def _of_readings(readings: list[EnergyReading], flops: float | None, pace_ratio:
         sensor_period_s=_typical(reading.sensor_period_s for reading in readings),
         pace_ratio=pace_ratio,
     )
-
-
-def power_w(result: CaseResult) -> float | None:
-    """Return the power while it ran, watts: of its windows, else the median of the processes used."""
-    energy = case_energy(result)
-    if energy is not None and energy.power_w is not None:
-        return energy.power_w
-    powers_w = [measured.power_w for measured in result.measurements if measured.power_w is not None]
-    return median(powers_w) if powers_w else None

@@ -15,7 +15,7 @@ from results.diff.suites import SuiteSide
 from results.records.records import Record, RunInfo
 from results.records.state_records import NoiseFloor
 from results.statistics.replication import FloorKey
-from results.store.write import CASE, METHOD, RECORD
+from results.store.schema import CASE, METHOD, RECORD
 from results.watch.annotations import Annotation
 
 if TYPE_CHECKING:

@@ -1,12 +1,12 @@
-"""Kind of a file to import, recognised by its content in bounded memory."""
+"""Kind of a file to import, recognised by its content: read once, and not at all where it is larger than its kind."""
 
 from __future__ import annotations
 
 import codecs
 import csv
+import itertools
 import json
 import stat
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -30,7 +30,10 @@ MAX_JSON_BYTES = 10**9
 MAX_FOREIGN_JSON_BYTES = 250 * 10**6
 """vLLM's detailed results of some 10,000 requests with all texts."""
 LONGEST_LINE_CHARS = 2**20
-_CHUNK_BYTES = 2**16
+_MOST_LINES_ABOVE = 10_000
+"""Among which the header of a Markdown table is looked for."""
+_HEAD_BYTES = 2**16
+"""Of which it is seen whether a file is JSON."""
 
 OURS = "roofline-bench"
 READABLE = (
@@ -48,8 +51,8 @@ class Recognised:
     kind: str
     """roofline-bench, pytest-benchmark, kernel-table, llama-bench or vllm."""
     form: Form
-    document: Any = None
-    """Of a JSON file: what was parsed, a list of objects for JSON lines."""
+    content: Any = None
+    """Of a JSON file: what was parsed, a list of objects for JSON lines; of Markdown its text."""
 
 
 def recognise(path: Path) -> Recognised:
@@ -59,31 +62,14 @@ def recognise(path: Path) -> Recognised:
     Looking does not open what is not a regular file: opening a pipe that nobody writes to would wait for ever.
     """
     size = _regular_size(path)
-    _check_size(path, size, MAX_JSON_BYTES)
     if path.suffix.lower() == ".parquet":
         _check_size(path, size, MAX_TABLE_BYTES)
         _check_parquet(path)
         return Recognised(path, KERNEL_TABLE, "table")
-    if _first_character(path) in (b"{", b"["):  # JSON is often one line of many megabytes
-        if not _begins_like_ours(path):
-            _check_size(path, size, MAX_FOREIGN_JSON_BYTES)
-        return _json_kind(path)
-    _check_size(path, size, MAX_TABLE_BYTES)
-    return _text_kind(path, _first_line(path))
-
-
-def lines_of(path: Path) -> Iterator[str]:
-    """Yield the lines of a text file; raises `InvalidValueError` for one longer than any table has, or that is no
-    UTF-8.
-    """
-    with path.open(encoding="utf-8-sig", newline="") as stream:
-        try:
-            while line := stream.readline(LONGEST_LINE_CHARS + 1):
-                if len(line) > LONGEST_LINE_CHARS:
-                    raise _refused(path, f"has a line of more than {LONGEST_LINE_CHARS:,} characters")
-                yield line
-        except UnicodeDecodeError:
-            raise _refused(path, "is not UTF-8 text") from None
+    text = _bounded_text(path, size).strip()
+    if not text:
+        raise _refused(path, "is empty")
+    return _json_kind(path, text) if text.startswith(("{", "[")) else _text_kind(path, text)
 
 
 def _regular_size(path: Path) -> int:
@@ -105,9 +91,22 @@ def _check_size(path: Path, size: int, most: int) -> None:
         )
 
 
-def _begins_like_ours(path: Path) -> bool:
-    with path.open("rb") as file:
-        return EXPORT_FORMAT.encode() in file.read(200)
+def _bounded_text(path: Path, size: int) -> str:
+    """Return the text of a file of a size that its kind may have; JSON is often one line of many megabytes."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEAD_BYTES)
+            # A spreadsheet or a shell of Windows writes UTF-16, its editors a byte order mark before UTF-8.
+            is_wide = head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+            encoding = "utf-16" if is_wide else "utf-8-sig"
+            start = head.decode(encoding, errors="replace").lstrip()
+            foreign_most = MAX_FOREIGN_JSON_BYTES if start.startswith(("{", "[")) else MAX_TABLE_BYTES
+            _check_size(path, size, MAX_JSON_BYTES if EXPORT_FORMAT in start[:200] else foreign_most)
+            return (head + file.read()).decode(encoding)
+    except OSError as error:
+        raise _refused(path, f"cannot be read ({error.strerror or error})") from None
+    except UnicodeDecodeError:
+        raise _refused(path, "is not UTF-8 text") from None
 
 
 def _check_parquet(path: Path) -> None:
@@ -120,36 +119,7 @@ def _check_parquet(path: Path) -> None:
         raise _part_of_a_run(path, "Parquet")
 
 
-def _first_character(path: Path) -> bytes:
-    """Return the first byte that is no blank and no byte order mark; empty where there is none."""
-    try:
-        with path.open("rb") as file:
-            while chunk := file.read(_CHUNK_BYTES):
-                if content := chunk.removeprefix(codecs.BOM_UTF8).strip():
-                    return content[:1]
-    except OSError as error:
-        raise _refused(path, f"cannot be read ({error.strerror or error})") from None
-    return b""
-
-
-def _first_line(path: Path) -> str:
-    """Return the first line that says something."""
-    try:
-        for line in lines_of(path):
-            if line.strip():
-                return line
-    except OSError as error:
-        raise _refused(path, f"cannot be read ({error.strerror or error})") from None
-    raise _refused(path, "is empty")
-
-
-def _json_kind(path: Path) -> Recognised:
-    try:
-        text = path.read_text(encoding="utf-8-sig")  # Windows editors put a byte order mark first
-    except UnicodeDecodeError:
-        raise _refused(path, "is not UTF-8 text") from None
-    except OSError as error:
-        raise _refused(path, f"cannot be read ({error.strerror or error})") from None
+def _json_kind(path: Path, text: str) -> Recognised:
     # Beyond the two signs of each value its text costs no memory; our own exports have their own, larger limit.
     if EXPORT_FORMAT not in text[:200] and text.count(",") + text.count("[") + text.count("{") > MAX_CELLS:
         raise _refused(path, f"holds more than {MAX_CELLS:,} values: split it, or")
@@ -175,10 +145,9 @@ def _json_lines(text: str) -> list[Any] | None:
     if text.count("\n") > MAX_ROWS:
         return None
     try:
-        documents = [json.loads(line, parse_int=whole_number) for line in text.split("\n") if line.strip()]
+        return [json.loads(line, parse_int=whole_number) for line in text.split("\n") if line.strip()]
     except (ValueError, RecursionError):
         return None
-    return documents if len(documents) > 1 else None
 
 
 def _kind_of_objects(path: Path, objects: list[Any]) -> str:
@@ -189,9 +158,12 @@ def _kind_of_objects(path: Path, objects: list[Any]) -> str:
     raise _refused(path, "is JSON of nothing that is known here")
 
 
-def _text_kind(path: Path, first: str) -> Recognised:
+def _text_kind(path: Path, text: str) -> Recognised:
+    lines = text.splitlines()
+    if max(map(len, lines)) > LONGEST_LINE_CHARS:
+        raise _refused(path, f"has a line of more than {LONGEST_LINE_CHARS:,} characters")
     try:
-        cells = [cell.strip() for cell in next(csv.reader([first]), [])] or [""]
+        cells = [cell.strip() for cell in next(csv.reader(lines[:1]), [])] or [""]
     except csv.Error:
         cells = [""]  # a line that no CSV begins with
     if set(cells) >= REQUIRED_COLUMNS:
@@ -200,11 +172,12 @@ def _text_kind(path: Path, first: str) -> Recognised:
         return Recognised(path, llama_bench.KIND, "csv")
     if cells[0] == "run_id":
         raise _part_of_a_run(path, "CSV")
-    for number, line in enumerate(lines_of(path)):
-        if llama_bench.is_markdown_header(line):
-            return Recognised(path, llama_bench.KIND, "markdown")
-        if number > 10_000:
-            break
+    if any(map(llama_bench.is_markdown_header, lines[:_MOST_LINES_ABOVE])):
+        return Recognised(path, llama_bench.KIND, "markdown", text)
+    # Messages of the program, when its errors were sent to the same file.
+    records = "\n".join(itertools.dropwhile(lambda line: not line.startswith("{"), lines))
+    if records and (json_lines := _json_lines(records)) is not None:
+        return Recognised(path, _kind_of_objects(path, json_lines), "json lines", json_lines)
     raise _refused(path, "is text of nothing that is known here")
 
 

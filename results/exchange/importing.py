@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from results.exchange.exported.import_checks import check_run
 from results.exchange.exported.load import ExportedRun, ImportReport, add_exported, parse_exports, reading_errors
-from results.exchange.files import OURS, Recognised, lines_of, recognise
+from results.exchange.files import OURS, Recognised, recognise
 from results.exchange.foreign import ForeignFile, Stated, printable
 from results.exchange.kernel_rows import KIND as KERNEL_TABLE
 from results.exchange.to_records import ForeignRun, to_records
@@ -45,7 +45,7 @@ def read_any(path: str | Path, stated: Stated | None = None, *, advance: Advance
     recognised = recognise(file)
     with reading_errors(file, is_ours=recognised.kind == OURS):
         if recognised.kind == OURS:
-            return ReadFile(file, OURS, exported=tuple(parse_exports(recognised.document)))
+            return ReadFile(file, OURS, exported=tuple(parse_exports(recognised.content)))
         foreign = _foreign(recognised, identity, tell)
         run = to_records(
             foreign, identity, started_at=_modified(file), advance=lambda done, total: tell("predicting", done, total)
@@ -108,15 +108,15 @@ def _foreign(recognised: Recognised, stated: Stated, tell: Advance) -> ForeignFi
     if recognised.kind == KERNEL_TABLE:
         return read_kernel_rows(recognised.path, lambda done, total: tell("predicting", done, total))
     if recognised.kind == PYTEST_BENCHMARK:
-        return read_pytest_benchmark(recognised.document, name, stated)
+        return read_pytest_benchmark(recognised.content, name, stated)
     if recognised.form == "csv":
         return read_llama_bench(llama_bench.rows_of_csv(recognised.path), name, stated)
     if recognised.form == "markdown":
-        return read_llama_bench(llama_bench.rows_of_markdown(lines_of(recognised.path)), name, stated)
+        return read_llama_bench(llama_bench.rows_of_markdown(recognised.content.splitlines()), name, stated)
     prefix = "line " if recognised.form == "json lines" else ""
     numbered = [
-        (f"{prefix}{i + 1}" if prefix else f"[{i}]" if len(recognised.document) > 1 else "", entry)
-        for i, entry in enumerate(recognised.document)
+        (f"{prefix}{i + 1}" if prefix else f"[{i}]" if len(recognised.content) > 1 else "", entry)
+        for i, entry in enumerate(recognised.content)
     ]
     if recognised.kind == llama_bench.KIND:
         located = [(where or "[0]", entry) for where, entry in numbered]

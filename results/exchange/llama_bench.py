@@ -91,8 +91,7 @@ def is_csv_header(cells: list[str]) -> bool:
 
 def is_markdown_header(line: str) -> bool:
     """Return whether a line is the header of llama-bench's table."""
-    cells = _cells(line)
-    return "model" in cells and "test" in cells and "t/s" in cells
+    return {"model", "backend", "test", "t/s"} <= set(_cells(line))
 
 
 def rows_of_objects(values: Iterable[tuple[str, Any]]) -> Iterator[BenchRow]:

@@ -213,7 +213,7 @@ def _not_comparable(fields: Fields, model: KnownModel | None, stated: Stated) ->
     layers = fields.data.get("n_gpu_layers")
     if backend != "CPU" and model is not None and isinstance(layers, int) and 0 <= layers < model.shape.layer_count:
         return finding("layers-off-gpu", gpu_count=layers, layer_count=model.shape.layer_count)
-    if fields.data.get("n_cpu_moe") not in (None, 0):
+    if fields.data.get("n_cpu_moe") not in (None, 0) or "=CPU" in fields.text("tensor_buft_overrides", ""):
         return finding("experts-off-gpu")
     if fields.data.get("no_kv_offload") in (True, 1):
         return finding("cache-off-gpu")

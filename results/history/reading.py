@@ -16,7 +16,7 @@ from results.records.metrics import Metric
 from results.records.records import Record, RunInfo
 from results.store import read, rows
 from results.store.rows import texts
-from results.store.write import CASE, MEASUREMENT, METHOD, PREDICTION, PROCESS, RECORD, RUN
+from results.store.schema import CASE, MEASUREMENT, METHOD, PREDICTION, PROCESS, RECORD, RUN
 from roofline_model.core.errors import InvalidValueError, UnknownNameError
 from roofline_model.operators.case import Case, is_meant
 
@@ -93,7 +93,7 @@ def _named(typed: str, cases: list[Case]) -> Case:
 
 def _cases(connection: Connection, statement: Select[Any]) -> list[Case]:
     """Return the cases of a query, those that differ in the order of dimensions only once."""
-    cases = (rows.case_from(row) for row in connection.execute(statement).mappings())
+    cases = (rows.case_of(row) for row in connection.execute(statement).mappings())
     return list({case.case_key: case for case in cases}.values())
 
 
@@ -156,7 +156,7 @@ def _cases_by_id(connection: Connection, case_key: str | None) -> dict[int, Case
     first: dict[str, Case] = {}
     cases = {}
     for row in connection.execute(statement.order_by(CASE.c.id)).mappings():
-        case = rows.case_from(row)
+        case = rows.case_of(row)
         # One case, whatever the order of its dimensions: histories are by key, and the names are the first one's.
         cases[row["id"]] = first.setdefault(row["case_key"], case)
     return cases

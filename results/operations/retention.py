@@ -16,8 +16,8 @@ from typing import Any
 from sqlalchemy import Connection, delete, func, or_, select, update
 
 from results.records.records import RunInfo
+from results.store.schema import MEASUREMENT, RECORD, TELEMETRY
 from results.store.store import ResultStore
-from results.store.write import MEASUREMENT, RECORD, TELEMETRY
 from results.watch.lists import name_matches
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import Finding, finding

@@ -11,7 +11,7 @@ from results.records.limits import CONTROLS
 from results.records.records import RunInfo
 from results.store.read import NEWEST_FIRST, read_runs, select_runs
 from results.store.run_names import check_label
-from results.store.write import CANARY, MEASUREMENT, RECORD, RUN
+from results.store.schema import CANARY, MEASUREMENT, RECORD, RUN
 from roofline_model.core.errors import StoreError
 
 if TYPE_CHECKING:

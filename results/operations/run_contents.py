@@ -11,7 +11,7 @@ from sqlalchemy import Connection, case, func, select
 
 from results.records.records import SIMULATED_TIMERS
 from results.store import rows
-from results.store.write import CASE, METHOD, PREDICTION, RECORD
+from results.store.schema import CASE, METHOD, PREDICTION, RECORD
 from roofline_model.operators.case import Case, op_title
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def _contents(connection: Connection, run_ids: Sequence[str]) -> dict[str, RunCo
 
 def _cases(connection: Connection, case_ids: Sequence[int]) -> dict[int, Case]:
     return {
-        row["id"]: rows.case_from(row)
+        row["id"]: rows.case_of(row)
         for chosen in _portions(case_ids)
         for row in connection.execute(select(CASE).where(CASE.c.id.in_(chosen))).mappings()
     }

@@ -6,10 +6,11 @@ them, `results/exchange` carries them between machines, `reports` reads them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from results.records.limits import (
     TAGGED,
@@ -185,9 +186,12 @@ class ProcessInfo:
     """One process of a run: replicated measurements differ by process, so the unit of comparison is kept."""
 
     ordinal: Count = 0
+    """0 for the first process of the run."""
     pid: Count | None = None
+    """Process id on its host."""
     host: Line = ""
     started_at: OptionalPastDate = ""
+    """UTC, ISO 8601; empty where unknown."""
     role: Name = "main"
     """main: pytest's own process; worker: a fresh process that measured for it."""
     end_reason: Reason = ""
@@ -203,22 +207,30 @@ class Measurement:
     samples_s: tuple[Number, ...] = field(repr=False)
     """Seconds per call of every sample, in the order taken; empty after `prune`."""
     calls_per_sample: Count
+    """Calls timed together as one sample."""
     median_s: Duration
+    """Median, seconds."""
     min_s: Duration
     max_s: Duration
     mean_s: Duration
     std_s: Duration | None
+    """Standard deviation; None for one sample."""
     q1_s: Duration
+    """First quartile."""
     q3_s: Duration
+    """Third quartile."""
     sample_count: Count
+    """Samples taken, count; stays when `samples_s` is pruned."""
     ci_low_s: Duration | None
     """`interval_within`: lower end of the 95 % interval of the median inside this process."""
     ci_high_s: Duration | None
+    """Upper end of it."""
     stop_reason: Key
     """converged, noise-stable, budget, max-samples, replay-end; agreed: several visits do"""
     first_call_s: Duration | None = None
     """The very first call: compilation, autotuning and lazy loading are in here, never in the samples."""
     warmup_calls: Count = 0
+    """Calls before the first sample."""
     wall_s: Duration | None = None
     """Wall-clock seconds the case took in all."""
     rotation_count: Count = 1
@@ -232,12 +244,15 @@ class Measurement:
     tolerance: NonNegative | None = None
     """What was allowed there: what rounding explains, or what the caller gave."""
     power_w: NonNegative | None = None
+    """Mean power while sampling, watts."""
     energy_j: NonNegative | None = None
-    """Energy per call; None when no window was long enough to mean something."""
+    """Joules per call; None when no window was long enough to mean something."""
     power_source: Line | None = None
+    """Where the power came from."""
     sm_clock_hz: Positive | None = None
     """Median SM clock seen while sampling."""
     temperature_c: Finite | None = None
+    """Of the device."""
     flags: tuple[Key, ...] = ()
     """Warnings about the samples: keys of `flags.FLAGS`."""
     clocks_hz: tuple[Number, ...] = field(default=(), repr=False)
@@ -254,7 +269,7 @@ class Measurement:
 
     @property
     def ci_half_width_ratio(self) -> float | None:
-        """Half the interval's width over the median: the ± of the table."""
+        """Half the 95 % interval of its own samples over the median: the ± of the table."""
         if self.ci_low_s is None or self.ci_high_s is None or self.median_s <= 0:
             return None
         return (self.ci_high_s - self.ci_low_s) / 2 / self.median_s
@@ -266,23 +281,39 @@ class PredictionRecord:
 
     kind: Literal["ideal", "expected"]
     model_version: Key
+    """Changes whenever the same case would get another time."""
     hardware_key: Key
+    """The chip that it is predicted for."""
     profile_hash: Key
+    """`HardwareProfile.profile_hash` of the numbers used."""
     time_s: Positive
+    """Of one call."""
     memory_time_s: NonNegative | None
     compute_time_s: NonNegative | None
     bound: Key
+    """memory or compute."""
     flops: NonNegative
+    """Work of one call, FLOP; one MAC is 2."""
     read_bytes: NonNegative
+    """Compulsory reads of one call."""
     write_bytes: NonNegative
+    """Writes of one call."""
     bandwidth_bytes_per_s: Positive | None
+    """Bandwidth of the roof, bytes per second."""
     peak_flops_per_s: Positive | None
+    """Dense peak of the roof, FLOP per second."""
     compute_format: Key
+    """The format whose unit computes."""
     path: Line
+    """native, emulated or dequantize."""
     memory_level: Line
+    """DRAM, or the cache whose bandwidth was used."""
     provenance: Line
+    """Status of the weakest number used."""
     low_s: Positive | None = None
+    """Lower end of the 80 % interval, seconds."""
     high_s: Positive | None = None
+    """Upper end of the 80 % interval, seconds."""
     findings: StoredFindings = ()
     """What to know about it."""
     terms_s: Annotated[Mapping[Name, SignedDuration], TAGGED] | None = None
@@ -323,7 +354,7 @@ class PredictionRecord:
 
     @property
     def total_bytes(self) -> float:
-        """Compulsory bytes of the case."""
+        """Compulsory traffic of the case, bytes."""
         return self.read_bytes + self.write_bytes
 
     @property
@@ -350,7 +381,9 @@ class TelemetrySample:
     memory_clock_hz: NonNegative | None = None
     temperature_c: Finite | None = None
     utilization_ratio: NonNegative | None = None
+    """Share of the time in which a kernel ran, 0 to 1."""
     memory_used_bytes: NonNegative | None = None
+    """Device memory in use."""
 
 
 SIMULATED_TIMERS = ("simulated", "replay")
@@ -379,6 +412,22 @@ class Record:
     extra: Facts = field(default_factory=dict)
     """Whatever else a maker wants to keep (JSON values)."""
 
+    JSON_KEYS: ClassVar = {
+        "process": "process.ordinal",
+        "record_id": "record_id",
+        "status": "status",
+        "reason": "why",
+        "measured_s": "timing.median_s",
+        "interval_half_width_ratio": "timing.ci_half_width_ratio",
+        "sample_count": "timing.sample_count",
+        "power_w": "timing.power_w",
+        "energy_j": "timing.energy_j",
+        "max_error_ratio": "timing.max_error",
+        "tolerance_ratio": "timing.tolerance",
+        "flags": "flags",
+    }
+    """Key of answers in JSON, where it stands for its process → where its value is."""
+
     def __repr__(self) -> str:
         time = "" if self.measurement is None else f" {format_time(self.measurement.median_s)}"
         return (
@@ -395,6 +444,23 @@ class Record:
     def expected(self) -> PredictionRecord | None:
         """The expected prediction, if there is one."""
         return next((p for p in self.predictions if p.kind == "expected"), None)
+
+    @property
+    def timing(self) -> Measurement | None:
+        """Its measurement; None where that holds no time that was measured, as a median of zero."""
+        measured = self.measurement
+        is_timed = self.status == "measured" and measured is not None and 0 < measured.median_s < math.inf
+        return measured if is_timed else None
+
+    @property
+    def why(self) -> str | None:
+        """Why it was skipped or failed."""
+        return self.reason or None
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """Warnings about its samples."""
+        return () if self.timing is None else self.timing.flags
 
     @property
     def is_simulated(self) -> bool:

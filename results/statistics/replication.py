@@ -67,8 +67,9 @@ class TotalInterval:
     estimate_s: float
     """Geometric mean of the process medians."""
     low_s: float | None
-    """None with `one process`: its own samples cannot say how far the next process would be."""
+    """Lower end, seconds; None with `one process`: its own samples cannot say how far the next process would be."""
     high_s: float | None
+    """Upper end, seconds."""
     process_count: int
     basis: Basis
     """processes: from the spread between this run's processes (and the floor, where one is stored); floor: one process,

@@ -19,7 +19,7 @@ from pathlib import Path
 from sqlalchemy import Connection, Engine, inspect, text
 
 from results.store.connection import LACKS_TABLES, MAKE_A_RUN, REPLACE_IT, WRITING, make_engine, translated
-from results.store.schema import SCHEMA_VERSION, VERSION_TABLE, Base
+from results.store.schema import METADATA, SCHEMA_VERSION, VERSION_TABLE
 from results.store.target import StoreTarget
 from roofline_model.core.errors import OldSchemaError, RooflineError, StoreError
 
@@ -50,14 +50,14 @@ def read_version(connection: Connection, target: StoreTarget) -> int | None:
         is_foreign = bool(tables)
     else:
         tables = set(inspect(connection).get_table_names())
-        is_foreign = not tables.isdisjoint(Base.metadata.tables)
+        is_foreign = not tables.isdisjoint(METADATA.tables)
     if VERSION_TABLE not in tables:
         if not is_foreign:
             return None
         stored = None
     else:
         stored = connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()
-    our_tables = Base.metadata.tables.keys()
+    our_tables = METADATA.tables.keys()
     is_ours = 2 * len(our_tables & tables) > len(our_tables)
     if is_ours and VERSION_TABLE in tables and not _is_version(stored):
         raise StoreError(

@@ -10,7 +10,8 @@ from sqlalchemy import Connection, func, select
 
 from results.records.records import Record, RunInfo
 from results.store import read, rows
-from results.store.write import CASE, RECORD, RUN, in_parts
+from results.store.schema import CASE, RECORD, RUN
+from results.store.write import in_parts
 from roofline_model.operators.case import Case
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def measuring_runs(store: ResultStore) -> list[RunInfo]:
 
 def _newest(connection: Connection, is_meant: Callable[[Case], bool] | None, night_count: int) -> NewestRecords:
     cases = connection.execute(select(CASE)).mappings()
-    case_ids = [row["id"] for row in cases if is_meant is None or is_meant(rows.case_from(row))]
+    case_ids = [row["id"] for row in cases if is_meant is None or is_meant(rows.case_of(row))]
     pks: list[int] = []
     for part in in_parts(case_ids):
         pks += _pks(connection, part, night_count)

@@ -14,7 +14,8 @@ from sqlalchemy import Connection, select
 
 from results.records.records import Record, RunInfo
 from results.store import read, rows
-from results.store.write import CASE, PREDICTION, RECORD, RUN, present_record_runs
+from results.store.schema import CASE, PREDICTION, RECORD, RUN
+from results.store.write import present_record_runs
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.operators.case import Case, is_meant
 
@@ -126,7 +127,7 @@ def _record_pks_by_word(connection: Connection, query: RecordQuery) -> dict[str,
     """Return run id → rows of the records whose case is meant."""
     # Cases are few beside records, and only `Case` knows what their ids look like: chosen here, joined there.
     cases = connection.execute(select(CASE)).mappings()
-    case_ids = [row["id"] for row in cases if query.fits(rows.case_from(row))]
+    case_ids = [row["id"] for row in cases if query.fits(rows.case_of(row))]
     record_pks: dict[str, list[int]] = {}
     for start in range(0, len(case_ids), LOT_COUNT):
         of_cases = RECORD.c.case_id.in_(case_ids[start : start + LOT_COUNT])

@@ -4,22 +4,33 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, Select, Table, func, select
 
-from results.records.records import EnvironmentInfo, HardwareProfile, Measurement, ProcessInfo, Record, RunInfo
-from results.records.state_records import CanaryReading, NoiseFloor
+from results.records.records import (
+    EnvironmentInfo,
+    HardwareProfile,
+    Measurement,
+    Method,
+    PredictionRecord,
+    ProcessInfo,
+    Record,
+    RunInfo,
+    TelemetrySample,
+)
+from results.records.state_records import CanaryReading, EnergyReading, KernelAttribution, MachineState, NoiseFloor
 from results.store import rows
-from results.store.write import (
+from results.store.schema import (
     ATTRIBUTION,
     CANARY,
     CASE,
     ENERGY,
     ENVIRONMENT,
-    FLOOR,
     MEASUREMENT,
     METHOD,
+    NOISE_FLOOR,
     PREDICTION,
     PROCESS,
     PROFILE,
@@ -27,8 +38,8 @@ from results.store.write import (
     RUN,
     STATE,
     TELEMETRY,
-    in_parts,
 )
+from results.store.write import in_parts
 
 T = TypeVar("T")
 
@@ -47,8 +58,10 @@ def read_runs(connection: Connection, statement: Select[Any]) -> list[RunInfo]:
     environments: dict[int, EnvironmentInfo] = {}
     for part in in_parts(sorted({row["environment_id"] for row in run_rows})):
         of_runs = select(ENVIRONMENT).where(ENVIRONMENT.c.id.in_(part))
-        environments |= {row["id"]: rows.environment_from(row) for row in connection.execute(of_runs).mappings()}
-    return [rows.run_from(row, environments[row["environment_id"]]) for row in run_rows]
+        environments |= {
+            row["id"]: rows.value_of(EnvironmentInfo, row) for row in connection.execute(of_runs).mappings()
+        }
+    return [rows.value_of(RunInfo, row, environment=environments[row["environment_id"]]) for row in run_rows]
 
 
 def read_run(connection: Connection, run_id: str) -> RunInfo | None:
@@ -65,7 +78,7 @@ def count_runs(connection: Connection) -> int:
 def read_profile(connection: Connection, profile_hash: str) -> HardwareProfile | None:
     """Return the chip description of this hash, or None."""
     row = connection.execute(select(PROFILE).where(PROFILE.c.profile_hash == profile_hash)).mappings().first()
-    return None if row is None else rows.profile_from(row)
+    return None if row is None else rows.value_of(HardwareProfile, row)
 
 
 def read_records(connection: Connection, run_id: str, *, with_samples: bool) -> list[Record]:
@@ -76,14 +89,17 @@ def read_records(connection: Connection, run_id: str, *, with_samples: bool) -> 
 def read_chosen(connection: Connection, chosen: ColumnElement[bool], *, with_samples: bool) -> list[Record]:
     """Return the records that a condition on their own columns chooses, in the order they were committed."""
     record_rows = connection.execute(select(RECORD).where(chosen).order_by(RECORD.c.id)).mappings().all()
-    cases = _by_id(connection, CASE, rows.case_from, select(RECORD.c.case_id).where(chosen))
-    methods = _by_id(connection, METHOD, rows.method_from, select(RECORD.c.method_id).where(chosen))
-    processes = _by_id(connection, PROCESS, rows.process_from, select(RECORD.c.process_id).where(chosen))
+    cases = _by_id(connection, CASE, rows.case_of, select(RECORD.c.case_id).where(chosen))
+    methods = _by_id(connection, METHOD, partial(rows.value_of, Method), select(RECORD.c.method_id).where(chosen))
+    processes = _by_id(
+        connection, PROCESS, partial(rows.value_of, ProcessInfo), select(RECORD.c.process_id).where(chosen)
+    )
     measurements = _measurements(connection, chosen, with_samples=with_samples)
-    predictions = _grouped(connection, PREDICTION, rows.prediction_from, chosen)
-    telemetry = _grouped(connection, TELEMETRY, rows.telemetry_from, chosen)
+    predictions = _grouped(connection, PREDICTION, PredictionRecord, chosen)
+    telemetry = _grouped(connection, TELEMETRY, TelemetrySample, chosen)
     return [
-        rows.record_from(
+        rows.value_of(
+            Record,
             row,
             case=cases[row["case_id"]],
             process=processes[row["process_id"]],
@@ -99,13 +115,13 @@ def read_chosen(connection: Connection, chosen: ColumnElement[bool], *, with_sam
 def read_processes(connection: Connection, run_id: str) -> list[ProcessInfo]:
     """Return the processes of a run in the order they were first seen."""
     statement = select(PROCESS).where(PROCESS.c.run_id == run_id).order_by(PROCESS.c.id)
-    return [rows.process_from(row) for row in connection.execute(statement).mappings()]
+    return [rows.value_of(ProcessInfo, row) for row in connection.execute(statement).mappings()]
 
 
 def read_canaries(connection: Connection, run_id: str) -> list[CanaryReading]:
     """Return the canary readings of a run in the order they were committed."""
     statement = select(CANARY).where(CANARY.c.run_id == run_id).order_by(CANARY.c.id)
-    return [rows.canary_from(row) for row in connection.execute(statement).mappings()]
+    return [rows.value_of(CanaryReading, row) for row in connection.execute(statement).mappings()]
 
 
 def read_canary_times(connection: Connection, class_hash: str, kernel: str, limit: int) -> list[float]:
@@ -122,31 +138,30 @@ def read_canary_times(connection: Connection, class_hash: str, kernel: str, limi
 def read_noise_floors(connection: Connection, class_hash: str) -> dict[tuple[str, str], NoiseFloor]:
     """Return the newest noise floor of every case and method of an environment class, by case key and method hash."""
     statement = (
-        select(FLOOR)
-        .where(FLOOR.c.class_hash == class_hash)
-        .order_by(FLOOR.c.case_key, FLOOR.c.method_hash, FLOOR.c.created_at, FLOOR.c.id)
+        select(NOISE_FLOOR)
+        .where(NOISE_FLOOR.c.class_hash == class_hash)
+        .order_by(NOISE_FLOOR.c.case_key, NOISE_FLOOR.c.method_hash, NOISE_FLOOR.c.created_at, NOISE_FLOOR.c.id)
     )
-    floors = (rows.floor_from(row) for row in connection.execute(statement).mappings())
+    floors = (rows.value_of(NoiseFloor, row) for row in connection.execute(statement).mappings())
     return {(floor.case_key, floor.method_hash): floor for floor in floors}
 
 
 def _measurements(connection: Connection, chosen: ColumnElement[bool], *, with_samples: bool) -> dict[int, Measurement]:
-    energies = _parts(connection, ENERGY, rows.energy_from, chosen)
-    states = _parts(connection, STATE, rows.state_from, chosen)
-    attributions = _parts(connection, ATTRIBUTION, rows.attribution_from, chosen)
+    energies = _parts(connection, ENERGY, EnergyReading, chosen)
+    states = _parts(connection, STATE, MachineState, chosen)
+    attributions = _parts(connection, ATTRIBUTION, KernelAttribution, chosen)
     columns = [column for column in MEASUREMENT.c if with_samples or column.name not in ("samples", "clocks")]
     measurements = {}
     for row in connection.execute(select(*columns).join(RECORD).where(chosen)).mappings():
         pk = row["record_pk"]
-        measurements[pk] = rows.measurement_from(row, energies.get(pk), states.get(pk), attributions.get(pk))
+        parts = {"energy": energies.get(pk), "state": states.get(pk), "attribution": attributions.get(pk)}
+        measurements[pk] = rows.measurement_of(row, **parts)
     return measurements
 
 
-def _parts(
-    connection: Connection, table: Table, build: Callable[[rows.Row], T], chosen: ColumnElement[bool]
-) -> dict[int, T]:
+def _parts(connection: Connection, table: Table, kind: type[T], chosen: ColumnElement[bool]) -> dict[int, T]:
     statement = select(table).join(RECORD).where(chosen)
-    return {row["record_pk"]: build(row) for row in connection.execute(statement).mappings()}
+    return {row["record_pk"]: rows.value_of(kind, row) for row in connection.execute(statement).mappings()}
 
 
 def _by_id(connection: Connection, table: Table, build: Callable[[rows.Row], T], wanted: Select[Any]) -> dict[int, T]:
@@ -154,11 +169,9 @@ def _by_id(connection: Connection, table: Table, build: Callable[[rows.Row], T],
     return {row["id"]: build(row) for row in connection.execute(statement).mappings()}
 
 
-def _grouped(
-    connection: Connection, table: Table, build: Callable[[rows.Row], T], chosen: ColumnElement[bool]
-) -> dict[int, list[T]]:
+def _grouped(connection: Connection, table: Table, kind: type[T], chosen: ColumnElement[bool]) -> dict[int, list[T]]:
     statement = select(table).join(RECORD).where(chosen).order_by(table.c.record_pk, table.c.ordinal)
     groups: dict[int, list[T]] = defaultdict(list)
     for row in connection.execute(statement).mappings():
-        groups[row["record_pk"]].append(build(row))
+        groups[row["record_pk"]].append(rows.value_of(kind, row))
     return groups

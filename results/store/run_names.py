@@ -19,7 +19,7 @@ from sqlalchemy import ColumnElement, Connection, Select, func, or_, select, tup
 from results.records.records import FOREIGN_COMMAND, RunInfo
 from results.store.connection import MAKE_A_RUN
 from results.store.read import NEWEST_FIRST, count_runs, read_run, read_runs, select_runs
-from results.store.write import ENVIRONMENT, PROCESS, RUN
+from results.store.schema import ENVIRONMENT, PROCESS, RUN
 from roofline_model.core.errors import StoreError, UnknownNameError
 
 SHORTEST_PREFIX = 4

@@ -18,6 +18,7 @@ from results.records.state_records import CanaryReading, NoiseFloor
 from results.store import read, run_names, write
 from results.store.connection import WRITING, DatabaseFile, make_engine, prepare_place, translated
 from results.store.migrate import ensure_current, read_version
+from results.store.schema import RECORD
 from results.store.target import StoreTarget, parse_target
 from roofline_model.core.errors import InvalidValueError, StoreError
 
@@ -258,7 +259,7 @@ class ResultStore:
         """
         if self._file is not None:
             self._file.check()
-        statement = select(write.RECORD.c.record_id).where(write.RECORD.c.run_id == run_id)
+        statement = select(RECORD.c.record_id).where(RECORD.c.run_id == run_id)
         return self._read(lambda connection: set(connection.execute(statement).scalars()))
 
     def profile(self, profile_hash: str) -> HardwareProfile | None:

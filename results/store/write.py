@@ -2,53 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Select, Table, bindparam, select, update
 from sqlalchemy.dialects import sqlite
 
-from results.records.records import EnvironmentInfo, HardwareProfile, Method, ProcessInfo, Record, RunInfo, RunStatus
+from results.records.records import HardwareProfile, Method, ProcessInfo, Record, RunInfo, RunStatus
 from results.records.state_records import CanaryReading, NoiseFloor
 from results.store import rows
 from results.store.schema import (
-    AttributionRow,
-    Base,
-    CanaryRow,
-    CaseRow,
-    EnergyRow,
-    EnvironmentRow,
-    HardwareProfileRow,
-    MachineStateRow,
-    MethodRow,
-    NoiseFloorRow,
-    ProcessRow,
-    RecordRow,
-    RunRow,
+    ATTRIBUTION,
+    CANARY,
+    CASE,
+    ENERGY,
+    ENVIRONMENT,
+    MEASUREMENT,
+    METHOD,
+    NOISE_FLOOR,
+    PREDICTION,
+    PROCESS,
+    PROFILE,
+    RECORD,
+    RUN,
+    STATE,
+    TELEMETRY,
 )
 from roofline_model.core.errors import StoreError
 from roofline_model.operators.case import Case
 
 T = TypeVar("T")
-
-TABLES: Mapping[str, Table] = Base.metadata.tables
-
-RUN, RECORD = TABLES[RunRow.__tablename__], TABLES[RecordRow.__tablename__]
-ENVIRONMENT = TABLES[EnvironmentRow.__tablename__]
-PROFILE = TABLES[HardwareProfileRow.__tablename__]
-CASE, METHOD, PROCESS = (
-    TABLES[CaseRow.__tablename__],
-    TABLES[MethodRow.__tablename__],
-    TABLES[ProcessRow.__tablename__],
-)
-MEASUREMENT, PREDICTION, TELEMETRY = TABLES["measurement"], TABLES["prediction"], TABLES["telemetry"]
-ENERGY, STATE, ATTRIBUTION = (
-    TABLES[EnergyRow.__tablename__],
-    TABLES[MachineStateRow.__tablename__],
-    TABLES[AttributionRow.__tablename__],
-)
-CANARY, FLOOR = TABLES[CanaryRow.__tablename__], TABLES[NoiseFloorRow.__tablename__]
 
 _AT_ONCE = 500
 """Ids in one statement: well under every limit on bound parameters."""
@@ -119,7 +103,8 @@ def insert_records(connection: Connection, known_ids: KnownIds, records: Sequenc
 
 def _record_values(connection: Connection, known_ids: KnownIds, record: Record) -> rows.Values:
     return {
-        **rows.record_values(record, _class_hash(connection, known_ids, record.run_id)),
+        **rows.row_of(record),
+        "history_key": record.history_key(_class_hash(connection, known_ids, record.run_id)),
         "process_id": _process_id(connection, known_ids, record.process, record.run_id),
         "case_id": _case_id(connection, known_ids, record.case),
         "method_id": None if record.method is None else _method_id(connection, known_ids, record.method),
@@ -130,17 +115,13 @@ def _child_values(record: Record, record_pk: int) -> Iterator[tuple[Table, list[
     """Yield the rows that belong to a record, by table; a part that was not read costs nothing."""
     measured = record.measurement
     if measured is not None:
-        yield MEASUREMENT, [rows.measurement_values(measured, record_pk)]
-        if measured.energy is not None:
-            yield ENERGY, [rows.energy_values(measured.energy, record_pk)]
-        if measured.state is not None:
-            yield STATE, [rows.state_values(measured.state, record_pk)]
-        if measured.attribution is not None:
-            yield ATTRIBUTION, [rows.attribution_values(measured.attribution, record_pk)]
-    if record.predictions:
-        yield PREDICTION, rows.prediction_values(record.predictions, record_pk)
-    if record.telemetry:
-        yield TELEMETRY, rows.telemetry_values(record.telemetry, record_pk)
+        yield MEASUREMENT, [rows.measurement_row(measured, record_pk)]
+        for table, part in ((ENERGY, measured.energy), (STATE, measured.state), (ATTRIBUTION, measured.attribution)):
+            if part is not None:
+                yield table, [rows.row_of(part, record_pk=record_pk)]
+    for table, parts in ((PREDICTION, record.predictions), (TELEMETRY, record.telemetry)):
+        if parts:
+            yield table, [rows.row_of(part, record_pk=record_pk, ordinal=place) for place, part in enumerate(parts)]
 
 
 def replace_record(connection: Connection, record: Record) -> None:
@@ -151,8 +132,7 @@ def replace_record(connection: Connection, record: Record) -> None:
         raise StoreError(f"record {record.record_id[:40]!r} is not in the database: only stored records are completed")
     for table in (ENERGY, STATE, ATTRIBUTION, PREDICTION, TELEMETRY, MEASUREMENT):
         connection.execute(table.delete().where(table.c.record_pk == row.id))
-    values = rows.record_values(record, "")
-    facts = {"extra": values["extra"], "status": values["status"], "reason": values["reason"]}
+    facts = {"extra": dict(record.extra), "status": record.status, "reason": record.reason}
     connection.execute(update(RECORD).where(RECORD.c.id == row.id), facts)
     for table, children in _child_values(record, row.id):
         connection.execute(table.insert(), children)
@@ -163,7 +143,7 @@ def replace_record(connection: Connection, record: Record) -> None:
 
 def insert_run(connection: Connection, run: RunInfo) -> None:
     """Insert a run; the database refuses a run id it already has."""
-    connection.execute(RUN.insert(), rows.run_values(run, _environment_id(connection, run.environment)))
+    connection.execute(RUN.insert(), _run_values(connection, run))
 
 
 def hold_run(connection: Connection, run: RunInfo) -> None:
@@ -171,8 +151,14 @@ def hold_run(connection: Connection, run: RunInfo) -> None:
 
     Two who push or import the same run at once would both find its records missing.
     """
-    insert_new(connection, RUN, rows.run_values(run, _environment_id(connection, run.environment)))
+    insert_new(connection, RUN, _run_values(connection, run))
     connection.execute(select(RUN.c.run_id).where(RUN.c.run_id == run.run_id).with_for_update(key_share=True))
+
+
+def _run_values(connection: Connection, run: RunInfo) -> rows.Values:
+    environment = rows.environment_row(run.environment)
+    identity = ("environment_hash", "class_hash")
+    return rows.row_of(run, environment_id=_stored_or_inserted_id(connection, ENVIRONMENT, environment, identity))
 
 
 def finish_run(
@@ -186,7 +172,7 @@ def finish_run(
 
 def insert_profile(connection: Connection, profile: HardwareProfile) -> None:
     """Insert a hardware profile unless it is there."""
-    insert_new(connection, PROFILE, rows.profile_values(profile))
+    insert_new(connection, PROFILE, rows.row_of(profile))
 
 
 def present_record_runs(connection: Connection, record_ids: Sequence[str]) -> dict[str, str]:
@@ -203,9 +189,7 @@ def insert_process(connection: Connection, run_id: str, process: ProcessInfo) ->
 
     How it ended is noted where nothing was noted yet: a process is stored with its first record, and ends later.
     """
-    row_id = _stored_or_inserted_id(
-        connection, PROCESS, rows.process_values(process, run_id), ("run_id", "process_hash")
-    )
+    row_id = _stored_or_inserted_id(connection, PROCESS, rows.process_row(process, run_id), ("run_id", "process_hash"))
     if process.end_reason:
         statement = update(PROCESS).where(PROCESS.c.id == row_id, PROCESS.c.end_reason == "")
         connection.execute(statement, {"end_reason": process.end_reason})
@@ -245,19 +229,14 @@ def _process_id(connection: Connection, known_ids: KnownIds, process: ProcessInf
 
 def _case_id(connection: Connection, known_ids: KnownIds, case: Case) -> int:
     key = ("case", case)
-    return known_ids.get(key) or _cached_id(connection, known_ids, key, CASE, rows.case_values(case), ("content_hash",))
+    return known_ids.get(key) or _cached_id(connection, known_ids, key, CASE, rows.case_row(case), ("content_hash",))
 
 
 def _method_id(connection: Connection, known_ids: KnownIds, method: Method) -> int:
     key = ("method", method.method_hash)
     return known_ids.get(key) or _cached_id(
-        connection, known_ids, key, METHOD, rows.method_values(method), ("method_hash",)
+        connection, known_ids, key, METHOD, rows.method_row(method), ("method_hash",)
     )
-
-
-def _environment_id(connection: Connection, environment: EnvironmentInfo) -> int:
-    values = rows.environment_values(environment)
-    return _stored_or_inserted_id(connection, ENVIRONMENT, values, ("environment_hash", "class_hash"))
 
 
 def _cached_id(
@@ -323,7 +302,7 @@ def insert_canaries(connection: Connection, run_id: str, readings: Iterable[Cana
     """Insert canary readings of a run unless they are there. Raises `StoreError` for a run that was never begun."""
     class_hash = class_hash_of(connection, run_id)
     for reading in readings:
-        insert_new(connection, CANARY, rows.canary_values(reading, run_id, class_hash))
+        insert_new(connection, CANARY, rows.row_of(reading, run_id=run_id, class_hash=class_hash))
 
 
 def rejudge_canaries(connection: Connection, run_id: str, readings: Iterable[CanaryReading]) -> None:
@@ -345,7 +324,7 @@ def rejudge_canaries(connection: Connection, run_id: str, readings: Iterable[Can
 def insert_floors(connection: Connection, floors: Iterable[NoiseFloor]) -> None:
     """Insert noise floors unless they are there."""
     for floor in floors:
-        insert_new(connection, FLOOR, rows.floor_values(floor))
+        insert_new(connection, NOISE_FLOOR, rows.row_of(floor))
 
 
 def add_flag(connection: Connection, record_ids: Sequence[str], flag: str) -> int:

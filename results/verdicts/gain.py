@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from results.records.flags import KERNEL_FLAGS
-from roofline_model.core.answer import SLOW_IDEAL_RATIO, Option
+from roofline_model.core.answer import SLOW_IDEAL_RATIO, Option, Ranking
 from roofline_model.core.finding import Finding, finding
 from roofline_model.core.units import format_speedup
 
@@ -105,6 +105,20 @@ def measured_gain(option: Option | None, baseline: Option | None) -> Gain | None
     if own_s is None or baseline_s is None:
         return None
     return gain_of(baseline_s / own_s, GainSide.of(option), GainSide.of(baseline))
+
+
+def gain_over_baseline(option: Option, ranking: Ranking) -> Gain | None:
+    """Return the measured speed-up of an option over the baseline of its ranking; None of the baseline itself, and
+    where one of the two was not measured.
+    """
+    return None if ranking.is_baseline(option) else measured_gain(option, ranking.baseline)
+
+
+def doubts_to_mend(option: Option | None) -> tuple[str, ...]:
+    """Return what puts a measured time in doubt that measuring again may mend: nothing mends that it was simulated."""
+    if option is None or not option.is_measured:
+        return ()
+    return tuple(doubt for doubt in option.trust.doubts if doubt != "simulated")
 
 
 def roughly(ratio: float) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 
-from results.cases.case_result import CaseResult, is_timed
+from results.cases.case_result import CaseResult
 from results.records.flags import DOUBTFUL_FLAGS, INVALIDATING_FLAGS
 from results.records.records import Record
 from results.verdicts.gain import Gain, first_gap, measured_gain
@@ -349,7 +349,7 @@ def judge(cases: Iterable[CaseResult], *, is_gap_ignored: bool = False) -> Shape
     best = next((option for option in ranked if option.is_measured or not is_emulation(option)), None)
     predicted, measured = speedups(best, baseline)
     records = (record for case in cases for record in case.records)
-    lost = tuple(record for record in records if not (_is_predicted(record) or is_timed(record)))
+    lost = tuple(record for record in records if not (_is_predicted(record) or record.timing is not None))
     rival, equals = _rival(ranked, best, baseline), _equals(ranked, best, baseline)
     real = [option for option in ranked if option.is_measured or not is_emulation(option)]
     figures = cases[0].model

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from reports.present.encoder import SCHEMA_VERSION
-from reports.present.screen import present, show_json, show_line
+from reports.present.screen import present, show_json
 from roofline_cli.shared.database import reading, writing
 from roofline_cli.shared.group import typed, typed_pairs
 from roofline_cli.shared.measuring import MeasuringPlan, check_can_measure, measure
@@ -150,10 +150,11 @@ def _compare(typed: tuple[int, str, str], options: CompareOptions) -> None:
 
 def _show_predicted(request: CompareRequest, user_formats: list[NumberFormat]) -> None:
     from reports.answers.shape_advice import shape_advice
-    from reports.answers.short_answer import product_answer
+    from reports.present.blocks import Paragraph
     from reports.present.encoder import answer_json, command_json
-    from roofline_cli.predict.products import print_products
-    from roofline_cli.recommend.model_view import added_by_all, print_short_answer
+    from reports.present.predicted.advice import added_by_all, product_answer, short_answer_blocks
+    from reports.present.predicted.kernels import product_blocks
+    from reports.present.screen import show_blocks
     from roofline_model.expected.predict import expected_times
     from roofline_model.predictions.product import predict_products
     from roofline_model.recommend.options import default_formats
@@ -168,9 +169,11 @@ def _show_predicted(request: CompareRequest, user_formats: list[NumberFormat]) -
         recommendation = answer_json(shape_advice(advice, typed_pairs()))
         show_json({**predicted, "is_measured": False, "run_id": None, "recommendation": recommendation})
         return
-    print_short_answer(product_answer(advice, typed_pairs()), added_by_all(advice, "format"), show_all=request.show_all)
-    show_line()
-    print_products(table, chip, named=request.formats, show_all=request.show_all)
+    answer, added = product_answer(advice, typed_pairs()), added_by_all(advice, "format")
+    show_blocks(short_answer_blocks(answer, added, show_all=request.show_all))
+    show_blocks([Paragraph("")])
+    named, show_all = request.formats, request.show_all
+    show_blocks(product_blocks(table, chip, request.hw, named=named, show_all=show_all, has_next=False))
 
 
 def _weight_formats(formats: list[str] | None) -> tuple[str, ...] | None:

@@ -6,14 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from reports.answers.short_answer import (
-    LOSS_METRICS,
-    ROLES,
-    expected_words,
-    is_carried_over,
-    is_loss_known,
-    loss_texts,
-)
 from reports.present.blocks import (
     Block,
     Cell,
@@ -30,15 +22,22 @@ from reports.present.blocks import (
 )
 from reports.present.cases import case_label, case_precision, option_label, regime_of, title_of
 from reports.present.display_text import shown
+from reports.present.predicted.words import (
+    LOSS_METRICS,
+    ROLES,
+    expected_words,
+    is_carried_over,
+    is_loss_known,
+    loss_texts,
+)
 from roofline_model.core.units import format_speedup, sentence
 from roofline_model.operators.case import sizes_text
 
 if TYPE_CHECKING:
-    from reports.ranking.case_ranking import CaseRanking
     from results.cases.case_result import CaseResult
     from results.records.records import RunInfo
     from results.store.store import ResultStore
-    from roofline_model.core.answer import Option
+    from roofline_model.core.answer import Option, Ranking
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +62,7 @@ class Comparison:
     rows: tuple[ComparedRow, ...]
     """Fastest measured first, then predicted, then skipped and failed."""
     verdicts: tuple[str, ...]
-    recommendations: tuple[CaseRanking, ...]
+    recommendations: tuple[Ranking, ...]
 
     @property
     def is_measured(self) -> bool:
@@ -153,7 +152,7 @@ def _question(comparison: Comparison) -> str:
     return f"{title_of(case)}, {regime_of(case)}"
 
 
-def _answer_table(comparison: Comparison, ranking: CaseRanking) -> TableBlock:
+def _answer_table(comparison: Comparison, ranking: Ranking) -> TableBlock:
     roles = {key: ROLES[role] for key, role in ranking.roles.items()}
     named = [option for option in ranking.options if option.key in roles]
     named.sort(key=lambda option: list(roles).index(option.key))
@@ -239,7 +238,7 @@ def _details(comparison: Comparison) -> Iterator[Block]:
     yield from map(_ranking_table, comparison.recommendations)
 
 
-def _ranking_table(ranking: CaseRanking) -> TableBlock:
+def _ranking_table(ranking: Ranking) -> TableBlock:
     from reports.present.display_text import saved_share
     from reports.ranking.words import shape_reason
     from results.cases.saved_bytes import saved_ratio
@@ -254,13 +253,13 @@ def _ranking_table(ranking: CaseRanking) -> TableBlock:
         Column("Method", lambda option: option.method or "–", drop=2),
         Column("Why", lambda option: shape_reason(option, ranking), "prose", least=36, drop=1),
     )
-    title = f"Ranking, {ranking.phase or ranking.op} {shown(sizes_text(ranking.question.sizes), 60)}"
+    title = f"Ranking, {ranking.question.phase or ranking.question.op} {shown(sizes_text(ranking.question.sizes), 60)}"
     return table("Ranking", columns, ranking.options, title=title)
 
 
 def comparison_json(comparison: Comparison) -> dict[str, Any]:
     """Return the measured comparison as JSON; every key ends in its unit."""
-    from reports.answers.run_answer import stored_case
+    from reports.present.display_text import stored_text
     from reports.present.encoder import answer_json
 
     first = comparison.recommendations[0] if comparison.recommendations else None
@@ -271,7 +270,7 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
         "baseline": comparison.baseline_label,
         "cases": [
             {
-                **answer_json(stored_case(row.case)),
+                **answer_json(row.case, stored_text),
                 "predicted_speedup_ratio": row.predicted_speedup,
                 "expected_speedup_ratio": row.expected_speedup,
                 "measured_speedup_ratio": row.measured_speedup,
@@ -279,21 +278,29 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
             for row in comparison.rows
         ],
         "verdicts": list(comparison.verdicts),
-        "recommendation": None if first is None else {**_ranking_json(first), "doubts": list(first.choice_doubts)},
+        "recommendation": None if first is None else {**_ranking_json(first), "doubts": _doubts(first)},
     }
 
 
-def _ranking_json(recommendation: CaseRanking) -> dict[str, Any]:
+def _ranking_json(recommendation: Ranking) -> dict[str, Any]:
     from reports.answers.ranking_json import run_ranking
     from reports.present.encoder import answer_json
 
     answer = answer_json(run_ranking(recommendation))
     return {
-        "phase": recommendation.phase,
-        "cache": recommendation.cache,
+        "phase": recommendation.question.phase,
+        "cache": recommendation.question.cache,
         "summary": answer["summary"],
         "candidates": answer["ranked"],
         "excluded": [
             {"format": exclusion["configuration"], "reason": exclusion["reason"]} for exclusion in answer["excluded"]
         ],
     }
+
+
+def _doubts(ranking: Ranking) -> list[str]:
+    """Return the flags that put the measured time of the choice, or of what it is compared with, in doubt."""
+    choice = ranking.choice or ranking.first
+    if choice is None or not choice.is_measured:
+        return []
+    return sorted({*choice.trust.doubts, *(() if ranking.baseline is None else ranking.baseline.trust.doubts)})

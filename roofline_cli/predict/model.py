@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from reports.present.screen import show_json, show_line
+from reports.present.blocks import Paragraph
+from reports.present.screen import present
 from roofline_cli.shared import completions
+from roofline_cli.shared.group import typed_pairs
 from roofline_cli.shared.options import (
     AllOption,
     FormatsFileOption,
@@ -19,7 +23,7 @@ from roofline_cli.shared.options import (
     checked_phase,
     find_chip,
     find_model_shape,
-    float_or_nan,
+    parse_link,
     parse_number,
     parse_size,
     register_formats,
@@ -33,12 +37,15 @@ from roofline_model.models.chip_and_model import in_wide_format
 from roofline_model.operators.product import MAX_DIMENSION
 
 if TYPE_CHECKING:
+    from reports.present.blocks import Block
     from roofline_model.chips.hardware import Device
     from roofline_model.models.format_plan import FormatPlan
-    from roofline_model.models.llm import ModelPrediction
     from roofline_model.models.model_shapes import ModelShape
     from roofline_model.models.strategies.config import MixedPrecisionConfig
     from roofline_model.models.tensor_parallel import Parallel
+    from roofline_model.predictions.model import PassPrediction
+
+    Used = list[tuple[MixedPrecisionConfig, PassPrediction]]
 
 COMMANDS = {
     "predict model": ("predict_model_command", "Predict a whole model: time by operator, tokens/s, memory."),
@@ -180,59 +187,105 @@ def predict_model_command(
     as_json: JsonOption = False,
 ) -> None:
     """Predict a whole model: time by operator, tokens/s, memory."""
-    from roofline_cli.predict.strategy import strategy_plans
+    from roofline_cli.predict.strategy import read_strategies
     from roofline_model.models.format_plan import AS_PUBLISHED
     from roofline_model.models.llm import predict_model
+    from roofline_model.models.strategies.model_plan import strategy_plan
+    from roofline_model.predictions.model import pass_prediction
 
     check_plot(plot, as_json)
     register_formats(formats_file)
     _check_one_chip(hw)
-    chip, shape = find_chip(hw), find_model_shape(model)
+    chip, own_shape = find_chip(hw), find_model_shape(model)
     checked_phase(phase)
-    own_shape, shape = shape, in_wide_format(shape, chip)
+    shape = in_wide_format(own_shape, chip)
     parallel = _parallel(tensor_parallel, link_gb_s, all_reduce_us)
-    strategies = strategy_plans(strategy, shape, chip)
+    strategies = read_strategies(strategy, shape.layer_count, chip)
     if strategies and (kv is not None or exceptions):
         raise InvalidValueError("--kv and --set change --formats; with --strategy write them into the strategy's file")
     named = split_list(formats) or ([] if strategies else [AS_PUBLISHED])
-    plans: list[str | FormatPlan] = [*(plan for _, plan in strategies.values()), *named]
+    plans: list[str | FormatPlan] = [*(strategy_plan(config, shape) for config in strategies), *named]
     tokens, longest = _contexts(context, max_context, shape)
-    batches = _batches(batch, len(plans))
-    _check_tokens(max(batches), tokens)
+    batches = _batches(batch, len(plans), tokens)
     new_count = None if new_tokens is None else parse_size("--new-tokens", new_tokens)
     headroom = parse_number("--memory-headroom", memory_headroom, "a share", below=1)
-    predictions = [
-        predict_model(
+    if plot and len(plans) * len(batches) > 1:
+        raise InvalidValueError("--plot draws one pass; give one batch and one plan of formats")
+    steps = [
+        pass_prediction(
+            predict_model(
+                chip,
+                shape,
+                phase,
+                batch=size,
+                context=tokens,
+                new_tokens=new_count,
+                formats=plan,
+                kv=kv,
+                exceptions=tuple(exceptions or ()),
+                parallel=parallel,
+                max_context=longest,
+                has_group_scales=False if no_group_scales else None,
+                memory_headroom_ratio=headroom,
+                attention_kernel=attention_kernel,
+            ),
             chip,
-            shape,
-            phase,
-            batch=size,
-            context=tokens,
-            new_tokens=new_count,
-            formats=plan,
-            kv=kv,
-            exceptions=tuple(exceptions or ()),
-            parallel=parallel,
-            max_context=longest,
-            has_group_scales=False if no_group_scales else None,
-            memory_headroom_ratio=headroom,
-            attention_kernel=attention_kernel,
         )
         for plan in plans
         for size in batches
     ]
-    if plot and len(predictions) > 1:
-        raise InvalidValueError("--plot draws one pass; give one batch and one plan of formats")
-    used = [
-        (strategies[prediction.plan.label][0], prediction)
-        for prediction in predictions[: len(strategies) * len(batches)]
-    ]
-    _show(predictions, used, chip, hw, as_json, show_all)
-    if shape.wide_format != own_shape.wide_format and not as_json:
-        note = finding("other-wide-format", shape.name, own=own_shape.wide_format, wide=shape.wide_format)
-        show_line(f"Note: {short_text(note)}", "yellow")
+    used = list(zip((config for config in strategies for _ in batches), steps, strict=False))
+    present(
+        lambda: _document(steps, used, chip),
+        lambda: _blocks(steps, used, chip, hw, own_shape, show_all),
+        as_json=as_json,
+    )
     if plot:
-        _plot(predictions[0], chip)
+        _plot(steps[0])
+
+
+def _blocks(
+    steps: list[PassPrediction], used: Used, chip: Device, hw: str, own_shape: ModelShape, show_all: bool
+) -> Iterator[Block]:
+    """Yield the passes, of those made with a strategy what it is, gains and claims, and whose 16-bit format they
+    have.
+    """
+    from reports.present.predicted.passes import pass_blocks, passes_blocks
+    from reports.present.predicted.strategies import strategy_blocks
+
+    if len(steps) > 1:
+        yield from passes_blocks(steps, chip, hw, typed_pairs(), show_all=show_all)
+    else:
+        yield from pass_blocks(steps[0], chip, hw, typed_pairs(), show_all=show_all)
+    yield from strategy_blocks([(config, step.ideal) for config, step in used], chip, with_operators=len(steps) == 1)
+    wide = steps[0].ideal.model.wide_format
+    if wide != own_shape.wide_format:
+        note = finding("other-wide-format", own_shape.name, own=own_shape.wide_format, wide=wide)
+        yield Paragraph(f"Note: {short_text(note)}", "warning")
+
+
+def _document(steps: list[PassPrediction], used: Used, chip: Device) -> dict[str, Any]:
+    """Return what --json prints: the passes, the model's shape, of one pass the times to the first token (of one
+    request alone, and of all prompts of the batch in one pass), and the strategies.
+    """
+    from reports.present.encoder import command_json
+    from roofline_cli.predict.strategy import strategy_json
+    from roofline_model.models.llm import first_token_pass
+    from roofline_model.models.step_expected import expected_step
+    from roofline_model.predictions.kernel import PredictionTable
+
+    ideal = steps[0].ideal
+    document = command_json(PredictionTable(tuple(steps), (), tuple(doubts_of(chip))))
+    document["model_shape"] = ideal.model.to_dict()
+    if len(steps) == 1:
+        for name, prompts in (("time_to_first_token", 1), ("all_prompts_time", ideal.workload.batch_count)):
+            first = first_token_pass(ideal, chip, batch=prompts)
+            expected = expected_step(first, chip)
+            document[f"{name}_s"] = first.time_s
+            document[f"expected_{name}_s"] = None if expected is None else expected.time_s
+    if used:
+        document["strategies"] = [strategy_json(config, step.ideal, chip) for config, step in used]
+    return document
 
 
 def _contexts(context: str | None, max_context: str | None, shape: ModelShape) -> tuple[int, int | None]:
@@ -247,118 +300,49 @@ def _contexts(context: str | None, max_context: str | None, shape: ModelShape) -
     return tokens, longest
 
 
-def _check_tokens(batch: int, context: int) -> None:
-    """Raise `InvalidValueError` where the prompts of a batch are more tokens than one product has rows."""
-    if batch * context > MAX_DIMENSION:
-        raise InvalidValueError(
-            f"--batch {batch:,} with --context {context:,} makes {batch * context:,} tokens of prompts, more than "
-            f"{MAX_DIMENSION:,}: give a smaller --batch or a shorter --context"
-        )
-
-
-def _batches(batch: str, plan_count: int) -> list[int]:
-    """Return the sequences of each pass; raises `InvalidValueError` for more than `MOST_PASSES` with all plans."""
-    batches = [parse_size("--batch", item) for item in _items("--batch", batch)]
+def _batches(text: str, plan_count: int, context: int) -> list[int]:
+    """Return the sequences of each pass. Raises `InvalidValueError` for more than `MOST_PASSES` with all plans, and
+    where the prompts of a batch are more tokens than one product has rows.
+    """
+    items = [item.strip() for item in text.split(",")]
+    if not all(items):
+        raise InvalidValueError(f"--batch has an empty entry: {text[:40]!r}; write e.g. --batch 1,8,64")
+    batches = [parse_size("--batch", item) for item in dict.fromkeys(items)]
     if plan_count * len(batches) > MOST_PASSES:
         raise InvalidValueError(
             f"--batch and --formats ask for {plan_count * len(batches):,} passes, more than {MOST_PASSES}: name fewer"
         )
+    if (most := max(batches)) * context > MAX_DIMENSION:
+        raise InvalidValueError(
+            f"--batch {most:,} with --context {context:,} makes {most * context:,} tokens of prompts, more than "
+            f"{MAX_DIMENSION:,}: give a smaller --batch or a shorter --context"
+        )
     return batches
 
 
-def _plot(prediction: ModelPrediction, chip: Device) -> None:
+def _plot(step: PassPrediction) -> None:
     """Draw every kernel of a pass."""
     from roofline_cli.plot.predicted import PlottedPrediction
     from roofline_cli.plot.sources import letter_of
     from roofline_cli.plot.view import show_predicted
-    from roofline_model.models.step_expected import expected_step
 
-    expected = expected_step(prediction, chip)
-    # The time of a kernel that works inside the attention is the attention's.
-    times_s = [
-        None if kernel is None or kernel.binding == "attention" else kernel.time_s
-        for kernel in (expected.kernels if expected is not None else [None] * len(prediction.kernels))
-    ]
-    drawn = [
-        (kernel, time_s) for kernel, time_s in zip(prediction.kernels, times_s, strict=True) if kernel.prediction.flops
-    ]
+    drawn = [kernel for kernel in step.kernels if kernel.ideal.flops]
     show_predicted(
         [
             PlottedPrediction(
                 letter_of(index),
-                kernel.kernel.name,
-                short_name(kernel.prediction.compute_format),
-                kernel.prediction,
-                time_s,
+                kernel.name,
+                short_name(kernel.ideal.compute_format),
+                kernel.ideal,
+                # The time of a kernel that works inside the attention is the attention's.
+                kernel.expected.time_s if kernel.expected and kernel.expected.binding != "attention" else None,
             )
-            for index, (kernel, time_s) in enumerate(drawn)
+            for index, kernel in enumerate(drawn)
         ]
     )
 
 
-def _show(
-    predictions: list[ModelPrediction],
-    used: list[tuple[MixedPrecisionConfig, ModelPrediction]],
-    chip: Device,
-    hw: str,
-    as_json: bool,
-    show_all: bool,
-) -> None:
-    """Show the predictions, and of those made with a strategy (`used`) what it is, gains and claims."""
-    from roofline_cli.predict.model_view import print_comparison, print_pass, print_passes, print_prediction
-    from roofline_cli.predict.strategy import print_claims, print_gain, print_strategy, strategy_json
-
-    if as_json:
-        document = _document(predictions, chip)
-        if used:
-            document["strategies"] = [strategy_json(config, prediction, chip) for config, prediction in used]
-        show_json(document)
-        return
-    if len(predictions) > 1:
-        print_passes(predictions, chip, show_all=show_all)
-    else:
-        print_pass(predictions[0], chip, show_all=show_all)
-    if show_all:
-        show_line()
-        if len(predictions) > 1:
-            print_comparison(predictions, chip, hw)
-        else:
-            print_prediction(predictions[0], chip, hw)
-    strategies = {config.name: config for config, _ in used}.values()
-    for config in strategies if len(predictions) == 1 else ():
-        print_strategy(config, chip)
-    for config, prediction in used:
-        print_gain(config, prediction, chip)
-    for config in strategies:
-        print_claims(config)
-
-
-def _document(passes: list[ModelPrediction], chip: Device) -> dict[str, Any]:
-    """Return what --json prints: the passes, the model's shape, and of one pass the times to the first token: of one
-    request alone, and of all prompts of the batch in one pass.
-    """
-    from reports.present.encoder import command_json
-    from roofline_model.models.llm import first_token_pass
-    from roofline_model.models.step_expected import expected_step
-    from roofline_model.predictions.kernel import PredictionTable
-    from roofline_model.predictions.model import pass_prediction
-
-    predictions = tuple(pass_prediction(each, chip) for each in passes)
-    document = command_json(PredictionTable(predictions, (), tuple(doubts_of(chip))))
-    document["model_shape"] = passes[0].model.to_dict()
-    if len(passes) == 1:
-        batch = passes[0].workload.batch_count
-        for name, prompts in (("time_to_first_token", 1), ("all_prompts_time", batch)):
-            first = first_token_pass(passes[0], chip, batch=prompts)
-            expected = expected_step(first, chip)
-            document[f"{name}_s"] = first.time_s
-            document[f"expected_{name}_s"] = None if expected is None else expected.time_s
-    return document
-
-
 def _check_one_chip(hw: str) -> None:
-    from pathlib import Path
-
     if "," in hw and not Path(hw).exists():
         raise InvalidValueError(
             f"--hw takes one chip here, got {hw[:60]!r}; predict the model once for each (only `roofline sweep` takes "
@@ -369,7 +353,7 @@ def _check_one_chip(hw: str) -> None:
 def _parallel(devices: str | None, link_gb_s: str | None, all_reduce_us: str | None) -> Parallel:
     from roofline_model.models.tensor_parallel import ALL_REDUCE_LATENCY_S, Parallel
 
-    link = None if link_gb_s is None else _link_bytes_per_s(link_gb_s)
+    link = None if link_gb_s is None else parse_link(link_gb_s, below=1e6)
     latency_s = ALL_REDUCE_LATENCY_S
     if all_reduce_us is not None:
         latency_s = 1e-6 * parse_number("--all-reduce-us", all_reduce_us, "a number of microseconds", below=1e6)
@@ -379,17 +363,3 @@ def _parallel(devices: str | None, link_gb_s: str | None, all_reduce_us: str | N
                 raise InvalidValueError(f"{option} is about several devices, which needs --tensor-parallel INT")
         return Parallel()
     return Parallel(parse_size("--tensor-parallel", devices), link, latency_s)
-
-
-def _link_bytes_per_s(text: str) -> float:
-    value = float_or_nan(text)
-    if not 0 < value < 1e6:
-        raise InvalidValueError(f"--link-gb-s must be a positive number of GB/s, got {text[:40]!r}")
-    return value * 1e9
-
-
-def _items(name: str, text: str) -> list[str]:
-    items = [item.strip() for item in text.split(",")]
-    if not all(items):
-        raise InvalidValueError(f"{name} has an empty entry: {text[:40]!r}; write e.g. {name} 1,8,64")
-    return list(dict.fromkeys(items))

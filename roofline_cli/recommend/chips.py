@@ -2,36 +2,28 @@
 
 from __future__ import annotations
 
-import math
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from reports.answers.short_answer import (
-    PHASES,
-    SOURCES,
-    borrowed_sentence,
-    is_carried_over,
-    option_words,
-    phase_texts,
-    tokens_text,
-)
-from reports.present.blocks import Cell, Column, Rich, table
-from reports.present.cases import option_memory_cell
-from reports.present.screen import MISSING, has_room_for, show, show_line, show_next
-from roofline_cli.recommend.model_view import loss_columns
+import typer
+
+from reports.present.encoder import SCHEMA_VERSION, answer_json
+from reports.present.screen import present
 from roofline_cli.shared.group import typed_pairs
-from roofline_model.core.answer import BOUNDS, is_comparable
+from roofline_cli.shared.options import find_chip
 from roofline_model.core.errors import InvalidValueError
-from roofline_model.core.units import format_speedup, in_prefix, interval_in_prefix, shared_prefix
-from roofline_model.recommend.ranking import are_level_predictions
 
 if TYPE_CHECKING:
-    from roofline_model.core.answer import Option, Ranking
+    from reports.present.predicted.words import Asked
+    from roofline_model.chips.hardware import Device
+    from roofline_model.core.answer import Ranking
 
 CHIP_COUNT = 12
 """Chips that one answer may compare."""
+
+Ranked = TypeVar("Ranked", bound="Ranking")
 
 
 def chip_names(text: str) -> list[str]:
@@ -46,96 +38,36 @@ def chip_names(text: str) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def print_chips(
-    subject: str,
-    rankings: Mapping[str, Ranking],
-    option_name: Callable[[Option], str],
-    typed_names: Mapping[str, str],
+def show_chips(
+    names: Sequence[str],
+    ranking_on: Callable[[Device], Ranked],
+    answer: Callable[[Ranked, Device, Asked], Any],
+    subject: Callable[[Ranked], str],
+    option_name: Callable[[Any], str],
+    *,
+    as_json: bool,
 ) -> None:
-    """Print the choice on each chip, the fastest first; ideal times come after others, chips without a choice last.
+    """Show the choice on each of several chips; exits 1 when nothing meets the limits on any.
 
-    `typed_names`: key of a chip → how it was typed, which may be a file.
+    `names`: the chips as they were typed, which may be files; `answer`: what --json prints of one.
     """
-    ordered = sorted(rankings.items(), key=lambda item: _place(item[1]))
-    chosen = [(chip, ranking) for chip, ranking in ordered if ranking.choice is not None]
-    prefix = shared_prefix([ranking.choice.estimate.time_s for _, ranking in chosen if ranking.choice is not None])
-    show_line(_answer(chosen, option_name, prefix), "bold" if chosen else "bold red")
-    show_line(f"{subject}. Gain: over 16 bit on the same chip.", "dim")
-    chips = table("chips", _columns(option_name, prefix), ordered, says_what_is_left_out=False)
-    show(chips)
-    sources = {ranking.choice.estimate.source for _, ranking in chosen if ranking.choice is not None}
-    if len(sources) > 1:
-        show_line("(ideal) is no kernel's time: it is not compared with an expected one.", "yellow")
-    lent = [chip for chip, ranking in chosen if ranking.choice and is_carried_over(ranking.choice.estimate.provenance)]
-    if lent:
-        show_line(f"Carried over from other chips: the times of {', '.join(lent)}.", "dim")
-    borrowed = borrowed_sentence(ranking.choice for _, ranking in chosen if ranking.choice is not None)
-    if borrowed and has_room_for(chips, "PPL"):
-        show_line(borrowed, "dim")
-    chip = chosen[0][0] if chosen else ordered[0][0]
-    show_next(
-        f"roofline recommend{option_words(typed_pairs(), without=('--hw',))} --hw {shlex.quote(typed_names[chip])}",
-        "says why",
-    )
+    from reports.present.predicted.details import chip_blocks
+    from reports.present.predicted.words import option_words
 
+    chips = {find_chip(name).key: (find_chip(name), name) for name in names}
+    rankings = {key: ranking_on(chip) for key, (chip, _) in chips.items()}
+    asked = [pair for pair in typed_pairs() if pair[0] != "--hw"]
 
-def _answer(chosen: Sequence[tuple[str, Ranking]], option_name: Callable[[Option], str], prefix: str | None) -> str:
-    """Return the fastest chip in a sentence, with its lead over the next that it can be compared with."""
-    if not chosen:
-        return "Nothing keeps the limits on any of these chips."
-    chip, ranking = chosen[0]
-    choice = ranking.choice
-    assert choice is not None
-    time = choice.estimate
-    took = f"{option_name(choice)}, {SOURCES[time.source]} {in_prefix(time.time_s, prefix)}"
-    others = [(other, each.choice.estimate) for other, each in chosen[1:] if each.choice is not None]
-    others = [(other, theirs) for other, theirs in others if is_comparable(time.source, theirs.source)]
-    tied = [(other, theirs) for other, theirs in others if are_level_predictions(time, theirs)]
-    if tied:
-        names = [chip, *(other for other, _ in tied)]
-        times = ", ".join(in_prefix(theirs.time_s, prefix) for _, theirs in tied)
-        return f"{', '.join(names[:-1])} and {names[-1]} are tied: {took}; the others {times}."
-    if others:
-        other, theirs = others[0]
-        return f"{chip} is fastest: {took}, {format_speedup(theirs.time_s / time.time_s)} as fast as {other}."
-    return f"{chip}: {took}."
+    def document() -> dict[str, Any]:
+        answers = [
+            answer(ranking, chips[key][0], [*asked, ("--hw", chips[key][1])]) for key, ranking in rankings.items()
+        ]
+        return {"schema_version": SCHEMA_VERSION, "answers": list(map(answer_json, answers))}
 
+    def next_command(key: str) -> str:
+        return f"roofline recommend{option_words(asked)} --hw {shlex.quote(chips[key][1])}"
 
-def _place(ranking: Ranking) -> tuple[bool, float]:
-    """Return what chips are ordered by: a bound of a time comes after every time of a kernel."""
-    if ranking.choice is None:
-        return True, math.inf
-    time = ranking.choice.estimate
-    return time.source in BOUNDS, time.time_s
-
-
-def _columns(option_name: Callable[[Option], str], prefix: str | None) -> list[Column]:
-    """Return the columns of chips with their rankings, of which the choice is shown."""
-
-    def of_choice(text: Callable[[Option], Cell | Rich]) -> Callable[[tuple[str, Ranking]], Cell | Rich]:
-        return lambda row: MISSING if row[1].choice is None else text(row[1].choice)
-
-    def time(choice: Option) -> str:
-        text = in_prefix(choice.estimate.time_s, prefix)
-        return text if choice.estimate.source == "expected" else f"{text} ({choice.estimate.source})"
-
-    def interval(choice: Option) -> str:
-        low_s, high_s = choice.estimate.interval_s
-        if low_s is None or high_s is None:
-            return MISSING
-        return interval_in_prefix(low_s, high_s, prefix, in_prefix(choice.estimate.time_s, prefix))
-
-    def of_phase(phase: str) -> Callable[[Option], str]:
-        return lambda choice: phase_texts(choice, prefix, [phase])[0]
-
-    return [
-        Column("Chip", lambda row: row[0], is_head=True),
-        Column("Take", lambda row: "nothing fits" if row[1].choice is None else option_name(row[1].choice)),
-        Column("Time", of_choice(time), "number"),
-        Column("80 %", of_choice(interval), "number", drop=3),
-        Column("Tokens/s", of_choice(tokens_text), "number"),
-        *(Column(phase.capitalize(), of_choice(of_phase(phase)), "number") for phase in PHASES),
-        Column("Gain", of_choice(lambda choice: format_speedup(choice.speedup_ratio)), "number", drop=1),
-        Column("Memory", of_choice(option_memory_cell), "number"),
-        *loss_columns(lambda row: row[1].choice, (2, 4, 6)),
-    ]
+    first = next(iter(rankings.values()))
+    present(document, lambda: chip_blocks(subject(first), rankings, option_name, next_command), as_json=as_json)
+    if all(ranking.choice is None for ranking in rankings.values()):
+        raise typer.Exit(1)

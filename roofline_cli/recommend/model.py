@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -9,8 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from reports.present.screen import show_json, show_line
-from roofline_cli.recommend.chips import chip_names, print_chips
+from reports.present.blocks import Paragraph
+from reports.present.screen import present
+from roofline_cli.predict.strategy import read_strategies
+from roofline_cli.recommend.chips import chip_names, show_chips
 from roofline_cli.screen.output_file import check_output
 from roofline_cli.shared import completions
 from roofline_cli.shared.group import typed_pairs
@@ -28,11 +31,9 @@ from roofline_cli.shared.options import (
 from roofline_model.core.errors import InvalidValueError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
+    from reports.present.blocks import Block
     from roofline_model.chips.hardware import Device
     from roofline_model.models.model_shapes import ModelShape
-    from roofline_model.models.strategies.config import MixedPrecisionConfig
     from roofline_model.recommend.model import ModelRanking
     from roofline_model.recommend.search.model_problem import TrafficShare
 
@@ -168,63 +169,51 @@ class ModelQuestion:
 def recommend_for_model(question: ModelQuestion, hw: str, *, as_json: bool, show_all: bool = False) -> None:
     """Answer for a whole model, with every plan where `show_all`; exits 1 when nothing meets the limits."""
     from reports.answers.model_advice import model_advice
-    from reports.answers.short_answer import model_answer
     from reports.present.encoder import command_json
-    from roofline_cli.recommend.model_layers import print_layers
-    from roofline_cli.recommend.model_view import added_by_all, excluded_lines, print_model_details, print_short_answer
+    from reports.present.predicted.advice import added_by_all, model_answer, short_answer_blocks, workload
+    from reports.present.predicted.details import excluded_lines, model_details
+    from reports.present.predicted.layers import layer_blocks
+    from roofline_model.recommend.plan_formats import plan_name
 
-    if question.options.layers and question.options.losses is None:
+    options = question.options
+    if options.layers and options.losses is None:
         raise InvalidValueError("--layers shows what the search chose, which needs --losses FILE.json")
-    if question.options.output is not None:
-        check_output(question.options.output, None)
+    if options.output is not None:
+        check_output(options.output, None)
     names = chip_names(hw)
     if len(names) > 1:
-        _recommend_on_chips(question, names, as_json=as_json)
+        if options.output is not None or options.layers:
+            raise InvalidValueError("-o and --layers are about one chip: name one with --hw")
+        shape = _shape(question)
+        show_chips(
+            names,
+            partial(answer, question),
+            lambda ranking, chip, asked: model_advice(ranking, chip, shape, asked),
+            workload,
+            plan_name,
+            as_json=as_json,
+        )
         return
     chip = find_chip(hw)
     ranking, ranking_on = answer(question, chip), partial(answer, question)
     written = _written(question, ranking)
-    if as_json:
-        show_json(command_json(model_advice(ranking, chip, _shape(question), typed_pairs(), ranking_on)))
-    else:
-        are_named = bool(question.options.formats)
+
+    def blocks() -> Iterator[Block]:
+        are_named = bool(options.formats)
         shown = model_answer(ranking, chip, typed_pairs(), are_named=are_named, ranking_on=ranking_on)
-        left_out = excluded_lines(ranking, {row.key for row in shown.rows}) if are_named and not show_all else []
-        print_short_answer(shown, added_by_all(ranking, "plan"), show_all=show_all, left_out=left_out)
-        if show_all:
-            print_model_details(ranking)
-        if question.options.layers:
-            print_layers(ranking)
+        left_out = excluded_lines(ranking, {row.key for row in shown.rows}) if are_named and not show_all else ()
+        yield from short_answer_blocks(shown, added_by_all(ranking, "plan"), show_all=show_all, left_out=left_out)
+        yield from model_details(ranking) if show_all else ()
+        yield from layer_blocks(ranking) if options.layers else ()
         if written:
-            show_line(written)
+            yield Paragraph(written)
+
+    present(
+        lambda: command_json(model_advice(ranking, chip, _shape(question), typed_pairs(), ranking_on)),
+        blocks,
+        as_json=as_json,
+    )
     if ranking.choice is None:
-        raise typer.Exit(1)
-
-
-def _recommend_on_chips(question: ModelQuestion, names: Sequence[str], *, as_json: bool) -> None:
-    """Answer for a whole model on several chips; exits 1 when nothing meets the limits on any."""
-    from reports.answers.model_advice import model_advice
-    from reports.answers.short_answer import workload
-    from reports.present.encoder import SCHEMA_VERSION, answer_json
-    from roofline_model.recommend.plan_formats import plan_name
-
-    if question.options.output is not None or question.options.layers:
-        raise InvalidValueError("-o and --layers are about one chip: name one with --hw")
-    named_chips = {name: find_chip(name) for name in names}
-    chips = {chip.key: chip for chip in named_chips.values()}
-    typed_names = {chip.key: name for name, chip in named_chips.items()}
-    rankings = {key: answer(question, chip) for key, chip in chips.items()}
-    if as_json:
-        asked = [pair for pair in typed_pairs() if pair[0] != "--hw"]
-        answers = [
-            model_advice(ranking, chips[key], _shape(question), [*asked, ("--hw", typed_names[key])])
-            for key, ranking in rankings.items()
-        ]
-        show_json({"schema_version": SCHEMA_VERSION, "answers": [answer_json(each) for each in answers]})
-    else:
-        first = next(iter(rankings.values()))
-        print_chips(workload(first), rankings, plan_name, typed_names)
-    if all(ranking.choice is None for ranking in rankings.values()):
         raise typer.Exit(1)
 
 
@@ -234,15 +223,13 @@ def _written(question: ModelQuestion, ranking: ModelRanking) -> str:
     """
     from roofline_model.recommend.search.plan_file import write_plan
 
-    if question.options.output is None or ranking.choice is None:
+    output = question.options.output
+    if output is None or ranking.choice is None:
         return ""
     plan = ranking.choice.plan
-    write_plan(plan, find_model_shape(question.model), question.options.output)
+    write_plan(plan, find_model_shape(question.model), output)
     cache = f"; its {plan.kv} cache is not part of it (--roofline-kv, make_kv_cache)" if plan.kv != plan.wide else ""
-    return (
-        f"plan written to {question.options.output}{cache}; next: pytest bench_cases -k model_quant --roofline-plan "
-        f"{question.options.output}"
-    )
+    return f"plan written to {output}{cache}; next: pytest bench_cases -k model_quant --roofline-plan {output}"
 
 
 def answer(question: ModelQuestion, chip: Device) -> ModelRanking:
@@ -250,31 +237,30 @@ def answer(question: ModelQuestion, chip: Device) -> ModelRanking:
     from roofline_model.recommend.model import recommend_model
     from roofline_model.recommend.search.losses_file import read_losses
 
+    options = question.options
     user_formats = register_formats(question.formats_file)
     shape = _shape(question)
-    context = None if question.options.context is None else parse_size("--context", question.options.context)
+    context = None if options.context is None else parse_size("--context", options.context)
     traffic = _traffic(question)
-    if question.options.max_context is not None:
+    if options.max_context is not None:
         contexts = [share.workload.context_count for share in traffic or ()] if context is None else [context]
         check_max_context(contexts, shape.max_context_size)
-    headroom = question.options.memory_headroom
+    headroom = options.memory_headroom or "0"
     return recommend_model(
         chip,
         shape,
         phase=question.phase or "decode",
-        batch=1 if question.options.batch is None else parse_size("--batch", question.options.batch),
+        batch=parse_size("--batch", options.batch or "1"),
         context=context,
         traffic=traffic,
         memory_limit_bytes=None if question.memory_limit_gb is None else question.memory_limit_gb * 1e9,
-        memory_headroom_ratio=0.0
-        if headroom is None
-        else parse_number("--memory-headroom", headroom, "a share", below=1),
-        max_latency_s=_latency_s(question.options.max_latency_ms),
+        memory_headroom_ratio=parse_number("--memory-headroom", headroom, "a share", below=1),
+        max_latency_s=_latency_s(options.max_latency_ms),
         max_loss_pct=parse_loss_limit(question.max_quality_loss),
-        losses=None if question.options.losses is None else read_losses(question.options.losses),
-        formats=split_list(question.options.formats),
+        losses=None if options.losses is None else read_losses(options.losses),
+        formats=split_list(options.formats),
         extra_formats=[f"{fmt.key}.{shape.wide_format}" for fmt in user_formats],
-        strategies=_strategies(question.options.strategy, shape.layer_count),
+        strategies=None if options.strategy is None else read_strategies(options.strategy, shape.layer_count),
     )
 
 
@@ -319,20 +305,3 @@ def _traffic(question: ModelQuestion) -> list[TrafficShare] | None:
                 "two out"
             )
     return [share for text in question.options.traffic for share in traffic_from_text(text)]
-
-
-def _strategies(names: list[str] | None, layer_count: int) -> list[MixedPrecisionConfig] | None:
-    """Return the strategies of `--strategy`, None without."""
-    from roofline_model.models.strategies.strategy_file import find_strategy
-
-    if names is None:
-        return None
-    configs: dict[str, MixedPrecisionConfig] = {}
-    for name in names:
-        if not name.strip():
-            raise InvalidValueError("--strategy is empty; name a strategy or a .toml or .json file")
-        config = find_strategy(name, num_layers=layer_count)
-        if config.name in configs:
-            raise InvalidValueError(f"--strategy: two strategies are called {config.name!r}; rename one")
-        configs[config.name] = config
-    return list(configs.values())

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from reports.answers.short_answer import ROLES, SOURCES
 from reports.present.blocks import Cell, Column, Rich, Span, table, time_cell
 from reports.present.cases import option_memory_cell, width_cell
+from reports.present.predicted.details import loss_columns
+from reports.present.predicted.words import ROLES, SOURCES
 from reports.present.screen import MISSING, show, show_line, show_more, show_next, show_notes
-from roofline_cli.recommend.model_view import loss_columns
 from roofline_cli.shared.group import typed
 from roofline_model.core.answer import Option
 from roofline_model.core.finding import code_text, finding, has_code, short_text
@@ -73,7 +73,7 @@ def _in_order(rankings: Iterable[StoredRanking]) -> list[StoredRanking]:
     """Return rankings as every table of several lists them: those that gain first, those without a contest last, of
     each the whole models first.
     """
-    return sorted(rankings, key=lambda each: (not _gains(each), not each.is_contest, each.subject != "model"))
+    return sorted(rankings, key=lambda each: (not _gains(each), not each.is_contest, each.question.subject != "model"))
 
 
 def _print_answers(rankings: Sequence[StoredRanking], *, has_rows: bool) -> None:
@@ -110,7 +110,7 @@ def _print_answers(rankings: Sequence[StoredRanking], *, has_rows: bool) -> None
 
 
 def _question(ranking: StoredRanking, *, has_chip: bool) -> str:
-    return f"{ranking.hardware_key}: {ranking.title}" if has_chip else ranking.title
+    return f"{ranking.question.hardware}: {ranking.question.name}" if has_chip else ranking.question.name
 
 
 def _of_choice(ranking: StoredRanking, text: Callable[[Option], Rich]) -> Rich:
@@ -161,7 +161,7 @@ def print_ranked_answer(ranking: StoredRanking) -> None:
     rows = [*named, *others[: ANSWER_ROW_COUNT - len(named)]]
     prefix = shared_prefix([row.estimate.time_s for row in rows])
     show_line(_answer_sentence(ranking, prefix), "bold")
-    show_line(f"{ranking.title} on {ranking.hardware_name}.", "dim")
+    show_line(f"{ranking.question.name} on {ranking.hardware_name}.", "dim")
     has_no_result = ranking.gap is not None and ranking.choice is None
     columns = (
         Column("", lambda row: ROLES.get(roles.get(row.key, ""), "")),
@@ -202,8 +202,8 @@ def _plain_time(time_s: float) -> str:
 
 def _answer_sentence(ranking: StoredRanking, prefix: str | None) -> str:
     """Return what to take, by which time, in the unit of the table, and how sure it is."""
-    from reports.ranking.case_ranking import doubts_to_mend
     from reports.stored.words import short_confidence_words, speedup_marks, summary_of
+    from results.verdicts.gain import doubts_to_mend
 
     best = ranking.choice
     if best is None or not ranking.is_contest or has_code(best.findings, "emulated"):
@@ -211,10 +211,10 @@ def _answer_sentence(ranking: StoredRanking, prefix: str | None) -> str:
     verb = "Stay with" if ranking.is_baseline(best) else "Take" if best.is_measured else "Try"
     gain = ""
     if best.speedup_ratio is not None and not ranking.is_baseline(best) and ranking.baseline_label:
-        is_doubtful = bool(speedup_marks(best.trust) or doubts_to_mend(best.trust.doubts))
+        is_doubtful = bool(speedup_marks(best.trust) or doubts_to_mend(best))
         gain = f", {'about ' * is_doubtful}{format_speedup(best.speedup_ratio)} {ranking.baseline_label}"
     time = f"{SOURCES[best.estimate.source]} {in_prefix(best.estimate.time_s, prefix)}{gain}"
-    again = "; measure it again" if best.is_measured and doubts_to_mend(best.trust.doubts) else ""
+    again = "; measure it again" if best.is_measured and doubts_to_mend(best) else ""
     sure = f"confidence {best.trust.confidence} ({short_confidence_words(best.trust)})"
     return f"{verb} {best.label}: {time}; {sure}{again}."
 
@@ -236,31 +236,31 @@ def _next_command(rankings: Sequence[StoredRanking]) -> tuple[str, str]:
     """Return what to type and what that does: the question narrowed to one case, or how to measure it again."""
     ranking = rankings[0]
     if len(rankings) > 1:
-        several = len({each.hardware_key for each in rankings}) > 1
-        chip = f" --hw {ranking.hardware_key}" if several else typed("--hw")
+        several = len({each.question.hardware for each in rankings}) > 1
+        chip = f" --hw {ranking.question.hardware}" if several else typed("--hw")
         rest = typed("--memory-limit-gb", "--max-quality-loss", "--losses", "--db", "--force")
         return f"roofline recommend --stored {_narrowed(ranking)}{chip}{rest}", "shows this one whole"
-    if ranking.subject == "model":
+    if ranking.question.subject == "model":
         return "roofline pipeline --model FOLDER -o OUT", "makes and measures it"
     return _measure_again(ranking)
 
 
 def _measure_again(ranking: StoredRanking) -> tuple[str, str]:
     """Return what measures a case again: one of `bench_cases`, else a kernel of a suite that is not known."""
-    if ranking.subject == "model":
+    if ranking.question.subject == "model":
         return "pytest bench_cases -k model_quant --roofline-model FOLDER", "measures it again"
-    if ranking.op in BENCH_OPERATORS:
-        return f"pytest bench_cases -k {ranking.op}", "measures it again"
-    return "pytest", f"measures it again, in the suite that has {ranking.op}"
+    if ranking.question.op in BENCH_OPERATORS:
+        return f"pytest bench_cases -k {ranking.question.op}", "measures it again"
+    return "pytest", f"measures it again, in the suite that has {ranking.question.op}"
 
 
 def _narrowed(ranking: StoredRanking) -> str:
-    if ranking.subject == "model":
-        return f"--model {ranking.title.partition(',')[0]} --phase {ranking.phase}"
-    sizes = ranking.shape_label.split("x")
-    if ranking.op in ("gemv", "gemm") and len(sizes) == 3:
+    if ranking.question.subject == "model":
+        return f"--model {ranking.question.name.partition(',')[0]} --phase {ranking.question.phase}"
+    sizes = ranking.question.shape_label.split("x")
+    if ranking.question.op in ("gemv", "gemm") and len(sizes) == 3:
         return " ".join(f"-{letter} {size}" for letter, size in zip("MNK", sizes, strict=True))
-    return f"--op {ranking.op}"
+    return f"--op {ranking.question.op}"
 
 
 def print_stored_details(recommendations: StoredRecommendations) -> None:
@@ -311,7 +311,7 @@ def print_stored_details(recommendations: StoredRecommendations) -> None:
 
 
 def _print_overview(recommendations: StoredRecommendations) -> None:
-    has_chips = len({each.hardware_key for each in recommendations.rankings}) > 1
+    has_chips = len({each.question.hardware for each in recommendations.rankings}) > 1
     columns = (
         Column("What", lambda each: _question(each, has_chip=has_chips), "prose", least=16),
         Column("Take", lambda each: _taken(each, lambda choice: choice.label), "prose", least=14),
@@ -336,11 +336,11 @@ def _print_reasons(rankings: Sequence[StoredRanking]) -> None:
     for ranking in rankings:
         best = ranking.choice
         if best is None or not ranking.is_contest:
-            show_line(f"  {ranking.title}: {summary_of(ranking)}")
+            show_line(f"  {ranking.question.name}: {summary_of(ranking)}")
             continue
         loss = "" if best.loss.source == "reference" else f", {loss_text(best.loss)}"
         show_line(
-            f"  {ranking.title}: {reason_text(best, ranking)}{loss}{rival_words(ranking)}; "
+            f"  {ranking.question.name}: {reason_text(best, ranking)}{loss}{rival_words(ranking)}; "
             f"{best.trust.confidence}: {confidence_words(best.trust)}",
             "dim",
         )
@@ -366,7 +366,7 @@ def _print_ranking(ranking: StoredRanking, *, is_only: bool) -> None:
         Column("Run", _runs, drop=6),
         Column("Why", lambda row: reason_text(row, ranking), "prose", least=36, drop=7),
     )
-    title = f"{ranking.title} on {ranking.hardware_name}"
+    title = f"{ranking.question.name} on {ranking.hardware_name}"
     if rows:
         show(table("options", columns, rows, title=title))
     else:
@@ -409,7 +409,7 @@ def _print_changes(ranking: StoredRanking, *, has_title: bool) -> None:
         return
     from reports.stored.words import change_sentence, compared_text
 
-    about = f"{ranking.title}, " if has_title else ""
+    about = f"{ranking.question.name}, " if has_title else ""
     show_line(f"  {about}{compared_text(ranking)}:")
     for change in ranking.changes:
         show_line(f"    {change_sentence(change)}")

@@ -105,15 +105,16 @@ def _case_blocks(answer: RunAnswer, cases: Sequence[CaseResult]) -> Iterator[Blo
 
 
 def _run_json(answer: RunAnswer, state: RunState) -> dict[str, Any]:
-    from reports.answers.run_answer import run_detail, stored_case
+    from reports.answers.run_answer import run_detail
     from reports.present.cases import profile_doubts
+    from reports.present.display_text import stored_text
     from reports.present.encoder import answer_json, command_json
     from reports.ranking.model_results import model_json
     from results.verdicts.model_results import model_results
 
     return {
         **command_json(run_detail(answer.run, answer.cases, state.canary_sentence if answer.canaries else "")),
-        "cases": [answer_json(stored_case(case)) for case in answer.cases],
+        "cases": [answer_json(case, stored_text) for case in answer.cases],
         "models": [model_json(model) for model in model_results(answer.cases)],
         "canaries": [asdict(canary) for canary in answer.canaries],
         "worker_ends": list(state.restarts),

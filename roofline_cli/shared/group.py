@@ -357,7 +357,7 @@ def typed_pairs() -> list[tuple[str, str]]:
 
 def typed(*only: str) -> str:
     """Return the options of the running command with these names that were typed, for a shell."""
-    from reports.answers.short_answer import option_words
+    from reports.present.predicted.words import option_words
 
     return option_words(typed_pairs(), only=only)
 

@@ -109,6 +109,16 @@ def parse_number(name: str, text: str, what: str, *, below: float) -> float:
     return value
 
 
+def parse_link(text: str, *, below: float) -> float:
+    """Return the bytes per second of `--link-gb-s`; raises `InvalidValueError` unless it is positive and below
+    `below` GB/s.
+    """
+    value = float_or_nan(text)
+    if not 0 < value < below:
+        raise InvalidValueError(f"--link-gb-s must be a positive number of GB/s, got {text[:40]!r}")
+    return value * 1e9
+
+
 def checked_phase(phase: str | None) -> str | None:
     """Return the phase typed for `--phase`; raises `InvalidValueError` for anything but decode and prefill."""
 

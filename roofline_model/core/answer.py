@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from roofline_model.core.errors import InvalidValueError
-from roofline_model.core.finding import Finding, finding, findings_text
+from roofline_model.core.finding import Finding, finding, findings_text, has_code
 from roofline_model.core.units import format_speedup, format_time
 
 Source = Literal["measured", "expected", "ceilings", "ideal"]
@@ -368,6 +368,17 @@ class Question:
     """The named policy of `recommend/ranking` that ordered the options."""
     limits: tuple[tuple[str, float], ...] = ()
     """Limit → value in the unit of its name: `memory_bytes`, `time_s`, `loss_pct`."""
+    op: str = ""
+    """Operator of a shape, or of a pass of a model; empty where the question is about no single one."""
+    cache: str = ""
+    """Cache state of what was run; empty of predictions."""
+    mode: str = ""
+    """How its calls were issued; empty of predictions."""
+
+    @property
+    def shape_label(self) -> str:
+        """Sizes joined by x: `1x4096x4096`."""
+        return "x".join(str(size) for _, size in self.sizes)
 
 
 AlternativeRole = Literal["riskier", "lower-loss", "safest"]
@@ -405,6 +416,64 @@ class Ranking:
     def option(self, key: str) -> Option | None:
         """Return the ranked option of a key or alias; None when it is not ranked."""
         return next((option for option in self.options if key == option.key or key in option.aliases), None)
+
+    @property
+    def first(self) -> Option | None:
+        """The option that stands first; None where nothing could be ranked."""
+        return self.options[0] if self.options else None
+
+    @property
+    def considered(self) -> tuple[Option, ...]:
+        """The ranked options, then those that miss a limit."""
+        return (*self.options, *(each.option for each in self.excluded if each.option is not None))
+
+    @property
+    def is_contest(self) -> bool:
+        """Whether two cases of runs at least compete; what the model proposes beside them is no case."""
+        return sum(bool(option.evidence) for option in self.considered) > 1
+
+    @property
+    def narrower(self) -> tuple[Option, ...]:
+        """The cases in a format narrower than 16 bits, so that may lose quality; empty without a baseline's case."""
+        if self.baseline is None or self.baseline.kernel is None:
+            return ()
+        return tuple(each for each in self.considered if each.kernel is not None and each.loss.source != "reference")
+
+    @property
+    def gap(self) -> Finding | None:
+        """Why no headline may rest on the measured times; None where one may."""
+        return next((item for item in self.findings if item.code in NO_RESULT), None)
+
+    @property
+    def roles(self) -> dict[str, Literal["take"] | AlternativeRole]:
+        """Key of an option → what it is named for: the choice first, then the alternatives; empty without a contest."""
+        if not self.is_contest:
+            return {}
+        chosen: dict[str, Literal["take"] | AlternativeRole] = {} if self.choice is None else {self.choice.key: "take"}
+        return chosen | {each.option.key: each.role for each in self.alternatives}
+
+    @property
+    def runnable(self) -> tuple[Option, ...]:
+        """The options that a kernel is known to run, or that were measured."""
+        return tuple(option for option in self.options if not has_code(option.findings, "kernel-gap"))
+
+    @property
+    def barred(self) -> tuple[Option, ...]:
+        """The options that no kernel is known to run."""
+        return tuple(option for option in self.options if has_code(option.findings, "kernel-gap"))
+
+    @property
+    def baseline_label(self) -> str:
+        """What speed-ups are counted against; empty without a 16-bit or FP32 option."""
+        return "" if self.baseline is None else self.baseline.label or self.baseline.key
+
+    def rank_of(self, option: Option) -> int:
+        """Return the place of an option, from 1."""
+        return 1 + next(place for place, other in enumerate(self.options) if other.key == option.key)
+
+    def is_baseline(self, option: Option) -> bool:
+        """Return whether speed-ups are counted against an option."""
+        return self.baseline is not None and self.baseline.key == option.key
 
     @property
     def nearest(self) -> Option | None:

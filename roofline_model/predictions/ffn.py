@@ -11,7 +11,7 @@ from roofline_model.chips.hardware import Device
 from roofline_model.core.answer import Exclusion
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import Finding
-from roofline_model.formats.catalog import NumberFormat, Pair, get_format, operands_label, pair_label
+from roofline_model.formats.catalog import NumberFormat, Pair, format_name, get_format, operands_label, pair_label
 from roofline_model.ideal.operator_sequence import SequencePrediction, predict_sequence
 from roofline_model.kernels.known_kernels import engine_gap, kernel_gap
 from roofline_model.models.decoder_step import StepKernel
@@ -98,6 +98,11 @@ class FfnPrediction(SequencePrediction):
     """That no serving engine has a kernel for them on this chip, though a library (torch) may; null where one has."""
     kernels: tuple[KernelTimes, ...]
     """The kernels in the order they run."""
+
+    @property
+    def formats_name(self) -> str:
+        """What people call its formats: `INT4 (W4A16)`."""
+        return format_name(self.weight_format, self.activation_format)
 
 
 def predict_ffn(chip: Device, question: FfnQuestion, pair: Pair, *, baseline: Baseline | None = None) -> FfnPrediction:

@@ -306,13 +306,13 @@ def are_level_measured(faster: Standing, slower: Standing) -> bool:
     return faster.low_s <= slower.high_s and slower.low_s <= faster.high_s
 
 
-def maybe_faster(ordered: Sequence[Item], of: Callable[[Item], Standing]) -> Item | None:
-    """Return the fastest measured item that stands behind the first for its loss alone; None where there is none.
+def maybe_faster(ordered: Iterable[Option]) -> Option | None:
+    """Return the fastest measured option that stands behind the first for its loss alone; None where there is none.
 
-    It is faster by more than what is tied, with an interval that overlaps the first's. `ordered`: measured items in
+    It is faster by more than what is tied, with an interval that overlaps the first's. `ordered`: stored options in
     order.
     """
-    pairs = [(of(item), item) for item in ordered]
+    pairs = [(standing(option, POLICIES["stored"]), option) for option in ordered if option.is_measured]
     if not pairs or not pairs[0][0].is_lossless:
         return None
     first = pairs[0][0]
@@ -377,6 +377,19 @@ def rank(
         excluded=excluded,
         findings=(*findings, *refusal),
     )
+
+
+def rank_stored(question: Question, options: Iterable[Option], baseline: Option | None, limits: Limits) -> Ranking:
+    """Return the ranking of options from stored runs; the order they come in makes no difference."""
+    by_time = sorted(options, key=lambda option: (option.estimate.time_s, option is not baseline, option.key))
+    return rank(question, by_time, baseline, limits=limits)
+
+
+def tied_with(option: Option, options: Iterable[Option]) -> tuple[Option, ...]:
+    """Return the other stored options of the same kind of evidence that one is tied with, as every ranking takes it."""
+    placed = {each.item.key: each for each in _placed((option, *options), None, "", POLICIES["stored"])}
+    ours = placed.pop(option.key)
+    return tuple(each.item for each in placed.values() if each.tier == ours.tier and _are_level(each, ours))
 
 
 def take_of(

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from roofline_model.core.finding import finding
 from roofline_model.expected.attention.fitted.constants import FittedAttention
@@ -19,11 +21,7 @@ from roofline_model.expected.products.fitted.library import transferred
 from roofline_model.expected.products.fitted.rows import expected_of_group
 from roofline_model.validation.table_prediction import TablePrediction
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 CROSS_VALIDATED = "cross-validated"
 """Provenance of a time from constants fitted to the other folds."""
@@ -37,8 +35,6 @@ def cross_validated_table(
     The fits begin at plausible values, not at shipped constants, which may have seen these very rows. Rows of a chip
     and kernel family with too few sites for folds lose their expected time and get the reason.
     """
-    import numpy as np
-
     table = predicted.table
     plan = FitPlan(date="", source="", is_generic=True)
     sets, _ = planned_sets(table, plan)
@@ -128,8 +124,6 @@ def _without(
     """Return (sources, provenance, errors) of a GEMM set whose chip is left out; None when no other chip has the
     family.
     """
-    import numpy as np
-
     chip, family = planned.gemm[0].chip, planned.gemm[0].family
     lent = transferred(chip, family, [lender for lender in fitted.gemm if lender.chip.key != chip.key], drift)
     if lent is None:

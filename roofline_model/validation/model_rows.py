@@ -13,6 +13,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import RooflineError
 from roofline_model.core.finding import Finding, finding, finding_of
@@ -179,8 +181,6 @@ def _ideal_pass(row: ModelRow, device: Device) -> ModelPrediction:
 
 
 def _batch(steps: int, expected_s: float, least_s: float, provenance: str) -> ExpectedBatch:
-    import numpy as np
-
     low, high = INTERVAL
     time_s = np.array([steps * expected_s])
     return ExpectedBatch(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import RooflineError
@@ -16,12 +18,8 @@ from roofline_model.expected.products.fitted.library import find_gemm
 from roofline_model.expected.products.fitted.rows import find_chip, usable_rows
 from roofline_model.validation.model_rows import model_row_time
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Positions = NDArray[np.intp]
+Floats = NDArray[np.float64]
+Positions = NDArray[np.intp]
 
 GroupTimes = tuple["Positions", "Floats", ExpectedBatch | None, Finding | None]
 """Rows, ideal seconds, expected times or None, and why there are none."""
@@ -41,8 +39,6 @@ def copy_row_groups(
     The rate is the chip's achieved bandwidth where its file has one, else the fitted DRAM share of 16-bit products;
     what fits into L2 moves at the fitted L2 supply.
     """
-    import numpy as np
-
     members: dict[str, list[int]] = defaultdict(list)
     for i in usable_rows(table, "copy"):
         members[table.texts["device"][i]].append(i)
@@ -59,8 +55,6 @@ def copy_row_groups(
 
 
 def _copy_times(device: Device, moved: Floats) -> ExpectedBatch:
-    import numpy as np
-
     fitted = find_gemm(ChipSpec.of(device, "BF16"), "BF16")
     chip, constants = fitted.chip, fitted.constants
     reached = constants.dram_ratio * device.bandwidth.value
@@ -87,8 +81,6 @@ def model_row_times(
     table: KernelTable, problems: dict[int, Finding], machines: Mapping[str, Device] | None = None
 ) -> Iterator[GroupTimes]:
     """Yield the rows of whole models one by one (see `model_rows.py`)."""
-    import numpy as np
-
     for i in usable_rows(table, "model"):
         device = find_chip(table, table.texts["device"][i], [i], problems, machines)
         if device is not None:

@@ -7,18 +7,15 @@ Tested against the scalar functions on random calls.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import numpy as np
+from numpy.typing import NDArray
 
 from roofline_model.chips.hardware import Device
 from roofline_model.formats.catalog import get_format
 from roofline_model.operators.operand_formats import product_format
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Sizes = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Sizes = NDArray[np.int64]
 
 
 def ideal_attention_s(
@@ -41,8 +38,6 @@ def ideal_attention_s(
     `causal`: 1 or 0; `window`: keys a token may see of those up to its own, NaN for all. With a causal mask it sees no
     later one. Raises `UnsupportedError` when the chip cannot compute in the formats.
     """
-    import numpy as np
-
     fq, fkv, fo = get_format(activation), get_format(kv), get_format(output)
     computed = product_format("q", fq, "kv", fkv)
     seen = np.where(np.isfinite(window), np.minimum(window, kv_len), kv_len)
@@ -65,8 +60,6 @@ def visible_pairs(q_len: Floats, kv_len: Floats, seen: Floats, causal: Floats) -
 
     `seen`: the window, at most `kv_len`; `kv_len` without one.
     """
-    import numpy as np
-
     # Whole numbers: the difference of two sums of squares would lose its last digits as floats.
     query, keys, width = (np.asarray(sizes).astype(np.int64) for sizes in (q_len, kv_len, seen))
     before = keys - query
@@ -78,8 +71,6 @@ def visible_pairs(q_len: Floats, kv_len: Floats, seen: Floats, causal: Floats) -
 
 def _seen_backwards(count: Sizes, width: Sizes) -> Sizes:
     """Return the sum of min(position, width) over positions 1 … count."""
-    import numpy as np
-
     rising = np.minimum(count, width)
     total: Sizes = rising * (rising + 1) // 2 + (count - rising) * width
     return total
@@ -87,8 +78,6 @@ def _seen_backwards(count: Sizes, width: Sizes) -> Sizes:
 
 def _hidden_by_window(count: Sizes, width: Sizes) -> Sizes:
     """Return the sum of max(0, position − width) over positions 1 … count."""
-    import numpy as np
-
     beyond = np.maximum(0, count - width)
     total: Sizes = beyond * (beyond + 1) // 2
     return total

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from roofline_model.chips.hardware import Device, get_hardware
 from roofline_model.core.errors import RooflineError
@@ -28,12 +30,8 @@ from roofline_model.operators.product import with_group_scales
 from roofline_model.validation.other_rows import copy_row_groups, model_row_times
 from roofline_model.validation.table_ideal import ideal_attention_s
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Positions = NDArray[np.intp]
+Floats = NDArray[np.float64]
+Positions = NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +66,6 @@ class TablePrediction:
     @property
     def is_scored(self) -> NDArray[np.bool_]:
         """Which rows have an expected and a measured time."""
-        import numpy as np
-
         return np.isfinite(self.expected_s) & np.isfinite(self.measured_s)
 
 
@@ -77,8 +73,6 @@ class _Columns:
     """The prediction while it is built."""
 
     def __init__(self, table: KernelTable) -> None:
-        import numpy as np
-
         count = len(table)
         self.table = table
         self.ideal_s, self.expected_s, self.low_s, self.high_s = (np.full(count, np.nan) for _ in range(4))
@@ -185,8 +179,6 @@ def _predict_attention(columns: _Columns, group: AttentionRows, constants: Known
 
 def group_accuracies(prediction: TablePrediction) -> list[GroupAccuracy]:
     """Return the errors per device × op × phase × format, in the order in which the table first names them."""
-    import numpy as np
-
     table = prediction.table
     devices = {name: _device_key(name) for name in set(table.texts["device"])}
     keys = [
@@ -209,8 +201,6 @@ def _device_key(name: str) -> str:
 
 def total_accuracy(prediction: TablePrediction, rows: Sequence[int] | None = None) -> GroupAccuracy:
     """Return the errors of all rows together, or of those at `rows`."""
-    import numpy as np
-
     chosen = np.arange(len(prediction.table)) if rows is None else np.asarray(rows, dtype=np.intp)
     return _group(prediction, ("all", "all", "", ""), chosen)
 

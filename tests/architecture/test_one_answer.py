@@ -278,15 +278,19 @@ def stored_answers(path: str, hardware: str, op: str) -> dict[str, ShapeAnswers]
         take("test run", verdict.shape_label, *(None if each is None else each.label for each in chosen))
     for ranking in recommend_from_run(case_results(records), device):
         rows = [Row(each.label, each.estimate.time_s, each.speedup_ratio) for each in ranking.options]
-        add("compare", ranking.shape_label, rows, ranking.options[0].label)
+        add("compare", ranking.question.shape_label, rows, ranking.options[0].label)
         take_of_roles(
-            "compare", ranking.shape_label, {each.label: ranking.roles.get(each.key) for each in ranking.options}
+            "compare",
+            ranking.question.shape_label,
+            {each.label: ranking.roles.get(each.key) for each in ranking.options},
         )
     for ranking in stored.rankings:
         rows = [Row(each.label, each.estimate.time_s, each.speedup_ratio) for each in ranking.options]
-        add("Python", ranking.shape_label, rows, ranking.options[0].label)
+        add("Python", ranking.question.shape_label, rows, ranking.options[0].label)
         take_of_roles(
-            "Python", ranking.shape_label, {each.label: ranking.roles.get(each.key) for each in ranking.options}
+            "Python",
+            ranking.question.shape_label,
+            {each.label: ranking.roles.get(each.key) for each in ranking.options},
         )
     with TestClient(create_app(Path(path))) as client:
         answered = client.get(f"/api/recommendations?hardware_key={hardware}&op={op}").json()

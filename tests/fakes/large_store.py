@@ -12,8 +12,8 @@ from sqlalchemy import Connection, Table, insert, literal, select, text
 
 from benchmarks.store.sample_record import measured_record, run_info
 from results.records.records import Record, RunInfo
+from results.store.schema import MEASUREMENT, PREDICTION, PROCESS, RECORD, RUN
 from results.store.store import ResultStore, open_store
-from results.store.write import MEASUREMENT, PREDICTION, PROCESS, RECORD, RUN
 
 FIRST_NIGHT = datetime.datetime(2020, 1, 1, 3, tzinfo=datetime.UTC)
 

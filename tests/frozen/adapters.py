@@ -895,21 +895,23 @@ def stored(
 
 def _stored_ranking(ranking: Any) -> dict[str, Any]:
     from reports.ranking.words import excluded_texts
+    from results.verdicts.gain import doubts_to_mend
+    from roofline_model.operators.case import pass_name
 
     return {
         "subject": [
-            ranking.subject,
-            ranking.hardware_key,
-            ranking.op,
-            ranking.model,
-            ranking.shape_label,
-            ranking.phase,
+            ranking.question.subject,
+            ranking.question.hardware,
+            ranking.question.op,
+            "" if (name := pass_name(ranking.question.op, ranking.question.sizes)) is None else name.model_name,
+            ranking.question.shape_label,
+            ranking.question.phase,
         ],
-        "regime": [ranking.cache, ranking.mode],
+        "regime": [ranking.question.cache, ranking.question.mode],
         "options": [_stored_row(row) for row in ranking.options],
         "choice": None if ranking.choice is None else ranking.choice.key,
         "baseline": next((row.key for row in ranking.options if ranking.is_baseline(row)), None),
-        "baseline_doubts": list(ranking.baseline_doubts),
+        "baseline_doubts": list(doubts_to_mend(ranking.baseline)),
         "is_calibration_doubtful": bool(ranking.calibration_doubt),
         "excluded": sorted([label, _reason_code(reason)] for label, reason in excluded_texts(ranking)),
         "changes": [
@@ -961,22 +963,23 @@ def run_ranking(store: str, run: str, op: str | None = None, sizes: str | None =
     from reports.ranking.shape_ranking import recommend_from_run
     from reports.ranking.words import excluded_texts
     from results.cases.case_result import case_results
+    from results.verdicts.gain import doubts_to_mend
 
     _, records, device = _run_records(store, run, op, sizes)
     return [
         {
             "subject": [
-                recommendation.hardware_key,
-                recommendation.op,
-                recommendation.shape_label,
-                recommendation.cache,
-                recommendation.mode,
-                recommendation.phase,
+                recommendation.question.hardware,
+                recommendation.question.op,
+                recommendation.question.shape_label,
+                recommendation.question.cache,
+                recommendation.question.mode,
+                recommendation.question.phase,
             ],
             "options": [_ranked_option(option) for option in recommendation.options],
             "choice": _first_of_run(recommendation),
             "has_baseline": bool(recommendation.baseline_label),
-            "baseline_doubts": list(recommendation.baseline_doubts),
+            "baseline_doubts": list(doubts_to_mend(recommendation.baseline)),
             "excluded": sorted([name, _reason_code(reason)] for name, reason in excluded_texts(recommendation)),
         }
         for recommendation in recommend_from_run(case_results(records), device)

@@ -364,7 +364,7 @@ def test_no_wrong_kernel_is_stored_as_sound_in_any_type(pytester, monkeypatch, h
         for length in ("short", "long")
         if (name, how) != ("right_for_set_0_only", "fixed")  # it is right for the one set that there is
     ]
-    stored_by_test = outcomes(pytester, monkeypatch, cases, "--roofline-max-seconds", "0.2")
+    stored_by_test = outcomes(pytester, monkeypatch, cases, "--roofline-max-seconds", "0.7")  # the default
     assert len(stored_by_test) == len(cases) + 5 * 5
     assert not believed(stored_by_test), believed(stored_by_test)
 

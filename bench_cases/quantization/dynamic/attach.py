@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from bench_cases.quantization.dynamic.operand import check_format, formats_of
-from bench_cases.quantization.dynamic.stats import checked_matrix
+from bench_cases.quantization.dynamic.operand import check_format, checked_matrix, formats_of
 from roofline_model.core.errors import InvalidValueError, RooflineError, UnsupportedError, nearest_names
 from roofline_model.core.finding import Finding, finding, short_text
 from roofline_model.formats.catalog import get_format
@@ -36,24 +35,6 @@ class AttachReport:
     """Layer → why it stays float."""
 
 
-@dataclass(frozen=True, slots=True)
-class Attachment:
-    """The modules whose forward is shadowed, and by what."""
-
-    report: AttachReport
-    forwards: tuple[tuple[nn.Module, Callable[[Tensor], Tensor]], ...]
-
-    def undo(self) -> None:
-        """Remove our forwards; raises `InvalidValueError` and removes none when somebody has replaced one since."""
-        for module, forward in self.forwards:
-            if module.__dict__.get("forward") is not forward:
-                raise InvalidValueError(
-                    "a layer's forward was replaced after attaching; undo that first, then detach again"
-                )
-        for module, _ in self.forwards:
-            del module.__dict__["forward"]
-
-
 def attach_linears(
     quantizer: DynamicQuantizer,
     model: nn.Module,
@@ -61,8 +42,10 @@ def attach_linears(
     *,
     skip: tuple[str, ...],
     is_strict: bool,
-) -> Attachment:
-    """Decide every layer, then shadow their forwards; see `DynamicQuantizer.attach`."""
+) -> tuple[AttachReport, dict[nn.Module, Callable[[Tensor], Tensor]]]:
+    """Decide every layer, then shadow their forwards; see `DynamicQuantizer.attach`. Return what became of each, and
+    the forwards by module.
+    """
     if not isinstance(model, nn.Module):
         raise InvalidValueError(f"model must be an nn.Module, got a {type(model).__name__}")
     linears = {name or "linear": module for name, module in model.named_modules() if type(module) is nn.Linear}
@@ -93,14 +76,14 @@ def attach_linears(
             "is "
             f"unchanged. {first}: {short_text(obstacles[first])}"
         )
-    forwards = tuple(
-        (linears[name], _forward_of(quantizer, linears[name], name, precision)) for name, precision in chosen.items()
-    )
-    for module, forward in forwards:
-        module.__dict__["forward"] = forward
+    forwards: dict[nn.Module, Callable[[Tensor], Tensor]] = {
+        linears[name]: _forward_of(quantizer, linears[name], name, precision) for name, precision in chosen.items()
+    }
+    for owner, forward in forwards.items():
+        owner.__dict__["forward"] = forward
     default = "by selector" if quantizer.selector is not None else formats_of(quantizer.config.precision).label
     attached = {name: default if text is None else formats_of(text).label for name, text in chosen.items()}
-    return Attachment(AttachReport(attached, unchanged), forwards)
+    return AttachReport(attached, unchanged), forwards
 
 
 def _wish(name: str, plan: Mapping[str, str] | None, skip: tuple[str, ...]) -> tuple[Finding | None, str | None]:

@@ -4,42 +4,39 @@ with it.
     quantizer = DynamicQuantizer(DynamicQuantConfig(precision="FP8_E4M3", granularity="per_token"))
     result, metadata = quantizer.quantize_dynamic(activation=x, weight=layer.weight, operator_name="ffn_gate")
 
-Scale choice, statistics and decisions are FP32 whatever the dtype of the tensors. Inference only: no gradient flows.
-Every call reads its statistics back from the device: this is for the numbers, its time says nothing about a fused
-kernel.
+Both operands are decoded to the real numbers that their codes stand for and multiplied in FP32, as a kernel with FP32
+accumulation does; what differs is the order of the additions. Inference only: no gradient flows. This is for the
+numbers: its time says nothing about a fused kernel.
 """
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from bench_cases.quantization.dynamic.attach import Attachment, AttachReport, attach_linears
+from bench_cases.quantization.dynamic.attach import AttachReport, attach_linears
 from bench_cases.quantization.dynamic.operand import (
-    Operand,
+    WIDE_DTYPES,
     check_format,
+    checked_matrix,
+    choose_thresholds,
     formats_of,
     is_beyond,
-    quantize_operand,
-    quantize_rows,
+    quantized,
+    quantized_weight,
+    stats_of_values,
 )
-from bench_cases.quantization.dynamic.product import multiply
-from bench_cases.quantization.dynamic.scale import choose_thresholds
-from bench_cases.quantization.dynamic.stats import checked_matrix, stats_of_values
 from roofline_model.core.errors import InvalidValueError
-from roofline_model.core.finding import Finding, finding, reason_text, short_text
-from roofline_model.formats.catalog import get_format
+from roofline_model.core.finding import Finding, finding, short_text
 from roofline_model.models.format_plan import PartFormats
 from roofline_model.models.strategies.activation_stats import ActivationStats
 from roofline_model.models.strategies.config import MixedPrecisionConfig
 from roofline_model.models.strategies.dynamic_config import FALLBACK, DynamicQuantConfig
 from roofline_model.models.strategies.precision_selector import AdaptivePrecisionSelector, PrecisionDecision
-from roofline_model.operators.operand_formats import is_wide_float
 
 _BEYOND_FP16 = "BF16"
 """Format of a fallback whose numbers FP16 cannot hold."""
@@ -53,38 +50,14 @@ class OperatorState:
     fallback_count: int
     precision: str
     """Of the last call, after a fallback."""
-    path: str
-    """Kernel of the last call, or `emulated`."""
     stats: ActivationStats
     """Of the last call."""
     thresholds: Tensor | None = None
     """Smoothed thresholds of the calls so far; None without smoothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class _KeptWeight:
-    """A quantised weight, and the identity of the tensor it was made from."""
-
-    source: weakref.ref[Tensor]
-    version: int
-    address: int
-    operand: Operand
-
-    def is_of(self, weight: Tensor, format_key: str) -> bool:
-        return (
-            self.source() is weight
-            and not weight.is_inference()
-            and self.version == weight._version
-            and self.address == weight.data_ptr()
-            and self.operand.format == format_key
-        )
-
-
 class DynamicQuantizer:
-    """Quantises activations call by call, keeps state per operator name, and can be attached to a model's Linears.
-
-    A quantised weight is kept until the tensor changes; torch does not see a change made through `.data`: call `reset`.
-    """
+    """Quantises activations call by call, keeps state per operator name, and can be attached to a model's Linears."""
 
     def __init__(
         self, config: DynamicQuantConfig | None = None, *, selector: AdaptivePrecisionSelector | None = None
@@ -95,8 +68,7 @@ class DynamicQuantizer:
         self.selector = selector
         """Chooses the format of each call that names none; None: `config.precision`."""
         self._states: dict[str, OperatorState] = {}
-        self._weights: dict[str, _KeptWeight] = {}
-        self._attachment: Attachment | None = None
+        self._forwards: Mapping[nn.Module, Callable[[Tensor], Tensor]] = {}
 
     @property
     def states(self) -> Mapping[str, OperatorState]:
@@ -104,10 +76,11 @@ class DynamicQuantizer:
         return dict(self._states)
 
     def reset(self, operator_name: str | None = None) -> None:
-        """Forget the state and the quantised weight of one operator, or of all."""
-        for name in [*self._states] if operator_name is None else [operator_name]:
-            self._states.pop(name, None)
-            self._weights.pop(name, None)
+        """Forget the state of one operator, or of all."""
+        if operator_name is None:
+            self._states.clear()
+        else:
+            self._states.pop(operator_name, None)
 
     @torch.no_grad()
     def quantize_dynamic(
@@ -126,8 +99,8 @@ class DynamicQuantizer:
         selector.
 
         Metadata: `scale` (FP32; None in a wide format), `precision`, `weight_precision`, `fallback`, `outlier_ratio`,
-        `clipped_ratio` (share of the elements beyond their threshold), `granularity`, `calibration_mode`, `path` (the
-        kernel, or emulated), `path_reason`, `reason` (of the format), `stats`.
+        `clipped_ratio` (share of the elements beyond their threshold), `granularity`, `calibration_mode`, `reason` (of
+        the format), `stats`.
         Raises `InvalidValueError` for NaN, infinity, empty or all-zero tensors and for shapes that do not meet,
         `UnsupportedError` for a format whose blocks do not divide K; nothing is remembered then.
         """
@@ -142,16 +115,24 @@ class DynamicQuantizer:
         fallback = self._severe(stats, formats)
         if fallback is not None:
             formats, reason = _wide_pair(stats, weight), short_text(fallback)
-        thresholds = self._thresholds(operator_name, values, formats.activations)
-        operands, scale, wide_name = self._operands(operator_name, values, weight, formats, thresholds)
-        product = multiply(*operands)
-        result = product.value.to(activation.dtype).reshape(*activation.shape[:-1], weight.shape[0])
-        clipped = 0.0 if thresholds is None else float((values.abs() > thresholds).double().mean())
+        old = self._states.get(operator_name)
+        thresholds = self._thresholds(old, values, formats.activations)
+        decoded, scale, columns = self._quantized(values, formats.activations, thresholds)
+        source = checked_matrix(f"{operator_name}: weight", weight)
+        decoded_weight = quantized_weight(source if columns is None else source * columns, formats.weights)
+        result = (decoded @ decoded_weight.t()).to(activation.dtype).reshape(*activation.shape[:-1], weight.shape[0])
 
         # Nothing above has changed the quantiser: from here on nothing fails.
-        self._remember(operator_name, formats, product.path, stats, fallback is not None, thresholds)
-        if wide_name is not None:
-            self._weights[operator_name] = wide_name
+        smoothed = None if old is None else old.thresholds
+        if self.config.smoothing_factor and thresholds is not None:
+            smoothed = thresholds  # a fallback has none: its outliers stay out of the average
+        self._states[operator_name] = OperatorState(
+            calls_count=(old.calls_count if old else 0) + 1,
+            fallback_count=(old.fallback_count if old else 0) + (fallback is not None),
+            precision=formats.activations,
+            stats=stats,
+            thresholds=smoothed,
+        )
         if decision is not None and self.selector is not None:
             self.selector.remember(decision)
         return result, {
@@ -160,11 +141,9 @@ class DynamicQuantizer:
             "weight_precision": formats.weights,
             "fallback": fallback is not None,
             "outlier_ratio": stats.outlier_ratio,
-            "clipped_ratio": clipped,
+            "clipped_ratio": 0.0 if thresholds is None else float((values.abs() > thresholds).double().mean()),
             "granularity": self.config.granularity,
             "calibration_mode": self.config.calibration_mode,
-            "path": product.path,
-            "path_reason": reason_text(product.reason),
             "reason": reason,
             "stats": stats,
         }
@@ -186,18 +165,25 @@ class DynamicQuantizer:
         `InvalidValueError` for a model without a Linear, a name that is none of its layers, and a quantiser or model
         that something is attached to already.
         """
-        if self._attachment is not None:
+        if self._forwards:
             raise InvalidValueError("this quantiser is attached to a model already; call detach first")
-        self._attachment = attach_linears(self, model, precisions, skip=skip, is_strict=strict)
-        return self._attachment.report
+        report, self._forwards = attach_linears(self, model, precisions, skip=skip, is_strict=strict)
+        return report
 
     def detach(self) -> None:
         """Give the attached model its own Linears back; state and report stay. Without an attached model nothing
         happens.
+
+        Raises `InvalidValueError`, and gives none back, where somebody has replaced one's forward since.
         """
-        if self._attachment is not None:
-            self._attachment.undo()
-            self._attachment = None
+        for module, forward in self._forwards.items():
+            if module.__dict__.get("forward") is not forward:
+                raise InvalidValueError(
+                    "a layer's forward was replaced after attaching; undo that first, then detach again"
+                )
+        for module in self._forwards:
+            del module.__dict__["forward"]
+        self._forwards = {}
 
     def formats_in_question(self, precision: str | None) -> list[PartFormats]:
         """Return the formats a call with this target may come to: one, or every candidate of the selector."""
@@ -220,78 +206,38 @@ class DynamicQuantizer:
         """Return why the activation does not get the format that was chosen; None where it does."""
         if not self.config.fallback_to_fp16:
             return None
-        limit = self.config.outlier_threshold_ratio
-        if is_wide_float(get_format(formats.activations)):
-            if formats.activations != FALLBACK or not is_beyond(stats.absmax, FALLBACK):
-                return None
+        limit, key = self.config.outlier_threshold_ratio, formats.activations
+        if key == FALLBACK and is_beyond(stats.absmax, FALLBACK):
             return finding("value-beyond-range", largest=stats.absmax, format=FALLBACK)
-        if stats.outlier_ratio <= limit:
+        if key in WIDE_DTYPES or stats.outlier_ratio <= limit:
             return None
-        return finding(
-            "outliers-not-quantised", outliers=stats.outlier_ratio, threshold=limit, format=formats.activations
-        )
+        return finding("outliers-not-quantised", outliers=stats.outlier_ratio, threshold=limit, format=key)
 
-    def _thresholds(self, name: str, values: Tensor, format_key: str) -> Tensor | None:
+    def _thresholds(self, old: OperatorState | None, values: Tensor, format_key: str) -> Tensor | None:
         """Return the thresholds of this call, smoothed where the config says so; None for a wide activation."""
-        if is_wide_float(get_format(format_key)):
+        if format_key in WIDE_DTYPES:
             return None
 
         def round_trip(values: Tensor, thresholds: Tensor) -> Tensor:
-            operand, columns = self._encoded(values, format_key, thresholds)
-            return operand.decoded() if columns is None else operand.decoded() * columns
+            decoded, _, columns = self._quantized(values, format_key, thresholds)
+            return decoded if columns is None else decoded * columns
 
-        chosen = choose_thresholds(values, self.config, round_trip)
-        old_threshold = self._states[name].thresholds if name in self._states else None
-        if self.config.smoothing_factor and old_threshold is not None and old_threshold.shape == chosen.shape:
-            return self.config.smoothing_factor * old_threshold + (1 - self.config.smoothing_factor) * chosen
+        chosen, past = choose_thresholds(values, self.config, round_trip), self.config.smoothing_factor
+        if past and old is not None and old.thresholds is not None and old.thresholds.shape == chosen.shape:
+            return past * old.thresholds + (1 - past) * chosen
         return chosen
 
-    def _encoded(self, values: Tensor, format_key: str, thresholds: Tensor) -> tuple[Operand, Tensor | None]:
-        """Return the activation's operand, and for per_channel the column factors that its values were divided by."""
-        if self.config.granularity != "per_channel":
-            return quantize_operand(values, format_key, thresholds), None
-        return quantize_operand(values / thresholds, format_key, torch.ones_like(thresholds[:, :1])), thresholds
-
-    def _operands(
-        self, name: str, values: Tensor, weight: Tensor, formats: PartFormats, thresholds: Tensor | None
-    ) -> tuple[tuple[Operand, Operand], Tensor | None, _KeptWeight | None]:
-        """Return both operands, the scale for the metadata, and a newly quantised weight that is worth keeping."""
-        unlimited = torch.ones(1, 1, device=values.device)
-        if thresholds is None:
-            a, columns = quantize_operand(values, formats.activations, unlimited), None
-        else:
-            a, columns = self._encoded(values, formats.activations, thresholds)
-        cached = self._weights.get(name)
-        if columns is None and cached is not None and cached.is_of(weight, formats.weights):
-            return (a, cached.operand), _scale(a, None), None
-        source = checked_matrix(f"{name}: weight", weight)
-        w = quantize_rows(source if columns is None else source * columns, formats.weights)
-        cached = None
-        if columns is None and not w.is_wide and not weight.is_inference():
-            cached = _KeptWeight(weakref.ref(weight), weight._version, weight.data_ptr(), w)
-        return (a, w), _scale(a, columns), cached
-
-    def _remember(
-        self,
-        name: str,
-        formats: PartFormats,
-        path: str,
-        stats: ActivationStats,
-        is_fallback: bool,
-        thresholds: Tensor | None,
-    ) -> None:
-        old_state = self._states.get(name)
-        smoothed = None if old_state is None else old_state.thresholds
-        if self.config.smoothing_factor and thresholds is not None:
-            smoothed = thresholds  # a fallback has none: its outliers stay out of the average
-        self._states[name] = OperatorState(
-            calls_count=(old_state.calls_count if old_state else 0) + 1,
-            fallback_count=(old_state.fallback_count if old_state else 0) + is_fallback,
-            precision=formats.activations,
-            path=path,
-            stats=stats,
-            thresholds=smoothed,
-        )
+    def _quantized(
+        self, values: Tensor, format_key: str, thresholds: Tensor | None
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """Return what is left of the activation, its scale, and for per_channel the column factors that its values were
+        divided by, which the weight takes.
+        """
+        ones = torch.ones(1, 1, device=values.device)
+        if thresholds is None or self.config.granularity != "per_channel":
+            return *quantized(values, format_key, ones if thresholds is None else thresholds), None
+        decoded, scale = quantized(values / thresholds, format_key, ones)
+        return decoded, None if scale is None else scale * thresholds, thresholds
 
 
 def _wide_pair(stats: ActivationStats, weight: Tensor) -> PartFormats:
@@ -299,16 +245,6 @@ def _wide_pair(stats: ActivationStats, weight: Tensor) -> PartFormats:
     largest = max(stats.absmax, float(weight.detach().abs().max()))
     key = _BEYOND_FP16 if is_beyond(largest, FALLBACK) else FALLBACK
     return PartFormats(key, key)
-
-
-def _scale(a: Operand, columns: Tensor | None) -> Tensor | None:
-    """Return what the activation's codes (or, with blocks, its block scales) are multiplied by; None in a wide
-    format.
-    """
-    if a.is_wide:
-        return None
-    scale = a.scale if a.blocks is None else a.scale * a.blocks.tensor_scale
-    return scale if columns is None else scale * columns
 
 
 def _check_weight(name: str, values: Tensor, weight: Tensor) -> None:

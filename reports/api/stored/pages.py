@@ -1,10 +1,10 @@
-"""Lists of the database: runs and the cases of a run page by page, and the fastest cases of a product."""
+"""Lists of the database: runs, and the cases of a run, page by page."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from reports.answers.run_answer import StoredCase
+from results.cases.case_result import CaseResult
 from results.records.records import RunInfo
 
 
@@ -40,18 +40,8 @@ class CaseList:
     """The run they are of."""
     page: Page
     """Which part of the list this is."""
-    cases: tuple[StoredCase, ...]
+    cases: tuple[CaseResult, ...]
     """The cases of this page."""
-
-
-@dataclass(frozen=True, slots=True)
-class FastestCases:
-    """The fastest measured case of one product in each pair of formats, in one run."""
-
-    run: RunInfo
-    """The run they are of."""
-    cases: tuple[StoredCase, ...]
-    """A case per pair of formats."""
 
 
 def page_of(total_count: int, offset: int, limit: int) -> Page:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from reports.ranking.case_ranking import CaseRanking, doubts_to_mend
-from results.verdicts.gain import Gain, GainSide, gain_of
-from roofline_model.core.answer import CONFIDENCES, Option
+from results.verdicts.gain import Gain, GainSide, doubts_to_mend, gain_of
+from roofline_model.core.answer import CONFIDENCES, Option, Ranking
 
 
 def with_baseline_trust(options: Sequence[Option], baseline: Option | None) -> list[Option]:
@@ -27,7 +26,7 @@ def _over(option: Option, baseline: Option) -> Option:
         else gain_of(option.speedup_ratio, _side(option), _side(baseline))
     )
     worse = max(own_trust.confidence, base.confidence, key=CONFIDENCES.index)
-    is_over_doubt = bool(doubts_to_mend(base.doubts))
+    is_over_doubt = bool(doubts_to_mend(baseline))
     trust = replace(
         own_trust,
         confidence=worse,
@@ -39,7 +38,7 @@ def _over(option: Option, baseline: Option) -> Option:
     return replace(option, trust=trust)
 
 
-def stored_gain(option: Option, ranking: CaseRanking) -> Gain | None:
+def stored_gain(option: Option, ranking: Ranking) -> Gain | None:
     """Return the measured gain of an option that `with_baseline_trust` gave; None of the baseline and of what was not
     measured.
     """
@@ -50,11 +49,11 @@ def stored_gain(option: Option, ranking: CaseRanking) -> Gain | None:
         option.speedup_ratio,
         trust.speedup_low_ratio,
         trust.speedup_high_ratio,
-        doubts_to_mend(trust.doubts),
-        ranking.baseline_doubts,
+        doubts_to_mend(option),
+        doubts_to_mend(ranking.baseline),
     )
 
 
 def _side(option: Option) -> GainSide:
     estimate = option.estimate
-    return GainSide(estimate.low_s, estimate.high_s, doubts_to_mend(option.trust.doubts))
+    return GainSide(estimate.low_s, estimate.high_s, doubts_to_mend(option))

@@ -98,7 +98,7 @@ def case_level(records: Sequence[Record], runs: Mapping[str, RunInfo]) -> CaseLe
     if not nights:
         return _never_measured(records, runs)
     wanted = {point.run_id for point in nights}
-    members = _ordered((record for record in usable if record.run_id in wanted and _is_timed(record)), runs)
+    members = _ordered((record for record in usable if record.run_id in wanted and record.timing is not None), runs)
     members = tuple(member for member in members if member.method == members[0].method)  # a run may have used two
     return CaseLevel(
         records=members,
@@ -214,10 +214,6 @@ def _ordered(records: Iterable[Record], runs: Mapping[str, RunInfo]) -> tuple[Re
     """Return records newest run first, whatever order they came in: what a row says beside its time is the newest's."""
     by_process = sorted(records, key=lambda record: (record.process.ordinal, record.created_at, record.record_id))
     return tuple(sorted(by_process, key=lambda record: (runs[record.run_id].started_at, record.run_id), reverse=True))
-
-
-def _is_timed(record: Record) -> bool:
-    return record.measurement is not None and record.measurement.median_s > 0
 
 
 def _moment(point: HistoryPoint) -> tuple[str, str]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from reports.ranking.case_ranking import CaseRanking
 from reports.stored.rows.levels import CaseLevel
 from reports.stored.rows.run_speedups import RunSpeedups
 from reports.stored.rows.stored_option import (
@@ -17,11 +16,11 @@ from reports.stored.rows.stored_option import (
     trust_of,
 )
 from results.records.records import RunInfo
-from roofline_model.core.answer import Times
+from roofline_model.core.answer import Ranking, Times
 
 
 def shape_options(
-    ranking: CaseRanking,
+    ranking: Ranking,
     levels: Mapping[str, CaseLevel],
     reference: RunInfo | None,
     speedups: RunSpeedups,

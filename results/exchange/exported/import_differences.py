@@ -17,7 +17,8 @@ from sqlalchemy import Connection
 from results.records.plain_form import to_plain
 from results.records.records import Record, RunInfo
 from results.store import read
-from results.store.write import RECORD, in_parts
+from results.store.schema import RECORD
+from results.store.write import in_parts
 
 if TYPE_CHECKING:
     from results.store.store import ResultStore

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from alembic import context
 
-from results.store.schema import VERSION_TABLE, Base
+from results.store.schema import METADATA, VERSION_TABLE
 from roofline_model.core.errors import StoreError
 
 connection = context.config.attributes.get("connection")
@@ -15,7 +15,7 @@ if connection is None:
 
 context.configure(
     connection=connection,
-    target_metadata=Base.metadata,
+    target_metadata=METADATA,
     version_table=VERSION_TABLE,
     # SQLite can alter little in place: batch mode rebuilds the table instead.
     render_as_batch=True,

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+import numpy as np
+from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +52,6 @@ def accuracy(
     predicted_s: Floats, measured_s: Floats, low_s: Floats | None = None, high_s: Floats | None = None
 ) -> Accuracy:
     """Return the errors of the rows that have both times; NaN in either leaves a row out."""
-    import numpy as np
-
     is_finite = np.isfinite(predicted_s) & np.isfinite(measured_s)
     if not is_finite.any():
         return Accuracy(0, None, None, None, None, None)

@@ -9,16 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.expected.fitting.fit_set import FitSet, FittedSet, fit_rows
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 FOLDS = 5
 LOW_QUANTILE, HIGH_QUANTILE = 0.093, 0.907
@@ -53,8 +51,6 @@ def site_folds(sites: Sequence[str], fold_count: int = FOLDS, *, seed: int = 0) 
 
     Raises `InvalidValueError` with fewer sites than folds.
     """
-    import numpy as np
-
     names, inverse, counts = np.unique(np.asarray(sites), return_inverse=True, return_counts=True)
     if len(names) < fold_count:
         raise InvalidValueError(
@@ -76,8 +72,6 @@ def cross_validate(
     fit_set: FitSet, *, fold_count: int = FOLDS, progress: Callable[[str], None] | None = None
 ) -> CrossValidated:
     """Fit a set once per fold without that fold's rows, predict them, and give intervals from the other folds."""
-    import numpy as np
-
     folds = site_folds(fit_set.sites, fold_count)
     predicted = np.empty(len(fit_set))
     regimes = np.empty(len(fit_set), dtype=object)
@@ -106,7 +100,6 @@ def interval_factors(ratios: Floats, regimes: Sequence[str]) -> dict[str, tuple[
 
     Low is at most 1 and high at least 1, so that the prediction lies inside its own interval.
     """
-    import numpy as np
 
     def pair(values: Floats) -> tuple[float, float]:
         low, high = np.quantile(values, (LOW_QUANTILE, HIGH_QUANTILE))

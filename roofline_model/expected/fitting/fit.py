@@ -11,30 +11,29 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from roofline_model.core.errors import InvalidValueError, RooflineError
 from roofline_model.core.finding import Finding, finding, reason_text, subject_text
 from roofline_model.expected.attention.fitted.constants import FittedAttention
 from roofline_model.expected.attention.fitted.fit import AttentionStart, attention_start, fitted_attention
 from roofline_model.expected.attention.fitted.rows import AttentionRows, attention_row_groups
+from roofline_model.expected.constants_file import Evidence
 from roofline_model.expected.fitting.accuracy import Accuracy, accuracy
 from roofline_model.expected.fitting.cross_validation import FOLDS, CrossValidated, cross_validate
 from roofline_model.expected.fitting.fit_set import FitSet, FittedSet, fit_rows
 from roofline_model.expected.fitting.robust_fit import FittedConstants
 from roofline_model.expected.fitting.table import KernelTable
 from roofline_model.expected.intervals import across_families
-from roofline_model.expected.products.fitted.constants import Evidence, FittedGemm, generic_start
+from roofline_model.expected.products.fitted.constants import FittedGemm, generic_start
 from roofline_model.expected.products.fitted.fit import gemm_fit_set, gemm_intervals, with_values
 from roofline_model.expected.products.fitted.library import find_gemm
 from roofline_model.expected.products.fitted.rows import GemmRows, gemm_row_groups, taken
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Positions = NDArray[np.intp]
+Floats = NDArray[np.float64]
+Positions = NDArray[np.intp]
 
 LEAST_ROWS = 3
 """Fewer rows than this fix nothing."""
@@ -151,8 +150,6 @@ def _useless(rows: FitSet, fitted: FittedSet) -> Finding | None:
     """Return why the constants of a set are not kept, None where they are: a wrong unit or label cannot be fitted
     away.
     """
-    import numpy as np
-
     ratios = rows.times(fitted, np.arange(len(rows))) / rows.measured_s
     error = float(np.median(np.abs(ratios - 1)))
     if error <= MOST_MEDIAN_RATIO:
@@ -232,15 +229,11 @@ def _is_wanted(device: str, plan: FitPlan) -> bool:
 
 def _counted(table: KernelTable, rows: Positions) -> Positions:
     """Return which of the rows have a measured time and count for something."""
-    import numpy as np
-
     return np.flatnonzero(np.isfinite(table.numbers["time_s"][rows]) & (table.numbers["weight"][rows] != 0))
 
 
 def _weights(table: KernelTable) -> Floats | None:
     """Return the column `weight`, 1 where it is empty; None when the table has none."""
-    import numpy as np
-
     weights = table.numbers["weight"]
     for i in np.flatnonzero(weights > MAX_WEIGHT).tolist():
         raise InvalidValueError(
@@ -281,8 +274,6 @@ def has_folds(rows: FitSet, plan: FitPlan) -> bool:
 
 
 def _report(planned: PlannedSet, fitted: FittedSet, folds: CrossValidated | None) -> FitReport:
-    import numpy as np
-
     rows = planned.rows
     inside = rows.times(fitted, np.arange(len(rows)))
     outside = None

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from roofline_model.expected.fitting.robust_fit import FittedConstants, FreeConstant, fit_constants
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Positions = NDArray[np.intp]
+Floats = NDArray[np.float64]
+Positions = NDArray[np.intp]
 
 COARSE_ROWS = 250
 """A long set is fitted to this many of its rows first: the search is as good there and several times as fast."""
@@ -72,8 +71,6 @@ class FitSet:
 
     def times(self, fitted: FittedSet, positions: Positions) -> Floats:
         """Return the predicted seconds at `positions`, the surface included."""
-        import numpy as np
-
         time_s = self.predict_s(fitted.values, positions)
         if self.surface is None or fitted.learnt is None:
             return time_s
@@ -91,8 +88,6 @@ def fit_rows(fit_set: FitSet, positions: Positions | None = None) -> FittedSet:
 
     Deterministic: the coarse rows are evenly spaced.
     """
-    import numpy as np
-
     rows = np.arange(len(fit_set)) if positions is None else positions
     coarse = rows if len(rows) <= 2 * COARSE_ROWS else rows[np.linspace(0, len(rows) - 1, COARSE_ROWS).astype(np.intp)]
     first = _fit(fit_set, coarse, fit_set.choices[0], None)

@@ -14,15 +14,14 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from roofline_model.core.errors import InvalidValueError
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 LOSS_SCALE = 0.05
 """δ: errors below 5 % count squared, larger ones about linearly."""
@@ -90,7 +89,6 @@ def fit_constants(
     `predict_s` maps constants by name to one time per row. `first_values` only chooses where the search begins; the
     prior stays at `start_value`. Raises `InvalidValueError` when there is no row, or a time is not positive and finite.
     """
-    import numpy as np
     from scipy.optimize import least_squares
 
     measured = np.asarray(measured_s, dtype=np.float64)
@@ -125,8 +123,6 @@ def fit_constants(
 
 
 def _check(free: Sequence[FreeConstant], measured: Floats) -> None:
-    import numpy as np
-
     if not free:
         raise InvalidValueError("there is no constant to fit")
     if measured.size == 0:
@@ -145,8 +141,6 @@ class _Problem:
         log_measured: Floats,
         row_weights: Floats | None,
     ) -> None:
-        import numpy as np
-
         self.free = free
         self.predict_s = predict_s
         self.log_measured = log_measured
@@ -164,8 +158,6 @@ class _Problem:
 
     def clipped(self, values: Mapping[str, float]) -> Floats:
         """Return ln(values) strictly inside the bounds, where the search has to begin."""
-        import numpy as np
-
         margin = 1e-6 * (self.high - self.low)
         return np.clip(np.log([values[constant.name] for constant in self.free]), self.low + margin, self.high - margin)
 
@@ -174,22 +166,16 @@ class _Problem:
         return self._logs_at(x.tobytes())
 
     def _logs(self, x: Floats) -> Floats:
-        import numpy as np
-
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(np.log(self.predict_s(self.named(x))), dtype=np.float64)
 
     def residuals(self, x: Floats) -> Floats:
         """Return the square roots of the loss terms, signed: their squares sum to twice the loss."""
-        import numpy as np
-
         data = self.weights * _softened(self.log_predictions(x) - self.log_measured)
         return np.concatenate([data, self.pull * (x - self.centre)])
 
     def slopes(self, x: Floats) -> Any:
         """Return the derivatives of `residuals`, forward differences, away from a near bound."""
-        import numpy as np
-
         base = self.log_predictions(x)
         outer = (self.weights * _softened_slope(base - self.log_measured))[:, None]
         columns = []
@@ -202,8 +188,6 @@ class _Problem:
 
     def spreads(self, x: Floats) -> list[float]:
         """Return the standard deviation of each ln(constant) from the curvature at the solution."""
-        import numpy as np
-
         data = self.residuals(x)[: len(self.log_measured)]
         variance = float(np.sum(data**2)) / max(len(data) - len(x), 1)
         # The prior's rows are in units of ERROR_SCALE already; scaled here so that they count as what they are.
@@ -215,16 +199,12 @@ class _Problem:
 
 def _softened(r: Floats) -> Floats:
     """Return the signed square root of 2ρ(r): its square summed and halved is the pseudo-Huber loss."""
-    import numpy as np
-
     root: Floats = np.sqrt(2 * (np.sqrt(1 + (r / LOSS_SCALE) ** 2) - 1))
     return np.sign(r) * LOSS_SCALE * root
 
 
 def _softened_slope(r: Floats) -> Floats:
     """Return the derivative of `_softened`; 1 where the error is 0."""
-    import numpy as np
-
     u = np.sqrt(1 + (r / LOSS_SCALE) ** 2)
     # d/dr √(2(u−1)) δ = (r/δ) / (u √(2(u−1))), and r/δ = ±√((u−1)(u+1)).
     return np.sqrt((u + 1) / 2) / u

@@ -16,6 +16,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from roofline_model.core.errors import InvalidValueError, RooflineError
 from roofline_model.core.finding import Finding, finding
 from roofline_model.core.table_file import TextTable, cut, read_table
@@ -23,9 +26,7 @@ from roofline_model.formats.catalog import get_format
 from roofline_model.operators.product import GEMV_MAX_ROWS, MAX_DIMENSION
 
 if TYPE_CHECKING:
-    import numpy as np
     import pandas as pd
-    from numpy.typing import NDArray
 
 
 FORMAT_COLUMNS = ("weight_format", "activation_format", "kv_format", "output_format")
@@ -130,8 +131,6 @@ class KernelTable:
 
     def take(self, rows: Sequence[int]) -> KernelTable:
         """Return a table of some of the rows; line numbers and the file's name and hash stay."""
-        import numpy as np
-
         index = np.asarray(rows, dtype=np.intp)
         chosen = index.tolist()
         return replace(
@@ -186,7 +185,6 @@ def _check_header(file: Path, header: Sequence[str]) -> None:
 
 
 def _typed(name: str, read: TextTable) -> KernelTable:
-    import numpy as np
     import pandas as pd
 
     width, count = len(read.header), len(read.rows)
@@ -230,7 +228,6 @@ def _typed(name: str, read: TextTable) -> KernelTable:
 
 def _parsed(texts: Sequence[str], rule: _Number) -> tuple[NDArray[np.float64], dict[int, str]]:
     """Return the numbers of a column, NaN where there is none, and row → what is wrong with its cell."""
-    import numpy as np
     import pandas as pd
 
     codes, distinct = pd.factorize(np.array(texts, dtype=object))  # a long column has few
@@ -267,7 +264,6 @@ def _format_keys(column: str, texts: Sequence[str], reasons: dict[int, Finding])
 
 def _check_rows(numbers: Mapping[str, Any], texts: pd.DataFrame, reasons: dict[int, Finding]) -> None:
     """Give a reason to every row whose operator is unknown or whose sizes are missing or contradict each other."""
-    import numpy as np
 
     def refuse(rows: Any, why: Callable[[int], Finding]) -> None:
         for i in np.flatnonzero(rows).tolist():

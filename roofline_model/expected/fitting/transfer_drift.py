@@ -12,7 +12,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from roofline_model.expected.attention.fitted.constants import MIXES, FittedAttention
 from roofline_model.expected.attention.fitted.fit import ExpectedTimes, attention_left_out
@@ -25,12 +27,8 @@ from roofline_model.expected.products.fitted.constants import FittedGemm
 from roofline_model.expected.products.fitted.library import ANCHORS, transferred
 from roofline_model.expected.products.fitted.rows import expected_of_group
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Positions = NDArray[np.intp]
+Floats = NDArray[np.float64]
+Positions = NDArray[np.intp]
 
 COVERAGE = 0.8
 LARGEST = 2.0
@@ -142,8 +140,6 @@ def _between_near(planned: PlannedSet, others: Sequence[FittedAttention]) -> lis
 
 def _of_products(planned: PlannedSet, candidates: Sequence[FittedGemm]) -> list[Transfer]:
     """Return the transfers to one chip and kernel family: from each other chip alone, or leaning on the chip's own."""
-    import numpy as np
-
     start = planned.gemm[0]
     chip, family = start.chip, start.family
     if family in ANCHORS:
@@ -172,8 +168,6 @@ def _of_products(planned: PlannedSet, candidates: Sequence[FittedGemm]) -> list[
 def _transfer(
     planned: PlannedSet, op: str, step: str, measured_s: Floats, time_s: Floats, low_s: Floats, high_s: Floats
 ) -> Transfer:
-    import numpy as np
-
     return Transfer(
         planned.rows.device, op, step, np.log(measured_s / time_s), np.log(time_s / low_s), np.log(high_s / time_s)
     )
@@ -220,8 +214,6 @@ def half_width(transfers: Sequence[Transfer]) -> float:
 
 
 def _covered(transfer: Transfer, half_width_log: float) -> float:
-    import numpy as np
-
     low, high = np.hypot(transfer.low_log_ratio, half_width_log), np.hypot(transfer.high_log_ratio, half_width_log)
     return float(((transfer.log_ratio >= -low) & (transfer.log_ratio <= high)).mean())
 

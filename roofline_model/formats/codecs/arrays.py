@@ -7,14 +7,14 @@ such a type is widened by the tensor's own `float()`, which is exact. A tensor o
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from roofline_model.core.errors import InvalidValueError
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[Any]
+Array = NDArray[Any]
 
 _READ_BY_NUMPY = {"float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "bool"}
 
@@ -26,8 +26,6 @@ def as_floats(values: Any) -> Array:
     32 bits become float32, wider ones and integers float64.
     Raises `InvalidValueError` for what is empty, has no dimension, or holds no real numbers.
     """
-    import numpy as np
-
     array = as_array(values)
     kind = array.dtype.kind
     if kind in "cOSUMmb":
@@ -45,8 +43,6 @@ def as_floats(values: Any) -> Array:
 
 def as_array(values: Any) -> Array:
     """Return a numpy array of whatever type the values have; bfloat16 and FP8 tensors of torch as float32."""
-    import numpy as np
-
     try:
         if hasattr(values, "detach") and hasattr(values, "cpu"):
             values = values.detach().cpu()
@@ -69,16 +65,12 @@ def axis_index(axis: int, shape: tuple[int, ...]) -> int:
 
 def rows_along(array: Array, axis: int) -> Array:
     """Return (rows, elements along the axis), contiguous; a copy only where the memory order asks for one."""
-    import numpy as np
-
     moved = np.moveaxis(array, axis, -1)
     return np.ascontiguousarray(moved).reshape(math.prod(moved.shape[:-1]), moved.shape[-1])
 
 
 def back_from_rows(rows: Array, shape: tuple[int, ...], axis: int) -> Array:
     """Return rows (rows, n) in the tensor's order of axes; n replaces the size of the axis."""
-    import numpy as np
-
     rest = tuple(n for i, n in enumerate(shape) if i != axis)
     return np.moveaxis(rows.reshape(*rest, rows.shape[-1]), -1, axis)
 
@@ -87,8 +79,6 @@ def to_float32(array: Array) -> Array:
     """Return float32, rounded to nearest; what lies beyond its range becomes infinite and is refused by
     `require_finite`.
     """
-    import numpy as np
-
     if array.dtype == np.float32:
         return array
     with np.errstate(over="ignore"):
@@ -101,8 +91,6 @@ def to_float32_odd(array: Array) -> Array:
     An inexact result is cut towards zero and its last bit set. Source: Boldo and Melquiond, “When double rounding is
     odd” (IMACS 2005).
     """
-    import numpy as np
-
     nearest = to_float32(array)
     if array.dtype == np.float32:
         return nearest
@@ -114,8 +102,6 @@ def to_float32_odd(array: Array) -> Array:
 
 def require_finite(rows: Array, format_key: str, *, may_propagate: bool) -> None:
     """Raise `InvalidValueError` that says how many values are NaN or infinite and where the first one stands."""
-    import numpy as np
-
     bad = ~np.isfinite(rows)
     if not bad.any():
         return

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from roofline_model.formats.catalog import NumberFormat
 from roofline_model.formats.codecs.arrays import back_from_rows, rows_along
@@ -15,10 +18,7 @@ from roofline_model.formats.codecs.scales.blocks import from_blocks, to_blocks
 from roofline_model.formats.codecs.scales.nvfp4 import combined_scales
 from roofline_model.formats.codecs.scales.scaled import decode_blocks, dequantize_scales
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[Any]
+Array = NDArray[Any]
 
 
 def dequantize(quantized: Quantized) -> Array:
@@ -26,8 +26,6 @@ def dequantize(quantized: Quantized) -> Array:
 
     Rounded once per product, scales first (NVFP4: tensor scale · block scale, then the element), as torchao does.
     """
-    import numpy as np
-
     fmt, shape, axis = quantized.format, quantized.shape, quantized.axis_index
     if is_wide_float(fmt):
         return decode_wide(quantized.codes, fmt)

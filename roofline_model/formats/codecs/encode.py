@@ -12,7 +12,10 @@ for Deep Learning Inference, arXiv 2004.09602 (maximum and percentile calibratio
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.formats.catalog import NumberFormat, get_format
@@ -50,10 +53,7 @@ from roofline_model.formats.codecs.scales.scaled import (
     symmetric_scales,
 )
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[Any]
+Array = NDArray[Any]
 
 MSE_FACTORS = tuple(round(1 - 0.02 * i, 2) for i in range(41))
 """Shares of the full range that the search tries, 1.00 down to 0.20. The full range is first: it wins ties."""
@@ -65,8 +65,6 @@ def percentile_limits(rows: Array, block_elems: int | None, quantile_ratio: floa
     A short last block is judged by its own elements. A block whose percentile is zero (nearly all zeros) keeps its
     maximum: clipped to nothing it would lose everything it holds.
     """
-    import numpy as np
-
     magnitudes = np.abs(rows)
     if block_elems is None:
         magnitudes, block_elems = magnitudes.reshape(1, -1), rows.size
@@ -84,8 +82,6 @@ def percentile_limits(rows: Array, block_elems: int | None, quantile_ratio: floa
 
 def least_error_factor(errors_of: Callable[[float], Array]) -> Array:
     """Return per block the factor of `MSE_FACTORS` whose squared error `errors_of(factor)` is least."""
-    import numpy as np
-
     best_error = errors_of(MSE_FACTORS[0])
     best = np.full(len(best_error), MSE_FACTORS[0], np.float32)
     for factor in MSE_FACTORS[1:]:
@@ -137,8 +133,6 @@ def _encode_wide(array: Array, fmt: NumberFormat, options: CodecOptions) -> Arra
 
 def _plain(rows: Array, fmt: NumberFormat, layout: Layout, options: CodecOptions, given: Array | None) -> Parts:
     """Round every value on its own: FP8 and integers without a scale."""
-    import numpy as np
-
     _require_no_absmax(fmt, given)
     element = layout.element
     has_nan = isinstance(element, FloatElement) and element.has_nan
@@ -156,8 +150,6 @@ def _plain(rows: Array, fmt: NumberFormat, layout: Layout, options: CodecOptions
 
 def _scaled(rows: Array, fmt: NumberFormat, layout: Layout, options: CodecOptions, given: Array | None) -> Parts:
     """One scale per block, from the block's limit; with zero points from its range."""
-    import numpy as np
-
     rows, blocks, largest = _finite_blocks(rows, fmt, layout)
     given = _one_each(given, len(blocks))
     limits = largest if given is None else given
@@ -176,8 +168,6 @@ def _scaled(rows: Array, fmt: NumberFormat, layout: Layout, options: CodecOption
 
 
 def _affine(blocks: Array, layout: Layout, limits: Array, is_search: bool) -> Parts:
-    import numpy as np
-
     element = layout.element
     assert isinstance(element, IntElement)
     low, high = block_range(blocks)
@@ -214,8 +204,6 @@ def _two_level(rows: Array, fmt: NumberFormat, layout: Layout, options: CodecOpt
 
 
 def _double(rows: Array, fmt: NumberFormat, layout: Layout, options: CodecOptions, given: Array | None) -> Parts:
-    import numpy as np
-
     _require_no_absmax(fmt, given)
     _, blocks, largest = _finite_blocks(rows, fmt, layout)
     scale_codes, group_scales, mean_scale = quantize_scales(largest.reshape(len(rows), -1))
@@ -236,8 +224,6 @@ _SCHEMES = {
 
 def _finite_blocks(rows: Array, fmt: NumberFormat, layout: Layout) -> tuple[Array, Array, Array]:
     """Return the rows as float32, their blocks and the largest magnitude of each; refuse what is not finite."""
-    import numpy as np
-
     rows = to_float32(rows)
     blocks = to_blocks(rows, layout.block_elems)
     largest = block_absmax(blocks)
@@ -248,8 +234,6 @@ def _finite_blocks(rows: Array, fmt: NumberFormat, layout: Layout) -> tuple[Arra
 
 def _limits_along(absmax: Any, array: Array, axis: int) -> Array | None:
     """Return calibrated magnitudes as float32 in the order of the blocks, or None when none were given."""
-    import numpy as np
-
     if absmax is None:
         return None
     given = np.atleast_1d(as_array(absmax)).astype(np.float32)
@@ -259,8 +243,6 @@ def _limits_along(absmax: Any, array: Array, axis: int) -> Array | None:
 
 
 def _one_each(limits: Array | None, count: int) -> Array | None:
-    import numpy as np
-
     if limits is None:
         return None
     if limits.size not in (1, count):

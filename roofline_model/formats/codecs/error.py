@@ -15,7 +15,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.formats.catalog import NumberFormat
@@ -24,10 +27,7 @@ from roofline_model.formats.codecs.decode import dequantize
 from roofline_model.formats.codecs.encode import quantize
 from roofline_model.formats.codecs.layout import DEFAULTS, CodecOptions
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[Any]
+Array = NDArray[Any]
 
 OUTLIER_QUANTILE = 0.999
 _CHUNK_ELEMS = 1 << 18
@@ -64,8 +64,6 @@ def tensor_error(reference: Any, approximation: Any, *, bits_per_element: float 
 
     Raises `InvalidValueError` for different shapes and for values that are not finite: their error has no number.
     """
-    import numpy as np
-
     x, y = as_floats(reference), as_floats(approximation)
     if x.shape != y.shape:
         raise InvalidValueError(f"a tensor of shape {x.shape} cannot be compared with one of shape {y.shape}")
@@ -106,8 +104,6 @@ def format_error(
 
 def tensor_spread(values: Any) -> TensorSpread:
     """Measure the outliers of a tensor, once for all formats it is tried in."""
-    import numpy as np
-
     x = _finite(values)
     return TensorSpread(x.size, float(np.abs(x).max()), outlier_ratio(x), kurtosis(x))
 
@@ -118,8 +114,6 @@ def outlier_ratio(values: Any) -> float | None:
 
     Not the number that `ActivationStats.outlier_ratio` gives, whose percentile is one of the magnitudes (by rank).
     """
-    import numpy as np
-
     magnitudes = np.abs(_finite(values))
     typical = float(np.quantile(magnitudes, OUTLIER_QUANTILE))
     return float(magnitudes.max()) / typical if typical else None
@@ -127,8 +121,6 @@ def outlier_ratio(values: Any) -> float | None:
 
 def kurtosis(values: Any) -> float | None:
     """Return Pearson's kurtosis (normal 3), or None when all values are equal."""
-    import numpy as np
-
     x = _finite(values)
     if x.min() == x.max():
         return None
@@ -144,8 +136,6 @@ def kurtosis(values: Any) -> float | None:
 
 
 def _finite(values: Any) -> Array:
-    import numpy as np
-
     x = as_floats(values).reshape(-1)
     if not np.isfinite(x).all():
         raise InvalidValueError("NaN and infinite values have no statistics: clean the tensor first")

@@ -8,15 +8,14 @@ values. The catalog counts no scales for FP8 and plain integers, because kernels
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
+
+import ml_dtypes
+import numpy as np
 
 from roofline_model.core.errors import InvalidValueError, UnsupportedError
 from roofline_model.formats.catalog import NumberFormat, ScaleLevel
 from roofline_model.formats.codecs.elements.elements import Element, element_of
-
-if TYPE_CHECKING:
-    import numpy as np
-
 
 ScaleScope = Literal["none", "tensor", "row", "block"]
 ScaleRule = Literal["floor", "ceil", "rceil", "even", "six", "four_over_six"]
@@ -137,16 +136,11 @@ def is_wide_float(fmt: NumberFormat) -> bool:
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
     """Return the numpy or ml_dtypes type of that name."""
-    import ml_dtypes
-    import numpy as np
-
     return np.dtype(getattr(ml_dtypes, name, name))
 
 
 def float_limits(name: str) -> tuple[float, float]:
     """Return the smallest normal and the largest number of a float type."""
-    import ml_dtypes
-
     info = ml_dtypes.finfo(numpy_dtype(name))  # type: ignore[no-untyped-call]
     return float(info.smallest_normal), float(info.max)
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from numpy.typing import NDArray
 
 from roofline_model.formats.catalog import NumberFormat
 from roofline_model.formats.codecs.arrays import back_from_rows
 from roofline_model.formats.codecs.scales.blocks import from_blocks
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[Any]
+Array = NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -19,8 +19,9 @@ from plugin.calibrate.cpu_calibration import (
     calibration_text,
     cpu_device,
 )
-from plugin.calibrate.cpu_ceilings import MATRIX_SIZES, MATVEC_SIZE, READ_COLUMNS, CpuReadings, measure_cpu_ceilings
-from plugin.calibrate.cuda_ceilings import GEMM_SHAPES, CudaCeilings, Measured, SmBandwidth
+from plugin.calibrate.cpu_ceilings import MATRIX_SIZES, MATVEC_SIZE, READ_COLUMNS, measure_cpu_ceilings
+from plugin.calibrate.cuda_ceilings import GEMM_SHAPES
+from plugin.calibrate.readings import Readings
 from plugin.machine.facts import Machine
 from plugin.run.pending import expected_record
 from roofline_model.chips.hardware import DeviceFacts, check_device, doubt_of_ideals, errors_of, get_hardware
@@ -49,7 +50,7 @@ def floor(best):
     return Constant("s", best, 1.2 * best, 2 * best, 0.1, 20, "add")
 
 
-READINGS = CpuReadings(
+READINGS = Readings(
     dram={"copy": rate(50e9, kernel="copy"), "read": rate(60e9)},
     cache={"copy": rate(180e9, kernel="copy")},
     peaks=flops(FP32=200e9, BF16=440e9, FP16=45e9, INT8=870e9),
@@ -342,24 +343,16 @@ def test_a_format_without_a_kernel_is_left_out(monkeypatch):
 # A GPU -------------------------------------------------------------------------------------------------------------
 
 
-def figure(value, spread_ratio=0.02):
-    return Measured(value, spread_ratio, 20)
-
-
 def gpu_readings(read=230e9):
-    return CudaCeilings(
-        device_name="NVIDIA GB10",
-        sm_count=48,
-        l2_bytes=24 << 20,
-        dram_bytes_per_s={"read": figure(read), "copy": figure(200e9)},
-        l2_bytes_per_s=figure(900e9),
-        flops_per_s={"BF16": figure(100e12), "NVFP4": figure(300e12)},
-        launch_floor_s=figure(2e-6),
-        host_launch_s=figure(4e-6),
-        bandwidth_by_sms=(SmBandwidth(8, figure(60e9)),),
-        cast_s_per_elem={"FP8_E4M3>BF16": figure(2e-11)},
+    return Readings(
+        dram={"read": rate(read), "copy": rate(200e9)},
+        cache={"copy": rate(900e9)},
+        peaks=flops(BF16=100e12, NVFP4=300e12),
+        floors={"launch": floor(2e-6), "host-launch": floor(4e-6)},
+        casts={"FP8_E4M3>BF16": floor(2e-11)},
+        scaling={"8": rate(60e9)},
+        cache_bytes=24 << 20,
         clock_hz=2.4e9,
-        timer_overhead_s=1e-6,
         seconds=30.0,
     )
 
@@ -376,10 +369,10 @@ def test_a_gpu_keeps_its_datasheet_and_gains_what_it_reaches(no_driver):
     assert device.bandwidth == chip.bandwidth
     assert device.path("BF16").dense == chip.path("BF16").dense
     assert (device.path("BF16").achieved.status, device.bandwidth_achieved.status) == ("measured-here", "measured-here")
-    assert device.bandwidth_achieved.value == pytest.approx(230e9 * 1.01)
+    assert device.bandwidth_achieved.value == 230e9
     assert predict(gemm(1, 4096, 4096, a="BF16"), device) == predict(gemm(1, 4096, 4096, a="BF16"), chip)
     expected = predict_calibrated(gemm(1, 4096, 4096, a="BF16"), device)
-    assert expected.time_s == pytest.approx((2 * 4096 * 4096 + 4 * 4096) / 230e9 + 2e-6)
+    assert expected.time_s == pytest.approx((2 * 4096 * 4096 + 4 * 4096) / (0.9 * 230e9) + 1.2 * 2e-6)
     assert errors_of(check_device(device)) == []
     own_calibration = device.calibration
     assert (own_calibration.kind, own_calibration.subject, own_calibration.conditions["sm_clock_hz"]) == (
@@ -387,8 +380,7 @@ def test_a_gpu_keeps_its_datasheet_and_gains_what_it_reaches(no_driver):
         "NVIDIA GB10",
         2.4e9,
     )
-    assert own_calibration.scaling["8"].median_value == 60e9
-    assert own_calibration.peaks["BF16"].sd_ratio == pytest.approx(0.02 / 1.349, rel=1e-2)
+    assert own_calibration.scaling["8"].median_value == 0.9 * 60e9
     again = gpu_calibration.calibrated_gpu(GB10, chip)
     assert again == device
     assert gpu_calibration.calibrated_gpu(replace(GB10, torch_version="2.14"), chip) == chip
@@ -398,7 +390,7 @@ def test_a_bandwidth_that_cannot_be_is_not_called_achieved(no_driver):
     chip = get_hardware("gb10")
     device = gpu_calibration.gpu_device(GB10, chip, lambda text: None, measure=lambda *_: gpu_readings(read=900e9))
     assert device.bandwidth_achieved == chip.bandwidth_achieved
-    assert device.calibration.dram["read"].median_value == 900e9
+    assert device.calibration.dram["read"].best_value == 900e9
 
 
 def test_a_shared_gpu_is_doubted_and_the_best_is_kept(monkeypatch):
@@ -427,4 +419,4 @@ def test_a_shared_gpu_is_doubted_and_the_best_is_kept(monkeypatch):
     third = gpu_calibration.gpu_device(
         GB10, chip, messages.append, forget=True, measure=lambda *_: gpu_readings(read=100e9)
     )
-    assert third.calibration.dram["read"].best_value == pytest.approx(101e9)
+    assert third.calibration.dram["read"].best_value == 100e9

@@ -7,15 +7,16 @@ from dataclasses import replace
 
 import pytest
 
-from reports.ranking.case_ranking import level_with
 from reports.ranking.shape_ranking import recommend_from_run
 from reports.ranking.words import excluded_texts, shape_reason, shape_summary
 from results.cases.case_result import case_results
 from results.cases.saved_bytes import saved_ratio
+from results.verdicts.gain import gain_over_baseline
 from roofline_model.chips.hardware import get_hardware
 from roofline_model.expected.predict import predict_expected
 from roofline_model.operators.product import gemm
 from roofline_model.recommend.loss import formats_loss
+from roofline_model.recommend.ranking import tied_with
 
 DECODE = (1, 4096, 4096)
 
@@ -41,14 +42,14 @@ def test_measured_rows_come_first_by_time_and_unmeasured_formats_follow(make):
     assert ranking.first.speedup_ratio == pytest.approx(2.0)
     assert ranking.first.memory.saved_ratio == 0.75
     assert ranking.first.record_ids == (f"{2:032x}",)
-    assert ranking.phase == "decode"
+    assert ranking.question.phase == "decode"
     assert ranking.baseline_label == "BF16 · matmul"
     assert ranking.roles == {
         ranking.options[1].key: "take",
         ranking.first.key: "riskier",
         ranking.baseline.key: "safest",
     }
-    assert ranking.gain_of(ranking.choice).ratio == pytest.approx(4 / 3)
+    assert gain_over_baseline(ranking.choice, ranking).ratio == pytest.approx(4 / 3)
     assert shape_reason(ranking.first, ranking).startswith("measured 2.0× BF16 (ideal 4.0×)")
     assert "widened to BF16 first" in shape_reason(ranking.first, ranking)
 
@@ -118,9 +119,9 @@ def test_cold_is_preferred_and_warm_used_when_it_is_all_there_is(make):
         make.record(DECODE, "BF16", "BF16", "matmul", 1e-3, cache="warm"),
     )
     (both,) = recommend_from_run(case_results([warm, cold]), None)
-    assert (both.cache, both.first.estimate.time_s) == ("cold", 2e-3)
+    assert (both.question.cache, both.first.estimate.time_s) == ("cold", 2e-3)
     (only,) = recommend_from_run(case_results([warm]), None)
-    assert (only.cache, only.first.estimate.time_s) == ("warm", 1e-3)
+    assert (only.question.cache, only.first.estimate.time_s) == ("warm", 1e-3)
 
 
 def test_a_lead_inside_the_intervals_is_called_level(make):
@@ -130,13 +131,13 @@ def test_a_lead_inside_the_intervals_is_called_level(make):
     ]
     far = [make.record(DECODE, "BF16", "BF16", "matmul", 1.5e-3), make.record(DECODE, "INT8", "INT8", "int_mm", 1.0e-3)]
     (ranking,) = recommend_from_run(case_results(near), None)
-    assert level_with(ranking.choice, ranking.options) == ranking.options[1:]
+    assert tied_with(ranking.choice, ranking.options) == ranking.options[1:]
     assert [row.label for row in ranking.options] == [
         "BF16 · matmul",
         "INT8 (W8A8) · int_mm",
     ]  # level: the smaller loss
     (apart,) = recommend_from_run(case_results(far), None)
-    assert level_with(apart.choice, apart.options) == ()
+    assert tied_with(apart.choice, apart.options) == ()
 
 
 def test_operators_that_are_no_products_are_ranked_from_the_run_alone(make):
@@ -146,7 +147,7 @@ def test_operators_that_are_no_products_are_ranked_from_the_run_alone(make):
         case=replace(record.case, op="softmax", shape=(("rows", 8), ("columns", 4096)), formats=(("x", "BF16"),)),
     )
     (ranking,) = recommend_from_run(case_results([odd]), make.CPU)
-    assert ranking.phase == ""
+    assert ranking.question.phase == ""
     assert labels(ranking) == [("BF16 · mine", "measured")]
     assert saved_ratio(ranking.first) is None
 

@@ -44,7 +44,7 @@ def test_a_cell_holds_the_speedup_of_the_ranking_and_its_evidence(view):
     (ranking,) = [
         recommendation
         for recommendation in view.chips[0].recommendations
-        if recommendation.shape_label == "1x4096x4096"
+        if recommendation.question.shape_label == "1x4096x4096"
     ]
     for row in ranking.options:
         if row.kernel is not None:

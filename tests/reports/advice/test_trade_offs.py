@@ -77,7 +77,7 @@ def test_a_shapes_point_has_its_claim_its_weight_and_its_energy(make):
     assert fp8.loss_source == "claimed"
     assert 0 < fp8.loss_pct < 5
     row = next(
-        recommendation for recommendation in view.chips[0].recommendations if recommendation.op == "gemv"
+        recommendation for recommendation in view.chips[0].recommendations if recommendation.question.op == "gemv"
     ).options
     assert (
         fp8.memory_bytes
@@ -128,7 +128,7 @@ def test_a_loss_that_another_run_measured_is_told(model_view):
     changed = replace(stored, rankings=(replace(stored.rankings[0], options=tuple(rows)), *stored.rankings[1:]))
     chip = model_view.chips[0]
     groups = trade_groups(model_view.run, chip.models, chip.recommendations, chip.cases, changed, chip.hardware_key)
-    assert [group.title for group in groups if group.origin == "all stored runs"] == [stored.rankings[0].title]
+    assert [group.title for group in groups if group.origin == "all stored runs"] == [stored.rankings[0].question.name]
 
 
 def test_page_and_document_hold_the_same_points(model_view):

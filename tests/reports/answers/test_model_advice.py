@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reports.answers.model_advice import execution_text, plan_text
+from reports.present.predicted.words import execution_text, plan_text
 from roofline_model.recommend.plan_formats import PlanPart
 from roofline_model.recommend.plan_options import Execution
 

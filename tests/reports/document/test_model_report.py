@@ -58,8 +58,8 @@ def test_models_are_not_listed_among_shapes_nor_ranked_like_products(view, page,
     assert 'id="shapes"' not in page
     assert 'id="advice"' not in page
     mixed = [*model_run_records(), *make.cpu_records()]
-    assert {recommendation.op for recommendation in recommend_from_run(case_results(mixed), None)} == {
-        recommendation.op for recommendation in recommend_from_run(case_results(make.cpu_records()), None)
+    assert {recommendation.question.op for recommendation in recommend_from_run(case_results(mixed), None)} == {
+        recommendation.question.op for recommendation in recommend_from_run(case_results(make.cpu_records()), None)
     }
 
 

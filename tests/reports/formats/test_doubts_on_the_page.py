@@ -15,6 +15,7 @@ from reports.present.cases import profile_doubts
 from reports.present.markdown import markdown
 from reports.view.views import report_view
 from results.text.verdict_text import actions
+from results.verdicts.gain import gain_over_baseline
 from roofline_model.chips.machine_constants import Calibration, Constant
 
 DECODE = (1, 4096, 4096)
@@ -52,7 +53,7 @@ def doubtful(make):
 def test_a_doubtful_baseline_is_marked_at_every_speed_up_over_it(doubtful):
     (chip,) = doubtful.chips
     (ranking,) = chip.recommendations
-    gain = ranking.gain_of(ranking.choice)
+    gain = gain_over_baseline(ranking.choice, ranking)
     assert (ranking.choice.weight_format, gain.baseline_doubts, gain.is_doubtful) == ("INT8", ("noisy",), True)
     (matrix,) = entries_and_matrices(chip.shapes, chip.recommendations)[1]
     marks = {

@@ -75,7 +75,7 @@ def test_mixed_chips_are_never_mixed(make, stored_run, recommend) -> None:
     advice = recommend(
         [stored_run(1, {BF16: 22e-6, INT4: 9e-6}), stored_run(2, {BF16: 1e-3, INT8: 2e-4}, device=make.CPU)]
     )
-    assert [(ranking.hardware_key, ranking.first.label) for ranking in advice.rankings] == [
+    assert [(ranking.question.hardware, ranking.first.label) for ranking in advice.rankings] == [
         ("h200-sxm", "INT4 (W4A16) · tinygemm"),
         ("this-cpu", "INT8 (W8A8) · int_mm"),
     ]

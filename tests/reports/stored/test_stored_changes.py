@@ -106,6 +106,6 @@ def test_the_newest_run_of_each_ranking_counts_not_that_of_the_store(stored_run,
         stored_run(2, {**BEFORE, INT4: 13e-6}, driver="590.12"),
         stored_run(3, {BF16: 3e-4}, shape=prefill, driver="590.12"),
     ]
-    changed = {ranking.title: len(ranking.changes) for ranking in recommend(nights).rankings}
+    changed = {ranking.question.name: len(ranking.changes) for ranking in recommend(nights).rankings}
     assert changed["gemv 1x4096x4096"] >= 2
     assert changed["gemm 512x4096x4096"] == 0

@@ -15,6 +15,7 @@ from reports.document.report import Report
 from reports.present.markdown import markdown
 from reports.stored.words import confidence_words, summary_of
 from results.records.records import Method
+from results.verdicts.gain import doubts_to_mend
 from roofline_model.chips.machine_constants import Calibration, Constant
 
 BF16, INT8, INT4 = ("BF16", "BF16", "matmul"), ("INT8", "INT8", "int_mm"), ("INT4", "BF16", "tinygemm")
@@ -74,7 +75,7 @@ def test_a_doubtful_baseline_is_marked_in_table_json_and_trade_off(stored_run, r
     # A limit that refuses the baseline does not hide its doubt.
     [limited_ranking] = recommend([doubted(stored_run(1, TIMES), "matmul")], memory_limit_bytes=20e6).rankings
     assert not any(map(limited_ranking.is_baseline, limited_ranking.options))
-    assert (limited_ranking.baseline_doubts, limited_ranking.first.trust.confidence) == (("noisy",), "medium")
+    assert (doubts_to_mend(limited_ranking.baseline), limited_ranking.first.trust.confidence) == (("noisy",), "medium")
 
 
 def busy(chip, *flags):

@@ -37,8 +37,8 @@ def store(tmp_path_factory):
 def test_the_examples_recommend_what_they_measured(store) -> None:
     recommendations = recommend_from_store(store)
     assert recommendations.missing == ()
-    assert {ranking.hardware_key for ranking in recommendations.rankings} == {CPU}
-    assert {ranking.title: ranking.first.label for ranking in recommendations.rankings} == {
+    assert {ranking.question.hardware for ranking in recommendations.rankings} == {CPU}
+    assert {ranking.question.name: ranking.first.label for ranking in recommendations.rankings} == {
         "seeded-llama-156m, decode, batch 1, 128 tokens": "INT4 (W4A16)",
         "seeded-llama-156m, prefill, batch 1, 128 tokens": "BF16",
         "gemm 64x1024x1024": "INT8 (W8A8) · int_mm",
@@ -117,7 +117,7 @@ def test_no_advice_rests_on_an_untrained_model(tmp_path: Path) -> None:
         records = opened.records(run.run_id, with_samples=False)
         import_file(opened, RUNS / "quick.json")
         beside = recommend_from_store(opened)
-    assert {ranking.subject for ranking in beside.rankings} == {"shape"}
+    assert {ranking.question.subject for ranking in beside.rankings} == {"shape"}
     assert [note for note in beside.notes if "seeded-llama-156m" in note]
     figures = [figures for record in records if (figures := model_figures(record)) is not None]
     assert {(figure.is_untrained, figure.quality_source, figure.loss_pct) for figure in figures} == {
@@ -136,7 +136,7 @@ def test_no_advice_rests_on_an_untrained_model(tmp_path: Path) -> None:
 
 
 def test_no_filter_changes_what_is_said_of_a_ranking(all_runs) -> None:
-    every = {ranking.key: ranking for ranking in recommend_from_store(all_runs).rankings}
+    every = {ranking.question: ranking for ranking in recommend_from_store(all_runs).rankings}
     for question, count in (
         (StoredQuestion(op="gemm"), 2),
         (StoredQuestion(shape=(128, 4096, 4096)), 1),
@@ -146,7 +146,7 @@ def test_no_filter_changes_what_is_said_of_a_ranking(all_runs) -> None:
     ):
         rankings = recommend_from_store(all_runs, question).rankings
         assert len(rankings) == count
-        assert [every[ranking.key] for ranking in rankings] == list(rankings)
+        assert [every[ranking.question] for ranking in rankings] == list(rankings)
 
 
 def test_a_report_and_its_stored_section_give_a_case_one_interval_and_one_place(all_runs) -> None:
@@ -162,11 +162,11 @@ def test_a_report_and_its_stored_section_give_a_case_one_interval_and_one_place(
     (chip,) = report_view(run, records, profiles).chips
     recommendations = recommend_for_run(all_runs, records)
     places = {
-        (recommendation.op, recommendation.shape_label): [row.label for row in recommendation.options]
+        (recommendation.question.op, recommendation.question.shape_label): [row.label for row in recommendation.options]
         for recommendation in chip.recommendations
     }
     assert {
-        (ranking.op, ranking.shape_label): [row.label for row in ranking.options]
+        (ranking.question.op, ranking.question.shape_label): [row.label for row in ranking.options]
         for ranking in recommendations.rankings
     } == places
     shown = {case.case_key: case.plus_minus_ratio for case in chip.cases}
@@ -200,7 +200,7 @@ def test_places_that_only_noise_exchanged_are_no_news(all_runs) -> None:
 def test_a_faster_mean_whose_interval_overlaps_is_told_and_not_taken(all_runs) -> None:
     recommendations = recommend_from_store(all_runs, StoredQuestion(op="gemv"))
     summaries = {
-        ranking.title: summary_of(ranking)
+        ranking.question.name: summary_of(ranking)
         for ranking in recommendations.rankings
         if "may be faster" in summary_of(ranking)
     }

@@ -72,7 +72,9 @@ def test_a_model_is_ranked_by_phase_with_held_memory_and_measured_loss(passes, r
     run, decode = passes(1, {WIDE: 20e-3, INT4: 8e-3}, quality=(INT4,), held={"INT4": 60})
     prefill = passes(1, {WIDE: 30e-3, INT4: 60e-3}, phase="prefill", held={"INT4": 60})[1]
     advice = recommend([(run, decode + prefill)])
-    assert [(ranking.subject, ranking.phase, ranking.title) for ranking in advice.rankings] == [
+    assert [
+        (ranking.question.subject, ranking.question.phase, ranking.question.name) for ranking in advice.rankings
+    ] == [
         ("model", "decode", "tiny, decode, batch 1, 128 tokens"),
         ("model", "prefill", "tiny, prefill, batch 1, 128 tokens"),
     ]
@@ -94,7 +96,8 @@ def test_a_model_is_ranked_by_phase_with_held_memory_and_measured_loss(passes, r
     # Quality is the model's: measured in decode, it is known of prefill.
     assert advice.rankings[1].options[1].loss.source == "measured"
     assert [
-        ranking.phase for ranking in recommend([(run, decode + prefill)], phase="prefill", model="TINY").rankings
+        ranking.question.phase
+        for ranking in recommend([(run, decode + prefill)], phase="prefill", model="TINY").rankings
     ] == ["prefill"]
     assert recommend([(run, decode + prefill)], phase="prefill").rankings[0].options[1].loss.source == "measured"
 

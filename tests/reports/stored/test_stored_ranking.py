@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reports.ranking.case_ranking import evidence_tier, maybe_faster_option, rank_stored
 from reports.ranking.words import excluded_texts
 from reports.stored.rows.confidence import measured_confidence, predicted_confidence
 from reports.stored.words import summary_of
@@ -20,7 +19,7 @@ from roofline_model.core.answer import Estimate, Loss, Memory, Option, Question,
 from roofline_model.core.finding import finding, has_code
 from roofline_model.expected.predict import predict_expected
 from roofline_model.operators.product import gemm
-from roofline_model.recommend.ranking import NO_LIMITS, Limits
+from roofline_model.recommend.ranking import NO_LIMITS, POLICIES, Limits, maybe_faster, rank_stored, tier_of
 
 BF16, INT8, INT4 = ("BF16", "BF16", "matmul"), ("INT8", "INT8", "int_mm"), ("INT4", "BF16", "tinygemm")
 TIMES = {BF16: 22e-6, INT8: 14e-6, INT4: 9e-6}
@@ -94,10 +93,12 @@ def test_who_is_faster_surer_smaller_and_no_worse_is_never_below_and_the_order_o
     ]
     options = ranked(rows).options
     assert {option.key for option in options} == {row.key for row in rows}
-    assert [evidence_tier(option) for option in options] == sorted(evidence_tier(row) for row in rows)
+    assert [tier_of(option, None, "", POLICIES["stored"]) for option in options] == sorted(
+        tier_of(row, None, "", POLICIES["stored"]) for row in rows
+    )
     for at, below in enumerate(options):
         for above in options[:at]:
-            if evidence_tier(above) != evidence_tier(below):
+            if tier_of(above, None, "", POLICIES["stored"]) != tier_of(below, None, "", POLICIES["stored"]):
                 continue
             dominated = (
                 below.estimate.time_s < above.estimate.time_s
@@ -132,9 +133,9 @@ def test_a_loss_waits_for_what_loses_nothing_unless_the_intervals_are_apart() ->
     noisy, sure = row(2, 1.76e-3, width=0.1, loss=6.5), row(3, 1.8e-3, width=0.01, loss=6.5)
     other = row(4, 6.0e-3, width=0.9, loss=0.0)  # no reason to wait: the fastest that loses nothing has its place
     assert ordered([other, noisy, wide]) == ["0001", "0002", "0004"]
-    assert maybe_faster_option(ranked([other, noisy, wide]).options).key == "0002"
+    assert maybe_faster(ranked([other, noisy, wide]).options).key == "0002"
     assert ordered([noisy, sure, wide]) == ["0003", "0001", "0002"]
-    assert maybe_faster_option(ranked([sure, wide]).options) is None
+    assert maybe_faster(ranked([sure, wide]).options) is None
     few = [within(option, None, None) for option in (row(1, 1.04e-3, loss=0.0), row(2, 1e-3), row(3, 0.98e-3))]
     assert ordered(few) == ["0003", "0001", "0002"]
 
@@ -223,10 +224,10 @@ def test_the_order_of_runs_and_records_makes_no_difference(make, stored_run, rec
 
 def test_limits_and_filters_narrow_the_answer(stored_run, recommend) -> None:
     nights = [stored_run(1, TIMES), stored_run(2, {BF16: 3e-4, INT8: 2e-4}, shape=(512, 4096, 4096))]
-    assert [ranking.phase for ranking in recommend(nights).rankings] == ["prefill", "decode"]
-    assert [ranking.shape_label for ranking in recommend(nights, phase="decode").rankings] == ["1x4096x4096"]
-    assert [ranking.op for ranking in recommend(nights, op="GEMM").rankings] == ["gemm"]
-    assert [ranking.op for ranking in recommend(nights, shape=(512, 4096, 4096)).rankings] == ["gemm"]
+    assert [ranking.question.phase for ranking in recommend(nights).rankings] == ["prefill", "decode"]
+    assert [ranking.question.shape_label for ranking in recommend(nights, phase="decode").rankings] == ["1x4096x4096"]
+    assert [ranking.question.op for ranking in recommend(nights, op="GEMM").rankings] == ["gemm"]
+    assert [ranking.question.op for ranking in recommend(nights, shape=(512, 4096, 4096)).rankings] == ["gemm"]
     assert recommend(nights, model="llama").rankings == ()
     [small] = recommend(nights, phase="decode", memory_limit_bytes=20e6, max_loss_pct=3).rankings
     assert [option.label for option in small.options] == ["INT8 (W8A8) · int_mm"]

@@ -10,7 +10,6 @@ from reports.present.cases import remarks_of
 from reports.present.display_text import utc_minutes
 from reports.present.shapes import shape_sentence
 from reports.view.views import report_view
-from results.cases.state import power_w
 from results.records.records import EnvironmentInfo
 from results.text.verdict_text import actions
 from roofline_model.chips.hardware import get_hardware
@@ -69,7 +68,7 @@ def test_power_is_reported_when_there_is_some(make):
     view = report_view(make.run(), make.gpu_records(), make.profiles(make.GPU))
     assert view.has_power
     assert not any("power" in line for line in view.missing)
-    assert {power_w(case) for case in view.cases} == {612.0, None}  # the skipped case has none
+    assert {case.power_w for case in view.cases} == {612.0, None}  # the skipped case has none
 
 
 def test_mixed_chips_are_never_compared(make):

@@ -9,7 +9,6 @@ import pytest
 from reports.present.cases import clocks_text, load_text, per_flop_text, throttled_text, windows_text
 from reports.present.display_text import prefixed
 from results.cases.case_result import case_results
-from results.cases.state import case_energy, case_state
 from results.records.state_records import EnergyReading, MachineState
 
 READING = EnergyReading(
@@ -66,7 +65,7 @@ def test_state_is_the_worst_of_the_processes_and_the_median_clock(make):
             "temperature_c": 71.0,
         },
     )
-    state = case_state(case)
+    state = case.state
     assert state.clock_hz == 1.9e9
     assert (state.clock_low_hz, state.clock_high_hz) == (1.7e9, 1.9e9)
     assert clocks_text(state) == "1.9 GHz (1.7 GHz to 1.9 GHz)"
@@ -83,8 +82,8 @@ def test_state_is_the_worst_of_the_processes_and_the_median_clock(make):
 
 
 def test_counters_that_cannot_be_read_are_not_the_same_as_no_throttling(make):
-    unreadable = case_state(case_of(make, {"state": MachineState()}))
-    none = case_state(case_of(make, {"state": MachineState(throttled_s={})}))
+    unreadable = case_of(make, {"state": MachineState()}).state
+    none = case_of(make, {"state": MachineState(throttled_s={})}).state
     assert (throttled_text(unreadable), throttled_text(none)) == ("–", "none")
     assert clocks_text(unreadable) == "–"
     assert load_text(unreadable) == "–"
@@ -103,17 +102,17 @@ def test_counters_that_cannot_be_read_are_not_the_same_as_no_throttling(make):
 )
 def test_a_low_clock_is_not_said_to_be_untouched(make, clock_hz, throttled_s, text):
     state = MachineState(throttled_s=throttled_s, rated_clock_hz=2e9)
-    assert throttled_text(case_state(case_of(make, {"state": state, "sm_clock_hz": clock_hz}))) == text
+    assert throttled_text(case_of(make, {"state": state, "sm_clock_hz": clock_hz}).state) == text
 
 
 def test_records_of_the_first_version_have_no_state_and_no_energy(make):
     case = case_of(make, {})
-    assert case_state(case) is None
-    assert case_energy(case) is None
+    assert case.state is None
+    assert case.energy is None
 
 
 def test_energy_by_hand(make):
-    energy = case_energy(case_of(make, {"energy": READING}, flops=2e11))
+    energy = case_of(make, {"energy": READING}, flops=2e11).energy
     assert energy.energy_j_per_flop == pytest.approx(0.5e-12)
     assert energy.flops_per_j == pytest.approx(2e12)
     assert per_flop_text(energy) == "0.5 pJ/FLOP, 2 TFLOP/J"
@@ -125,7 +124,7 @@ def test_energy_by_hand(make):
 
 def test_energy_of_processes_is_pooled_and_the_worst_disagreement_counts(make):
     far = replace(READING, energy_j=0.2, cross_check_j=0.25, std_j=None, net_energy_j=None, source="rapl")
-    energy = case_energy(case_of(make, {"energy": READING}, {"energy": far}, {}))
+    energy = case_of(make, {"energy": READING}, {"energy": far}, {}).energy
     assert energy.energy_j == pytest.approx(0.15)
     assert energy.disagreement_ratio == pytest.approx(0.25)
     assert energy.is_disputed
@@ -135,11 +134,11 @@ def test_energy_of_processes_is_pooled_and_the_worst_disagreement_counts(make):
 
 
 def test_energy_of_an_old_record_is_shown_without_what_it_did_not_keep(make):
-    energy = case_energy(case_of(make, {"energy_j": 0.3, "power_w": 300.0, "power_source": "nvml"}))
+    energy = case_of(make, {"energy_j": 0.3, "power_w": 300.0, "power_source": "nvml"}).energy
     assert (energy.energy_j, energy.power_w, energy.sources, windows_text(energy)) == (0.3, 300.0, ("nvml",), "")
     assert energy.net_energy_j is None
     assert energy.disagreement_ratio is None
-    assert case_energy(case_of(make, {"power_w": 300.0})) is None  # power alone is no energy
+    assert case_of(make, {"power_w": 300.0}).energy is None  # power alone is no energy
 
 
 @pytest.mark.parametrize(

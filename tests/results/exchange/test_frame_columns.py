@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from reports.answers.run_answer import StoredCase
+from reports.present.encoder import answer_keys
 from results import load_frame, open_store
+from results.cases.case_result import CaseResult
 from results.exchange.exported.flat import COLUMNS
 from results.exchange.exported.frame import FIRST_COLUMNS
 from results.operations.run_care import delete_run
@@ -40,7 +41,7 @@ def test_a_frame_says_the_speedup_over_bf16(request: pytest.FixtureRequest) -> N
 
 
 def test_a_frame_names_its_columns_as_json_does() -> None:
-    case = {field.name for field in fields(StoredCase)}
+    case = set(answer_keys(CaseResult))
     assert {name for name in FIRST_COLUMNS if name.endswith(("_s", "expected_ratio")) or name in (
         "hardware", "cache", "mode", "op", "kernel", "status", "case_id"
     )} <= case  # fmt: skip

@@ -125,7 +125,7 @@ def test_a_table_of_very_many_columns_is_refused(write: Write, name: str) -> Non
         head = "model_type,n_prompt,n_gen,avg_ns," + ",".join(f"c{number}" for number in many)
         text = f"{head}\n" + ("," * (len(many) + 3) + "\n") * 2
     else:
-        text = "| model | test | t/s | " + " | ".join(f"c{number}" for number in many) + " |\n"
+        text = "| model | backend | test | t/s | " + " | ".join(f"c{number}" for number in many) + " |\n"
     with pytest.raises(RooflineError, match="columns, more than are read"):
         read_any(write(name, text))
 

@@ -99,7 +99,10 @@ def test_json_lines_and_csv_are_the_same_records_as_json(write: Write, empty_sto
     tests = [PP, TG]
     assert import_any(empty_store, write("l.json", tests)).added == 2
     lines = "".join(json.dumps(test) + "\n" for test in tests)
-    for path in (write("l.jsonl", lines), write("l.csv", as_csv(tests)), write("l2.json", tests)):
+    wide = write("wide.json", tests)
+    wide.write_bytes(wide.read_text().encode("utf-16"))  # as a redirection of PowerShell writes it
+    logged = write("logged.jsonl", f"ggml_cuda_init: found 1 CUDA devices:\n{lines}")
+    for path in (write("l.jsonl", lines), write("l.csv", as_csv(tests)), write("l2.json", tests), wide, logged):
         report = import_any(empty_store, path)
         assert (report.added, report.duplicates) == (0, 2)
     assert len(empty_store.runs()) == 1
@@ -157,6 +160,7 @@ def test_settings_make_cases_of_their_own(write: Write) -> None:
         ({"gpu_info": "", "backends": "CPU"}, {}, "chip-unnamed"),
         ({"gpu_info": "", "backends": "CPU"}, {"hardware": "h100"}, "ran-on-cpu"),
         ({"n_cpu_moe": 3}, {}, "experts-off-gpu"),
+        ({"tensor_buft_overrides": "exps=CPU"}, {}, "experts-off-gpu"),
         ({"no_kv_offload": True}, {}, "cache-off-gpu"),
     ],
 )

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from bench_cases import selection
 from plugin.calibrate import cpu_calibration as calibration
 from plugin.calibrate import gpu_calibration
-from plugin.calibrate.cpu_ceilings import CpuReadings
+from plugin.calibrate.readings import Readings
 from plugin.machine import facts as machine
 from roofline_cli.machine import kernel_calibration
 from roofline_cli.main import app
@@ -34,7 +34,7 @@ def rate(best, unit="B/s", kernel="sum"):
     return Constant(unit, best, 0.9 * best, 0.5 * best, 0.123, 20, kernel)
 
 
-READINGS = CpuReadings(
+READINGS = Readings(
     dram={"read": rate(60e9), "copy": rate(50e9, kernel="copy")},
     cache={"copy": rate(180e9, kernel="copy")},
     peaks={"FP32": rate(2e11, "FLOP/s", "704 square"), "BF16": rate(4e11, "FLOP/s", "704 square")},

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from reports.answers.short_answer import model_answer
+from reports.present.predicted.advice import model_answer
 from roofline_cli.main import app
 from roofline_model.chips.hardware import get_hardware
 from roofline_model.recommend.model import recommend_model

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 import roofline_model as rm
-from reports.answers.short_answer import model_answer
+from reports.present.predicted.advice import model_answer
 from roofline_model.chips.hardware import Quantity, list_hardware
 from roofline_model.chips.usable_memory import memory_shares, usable_bytes
 from roofline_model.predictions.batches import batch_curves

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from reports.answers.short_answer import loss_texts, model_answer
+from reports.present.predicted.advice import model_answer
+from reports.present.predicted.words import loss_texts
 from roofline_model.chips.hardware import get_hardware
 from roofline_model.core.finding import first_with, has_code
 from roofline_model.formats.catalog import FORMATS

@@ -21,8 +21,8 @@ from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import Finding
 from roofline_model.expected.attention.chip import PREFILL_EDGE, AttentionChip, hit_ratio
 from roofline_model.expected.attention.decode import DecodeWork
+from roofline_model.expected.constants_file import Evidence
 from roofline_model.expected.grid_surface import Grid
-from roofline_model.expected.products.fitted.constants import Evidence
 
 if TYPE_CHECKING:
     import numpy as np

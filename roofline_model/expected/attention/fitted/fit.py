@@ -10,11 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from roofline_model.core.errors import InvalidValueError, RooflineError
 from roofline_model.expected.attention.chip import AttentionChip
-from roofline_model.expected.attention.decode import DecodeWork, decode_terms
+from roofline_model.expected.attention.decode import DecodeWork
 from roofline_model.expected.attention.fitted.constants import (
     FLOOR_RATIO,
     MID_RATIO,
@@ -23,95 +25,44 @@ from roofline_model.expected.attention.fitted.constants import (
     SHARED,
     WIDTHS,
     AttentionCorrection,
-    ConstantRange,
     FittedAttention,
     constant_ranges,
     fit_surface,
 )
 from roofline_model.expected.attention.fitted.library import DRIFT, GENERIC_INTERVAL, nearest
 from roofline_model.expected.attention.fitted.rows import AttentionRows, JoinedRows
-from roofline_model.expected.attention.prefill import PrefillWork, fitted_size, prefill_terms
+from roofline_model.expected.attention.prefill import PrefillWork, fitted_size
+from roofline_model.expected.constants_file import Evidence
 from roofline_model.expected.fitting.cross_validation import CrossValidated, factors_of
 from roofline_model.expected.fitting.fit_set import FitSet, FittedSet
 from roofline_model.expected.fitting.robust_fit import FreeConstant
 from roofline_model.expected.fitting.table import KernelTable
-from roofline_model.expected.products.fitted.constants import Evidence
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    FloatArray = NDArray[Any]
-    Floats = NDArray[np.float64]
-    Positions = NDArray[np.intp]
+Floats = NDArray[np.float64]
+Positions = NDArray[np.intp]
 
 Work = PrefillWork | DecodeWork
 HEAD = "head_"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class AttentionProblem:
-    """Counted work of some rows and the constants they depend on. Vectors are in the order of `names`."""
+def told_constants(works: Sequence[Work]) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Return the constants that some row depends on, and each other one with the constant whose value it takes.
 
-    works: tuple[Work, ...]
-    """One for each set of formats; rows follow each other in this order."""
-    names: tuple[str, ...]
-    """Constants that some row depends on."""
-    stand_ins: Mapping[str, str]
-    """Constant that no row depends on → the one whose value it takes."""
-
-    @classmethod
-    def of(cls, works: Sequence[Work]) -> AttentionProblem:
-        """Return the problem of counted work of one chip and phase; raises `InvalidValueError` without rows."""
-        if not works:
-            raise InvalidValueError("a fit of attention needs at least one measured row")
-        used = used_constants(works)
-        phase = phase_of(works[0])
-        widths = tuple(width for width in WIDTHS if any(name.endswith(width) for name in used))
-        ranges = constant_ranges(phase, widths)
-        names = tuple(name for name in ranges if name in used)
-        return cls(tuple(works), names, {name: _stand_in(name, used) for name in ranges if name not in used})
-
-    @property
-    def ranges(self) -> tuple[ConstantRange, ...]:
-        """Start, bounds and width of the prior of each of `names`."""
-        ranges = constant_ranges(phase_of(self.works[0]))
-        return tuple(ranges[name] for name in self.names)
-
-    def values(self, vector: Sequence[float]) -> dict[str, float]:
-        """Return all constants by name, those without rows of their own included."""
-        free = {name: float(value) for name, value in zip(self.names, vector, strict=True)}
-        ranges = constant_ranges(phase_of(self.works[0]))
-        return {
-            **{name: free.get(other, ranges[name].start_value) for name, other in self.stand_ins.items()},
-            **free,
-        }
-
-    def predict_s(self, vector: Sequence[float]) -> FloatArray:
-        """Return the predicted seconds of all rows."""
-        import numpy as np
-
-        values = self.values(vector)
-        return np.concatenate([work_time_us(work, values) for work in self.works]) * 1e-6
-
-
-def phase_of(work: Work) -> str:
-    """Return prefill or decode."""
-    return "prefill" if isinstance(work, PrefillWork) else "decode"
-
-
-def work_time_us(work: Work, values: Mapping[str, float]) -> FloatArray:
-    """Return the time of counted work in µs."""
-    terms = prefill_terms(work, values) if isinstance(work, PrefillWork) else decode_terms(work, values)
-    return terms[0]
-
-
-def used_constants(works: Sequence[Work]) -> set[str]:
-    """Return the names of the constants that some row depends on."""
+    `works`: counted work of one chip and phase, one for each set of formats. Raises `InvalidValueError` without any.
+    """
+    if not works:
+        raise InvalidValueError("a fit of attention needs at least one measured row")
     used: set[str] = set()
     for work in works:
-        used |= set(SHARED[phase_of(work)]) | (_prefill(work) if isinstance(work, PrefillWork) else _decode(work))
-    return used
+        used |= _prefill(work) if isinstance(work, PrefillWork) else _decode(work)
+    phase = "prefill" if isinstance(works[0], PrefillWork) else "decode"
+    used |= set(SHARED[phase])
+    widths = tuple(width for width in WIDTHS if any(name.endswith(width) for name in used))
+    ranges = constant_ranges(phase, widths)
+    return (
+        tuple(name for name in ranges if name in used),
+        {name: _stand_in(name, used) for name in ranges if name not in used},
+    )
 
 
 def _prefill(work: PrefillWork) -> set[str]:
@@ -166,8 +117,6 @@ def attention_fit_set(
     `start` holds the constants to begin at; None: plausible ones of no chip in particular. `measured_s` and
     `row_weights` are whole columns of the table.
     """
-    import numpy as np
-
     free, rest = _free_constants(joined, None if start is None else start.values)
     learns = len(joined.rows) >= MANY_ROWS
     surface = LibrarySurface(joined, joined.chip if learns or start is None else start.correction_chip or start.chip)
@@ -219,8 +168,6 @@ class LibrarySurface:
 
     def log_factor(self, learnt: AttentionCorrection, positions: Positions) -> Floats:
         """Return ln of the factor on the predicted time."""
-        import numpy as np
-
         result = np.zeros(len(positions))
         for width in learnt.log_ratio:
             here = self._widths[positions] == width
@@ -232,11 +179,6 @@ class LibrarySurface:
 def complete(values: Mapping[str, float], rest: Mapping[str, float | str]) -> dict[str, float]:
     """Return fitted values with those that no row could tell: fixed numbers, or the name whose value they share."""
     return {**{name: values[other] if isinstance(other, str) else other for name, other in rest.items()}, **values}
-
-
-def shared_constants(joined: JoinedRows, start: Mapping[str, float] | None) -> dict[str, float | str]:
-    """Return what a fit of these rows leaves alone: a number from `start`, or the constant that stands in for it."""
-    return _free_constants(joined, start)[1]
 
 
 def regime_names(values: Mapping[str, float], predicted_s: Floats) -> list[str]:
@@ -252,26 +194,22 @@ def _free_constants(
     joined: JoinedRows, start: Mapping[str, float] | None
 ) -> tuple[tuple[FreeConstant, ...], dict[str, float | str]]:
     """Return the constants that the rows can tell, and for each other one a number or the name it shares."""
-    problem = AttentionProblem.of(joined.works)
+    names, stand_ins = told_constants(joined.works)
     is_weak = len(set(joined.sites)) >= MANY_SITES
     ranges = constant_ranges(joined.phase)
     begin = start or {}
-    free = tuple(
-        _free(name, bounds, begin.get(name, bounds.start_value), is_weak)
-        for name, bounds in zip(problem.names, problem.ranges, strict=True)
-    )
-    rest: dict[str, float | str] = {}
-    for name, other in problem.stand_ins.items():
-        fallback = other if other in problem.names else ranges[name].start_value
-        rest[name] = begin.get(name, fallback)
-    for name in ranges:
-        if name not in rest and name not in problem.names and name in begin:
-            rest[name] = begin[name]  # a width without rows keeps what it has
-    return free, rest
-
-
-def _free(name: str, bounds: ConstantRange, value: float, is_weak: bool) -> FreeConstant:
-    return FreeConstant(name, value, bounds.low_value, bounds.high_value, WEAK_PRIOR if is_weak else bounds.prior_scale)
+    free = []
+    for name in names:
+        bounds = ranges[name]
+        value, prior = begin.get(name, bounds.start_value), WEAK_PRIOR if is_weak else bounds.prior_scale
+        free.append(FreeConstant(name, value, bounds.low_value, bounds.high_value, prior))
+    rest: dict[str, float | str] = {
+        name: begin.get(name, other if other in names else ranges[name].start_value)
+        for name, other in stand_ins.items()
+    }
+    # A width without rows keeps what it has.
+    rest |= {name: begin[name] for name in ranges if name not in rest and name not in names and name in begin}
+    return tuple(free), rest
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -332,7 +270,8 @@ def fitted_attention(
 
     The interval is that of the folds; without folds that of the constants it began at.
     """
-    values = complete(fitted.values, shared_constants(start.joined, start.values))
+    _, rest = _free_constants(start.joined, start.values)
+    values = complete(fitted.values, rest)
     rounded = {name: float(f"{value:.5g}") for name, value in values.items()}
     if folds is not None:
         intervals = {name: _outwards(factors_of(folds.factors, name)) for name in REGIMES}
@@ -364,8 +303,6 @@ def attention_left_out(
 
     Positions are those of the rows whose width the lenders have.
     """
-    import numpy as np
-
     chip, phase = start.joined.chip, start.joined.phase
     lent = nearest(chip, phase, [other for other in library if other.chip.key != chip.key], drift)
     usable = np.zeros(0, dtype=np.intp) if lent is None else start.joined.positions_of(lent.widths)

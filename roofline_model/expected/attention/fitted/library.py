@@ -13,13 +13,13 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import cache, lru_cache
 from importlib import resources
 from typing import Any
 
 from roofline_model.chips.hardware import Device
-from roofline_model.core.definition_text import parse_definition, shown
+from roofline_model.core.definition_text import shown
 from roofline_model.core.errors import DefinitionError, RooflineError, UnsupportedError
 from roofline_model.core.finding import Finding, finding
 from roofline_model.expected.attention.chip import AttentionChip
@@ -38,8 +38,18 @@ from roofline_model.expected.attention.flash.config import FlashAttentionVersion
 from roofline_model.expected.attention.flash.versions import TRAITS
 from roofline_model.expected.calibrated import MEASURED_HERE, known_dram
 from roofline_model.expected.chip import broad_family, transfer_step
+from roofline_model.expected.constants_file import (
+    SCHEMA,
+    Evidence,
+    only,
+    quoted,
+    read_evidence,
+    read_header,
+    read_surface,
+    surface_lines,
+    table_at,
+)
 from roofline_model.expected.intervals import joined_factors, lent_half_widths
-from roofline_model.expected.products.fitted.constants import Evidence
 
 DRIFT: Mapping[str, float] = lent_half_widths("attention")
 """Of attention, as `intervals.DRIFT`: sibling; within the family or between sm89 and sm120, prefill-near and
@@ -65,43 +75,21 @@ Assumed: half of the softmax time is exp; not measured.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class _Kinship:
-    """Families whose constants a family may take, nearest first, and what that is called."""
-
-    family: str
-    provenance: str
-
-
+_SIBLING, _FAMILY, _CLASS = "transferred-sibling", "transferred-family", "transferred-class"
 # sm110 (Thor) has the tensor units of sm100 but a twentieth of its bandwidth: nobody has compared their attention.
-_RELATIVES: Mapping[str, tuple[_Kinship, ...]] = {
-    "sm80": (
-        _Kinship("sm80", "transferred-sibling"),
-        _Kinship("sm89", "transferred-class"),
-        _Kinship("sm120", "transferred-class"),
-    ),
-    "sm86": (_Kinship("sm80", "transferred-family"), _Kinship("sm89", "transferred-class")),
-    "sm87": (_Kinship("sm80", "transferred-family"), _Kinship("sm89", "transferred-class")),
-    "sm89": (
-        _Kinship("sm89", "transferred-family"),
-        _Kinship("sm120", "transferred-class"),
-        _Kinship("sm80", "transferred-class"),
-    ),
-    "sm90": (_Kinship("sm90", "transferred-sibling"), _Kinship("sm100", "transferred-class")),
-    "sm100": (_Kinship("sm100", "transferred-sibling"), _Kinship("sm90", "transferred-class")),
-    "sm103": (_Kinship("sm100", "transferred-sibling"), _Kinship("sm90", "transferred-class")),
-    "sm110": (_Kinship("sm100", "transferred-class"),),
-    "sm120": (
-        _Kinship("sm120", "transferred-family"),
-        _Kinship("sm89", "transferred-class"),
-        _Kinship("sm80", "transferred-class"),
-    ),
-    "sm121": (
-        _Kinship("sm120", "transferred-family"),
-        _Kinship("sm89", "transferred-class"),
-        _Kinship("sm80", "transferred-class"),
-    ),
+_RELATIVES: Mapping[str, Mapping[str, str]] = {
+    "sm80": {"sm80": _SIBLING, "sm89": _CLASS, "sm120": _CLASS},
+    "sm86": {"sm80": _FAMILY, "sm89": _CLASS},
+    "sm87": {"sm80": _FAMILY, "sm89": _CLASS},
+    "sm89": {"sm89": _FAMILY, "sm120": _CLASS, "sm80": _CLASS},
+    "sm90": {"sm90": _SIBLING, "sm100": _CLASS},
+    "sm100": {"sm100": _SIBLING, "sm90": _CLASS},
+    "sm103": {"sm100": _SIBLING, "sm90": _CLASS},
+    "sm110": {"sm100": _CLASS},
+    "sm120": {"sm120": _FAMILY, "sm89": _CLASS, "sm80": _CLASS},
+    "sm121": {"sm120": _FAMILY, "sm89": _CLASS, "sm80": _CLASS},
 }
+"""Family → those whose constants it may take, nearest first, and what that is called."""
 
 
 def nearest(
@@ -116,13 +104,13 @@ def nearest(
         fitted for fitted in library if fitted.provenance in ("fitted", "measured-here") and fitted.chip.key != chip.key
     ]
     own_fits = [fitted for fitted in own_fits if fitted.phase == phase]
-    for kin in _RELATIVES.get(chip.family, ()):
-        sources = [fitted for fitted in own_fits if fitted.chip.family == kin.family]
+    for family, provenance in _RELATIVES.get(chip.family, {}).items():
+        sources = [fitted for fitted in own_fits if fitted.chip.family == family]
         if sources:
             # Several chips of one family: the one with the nearest clock shares the product line.
             source = min(sources, key=lambda source: abs(math.log(source.chip.clock_hz / chip.clock_hz)))
-            lent = transferred(source, chip, kin.provenance, drift)
-            if phase == "decode" and broad_family(chip.family) != broad_family(kin.family):
+            lent = transferred(source, chip, provenance, drift)
+            if phase == "decode" and broad_family(chip.family) != broad_family(family):
                 return _by_kernel(lent, source, own_fits, drift)
             return lent
     return None
@@ -283,8 +271,6 @@ def _widened(source: FittedAttention, half_widths: Mapping[str, float]) -> dict[
     return {**plain, **of_mix}
 
 
-SCHEMA = 1
-"""Layout of the file."""
 FILE_PREFIX = "attention-"
 
 
@@ -327,13 +313,7 @@ def read_attention(text: str, where: str) -> list[FittedAttention]:
 
     Raises `DefinitionError` for anything missing, unknown or out of range.
     """
-    try:
-        data = parse_definition(text)
-    except ValueError as error:
-        raise DefinitionError(f"constants file {where} cannot be read as TOML: {error}") from None
-    _only(where, data, ("schema", "device", "spec", *PHASES))
-    if data.get("schema") != SCHEMA:
-        raise DefinitionError(f"constants file {where}: schema must be {SCHEMA}, got {shown(data.get('schema'))}")
+    data = read_header(text, where, ("schema", "device", "spec", *PHASES))
     try:
         chip = AttentionChip(key=data["device"], **{"peak_8bit_flops_per_s": None, **data["spec"]})
     except (KeyError, TypeError, RooflineError) as error:
@@ -366,24 +346,20 @@ def attention_text(fitted: Sequence[FittedAttention], *, comment: str = "") -> s
         if family.correction is not None:
             lines += ["", f"[{family.phase}.correction]"]
             for width, values in family.correction.log_ratio.items():
-                lines += [f"log_ratio_{width} = [", *_rows(values, len(GRIDS[family.phase].axes[-1])), "]"]
+                lines += [f"log_ratio_{width} = [", *surface_lines(values, len(GRIDS[family.phase].axes[-1])), "]"]
     return "\n".join(lines) + "\n"
 
 
 def _phase(where: str, chip: AttentionChip, phase: str, table: Any) -> FittedAttention:
-    if not isinstance(table, dict):
-        raise DefinitionError(f"constants file {where}: must be a table")
-    _only(where, table, ("constants", "interval", "evidence", "correction"))
+    only(where, table_at(where, table), ("constants", "interval", "evidence", "correction"))
     parts = [table.get(name) for name in ("constants", "interval", "evidence")]
     if not all(isinstance(part, dict) for part in parts):
         raise DefinitionError(f"constants file {where}: needs constants, interval and evidence")
     values, intervals, evidence = (dict(part) for part in parts if part is not None)
     try:
-        # An unquoted TOML date is a date object; the record keeps text.
-        read_evidence = Evidence(**{**evidence, "date": str(evidence.get("date", ""))})
         factors = {name: _pair(pair) for name, pair in intervals.items()}
         correction = _correction(f"{where}, correction", phase, table.get("correction"))
-        return FittedAttention(chip, phase, values, factors, read_evidence, correction=correction)
+        return FittedAttention(chip, phase, values, factors, read_evidence(evidence), correction=correction)
     except (RooflineError, TypeError, ValueError) as error:
         raise DefinitionError(f"constants file {where}: {error}") from None
 
@@ -392,23 +368,9 @@ def _correction(where: str, phase: str, table: Any) -> AttentionCorrection | Non
     """Return the surfaces of a phase that has some; files from before they existed have none."""
     if table is None:
         return None
-    if not isinstance(table, dict):
-        raise DefinitionError(f"constants file {where}: must be a table")
-    _only(where, table, [f"log_ratio_{width}" for width in WIDTHS])
-    surfaces = {}
-    for name, rows in table.items():
-        if not isinstance(rows, list) or not all(isinstance(row, list) for row in rows):
-            raise DefinitionError(f"constants file {where}: {name} must be a list of rows of numbers")
-        surfaces[name.removeprefix("log_ratio_")] = tuple(float(value) for row in rows for value in row)
+    only(where, table_at(where, table), [f"log_ratio_{width}" for width in WIDTHS])
+    surfaces = {name.removeprefix("log_ratio_"): read_surface(where, name, rows) for name, rows in table.items()}
     return AttentionCorrection(phase, surfaces)
-
-
-def _rows(values: Sequence[float], width: int) -> list[str]:
-    """Return a surface as lines along its last axis."""
-    return [
-        f"  [{', '.join(f'{value:g}' for value in values[begin : begin + width])}],"
-        for begin in range(0, len(values), width)
-    ]
 
 
 def _pair(value: Any) -> tuple[float, float]:
@@ -417,17 +379,8 @@ def _pair(value: Any) -> tuple[float, float]:
     return float(value[0]), float(value[1])
 
 
-def _only(where: str, table: dict[str, Any], allowed: Sequence[str]) -> None:
-    for name in table:
-        if name not in allowed:
-            raise DefinitionError(f"constants file {where}: unknown field {shown(name)}; known: {', '.join(allowed)}")
-
-
 def _plain(value: float | int | str) -> str:
-    if isinstance(value, str):
-        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-        return '"' + "".join(ch if ch.isprintable() else " " for ch in escaped) + '"'
-    return repr(value)
+    return quoted(value) if isinstance(value, str) else repr(value)
 
 
 def attention_with_measured_bandwidth(fitted: FittedAttention, device: Device) -> FittedAttention:

@@ -7,7 +7,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import RooflineError
@@ -31,12 +34,8 @@ from roofline_model.expected.products.fitted.rows import find_chip, taken, usabl
 from roofline_model.formats.catalog import get_format
 from roofline_model.operators.product import default_output_format
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Positions = NDArray[np.intp]
+Floats = NDArray[np.float64]
+Positions = NDArray[np.intp]
 
 SHARED_PAGES = "trtllm 1.0.0"
 """Its collector allocates a cache for K alone, which V shares: grouped decode reads half the bytes (the attention
@@ -127,8 +126,6 @@ def attention_row_groups(
     Left empty, the maths is BF16, the cache has the format of the maths, the output has the operators' convention, and
     prefill is causal.
     """
-    import numpy as np
-
     device, activation = table.texts["device"], table.text("activation_format")
     kv, output = table.text("kv_format"), table.text("output_format")
     shares_pages = np.array([SHARED_PAGES in source for source in table.text("source")])
@@ -205,8 +202,6 @@ def spec_of(device: Device) -> AttentionChip:
 
 def whole(values: Floats) -> NDArray[np.int64]:
     """Return sizes as whole numbers, 0 where empty."""
-    import numpy as np
-
     return np.where(np.isfinite(values), values, 0).astype(np.int64)
 
 
@@ -239,8 +234,6 @@ class JoinedRows:
     """Groups of one chip and phase in the order of the table."""
 
     def __init__(self, groups: Sequence[AttentionRows]) -> None:
-        import numpy as np
-
         rows = np.concatenate([group.rows for group in groups])
         order = np.argsort(rows, kind="stable")
         self.rows: Positions = rows[order]
@@ -258,8 +251,6 @@ class JoinedRows:
     @property
     def sites(self) -> tuple[str, ...]:
         """Head counts and size of each row: what a fold must not split."""
-        import numpy as np
-
         names: Any = np.empty(len(self.rows), dtype=object)
         for number, group in enumerate(self.groups):
             here = np.flatnonzero(self._group == number)
@@ -270,15 +261,11 @@ class JoinedRows:
 
     def positions_of(self, widths: Sequence[str]) -> Positions:
         """Return the positions whose width (`16bit`, `8bit`) is one of `widths`."""
-        import numpy as np
-
         has = np.array([("8bit" if is_8bit(group) else "16bit") in widths for group in self.groups])
         return np.flatnonzero(has[self._group])
 
     def per_head(self, positions: Positions) -> NDArray[np.bool_]:
         """Return which rows run the decode kernel with one CTA per query head; none of a prefill does."""
-        import numpy as np
-
         parts = [
             work.per_head if isinstance(work, DecodeWork) else np.zeros(len(group.rows), dtype=bool)
             for work, group in zip(self.works, self.groups, strict=True)
@@ -289,16 +276,12 @@ class JoinedRows:
     @property
     def row_widths(self) -> NDArray[np.object_]:
         """Width of each row, `16bit` or `8bit`."""
-        import numpy as np
-
         names = np.array([WIDTHS[is_8bit(group)] for group in self.groups], dtype=object)
         widths: NDArray[np.object_] = names[self._group]
         return widths
 
     def surface_sizes(self) -> tuple[Floats, ...]:
         """Return the sizes that a library surface goes by, one column per axis."""
-        import numpy as np
-
         columns = [
             np.concatenate(parts)
             for parts in zip(*(surface_sizes(shapes_of(group)) for group in self.groups), strict=True)
@@ -307,8 +290,6 @@ class JoinedRows:
 
     def surface_trust(self, learnt_on: AttentionChip) -> Floats:
         """Return from 0 to 1 how much of a surface of `learnt_on` holds for each row."""
-        import numpy as np
-
         trusted: Floats = np.concatenate([surface_trust(work, learnt_on) for work in self.works])
         return trusted[self._order]
 
@@ -319,8 +300,6 @@ class JoinedRows:
 
     def times(self, values: Mapping[str, float], positions: Positions) -> Floats:
         """Return the predicted seconds at `positions`."""
-        import numpy as np
-
         time_s = np.empty(len(positions))
         for here, work in self._works_at(positions):
             terms = prefill_terms(work, values) if isinstance(work, PrefillWork) else decode_terms(work, values)
@@ -329,8 +308,6 @@ class JoinedRows:
 
     def _works_at(self, positions: Positions) -> list[tuple[Positions, PrefillWork | DecodeWork]]:
         """Return the work at `positions`, group by group; a fit asks for the same ones hundreds of times."""
-        import numpy as np
-
         key = positions.tobytes()
         if key not in self._parts_by_key:
             if len(self._parts_by_key) > 4:

@@ -17,10 +17,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from roofline_model.core.definition_text import parse_definition, shown
+from roofline_model.core.definition_text import shown
 from roofline_model.core.errors import DefinitionError, InvalidValueError, RooflineError
 from roofline_model.core.finding import Finding
 from roofline_model.expected.chip import WEIGHT_ONLY_L2, ChipSpec, family_rules
+from roofline_model.expected.constants_file import (
+    SCHEMA,
+    Evidence,
+    only,
+    quoted,
+    read_evidence,
+    read_header,
+    read_surface,
+    surface_lines,
+    table_at,
+)
 from roofline_model.expected.grid_surface import Grid
 from roofline_model.expected.intervals import IntervalTable
 
@@ -166,25 +177,6 @@ FITTED_BOUNDS: dict[str, tuple[float, float]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
-    """Where constants come from and how well they predict rows that they were not fitted on."""
-
-    source: str
-    row_count: int
-    date: str
-    """ISO date of the fit."""
-    in_sample_mape_ratio: float | None = None
-    cv_mape_ratio: float | None = None
-    """Mean |error| over 5 folds grouped by (n, k)."""
-    cv_median_ratio: float | None = None
-    cv_p90_ratio: float | None = None
-    cv_bias_ratio: float | None = None
-    """Mean signed error, (predicted − measured) / measured."""
-    coverage_ratio: float | None = None
-    """Share of the folds' rows inside the 80 % interval."""
-
-
-@dataclass(frozen=True, slots=True)
 class FittedGemm:
     """Constants of one kernel family on one chip, the chip numbers they belong to, their interval and evidence."""
 
@@ -275,9 +267,6 @@ def from_values(values: Mapping[str, float], family: str, kernel_family: str) ->
     return GemmConstants(**merged)  # type: ignore[arg-type]
 
 
-SCHEMA = 1
-"""Layout of the file."""
-
 _CHIP_FIELDS = ("family", "sm_count", "clock_hz", "bandwidth_bytes_per_s", "l2_bytes")
 _TABLE_FIELDS = ("format", "peak_flops_per_s", "constants", "interval", "evidence")
 
@@ -287,18 +276,12 @@ def read_constants(text: str, where: str) -> list[FittedGemm]:
 
     `where` names the file in messages. Raises `DefinitionError` for anything missing, unknown or out of range.
     """
-    try:
-        data = parse_definition(text)
-    except ValueError as error:
-        raise DefinitionError(f"constants file {where} cannot be read as TOML: {error}") from None
-    _only(where, data, ("schema", "device", "spec", "gemm"))
-    if data.get("schema") != SCHEMA:
-        raise DefinitionError(f"constants file {where}: schema must be {SCHEMA}, got {shown(data.get('schema'))}")
+    data = read_header(text, where, ("schema", "device", "spec", "gemm"))
     device = data.get("device")
     if not isinstance(device, str) or not device:
         raise DefinitionError(f"constants file {where}: device must name the chip")
-    spec = _table(f"{where}, [spec]", data.get("spec"))
-    _only(f"{where}, [spec]", spec, _CHIP_FIELDS, all_needed=True)
+    spec = table_at(f"{where}, [spec]", data.get("spec"))
+    only(f"{where}, [spec]", spec, _CHIP_FIELDS, needed=_CHIP_FIELDS)
     tables = data.get("gemm")
     if not isinstance(tables, list) or not tables:
         raise DefinitionError(f"constants file {where}: needs at least one [[gemm]] table")
@@ -313,7 +296,7 @@ def constants_text(fitted: Sequence[FittedGemm], *, comment: str = "") -> str:
     """Return the TOML text of the kernel families of one chip; `read_constants` reads it back to equal values."""
     chip = fitted[0].chip
     lines = [f"# {line}".rstrip() for line in comment.splitlines()]
-    lines += [f"schema = {SCHEMA}", f"device = {_text(chip.key)}", "", "[spec]"]
+    lines += [f"schema = {SCHEMA}", f"device = {quoted(chip.key)}", "", "[spec]"]
     lines += [f"{name} = {_value(getattr(chip, name))}" for name in _CHIP_FIELDS]
     for family in fitted:
         if family.chip.key != chip.key:
@@ -321,7 +304,7 @@ def constants_text(fitted: Sequence[FittedGemm], *, comment: str = "") -> str:
         lines += [
             "",
             "[[gemm]]",
-            f"format = {_text(family.family)}",
+            f"format = {quoted(family.family)}",
             f"peak_flops_per_s = {_value(family.chip.peak_flops_per_s)}",
         ]
         lines += ["", "[gemm.constants]", *_pairs(family.constants)]
@@ -329,67 +312,36 @@ def constants_text(fitted: Sequence[FittedGemm], *, comment: str = "") -> str:
         lines += [f"{name} = [{low!r}, {high!r}]" for name, (low, high) in family.intervals.pairs().items()]
         lines += ["", "[gemm.evidence]", *_pairs(family.evidence)]
         if family.correction is not None:
-            lines += ["", "[gemm.correction]", "log_ratio = [", *_grid(family.correction), "]"]
+            lines += [
+                "",
+                "[gemm.correction]",
+                "log_ratio = [",
+                *surface_lines(family.correction.log_ratio, len(KNOTS_K)),
+                "]",
+            ]
     return "\n".join(lines) + "\n"
 
 
 def _fitted(where: str, device: str, spec: dict[str, Any], table: Any) -> FittedGemm:
-    table = _table(where, table)
-    _only(where, table, (*_TABLE_FIELDS, "correction"))
-    _needs(where, table, _TABLE_FIELDS)
+    table = table_at(where, table)
+    only(where, table, (*_TABLE_FIELDS, "correction"), needed=_TABLE_FIELDS)
     family = table["format"]
     if family not in KERNEL_FAMILIES:
         raise DefinitionError(f"{where}: format must be one of {', '.join(KERNEL_FAMILIES)}, got {shown(family)}")
-    constants, interval, evidence = (_table(f"{where}, {name}", table[name]) for name in _TABLE_FIELDS[2:])
+    constants, interval, evidence = (table_at(f"{where}, {name}", table[name]) for name in _TABLE_FIELDS[2:])
     try:
         chip = ChipSpec(key=device, peak_flops_per_s=table["peak_flops_per_s"], **spec)
         values = from_values(constants, chip.family, family)
         pairs = {name: (pair[0], pair[1]) for name, pair in interval.items() if len(pair) == 2}
-        correction = _correction(f"{where}, correction", table.get("correction"))
+        correction = None
+        if (surface := table.get("correction")) is not None:
+            only(f"{where}, correction", table_at(f"{where}, correction", surface), ("log_ratio",), ("log_ratio",))
+            correction = Correction(read_surface(f"{where}, correction", "log_ratio", surface["log_ratio"]))
         return FittedGemm(
-            family, chip, values, IntervalTable.from_pairs(pairs), _evidence(evidence), correction=correction
+            family, chip, values, IntervalTable.from_pairs(pairs), read_evidence(evidence), correction=correction
         )
     except (RooflineError, TypeError, KeyError) as error:
         raise DefinitionError(f"constants file {where}: {error}") from None
-
-
-def _correction(where: str, table: Any) -> Correction | None:
-    """Return the surface of a table that has one; TOML keeps it as rows of one (m, n) each."""
-    if table is None:
-        return None
-    _only(where, _table(where, table), ("log_ratio",), all_needed=True)
-    rows = table["log_ratio"]
-    if not isinstance(rows, list) or not all(isinstance(row, list) for row in rows):
-        raise DefinitionError(f"{where}: log_ratio must be a list of rows of numbers")
-    return Correction(tuple(float(value) for row in rows for value in row))
-
-
-def _evidence(table: dict[str, Any]) -> Evidence:
-    names = [field.name for field in fields(Evidence)]
-    unknown = sorted(set(table) - set(names))
-    if unknown:
-        raise DefinitionError(f"unknown field {shown(unknown[0])} in evidence; known: {', '.join(names)}")
-    # An unquoted TOML date is a date object; the record keeps text.
-    return Evidence(**{**table, "date": str(table.get("date", ""))})
-
-
-def _table(where: str, value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise DefinitionError(f"constants file {where}: must be a table")
-    return value
-
-
-def _only(where: str, table: dict[str, Any], allowed: Sequence[str], *, all_needed: bool = False) -> None:
-    for name in table:
-        if name not in allowed:
-            raise DefinitionError(f"constants file {where}: unknown field {shown(name)}; known: {', '.join(allowed)}")
-    _needs(where, table, allowed if all_needed else ())
-
-
-def _needs(where: str, table: dict[str, Any], names: Sequence[str]) -> None:
-    for name in names:
-        if name not in table:
-            raise DefinitionError(f"constants file {where}: field {name!r} is missing")
 
 
 def _pairs(value: GemmConstants | Evidence) -> list[str]:
@@ -397,21 +349,7 @@ def _pairs(value: GemmConstants | Evidence) -> list[str]:
     return [f"{name} = {_value(constant)}" for name, constant in named.items() if constant is not None]
 
 
-def _grid(correction: Correction) -> list[str]:
-    """Return the surface as rows along k, one per (m, n)."""
-    values, width = correction.log_ratio, len(KNOTS_K)
-    return [
-        f"  [{', '.join(f'{value:g}' for value in values[begin : begin + width])}],"
-        for begin in range(0, len(values), width)
-    ]
-
-
 def _value(value: float | int | str) -> str:
     if isinstance(value, str):
-        return _text(value)
+        return quoted(value)
     return repr(int(value)) if float(value).is_integer() and abs(value) < 1e6 else f"{float(value)!r}"
-
-
-def _text(value: str) -> str:
-    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-    return '"' + "".join(ch if ch.isprintable() else " " for ch in escaped) + '"'

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from roofline_model.expected.chip import ChipSpec
 from roofline_model.expected.fitting.fit_set import FitSet
@@ -24,12 +26,8 @@ from roofline_model.expected.products.fitted.rows import GemmRows
 from roofline_model.expected.products.formula import gemm_times, surface_share
 from roofline_model.expected.products.parameters import GemmFormats, ProductParameters
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Positions = NDArray[np.intp]
+Floats = NDArray[np.float64]
+Positions = NDArray[np.intp]
 
 GEMV_SWITCHES = (1.0, 2.0, 4.0, 8.0)
 """Row counts up to which a weight-only library may use its kernel for few rows; the best one is taken."""
@@ -59,8 +57,6 @@ def gemm_fit_set(
     another chip, on the numbers that the constants will belong to. Its library surface is kept by few rows; many learn
     their own. `measured_s` and `row_weights` are whole columns of the table.
     """
-    import numpy as np
-
     rows = np.concatenate([group.rows for group in groups])
     order = np.argsort(rows, kind="stable")
     rows = rows[order]
@@ -136,8 +132,6 @@ class _Joined:
     """Groups of rows under one set of constants, in the order of the set."""
 
     def __init__(self, chip: ChipSpec, groups: Sequence[GemmRows], order: Positions) -> None:
-        import numpy as np
-
         def column(name: str) -> Floats:
             joined: Floats = np.concatenate([getattr(group, name) for group in groups])[order]
             return joined
@@ -157,8 +151,6 @@ class _Joined:
 
     def surface_share(self, begin: FittedGemm) -> Floats:
         """Return from 0 to 1 how much of a library surface holds for each row."""
-        import numpy as np
-
         result = np.empty(len(self.m))
         for number, (formats, _) in enumerate(self.kinds):
             here = np.flatnonzero(self.group == number)
@@ -168,8 +160,6 @@ class _Joined:
 
     def times(self, constants: GemmConstants, positions: Positions) -> Floats:
         """Return the predicted seconds at `positions`."""
-        import numpy as np
-
         time_s = np.empty(len(positions))
         for number, (formats, quantizes) in enumerate(self.kinds):
             here = np.flatnonzero(self.group[positions] == number)

@@ -101,25 +101,26 @@ def transferred(
     `drift` says how much each step adds to the interval (`intervals.DRIFT`).
     """
     same_format = [fitted for fitted in library if fitted.family == kernel_family and fitted.chip.key != chip.key]
-    for choose, build in (
-        (_siblings, _from_siblings),
-        (_same_class, _across_families),
-        (_anyone, _across_classes),
-    ):
-        sources = choose(chip, same_format)
-        if sources:
-            lent = build(chip, kernel_family, sources)
-            steps: tuple[str, ...] = (_step(chip, sources[0].chip),)
-            if steps == ("near",) and kernel_family in ANCHORS:
-                steps = ("format",)  # measured on chips of two families only: nobody knows a nearer one
-            if choose is _siblings:
-                lent = _with_easier_dram(lent, library)
-            else:
-                lent, leans_on = _anchored(lent, sources, library)
-                steps = steps if leans_on is None else ("format", *leans_on)
-            hull_of_sources = hull([source.intervals for source in sources])
-            return replace(lent, intervals=drifted(hull_of_sources, drift_of(steps, kernel_family, drift)))
-    return None
+    lenders = {
+        "transferred-sibling": [fitted for fitted in same_format if fitted.chip.family == chip.family],
+        "transferred-family": _same_class(chip, same_format),
+        "transferred-class": same_format,
+    }
+    provenance = next((step for step, sources in lenders.items() if sources), None)
+    if provenance is None:
+        return None
+    sources = lenders[provenance]
+    lent = _lent(chip, kernel_family, sources, provenance)
+    steps: tuple[str, ...] = (_step(chip, sources[0].chip),)
+    if steps == ("near",) and kernel_family in ANCHORS:
+        steps = ("format",)  # measured on chips of two families only: nobody knows a nearer one
+    if provenance == "transferred-sibling":
+        lent = _with_easier_dram(lent, library)
+    else:
+        lent, leans_on = _anchored(lent, sources, library)
+        steps = steps if leans_on is None else ("format", *leans_on)
+    hull_of_sources = hull([source.intervals for source in sources])
+    return replace(lent, intervals=drifted(hull_of_sources, drift_of(steps, kernel_family, drift)))
 
 
 def _with_easier_dram(fitted: FittedGemm, library: Sequence[FittedGemm]) -> FittedGemm:
@@ -193,10 +194,6 @@ def _step(chip: ChipSpec, source: ChipSpec) -> str:
     return "near" if step == "sibling" and not 1 / LIKE_RATE_RATIO < ratio < LIKE_RATE_RATIO else step
 
 
-def _siblings(chip: ChipSpec, library: Sequence[FittedGemm]) -> list[FittedGemm]:
-    return [fitted for fitted in library if fitted.chip.family == chip.family]
-
-
 def _same_class(chip: ChipSpec, library: Sequence[FittedGemm]) -> list[FittedGemm]:
     """Return sources of the same class; sm80 is left out where the two newer mma families can help each other."""
     mine = chip.rules.supply_class
@@ -207,37 +204,12 @@ def _same_class(chip: ChipSpec, library: Sequence[FittedGemm]) -> list[FittedGem
     return sources
 
 
-def _anyone(chip: ChipSpec, library: Sequence[FittedGemm]) -> list[FittedGemm]:
-    return list(library)
-
-
-def _from_siblings(chip: ChipSpec, kernel_family: str, sources: Sequence[FittedGemm]) -> FittedGemm:
-    constants = _mean(chip, kernel_family, sources, is_normalised=False)
-    return _built(chip, kernel_family, sources, constants, "transferred-sibling")
-
-
-def _across_families(chip: ChipSpec, kernel_family: str, sources: Sequence[FittedGemm]) -> FittedGemm:
-    constants = _mean(chip, kernel_family, sources, is_normalised=True)
-    return _built(chip, kernel_family, sources, constants, "transferred-family")
-
-
-def _across_classes(chip: ChipSpec, kernel_family: str, sources: Sequence[FittedGemm]) -> FittedGemm:
-    constants = _mean(chip, kernel_family, sources, is_normalised=True)
-    return _built(chip, kernel_family, sources, constants, "transferred-class")
-
-
-def _built(
-    chip: ChipSpec,
-    kernel_family: str,
-    sources: Sequence[FittedGemm],
-    constants: GemmConstants,
-    provenance: str,
-) -> FittedGemm:
+def _lent(chip: ChipSpec, kernel_family: str, sources: Sequence[FittedGemm], provenance: str) -> FittedGemm:
     names = tuple(source.chip.key for source in sources)
     return FittedGemm(
         kernel_family,
         chip,
-        constants,
+        _mean(chip, kernel_family, sources, is_normalised=provenance != "transferred-sibling"),
         sources[0].intervals,
         sources[0].evidence,
         provenance,

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from roofline_model.chips.hardware import Device, get_hardware
 from roofline_model.core.errors import RooflineError
@@ -19,12 +22,8 @@ from roofline_model.expected.products.formula import expected_gemm
 from roofline_model.expected.products.parameters import GemmFormats, gemm_formats, rotated_copies
 from roofline_model.formats.catalog import get_format
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Positions = NDArray[np.intp]
+Floats = NDArray[np.float64]
+Positions = NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,8 +60,6 @@ def gemm_row_groups(
     `machines` are chips that replace the registry's (with what this machine measured about itself).
     A weight format must be given; the activation defaults to it (16 bit for narrow integers), the output to BF16.
     """
-    import numpy as np
-
     device, weight = table.texts["device"], table.text("weight_format")
     activation, output = table.text("activation_format"), table.text("output_format")
     quantizes = table.numbers["dynamic_activation_quantization"] == 1
@@ -106,8 +103,6 @@ def usable_rows(table: KernelTable, op: str) -> Iterable[int]:
 
 def taken(rows: Any, index: Positions) -> Any:
     """Return a dataclass with its arrays cut to `index`, everything else as it is."""
-    import numpy as np
-
     arrays = {
         field.name: value[index] for field in fields(rows) if isinstance(value := getattr(rows, field.name), np.ndarray)
     }
@@ -151,8 +146,6 @@ def spec_of(device: Device, formats: GemmFormats) -> ChipSpec:
 
 def _copies(chip: ChipSpec | None, formats: GemmFormats, n: Floats, k: Floats, given: Floats) -> Floats:
     """Return the rotation of each row: the column `weight_copies` where it is filled, else the collector's rule."""
-    import numpy as np
-
     if chip is None:
         return np.ones(len(n))
     return np.where(np.isfinite(given), given, rotated_copies(chip, formats.family, n, k))

@@ -9,16 +9,16 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import NDArray
 
 from roofline_model.core.errors import UnsupportedError
 from roofline_model.formats.catalog import NumberFormat
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Array = NDArray[Any]
+Array = NDArray[Any]
 
 NF4_VALUES = (
     -1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635, -0.18477343022823334,
@@ -53,9 +53,6 @@ class FloatElement:
     code_dtype = "uint8"
 
     def __init__(self, fmt: NumberFormat) -> None:
-        import ml_dtypes
-        import numpy as np
-
         self.dtype = _small_float(fmt)
         info = ml_dtypes.finfo(self.dtype)  # type: ignore[no-untyped-call]
         self.max_value, self.mantissa_bits = float(info.max), int(info.nmant)
@@ -70,14 +67,10 @@ class FloatElement:
 
     def encode(self, values: Array, out: Array, zero_points: Array | None = None) -> None:
         """Look up the code by the upper half of the float32 (see `upper_half_odd`)."""
-        import numpy as np
-
         np.take(self.encode_table, upper_half_odd(values), out=out, mode="clip")
 
     def decode(self, codes: Array, out: Array) -> None:
         """Look up the value."""
-        import numpy as np
-
         np.take(self.decode_table, codes, out=out, mode="clip")
 
 
@@ -93,8 +86,6 @@ class IntElement:
 
     def encode(self, values: Array, out: Array, zero_points: Array | None = None) -> None:
         """Round half to even. With zero points the whole range is used: −2^(bits−1) … 2^(bits−1) − 1."""
-        import numpy as np
-
         if self.step != 1:
             values = np.divide(values, np.float32(self.step), out=values)
         np.rint(values, out=values)
@@ -107,8 +98,6 @@ class IntElement:
 
     def decode(self, codes: Array, out: Array) -> None:
         """Widen and multiply by the step."""
-        import numpy as np
-
         np.copyto(out, codes)
         if self.step != 1:
             out *= np.float32(self.step)
@@ -120,8 +109,6 @@ class TableElement:
     code_dtype = "uint8"
 
     def __init__(self, values: tuple[float, ...]) -> None:
-        import numpy as np
-
         self.values = np.array(values, np.float32)
         # Middles in float32, as kernels hold them.
         self.middles = (self.values[1:] + self.values[:-1]) * np.float32(0.5)
@@ -130,14 +117,10 @@ class TableElement:
 
     def encode(self, values: Array, out: Array, zero_points: Array | None = None) -> None:
         """Search the middles between neighbours."""
-        import numpy as np
-
         np.copyto(out, np.searchsorted(self.middles, values, side="left"), casting="unsafe")
 
     def decode(self, codes: Array, out: Array) -> None:
         """Look up the value."""
-        import numpy as np
-
         np.take(self.values, codes, out=out, mode="clip")
 
 
@@ -175,9 +158,6 @@ def _small_float(fmt: NumberFormat) -> np.dtype[Any]:
     """Return the ml_dtypes type of a float of up to 8 bits with a sign; raises `UnsupportedError` where none is
     named.
     """
-    import ml_dtypes
-    import numpy as np
-
     name = fmt.element_dtype
     if name.startswith(("float8_", "float6_", "float4_")) and name != "float8_e8m0fnu":
         dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
@@ -198,8 +178,6 @@ def _cast_table(dtype: np.dtype[Any], largest: float) -> Array:
     """Return the code of every upper half of a float32, clipped at `largest`: nearest, ties to even, NaN where the type
     has one (else zero: callers refuse NaN before).
     """
-    import numpy as np
-
     numbers = (np.arange(1 << 16, dtype=np.uint32) << 16).view(np.float32)
     with np.errstate(invalid="ignore", over="ignore"):
         return np.clip(numbers, -largest, largest).astype(dtype).view(np.uint8)
@@ -212,8 +190,6 @@ def upper_half_odd(values: Array) -> Array:
     middles of a float with up to 5 mantissa bits have an even pattern, so that rounding the pattern equals rounding the
     number.
     """
-    import numpy as np
-
     bits = np.ascontiguousarray(values).view(np.uint32)
     upper = bits & np.uint32(0xFFFF)
     upper += np.uint32(0xFFFF)  # carries into bit 16 unless the lower half is zero

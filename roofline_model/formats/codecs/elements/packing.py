@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.formats.catalog import NumberFormat
@@ -19,10 +22,7 @@ from roofline_model.formats.codecs.layout import Layout, is_wide_float, layout_o
 from roofline_model.formats.codecs.quantized import Parts, Quantized, assemble
 from roofline_model.formats.codecs.scales.blocks import block_count
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[Any]
+Array = NDArray[Any]
 
 _CHUNK_ELEMS = 1 << 16
 """A multiple of 8, so that every chunk ends at a byte."""
@@ -30,8 +30,6 @@ _CHUNK_ELEMS = 1 << 16
 
 def pack(quantized: Quantized) -> Array:
     """Return the bytes of a quantised tensor (uint8, one dimension); `unpack` reads them again."""
-    import numpy as np
-
     fmt, axis = quantized.format, quantized.axis_index
     parts = [pack_bits(rows_along(quantized.codes, axis).reshape(-1), fmt.container_bits or fmt.element_bits)]
     for level in (quantized.scales, quantized.zero_points, quantized.group_scales):
@@ -48,8 +46,6 @@ def unpack(data: Any, format: NumberFormat, shape: Sequence[int], *, axis: int =
 
     data: bytes or a uint8 array. Raises `InvalidValueError` when the number of bytes is not that of format and shape.
     """
-    import numpy as np
-
     shape = tuple(int(n) for n in shape)
     at = axis_index(axis, shape)
     stored = (*(n for i, n in enumerate(shape) if i != at), shape[at])
@@ -108,8 +104,6 @@ class _Reader:
 
 def pack_bits(codes: Array, bits: int) -> Array:
     """Return the lowest `bits` of each code without gaps, low bits first, as uint8."""
-    import numpy as np
-
     if bits == 8 * codes.itemsize:
         return _as_bytes(codes)
     packed = np.empty(-(-len(codes) * bits // 8), np.uint8)
@@ -123,8 +117,6 @@ def pack_bits(codes: Array, bits: int) -> Array:
 
 def unpack_bits(packed: Array, count: int, bits: int, dtype_name: str) -> Array:
     """Undo `pack_bits`; signed types get their sign back."""
-    import numpy as np
-
     dtype = np.dtype(dtype_name)
     if bits == 8 * dtype.itemsize:
         return np.ascontiguousarray(packed).view(dtype)
@@ -142,6 +134,4 @@ def unpack_bits(packed: Array, count: int, bits: int, dtype_name: str) -> Array:
 
 
 def _as_bytes(numbers: Array) -> Array:
-    import numpy as np
-
     return np.ascontiguousarray(numbers).reshape(-1).view(np.uint8)

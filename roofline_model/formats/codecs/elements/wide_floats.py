@@ -7,17 +7,17 @@ Source: IEEE 754-2019 §4.3.1.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import NDArray
 
 from roofline_model.core.errors import UnsupportedError
 from roofline_model.formats.catalog import NumberFormat
 from roofline_model.formats.codecs.arrays import to_float32_odd
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Array = NDArray[Any]
+Array = NDArray[Any]
 
 
 def encode_wide(array: Array, fmt: NumberFormat, *, saturate: bool) -> Array:
@@ -25,9 +25,6 @@ def encode_wide(array: Array, fmt: NumberFormat, *, saturate: bool) -> Array:
 
     TF32 keeps its 32-bit container, the lower 13 bits zero. Float64 input is rounded once.
     """
-    import ml_dtypes
-    import numpy as np
-
     dtype, mantissa_bits = _type_of(fmt)
     if saturate and dtype.itemsize < 8:
         info = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
@@ -43,8 +40,6 @@ def encode_wide(array: Array, fmt: NumberFormat, *, saturate: bool) -> Array:
 
 def decode_wide(codes: Array, fmt: NumberFormat) -> Array:
     """Return float32, float64 for FP64."""
-    import numpy as np
-
     values = np.ascontiguousarray(codes).view(_type_of(fmt)[0])
     return values if values.itemsize == 8 else values.astype(np.float32)
 
@@ -53,8 +48,6 @@ def round_upper_bits(values: Array, mantissa_bits: int) -> Array:
     """Return the bits of float32 values rounded to `mantissa_bits` (≤ 22), the lower bits zero; NaN stays a quiet
     NaN.
     """
-    import numpy as np
-
     dropped = np.uint32(23 - mantissa_bits)
     bits = values.view(np.uint32)
     last = (bits >> dropped) & np.uint32(1)
@@ -65,9 +58,6 @@ def round_upper_bits(values: Array, mantissa_bits: int) -> Array:
 
 def _type_of(fmt: NumberFormat) -> tuple[np.dtype[Any], int | None]:
     """Return the numpy or ml_dtypes type of the container, and the mantissa bits that are kept of it; None: all."""
-    import ml_dtypes
-    import numpy as np
-
     name, mantissa_bits = fmt.element_dtype, fmt.mantissa_bits
     if name in ("float64", "float16", "bfloat16") or (name == "float32" and mantissa_bits in (None, 23)):
         return np.dtype(getattr(ml_dtypes, name, name)), None

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+import numpy as np
+from numpy.typing import NDArray
 
-    Array = NDArray[Any]
+Array = NDArray[Any]
 
 PIECE_ELEMS = 1 << 15
 """128 KiB of float32: with its temporaries a piece stays in a core's L2 (512 KiB and more on current CPUs)."""
@@ -24,8 +24,6 @@ def to_blocks(rows: Array, block_elems: int | None) -> Array:
 
     `block_elems` None: the whole tensor is one block.
     """
-    import numpy as np
-
     if block_elems is None or rows.shape[1] % block_elems == 0:
         return rows.reshape(-1, rows.size if block_elems is None else block_elems)
     count = block_count(rows.shape[1], block_elems)
@@ -36,8 +34,6 @@ def to_blocks(rows: Array, block_elems: int | None) -> Array:
 
 def from_blocks(blocks: Array, rows: int, axis_elems: int) -> Array:
     """Undo `to_blocks`: (rows, axis_elems), without the filling."""
-    import numpy as np
-
     if blocks.size == rows * axis_elems:
         return blocks.reshape(rows, axis_elems)
     return np.ascontiguousarray(blocks.reshape(rows, -1)[:, :axis_elems])
@@ -57,8 +53,6 @@ def pieces(count: int, block_elems: int) -> Iterator[tuple[slice, slice]]:
 
 def block_absmax(blocks: Array) -> Array:
     """Return the largest magnitude of every block (blocks,); NaN where one is NaN."""
-    import numpy as np
-
     largest = np.zeros(len(blocks), np.float32)
     for some, part in pieces(*blocks.shape):
         np.maximum(largest[some], np.abs(blocks[some, part]).max(axis=1), out=largest[some])
@@ -67,8 +61,6 @@ def block_absmax(blocks: Array) -> Array:
 
 def block_range(blocks: Array) -> tuple[Array, Array]:
     """Return the smallest and largest value of every block, zero always between them (it must have a code)."""
-    import numpy as np
-
     low, high = np.zeros(len(blocks), np.float32), np.zeros(len(blocks), np.float32)
     for some, part in pieces(*blocks.shape):
         np.minimum(low[some], blocks[some, part].min(axis=1), out=low[some])

@@ -12,15 +12,15 @@ squared error, because E2M1 has no number between 4 and 6. The tensor scale then
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from roofline_model.formats.codecs.layout import Layout, ScaleRule, float_limits
 from roofline_model.formats.codecs.scales.scaled import Numbers, cast, encode_blocks, number_for, squared_errors
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[Any]
+Array = NDArray[Any]
 
 FOUR_OVER_SIX_TARGET = 256.0
 FOUR_OVER_SIX_FACTOR = 1.5
@@ -81,6 +81,4 @@ def element_factors(tensor_scale: Numbers, scales: Numbers) -> Numbers:
 
 def combined_scales(tensor_scale: float, scales: Array) -> Array:
     """Return tensor scale · block scale in float32: what a decoded element is multiplied by."""
-    import numpy as np
-
     return np.float32(tensor_scale) * scales.astype(np.float32)

@@ -18,17 +18,17 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.formats.codecs.elements.elements import Element, IntElement
 from roofline_model.formats.codecs.layout import DOUBLE_GROUP_SCALES, float_limits, numpy_dtype
 from roofline_model.formats.codecs.scales.blocks import from_blocks, pieces, to_blocks
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[Any]
+Array = NDArray[Any]
 
 Numbers = Any
 """A numpy array (or scalar) or a torch tensor; what a rule returns is of the kind it was given."""
@@ -84,8 +84,6 @@ def encode_blocks(
     blocks: Array, element: Element, scales: Array, zero_points: Array | None = None, *, is_factor: bool = False
 ) -> Array:
     """Return the codes of (blocks, n) float32 values, divided by one scale per block; `is_factor`: multiplied."""
-    import numpy as np
-
     apply = np.multiply if is_factor else np.divide
     codes = np.empty(blocks.shape, element.code_dtype)
     per_block = scales.astype(np.float32)[:, None]
@@ -101,8 +99,6 @@ def encode_blocks(
 
 def decode_blocks(codes: Array, element: Element, scales: Array, zero_points: Array | None = None) -> Array:
     """Return the float32 values of (blocks, n) codes times one scale per block."""
-    import numpy as np
-
     values = np.empty(codes.shape, np.float32)
     per_block = scales.astype(np.float32)[:, None]
     zeros = None if zero_points is None else zero_points.astype(np.float32)[:, None]
@@ -120,16 +116,12 @@ def squared_errors(
     blocks: Array, codes: Array, element: Element, scales: Array, zero_points: Array | None = None
 ) -> Array:
     """Return the summed squared error of every block (float64) that was quantised to these codes."""
-    import numpy as np
-
     difference = decode_blocks(codes, element, scales, zero_points) - blocks
     return np.asarray(np.einsum("ij,ij->i", difference, difference, dtype=np.float64))
 
 
 def block_errors(blocks: Array, element: Element, scales: Array, zero_points: Array | None = None) -> Array:
     """Return the summed squared error of every block when it is quantised with these scales."""
-    import numpy as np
-
     errors = np.zeros(len(blocks))
     step = max(1, _SEARCH_ELEMS // blocks.shape[1])
     for first in range(0, len(blocks), step):
@@ -160,8 +152,6 @@ def range_scales(low: Numbers, high: Numbers, steps: float, dtype_name: str) -> 
 
 def affine_scales(low: Array, high: Array, element: IntElement, dtype_name: str) -> tuple[Array, Array]:
     """Return stored scales and zero points of the ranges [low, high] (blocks,), which include 0."""
-    import numpy as np
-
     largest = element.largest_code
     scales = range_scales(low, high, (2 * largest + 1) * element.step, dtype_name)
     with np.errstate(over="ignore"):
@@ -174,8 +164,6 @@ _INT8 = IntElement(8, 127.0)
 
 def quantize_scales(scales: Array) -> tuple[Array, Array, float]:
     """Return INT8 codes (rows, blocks), FP32 group scales (rows, groups) and the FP32 mean of scales (rows, blocks)."""
-    import numpy as np
-
     mean = np.float32(scales.mean(dtype=np.float64))
     groups = to_blocks(scales - mean, DOUBLE_GROUP_SCALES)
     group_scales = symmetric_scales(np.abs(groups).max(axis=1), _INT8, "float32")
@@ -185,7 +173,5 @@ def quantize_scales(scales: Array) -> tuple[Array, Array, float]:
 
 def dequantize_scales(codes: Array, group_scales: Array, mean_scale: float) -> Array:
     """Return the FP32 scales (rows, blocks); what rounding pushed below zero is zero."""
-    import numpy as np
-
     centred = decode_blocks(to_blocks(codes, DOUBLE_GROUP_SCALES), _INT8, group_scales.reshape(-1))
     return np.maximum(from_blocks(centred, *codes.shape) + np.float32(mean_scale), np.float32(0))

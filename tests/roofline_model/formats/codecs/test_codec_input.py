@@ -145,9 +145,9 @@ def test_options_as_a_value():
         CodecOptions(overflow="wrap")
 
 
-def test_the_codecs_need_no_torch_and_load_numpy_on_use():
+def test_the_codecs_need_no_torch():
     code = (
-        "import sys\nimport roofline_model.formats.codecs as c\nassert 'numpy' not in sys.modules\n"
+        "import sys\nimport roofline_model.formats.codecs as c\n"
         "c.quantize([1.0, 2.0], 'NVFP4')\nassert not {'torch', 'scipy', 'pandas'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
