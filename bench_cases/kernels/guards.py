@@ -37,7 +37,9 @@ class MachineFacts:
 def skip_reason(spec: CaseSpec, facts: MachineFacts) -> Finding | None:
     """Return why the case cannot run here, or None."""
     if spec.kernel.device != facts.device:  # a simulated or replayed timer on a machine without the device
-        return finding("kernel-of-other-device", spec.kernel.name, device=spec.kernel.device, own_device=facts.device)
+        return finding(
+            "kernel-not-here", spec.kernel.name, kind="device", device=spec.kernel.device, own_device=facts.device
+        )
     return (
         spec.kernel.reason_against(spec.case)
         or capability_reason(spec.kernel, facts.capability)
@@ -77,8 +79,10 @@ def torch_reason(kernel: Kernel, facts: MachineFacts) -> Finding | None:
         if facts.has(need):
             continue
         if not need.startswith("torch."):
-            return finding("package-missing", kernel.name, package=need)
-        return finding("torch-function-missing", kernel.name, functions=(need,), torch_version=facts.torch_version)
+            return finding("kernel-not-here", kernel.name, kind="package", package=need)
+        return finding(
+            "kernel-not-here", kernel.name, kind="functions", functions=(need,), torch_version=facts.torch_version
+        )
     return None
 
 

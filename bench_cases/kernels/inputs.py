@@ -66,7 +66,8 @@ def _ids(rows: int, columns: int) -> Tensor:
     return ((index * _GOLDEN) % 1 * 2 - 1).to(torch.float32).view(rows, columns)
 
 
-def _ascending(rows: int, columns: int) -> Tensor:
+def ascending(rows: int, columns: int) -> Tensor:
+    """Return numbers from 0 to 1, each larger than the one before."""
     return (torch.arange(1, rows * columns + 1, dtype=torch.float32) / (rows * columns)).view(rows, columns)
 
 
@@ -92,7 +93,7 @@ def structured_operands(rows: int, result_format: str) -> Iterator[tuple[str, Te
     large = 2.0 ** (6 if result_format == "FP16" else 14)
     yield "ones", torch.ones(rows, _K), _ids(_N, _K)
     yield "one-hot", _one_hot(rows), _uneven()
-    yield "ascending", _ascending(rows, _K), _ascending(_N, _K)
+    yield "ascending", ascending(rows, _K), ascending(_N, _K)
     yield "uneven", _ids(rows, _K), _uneven()
     yield "large", _ids(rows, _K) * large, _ids(_N, _K)
     yield "tiny", _ids(rows, _K) * 2.0**-10, _uneven() * 2.0**-4

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from bench_cases.kernels.spec import KernelSpec
+from bench_cases.kernels.products.spec import KernelSpec
 from roofline_model.formats.rounding import (
     Deviation,
     Rounding,

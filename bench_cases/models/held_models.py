@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from bench_cases.dtypes import DTYPES
 from bench_cases.models.model_cases import ModelCase
 from bench_cases.models.reference import ModelReference
 from bench_cases.models.sources import LoadedModel, load_model
@@ -23,8 +24,6 @@ from bench_cases.quantization.plans.layer_report import QuantizationResult
 from bench_cases.quantization.plans.precisions import parse_precision
 from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import findings_text
-
-_DTYPES = {"BF16": torch.bfloat16, "FP16": torch.float16, "FP32": torch.float32}
 
 
 @dataclass(slots=True)
@@ -57,7 +56,7 @@ class HeldModels:
         key = model.text, device
         if self._reference is None or self._reference[0] != key:
             self.clear()
-            loaded = load_model(model.text, dtype=_DTYPES.get(model.wide, torch.bfloat16), device=device)
+            loaded = load_model(model.text, dtype=DTYPES.get(model.wide, torch.bfloat16), device=device)
             self._reference = key, HeldModel(loaded, None)
         return self._reference[1]
 
@@ -104,7 +103,7 @@ def _quantized_copy(
 ) -> HeldModel:
     """Quantise a copy of the original, which is loaded where it is not held."""
     if original is None:
-        loaded = load_model(case.model.text, dtype=_DTYPES.get(case.model.wide, torch.bfloat16), device=device)
+        loaded = load_model(case.model.text, dtype=DTYPES.get(case.model.wide, torch.bfloat16), device=device)
     else:
         loaded = replace(original, model=copy.deepcopy(original.model))
     batches = None if calibration is None or case.method != "AWQ" else list(calibration.ids.split(1))

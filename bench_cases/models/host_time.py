@@ -42,28 +42,12 @@ _HEADS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class _Ready:
-    """A twin's step, and the seconds that its own kernels are expected to take."""
+class _Twin:
+    """A narrow model's step, and the seconds that its own kernels are expected to take."""
 
     layers_count: int
     step: Callable[[], Any]
     own_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class _Timed:
-    """Seconds of one twin.
-
-    Other work on the machine only ever adds: the fastest quarter is the framework's own time.
-    """
-
-    layers_count: int
-    time_s: float
-    """The lower quartile of the calls."""
-    low_s: float
-    """The fastest call."""
-    high_s: float
-    """The upper quartile."""
 
 
 def host_time(model: nn.Module, case: ModelCase, work: ModelPass, chip: Device) -> HostTime | None:
@@ -75,21 +59,19 @@ def host_time(model: nn.Module, case: ModelCase, work: ModelPass, chip: Device) 
     if chip.kind != "cpu":
         return None
     try:
-        twins = [_ready(_twin(model, layers), case, work, chip) for layers in TWIN_LAYERS]
-        timed = _timed(twins)
+        few, many = (_twin(_narrow(model, layers), case, work, chip) for layers in TWIN_LAYERS)
+        few_times_s, many_times_s = _timed((few, many))
     except (RooflineError, RuntimeError, ValueError, TypeError, AttributeError, KeyError):
         return None  # a class with demands of its own on sizes: its expected time says that the host is left out
-    few, many = timed
-    layers = work.shape.layer_count
-    span = many.layers_count - few.layers_count
-
-    def at(first: float, second: float) -> float:
-        return max(0.0, first + (layers - few.layers_count) * (second - first) / span)
-
+    layers, span = work.shape.layer_count - few.layers_count, many.layers_count - few.layers_count
+    quartile_s, fastest_s, upper_s = (
+        max(0.0, first_s + layers * (second_s - first_s) / span)
+        for first_s, second_s in zip(few_times_s, many_times_s, strict=True)
+    )
     return HostTime(
-        time_s=at(few.time_s, many.time_s),
-        low_s=min(at(few.low_s, many.low_s), at(few.time_s, many.time_s)),
-        high_s=max(at(few.high_s, many.high_s), at(few.time_s, many.time_s)),
+        time_s=quartile_s,
+        low_s=min(fastest_s, quartile_s),
+        high_s=max(upper_s, quartile_s),
         source=(
             f"the framework's own time: measured here on narrow models of {few.layers_count} and {many.layers_count} "
             f"layers of the same class, {torch.get_num_threads()} threads"
@@ -116,7 +98,7 @@ def _page_s_per_byte() -> float:
     return max(0.0, statistics.median(fresh_s) - statistics.median(kept_s)) / size
 
 
-def _twin(model: nn.Module, layers: int) -> nn.Module:
+def _narrow(model: nn.Module, layers: int) -> nn.Module:
     """Return a narrow model of the same class with seeded weights, in the same dtype and place."""
     config: Any = copy.deepcopy(model.config)
     for name, size in _NARROW.items():
@@ -144,7 +126,7 @@ def _twin(model: nn.Module, layers: int) -> nn.Module:
     return twin.to(parameter.device).eval()
 
 
-def _ready(twin: nn.Module, case: ModelCase, work: ModelPass, chip: Device) -> _Ready:
+def _twin(twin: nn.Module, case: ModelCase, work: ModelPass, chip: Device) -> _Twin:
     """Quantise a twin as the case does; return its step, and what its own kernels are expected to take."""
     layers = int(twin.config.num_hidden_layers)  # type: ignore[union-attr,arg-type]
     workload = Workload.of(case.phase, case.batch_count, TWIN_TOKENS)
@@ -154,7 +136,7 @@ def _ready(twin: nn.Module, case: ModelCase, work: ModelPass, chip: Device) -> _
     step = make_step(twin, step_ids(case.batch_count, TWIN_TOKENS, _NARROW["vocab_size"], "cpu"), workload, case.kv)
     plan = _within(work.plan, layers)
     kernels = ModelPass(shape, workload, plan, work.paths).expected(chip)
-    return _Ready(layers, step.fn, 0.0 if kernels is None else kernels.time_s)
+    return _Twin(layers, step.fn, 0.0 if kernels is None else kernels.time_s)
 
 
 def _within(plan: FormatPlan, layers: int) -> FormatPlan:
@@ -173,8 +155,13 @@ def _within(plan: FormatPlan, layers: int) -> FormatPlan:
     return replace(plan, exceptions=tuple(cut))
 
 
-def _timed(twins: Sequence[_Ready]) -> list[_Timed]:
-    """Time the twins in turn, so that what disturbs one disturbs the other."""
+def _timed(twins: Sequence[_Twin]) -> list[tuple[float, float, float]]:
+    """Return the lower quartile, the fastest and the upper quartile of each twin's calls, seconds without its own
+    kernels.
+
+    Twins are timed in turn, so that what disturbs one disturbs the other. Other work on the machine only ever adds: the
+    fastest quarter is the framework's own time.
+    """
     for _ in range(WARMUP_CALLS):
         for twin in twins:
             twin.step()
@@ -186,8 +173,9 @@ def _timed(twins: Sequence[_Ready]) -> list[_Timed]:
             times_s.append(time.perf_counter() - begin)
     timed = []
     for twin, times_s in zip(twins, samples, strict=True):
-        quartile, _, high = (max(0.0, quantile - twin.own_s) for quantile in statistics.quantiles(times_s, n=4))
-        timed.append(_Timed(twin.layers_count, quartile, max(0.0, min(times_s) - twin.own_s), high))
+        low, _, high = statistics.quantiles(times_s, n=4)
+        quartile_s, fastest_s, upper_s = (max(0.0, time_s - twin.own_s) for time_s in (low, min(times_s), high))
+        timed.append((quartile_s, fastest_s, upper_s))
     return timed
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -124,7 +125,9 @@ def _executed_work(case: ModelCase, held_model: HeldModel, target: Target) -> Mo
     return case.executed_work(became, target)
 
 
-def memory_facts(held_model: HeldModel, step: ModelStep, memory: Any, *, is_saved: bool = False) -> dict[str, Any]:
+def memory_facts(
+    held_model: HeldModel, step: ModelStep, memory: Mapping[str, int | None], *, is_saved: bool = False
+) -> dict[str, Any]:
     """Return the bytes of a case: what the model held before and after, its cache, the step's peak, and the process.
 
     `is_saved`: the model came quantised, and what it was before is not known.
@@ -137,8 +140,7 @@ def memory_facts(held_model: HeldModel, step: ModelStep, memory: Any, *, is_save
         if result is None
         else result.after_bytes - sum(layer.held_bytes - layer.format_bytes for layer in result.quantized),
         "cache_bytes": step.cached_bytes,
-        "peak_bytes": memory.peak_bytes,
-        "process_bytes": memory.process_bytes,
+        **memory,
     }
 
 

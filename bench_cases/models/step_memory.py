@@ -7,27 +7,18 @@ import gc
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
 
-@dataclass(frozen=True, slots=True)
-class StepMemory:
-    """Bytes of one step."""
+def measure_memory(step: Callable[[], Any], device: str) -> dict[str, int | None]:
+    """Run `step` once under the allocator's own count; return bytes, None where nobody counts.
 
-    peak_bytes: int | None
-    """Largest sum of what the step allocates beside what was there before it; None where nobody counts."""
-    process_bytes: int | None
-    """Resident memory of the process (CPU) or memory the allocator holds on the device (CUDA), freed blocks given
-    back.
+    peak_bytes: the largest sum of what the step allocates beside what was there before it. process_bytes: resident
+    memory of the process (CPU), or memory the allocator holds on the device (CUDA), freed blocks given back.
     """
-
-
-def measure_memory(step: Callable[[], Any], device: str) -> StepMemory:
-    """Run `step` once under the allocator's own count."""
     step()  # lazy buffers of a first call are not the step's
     gc.collect()
     if device.startswith("cuda"):
@@ -37,8 +28,9 @@ def measure_memory(step: Callable[[], Any], device: str) -> StepMemory:
         torch.cuda.reset_peak_memory_stats()
         step()
         torch.cuda.synchronize()
-        return StepMemory(torch.cuda.max_memory_allocated() - before, torch.cuda.memory_reserved())
-    return StepMemory(_cpu_peak_bytes(step), resident_bytes())
+        peak_bytes = torch.cuda.max_memory_allocated() - before
+        return {"peak_bytes": peak_bytes, "process_bytes": torch.cuda.memory_reserved()}
+    return {"peak_bytes": _cpu_peak_bytes(step), "process_bytes": resident_bytes()}
 
 
 def resident_bytes() -> int | None:

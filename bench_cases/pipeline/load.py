@@ -6,6 +6,7 @@ import gc
 
 import torch
 
+from bench_cases.dtypes import DTYPES
 from bench_cases.models.host_time import host_time, loaded_reference
 from bench_cases.models.model_cases import ModelCase
 from bench_cases.models.model_step import vocabulary_size
@@ -21,8 +22,6 @@ from roofline_model.core.finding import reason_text
 from roofline_model.formats.catalog import get_format
 from roofline_model.models.hf.parameters import parameter_counts
 from roofline_model.models.model_pass import HostTime, ModelPass
-
-_DTYPES = {"BF16": torch.bfloat16, "FP16": torch.float16, "FP32": torch.float32}
 
 
 class OpenedModel:
@@ -69,7 +68,7 @@ class OpenedModel:
         if self._loaded is None:
             model = find_model(self._text)
             _check_room(model, self._device)
-            self._loaded = load_model(self._text, dtype=_DTYPES.get(model.wide, torch.bfloat16), device=self._device)
+            self._loaded = load_model(self._text, dtype=DTYPES.get(model.wide, torch.bfloat16), device=self._device)
         return self._loaded
 
 

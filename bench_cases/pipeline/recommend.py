@@ -8,10 +8,10 @@ narrow twins of the model for the candidates that come first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 from bench_cases.models.model_cases import ModelCase
 from bench_cases.models.reference import ModelReference
@@ -27,10 +27,8 @@ from roofline_model.core.finding import (
     Finding,
     finding,
     first_with,
-    from_stored,
     reason_text,
     short_text,
-    stored_form,
 )
 from roofline_model.formats.catalog import format_name, get_format
 from roofline_model.models.model_memory import plan_kv_bytes, weights_bytes
@@ -104,34 +102,6 @@ def memory_bytes(option: Option) -> float | None:
     return None if option.memory is None else option.memory.total_bytes
 
 
-def _option_plain(option: Option) -> dict[str, Any]:
-    """Return JSON values that `_option_from_plain` reads again."""
-    expected, item = option.times.expected, time_finding(option)
-    return {
-        "precision": option.key,
-        "method": option.method,
-        "kernel": option.kernel,
-        "is_emulated": option.path == "emulated",
-        "ideal_s": option.times.ideal_s,
-        "expected_s": option.times.expected_s,
-        "low_s": None if expected is None else expected.low_s,
-        "high_s": None if expected is None else expected.high_s,
-        "host_s": host_time_s(option),
-        "memory_bytes": memory_bytes(option),
-        "time_finding": None if item is None else stored_form(item),
-    }
-
-
-def _option_from_plain(data: Mapping[str, Any]) -> Option:
-    """Return the option that `_option_plain` wrote."""
-    values = dict(data)
-    form = values.pop("time_finding")
-    expected_s, low_s, high_s = (values.pop(name) for name in ("expected_s", "low_s", "high_s"))
-    expected = None if expected_s is None else Estimate(expected_s, low_s, high_s)
-    note = None if form is None else from_stored(form)
-    return predicted_option(**values, expected=expected, time_finding=note)
-
-
 @dataclass(frozen=True, slots=True)
 class PipelineRecommendation:
     """The candidates of a model on a device, best first, before anything was measured."""
@@ -142,30 +112,13 @@ class PipelineRecommendation:
     """(precision, why it is not measured)."""
     too_large: tuple[Option, ...] = ()
     """Candidates whose weights and cache exceed the memory limit by their formats' definition."""
+    hardware: str = ""
+    """Key of the chip."""
 
     def speedup(self, candidate: Option, kind: Literal["ideal", "expected"]) -> float | None:
         """Return the predicted speed-up of a candidate."""
         base, candidate_s = (getattr(option.times, f"{kind}_s") for option in (self.baseline, candidate))
         return None if base is None or candidate_s is None else base / candidate_s
-
-    def plain(self) -> dict[str, Any]:
-        """Return JSON values that `recommendation_from_plain` reads again."""
-        return {
-            "baseline": _option_plain(self.baseline),
-            "candidates": list(map(_option_plain, self.candidates)),
-            "left_out": [[name, stored_form(reason)] for name, reason in self.left_out],
-            "too_large": list(map(_option_plain, self.too_large)),
-        }
-
-
-def recommendation_from_plain(data: Mapping[str, Any]) -> PipelineRecommendation:
-    """Return the recommendation that `plain` wrote; raises `KeyError` or `TypeError` for anything else."""
-    return PipelineRecommendation(
-        _option_from_plain(data["baseline"]),
-        tuple(map(_option_from_plain, data["candidates"])),
-        tuple((name, from_stored(reason)) for name, reason in data["left_out"]),
-        tuple(map(_option_from_plain, data["too_large"])),
-    )
 
 
 def pipeline_case(model: ModelReference, precision: str, settings: PipelineSettings, device: str) -> ModelCase:
@@ -214,7 +167,7 @@ def recommend_precisions(
     slower = [
         (candidate.key, _why_behind(candidate, settings)) for _, candidate in precisions[settings.candidates_count :]
     ]
-    return PipelineRecommendation(baseline, tuple(sorted(first, key=_rank)), (*slower, *left_out), too_large)
+    return PipelineRecommendation(baseline, tuple(sorted(first, key=_rank)), (*slower, *left_out), too_large, chip.key)
 
 
 def _why_not_run(name: str, target: Target) -> Finding | None:

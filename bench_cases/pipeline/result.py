@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from bench_cases.pipeline.words import (
 )
 from results.cases.case_result import CaseResult
 from results.records.model_figures import Interval, ModelFigures
-from roofline_model.core.finding import reason_text, short_text
+from roofline_model.core.finding import reason_text, short_text, stored_form
 from roofline_model.core.units import format_memory
 
 REPORT_VERSION = 1
@@ -36,8 +36,6 @@ class PipelineResult:
 
     folder: Path
     settings: PipelineSettings
-    hardware: str
-    """Key of the chip."""
     wide: str
     """The 16-bit format of the baseline."""
     context_count: int
@@ -48,6 +46,11 @@ class PipelineResult:
     """None: no candidate won, the original model is the recommendation."""
     run_ids: tuple[tuple[str, str], ...]
     """(precision, stored run that measured it)."""
+
+    @property
+    def hardware(self) -> str:
+        """Key of the chip."""
+        return self.recommendation.hardware
 
     @property
     def sentence(self) -> str:
@@ -77,7 +80,7 @@ class PipelineResult:
         return {
             "format": "roofline-bench pipeline report",
             "version": REPORT_VERSION,
-            "model": self.facts.plain(),
+            "model": asdict(self.facts),
             "hardware": self.hardware,
             "settings": self.settings.described(),
             "workload": {
@@ -105,7 +108,7 @@ class PipelineResult:
                 ),
                 *({"precision": name, "reason": short_text(reason)} for name, reason in self.recommendation.left_out),
             ],
-            "saved_model": None if self.saved is None else self.saved.plain(),
+            "saved_model": None if self.saved is None else _saved(self.saved),
             "runs": dict(self.run_ids),
         }
 
@@ -134,6 +137,11 @@ def _judged(judged: MeasuredOption, recommendation: PipelineRecommendation) -> d
         **_measured(judged.measured),
         "misses": [short_text(miss.finding) for miss in judged.misses],
     }
+
+
+def _saved(saved: SavedModel) -> dict[str, Any]:
+    engines = [[engine, answer, stored_form(reason)] for engine, answer, reason in saved.engines]
+    return {**asdict(saved), "engines": engines}
 
 
 def _measured(case: CaseResult | None) -> dict[str, Any]:

@@ -64,6 +64,7 @@ def save_winner(case: ModelCase, measured: CaseResult, folder: Path, device: str
         shutil.rmtree(partial, ignore_errors=True)
         raise
     return SavedModel(
+        precision=case.precision,
         folder=MODEL_FOLDER,
         saved_bytes=sum(file.stat().st_size for file in target.rglob("*") if file.is_file()),
         is_equal_after_reload=is_equal,

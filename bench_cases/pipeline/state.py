@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from bench_cases.pipeline.settings import differences, settings_hash
 from roofline_model.core.errors import DefinitionError, InvalidValueError
@@ -23,10 +23,13 @@ RUNS_FOLDER = "runs"
 MODEL_FOLDER = "model"
 PARTIAL_FOLDER = ".model-partial"
 REPORT_FILES = ("report.md", "report.json", "report.html", "roofline.png", "roofline.svg")
-STATE_VERSION = 1
+STATE_VERSION = 2
 
 _OWN = (STATE_FILE, LOCK_FILE, RUNS_FOLDER, MODEL_FOLDER, PARTIAL_FOLDER, *REPORT_FILES)
 """Everything a pipeline writes: what `fresh` may remove, and nothing else."""
+
+
+Answer = TypeVar("Answer")
 
 
 class PipelineState:
@@ -42,20 +45,32 @@ class PipelineState:
         """Twelve digits of the settings."""
         return settings_hash(self._settings)
 
-    @property
-    def steps(self) -> Mapping[str, Any]:
-        """Finished steps and what they found, in the order they were finished."""
-        return self._steps
+    def is_finished(self, step: str) -> bool:
+        """Return whether a step was finished, in this run or an earlier one."""
+        return step in self._steps
 
-    def stored_answer(self, step: str) -> dict[str, Any] | None:
-        """Return the stored answer of a finished step, or None."""
-        answer = self._steps.get(step)
-        return answer if isinstance(answer, dict) else None
+    def answer(self, step: str, kind: type[Answer]) -> tuple[Answer, float]:
+        """Return what a finished step found, and the seconds it took.
 
-    def finish(self, step: str, answer: Mapping[str, Any]) -> None:
-        """Store a finished step (JSON values)."""
-        self._steps[step] = dict(answer)
+        Raises `DefinitionError` for one that another release wrote, or a person changed.
+        """
+        try:
+            stored = self._steps[step]
+            return _adapter(kind).validate_python(stored["answer"]), float(stored["took_s"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise DefinitionError(
+                f"{self.folder / STATE_FILE} holds a step of another form ({_first_line(error)}): start again with "
+                "--fresh"
+            ) from None
+
+    def finish(self, step: str, answer: object, took_s: float) -> None:
+        """Store what a step found (a value of dataclasses) and its seconds."""
+        self._steps[step] = {"answer": _adapter(type(answer)).dump_python(answer, mode="json"), "took_s": took_s}
         self.write()
+
+    def forget(self, step: str) -> None:
+        """Let a step be done again: what it made is gone."""
+        self._steps.pop(step, None)
 
     def write(self) -> None:
         """Replace the state file. Raises `InvalidValueError` when the folder cannot be written."""
@@ -68,6 +83,16 @@ class PipelineState:
         }
         with one_line_os_errors(self.folder):
             write_whole(self.folder / STATE_FILE, json.dumps(document, indent=2, allow_nan=False) + "\n")
+
+
+def _adapter(kind: type[Any]) -> Any:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)
+
+
+def _first_line(error: Exception) -> str:
+    return " ".join(str(error).splitlines()[:3])[:160]
 
 
 @contextmanager

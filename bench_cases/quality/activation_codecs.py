@@ -11,7 +11,6 @@ from torch import Tensor, from_numpy
 from torch.nn import functional
 
 from bench_cases.kernels.products.quantizers import mx_blocks, nvfp4_blocks, scaled_rows
-from bench_cases.kernels.reference import HeldMatrix
 from roofline_model.formats.codecs import round_trip
 from roofline_model.formats.codecs.layout import DEFAULTS, layout_of, stored_format
 from roofline_model.operators.operand_formats import activation_format
@@ -32,14 +31,14 @@ def round_trip_rows(rows: Tensor, format_key: str) -> Tensor:
     width = rows.shape[-1]
     if fmt.key in _MX:
         padded = _padded(rows, fmt.block_elems or width)
-        return _decoded(mx_blocks(padded, fmt.key))[:, :width]
+        return mx_blocks(padded, fmt.key).decoded()[:, :width]
     if fmt.key == "NVFP4":
-        return _decoded(nvfp4_blocks(_padded(rows, fmt.block_elems or width)))[:, :width]
+        return nvfp4_blocks(_padded(rows, fmt.block_elems or width)).decoded()[:, :width]
     if fmt.key in _ROW_SCALED:
         layout = layout_of(stored_format(fmt, DEFAULTS, width))
         padded = _padded(rows, layout.block_elems or width)
         blocks = padded.view(-1, layout.block_elems or width)
-        return _decoded(scaled_rows(blocks, fmt.key, layout.scale_dtype)).view(padded.shape)[:, :width]
+        return scaled_rows(blocks, fmt.key, layout.scale_dtype).decoded().view(padded.shape)[:, :width]
     return from_numpy(round_trip(rows.cpu(), fmt)).to(rows.device)
 
 
@@ -47,12 +46,3 @@ def _padded(rows: Tensor, block_elems: int) -> Tensor:
     """Return the rows with zeros up to a whole block; they change no scale."""
     missing = -rows.shape[-1] % block_elems
     return functional.pad(rows, (0, missing)) if missing else rows.contiguous()
-
-
-def _decoded(held: HeldMatrix) -> Tensor:
-    """Return code value · (scale · tensor scale) in FP32, each product rounded once."""
-    codes, scales = held.codes, held.scales
-    assert scales is not None
-    values = codes.float() if held.table is None else held.table.to(codes.device).float()[codes.int()]
-    per_block = (scales.float() * held.tensor_scale).unsqueeze(2)
-    return values.unflatten(1, (scales.shape[1], -1)).mul_(per_block).flatten(1)

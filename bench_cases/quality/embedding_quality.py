@@ -10,9 +10,9 @@ An encoder has no next token, so no KL and no perplexity. What its users look at
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,7 +25,6 @@ from bench_cases.quality.texts.token_windows import TextWindows
 from bench_cases.quantization.calibration_data import Tokenizer
 from roofline_model.core.errors import InvalidValueError, UnsupportedError
 
-Pooling = Literal["mean", "first"]
 MIN_SENTENCES_COUNT = 4
 """With fewer, three pairs at most are ordered."""
 RESAMPLES_COUNT = 500
@@ -47,7 +46,6 @@ class EmbeddingQuality:
     """Share of the sentences that keep their most similar one."""
     sentences_count: int
     tokens_count: int
-    pooling: str
 
 
 def compare_embeddings(
@@ -55,32 +53,27 @@ def compare_embeddings(
     quantized: nn.Module,
     sentences: Sequence[str] | TextWindows,
     tokenizer: Tokenizer | None = None,
-    *,
-    pooling: Pooling = "mean",
-    batch_sentences: int = BATCH_WINDOWS,
 ) -> EmbeddingQuality:
     """Embed sentences with both models and compare; neither is changed.
 
-    sentences: texts, which need the reference's tokenizer, or windows of token ids, each taken as a sentence. pooling:
-    the mean of the last hidden states over the sentence's tokens, or the first token's. Raises `InvalidValueError` for
-    fewer than four sentences, unknown tokens, embeddings that are zero, not finite or of different sizes,
-    `UnsupportedError` for texts without a tokenizer and for a model without hidden states.
+    sentences: texts, which need the reference's tokenizer, or windows of token ids, each taken as a sentence, whose
+    embedding is the mean of the last hidden states over its tokens. Raises `InvalidValueError` for fewer than four
+    sentences, unknown tokens, embeddings that are zero, not finite or of different sizes, `UnsupportedError` for texts
+    without a tokenizer and for a model without hidden states.
     """
-    if pooling not in ("mean", "first"):
-        raise InvalidValueError(f"pooling is mean or first, got {str(pooling)[:40]!r}")
     rows = _token_rows(sentences, tokenizer)
     hardest = torch.full((1, max(map(len, rows))), int(torch.cat(rows).max()))  # the longest row, of the largest token
     for model, name in ((reference, "reference"), (quantized, "quantised")):
         require_fitting(model, hardest, name)
     with evaluating(reference, quantized), torch.no_grad():
-        first = _embeddings(reference, rows, pooling, batch_sentences, "reference")
-        second = _embeddings(quantized, rows, pooling, batch_sentences, "quantised")
+        first = _embeddings(reference, rows, "reference")
+        second = _embeddings(quantized, rows, "quantised")
     if first.shape != second.shape:
         raise InvalidValueError(
             f"the embeddings have {first.shape[1]} and {second.shape[1]} numbers: compare a model with its own "
             "quantised copy"
         )
-    return _summary(first.numpy(), second.numpy(), sentences, sum(map(len, rows)), pooling)
+    return _summary(first.numpy(), second.numpy(), sentences, sum(map(len, rows)))
 
 
 def _token_rows(sentences: Sequence[str] | TextWindows, tokenizer: Tokenizer | None) -> list[Tensor]:
@@ -103,10 +96,10 @@ def _token_rows(sentences: Sequence[str] | TextWindows, tokenizer: Tokenizer | N
     return rows
 
 
-def _embeddings(model: nn.Module, rows: Sequence[Tensor], pooling: Pooling, batch: int, name: str) -> Tensor:
+def _embeddings(model: nn.Module, rows: Sequence[Tensor], name: str) -> Tensor:
     """Return unit vectors (sentences, size) in FP64 on the CPU."""
-    embeddings = [_pooled(model, part, pooling, name) for part in _batches(rows, batch)]
-    vectors = torch.cat(embeddings)
+    starts = range(0, len(rows), BATCH_WINDOWS)
+    vectors = torch.cat([_pooled(model, rows[start : start + BATCH_WINDOWS], name) for start in starts])
     lengths = vectors.norm(dim=1, keepdim=True)
     if not bool(torch.isfinite(vectors).all()) or not bool((lengths > 0).all()):
         raise InvalidValueError(
@@ -115,14 +108,7 @@ def _embeddings(model: nn.Module, rows: Sequence[Tensor], pooling: Pooling, batc
     return vectors / lengths
 
 
-def _batches(rows: Sequence[Tensor], batch: int) -> Iterator[Sequence[Tensor]]:
-    if batch < 1:
-        raise InvalidValueError(f"batch_sentences must be at least 1, got {batch}")
-    for start in range(0, len(rows), batch):
-        yield rows[start : start + batch]
-
-
-def _pooled(model: Any, rows: Sequence[Tensor], pooling: Pooling, name: str) -> Tensor:
+def _pooled(model: Any, rows: Sequence[Tensor], name: str) -> Tensor:
     """Return the pooled hidden states (sentences, size) of some sentences, padded to the longest and masked."""
     ids = nn.utils.rnn.pad_sequence(list(rows), batch_first=True)
     lengths = torch.tensor([len(row) for row in rows])
@@ -136,8 +122,6 @@ def _pooled(model: Any, rows: Sequence[Tensor], pooling: Pooling, name: str) -> 
             "with `compare_models`"
         )
     wide = states.double().cpu()
-    if pooling == "first":
-        return wide[:, 0]
     weights = mask.unsqueeze(-1).double()
     # Selected, not multiplied: what stands behind the end of a sentence may be anything, NaN included.
     return torch.where(weights > 0, wide, 0.0).sum(1) / weights.sum(1)
@@ -148,7 +132,6 @@ def _summary(
     second: NDArray[np.float64],
     sentences: Sequence[str] | TextWindows,
     tokens_count: int,
-    pooling: str,
 ) -> EmbeddingQuality:
     count = len(first)
     clusters = sentences.clusters if isinstance(sentences, TextWindows) else Clusters(tuple(range(count)), "sentences")
@@ -165,7 +148,6 @@ def _summary(
         ),
         sentences_count=count,
         tokens_count=tokens_count,
-        pooling=pooling,
     )
 
 

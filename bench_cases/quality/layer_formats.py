@@ -11,13 +11,12 @@ from dataclasses import dataclass
 
 import torch
 
+from bench_cases.dtypes import DTYPES
 from bench_cases.quantization.plans.precisions import parse_precision
 from roofline_model.core.errors import InvalidValueError, UnknownNameError
 from roofline_model.formats.catalog import get_format, split_precision
 from roofline_model.models.format_plan import check_pair
 from roofline_model.operators.operand_formats import is_wide_float
-
-_WIDE_KEYS = {torch.bfloat16: "BF16", torch.float16: "FP16", torch.float32: "FP32", torch.float64: "FP64"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,4 +82,4 @@ def narrow_layer_formats(formats: Sequence[str]) -> tuple[LayerFormats, ...]:
 
 def wide_key(dtype: torch.dtype) -> str:
     """Return the format of a model's dtype: BF16, FP16, FP32 or FP64."""
-    return _WIDE_KEYS[dtype]
+    return next(key for key, own in DTYPES.items() if own == dtype)

@@ -26,7 +26,7 @@ _PUBLIC = {
     "cache_bytes": "kv.cache",
     "export_transformers": "saved.transformers_export",
     "get_quantize_config": "torchao_configs",
-    "layer_role": "plans.layer_roles",
+    "layer_role": "roofline_model.models.strategies.module_names",
     "load_quantized": "saved.save_load",
     "make_kv_cache": "kv.cache",
     "map_precision_to_torchao": "torchao_configs",
@@ -40,7 +40,7 @@ _PUBLIC = {
     "target_of_chip": "target",
     "token_batches": "calibration_data",
 }
-"""Public name → module of this package that defines it."""
+"""Public name → module that defines it: of this package, or by its full name."""
 
 __all__ = sorted(_PUBLIC)
 
@@ -48,12 +48,10 @@ __all__ = sorted(_PUBLIC)
 def __getattr__(name: str) -> Any:
     if name not in _PUBLIC:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_module(_PUBLIC[name])), name)
+    where = _PUBLIC[name]
+    is_elsewhere = where.startswith(("bench_cases.", "roofline_model."))
+    return getattr(importlib.import_module(where if is_elsewhere else f"{__name__}.{where}"), name)
 
 
 def __dir__() -> list[str]:
     return __all__
-
-
-def _module(where: str) -> str:
-    return where if where.startswith("bench_cases.") else f"{__name__}.{where}"

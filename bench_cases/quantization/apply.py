@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from os import environ
 from typing import Any
 
@@ -37,7 +36,7 @@ from bench_cases.quantization.target import Target, read_target
 from bench_cases.quantization.torchao_configs import DEFAULT_GROUP_ELEMS
 from bench_cases.quantization.torchao_library import has_torchao, load_torchao
 from roofline_model.core.errors import UnsupportedError
-from roofline_model.core.finding import Finding
+from roofline_model.core.finding import Finding, finding
 from roofline_model.formats.catalog import get_format
 
 
@@ -137,12 +136,8 @@ def apply_plan(
 _FORMAT_OF_DTYPE = {"float64": "FP64", "float32": "FP32", "bfloat16": "BF16", "float16": "FP16"}
 
 
-@dataclass(frozen=True, slots=True)
-class _OriginalWeight:
-    """Size and dtype of a layer's weight before it is replaced."""
-
-    size_bytes: int
-    dtype: str
+_Original = tuple[int, str]
+"""Bytes and dtype of a layer's weight before it is replaced."""
 
 
 def _quantize(
@@ -172,8 +167,7 @@ def _quantize(
     if rules.is_strict:
         refuse_fallbacks(checked)
     before = {
-        decision.site.name: _OriginalWeight(held_bytes([decision.site.weight]), _dtype_name(decision.site))
-        for decision in checked
+        decision.site.name: (held_bytes([decision.site.weight]), _dtype_name(decision.site)) for decision in checked
     }
     hand_over(weights, checked)
     return {
@@ -184,9 +178,9 @@ def _quantize(
     }
 
 
-def _outcome(decision: LayerDecision, before: _OriginalWeight, method: str) -> LayerOutcome:
+def _outcome(decision: LayerDecision, before: _Original, method: str) -> LayerOutcome:
     site, recipe = decision.site, decision.recipe
-    N, K = site.shape
+    (N, K), (size_bytes, dtype) = site.shape, before
     if recipe is None or not method:
         return _unchanged(site, before, decision.requested.requested, decision.findings)
     return LayerOutcome(
@@ -201,9 +195,9 @@ def _outcome(decision: LayerDecision, before: _OriginalWeight, method: str) -> L
         tensor=type(site.weight).__name__,
         is_emulated=recipe.is_emulated,
         group_size=decision.group_size,
-        original_bytes=before.size_bytes,
+        original_bytes=size_bytes,
         held_bytes=held_bytes([site.weight]),
-        format_bytes=recipe.stored_format(K, decision.group_size, before.dtype).storage_bytes((N, K)),
+        format_bytes=recipe.stored_format(K, decision.group_size, dtype).storage_bytes((N, K)),
         findings=decision.findings,
         padding=tuple(item for item in (recipe.padding, _input_scales(site)) if item is not None),
         notes=(*decision.notes, *_reduced_range(site)),
@@ -211,7 +205,11 @@ def _outcome(decision: LayerDecision, before: _OriginalWeight, method: str) -> L
 
 
 def _input_scales(site: LinearSite) -> Finding | None:
-    return Finding("holds-input-scales") if getattr(site.weight.data, "act_pre_scale", None) is not None else None
+    return (
+        finding("held-beside", kind="input-scales")
+        if getattr(site.weight.data, "act_pre_scale", None) is not None
+        else None
+    )
 
 
 def _reduced_range(site: LinearSite) -> tuple[Finding, ...]:
@@ -220,31 +218,29 @@ def _reduced_range(site: LinearSite) -> tuple[Finding, ...]:
 
 def _left_alone(site: LinearSite) -> LayerOutcome:
     """Return the outcome of a layer that the plan does not reach."""
-    return _unchanged(site, _OriginalWeight(held_bytes([site.weight]), _dtype_name(site)), "", ())
+    return _unchanged(site, (held_bytes([site.weight]), _dtype_name(site)), "", ())
 
 
-def _unchanged(
-    site: LinearSite, before: _OriginalWeight, requested: str, findings: tuple[Finding, ...]
-) -> LayerOutcome:
-    N, K = site.shape
+def _unchanged(site: LinearSite, before: _Original, requested: str, findings: tuple[Finding, ...]) -> LayerOutcome:
+    (N, K), (size_bytes, dtype) = site.shape, before
     tensor = type(site.weight).__name__
     is_packed = hasattr(site.weight, "__tensor_flatten__")
-    key = None if is_packed else _FORMAT_OF_DTYPE.get(before.dtype)
+    key = None if is_packed else _FORMAT_OF_DTYPE.get(dtype)
     return LayerOutcome(
         name=site.name,
         aliases=site.aliases,
         N=N,
         K=K,
         requested=requested,
-        became=key or (tensor if is_packed else before.dtype),
+        became=key or (tensor if is_packed else dtype),
         method="",
         kernel="",
         tensor=tensor,
         is_emulated=False,
         group_size=None,
-        original_bytes=before.size_bytes,
-        held_bytes=before.size_bytes,
-        format_bytes=get_format(key).storage_bytes((N, K)) if key and N and K else before.size_bytes,
+        original_bytes=size_bytes,
+        held_bytes=size_bytes,
+        format_bytes=get_format(key).storage_bytes((N, K)) if key and N and K else size_bytes,
         findings=findings,
     )
 

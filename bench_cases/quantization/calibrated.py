@@ -16,14 +16,13 @@ from typing import Any
 from torch import nn
 
 from bench_cases.quantization.calibration_data import Batch, LayerInputs, collect_inputs
-from bench_cases.quantization.config_builders import BuildOptions
+from bench_cases.quantization.config_builders import BuildOptions, build_config
 from bench_cases.quantization.failures import cause_of, is_memory_short
 from bench_cases.quantization.plans.layer_plan import LayerDecision
 from bench_cases.quantization.plans.layer_report import ROUND_TO_NEAREST
 from bench_cases.quantization.plans.plans import fqn_config
 from bench_cases.quantization.plans.recipes import METHOD_PRECISIONS
 from bench_cases.quantization.saved.staging import place_stand_in, quantize_tree, stand_in_name, stand_in_tree
-from bench_cases.quantization.torchao_configs import build_config
 from bench_cases.quantization.torchao_library import load_name
 from roofline_model.core.errors import InvalidValueError, RooflineError, UnsupportedError
 from roofline_model.core.finding import Finding, finding
@@ -55,10 +54,10 @@ def method_of(decision: LayerDecision, method: str, inputs: LayerInputs | None) 
         return ROUND_TO_NEAREST, None
     if decision.recipe.precision not in METHOD_PRECISIONS[method]:
         return ROUND_TO_NEAREST, finding(
-            "method-of-other-formats", method=method, formats=tuple(METHOD_PRECISIONS[method])
+            "rounded-to-nearest", kind="formats", method=method, formats=tuple(METHOD_PRECISIONS[method])
         )
     if method == "AWQ" and inputs is not None and decision.site.name not in inputs.by_site:
-        return ROUND_TO_NEAREST, Finding("layer-not-calibrated")
+        return ROUND_TO_NEAREST, finding("rounded-to-nearest", kind="data")
     return method, None
 
 
@@ -126,7 +125,7 @@ def _quantize_part(
         except Exception as error:
             if _is_no_layers_fault(error):
                 raise
-            failures[decision.site.name] = finding("torchao-fails", cause=cause_of(error))
+            failures[decision.site.name] = finding("layer-kept-wide", kind="torchao-fails", cause=cause_of(error))
             place_stand_in(root, decision)
     return failures
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from bench_cases.quantization import config_builders
-from bench_cases.quantization.config_builders import BuildOptions
+from bench_cases.quantization.config_builders import BuildOptions, build_config
 from bench_cases.quantization.plans.precisions import PRECISIONS, Precision, parse_precision
 from bench_cases.quantization.plans.recipes import FALLBACKS, Recipe, recipes_of
 from bench_cases.quantization.target import Target, read_target
-from bench_cases.quantization.torchao_library import load_name
 from roofline_model.core.errors import InvalidValueError, UnsupportedError
 from roofline_model.core.finding import Finding, finding, findings_text, short_text
 
@@ -88,7 +86,7 @@ def availability(precision: str, device: str | torch.device | Target = "auto") -
     chosen = parse_precision(precision)
     target = as_target(device)
     if chosen.is_plain:
-        return Availability(chosen.name, target, None, (Finding("format-stays-wide"),))
+        return Availability(chosen.name, target, None, (finding("layer-stays-wide", kind="wide"),))
     findings = [] if chosen.substitution is None else [chosen.substitution]
     for recipe, against in candidates(chosen, target):
         if recipe is not None and against is None:
@@ -117,12 +115,6 @@ def candidates(chosen: Precision, target: Target) -> list[tuple[Recipe | None, F
             options.append((None, finding("torchao-kernel-missing", name, device=target.device)))
         name = FALLBACKS.get(name)
     return options
-
-
-def build_config(recipe: Recipe, group_size: int | None, target: Target, options: BuildOptions) -> Any:
-    """Return the torchao config object of a recipe."""
-    builder = getattr(config_builders, recipe.builder)
-    return builder(load_name(recipe.config), group_size, target, options)
 
 
 def as_target(device: str | torch.device | Target) -> Target:

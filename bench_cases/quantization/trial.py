@@ -42,15 +42,15 @@ def fault_of_layer(layer: nn.Linear, original: Tensor) -> Finding | None:
     except Exception as error:  # a kernel's assertion, a shape it does not take: torchao has no one class for it
         if is_memory_short(error):
             raise
-        return finding("product-fails", cause=cause_of(error))
+        return finding("layer-kept-wide", kind="product-fails", cause=cause_of(error))
     if is_broken:
-        return Finding("product-not-finite")
+        return finding("layer-kept-wide", kind="product")
     error_ratio = _error_ratio(probed, signs, weight)
     if error_ratio is None or error_ratio <= MAX_WEIGHT_ERROR_RATIO:
         return None
     if not bool(probed.any()):
-        return Finding("weight-decoded-to-zero")
-    return finding("weight-decoded-wrong", error_ratio=error_ratio, limit_ratio=MAX_WEIGHT_ERROR_RATIO)
+        return finding("layer-kept-wide", kind="zero")
+    return finding("layer-kept-wide", kind="wrong", error_ratio=error_ratio, limit_ratio=MAX_WEIGHT_ERROR_RATIO)
 
 
 def _signs(K: int, weight: Tensor) -> Tensor:

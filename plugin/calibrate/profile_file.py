@@ -53,17 +53,19 @@ def mismatch(path: Path, calibration: Calibration, machine: Machine, device: Dev
     machine_name = machine.facts.name if device == "cuda" and machine.facts else machine.cpu_name
     if calibration.kind != device or calibration.subject != machine_name:
         return finding(
-            "profile-of-other-chip",
+            "profile-of-other-machine",
+            kind="chip",
             file=str(path),
             subject=calibration.subject,
-            kind=calibration.kind,
+            device=calibration.kind,
             own_subject=machine_name,
-            own_kind=device,
+            own_device=device,
         )
     threads = calibration.conditions.get("threads")
     if device == "cpu" and threads is not None and threads != machine.thread_count:
         return finding(
-            "profile-of-other-threads",
+            "profile-of-other-machine",
+            kind="threads",
             file=str(path),
             threads=calibration.threads_text,
             thread_count=threads,

@@ -219,9 +219,9 @@ def plain(value: Any) -> Any:
 def why_not_collected(rootdir: str, worker_rootdir: str, errors: Sequence[str]) -> Finding:
     """Return why a worker knows a test by another name, or not at all; `errors` of collecting its files, if any."""
     if errors:
-        return finding("not-collected-by-worker", error="; ".join(errors))
+        return finding("not-collected-by-worker", kind="error", error="; ".join(errors))
     if worker_rootdir == rootdir:
-        return finding("collected-otherwise-by-worker")
+        return finding("not-collected-by-worker", kind="otherwise")
     return finding("rootdir-of-worker-differs", worker_folder=worker_rootdir, folder=rootdir)
 
 

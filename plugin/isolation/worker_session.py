@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from plugin.run.options import BenchOptions
 from plugin.run.session import BenchSession, Report
@@ -14,6 +14,9 @@ from results.records.records import ProcessInfo, Record, RunInfo
 from results.records.state_records import CanaryReading
 from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import StoreError
+
+if TYPE_CHECKING:
+    from plugin.isolation.worker import WorkerHooks
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,22 +39,10 @@ class WorkerStart:
     """Modules to import before the first test."""
 
 
-class Link(Protocol):
-    """Pipe interface of a worker's session."""
-
-    start: WorkerStart
-    test_id: str
-    """The test that runs now."""
-
-    def send(self, kind: str, content: Any = None) -> None:
-        """Tell the parent."""
-        ...
-
-
 class WorkerSession(BenchSession):
     """Like `BenchSession`, but begins no run and ends none."""
 
-    def __init__(self, options: BenchOptions, folder: Path, report: Report, link: Link) -> None:
+    def __init__(self, options: BenchOptions, folder: Path, report: Report, link: WorkerHooks) -> None:
         super().__init__(replace(options, db=link.start.database), folder, report)
         self._link = link
         self._url = options.db

@@ -85,16 +85,16 @@ def _find_gpu() -> tuple[DeviceFacts | None, Finding]:
         name = device.name()
         if name:
             facts = DeviceFacts(name, device.compute_capability(), None, device.memory_total_bytes())
-            return facts, finding("gpu-through-nvml")
+            return facts, finding("gpu-found", kind="nvml")
     why_not = why_not or finding("sensors-missing", error="no device name")
     for information in sorted(_PROC_GPUS.glob("*/information")):
         match = re.search(r"^Model:\s*(.+)$", information.read_text(errors="replace"), re.MULTILINE)
         if match:
             error = why_not.value("error")
-            return DeviceFacts(match.group(1).strip()), finding("gpu-through-driver-files", error=error)
+            return DeviceFacts(match.group(1).strip()), finding("gpu-found", kind="driver-files", error=error)
     model = _read(_DEVICE_TREE_MODEL)
     if model and "jetson" in model.lower():
-        return DeviceFacts(model, memory_bytes=_memory_bytes()), finding("gpu-through-device-tree")
+        return DeviceFacts(model, memory_bytes=_memory_bytes()), finding("gpu-found", kind="device-tree")
     return None, why_not
 
 

@@ -104,7 +104,7 @@ class Instruments:
     @cached_property
     def _sensors_or_reason(self) -> tuple[Sensors | None, Finding | None]:
         if self._simulated is not None and not self._simulated.settings.has_sensors:
-            return None, finding("sensors-simulated")
+            return None, finding("sensors-absent", kind="simulated")
         if self._options.power is False or self.is_simulated or not self._target.can_measure:
             return None, None
         if self._target.device == "cpu":

@@ -366,9 +366,13 @@ class BenchSession:
             except StoreError as error:
                 first_error = first_error or str(error)
                 continue
-            return finding("results-rescued", file=str(path), record_count=len(records), stored_count=stored_count)
+            return finding(
+                "results-rescued", kind="rescued", file=str(path), record_count=len(records), stored_count=stored_count
+            )
         lost_count = len(records) - (stored_count or 0)
-        return finding("results-lost", lost_count=lost_count, stored_count=stored_count, error=first_error)
+        return finding(
+            "results-rescued", kind="lost", lost_count=lost_count, stored_count=stored_count, error=first_error
+        )
 
 
 def write_json(path: Path, document: dict[str, Any], *, is_private: bool = False) -> None:

@@ -340,7 +340,7 @@ def open_nvml_device() -> tuple[NvmlDevice | None, Finding | None]:
         pynvml.nvmlInit()
         visible = [part.strip() for part in os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")]
         if not visible[0] or visible[0] == "-1":
-            return None, finding("gpus-hidden")
+            return None, finding("sensors-absent", kind="hidden")
         if visible[0].isdecimal():
             handle = pynvml.nvmlDeviceGetHandleByIndex(int(visible[0]))
         else:

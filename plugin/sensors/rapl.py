@@ -146,7 +146,7 @@ def open_cpu_sensors(root: Path = ROOT) -> tuple[CpuSensors | None, Finding | No
     """
     counters, reason = _find_counters(root)
     if not counters and not (root / "proc/stat").exists():
-        return None, finding("cpu-sensors-of-linux")
+        return None, finding("sensors-absent", kind="cpu-of-linux")
     return CpuSensors(counters, root), reason
 
 
@@ -161,7 +161,7 @@ def _find_counters(root: Path) -> tuple[list[tuple[Path, int | None]], Finding |
     if not find_counters:
         find_counters = _amd_energy(root)
     if not find_counters:
-        return [], finding("cpu-energy-missing")
+        return [], finding("sensors-absent", kind="cpu-energy")
     if any(_number(path) is None for path, _ in find_counters):
         return [], finding("cpu-energy-unreadable")
     return find_counters, None

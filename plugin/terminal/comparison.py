@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reports.present.layout import Line
-from results.diff.case_diff import SuiteDiff
-from results.diff.gate import EXIT_MACHINE, GateResult
-from results.diff.rules import REASONS, Verdict
-from results.text.diff_text import (
+from reports.present.diff_text import (
     case_sentence,
     counts_text,
     exit_text,
@@ -17,6 +13,10 @@ from results.text.diff_text import (
     runs_text,
     sensitivity_text,
 )
+from reports.present.layout import Line
+from results.diff.case_diff import SuiteDiff
+from results.diff.gate import EXIT_MACHINE, GateResult
+from results.diff.rules import REASONS, Verdict
 from roofline_model.core.finding import code_text, short_text, subject_text
 
 MOST_LINES = 20

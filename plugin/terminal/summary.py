@@ -16,12 +16,12 @@ from plugin.terminal.models import model_lines
 from reports.present.blocks import table
 from reports.present.cases import CASES
 from reports.present.layout import INDENT, Line, block_lines, headers_without_room, laid_out_width, wrapped
+from reports.present.verdict_text import verdict_text
 from results.cases.case_result import CaseResult, case_results
+from results.cases.shape_verdict import GroupKey, groups, shape_verdicts
 from results.records.flags import DOUBTFUL_FLAGS, FLAGS, KERNEL_FLAGS
 from results.records.records import ProcessInfo, Record
 from results.records.state_records import CanaryReading, NoiseFloor
-from results.text.verdict_text import verdict_text
-from results.verdicts.shape_verdict import GroupKey, groups, shape_verdicts
 from roofline_model.chips.hardware import Device
 from roofline_model.core.finding import advice_text, code_text
 from roofline_model.core.units import (

@@ -11,12 +11,12 @@ from reports.present.cases import option_label, option_precision
 from reports.present.display_text import shown
 from reports.present.shapes import shape_operator, shape_title
 from reports.ranking.shape_ranking import phase_of
+from results.cases.best_shapes import judged_results
+from results.cases.gain import gap_of_all
+from results.cases.model_results import ModelResult
+from results.cases.phase_ranking import PhaseRanking, model_ranking, without_headline
 from results.cases.saved_bytes import weight_saved_ratio
-from results.verdicts.best_shapes import judged_results
-from results.verdicts.gain import gap_of_all
-from results.verdicts.model_results import ModelResult
-from results.verdicts.phase_ranking import KINDS, PhaseRanking, compared, model_ranking, without_headline
-from results.verdicts.shape_verdict import ShapeVerdict, is_emulation
+from results.cases.shape_verdict import ShapeVerdict, compared, is_emulation
 from roofline_model.core.answer import Estimate, Memory, Option, Question, Times
 from roofline_model.core.finding import Finding, finding
 from roofline_model.recommend.ranking import MAX_LOSS_PCT, Limits, rank
@@ -89,7 +89,7 @@ def _of_shapes(name: str, family: list[ShapeVerdict], hardware: str) -> PhaseRan
 
 def _without_result(family: list[ShapeVerdict], judged: list[ShapeVerdict]) -> tuple[Finding, ...]:
     """Return how many shapes have a gap and were not judged for it, and which gaps; empty where all were judged."""
-    regime = [result for result in family if (result.cache, result.mode) == (judged[0].cache, judged[0].mode)]
+    regime = [result for result in family if result.key[2:] == judged[0].key[2:]]
     codes = [result.gap.code for result in regime if result.gap is not None and result not in judged]
     if not codes:
         return ()
@@ -130,7 +130,7 @@ def _places(results: Sequence[ShapeVerdict]) -> dict[str, list[int]]:
 def _competing(result: ShapeVerdict) -> list[Option]:
     """Return the options with the best evidence of a shape: measured ones where the best was measured, else all."""
     is_measured = result.best is not None and result.best.is_measured
-    return [option for option in result.ranked if option.is_measured or not is_measured]
+    return [option for option in result.options if option.is_measured or not is_measured]
 
 
 def _groups(results: Sequence[ShapeVerdict]) -> tuple[Callable[[Option], str], dict[str, list[Option]]]:
@@ -192,7 +192,9 @@ def _over_shapes(
         method="",
         path=first.path,
         bound=last.bound,
-        times=Times(*(_sum([getattr(option.times, kind) for option in members]) for kind in KINDS)),
+        times=Times(
+            *(_sum([getattr(each.times, kind) for each in members]) for kind in ("ideal", "expected", "measured"))
+        ),
         memory=_weights(members, shapes),
         loss=members[0].loss,
         speedup_ratio=None,
@@ -230,7 +232,7 @@ def _weights(members: Sequence[Option], shapes: Sequence[ShapeVerdict]) -> Memor
     total_bytes = sum(option.memory.total_bytes for option in members if option.memory is not None)
     wide_bytes = held_bytes = 0.0
     for option, result in zip(members, shapes, strict=True):
-        sizes = dict(result.key[1])
+        sizes = dict(result.question.sizes)
         saved_ratio = weight_saved_ratio(result.cases[option.key].lead, option.weight_format)
         if saved_ratio is None or not {"N", "K"} <= sizes.keys():
             return Memory(total_bytes)

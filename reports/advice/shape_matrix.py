@@ -14,7 +14,7 @@ from reports.present.cases import case_precision, option_precision
 from reports.present.display_text import regime_title, shown
 from reports.present.shapes import shape_judgement, shape_title
 from reports.ranking.words import kernel_gap_text
-from results.verdicts.shape_verdict import ShapeVerdict, expected_speedup, speedups
+from results.cases.shape_verdict import ShapeVerdict
 from roofline_model.core.answer import Estimate, Option, Ranking
 from roofline_model.core.finding import has_code
 from roofline_model.core.units import format_speedup, format_time
@@ -130,7 +130,7 @@ class ShapeEntry:
     @property
     def regime(self) -> str:
         """Cache state and mode where they are not the usual ones."""
-        return regime_title(self.result.cache, self.result.mode)
+        return regime_title(self.result.question.cache, self.result.question.mode)
 
     @property
     def verdict(self) -> str:
@@ -163,7 +163,9 @@ def shape_entries(results: Iterable[ShapeVerdict], recommendations: Iterable[Ran
         ShapeEntry(
             str(number),
             place,
-            rankings.get((shown(place.op, 60), place.key[1], place.mode, place.cache)),
+            rankings.get(
+                (shown(place.question.op, 60), place.question.sizes, place.question.mode, place.question.cache)
+            ),
         )
         for number, place in enumerate(shapes, start=1)
     )
@@ -173,7 +175,9 @@ def shape_matrices(entries: Iterable[ShapeEntry]) -> tuple[ShapeMatrix, ...]:
     """Return one matrix for all products, and one for every other operator of which several kernels compete."""
     families: dict[str, list[ShapeEntry]] = {}
     for entry in entries:
-        families.setdefault("" if entry.result.op in _PRODUCTS else shown(entry.result.op, 60), []).append(entry)
+        families.setdefault(
+            "" if entry.result.question.op in _PRODUCTS else shown(entry.result.question.op, 60), []
+        ).append(entry)
     made = (_matrix(name or "Products", members) for name, members in families.items())
     return tuple(matrix for matrix in made if len(matrix.columns) > 1 or matrix.title == "Products")
 
@@ -235,17 +239,17 @@ def _place(cells: Sequence[MatrixCell]) -> tuple[int, float]:
 def _cells(entry: ShapeEntry) -> dict[MatrixColumn, MatrixCell]:
     result = entry.result
     if entry.ranking is not None:
-        level, is_clear = _leaders(entry.ranking.options, result)
-        cells = {
-            MatrixColumn(option.precision, option.kernel or ""): _cell_of_option(
-                option, result, is_leading=at in level, is_clear=is_clear
-            )
-            for at, option in enumerate(entry.ranking.options)
-        }
+        options, (level, is_clear) = entry.ranking.options, _leaders(entry.ranking.options, result)
     else:
-        cells = {
-            MatrixColumn(option_precision(each), shown(each.kernel, 60)): _cell(each, result) for each in result.ranked
-        }
+        leaders = () if result.gap is not None else result.leaders
+        options, is_clear = result.options, result.is_clear
+        level = {at for at, option in enumerate(options) if any(option is leader for leader in leaders)}
+    cells = {
+        MatrixColumn(option_precision(option), shown(option.kernel or "", 60)): _cell(
+            option, result, is_leading=at in level, is_clear=is_clear
+        )
+        for at, option in enumerate(options)
+    }
     for record in result.lost:
         if record.status in ("failed", "skipped"):
             note = f"{record.status}: {record.reason or 'no reason was stored'}"
@@ -292,7 +296,7 @@ def _reaches(other: Estimate, best: Estimate) -> bool:
     return best.low_s <= other.high_s and other.low_s <= best.high_s
 
 
-def _cell_of_option(option: Option, result: ShapeVerdict, *, is_leading: bool, is_clear: bool) -> MatrixCell:
+def _cell(option: Option, result: ShapeVerdict, *, is_leading: bool, is_clear: bool) -> MatrixCell:
     baseline, source = result.baseline, option.estimate.source
     gap = kernel_gap_text(option)
     return MatrixCell(
@@ -311,23 +315,3 @@ def _cell_of_option(option: Option, result: ShapeVerdict, *, is_leading: bool, i
 
 def _column(case: Case) -> MatrixColumn:
     return MatrixColumn(case_precision(case), shown(case.kernel, 60))
-
-
-def _cell(each: Option, result: ShapeVerdict) -> MatrixCell:
-    ideal_ratio, measured_ratio = speedups(each, result.baseline)
-    state: State = "measured" if each.is_measured else "ideal" if each.times.expected is None else "expected"
-    time_s = each.times.best.time_s
-    expected_ratio = expected_speedup(each, result.baseline)
-    return MatrixCell(
-        state=state,
-        time_s=time_s,
-        speedup={"measured": measured_ratio, "expected": expected_ratio, "ideal": ideal_ratio}[state],
-        is_best=result.is_win and result.is_clear and each is result.best,
-        is_level=result.gap is None and not result.is_clear and any(each is leader for leader in result.leaders),
-        is_baseline=each is result.baseline,
-        is_doubtful=bool(each.trust.doubts),
-        is_over_doubt=measured_ratio is not None
-        and each is not result.baseline
-        and result.baseline is not None
-        and bool(result.baseline.trust.doubts),
-    )

@@ -16,12 +16,11 @@ from reports.present.models import model_title
 from reports.ranking.words import speedup_basis_text
 from reports.stored.answer import StoredRanking, StoredRecommendations
 from results.cases.case_result import CaseResult
+from results.cases.gain import doubts_to_mend
+from results.cases.losses import StoredLosses, pass_loss
+from results.cases.model_results import ModelResult, PassResult, PhaseResult
 from results.records.records import RunInfo
-from results.verdicts.gain import doubts_to_mend
-from results.verdicts.losses import StoredLosses, pass_loss
-from results.verdicts.model_results import ModelResult, PassResult, PhaseResult
-from results.verdicts.shape_verdict import evidence_of
-from roofline_model.core.answer import LossSource, Memory, Option, Ranking, Source
+from roofline_model.core.answer import LossSource, Option, Ranking, Source
 from roofline_model.recommend.loss import loss_text
 from roofline_model.recommend.search.front import undominated
 
@@ -263,22 +262,14 @@ def _of_phase(model: ModelResult, phase: PhaseResult, losses: StoredLosses) -> T
 
 
 def _pass_option(result: PassResult, pooled: Option, losses: StoredLosses) -> Option:
-    """Return the option of a pass with its name, speed-up, loss, memory and energy per token, fit to be shown."""
-    figures = result.figures
-    speedups = {
-        "measured": result.measured_speedup,
-        "expected": result.expected_speedup,
-        "ideal": result.ideal_speedup,
-    }
+    """Return the option of a pass with its name, loss and energy per token, fit to be shown."""
+    label = shown(result.label, 80)
     return replace(
         pooled,
-        label=shown(result.label, 80),
-        precision=shown(result.label, 80),
-        memory=None if figures.whole_bytes is None else Memory(figures.whole_bytes),
+        label=label,
+        precision=label,
         loss=pass_loss(result, losses, ()),
-        speedup_ratio=1.0 if result.is_baseline else speedups[pooled.times.best.source],
-        energy_j=figures.energy_j_per_token,
-        evidence=evidence_of(result.case),
+        energy_j=result.figures.energy_j_per_token,
     )
 
 

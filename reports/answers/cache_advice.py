@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from reports.answers.option_answer import OptionAnswer, option_figures
 from reports.answers.shape_advice import Excluded
 from reports.present.predicted.advice import ShortAnswer, cache_answer
 from roofline_model.chips.hardware import Device
 from roofline_model.core.answer import Option
-from roofline_model.core.finding import Finding, findings_text, first_with, short_text, times_text
+from roofline_model.core.finding import Finding, findings_text, short_text, times_text
 from roofline_model.predictions.attention import AttentionQuestion
 from roofline_model.recommend.cache import rank_caches
 from roofline_model.recommend.ranking import LEVEL_RATIO
@@ -17,42 +18,18 @@ from roofline_model.recommend.ranking import LEVEL_RATIO
 UNKNOWN_LOSS = "unknown: measure it on a model (`pytest bench_cases -k model_quant --roofline-kv FORMAT`)"
 
 
-@dataclass(frozen=True, slots=True)
-class CacheCandidate:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheCandidate(OptionAnswer):
     """One format of the cache with its time, its bytes and its reason."""
 
     kv_format: str
     """Format key of K and V."""
-    path: str
-    """native, emulated or dequantize."""
-    time_s: float
-    """Time it is ranked by, seconds."""
-    time_source: Literal["expected", "ideal"]
-    """Kind of time_s."""
-    low_s: float | None
-    """Lower end of the 80 % interval, seconds; null for an ideal time."""
-    high_s: float | None
-    """Upper end of the 80 % interval, seconds; null for an ideal time."""
-    time_provenance: str | None
-    """Of an expected time: fitted, transferred-sibling, …"""
-    ideal_s: float
-    """Speed of light, seconds."""
-    speedup_ratio: float
-    """Time with the 16-bit cache over this one, times of the same source; ideal against ideal where one has no
-    expected time."""
     kv_bytes: float
     """K and V of all sequences in this format, bytes, scales included."""
-    memory_saved_ratio: float
+    memory_saved_ratio: float | None
     """Share of the 16-bit cache's bytes that is saved."""
-    bound: str
-    """memory or compute, of the ideal time."""
     quality: str
     """What is known of the loss."""
-    reason: str
-    """Why it stands where it stands."""
-    kernel_gap: Finding | None
-    """Why no attention kernel is known to read it on this chip: it is ranked last; null where none is known to be
-    missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,53 +87,33 @@ def cache_advice(
     first, baseline = ranking.options[0], ranking.baseline
     assert baseline is not None  # of the 16-bit cache
     best = ranking.choice or first
+    sizes = " ".join(f"{name}={size}" for name, size in zip(question._fields[:6], question[:6], strict=True))
     return AttentionRecommendation(
         hardware=chip.key,
         phase="decode" if question.Sq == 1 else "prefill",
         **{name: value for name, value in question._asdict().items() if name != "page_tokens"},
         activation_format=query,
         summary=_summary(best, baseline),
-        ranked_by=_source(first),
+        ranked_by="expected" if first.estimate.source == "expected" else "ideal",
         best=_candidate(best, baseline),
         baseline=_candidate(baseline, baseline),
         candidates=tuple(_candidate(option, baseline) for option in ranking.options),
         excluded=tuple(Excluded(each.key, short_text(each.finding)) for each in ranking.excluded),
         findings=tuple(dict.fromkeys(ranking.findings)),
-        short_answer=cache_answer(ranking, query, _subject(chip, question)),
+        short_answer=cache_answer(ranking, query, f"attention {sizes} on {chip.key}."),
     )
 
 
-def _subject(chip: Device, question: AttentionQuestion) -> str:
-    sizes = " ".join(f"{name}={getattr(question, name)}" for name in ("B", "Hq", "Hkv", "Sq", "Skv", "D"))
-    return f"attention {sizes} on {chip.key}."
-
-
-def _source(option: Option) -> Literal["expected", "ideal"]:
-    return "expected" if option.estimate.source == "expected" else "ideal"
-
-
 def _candidate(option: Option, baseline: Option) -> CacheCandidate:
-    estimate, memory, ideal = option.estimate, option.memory, option.times.ideal
-    assert memory is not None  # every cache has a size and an ideal time
-    assert memory.saved_ratio is not None
-    assert ideal is not None
+    assert option.memory is not None  # every cache has a size
     is_baseline = option.key == baseline.key
     return CacheCandidate(
+        **option_figures(option),
         kv_format=option.key,
-        path=option.path,
-        time_s=estimate.time_s,
-        time_source=_source(option),
-        low_s=estimate.low_s,
-        high_s=estimate.high_s,
-        time_provenance=estimate.provenance or None,
-        ideal_s=ideal.time_s,
-        speedup_ratio=option.speedup_ratio or 1.0,
-        kv_bytes=memory.total_bytes,
-        memory_saved_ratio=memory.saved_ratio,
-        bound=option.bound,
+        kv_bytes=option.memory.total_bytes,
+        memory_saved_ratio=option.memory.saved_ratio,
         quality="reference" if is_baseline else UNKNOWN_LOSS,
         reason="the 16-bit baseline" if is_baseline else _reason(option),
-        kernel_gap=first_with(option.findings, "kernel-gap"),
     )
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from reports.present.diff_text import failure_text, listed_headline
 from results.diff.case_diff import CaseDiff, SuiteDiff
 from results.diff.environments import Difference
 from results.diff.gate import FailRule, GateResult
 from results.diff.rules import VERDICTS, DiffRules
 from results.records.records import RunInfo
-from results.text.diff_text import failure_text, listed_headline
 from roofline_model.core.finding import Finding
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from reports.answers.option_answer import OptionAnswer, option_figures
 from reports.present.predicted.advice import RankingOn, ShortAnswer, model_answer
 from reports.present.predicted.words import Asked, execution_text, place_reason, plan_text, quality_note, with_names
 from roofline_model.chips.hardware import Device
-from roofline_model.core.answer import Alternative, AlternativeRole, Exclusion, Option, PhaseTime, Source, is_comparable
-from roofline_model.core.finding import Finding, findings_text, first_with, short_text
+from roofline_model.core.answer import Alternative, AlternativeRole, Exclusion, Memory, PhaseTime, Source, is_comparable
+from roofline_model.core.finding import Finding, findings_text, short_text
 from roofline_model.models.llm import predict_model
 from roofline_model.models.model_shapes import ModelShape
 from roofline_model.predictions.model import PassPrediction, pass_prediction
@@ -16,7 +17,8 @@ from roofline_model.recommend.loss import loss_text
 from roofline_model.recommend.model import ModelRanking
 from roofline_model.recommend.plan_formats import plan_name
 from roofline_model.recommend.plan_options import PlanOption
-from roofline_model.recommend.ranking import alternative_finding, excess_ratio
+from roofline_model.recommend.ranking import Limits, alternative_finding, excess_ratio
+from roofline_model.recommend.search.model_problem import TrafficShare
 from roofline_model.recommend.search.plan_search import FormatSearch
 from roofline_model.recommend.search.search import GroupReason
 
@@ -27,56 +29,6 @@ LIMITS = {
     "misses-loss-limit": "quality",
 }
 """Code of a missed limit → its name in JSON."""
-
-
-@dataclass(frozen=True, slots=True)
-class TrafficPass:
-    """One kind of pass and its share."""
-
-    phase: str
-    """decode or prefill."""
-    batch_count: int
-    """Sequences, count."""
-    context_count: int
-    """Tokens of a sequence after the pass, count."""
-    new_count: int
-    """New tokens of a sequence, count."""
-    share_ratio: float
-    """Share of the passes."""
-
-
-@dataclass(frozen=True, slots=True)
-class ModelLimits:
-    """What a plan has to keep."""
-
-    memory_limit_bytes: float | None
-    """Bytes; null where the chip's memory is not known."""
-    memory_usable_bytes: float | None
-    """What of it a plan may take, bytes: less headroom and, of a chip's own, what system, driver and engine take."""
-    memory_headroom_ratio: float
-    """Share of it that stays free."""
-    max_latency_s: float | None
-    """Of a pass, seconds; null: no limit, or one by phase."""
-    max_phase_latency_s: tuple[tuple[str, float], ...]
-    """Phase → longest time of its passes, seconds, where the passes are a mix; empty without one."""
-    max_loss_pct: float
-    """Rise of perplexity, percent, measured or published; of task accuracy where no perplexity was published."""
-    is_loss_given: bool
-    """Whether the question set max_loss_pct."""
-
-
-@dataclass(frozen=True, slots=True)
-class PlanMemory:
-    """What has to fit."""
-
-    weights_bytes: float
-    """Bytes."""
-    kv_bytes: float
-    """KV cache, bytes."""
-    activation_bytes: float
-    """Bytes."""
-    total_bytes: float
-    """Bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +51,9 @@ class PlanQuality:
     """What to know about that number; null where there is nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class ModelPlan:
-    """One plan for the weights, activations and cache of a model."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelPlan(OptionAnswer):
+    """One plan for the weights, activations and cache of a model; its times are of a pass."""
 
     plan: str
     """`INT4.BF16`, or the name of a strategy."""
@@ -115,44 +67,22 @@ class ModelPlan:
     """The plan in a line: `INT4.BF16; cache FP8_E4M3`."""
     method: str
     """How to get there: none, AWQ, PTQ, native_fp8, …, joined by +."""
-    path: str
-    """How the chip runs it."""
     kernels: str | None
     """Kernels of released engines that its narrow parts need; null where none is listed."""
-    kernel_gap: Finding | None
-    """Why no kernel is known for a part of a plan that was named, which is never the one to take; null for others."""
-    ideal_s: float
-    """Speed of light of a pass, seconds."""
-    time_s: float
-    """Time of a pass, seconds."""
-    time_source: Source
-    """expected, ceilings or ideal."""
     prudent_s: float
     """Time it is ranked by, seconds: high_s where there is an interval, else time_s."""
-    low_s: float | None
-    """Lower end of the 80 % interval, seconds."""
-    high_s: float | None
-    """Upper end of the 80 % interval, seconds."""
-    time_provenance: str | None
-    """Of an expected time: fitted, transferred-sibling, …"""
     tokens_per_s: float | None
     """Tokens computed at time_s, tokens per second; null for a mix of phases, whose tokens are not of one kind."""
     phases: tuple[PhaseTime, ...]
     """Of a mix of passes, by phase; empty for a single kind."""
-    speedup_ratio: float
-    """16-bit time over this one, times of the same kind."""
     is_speedup_ideal: bool
-    """Whether that is of the ideals, as the times cannot be compared."""
-    ideal_speedup_ratio: float
+    """Whether speedup_ratio is of the ideals, as the times cannot be compared."""
+    ideal_speedup_ratio: float | None
     """Ideal 16-bit time over the ideal time of this one."""
-    bound: str
-    """memory or compute, of the ideal time."""
-    memory: PlanMemory
+    memory: Memory | None
     """What it takes of the chip's memory."""
     quality: PlanQuality
     """What is known of its loss."""
-    reason: str
-    """Why it stands where it stands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,34 +130,6 @@ class AlternativePlan:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupFormat:
-    """The format that a search gave one group of layers, and what the next better one would have cost."""
-
-    group: str
-    """Name of the group: layer and part."""
-    format: str
-    """Format it got."""
-    loss_value: float
-    """Its loss, in the search's loss_unit."""
-    time_s: float
-    """Its share of a pass, seconds."""
-    memory_bytes: float
-    """Its weights, bytes."""
-    time_source: str
-    """Kind of that time."""
-    constraint: str
-    """What kept it from losing less: time, memory, time and memory, gap (the search left it open), or none."""
-    better_format: str | None
-    """The next format of less loss; null: there is none."""
-    better_extra_s: float | None
-    """What it would have added to the pass, seconds; negative: saved."""
-    better_extra_bytes: float | None
-    """What it would have added to the memory, bytes."""
-    better_saved_loss_value: float | None
-    """How much less it would have lost, in the search's loss_unit."""
-
-
-@dataclass(frozen=True, slots=True)
 class PlanSearch:
     """One search of a format per group of layers; only where losses of the layers are known."""
 
@@ -245,7 +147,7 @@ class PlanSearch:
     """How much less a plan might still lose, in loss_unit; 0: proven best."""
     passes_count: int
     """Passes of a model that it predicted, count."""
-    groups: tuple[GroupFormat, ...]
+    groups: tuple[GroupReason, ...]
     """The groups of layers, in the model's order."""
 
 
@@ -279,9 +181,9 @@ class ModelRecommendation:
     """Name of the model."""
     wide_format: str
     """16-bit format of the baseline."""
-    traffic: tuple[TrafficPass, ...]
+    traffic: tuple[TrafficShare, ...]
     """The passes that the time is of."""
-    limits: ModelLimits
+    limits: Limits
     """The limits a plan has to keep."""
     time_source: Source
     """Kind of time that the ranking goes by: expected, ceilings or ideal."""
@@ -319,9 +221,8 @@ def model_advice(
     """Return the ranking of a model's plans as an answer; the plan to take is predicted kernel by kernel. `asked`: the
     question as it is typed.
     """
-    limits, baseline, choice = ranking.limits, ranking.baseline, ranking.choice
+    baseline, choice = ranking.baseline, ranking.choice
     assert baseline is not None  # 16 bit is always predicted
-    assert limits.loss_pct is not None  # of a model it is always set
     unit = next((option.loss.unit for option in ranking.options if option.loss.unit), None)
     return ModelRecommendation(
         hardware=chip.key,
@@ -329,25 +230,8 @@ def model_advice(
         is_placeholder=chip.is_placeholder,
         model=ranking.question.name,
         wide_format=ranking.wide,
-        traffic=tuple(
-            TrafficPass(
-                phase=share.workload.phase,
-                batch_count=share.workload.batch_count,
-                context_count=share.workload.context_count,
-                new_count=share.workload.new_count,
-                share_ratio=share.share_ratio,
-            )
-            for share in ranking.traffic
-        ),
-        limits=ModelLimits(
-            memory_limit_bytes=limits.memory_limit_bytes,
-            memory_usable_bytes=limits.memory_bytes,
-            memory_headroom_ratio=limits.headroom_ratio,
-            max_latency_s=limits.time_s,
-            max_phase_latency_s=limits.phase_times_s,
-            max_loss_pct=limits.loss_pct,
-            is_loss_given=limits.is_loss_given,
-        ),
+        traffic=ranking.traffic,
+        limits=ranking.limits,
         time_source=baseline.estimate.source,
         summary=str(ranking),
         chosen=None if choice is None else choice.key,
@@ -363,12 +247,6 @@ def model_advice(
         ),
         short_answer=model_answer(ranking, chip, asked, ranking_on=ranking_on),
     )
-
-
-def is_speedup_ideal(option: Option, ranking: ModelRanking) -> bool:
-    """Return whether a speed-up is that of the ideals, because the times cannot be held against each other."""
-    baseline = ranking.baseline
-    return baseline is not None and not is_comparable(option.estimate.source, baseline.estimate.source)
 
 
 def _first_pass(choice: PlanOption, ranking: ModelRanking, chip: Device, shape: ModelShape) -> PassPrediction:
@@ -388,43 +266,22 @@ def _first_pass(choice: PlanOption, ranking: ModelRanking, chip: Device, shape: 
 
 
 def _plan(option: PlanOption, ranking: ModelRanking) -> ModelPlan:
-    estimate, ideal, memory, loss = option.estimate, option.times.ideal, option.memory, option.loss
-    assert ideal is not None  # of a plan all are known
-    assert memory is not None
-    assert memory.weight_bytes is not None
-    assert memory.cache_bytes is not None
-    assert memory.activation_bytes is not None
-    assert option.speedup_ratio is not None
-    assert option.ideal_speedup_ratio is not None
+    estimate, loss, baseline = option.estimate, option.loss, ranking.baseline
     return ModelPlan(
+        **option_figures(option) | {"path": execution_text(option.execution), "reason": place_reason(option)},
         plan=option.key,
         name=plan_name(option),
         kind=option.kind,
         aliases=option.aliases,
         formats=plan_text(option.parts),
         method=option.method,
-        path=execution_text(option.execution),
         kernels=option.kernel,
-        kernel_gap=first_with(option.findings, "kernel-gap"),
-        ideal_s=ideal.time_s,
-        time_s=estimate.time_s,
-        time_source=estimate.source,
         prudent_s=estimate.prudent_s,
-        low_s=estimate.low_s,
-        high_s=estimate.high_s,
-        time_provenance=estimate.provenance or None,
         tokens_per_s=option.tokens_per_s,
         phases=option.phases,
-        speedup_ratio=option.speedup_ratio,
-        is_speedup_ideal=is_speedup_ideal(option, ranking),
+        is_speedup_ideal=baseline is not None and not is_comparable(estimate.source, baseline.estimate.source),
         ideal_speedup_ratio=option.ideal_speedup_ratio,
-        bound=option.bound,
-        memory=PlanMemory(
-            weights_bytes=memory.weight_bytes,
-            kv_bytes=memory.cache_bytes,
-            activation_bytes=memory.activation_bytes,
-            total_bytes=memory.total_bytes,
-        ),
+        memory=option.memory,
         quality=PlanQuality(
             source=loss.source,
             text=loss_text(loss),
@@ -434,7 +291,6 @@ def _plan(option: PlanOption, ranking: ModelRanking) -> ModelPlan:
             at_least_pct=loss.at_least_pct,
             note=quality_note(option) or None,
         ),
-        reason=place_reason(option),
     )
 
 
@@ -475,22 +331,5 @@ def _search(search: FormatSearch, loss_unit: str | None) -> PlanSearch:
         confidence=problem.confidence,
         gap_value=search.choice.gap_value,
         passes_count=search.passes_count,
-        groups=tuple(_group(reason) for reason in search.choice.reasons),
-    )
-
-
-def _group(reason: GroupReason) -> GroupFormat:
-    chosen, better = reason.chosen, reason.better
-    return GroupFormat(
-        group=reason.group,
-        format=chosen.label,
-        loss_value=chosen.loss_value,
-        time_s=chosen.time_s,
-        memory_bytes=chosen.memory_bytes,
-        time_source=chosen.time_source,
-        constraint=reason.constraint,
-        better_format=None if better is None else better.label,
-        better_extra_s=reason.better_time_s,
-        better_extra_bytes=reason.better_bytes,
-        better_saved_loss_value=None if better is None else chosen.loss_value - better.loss_value,
+        groups=search.choice.reasons,
     )

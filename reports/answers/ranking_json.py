@@ -20,8 +20,8 @@ from reports.stored.words import (
     reason_text,
     summary_of,
 )
+from results.cases.gain import doubts_to_mend
 from results.cases.saved_bytes import saved_ratio
-from results.verdicts.gain import doubts_to_mend
 from roofline_model.core.answer import Confidence, Evidence, Loss, Source
 from roofline_model.core.finding import Finding, first_with, short_text
 from roofline_model.operators.case import pass_name

@@ -14,14 +14,14 @@ from reports.present.cases import name_of, option_label, remarks_of
 from reports.present.display_text import shown, stored_text
 from reports.present.encoder import answer_json
 from reports.present.shapes import shape_sentence, shape_title
+from reports.present.verdict_text import Action, actions
 from reports.ranking.model_results import model_json
 from reports.view.roofline_view import RooflineView
 from reports.view.views import ChipView, ReportView
 from results.cases.case_result import CaseResult
 from results.cases.errors import case_gap
+from results.cases.shape_verdict import ShapeVerdict
 from results.records.flags import DOUBTFUL_FLAGS
-from results.text.verdict_text import Action, actions
-from results.verdicts.shape_verdict import ShapeVerdict
 from roofline_model.core.answer import Option
 from roofline_model.core.finding import code_text
 
@@ -141,10 +141,10 @@ def _case(case: CaseResult) -> dict[str, Any]:
 def _shape(result: ShapeVerdict) -> dict[str, Any]:
     gain = result.gain
     return {
-        "op": shown(result.op, 60),
+        "op": shown(result.question.op, 60),
         "title": shape_title(result),
-        "cache": result.cache,
-        "mode": result.mode,
+        "cache": result.question.cache,
+        "mode": result.question.mode,
         "verdict": shape_sentence(result),
         "is_win": result.is_win,
         "best": _configuration(result.best),

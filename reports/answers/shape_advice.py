@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from reports.answers.option_answer import OptionAnswer, option_figures
 from reports.present.predicted.advice import ShortAnswer, product_answer
 from reports.present.predicted.words import Asked
 from roofline_model.core.answer import Option, Ranking
@@ -14,8 +15,8 @@ from roofline_model.recommend.loss import loss_text
 from roofline_model.recommend.options import product_name
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate(OptionAnswer):
     """One format with its time, memory and reason."""
 
     format: str
@@ -30,36 +31,14 @@ class Candidate:
     """Widths in short: W4A16."""
     method: str
     """How to get there: none, PTQ, AWQ, native_fp8, native_fp4, weight_only, …"""
-    path: str
-    """native, emulated or dequantize."""
-    time_s: float
-    """Time it is ranked by, seconds."""
-    time_source: str
-    """ideal or expected."""
-    low_s: float | None
-    """Lower end of the 80 % interval, seconds; null for an ideal time."""
-    high_s: float | None
-    """Upper end of the 80 % interval, seconds; null for an ideal time."""
-    time_provenance: str | None
-    """Of an expected time: fitted, transferred-sibling, …"""
-    ideal_s: float
-    """Speed of light, seconds."""
-    speedup_ratio: float
-    """16-bit time over this one, from times of the same source."""
-    ideal_speedup_ratio: float
+    ideal_speedup_ratio: float | None
     """Ideal 16-bit time over the ideal time of this one."""
     memory_bytes: float
     """What has to fit, bytes."""
-    memory_saved_ratio: float
+    memory_saved_ratio: float | None
     """Share of the 16-bit weight bytes that is saved."""
-    bound: str
-    """memory or compute, of the ideal time."""
     quality: str
     """What is known of the loss; a claim until it is measured."""
-    reason: str
-    """Why it stands where it stands."""
-    kernel_gap: Finding | None
-    """Why no kernel is known to run it on this chip: it is ranked last; null where none is known to be missing."""
     engine_gap: Finding | None
     """That no serving engine has a kernel for it on this chip, though a library (torch) may; null where one has."""
 
@@ -150,33 +129,19 @@ def shape_advice(ranking: Ranking, asked: Asked = ()) -> Recommendation:
 
 
 def _candidate(option: Option) -> Candidate:
-    operands, estimate, ideal, memory = dict(option.formats), option.estimate, option.times.ideal, option.memory
-    assert ideal is not None  # of a product all are known
-    assert memory is not None
-    assert memory.saved_ratio is not None
-    assert option.speedup_ratio is not None
-    assert option.ideal_speedup_ratio is not None
+    assert option.memory is not None  # of a product it is known
     return Candidate(
+        **option_figures(option),
         format=option.key,
         name=product_name(option),
-        weight_format=operands["b"],
-        activation_format=operands["a"],
-        operands=operands_label(operands["b"], operands["a"]),
+        weight_format=option.weight_format,
+        activation_format=option.activation_format,
+        operands=operands_label(option.weight_format, option.activation_format),
         method=option.method,
-        path=option.path,
-        time_s=estimate.time_s,
-        time_source=estimate.source,
-        low_s=estimate.low_s,
-        high_s=estimate.high_s,
-        time_provenance=estimate.provenance or None,
-        ideal_s=ideal.time_s,
-        speedup_ratio=option.speedup_ratio,
         ideal_speedup_ratio=option.ideal_speedup_ratio,
-        memory_bytes=memory.total_bytes,
-        memory_saved_ratio=memory.saved_ratio,
-        bound=option.bound,
+        memory_bytes=option.memory.total_bytes,
+        memory_saved_ratio=option.memory.saved_ratio,
         quality=loss_text(option.loss),
         reason=findings_text(option.findings),
-        kernel_gap=first_with(option.findings, "kernel-gap"),
         engine_gap=first_with(option.findings, "engine-gap"),
     )

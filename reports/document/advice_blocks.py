@@ -35,6 +35,7 @@ from reports.present.blocks import (
 )
 from reports.present.cases import width_cell
 from reports.present.display_text import counted, regime_words, saved_share, shown
+from reports.present.sentences import ORDER_OF_MEASURED
 from reports.present.shapes import shape_sentence
 from reports.ranking.words import alone_text, excluded_texts, kernel_gap_text, shape_reason, shape_summary, stale_text
 from reports.stored.answer import StoredRanking, StoredRecommendations
@@ -47,10 +48,10 @@ from reports.stored.words import (
     speedup_words,
     summary_of,
 )
+from results.cases.gain import doubts_to_mend
 from results.cases.saved_bytes import saved_ratio
-from results.verdicts.gain import doubts_to_mend
 from roofline_model.core.answer import Loss, Option, Ranking, Trust
-from roofline_model.core.finding import finding, short_text
+from roofline_model.core.finding import short_text
 from roofline_model.core.units import format_speedup
 from roofline_model.operators.case import sizes_text
 from roofline_model.recommend.loss import loss_text
@@ -59,7 +60,7 @@ MOST_MOVES = 8
 """Rankings that moved since the last run; each ranking lists its own moves."""
 MOST_RANKED_ROWS = 6
 """Rows of one shape's ranking in texts."""
-RANKING_NOTE = f"Measured configurations come first, {short_text(finding('order-of-measured'))}."
+RANKING_NOTE = f"Measured configurations come first, {ORDER_OF_MEASURED}."
 _RANKING_MARKS = (
     "Then come predictions, candidates to try: by the time expected of a good kernel here, else by the ideal time, "
     "which is no kernel's. A ! marks a time in doubt; at a speed-up, the baseline's time. ± is the ± total of the cases "

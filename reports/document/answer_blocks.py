@@ -27,12 +27,12 @@ from reports.present.blocks import (
 from reports.present.cases import name_of
 from reports.present.display_text import counted, saved_share, shown
 from reports.present.predicted.words import IDEAL_TIMES
+from reports.present.sentences import GOOD_KERNELS
+from reports.present.verdict_text import action_of, gain_text, loss_figure, role_text
 from reports.view.views import ChipView
 from results.cases.errors import ErrorSummary
-from results.text.verdict_text import action_of, gain_text, loss_figure, role_text
-from results.verdicts.phase_ranking import PhaseRanking
+from results.cases.phase_ranking import PhaseRanking
 from roofline_model.core.answer import Loss, Option
-from roofline_model.core.finding import finding, short_text
 from roofline_model.core.units import format_memory, format_percent, sentence
 from roofline_model.recommend.loss import loss_text
 
@@ -44,7 +44,7 @@ MOST_OPEN = 3
 _SOURCES = {
     "measured": "Times are measured.",
     "simulated": "Times are simulated: no kernel ran.",
-    "expected": sentence(short_text(finding("good-kernels"))),
+    "expected": GOOD_KERNELS,
     "ceilings": "Times are the best that this machine's ceilings allow.",
     "ideal": IDEAL_TIMES,
 }

@@ -27,7 +27,7 @@ from reports.present.cases import (
     windows_text,
 )
 from reports.present.display_text import prefixed, shown
-from reports.present.sample_drawing import histogram_lines, order_line, visits_text
+from reports.present.sample_drawing import histogram_lines, sparkline, visits_text
 from results.cases.errors import expected_gap
 from results.diff.environments import plain_fact
 from results.records.flags import DOUBTFUL_FLAGS
@@ -239,8 +239,8 @@ def _samples(record: Record, case: CaseResult, width: int) -> Iterator[Block]:
     samples_s = measured.samples_s
     if not samples_s:
         facts.append(("", "the samples themselves were pruned"))
-    elif order := order_line(samples_s, min(width, _ORDER_WIDTH)):
-        facts.append(("in order", order))
+    elif len(samples_s) > 1:
+        facts.append(("in order", sparkline(samples_s, min(width, _ORDER_WIDTH))))
     yield Facts(tuple(facts))
     yield Drawing(tuple(f"  {line}" for line in histogram_lines(samples_s, min(width, _HISTOGRAM_WIDTH))))
 

@@ -21,13 +21,13 @@ from reports.present.blocks import (
     time_cell,
 )
 from reports.present.display_text import shown
+from reports.present.model_text import (
+    model_notes,
+)
 from reports.present.models import memory_table, model_title, quality_table, times_table
 from reports.present.predicted.words import ideal_words
 from reports.ranking.model_results import part_columns
-from results.text.model_text import (
-    model_notes,
-)
-from results.verdicts.model_results import ModelResult, PassResult, PhaseResult
+from results.cases.model_results import ModelResult, PassResult, PhaseResult
 
 
 def models_section(part: ChipPart) -> Section:

@@ -22,12 +22,12 @@ from reports.present.cases import (
     title_of,
 )
 from reports.present.display_text import shown, utc_minutes
+from reports.present.model_text import issue_notes, verdict_lines
 from reports.view.views import are_simulated
 from results.cases.errors import ErrorSummary, overall_error
+from results.cases.model_results import model_results
 from results.diff.rules import BUSY_REASONS
 from results.records.plain_form import read_findings
-from results.text.model_text import issue_notes, verdict_lines
-from results.verdicts.model_results import model_results
 from roofline_model.core.finding import advice_text, code_text
 from roofline_model.core.units import counted, format_percent
 from roofline_model.operators.case import is_model_case, sizes_text
@@ -35,9 +35,9 @@ from roofline_model.operators.case import is_model_case, sizes_text
 if TYPE_CHECKING:
     from reports.view.run_state import RunState
     from results.cases.case_result import CaseResult
+    from results.cases.model_results import ModelResult
     from results.cases.run import RunAnswer
     from results.records.records import RunInfo
-    from results.verdicts.model_results import ModelResult
 
 ANSWER_ROW_COUNT = 5
 """Rows of an answer's table."""

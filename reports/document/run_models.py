@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from reports.present.blocks import Block, Column, Heading, Paragraph, TableBlock, memory_cell, table
 from reports.present.cases import width_cell
-from reports.present.models import model_tables
-from results.text.model_text import (
+from reports.present.model_text import (
     NOT_LANGUAGE,
     OF_DEVICE,
     embedding_text,
@@ -22,14 +21,15 @@ from results.text.model_text import (
     top1_text,
     verdict_lines,
 )
-from results.text.verdict_text import loss_figure, tokens_text
-from results.verdicts.model_results import model_results, slow_issue
+from reports.present.models import model_tables
+from reports.present.verdict_text import loss_figure, tokens_text
+from results.cases.model_results import model_results, slow_issue
 from roofline_model.core.finding import short_text
 from roofline_model.core.units import format_memory, format_percent, format_speedup, format_time
 
 if TYPE_CHECKING:
     from results.cases.case_result import CaseResult
-    from results.verdicts.model_results import ModelResult, PassResult, PhaseResult
+    from results.cases.model_results import ModelResult, PassResult, PhaseResult
 
 
 def model_answer(model: ModelResult, most_rows: int) -> TableBlock:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 from reports.figures.palette import INK, MUTED, SURFACE, Colour, Shape, format_colours
 from reports.figures.roofline import (
+    plane_axes,
     roof_cards,
     roof_entries,
     roof_labels,
     roof_lines,
     slope_labels,
     slope_lines,
-    span_of,
 )
 from reports.figures.spec import Axis, Card, Figure, LegendEntry, Line, Marks, Series
 from reports.present.cases import case_precision, title_of
@@ -81,7 +81,11 @@ def options_roofline(
     view = _view(options, measured)
     if not view.roofs:
         return Figure("", Axis(""), Axis(""), ())
-    x, y = _axes(view, options, measured)
+    times_s = [(each.flops, time_s) for each in options for time_s in (each.ideal_s, each.expected_high_s) if time_s]
+    intensities = [option.intensity_flop_per_byte for option in options]
+    intensities += [case.intensity_flop_per_byte or 0.0 for case in measured]
+    rates = [flops / time_s for flops, time_s in times_s] + [case.achieved_flops_per_s or 0.0 for case in measured]
+    x, y = plane_axes(view, intensities, rates)
     ends = (x.low_value or 0.0, x.high_value or 0.0)
     ordered = sorted(options, key=lambda candidate: candidate.key == focus_key)
     points = [
@@ -148,23 +152,6 @@ def _view(options: Sequence[RooflineOption], cases: Sequence[CaseResult]) -> Roo
     dram = next((roof.bandwidth_bytes_per_s for roof in slopes if roof.name == "DRAM"), None)
     caches = tuple(roof for roof in slopes if roof.name != "DRAM")
     return RooflineView("", "", "", dram, "", ordered, caches, (), None, unit, label, ())
-
-
-def _axes(view: RooflineView, options: Sequence[RooflineOption], cases: Sequence[CaseResult]) -> tuple[Axis, Axis]:
-    intensities = [option.intensity_flop_per_byte for option in options]
-    intensities += [case.intensity_flop_per_byte or 0.0 for case in cases]
-    ridges = [roof.critical_intensity_flop_per_byte for roof in view.roofs]
-    rates = [option.ideal_flops_per_s for option in options]
-    rates += [option.flops / option.expected_high_s for option in options if option.expected_high_s]
-    rates += [case.achieved_flops_per_s or 0.0 for case in cases]
-    low, high = span_of(intensities, ridges)
-    bottom = min(rates, default=1.0)
-    top = max([*(roof.rate_flops_per_s(high) for roof in view.roofs), *rates])
-    unit = view.unit_flops_per_s
-    return (
-        Axis("Arithmetic intensity (FLOP/byte)", low, high, is_log=True),
-        Axis(f"Performance ({view.unit_label})", bottom / 1.8 / unit, top * 1.8 / unit, is_log=True),
-    )
 
 
 def _option_series(option: RooflineOption, unit: float, colour: Colour, *, is_focus: bool) -> Iterator[Series]:

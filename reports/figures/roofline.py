@@ -31,8 +31,14 @@ def roofline_figure(view: RooflineView, first_number: int = 1) -> Figure:
         return Figure(view.title, empty, empty, (), subtitle=view.subtitle, notes=view.missing)
     colours = format_colours(view.precisions)
     shapes = operator_shapes(view.operators)
-    x, y = _axes(view)
-    ends = _ends(x)
+    rates = [
+        rate
+        for point in view.points
+        for rate in (point.predicted_flops_per_s, point.measured_flops_per_s, point.expected_flops_per_s)
+        if rate
+    ]
+    x, y = plane_axes(view, [point.intensity_flop_per_byte for point in view.points], rates)
+    ends = (x.low_value or 0.0, x.high_value or 0.0)
     series: tuple[Series, ...] = (
         *roof_lines(view, ends, colours),
         *slope_lines(view, ends),
@@ -56,37 +62,18 @@ def roofline_figure(view: RooflineView, first_number: int = 1) -> Figure:
     )
 
 
-def _axes(view: RooflineView) -> tuple[Axis, Axis]:
-    """Return axes that reach every point and the ridge of every roof."""
-    unit = view.unit_flops_per_s
-    intensities = [point.intensity_flop_per_byte for point in view.points]
-    rates = [
-        rate
-        for point in view.points
-        for rate in (point.predicted_flops_per_s, point.measured_flops_per_s, point.expected_flops_per_s)
-        if rate
-    ]
+def plane_axes(view: RooflineView, intensities: Iterable[float], rates: Sequence[float]) -> tuple[Axis, Axis]:
+    """Return axes that reach every intensity (FLOP/byte) and rate (FLOP/s), and the ridge of every roof."""
+    unit, points = view.unit_flops_per_s, tuple(intensities)
     ridges = [roof.critical_intensity_flop_per_byte for roof in view.roofs]
-    low, high = span_of(intensities, ridges)
-    lowest = min(rates) if rates else min(roof.rate_flops_per_s(low) for roof in view.roofs)
+    low = min([*points, *ridges]) / 2.2
+    high = max(max(points, default=0.0) * 2.5, max(ridges, default=0.0) * 1.6)
+    lowest = min(rates or [roof.rate_flops_per_s(low) for roof in view.roofs])
     top = max([*(roof.rate_flops_per_s(high) for roof in view.roofs), *rates])
     return (
         Axis("Arithmetic intensity (FLOP/byte)", low, high, is_log=True),
         Axis(f"Performance ({view.unit_label})", lowest / 1.8 / unit, top * 1.8 / unit, is_log=True),
     )
-
-
-def span_of(intensities: Sequence[float], ridges: Sequence[float]) -> tuple[float, float]:
-    """Return the ends of the intensities in FLOP/byte: every point and every ridge lies between them."""
-    reached = [*intensities, *ridges]
-    right = max(max(intensities, default=0.0) * 2.5, max(ridges, default=0.0) * 1.6)
-    return min(reached) / 2.2, right
-
-
-def _ends(axis: Axis) -> tuple[float, float]:
-    assert axis.low_value is not None
-    assert axis.high_value is not None
-    return axis.low_value, axis.high_value
 
 
 # --- roofs and slopes, of a run's cases and of options alike

@@ -13,7 +13,7 @@ from reports.present.cases import case_label, regime_of, title_of
 from reports.present.display_text import counted, shown
 from results.cases.case_result import CaseResult
 from results.records.flags import DOUBTFUL_FLAGS
-from roofline_model.core.units import DECIMAL_PREFIXES
+from roofline_model.core.units import DECIMAL_PREFIXES, own_prefix
 
 MOST_SERIES = 60
 """Rows in one figure, those with the widest middle half."""
@@ -154,6 +154,5 @@ def thinned(values: Sequence[float], most: int = MOST_DOTS) -> list[int]:
 
 def time_unit(time_s: float) -> tuple[float, str]:
     """Return scale and name of the unit in which a time has one to three digits before the point."""
-    fitting = [name for name in ("n", "µ", "m", "") if abs(time_s) >= DECIMAL_PREFIXES[name]]
-    prefix = fitting[-1] if fitting else "n"
+    prefix = own_prefix(abs(time_s))
     return DECIMAL_PREFIXES[prefix], f"{prefix}s"

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reports.present.markdown import escaped
-from results.diff.case_diff import CaseDiff, SuiteDiff
-from results.diff.gate import EXIT_NOT_COMPARABLE, GateResult
-from results.diff.rules import REASONS, VERDICTS
-from results.text.diff_text import (
+from reports.present.diff_text import (
     change_text,
     changed_metric_texts,
     common_text,
@@ -24,6 +20,10 @@ from results.text.diff_text import (
     signed,
     time_text,
 )
+from reports.present.markdown import escaped
+from results.diff.case_diff import CaseDiff, SuiteDiff
+from results.diff.gate import EXIT_NOT_COMPARABLE, GateResult
+from results.diff.rules import REASONS, VERDICTS
 from roofline_model.core.finding import code_text, short_text, subject_text
 from roofline_model.core.units import format_time
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,7 +31,7 @@ from reports.view.views import ChipView, ReportView
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
-    from results.verdicts.model_results import ModelResult
+    from results.cases.model_results import ModelResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ def report_figures(view: ReportView) -> Iterator[ReportFigure]:
                     pareto_name(model, phase.phase),
                     title,
                     f"{title}: tokens per second over the measured loss of each precision.",
-                    lambda phase=phase, title=title: pareto_figure(phase, title=title, subtitle=_subtitle(view)),  # type: ignore[misc]
+                    partial(pareto_figure, phase, title=title, subtitle=_subtitle(view)),
                 )
     over_time = view.timeline
     if over_time.channels:
@@ -82,12 +83,12 @@ def report_figures(view: ReportView) -> Iterator[ReportFigure]:
             "timeline",
             title,
             f"{title}, with the interval of each case.",
-            lambda: _timeline(view, over_time),
+            partial(_timeline, view, over_time),
             len(over_time.spans) > MOST_SVG_SPANS,
         )
     if view.state.canaries:
         yield ReportFigure(
-            "canary", "Canary over the run", view.state.canary_sentence, lambda: canary_figure(view.state)
+            "canary", "Canary over the run", view.state.canary_sentence, partial(canary_figure, view.state)
         )
 
 
@@ -125,38 +126,34 @@ def _of_chip(view: ReportView, chip: ChipView, suffix: str) -> Iterator[ReportFi
         f"roofline{suffix}",
         f"Dual roofline of {where}",
         f"Dual roofline of {where}: {counted(len(chip.roofline.roofs), 'roof')}, {measured}.",
-        lambda: roofline_figure(chip.roofline),
+        partial(roofline_figure, chip.roofline),
         len(chip.roofline.points) > MOST_SVG_POINTS,
     )
-    specs: tuple[tuple[str, str, str, Callable[[str], Drawable | None]], ...] = (
+    makers: tuple[tuple[str, str, str, Callable[..., Drawable | None]], ...] = (
         (
             "errors",
             f"Prediction errors on {where}",
             "Errors per operator and precision: every case a dot, medians as bars.",
-            lambda title: errors_figure(chip.cases, title=title, subtitle=subtitle),
+            errors_figure,
         ),
         (
             "time",
             f"Where the time went on {where}",
             "One bar per case, split from its ideal roof to the measured time.",
-            lambda title: gaps_figure(chip.cases, title=title, subtitle=subtitle),
+            gaps_figure,
         ),
-        (
-            "samples",
-            f"Samples on {where}",
-            "Samples of every case around their median.",
-            lambda title: spreads_figure(chip.cases, title=title, subtitle=subtitle),
-        ),
+        ("samples", f"Samples on {where}", "Samples of every case around their median.", spreads_figure),
     )
-    for name, title, alternative, spec in specs:
-        yield ReportFigure(f"{name}{suffix}", title, alternative, lambda spec=spec, title=title: spec(title))  # type: ignore[misc]
+    for name, title, alternative, make in makers:
+        spec = partial(make, chip.cases, title=title, subtitle=subtitle)
+        yield ReportFigure(f"{name}{suffix}", title, alternative, spec)
     for index, series in enumerate(chip.series, start=1):
         title = f"{series.case_id} {series.process_label}".rstrip() + f": {', '.join(series.flags)}"
         yield ReportFigure(
             f"samples{suffix}-{index:02d}",
             title,
             f"{title}: samples in order, and their distribution.",
-            lambda series=series: _samples(series),  # type: ignore[misc]
+            partial(_samples, series),
         )
 
 

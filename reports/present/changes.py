@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from reports.present.blocks import Column, Span, time_cell
+from reports.present.diff_text import change_text, interval_text, percent, probability, short
 from results.diff.case_diff import CaseDiff
-from results.text.diff_text import change_text, interval_text, percent, probability, short
 from roofline_model.operators.case import case_title
 
 _LOOKS = {"SLOWER": "failed", "FASTER": "good", "GONE": "failed", "INVALID": "warning", "AMBIGUOUS": "warning"}

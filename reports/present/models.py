@@ -20,9 +20,7 @@ from reports.present.blocks import (
 )
 from reports.present.cases import width_cell
 from reports.present.display_text import shown
-from results.records.flags import DOUBTFUL_FLAGS
-from results.records.model_figures import Interval
-from results.text.model_text import (
+from reports.present.model_text import (
     OF_DEVICE,
     embedding_text,
     energy_text,
@@ -32,8 +30,10 @@ from results.text.model_text import (
     text_source,
     top1_text,
 )
-from results.text.verdict_text import tokens_text
-from results.verdicts.model_results import ModelResult, PassResult, PhaseResult
+from reports.present.verdict_text import tokens_text
+from results.cases.model_results import ModelResult, PassResult, PhaseResult
+from results.records.flags import DOUBTFUL_FLAGS
+from results.records.model_figures import Interval
 from roofline_model.core.answer import Times
 from roofline_model.core.units import format_speedup
 

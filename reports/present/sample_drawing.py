@@ -1,4 +1,4 @@
-"""The samples of one measurement as text: a histogram, and a line of bars in the order they were taken."""
+"""A series of numbers as text: a histogram of samples, and a line of blocks in the order of the numbers."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from itertools import pairwise
 from statistics import median, quantiles
 from typing import Any
 
-from roofline_model.core.units import DECIMAL_PREFIXES
+from roofline_model.core.units import DECIMAL_PREFIXES, own_prefix
 
 BIN_COUNT = 10
 _FENCE_IQR = 4.0
 """Samples farther from the quartiles than this many quartile distances are counted in a row of their own."""
-_BARS = "▁▂▃▄▅▆▇█"
+_BLOCKS, _ASCII_BLOCKS = "▁▂▃▄▅▆▇█", "_.-~=+*#"
 
 
 def histogram_lines(samples_s: Sequence[float], width: int) -> list[str]:
@@ -33,19 +33,19 @@ def histogram_lines(samples_s: Sequence[float], width: int) -> list[str]:
     ]
 
 
-def order_line(samples_s: Sequence[float], width: int) -> str:
-    """Return the samples in the order taken as a line of at most `width` bars: the median of each stretch, low to
-    high.
+def sparkline(values: Sequence[float], width: int, *, is_ascii: bool = False) -> str:
+    """Return values in their order as a line of at most `width` blocks of eight heights: the median of each stretch,
+    the smallest the lowest; equal ones are in the middle. Empty for none.
     """
-    if len(samples_s) < 2:
+    if not values:
         return ""
-    parts = min(len(samples_s), width)
-    bounds = [index * len(samples_s) // parts for index in range(parts + 1)]
-    levels = [median(samples_s[start:stop]) for start, stop in pairwise(bounds)]
-    low, high = min(levels), max(levels)
-    if high <= low:
-        return _BARS[0] * parts
-    return "".join(_BARS[min(int((level - low) / (high - low) * len(_BARS)), len(_BARS) - 1)] for level in levels)
+    parts = min(len(values), width)
+    bounds = [index * len(values) // parts for index in range(parts + 1)]
+    levels = [median(values[start:stop]) for start, stop in pairwise(bounds)]
+    low, span = min(levels), max(levels) - min(levels)
+    blocks = _ASCII_BLOCKS if is_ascii else _BLOCKS
+    shares = [(level - low) / span if span > 0 else 0.5 for level in levels]
+    return "".join(blocks[min(int(share * len(blocks)), len(blocks) - 1)] for share in shares)
 
 
 def _fenced(samples_s: Sequence[float]) -> tuple[float, float]:
@@ -58,7 +58,8 @@ def _fenced(samples_s: Sequence[float]) -> tuple[float, float]:
 
 
 def _bins(samples_s: Sequence[float], low_s: float, high_s: float, step_s: float) -> tuple[list[str], list[int]]:
-    scale, prefix = _unit(max(high_s, low_s))
+    prefix = own_prefix(max(high_s, low_s))
+    scale = DECIMAL_PREFIXES[prefix]
     decimals = _decimals(step_s / scale)
     if step_s <= 0:
         return [f"{low_s / scale:.4g} {prefix}s"], [len(samples_s)]
@@ -86,18 +87,9 @@ def _bar(length: float) -> str:
     return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
 
 
-def _unit(time_s: float) -> tuple[float, str]:
-    fitting = [name for name in ("p", "n", "µ", "m", "") if time_s >= DECIMAL_PREFIXES[name]]
-    prefix = fitting[-1] if fitting else "p"
-    return DECIMAL_PREFIXES[prefix], prefix
-
-
 def _decimals(step: float) -> int:
     """Return how many decimals tell neighbouring bins apart."""
-    decimals = 0
-    while decimals < 6 and step * 10**decimals < 1:
-        decimals += 1
-    return min(decimals + 1, 6) if step > 0 else 3
+    return next((decimals + 1 for decimals in range(6) if step * 10**decimals >= 1), 6)
 
 
 def visits_text(extra: Mapping[str, Any]) -> str:

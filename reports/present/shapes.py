@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from reports.present.cases import option_label
 from reports.present.display_text import shown
-from results.text.verdict_text import verdict_text
-from results.verdicts.shape_verdict import ShapeVerdict
+from reports.present.verdict_text import verdict_text
+from results.cases.shape_verdict import ShapeVerdict
 from roofline_model.operators.case import sizes_text
 
 VERDICT_CHARACTERS = 500
@@ -25,12 +25,12 @@ def shape_sentence(judged: ShapeVerdict) -> str:
 def shape_title(judged: ShapeVerdict) -> str:
     """Return `1x4096x4096`; warm cache, other modes and other operators than products are named."""
     model = judged.model
-    words = [] if judged.op in ("gemv", "gemm") else [shown(judged.op, 60)]
-    words = [*words, shown(sizes_text(judged.key[1]), 60)] if model is None else [shown(model.title, 140)]
+    words = [] if judged.question.op in ("gemv", "gemm") else [shown(judged.question.op, 60)]
+    words = [*words, shown(sizes_text(judged.question.sizes), 60)] if model is None else [shown(model.title, 140)]
     # Passes of a model follow each other on the same weights: warm is the only state they have.
     unnamed = ("cold", "none") if model is None else ("cold", "none", "warm")
-    words += [] if judged.cache in unnamed else [judged.cache]
-    words += [] if judged.mode == "eager" else [shown(judged.mode, 30)]
+    words += [] if judged.question.cache in unnamed else [judged.question.cache]
+    words += [] if judged.question.mode == "eager" else [shown(judged.question.mode, 30)]
     return " ".join(words)
 
 
@@ -38,7 +38,9 @@ def shape_operator(judged: ShapeVerdict) -> str:
     """Return the operator in words: `gemv`, `seeded-llama-156m decode`."""
     model = judged.model
     return (
-        shown(judged.op, 60) if model is None or not judged.ranked else shown(f"{model.model_name} {model.phase}", 80)
+        shown(judged.question.op, 60)
+        if model is None or not judged.options
+        else shown(f"{model.model_name} {model.phase}", 80)
     )
 
 

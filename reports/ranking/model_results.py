@@ -1,12 +1,12 @@
-"""Whole models for a page and for JSON: `results.verdicts.model_results` with names that are fit to be shown."""
+"""Whole models for a page and for JSON: `results.cases.model_results` with names that are fit to be shown."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from typing import Any
 
-from results.text.model_text import phase_verdict, text_source
-from results.verdicts.model_results import ModelResult, PassResult, PhaseResult
+from reports.present.model_text import phase_verdict, text_source
+from results.cases.model_results import ModelResult, PassResult, PhaseResult
 from roofline_model.core.answer import Times
 
 

@@ -17,19 +17,15 @@ from reports.present.cases import case_label, option_label, option_precision
 from reports.present.display_text import shown
 from results.cases.case_result import CaseResult
 from results.cases.errors import regime_rank
+from results.cases.gain import first_gap
 from results.cases.saved_bytes import weight_saved_ratio
-from results.records.records import Record
-from results.verdicts.gain import first_gap
-from results.verdicts.shape_verdict import (
+from results.cases.shape_verdict import (
     SIXTEEN_BIT_FORMATS,
-    baseline_of,
-    expected_speedup,
     is_emulation,
     is_sixteen_bit,
-    ranked_options,
-    speedups,
-    timed_cases,
+    judge,
 )
+from results.records.records import Record
 from roofline_model.chips.hardware import Device
 from roofline_model.core.answer import (
     Estimate,
@@ -64,7 +60,7 @@ def recommend_from_run(
     Each ranks one cache state, never two: cold where it was measured, else flushed, else the next of `regime_rank`.
     `hardware` (the chip the run's predictions are for) adds the formats that were not run; without it, or for operators
     that are no products, only what the run stored is ranked. `is_gap_ignored`: disturbed times are ranked to a choice,
-    too. Passes of whole models are no shapes of an operator: `results.verdicts.model_results` judges them.
+    too. Passes of whole models are no shapes of an operator: `results.cases.model_results` judges them.
     """
     groups: dict[tuple[str, str, str, str], list[CaseResult]] = {}
     for result in cases:
@@ -91,13 +87,13 @@ def rank_shape(
     """
     case, cache = cases[0].case, _preferred_cache(cases)
     cases = [each for each in cases if each.case.cache == cache]
-    leads = {each.case_key: each.lead for each in timed_cases(cases)}
-    ranked = ranked_options(cases)
+    leads = {each.case_key: each.lead for each in cases}
+    judged = judge(cases)
+    ranked, baseline = judged.options, judged.baseline
     advice = _advice(case, ranked, device)
     candidates = _by_formats(advice)
-    baseline = baseline_of(ranked)
     timed = [option for option in ranked if option.is_measured]
-    measured = [_stated(each, leads[each.key], baseline, candidates.get(_formats(each))) for each in timed]
+    measured = [_stated(each, leads[each.key], candidates.get(_formats(each))) for each in timed]
     tried = {_formats(option) for option in timed}
     lost = [record for each in cases for record in each.records if record.status in ("failed", "skipped")]
     excluded = _excluded(lost, {_formats(option) for option in ranked})
@@ -185,16 +181,12 @@ def _best_times(ranked: tuple[Option, ...], device: Device) -> _BestTimes:
     return _BestTimes(fastest_s, expected_times(device))
 
 
-def _stated(pooled: Option, lead: Record, baseline: Option | None, candidate: Option | None) -> Option:
+def _stated(pooled: Option, lead: Record, candidate: Option | None) -> Option:
     """Return the option of what was run, with all that is said of it and fit to be shown.
 
     `lead`: its first record; `candidate`: what the model says of its formats.
     """
     weight, activation, ideal = pooled.weight_format, pooled.activation_format, lead.ideal
-    ideal_ratio, measured_ratio = speedups(pooled, baseline)
-    expected_ratio = expected_speedup(pooled, baseline)
-    predicted_ratio = ideal_ratio if expected_ratio is None else expected_ratio
-    is_other = pooled.is_measured and baseline is not None and pooled is not baseline
     memory = None if pooled.memory is None else replace(pooled.memory, saved_ratio=weight_saved_ratio(lead, weight))
     return replace(
         pooled,
@@ -204,13 +196,9 @@ def _stated(pooled: Option, lead: Record, baseline: Option | None, candidate: Op
         bound=shown(ideal.bound, 30) if ideal else "",
         times=_stated_times(pooled),
         memory=memory,
-        speedup_ratio=measured_ratio if pooled.is_measured else predicted_ratio,
-        ideal_speedup_ratio=ideal_ratio,
-        expected_speedup_ratio=expected_ratio,
         label=option_label(pooled),
         precision=option_precision(pooled),
         kernel=shown(pooled.kernel, 60),
-        trust=replace(pooled.trust, is_over_doubt=is_other and baseline is not None and bool(baseline.trust.doubts)),
         findings=_findings(pooled, lead, candidate),
     )
 
@@ -254,7 +242,7 @@ def _predicted_options(
     """Return what was predicted and not measured: stored predictions first, then formats only the model knows of."""
     candidates = _by_formats(advice)
     stored = [each for each in ranked if not each.is_measured and _formats(each) not in tried]
-    options = [_stated(each, leads[each.key], baseline, candidates.get(_formats(each))) for each in stored]
+    options = [_stated(each, leads[each.key], candidates.get(_formats(each))) for each in stored]
     formats_seen = tried | refused | {_formats(each) for each in stored}
     ideal_s = (
         baseline.times.ideal_s

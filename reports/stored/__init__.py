@@ -6,12 +6,9 @@ Pure over the records given; only `from_store.recommend_from_store` reads a stor
 
 from __future__ import annotations
 
-from reports.stored.answer import (
-    RankChange,
-    StoredRanking,
-    StoredRecommendations,
-)
+from reports.stored.answer import StoredRanking, StoredRecommendations
 from reports.stored.from_store import recommend_for_run, recommend_from_runs, recommend_from_store
+from reports.stored.moves import RankChange
 from reports.stored.question import StoredQuestion
 from reports.stored.words import summary_of
 

@@ -9,32 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from reports.present.display_text import counted
-from results.diff.environments import Difference
+from reports.stored.moves import RankChange
 from results.records.records import RunInfo
 from roofline_model.core.answer import Ranking
 from roofline_model.core.finding import Finding
-
-
-@dataclass(frozen=True, slots=True)
-class RankChange:
-    """What became of one configuration since the run before."""
-
-    label: str
-    """The configuration, as in the rows."""
-    before_rank: int | None
-    """Place before, count; null: it was not ranked."""
-    after_rank: int | None
-    """Place now, count; null: it is not ranked."""
-    change_ratio: float | None
-    """Of the measured time between the nights: (after − before) / before; null where it was not measured on both."""
-    verdict: str | None
-    """SLOWER, FASTER, SAME, AMBIGUOUS or INVALID, as `roofline diff` calls it; null where nothing was compared."""
-    environment: tuple[Difference, ...]
-    """What differs between the machines of both sides, what blocks a comparison first."""
-    is_blocked: bool
-    """Whether `results.diff` calls the two runs not comparable for what differs between their machines."""
-    causes: tuple[Finding, ...]
-    """Why: the first says what happened, the others what lies behind it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,122 +6,74 @@ Whether a time really moved is for `results.diff` to say; what differs between t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
-from reports.stored.answer import RankChange, StoredRanking
+from reports.stored.answer import StoredRanking
 from reports.stored.evidence import GroupKey, StoredEvidence
-from reports.stored.moves import UNEXPLAINED, Move, causes_of, told_differences
+from reports.stored.moves import RankChange, causes_of
 from reports.stored.question import StoredQuestion
 from reports.stored.rankings import Groups, Ranked, ranked_groups
 from reports.stored.rows.levels import is_of_this_chip
+from results.cases.losses import StoredLosses
 from results.diff.case_diff import CaseDiff
 from results.diff.environments import differences
 from results.diff.rules import DiffRules
 from results.records.records import Record, RunInfo
-from results.verdicts.losses import StoredLosses
 from roofline_model.core.answer import Option, Ranking
 from roofline_model.core.errors import InvalidValueError
-
-_MOVED = ("SLOWER", "FASTER")
-
-
-@dataclass(frozen=True, slots=True)
-class Changes:
-    """The changes of one ranking, and between which runs."""
-
-    changes: tuple[RankChange, ...]
-    compared: tuple[RunInfo, RunInfo] | None
-    """None where there is nothing to compare with."""
 
 
 def changes_since(
     now: Sequence[Ranked], groups: Groups, evidence: StoredEvidence, question: StoredQuestion
-) -> list[Changes]:
-    """Return the changes of every ranking of `now` against the one without its newest run, in their order."""
+) -> list[StoredRanking]:
+    """Return the rankings of `now` with their changes against the ones without their newest run."""
     newest = {key: _newest_run(records, evidence.runs) for key, records in groups.items()}
     older = {
         key: left
         for key, records in groups.items()
         if (left := [record for record in records if record.run_id != newest[key].run_id])
     }
-    newest_ids = {key: run.run_id for key, run in newest.items()}
     # What was measured in the newest run of its own ranking was not known before it.
     qualities = StoredLosses((record for records in older.values() for record in records), evidence.runs)
     before = ranked_groups(older, evidence, question, qualities)
     by_key = {_key(entry.ranking): entry for entry in before}
     diffs = _diffs(before, groups, newest, evidence)
-    changes_per_ranking = []
+    rankings = []
     for entry in now:
-        then = by_key.get(_key(entry.ranking))
-        if then is None:
-            changes_per_ranking.append(Changes((), None))
-            continue
-        pair = _Pair(entry, then, newest[entry.group], diffs.get(newest_ids[entry.group], {}))
-        changes_per_ranking.append(Changes(pair.changes(), pair.compared()))
-    return changes_per_ranking
+        ranking, then = entry.ranking, by_key.get(_key(entry.ranking))
+        if then is not None:
+            run = newest[entry.group]
+            changes = _changes(entry, then, run, diffs.get(run.run_id, {}))
+            ranking = replace(ranking, changes=changes, compared=(run, _newest_of(then)))
+        rankings.append(ranking)
+    return rankings
 
 
-@dataclass(frozen=True, slots=True)
-class _Pair:
-    """One ranking now and before its newest run."""
-
-    now: Ranked
-    then: Ranked
-    newest: RunInfo
-    diffs: Mapping[str, CaseDiff]
-
-    def compared(self) -> tuple[RunInfo, RunInfo]:
-        """Return the newest run now and before."""
-        return self.newest, _newest_of(self.then)
-
-    def changes(self) -> tuple[RankChange, ...]:
-        """Return what moved, the best rank now first, then what is gone."""
-        now, then = self.now.ranking, self.then.ranking
-        earlier = _earlier_rows(now, then)
-        moves = [self._move(row, earlier[row.key]) for row in now.options]
-        stayed = {row.key for row in earlier.values() if row is not None}
-        moves += [self._move(None, row) for row in then.options if row.key not in stayed]
-        changes = (_change(move, moves, now) for move in moves)
-        return tuple(change for change in changes if _is_told(change))
-
-    def _move(self, after: Option | None, before: Option | None) -> Move:
-        row = after or before
-        assert row is not None  # one of both is a row
-        then = before.evidence[-1].run_id if before is not None and before.evidence else ""
-        run_before = next((run for level in self.then.levels for run in level.runs if run.run_id == then), None)
-        differing = () if run_before is None else differences([run_before], [self.newest])
-        is_new = after is not None and any(run.run_id == self.newest.run_id for run in after.evidence)
-        return Move(
-            before,
+def _changes(entry: Ranked, before: Ranked, newest: RunInfo, diffs: Mapping[str, CaseDiff]) -> tuple[RankChange, ...]:
+    """Return what moved between a ranking now and before its newest run, the best rank now first, then what is gone."""
+    now, then = entry.ranking, before.ranking
+    earlier = _earlier_rows(now, then)
+    stayed = {row.key for row in earlier.values() if row is not None}
+    pairs: list[tuple[Option | None, Option | None]] = [(row, earlier[row.key]) for row in now.options]
+    pairs += [(None, row) for row in then.options if row.key not in stayed]
+    moves = []
+    for after, row in pairs:
+        run_id = row.evidence[-1].run_id if row is not None and row.evidence else ""
+        run_before = next((run for level in before.levels for run in level.runs if run.run_id == run_id), None)
+        is_new = after is not None and any(run.run_id == newest.run_id for run in after.evidence)
+        move = RankChange(
+            row,
             after,
-            None if before is None else self.then.ranking.rank_of(before),
-            None if after is None else self.now.ranking.rank_of(after),
-            self.diffs.get(row.key) if is_new else None,
+            None if row is None else then.rank_of(row),
+            None if after is None else now.rank_of(after),
+            diffs.get(after.key) if after is not None and is_new else None,
             run_before,
-            self.newest,
-            differing,
+            newest,
+            () if run_before is None else differences([run_before], [newest]),
         )
-
-
-def _change(move: Move, moves: Sequence[Move], now: StoredRanking) -> RankChange:
-    diff = move.diff
-    return RankChange(
-        move.label,
-        move.before_rank,
-        move.after_rank,
-        None if diff is None else diff.change_ratio,
-        None if diff is None else diff.verdict,
-        told_differences(move.differences),
-        any(difference.is_blocking for difference in move.differences),
-        causes_of(move, moves, now),
-    )
-
-
-def _is_told(change: RankChange) -> bool:
-    """Return whether a change is worth a line: of places that only noise exchanged, the first alone is."""
-    if change.before_rank == change.after_rank:
-        return change.verdict in _MOVED
-    return 1 in (change.before_rank, change.after_rank) or change.causes[0].code not in UNEXPLAINED
+        moves.append(move)
+    changes = (replace(move, causes=causes_of(move, moves, now)) for move in moves)
+    return tuple(change for change in changes if change.is_told)
 
 
 def _earlier_rows(now: StoredRanking, then: StoredRanking) -> dict[str, Option | None]:

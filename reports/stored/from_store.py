@@ -18,9 +18,9 @@ from reports.stored.rankings import Ranked, ranked_groups
 from reports.stored.rows.levels import CaseLevel, chip_of, is_of_this_chip
 from reports.stored.whole_runs import GivenRuns
 from reports.stored.words import calibration_text
+from results.cases.losses import StoredLosses
 from results.records.model_figures import is_untrained
 from results.records.records import HardwareProfile, Record, RunInfo
-from results.verdicts.losses import StoredLosses
 from roofline_model.core.finding import finding, short_text
 from roofline_model.operators.case import is_model_case, pass_name
 
@@ -69,11 +69,7 @@ def recommend_from_evidence(evidence: StoredEvidence, question: StoredQuestion) 
     # Cases that failed before their prediction may name no chip; beside others they are no ranking of their own.
     groups = {key: them for key, them in groups.items() if key[0] or not any(other[0] for other in groups)}
     now = ranked_groups(groups, evidence, question, qualities)
-    changes = changes_since(now, groups, evidence, question)
-    rankings = [
-        replace(entry.ranking, changes=change.changes, compared=change.compared)
-        for entry, change in zip(now, changes, strict=True)
-    ]
+    rankings = changes_since(now, groups, evidence, question)
     asked_for = [record for records in groups.values() for record in records if question.asks_for(record.case)]
     levels = tuple(
         {id(level): level for entry in now for level in entry.levels}.values()
@@ -92,7 +88,7 @@ def _notes(ranked: Sequence[Ranked], levels: Sequence[CaseLevel], evidence: Stor
     """Return the doubts of a calibration, then the runs that were left out; each once."""
     doubts = dict.fromkeys(calibration_text(entry.ranking) for entry in ranked)
     unused = evidence.simulated_run_ids
-    simulated = (short_text(finding("simulated-unused", run_count=len(unused))),) if unused else ()
+    simulated = (short_text(finding("records-unused", kind="simulated", run_count=len(unused))),) if unused else ()
     return (*(text for text in doubts if text), *simulated, *left_out_notes(levels, evidence.runs))
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
+from reports.present.diff_text import short
 from reports.present.display_text import shown
 from reports.ranking.words import excluded_label
-from reports.stored.answer import StoredRanking
 from results.diff.case_diff import CaseDiff
 from results.diff.environments import Difference
 from results.records.records import RunInfo
-from results.text.diff_text import short
-from roofline_model.core.answer import Option
+from roofline_model.core.answer import Option, Ranking
 from roofline_model.core.finding import Finding, finding
 
 UNEXPLAINED = frozenset({"times-not-compared", "level-exchanged"})
@@ -26,32 +25,63 @@ _QUIET = frozenset({"host", "commit", "branch", "forced"})
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
-    """One row before and after the newest run."""
+class RankChange:
+    """One option before and after the newest run, and why it stands where it stands."""
 
     before: Option | None
     after: Option | None
     before_rank: int | None
-    """Its place before; None: it was not ranked."""
+    """Place before, count; null: it was not ranked."""
     after_rank: int | None
-    """Its place now."""
-    diff: CaseDiff | None
+    """Place now, count; null: it is not ranked."""
+    diff: CaseDiff | None = field(compare=False)
     """What `results.diff` says of its measured time; None where it was not measured on both sides."""
     run_before: RunInfo | None
     """The newest run it rested on before; None where nothing was stored of it."""
     run_after: RunInfo
     differences: tuple[Difference, ...]
     """What differs between the machines of the two runs."""
+    causes: tuple[Finding, ...] = ()
+    """Why: the first says what happened, the others what lies behind it."""
 
     @property
     def label(self) -> str:
-        """What it is called now, or was called."""
+        """The configuration, as in the rows: what it is called now, or was called."""
         row = self.after or self.before
-        assert row is not None  # a move is of some row
+        assert row is not None  # a change is of some row
         return row.label
 
+    @property
+    def change_ratio(self) -> float | None:
+        """Of the measured time between the nights, over that before; null where it was not measured on both."""
+        return None if self.diff is None else self.diff.change_ratio
 
-def causes_of(move: Move, moves: Sequence[Move], now: StoredRanking) -> tuple[Finding, ...]:
+    @property
+    def verdict(self) -> str | None:
+        """SLOWER, FASTER, SAME, AMBIGUOUS or INVALID, as `roofline diff` calls it; null where nothing was compared."""
+        return None if self.diff is None else self.diff.verdict
+
+    @property
+    def environment(self) -> tuple[Difference, ...]:
+        """The differences to tell, those of the environment class first; quiet ones only where there is no other."""
+        blocking = [difference for difference in self.differences if difference.is_blocking]
+        quiet = [difference for difference in self.differences if difference.name.partition(".")[0] in _QUIET]
+        return tuple((blocking or quiet)[:SHOWN_DIFFERENCES])
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether `results.diff` calls the two runs not comparable for what differs between their machines."""
+        return any(difference.is_blocking for difference in self.differences)
+
+    @property
+    def is_told(self) -> bool:
+        """Whether it is worth a line: of places that only noise exchanged, the first alone is."""
+        if self.before_rank == self.after_rank:
+            return self.verdict in ("SLOWER", "FASTER")
+        return 1 in (self.before_rank, self.after_rank) or self.causes[0].code not in UNEXPLAINED
+
+
+def causes_of(move: RankChange, moves: Sequence[RankChange], now: Ranking) -> tuple[Finding, ...]:
     """Return why a row stands where it stands; `moves`: of all rows, for what passed it.
 
     The first says what happened; behind it what lies behind that: the cause of the row that passed it, or why a time
@@ -69,7 +99,7 @@ def causes_of(move: Move, moves: Sequence[Move], now: StoredRanking) -> tuple[Fi
     )
 
 
-def own_cause(move: Move) -> tuple[Finding, ...]:
+def own_cause(move: RankChange) -> tuple[Finding, ...]:
     """Return what of the row itself moved; empty where nothing did."""
     before, after = move.before, move.after
     if before is None or after is None:
@@ -97,15 +127,7 @@ def own_cause(move: Move) -> tuple[Finding, ...]:
     return ()
 
 
-def told_differences(differences: Iterable[Difference]) -> tuple[Difference, ...]:
-    """Return the differences to tell, those of the environment class first; quiet ones only where there is no other."""
-    differences = tuple(differences)
-    blocking = [difference for difference in differences if difference.is_blocking]
-    quiet = [difference for difference in differences if difference.name.partition(".")[0] in _QUIET]
-    return tuple((blocking or quiet)[:SHOWN_DIFFERENCES])
-
-
-def _time_moved(move: Move) -> tuple[Finding, ...]:
+def _time_moved(move: RankChange) -> tuple[Finding, ...]:
     diff = move.diff
     if diff is None or diff.change_ratio is None or move.run_before is None:
         return ()
@@ -132,7 +154,7 @@ def _day(run: RunInfo) -> str:
     return shown(run.started_at[:10], 10)
 
 
-def _not_compared(move: Move, moves: Sequence[Move]) -> tuple[Finding, ...]:
+def _not_compared(move: RankChange, moves: Sequence[RankChange]) -> tuple[Finding, ...]:
     """Return why `results.diff` compares no times here, the row's own first; empty where it compared what it had."""
     for other in (move, *moves):
         diff = other.diff
@@ -142,7 +164,7 @@ def _not_compared(move: Move, moves: Sequence[Move]) -> tuple[Finding, ...]:
     return ()
 
 
-def _first_evidence(move: Move, after: Option) -> Finding:
+def _first_evidence(move: RankChange, after: Option) -> Finding:
     estimate = after.estimate
     if not after.is_measured:
         return finding("first-predicted", source=estimate.source, time_s=estimate.time_s)
@@ -158,7 +180,7 @@ def _first_evidence(move: Move, after: Option) -> Finding:
     )
 
 
-def _cause_of_others(move: Move, moves: Sequence[Move]) -> tuple[Finding, ...]:
+def _cause_of_others(move: RankChange, moves: Sequence[RankChange]) -> tuple[Finding, ...]:
     """Return what passed a row that did not move itself, with the cause of the first; else what came or went around it;
     empty where nothing did.
     """
@@ -176,7 +198,7 @@ def _cause_of_others(move: Move, moves: Sequence[Move]) -> tuple[Finding, ...]:
     )
 
 
-def _crossed(move: Move, other: Move) -> bool:
+def _crossed(move: RankChange, other: RankChange) -> bool:
     mine, theirs = (move.before_rank, move.after_rank), (other.before_rank, other.after_rank)
     if None in mine or None in theirs:
         return False
@@ -187,7 +209,7 @@ def _is_above(rank: int | None, other: int | None) -> bool:
     return rank is not None and other is not None and rank < other
 
 
-def _replaced_by(before: Option, moves: Sequence[Move]) -> Finding | None:
+def _replaced_by(before: Option, moves: Sequence[RankChange]) -> Finding | None:
     """Return the measured kernel that took the place of the model's proposal of its formats."""
     formats = (before.weight_format, before.activation_format)
     rows = (move.after for move in moves if move.after is not None and move.after.is_measured)

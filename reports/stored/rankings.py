@@ -15,15 +15,14 @@ from reports.stored.evidence import GroupKey, StoredEvidence
 from reports.stored.question import StoredQuestion
 from reports.stored.rows.baseline_trust import with_baseline_trust
 from reports.stored.rows.levels import CaseLevel, case_level, newest_measuring_run
-from reports.stored.rows.models import model_options
+from reports.stored.rows.models import pass_options
 from reports.stored.rows.run_speedups import RunSpeedups
-from reports.stored.rows.shapes import shape_options
-from reports.stored.rows.stored_option import StoredOptions, levels_by_case
+from reports.stored.rows.stored_option import StoredOptions, levels_by_case, stored_options
 from results.cases.case_result import CaseRecords, CaseResult, by_case, pooled_results
+from results.cases.gain import first_gap
+from results.cases.losses import StoredLosses
+from results.cases.model_results import ModelResult, PhaseResult, model_results
 from results.records.records import Record, RunInfo
-from results.verdicts.gain import first_gap
-from results.verdicts.losses import StoredLosses
-from results.verdicts.model_results import ModelResult, PhaseResult, model_results
 from roofline_model.chips.hardware import doubts_of
 from roofline_model.core.answer import Exclusion, Option, Question
 from roofline_model.core.finding import Finding, finding
@@ -143,7 +142,7 @@ def _of_shape(
     )
     by_case_key = levels_by_case(levels)
     speedups = RunSpeedups(records, by_case_key, chip.evidence.runs)
-    made = shape_options(ranked, by_case_key, chip.reference, speedups)
+    made = stored_options(ranked.options, ranked.baseline, by_case_key, chip.reference, speedups)
     return [_finished(bare, made, (*failed, *ranked.excluded), cached, question)]
 
 
@@ -179,14 +178,8 @@ def _of_phase(
     mine = [level for level in levels if level.records and level.records[0].case.op == case.op]
     device = chip.evidence.device(chip.hardware_key, (record for level in mine for record in level.records))
     doubt = None if device is None else next(iter(doubts_of(device)), None)
-    made, excluded = model_options(
-        phase,
-        levels_by_case(mine),
-        chip.reference,
-        losses,
-        question.losses,
-        speedups,
-    )
+    options, excluded = pass_options(phase, losses, question.losses)
+    made = stored_options(options, phase.judged.baseline, levels_by_case(mine), chip.reference, speedups)
     names = {shown(case_label(level)) for level in mine}
     regime = "" if model.mode == "eager" else f", {shown(model.mode, 30)}"
     asked = Question(
@@ -253,25 +246,25 @@ def _missing(ranking: StoredRanking, options: Sequence[Option], levels: Sequence
     findings = []
     measured = [option for option in options if option.is_measured]
     if not measured:
-        findings.append(finding("none-measured"))
+        findings.append(finding("evidence-missing", kind="none-measured"))
     elif len(measured) == 1:
-        findings.append(finding("one-measured", measured[0].label))
+        findings.append(finding("evidence-missing", measured[0].label, kind="one-measured"))
     if not ranking.baseline_label:
-        findings.append(finding("baseline-missing"))
+        findings.append(finding("evidence-missing", kind="baseline"))
     elif measured and not any(ranking.is_baseline(option) and option.is_measured for option in options):
-        findings.append(finding("baseline-unmeasured", ranking.baseline_label))
+        findings.append(finding("evidence-missing", ranking.baseline_label, kind="baseline-unmeasured"))
     unknown = [option for option in options if option.loss.source == "unknown"]
     if unknown:
-        findings.append(finding("losses-unknown", options=_labels(unknown)))
+        findings.append(finding("evidence-missing", kind="losses", options=_labels(unknown)))
     forced_count = sum(level.runs[-1].is_forced for level in levels)
     if forced_count:
-        findings.append(finding("forced-unused", case_count=forced_count))
+        findings.append(finding("records-unused", kind="forced", case_count=forced_count))
     stale = [option for option in options if option.trust.stale]
     if stale:
         findings.append(finding("stale", options=_labels(stale), reason=stale_text(stale[0].trust)))
     classes = {level.newest.environment.class_hash for level in levels if level.is_measured}
     if len(classes) > 1:
-        findings.append(finding("environments-mixed"))
+        findings.append(finding("evidence-missing", kind="environments"))
     return tuple(findings)
 
 
@@ -302,8 +295,8 @@ def has_failed(level: CaseLevel) -> bool:
 
 def case_label(level: CaseLevel) -> str:
     """Return what a ranking calls a level's case: precision and kernel; of a model its precision."""
+    from results.cases.model_results import pass_label
     from results.records.model_figures import model_figures
-    from results.verdicts.model_results import pass_label
 
     record = level.records[0]
     figures = model_figures(record)

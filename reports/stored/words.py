@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from reports.present.cases import for_the_next
 from reports.present.display_text import change_words, shown
+from reports.present.verdict_text import doubtful_side, maybe_faster_text
 from reports.ranking.words import (
     ACROSS_RUNS,
     evidence_text,
@@ -20,10 +21,9 @@ from reports.ranking.words import (
 )
 from reports.stored.answer import RankChange, StoredRanking
 from reports.stored.rows.baseline_trust import stored_gain
+from results.cases.gain import doubts_to_mend
 from results.diff.environments import Difference
 from results.records.records import RunInfo
-from results.text.verdict_text import doubtful_side, maybe_faster_text
-from results.verdicts.gain import doubts_to_mend
 from roofline_model.core.answer import Option, Trust
 from roofline_model.core.finding import Finding, findings_text, has_code, short_text
 from roofline_model.core.units import format_speedup

@@ -6,18 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from reports.present.display_text import change_words, counted, shown
-from results.diff.baseline import find_baseline
-from results.diff.case_diff import CaseDiff, SuiteDiff
-from results.diff.gate import GateResult, gate, parse_fail_on
-from results.diff.rules import REASONS, VERDICTS, DiffRules
-from results.diff.stored_sides import baseline_side, side_of
-from results.diff.suites import compare_suites
-from results.history.alerts import Change
-from results.history.case_history import CaseHistory, HistoryOptions, case_histories
-from results.records.metrics import get_metric
-from results.records.records import RunInfo
-from results.text.diff_text import (
+from reports.present.diff_text import (
     change_text,
     changed_metric_texts,
     common_text,
@@ -33,6 +22,17 @@ from results.text.diff_text import (
     short,
     time_text,
 )
+from reports.present.display_text import change_words, counted, shown
+from results.diff.baseline import find_baseline
+from results.diff.case_diff import CaseDiff, SuiteDiff
+from results.diff.gate import GateResult, gate, parse_fail_on
+from results.diff.rules import REASONS, VERDICTS, DiffRules
+from results.diff.stored_sides import baseline_side, side_of
+from results.diff.suites import compare_suites
+from results.history.alerts import Change
+from results.history.case_history import CaseHistory, HistoryOptions, case_histories
+from results.records.metrics import get_metric
+from results.records.records import RunInfo
 from roofline_model.core.finding import code_text, findings_text, short_text
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from reports.present.cases import case_precision, operator_title, option_label, option_precision
 from reports.present.display_text import counted, shown
 from reports.present.shapes import shape_title, standing_text, tie_text
+from reports.present.verdict_text import in_doubt_text
+from results.cases.best_shapes import best_overall, fastest_by_case
 from results.cases.case_result import CaseResult
+from results.cases.shape_verdict import ShapeVerdict
 from results.records.records import PredictionRecord
-from results.text.verdict_text import in_doubt_text
-from results.verdicts.best_shapes import best_overall, fastest_by_case
-from results.verdicts.shape_verdict import ShapeVerdict
 from roofline_model.chips.hardware import Device
 from roofline_model.core.units import GIGA, TERA, format_speedup, format_time
 from roofline_model.operators.case import is_model_case

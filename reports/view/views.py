@@ -16,6 +16,7 @@ from reports.advice.run_phases import phase_rankings
 from reports.present.cases import calibration_doubts, name_of
 from reports.present.display_text import counted, regime_meanings, regime_title, shown, utc_minutes
 from reports.present.shapes import shape_sentence
+from reports.present.verdict_text import actions
 from reports.ranking.shape_ranking import recommend_from_run
 from reports.view.roofline_view import RooflineView, roofline_view
 from reports.view.run_state import RunState, RunTimeline, run_state, spans_over_time
@@ -31,14 +32,13 @@ from results.cases.errors import (
     regime_rank,
     status_counts,
 )
+from results.cases.model_results import ModelResult, model_results
+from results.cases.phase_ranking import PhaseRanking
+from results.cases.shape_verdict import ShapeVerdict, shape_verdicts
 from results.records.flags import DOUBTFUL_FLAGS, FLAGS
 from results.records.impossible import possible_records, without_contended
 from results.records.records import HardwareProfile, Record, RunInfo
 from results.records.state_records import CanaryReading, NoiseFloor
-from results.text.verdict_text import actions
-from results.verdicts.model_results import ModelResult, model_results
-from results.verdicts.phase_ranking import PhaseRanking
-from results.verdicts.shape_verdict import ShapeVerdict, shape_verdicts
 from roofline_model.chips.hardware import Device, doubt_of_ideals
 from roofline_model.chips.stored_profile import device_from_profile
 from roofline_model.core.answer import Ranking

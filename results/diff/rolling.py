@@ -97,7 +97,7 @@ def settled(
         records += level.records
         unused = list(level.set_aside)
         if level.waiting is not None:
-            unused.append(_unused(level.waiting, "night-faster"))
+            unused.append(_unused(level.waiting, "faster"))
         if unused:
             set_aside[key] = tuple(unused)
     return replace(before, records=tuple(records), set_aside=set_aside)
@@ -115,7 +115,13 @@ def _add_unusable(
         if key not in usable and side.pooled is not None:
             run_name = run.short_name
             flag = None if side.pooled.is_judgeable else side.pooled.excluded[0][0]
-            why = finding("night-other-method" if flag is None else "night-flagged", _BEFORE, night=run_name, flag=flag)
+            why = finding(
+                "night-not-used",
+                _BEFORE,
+                kind="other-method" if flag is None else "flagged",
+                night=run_name,
+                flag=flag,
+            )
             levels.setdefault(key, _Level([])).set_aside.append(why)
 
 
@@ -150,22 +156,24 @@ def _join(level: _Level, entry: _RunOfCase, verdict: Verdict, expected: str) -> 
     if verdict == "FASTER" and waiting is None:
         level.waiting = entry
     elif verdict == "FASTER" and waiting is not None:
-        _restart(level, [waiting, entry], "night-slower-than-since")
+        _restart(level, [waiting, entry], "slower-than-since")
     elif verdict == "SLOWER" and expected:
         level.nights += [] if waiting is None else [waiting]  # one of the nights before the change
-        _restart(level, [entry], "night-before-expected", expected)
+        _restart(level, [entry], "before-expected", expected)
     else:
         level.nights += [] if waiting is None else [waiting]  # it was luck
         if verdict == "SLOWER":
-            level.set_aside.append(_unused(entry, "night-slower"))
+            level.set_aside.append(_unused(entry, "slower"))
         else:
             level.nights.append(entry)
 
 
-def _restart(level: _Level, nights: list[_RunOfCase], code: str, reason: str | None = None) -> None:
-    level.set_aside += [finding(code, _BEFORE, night=old.run.short_name, reason=reason) for old in level.nights]
+def _restart(level: _Level, nights: list[_RunOfCase], kind: str, reason: str | None = None) -> None:
+    level.set_aside += [
+        finding("night-not-used", _BEFORE, kind=kind, night=old.run.short_name, reason=reason) for old in level.nights
+    ]
     level.nights = nights
 
 
-def _unused(entry: _RunOfCase, code: str) -> Finding:
-    return finding(code, _BEFORE, night=entry.run.short_name, change_ratio=entry.change_ratio)
+def _unused(entry: _RunOfCase, kind: str) -> Finding:
+    return finding("night-not-used", _BEFORE, kind=kind, night=entry.run.short_name, change_ratio=entry.change_ratio)

@@ -16,6 +16,7 @@ from results.records.records import Record, RunInfo
 from results.records.state_records import NoiseFloor
 from results.statistics.replication import FloorKey
 from results.store.schema import CASE, METHOD, RECORD
+from results.store.write import in_parts
 from results.watch.annotations import Annotation
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ MOST_LOOKED_AT = 20
 """Runs read in search of one that measured something of the newer side in the same way."""
 MOST_FILLING = 200
 """Older runs asked for the cases that the newest ones left out (`pytest -k …`)."""
-_IN_ONE_QUERY = 500
 
 CaseMethod = tuple[str, str]
 """(case_key, method_hash)"""
@@ -131,11 +131,11 @@ def _holders(connection: Connection, keys: Iterable[str], runs: Sequence[RunInfo
     case_keys, ids = sorted(keys), [run.run_id for run in runs]
     joined = RECORD.join(CASE, CASE.c.id == RECORD.c.case_id).join(METHOD, METHOD.c.id == RECORD.c.method_id)
     holders: dict[str, set[CaseMethod]] = {}
-    for start in range(0, len(case_keys), _IN_ONE_QUERY):
+    for part in in_parts(case_keys):
         statement = (
             select(RECORD.c.run_id, CASE.c.case_key, METHOD.c.method_hash)
             .select_from(joined)
-            .where(CASE.c.case_key.in_(case_keys[start : start + _IN_ONE_QUERY]))
+            .where(CASE.c.case_key.in_(part))
             .where(RECORD.c.run_id.in_(ids), RECORD.c.status == "measured")
             .distinct()
         )

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from results.records.limits import MAX_COUNT, MAX_TIME_S, in_utc
-from results.records.plain_form import FormError
+from results.records.plain_form import FormError, kind_name
 
 LONGEST_TEXT = 4096
 
@@ -18,7 +18,7 @@ class Fields:
 
     def __init__(self, data: Any, where: str) -> None:
         if not isinstance(data, Mapping):
-            raise FormError(f"{where} is {_kind(data)}, not an object")
+            raise FormError(f"{where} is {kind_name(data)}, not an object")
         self.data: Mapping[str, Any] = data
         self.where = where
 
@@ -41,12 +41,9 @@ class Fields:
             raise FormError(f"{self._name(name)} is {len(value):,} characters long, not {LONGEST_TEXT:,} or fewer")
         return value.strip()
 
-    def number(self, name: str, *, least: float = -math.inf, below: float = math.inf) -> float:
-        """Return a finite number of `least` or more and below `below`."""
-        value = self.data.get(name)
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise FormError(f"{self._name(name)} is {_shown(value)}, not a number")
-        return self._within(name, value, least, below)
+    def number(self, name: str, *, least: float = -math.inf) -> float:
+        """Return a finite number of `least` or more."""
+        return self._number(name, self.data.get(name), least)
 
     def time_s(self, name: str, unit_s: float = 1.0) -> float:
         """Return a time in seconds that a clock can give, written in units of `unit_s` seconds."""
@@ -56,22 +53,19 @@ class Fields:
             raise FormError(f"{self._name(name)} is {shown}, not a time above 0 s and below {MAX_TIME_S:g} s")
         return value
 
-    def times_s(self, name: str, unit_s: float = 1.0, *, least_s: float = 0.0) -> tuple[float, ...]:
-        """Return a list of times in seconds, each `least_s` or more; empty where the field is absent."""
+    def times_s(self, name: str, unit_s: float = 1.0) -> tuple[float, ...]:
+        """Return a list of times in seconds; empty where the field is absent."""
         values = self.data.get(name)
         if values is None:
             return ()
         if not isinstance(values, list):
-            raise FormError(f"{self._name(name)} is {_kind(values)}, not a list")
-        valid_s = []
-        for position, value in enumerate(values):
-            if isinstance(value, bool) or not isinstance(value, int | float):
-                raise FormError(f"{self._name(name)}[{position}] is {_shown(value)}, not a number")
-            time_s = self._within(f"{name}[{position}]", value, -math.inf, math.inf) * unit_s
-            if not least_s <= time_s < MAX_TIME_S or time_s < 0:
-                raise FormError(f"{self._name(name)}[{position}] is {time_s:g} s, not a time from {least_s:g} s on")
-            valid_s.append(time_s)
-        return tuple(valid_s)
+            raise FormError(f"{self._name(name)} is {kind_name(values)}, not a list")
+        numbers = (self._number(f"{name}[{position}]", value) for position, value in enumerate(values))
+        times_s = tuple(number * unit_s for number in numbers)
+        for position, time_s in enumerate(times_s):
+            if not 0 <= time_s < MAX_TIME_S:
+                raise FormError(f"{self._name(name)}[{position}] is {time_s:g} s, not a time from 0 s on")
+        return times_s
 
     def count(self, name: str, *, least: int = 0) -> int:
         """Return a whole number of `least` or more."""
@@ -100,15 +94,17 @@ class Fields:
                 break
         raise FormError(f"{self._name(name)} is {text[:40]!r}, not a date and time")
 
-    def _within(self, name: str, value: float, least: float, below: float) -> float:
+    def _number(self, name: str, value: Any, least: float = -math.inf) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise FormError(f"{self._name(name)} is {_shown(value)}, not a number")
         try:
-            inf = float(value)
+            number = float(value)
         except OverflowError:
-            inf = math.inf
-        if not math.isfinite(inf) or not least <= inf < below:
+            number = math.inf
+        if not math.isfinite(number) or number < least:
             limits = "" if least == -math.inf else f" of {least:g} or more"
-            raise FormError(f"{self._name(name)} is {inf:g}, not a finite number{limits}")
-        return inf
+            raise FormError(f"{self._name(name)} is {number:g}, not a finite number{limits}")
+        return number
 
     def _name(self, name: str) -> str:
         return f"{self.where}.{name}" if self.where else name
@@ -122,17 +118,4 @@ def _compact_date(text: str) -> datetime:
 def _shown(value: Any) -> str:
     if isinstance(value, str):
         return repr(value[:40])
-    if value is None or isinstance(value, list | Mapping | bool):
-        return _kind(value)
-    return str(value)[:40]
-
-
-def _kind(value: Any) -> str:
-    if value is None:
-        return "missing or null"
-    if isinstance(value, bool):
-        return "true or false"
-    if isinstance(value, Mapping):
-        return "an object"
-    names = {int: "a number", float: "a number", str: "text", list: "a list"}
-    return names.get(type(value), type(value).__name__)
+    return kind_name(value) if value is None or isinstance(value, list | dict | bool) else str(value)[:40]

@@ -8,7 +8,6 @@ from typing import Any
 
 from results.records.records import Measurement, PredictionRecord
 from roofline_model.chips.hardware import Device
-from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import Finding
 from roofline_model.models.model_shapes import ModelShape
 from roofline_model.operators.case import Case
@@ -32,14 +31,7 @@ class Stated:
     device_count: int = 1
     """Devices that shared every layer (tensor parallel)."""
     link_bytes_per_s: float | None = None
-    """One direction of one device's link; needed where there are several."""
-
-    def __post_init__(self) -> None:
-        if self.device_count > 1 and self.link_bytes_per_s is None:
-            raise InvalidValueError(
-                f"{self.device_count} devices need the speed of one device's link; give it, e.g. --link-gb-s 450 "
-                "(NVLink 4, one direction)"
-            )
+    """One direction of one device's link; None: the chip's own."""
 
     def identity(self) -> dict[str, Any]:
         """Return the stated facts that identify a record: other facts make another record of the same numbers."""

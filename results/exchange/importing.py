@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from results.exchange.exported.export import ExportedRun
 from results.exchange.exported.import_checks import check_run
-from results.exchange.exported.load import ExportedRun, ImportReport, add_exported, parse_exports, reading_errors
+from results.exchange.exported.load import ImportReport, add_exported, parse_exports, reading_errors
 from results.exchange.files import OURS, Recognised, recognise
 from results.exchange.foreign import ForeignFile, Stated, printable
 from results.exchange.kernel_rows import KIND as KERNEL_TABLE
@@ -50,7 +51,7 @@ def read_any(path: str | Path, stated: Stated | None = None, *, advance: Advance
         run = to_records(
             foreign, identity, started_at=_modified(file), advance=lambda done, total: tell("predicting", done, total)
         )
-        check_run(run.run, run.records)
+        check_run(ExportedRun(run.run, run.profiles, run.records))
     return ReadFile(file, foreign.kind, foreign=run)
 
 

@@ -30,7 +30,7 @@ from roofline_model.ideal.roofline import predict
 from roofline_model.operators.attention import attention
 from roofline_model.operators.case import Case
 from roofline_model.operators.product import Operator, gemm, with_group_scales
-from roofline_model.validation.model_rows import LINK_BYTES_PER_S, read_model_row
+from roofline_model.validation.model_rows import read_model_row
 from roofline_model.validation.table_prediction import TablePrediction, predict_table
 
 KIND = "kernel-table"
@@ -186,7 +186,7 @@ def _model_row(
     row = read_model_row(table, i)
     run = PassRun(row.phase, row.batch_count, row.context_count, row.new_count, 1.0)
     named_model = NamedModel(row.shape.name, row.shape, "named", "", row.formats, row.kv, row.weight_bytes)
-    stated = Stated(device_count=row.device_count, link_bytes_per_s=LINK_BYTES_PER_S if row.device_count > 1 else None)
+    stated = Stated(device_count=row.device_count)
     name_parts: list[Any] = [_kernel(table, i), f"tp{row.device_count}" if row.device_count > 1 else ""]
     case, ask, reason = model_case(named_model, row.phase, (run,), kernel_name(*name_parts), stated, None)
     return case, ask, measured_s / row.steps_count, row.batch_count * row.new_count, reason

@@ -209,14 +209,14 @@ def _not_comparable(fields: Fields, model: KnownModel | None, stated: Stated) ->
     """Return why one chip's prediction would be of something else than what ran; None where it is not."""
     backend = fields.text("backends", "CPU")
     if backend == "CPU" and stated.hardware is not None and stated.hardware.kind == "gpu":
-        return finding("ran-on-cpu", hardware=stated.hardware.key)
+        return finding("foreign-not-predicted", kind="cpu", hardware=stated.hardware.key)
     layers = fields.data.get("n_gpu_layers")
     if backend != "CPU" and model is not None and isinstance(layers, int) and 0 <= layers < model.shape.layer_count:
-        return finding("layers-off-gpu", gpu_count=layers, layer_count=model.shape.layer_count)
+        return finding("foreign-not-predicted", kind="layers", gpu_count=layers, layer_count=model.shape.layer_count)
     if fields.data.get("n_cpu_moe") not in (None, 0) or "=CPU" in fields.text("tensor_buft_overrides", ""):
-        return finding("experts-off-gpu")
+        return finding("foreign-not-predicted", kind="experts")
     if fields.data.get("no_kv_offload") in (True, 1):
-        return finding("cache-off-gpu")
+        return finding("foreign-not-predicted", kind="cache")
     if fields.text("split_mode", "layer") in ("row", "tensor") and "," in fields.text("gpu_info", ""):
-        return finding("layers-divided")
+        return finding("foreign-not-predicted", kind="divided")
     return None

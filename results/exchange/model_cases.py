@@ -66,7 +66,7 @@ def model_case(
     formats: tuple[tuple[str, str], ...] = ()
     reason = why_unknown
     if reason is None and named_model.formats is None:
-        reason = finding("formats-unstated")
+        reason = finding("import-incomplete", kind="formats", options="--formats")
     if named_model.shape is not None and named_model.formats is not None:
         formats, wrong = plan_formats(named_model.formats, named_model.kv_format, named_model.shape)
         reason = reason or wrong

@@ -96,7 +96,9 @@ def model_of_gguf(
     if shipped is not None and _agrees(shipped, parameter_count):
         return KnownModel(shipped, f"file {stem[:80]}"), None
     if parameter_count is None:
-        return None, finding("model-unknown", model=description[:60])
+        return None, finding(
+            "import-incomplete", kind="model", options="--model NAME or its config.json", model=description[:60]
+        )
     near = [
         (abs(count / parameter_count - 1), shape)
         for shape, count in _counted()
@@ -104,13 +106,25 @@ def model_of_gguf(
     ]
     if not near:
         billions = f"{parameter_count / 1e9:.2f}"
-        return None, finding("model-unknown", model=description[:60], billion_parameters=billions)
+        return None, finding(
+            "import-incomplete",
+            kind="model",
+            options="--model NAME or its config.json",
+            model=description[:60],
+            billion_parameters=billions,
+        )
     nearest = min(distance for distance, _ in near)
     best = [shape for distance, shape in near if distance <= nearest + 1e-9]
     family = [shape for shape in best if _family(shape.name) == _family(description)] or best
     if len({_sizes(shape) for shape in family}) > 1:
         candidates = tuple(shape.name for shape in family)
-        return None, finding("model-ambiguous", model=description[:60], candidates=candidates)
+        return None, finding(
+            "import-incomplete",
+            kind="model-ambiguous",
+            options="--model",
+            model=description[:60],
+            candidates=candidates,
+        )
     return KnownModel(family[0], f"{parameter_count / 1e9:.2f} billion parameters"), None
 
 

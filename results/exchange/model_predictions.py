@@ -60,7 +60,7 @@ def model_predictions(ask: ModelAsk, device: Device, measured_s: float) -> CallP
         provenance=f"{priced[0][2].provenance} (sum of kernels)",
         low_s=max(low * expected_s, least_s),
         high_s=high * expected_s,
-        findings=(finding("model-not-fitted"),),
+        findings=(finding("not-fitted", kind="model"),),
     )
     return CallPrediction((ideal, expected), None, limit)
 

@@ -105,7 +105,7 @@ def _row(fields: Fields, started: str, facts: Mapping[str, Any]) -> ForeignRow:
         created_at=started,
         test_id=name,
         facts={"statistic": "samples" if measurement.samples_s else "statistics", **extra},
-        reason=finding("work-undeclared"),
+        reason=finding("foreign-not-predicted", kind="work"),
     )
 
 

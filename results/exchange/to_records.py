@@ -103,14 +103,20 @@ def measured_chip(device_name: str, stated: Device | None) -> tuple[Device | Non
     A number measured on one chip is never set beside the prediction of another.
     """
     if not device_name:
-        return stated, None if stated is not None else finding("chip-unnamed")
+        return stated, None if stated is not None else finding("import-incomplete", kind="chip", options="--hw")
     facts = DeviceFacts(device_name)
     if stated is None:
         chip, _ = match_device(facts)
         if chip is not None:
             return chip, None
         several = tuple(device.key for device in list_hardware() if match_device(facts, [device])[0] is not None)
-        return None, finding("chip-unclear", device=device_name[:80], candidates=several or None)
+        return None, finding(
+            "import-incomplete",
+            kind="chip-unclear",
+            options="--hw",
+            device=device_name[:80],
+            candidates=several or None,
+        )
     if not stated.match.device_names or match_device(facts, [stated])[0] is not None:
         return stated, None
     return None, finding("chip-contradicted", device=device_name[:80], hardware=stated.key)

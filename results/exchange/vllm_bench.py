@@ -178,7 +178,7 @@ def _mean_tokens(fields: Fields, name: str, completed: int, stated: int | None) 
 
 
 def _waiting(in_flight: int | None) -> Finding | None:
-    return None if in_flight == 1 else finding("prefill-waited")
+    return None if in_flight == 1 else finding("foreign-not-predicted", kind="waited")
 
 
 def _in_flight(fields: Fields, completed: int, output: int, stated: Stated) -> tuple[int | None, str, Finding | None]:
@@ -196,7 +196,7 @@ def _in_flight(fields: Fields, completed: int, output: int, stated: Stated) -> t
         return most, "max_concurrency", None
     missing = tuple(name for name in ("duration", "mean_ttft_ms", "mean_tpot_ms") if not fields.has(name))
     if missing:
-        return None, "", finding("batch-unknown", missing=missing)
+        return None, "", finding("import-incomplete", kind="batch", options="--batch", missing=missing)
     each_s = 1e-3 * (
         fields.number("mean_ttft_ms", least=0) + fields.number("mean_tpot_ms", least=0) * max(output - 1, 0)
     )
@@ -223,7 +223,7 @@ def _latency_row(fields: Fields, stated: Stated) -> ForeignRow:
     if absent or batch is None or prompt is None or output is None:
         label = " ".join(named_model.name.split())
         case, ask = Case(f"generate:{label}", (), (), kernel, "none", "eager"), None
-        reason: Finding | None = finding("tokens-unstated", options=tuple(absent))
+        reason: Finding | None = finding("import-incomplete", kind="tokens", options=tuple(absent))
     else:
         passes = _generation(batch, prompt, output)
         case, ask, reason = model_case(
@@ -309,7 +309,7 @@ def _throughput_row(fields: Fields, stated: Stated) -> ForeignRow:
         test_id=f"{named_model.name} throughput",
         facts={"statistic": "one run", **named_model.facts},
         tokens_per_call=tokens,
-        reason=finding("throughput-unpredictable"),
+        reason=finding("foreign-not-predicted", kind="throughput"),
     )
 
 
@@ -327,7 +327,11 @@ def _named(model_id: str, stated: Stated) -> tuple[NamedModel, Finding | None]:
         model = None
     why_unknown = None
     if model is None:
-        why_unknown = finding("model-unknown", model=model_id[:80]) if model_id else finding("model-unnamed")
+        why_unknown = (
+            finding("import-incomplete", kind="model", options="--model NAME or its config.json", model=model_id[:80])
+            if model_id
+            else finding("import-incomplete", kind="model-unnamed", options="--model")
+        )
     plan = stated.formats or formats or (AS_PUBLISHED if model is not None else None)
     name = model.shape.name if model is not None else model_id or "unnamed"
     return NamedModel(

@@ -274,7 +274,7 @@ def unused_entries(histories: Sequence[CaseHistory], options: HistoryOptions) ->
     """
     names = [(history.name, history.case.case_key) for history in histories]
     entries = [
-        finding("entry-unmatched", f"annotation {annotation.match}")
+        finding("entry-unused", f"annotation {annotation.match}", kind="unmatched")
         for annotation in options.annotations
         if not any(annotation.covers_case(*name) for name in names)
     ]
@@ -286,7 +286,7 @@ def unused_entries(histories: Sequence[CaseHistory], options: HistoryOptions) ->
         if point.git_commit is not None
     }
     entries += [
-        finding("entry-without-night", f"annotation {annotation.match}", commit=annotation.commit)
+        finding("entry-unused", f"annotation {annotation.match}", kind="without-night", commit=annotation.commit)
         for annotation in options.annotations
         if annotation.commit and not any(commit.startswith(annotation.commit) for commit in commits)
     ]

@@ -17,6 +17,7 @@ from results.records.records import Record, RunInfo
 from results.store import read, rows
 from results.store.rows import texts
 from results.store.schema import CASE, MEASUREMENT, METHOD, PREDICTION, PROCESS, RECORD, RUN
+from results.store.write import AT_ONCE
 from roofline_model.core.errors import InvalidValueError, UnknownNameError
 from roofline_model.operators.case import Case, is_meant
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 SHORTEST_PREFIX = 4
 _LISTED = 6
-_IN_ONE_QUERY = 500
 
 
 class SeveralCasesError(InvalidValueError):
@@ -215,7 +215,7 @@ def _likeliest(series_rows: Iterable[Any]) -> Iterable[Any]:
 def _runs(connection: Connection, run_ids: set[str]) -> dict[str, RunInfo]:
     """Return the runs of these ids. Few: asked for by id; many: all of them are read."""
     statement = read.select_runs()
-    if len(run_ids) <= _IN_ONE_QUERY:
+    if len(run_ids) <= AT_ONCE:
         statement = statement.where(RUN.c.run_id.in_(sorted(run_ids)))
     return {run.run_id: run for run in read.read_runs(connection, statement) if run.run_id in run_ids}
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from results.exchange.exported.import_checks import check_parts, check_profile, check_run
+from results.exchange.exported.export import stored_whole
+from results.exchange.exported.import_checks import check_run
 from results.records.plain_form import FormError
 from results.records.records import RunInfo
 from results.store.store import ResultStore
@@ -55,15 +56,8 @@ def _sqlite_faults(connection: Connection) -> Iterator[Problem]:
 
 def _values(store: ResultStore, run: RunInfo) -> list[Problem]:
     """Read all that belongs to a run, and ask what an import would."""
-    class_hash = run.environment.class_hash
     try:
-        records = store.records(run.run_id)
-        for profile_hash in {each.profile_hash for record in records for each in record.predictions}:
-            if (profile := store.profile(profile_hash)) is not None:
-                check_profile(profile, f"profile {profile_hash}")
-        check_run(run, records)
-        floors = tuple(store.noise_floors(class_hash).values())
-        check_parts(store.processes(run.run_id), store.canaries(run.run_id), floors, class_hash)
+        check_run(stored_whole(store, run))
     except (FormError, StoreError) as error:
         return [Problem("value", f"run {run.run_id[:8]}", str(error))]
     return []

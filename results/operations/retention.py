@@ -131,7 +131,9 @@ def prune(
     for run in runs:
         started = _started(run)
         if started is None:
-            protected.append(ProtectedRun(run, finding("run-undated", started_at=run.started_at[:40])))
+            protected.append(
+                ProtectedRun(run, finding("run-protected", kind="undated", started_at=run.started_at[:40]))
+            )
         elif started < cutoff and run.run_id in reasons:
             protected.append(ProtectedRun(run, reasons[run.run_id]))
         elif started < cutoff:
@@ -158,12 +160,12 @@ def _protections(runs: Sequence[RunInfo], kept_newest: int, ignored_labels: Sequ
         )
         if is_wish and (run.label, machine) not in labels:
             labels.add((run.label, machine))
-            reasons[run.run_id] = finding("run-labelled", label=run.label[:40])
+            reasons[run.run_id] = finding("run-protected", kind="label", label=run.label[:40])
         if run.status == "complete" and _started(run) is not None:
             series = (machine, run.git_branch)
             of_series[series] += 1
             if of_series[series] <= kept_newest:
-                reasons[run.run_id] = finding("run-among-newest", run_count=kept_newest)
+                reasons[run.run_id] = finding("run-protected", kind="newest", run_count=kept_newest)
     return reasons
 
 

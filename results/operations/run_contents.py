@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, case, func, select
 
 from results.records.records import SIMULATED_TIMERS
 from results.store import rows
 from results.store.schema import CASE, METHOD, PREDICTION, RECORD
+from results.store.write import in_parts
 from roofline_model.operators.case import Case, op_title
 
 if TYPE_CHECKING:
     from results.store.store import ResultStore
 
-_T = TypeVar("_T")
-
 OUTCOMES = ("measured", "failed", "skipped", "predicted")
 """Of a case that ran in several processes the first of these counts that occurs."""
-_AT_ONCE = 500
-"""Ids in one statement: well under every limit on bound parameters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +54,9 @@ def _contents(connection: Connection, run_ids: Sequence[str]) -> dict[str, RunCo
     outcomes: dict[str, dict[int, int]] = {run_id: {} for run_id in run_ids}
     processes: dict[str, int] = {}
     chips: dict[str, list[str]] = {run_id: [] for run_id in run_ids}
+    simulated: set[str] = set()
     rank = case({name: place for place, name in enumerate(OUTCOMES)}, value=RECORD.c.status, else_=len(OUTCOMES) - 1)
-    for chosen in _portions(run_ids):
+    for chosen in in_parts(run_ids):
         of_runs = RECORD.c.run_id.in_(chosen)
         cases = select(RECORD.c.run_id, RECORD.c.case_id, func.min(rank)).where(of_runs)
         for run_id, case_id, outcome_rank in connection.execute(cases.group_by(RECORD.c.run_id, RECORD.c.case_id)):
@@ -70,9 +68,7 @@ def _contents(connection: Connection, run_ids: Sequence[str]) -> dict[str, RunCo
         )
         for run_id, key in connection.execute(predicted_chips.distinct()):
             chips[run_id].append(key)
-    simulated = set()
-    for chosen in _portions(run_ids):
-        timers = select(RECORD.c.run_id).join_from(RECORD, METHOD).where(RECORD.c.run_id.in_(chosen))
+        timers = select(RECORD.c.run_id).join_from(RECORD, METHOD).where(of_runs)
         timed = timers.where(METHOD.c.timer.in_(SIMULATED_TIMERS), RECORD.c.status == "measured")
         simulated |= {row[0] for row in connection.execute(timed.distinct())}
     cases_by_id = _cases(connection, sorted({case_id for outcome in outcomes.values() for case_id in outcome}))
@@ -92,7 +88,7 @@ def _contents(connection: Connection, run_ids: Sequence[str]) -> dict[str, RunCo
 def _cases(connection: Connection, case_ids: Sequence[int]) -> dict[int, Case]:
     return {
         row["id"]: rows.case_of(row)
-        for chosen in _portions(case_ids)
+        for chosen in in_parts(case_ids)
         for row in connection.execute(select(CASE).where(CASE.c.id.in_(chosen))).mappings()
     }
 
@@ -104,8 +100,3 @@ def _counted(places: Iterable[int]) -> dict[str, int]:
 
 def _by_frequency(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(name for name, _ in Counter(names).most_common())
-
-
-def _portions(ids: Sequence[_T]) -> Iterator[Sequence[_T]]:
-    for start in range(0, len(ids), _AT_ONCE):
-        yield ids[start : start + _AT_ONCE]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -21,6 +21,10 @@ MAX_TIME_S = 1e9
 """Thirty years: a longer time is a slip of a unit."""
 MAX_COUNT = 2**40
 """Every database holds it."""
+MIN_TIME_S = 1e-18
+"""Light crosses no atom in it; a time of 0 stays, it is told elsewhere."""
+MIN_RATE_PER_S = 1e-6
+"""One a fortnight."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +178,11 @@ Number = Annotated[float, Form(_named)]
 """NaN, Infinity and -Infinity by name."""
 # A NaN is within no range of numbers.
 Duration = Annotated[
-    Number, Limit(lambda time_s: 0 <= time_s < MAX_TIME_S, description=f"a time from 0 to {MAX_TIME_S:g} s")
+    Number,
+    Limit(
+        lambda time_s: time_s == 0 or MIN_TIME_S <= time_s < MAX_TIME_S,
+        description=f"a time from 0 to {MAX_TIME_S:g} s",
+    ),
 ]
 SignedDuration = Annotated[
     Number, Limit(lambda time_s: abs(time_s) < MAX_TIME_S, description=f"a time of less than {MAX_TIME_S:g} s")
@@ -183,7 +191,15 @@ NonNegative = Annotated[
     Number, Limit(lambda value: 0 <= value < MOST_FIGURE, description=f"a number from 0 to {MOST_FIGURE:g}")
 ]
 Positive = Annotated[
-    Number, Limit(lambda value: 0 < value < MOST_FIGURE, description=f"a number above 0 and below {MOST_FIGURE:g}")
+    Number,
+    Limit(lambda value: MIN_TIME_S <= value < MOST_FIGURE, description=f"a number above 0 and below {MOST_FIGURE:g}"),
+]
+Rate = Annotated[
+    Number,
+    Limit(
+        lambda per_s: MIN_RATE_PER_S <= per_s < MOST_FIGURE,
+        description=f"a rate from {MIN_RATE_PER_S:g} to {MOST_FIGURE:g} per second",
+    ),
 ]
 Finite = Annotated[
     Number, Limit(lambda value: abs(value) < MOST_FIGURE, description=f"a finite number below {MOST_FIGURE:g}")
@@ -233,6 +249,11 @@ OptionalPastDate = Annotated[
 def at_most(longest: int) -> Limit:
     """Return the limit on how many items a list or a table may hold."""
     return Limit(lambda items: len(items) <= longest, description=f"{longest:,} items or fewer")
+
+
+def are_times(times_s: Collection[float]) -> bool:
+    """Return whether a clock can have given all of these; a NaN or an infinity among them is one of their sum."""
+    return not times_s or (min(times_s) >= 0 and sum(times_s) < MAX_TIME_S)
 
 
 def outside_limits(value: Any) -> list[str]:

@@ -169,7 +169,7 @@ def _refuse(error: Any, where: str) -> NoReturn:
         raise FormError(f"{place} is {str(data)[:40]!r}, not one of {error['ctx']['expected'].replace(chr(39), '')}")
     if kind == "float_type" and type(data) is int:
         raise FormError(f"{place} is too large for a 64-bit float")
-    raise FormError(f"{place} is {_kind_name(data)}, not {_WANTED.get(kind, error['msg'])}")
+    raise FormError(f"{place} is {kind_name(data)}, not {_WANTED.get(kind, error['msg'])}")
 
 
 def _place(where: str, steps: tuple[int | str, ...]) -> str:
@@ -218,14 +218,15 @@ def check_number(value: Any, where: str) -> None:
 def from_tagged(data: Any) -> dict[str, Any]:
     """Return the object that `tag` encoded. Raises `FormError`, which goes on where the place of the object is told."""
     if not isinstance(data, dict):
-        raise FormError(f" is {_kind_name(data)}, not an object")
+        raise FormError(f" is {kind_name(data)}, not an object")
     mapping = untag(data)
     if not isinstance(mapping, dict):
         raise FormError(" is a number, not an object")
     return mapping
 
 
-def _kind_name(data: Any) -> str:
+def kind_name(data: Any) -> str:
+    """Return what a JSON value is, for a message: text, a list, missing or null, …"""
     if data is None:
         return "missing or null"
     names = {bool: "true or false", int: "a number", float: "a number", str: "text", list: "a list", dict: "an object"}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from html import escape
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -30,6 +30,7 @@ from results.records.limits import (
     OptionalPastDate,
     PastDate,
     Positive,
+    Rate,
     Reason,
     SignedDuration,
     Whole,
@@ -298,9 +299,9 @@ class PredictionRecord:
     """Compulsory reads of one call."""
     write_bytes: NonNegative
     """Writes of one call."""
-    bandwidth_bytes_per_s: Positive | None
+    bandwidth_bytes_per_s: Rate | None
     """Bandwidth of the roof, bytes per second."""
-    peak_flops_per_s: Positive | None
+    peak_flops_per_s: Rate | None
     """Dense peak of the roof, FLOP per second."""
     compute_format: Key
     """The format whose unit computes."""
@@ -473,8 +474,3 @@ class Record:
         hardware = self.ideal.hardware_key if self.ideal else ""
         version = self.method.version if self.method else ""
         return history_key(self.case.case_key, hardware, version, environment_class)
-
-
-def plain(value: Any) -> Any:
-    """Return a record type as plain dicts, lists and scalars (tuples become lists only in JSON)."""
-    return asdict(value)

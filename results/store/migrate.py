@@ -3,7 +3,7 @@
 Three traps of SQLite shape this file (each has a test): Alembic's batch mode rebuilds a table by dropping it, and with
 foreign keys ON that deletes every child row; a failed migration is only rolled back inside an explicit transaction;
 several processes opening a new file at once race.
-Opening an up-to-date database costs one query and never imports Alembic.
+Opening an up-to-date database costs one query; neither that nor a new one imports Alembic.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from sqlalchemy import Connection, Engine, inspect, text
 
 from results.store.connection import LACKS_TABLES, MAKE_A_RUN, REPLACE_IT, WRITING, make_engine, translated
-from results.store.schema import METADATA, SCHEMA_VERSION, VERSION_TABLE
+from results.store.schema import METADATA, SCHEMA_VERSION, VERSION, VERSION_TABLE
 from results.store.target import StoreTarget
 from roofline_model.core.errors import OldSchemaError, RooflineError, StoreError
 
@@ -126,7 +126,7 @@ def upgrade(
     folders: Sequence[Path] = (),
     progress: Progress = _silent,
 ) -> None:
-    """Create the database at schema `target_version`, or upgrade it, under a lock that all processes share.
+    """Create the database, or upgrade it to schema `target_version`, under a lock that all processes share.
 
     `folders` are further places of migration scripts (tests use them); `progress` is told how far the copy and the
     scripts are. An older SQLite file is copied first, to
@@ -156,9 +156,12 @@ def _upgrade_sqlite(
                 raw.cursor().execute("PRAGMA journal_mode = WAL")
             writer = engine.execution_options(**{WRITING: True})
             with _explained(target, version, target_version, backup), writer.begin() as connection:
-                _run_scripts(connection, version, target_version, folders, progress)
-                progress("checking references", target_version, target_version)
-                _check_foreign_keys(connection)
+                if version is None:
+                    _create(connection)
+                else:
+                    _run_scripts(connection, version, target_version, folders, progress)
+                    progress("checking references", target_version, target_version)
+                    _check_foreign_keys(connection)
     except BaseException:
         engine.dispose()
         if is_new:  # half a new database helps nobody
@@ -181,13 +184,25 @@ def _upgrade_postgres(target: StoreTarget, target_version: int, folders: Sequenc
                 return
             _refuse_newer(version, target_version, target)
             with _explained(target, version, target_version, None):
-                _run_scripts(connection, version, target_version, folders, progress)
+                if version is None:
+                    _create(connection)
+                else:
+                    _run_scripts(connection, version, target_version, folders, progress)
     finally:
         engine.dispose()
 
 
+def _create(connection: Connection) -> None:
+    """Make today's tables in an empty database: no script runs for it (Alembic's cookbook, "Building an Up to Date
+    Database from Scratch").
+    """
+    METADATA.create_all(connection)
+    VERSION.create(connection)
+    connection.execute(VERSION.insert(), {"version_num": f"{SCHEMA_VERSION:04d}"})
+
+
 def _run_scripts(
-    connection: Connection, version: int | None, target_version: int, folders: Sequence[Path], progress: Progress
+    connection: Connection, version: int, target_version: int, folders: Sequence[Path], progress: Progress
 ) -> None:
     from alembic import command
     from alembic.config import Config
@@ -201,14 +216,14 @@ def _run_scripts(
         config.set_main_option("path_separator", "os")
         config.set_main_option("version_locations", os.pathsep.join(map(_option, places)))
     config.attributes["connection"] = connection
-    first, steps = version or 0, []
+    versions = iter(range(version + 1, target_version + 1))
 
     def applied(**step: object) -> None:
-        steps.append(step)
-        progress(f"schema {first + len(steps)}", len(steps), target_version - first)
+        done = next(versions)
+        progress(f"schema {done}", done - version, target_version - version)
 
     config.attributes["on_version_apply"] = applied
-    progress(f"schema {first + 1}", 0, target_version - first)
+    progress(f"schema {version + 1}", 0, target_version - version)
     command.upgrade(config, f"{target_version:04d}")
 
 

@@ -15,15 +15,12 @@ from sqlalchemy import Connection, select
 from results.records.records import Record, RunInfo
 from results.store import read, rows
 from results.store.schema import CASE, PREDICTION, RECORD, RUN
-from results.store.write import present_record_runs
+from results.store.write import in_parts, present_record_runs
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.operators.case import Case, is_meant
 
 if TYPE_CHECKING:
     from results.store.store import ResultStore
-
-LOT_COUNT = 500
-"""Records read at once: with all samples some megabytes, and well under every limit on bound parameters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +67,9 @@ def find_records(store: ResultStore, query: RecordQuery) -> list[FoundRun]:
 
 
 def read_lots(store: ResultStore, run: FoundRun, *, with_samples: bool) -> Iterator[list[Record]]:
-    """Yield the records of a run that were found, in the order they were stored, `LOT_COUNT` at a time."""
-    for start in range(0, len(run.record_pks), LOT_COUNT):
-        pks = run.record_pks[start : start + LOT_COUNT]
-        yield store.query(partial(_read_lot, pks=pks, with_samples=with_samples))
-
-
-def _read_lot(connection: Connection, *, pks: Sequence[int], with_samples: bool) -> list[Record]:
-    return read.read_chosen(connection, RECORD.c.id.in_(pks), with_samples=with_samples)
+    """Yield the records of a run that were found, in the order they were stored, some hundred at a time."""
+    for pks in in_parts(run.record_pks):
+        yield store.query(partial(read.read_chosen, chosen=RECORD.c.id.in_(pks), with_samples=with_samples))
 
 
 def profile_hashes(store: ResultStore, run: FoundRun) -> list[str]:
@@ -85,8 +77,8 @@ def profile_hashes(store: ResultStore, run: FoundRun) -> list[str]:
 
     def hashes(connection: Connection) -> list[str]:
         seen: dict[str, None] = {}
-        for start in range(0, len(run.record_pks), LOT_COUNT):
-            chosen = PREDICTION.c.record_pk.in_(run.record_pks[start : start + LOT_COUNT])
+        for pks in in_parts(run.record_pks):
+            chosen = PREDICTION.c.record_pk.in_(pks)
             statement = select(PREDICTION.c.profile_hash).where(chosen).order_by(PREDICTION.c.record_pk)
             seen.update(dict.fromkeys(connection.execute(statement).scalars()))
         return list(seen)
@@ -129,8 +121,8 @@ def _record_pks_by_word(connection: Connection, query: RecordQuery) -> dict[str,
     cases = connection.execute(select(CASE)).mappings()
     case_ids = [row["id"] for row in cases if query.fits(rows.case_of(row))]
     record_pks: dict[str, list[int]] = {}
-    for start in range(0, len(case_ids), LOT_COUNT):
-        of_cases = RECORD.c.case_id.in_(case_ids[start : start + LOT_COUNT])
+    for part in in_parts(case_ids):
+        of_cases = RECORD.c.case_id.in_(part)
         for row in connection.execute(select(RECORD.c.run_id, RECORD.c.id).where(of_cases)):
             record_pks.setdefault(row.run_id, []).append(row.id)
     return record_pks

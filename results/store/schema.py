@@ -8,8 +8,8 @@ with a NUL character; both refuse lone surrogates (they come from file names in 
 integer as raw bytes.
 
 Missing is NULL, never 0. Names end in their unit.
-Change a table: before the first release in `migrations/versions/0001_baseline.py`; from release 0.1.0 on raise
-SCHEMA_VERSION and write `migrations/versions/NNNN_….py` (the revision id is the version as four digits).
+Change a table: before the first release here alone; from release 0.1.0 on raise SCHEMA_VERSION, too, and write
+`migrations/versions/NNNN_….py` (the revision id is the version as four digits), which brings older databases here.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ from sqlalchemy import (
     Integer,
     LargeBinary,
     MetaData,
+    PrimaryKeyConstraint,
+    String,
     Table,
     Text,
     UniqueConstraint,
@@ -157,6 +159,14 @@ METADATA = MetaData(
         "pk": "pk_%(table_name)s",
     }
 )
+
+VERSION = Table(
+    VERSION_TABLE,
+    MetaData(),
+    Column("version_num", String(32), nullable=False),
+    PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
+)
+"""Alembic's own table; its row is the schema version as four digits."""
 
 _OTHER_ROWS: Mapping[type[Any], frozenset[str]] = {
     RunInfo: frozenset({"environment"}),

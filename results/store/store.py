@@ -79,7 +79,7 @@ class ResultStore:
 
     def schema_version(self) -> int:
         """Return the schema version of the database."""
-        version = self._read(lambda connection: read_version(connection, self._target))
+        version = self.query(lambda connection: read_version(connection, self._target))
         if version is None:
             raise StoreError(f"{self.name} is empty: its tables were removed while it was open")
         return version
@@ -97,18 +97,18 @@ class ResultStore:
                 raise StoreError(f"run {run.run_id[:40]} is already in {self.name}: every run needs an id of its own")
             write.insert_run(connection, run)
 
-        self._write("storing the run", insert)
+        self.transact("storing the run", insert)
 
     def finish_run(self, run_id: str, *, status: RunStatus, exit_code: int | None, finished_at: str | None) -> None:
         """Store how a run ended. Raises `StoreError` for an unknown run, and when the file was replaced meanwhile."""
-        self._write(
+        self.transact(
             "finishing the run",
             lambda connection: write.finish_run(connection, run_id, status, exit_code, finished_at),
         )
 
     def add_profile(self, profile: HardwareProfile) -> None:
         """Store the chip description that predictions use; one that is already there is left alone."""
-        self._write("storing the profile", lambda connection: write.insert_profile(connection, profile))
+        self.transact("storing the profile", lambda connection: write.insert_profile(connection, profile))
 
     def add_record(self, record: Record) -> None:
         """Store one record in a transaction of its own: once this returns, a killed process does not lose it.
@@ -121,21 +121,25 @@ class ResultStore:
             write.insert_record(connection, self._known_ids, record)
 
         def insert_again(connection: Connection) -> None:
-            self._insert_again(connection, record)
+            if write.present_record_runs(connection, [record.record_id]):
+                raise StoreError(
+                    f"record {record.record_id[:40]} is already in {self.name}: every record needs an id of its own"
+                )
+            insert(connection)
 
         try:
-            self._write("storing the record", insert, translate_integrity=False)
+            self.transact("storing the record", insert, translate_integrity=False)
         except IntegrityError:
             # Either the record is there already, or rows that this store remembers were deleted meanwhile.
             self._known_ids.forget()
-            self._write("storing the record", insert_again)
+            self.transact("storing the record", insert_again)
 
     def complete_record(self, record: Record) -> None:
         """Replace a stored record's measurement, predictions and facts by those of the same record with more samples.
 
         Flags that it was given meanwhile stay. Raises `StoreError` for a record that is not there.
         """
-        self._write("completing the record", lambda connection: write.replace_record(connection, record))
+        self.transact("completing the record", lambda connection: write.replace_record(connection, record))
 
     def add_run(
         self,
@@ -180,21 +184,21 @@ class ResultStore:
             return len(new), len(new_records) - len(new)
 
         self._known_ids.forget()
-        return self._write("storing the run", insert)
+        return self.transact("storing the run", insert)
 
     def end_process(self, run_id: str, process: ProcessInfo, end_reason: str) -> None:
         """Store how a process of a run ended, in the row it has; one that never stored a record gets a row now.
 
         Raises `StoreError` for a run that was not begun.
         """
-        self._write("ending a process", lambda connection: write.end_process(connection, run_id, process, end_reason))
+        self.transact("ending a process", lambda connection: write.end_process(connection, run_id, process, end_reason))
 
     def add_canary(self, run_id: str, reading: CanaryReading) -> None:
         """Store one canary reading of a run; one that is there already is left alone.
 
         Raises `StoreError` for a run that was not begun.
         """
-        self._write("storing the canary", lambda connection: write.insert_canaries(connection, run_id, [reading]))
+        self.transact("storing the canary", lambda connection: write.insert_canaries(connection, run_id, [reading]))
 
     def rejudge_canaries(self, run_id: str, readings: Iterable[CanaryReading]) -> None:
         """Store what a later reading showed of these: `is_slow` and `reference_s` of readings that are stored already.
@@ -203,11 +207,11 @@ class ResultStore:
         """
         slow = [reading for reading in readings if reading.is_slow]
         if slow:
-            self._write("judging the canary", lambda connection: write.rejudge_canaries(connection, run_id, slow))
+            self.transact("judging the canary", lambda connection: write.rejudge_canaries(connection, run_id, slow))
 
     def add_noise_floors(self, floors: Iterable[NoiseFloor]) -> None:
         """Store noise floors, all or none; older ones of the same case and method stay, the newest counts."""
-        self._write("storing noise floors", lambda connection: write.insert_floors(connection, floors))
+        self.transact("storing noise floors", lambda connection: write.insert_floors(connection, floors))
 
     def flag_records(self, record_ids: Iterable[str], flag: str) -> int:
         """Add a flag to stored measurements, all or none, and return how many did not carry it yet.
@@ -221,36 +225,28 @@ class ResultStore:
         unique_ids = list(dict.fromkeys(record_ids))
         if not unique_ids:
             return 0
-        return self._write("flagging the records", lambda connection: write.add_flag(connection, unique_ids, flag))
-
-    def transact(self, doing: str, work: Callable[[Connection], T]) -> T:
-        """Return the result of `work` in one write transaction, all or nothing; for other files of this package."""
-        return self._write(doing, work)
+        return self.transact("flagging the records", lambda connection: write.add_flag(connection, unique_ids, flag))
 
     # Reading -------------------------------------------------------------------------------------------------
 
     def runs(self, limit: int | None = None) -> list[RunInfo]:
         """Return the runs, newest first."""
         statement = read.select_runs().order_by(*read.NEWEST_FIRST).limit(limit)
-        return self._read(lambda connection: read.read_runs(connection, statement))
+        return self.query(lambda connection: read.read_runs(connection, statement))
 
     def resolve_run(self, name: str) -> RunInfo:
         """Return the run called `name`: id or its first digits (4 or more), label (its newest), latest, latest~1, ….
 
         `latest` counts complete runs only. Raises `StoreError` or `UnknownNameError`, saying what there is.
         """
-        return self._read(lambda connection: run_names.resolve(connection, name, self.name))
+        return self.query(lambda connection: run_names.resolve(connection, name, self.name))
 
     def records(self, run_id: str, *, with_samples: bool = True) -> list[Record]:
         """Return the records of the run with exactly this id, in the order they were stored; none for an unknown id.
 
         Without samples `samples_s` is empty, and a long run is read several times faster.
         """
-        return self._read(lambda connection: read.read_records(connection, run_id, with_samples=with_samples))
-
-    def query(self, work: Callable[[Connection], T]) -> T:
-        """Return the result of `work` on a reading connection, for the queries of this package (`query.py`)."""
-        return self._read(work)
+        return self.query(lambda connection: read.read_records(connection, run_id, with_samples=with_samples))
 
     def record_ids(self, run_id: str) -> set[str]:
         """Return the ids of the records of a run that are stored (in the file that still leads there).
@@ -260,30 +256,30 @@ class ResultStore:
         if self._file is not None:
             self._file.check()
         statement = select(RECORD.c.record_id).where(RECORD.c.run_id == run_id)
-        return self._read(lambda connection: set(connection.execute(statement).scalars()))
+        return self.query(lambda connection: set(connection.execute(statement).scalars()))
 
     def profile(self, profile_hash: str) -> HardwareProfile | None:
         """Return the chip description of this hash, or None."""
-        return self._read(lambda connection: read.read_profile(connection, profile_hash))
+        return self.query(lambda connection: read.read_profile(connection, profile_hash))
 
     def processes(self, run_id: str) -> list[ProcessInfo]:
         """Return the processes of the run with exactly this id, first seen first, with how each ended."""
-        return self._read(lambda connection: read.read_processes(connection, run_id))
+        return self.query(lambda connection: read.read_processes(connection, run_id))
 
     def canaries(self, run_id: str) -> list[CanaryReading]:
         """Return the canary readings of the run with exactly this id, in the order they were stored."""
-        return self._read(lambda connection: read.read_canaries(connection, run_id))
+        return self.query(lambda connection: read.read_canaries(connection, run_id))
 
     def canary_times(self, class_hash: str, kernel: str, limit: int = 50) -> list[float]:
         """Return the seconds of up to `limit` healthy readings (not slow) of this kernel, newest first.
 
         All runs whose environment has this class hash count, the one in progress too once it has stored a reading.
         """
-        return self._read(lambda connection: read.read_canary_times(connection, class_hash, kernel, limit))
+        return self.query(lambda connection: read.read_canary_times(connection, class_hash, kernel, limit))
 
     def noise_floors(self, class_hash: str) -> dict[tuple[str, str], NoiseFloor]:
         """Return the newest noise floor of every (case key, method hash) measured in this environment class."""
-        return self._read(lambda connection: read.read_noise_floors(connection, class_hash))
+        return self.query(lambda connection: read.read_noise_floors(connection, class_hash))
 
     # Transactions --------------------------------------------------------------------------------------------
 
@@ -291,13 +287,6 @@ class ResultStore:
         """Return the run that has this id already, inside a transaction that writes."""
         with translated(self._target, "reading", reading=True):
             return read.read_run(connection, run_id)
-
-    def _insert_again(self, connection: Connection, record: Record) -> None:
-        if write.present_record_runs(connection, [record.record_id]):
-            raise StoreError(
-                f"record {record.record_id[:40]} is already in {self.name}: every record needs an id of its own"
-            )
-        write.insert_record(connection, self._known_ids, record)
 
     def _refuse_records_of_others(self, run: RunInfo, owners: Mapping[str, str]) -> None:
         for record_id, owner in owners.items():
@@ -313,7 +302,8 @@ class ResultStore:
         with translated(self._target, "opening the database", reading=True), self._engine.connect():
             return DatabaseFile(path)
 
-    def _write(self, doing: str, work: Callable[[Connection], T], *, translate_integrity: bool = True) -> T:
+    def transact(self, doing: str, work: Callable[[Connection], T], *, translate_integrity: bool = True) -> T:
+        """Return the result of `work` in one write transaction, all or nothing; `doing`: what it is, for an error."""
         if self._read_only:
             raise StoreError(f"{self.name} was opened read-only: open it with read_only=False to store results")
         self._refuse_fork()
@@ -342,7 +332,8 @@ class ResultStore:
                 "with os._exit"
             )
 
-    def _read(self, work: Callable[[Connection], T]) -> T:
+    def query(self, work: Callable[[Connection], T]) -> T:
+        """Return the result of `work` on a reading connection, for the queries of this package."""
         self._refuse_fork()
         with translated(self._target, "reading", reading=True), self._engine.connect() as connection:
             return work(connection)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Select, Table, bindparam, select, update
 from sqlalchemy.dialects import sqlite
 
-from results.records.records import HardwareProfile, Method, ProcessInfo, Record, RunInfo, RunStatus
+from results.records.records import HardwareProfile, ProcessInfo, Record, RunInfo, RunStatus
 from results.records.state_records import CanaryReading, NoiseFloor
 from results.store import rows
 from results.store.schema import (
@@ -30,12 +30,12 @@ from results.store.schema import (
     TELEMETRY,
 )
 from roofline_model.core.errors import StoreError
-from roofline_model.operators.case import Case
 
 T = TypeVar("T")
 
-_AT_ONCE = 500
-"""Ids in one statement: well under every limit on bound parameters."""
+AT_ONCE = 500
+"""Ids in one statement, records read at once: well under every limit on bound parameters, and some megabytes with all
+samples."""
 
 
 class KnownIds:
@@ -49,13 +49,13 @@ class KnownIds:
         self._committed: dict[Hashable, Any] = {}
         self._pending: dict[Hashable, Any] = {}
 
-    def get(self, key: Hashable) -> Any:
-        """Return the id stored under `key`, or None."""
-        return self._committed.get(key) or self._pending.get(key)
-
-    def note(self, key: Hashable, value: Any) -> None:
-        """Remember for the transaction in progress."""
-        self._pending[key] = value
+    def of(self, key: Hashable, look_up: Callable[[], T]) -> T:
+        """Return the id stored under `key`, looked up where this store has not seen it."""
+        if key in self._committed:
+            return self._committed[key]  # type: ignore[no-any-return]
+        if key not in self._pending:
+            self._pending[key] = look_up()
+        return self._pending[key]  # type: ignore[no-any-return]
 
     def keep(self) -> None:
         """The transaction was committed."""
@@ -102,13 +102,21 @@ def insert_records(connection: Connection, known_ids: KnownIds, records: Sequenc
 
 
 def _record_values(connection: Connection, known_ids: KnownIds, record: Record) -> rows.Values:
-    return {
-        **rows.row_of(record),
-        "history_key": record.history_key(_class_hash(connection, known_ids, record.run_id)),
-        "process_id": _process_id(connection, known_ids, record.process, record.run_id),
-        "case_id": _case_id(connection, known_ids, record.case),
-        "method_id": None if record.method is None else _method_id(connection, known_ids, record.method),
-    }
+    run_id, process, case, method = record.run_id, record.process, record.case, record.method
+    class_hash = known_ids.of(("run", run_id), lambda: class_hash_of(connection, run_id))
+    process_id = known_ids.of(("process", run_id, process), lambda: insert_process(connection, run_id, process))
+    case_id = known_ids.of(
+        ("case", case), lambda: _stored_or_inserted_id(connection, CASE, rows.case_row(case), ("content_hash",))
+    )
+    method_id = None
+    if method is not None:
+        of_method = rows.method_row(method)
+        method_id = known_ids.of(
+            ("method", of_method["method_hash"]),
+            lambda: _stored_or_inserted_id(connection, METHOD, of_method, ("method_hash",)),
+        )
+    ids = {"process_id": process_id, "case_id": case_id, "method_id": method_id}
+    return {**rows.row_of(record), "history_key": record.history_key(class_hash), **ids}
 
 
 def _child_values(record: Record, record_pk: int) -> Iterator[tuple[Table, list[rows.Values]]]:
@@ -207,49 +215,7 @@ def class_hash_of(connection: Connection, run_id: str) -> str:
 
 def in_parts(items: Sequence[T]) -> Iterator[Sequence[T]]:
     """Yield ids, or records, in lots that fit one statement."""
-    return (items[start : start + _AT_ONCE] for start in range(0, len(items), _AT_ONCE))
-
-
-def _class_hash(connection: Connection, known_ids: KnownIds, run_id: str) -> str:
-    class_hash: str | None = known_ids.get(("run", run_id))
-    if class_hash is None:
-        class_hash = class_hash_of(connection, run_id)
-        known_ids.note(("run", run_id), class_hash)
-    return class_hash
-
-
-def _process_id(connection: Connection, known_ids: KnownIds, process: ProcessInfo, run_id: str) -> int:
-    key = ("process", run_id, process)
-    process_id: int | None = known_ids.get(key)
-    if process_id is None:
-        process_id = insert_process(connection, run_id, process)
-        known_ids.note(key, process_id)
-    return process_id
-
-
-def _case_id(connection: Connection, known_ids: KnownIds, case: Case) -> int:
-    key = ("case", case)
-    return known_ids.get(key) or _cached_id(connection, known_ids, key, CASE, rows.case_row(case), ("content_hash",))
-
-
-def _method_id(connection: Connection, known_ids: KnownIds, method: Method) -> int:
-    key = ("method", method.method_hash)
-    return known_ids.get(key) or _cached_id(
-        connection, known_ids, key, METHOD, rows.method_row(method), ("method_hash",)
-    )
-
-
-def _cached_id(
-    connection: Connection,
-    known_ids: KnownIds,
-    key: Hashable,
-    table: Table,
-    values: rows.Values,
-    identity: tuple[str, ...],
-) -> int:
-    row_id = _stored_or_inserted_id(connection, table, values, identity)
-    known_ids.note(key, row_id)
-    return row_id
+    return (items[start : start + AT_ONCE] for start in range(0, len(items), AT_ONCE))
 
 
 def _stored_or_inserted_id(connection: Connection, table: Table, values: rows.Values, identity: tuple[str, ...]) -> int:

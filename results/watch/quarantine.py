@@ -52,9 +52,11 @@ class Quarantine:
         findings = []
         for entry in self.entries:
             if entry.has_expired:
-                findings.append(finding("entry-expired", f"quarantine {entry.match}", until=str(entry.until)))
+                findings.append(
+                    finding("entry-unused", f"quarantine {entry.match}", kind="expired", until=str(entry.until))
+                )
             elif not any(entry.covers(*case) for case in listed):
-                findings.append(finding("entry-unmatched", f"quarantine {entry.match}"))
+                findings.append(finding("entry-unused", f"quarantine {entry.match}", kind="unmatched"))
         return tuple(findings)
 
 

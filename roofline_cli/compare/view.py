@@ -75,7 +75,7 @@ def comparison_from_store(store: ResultStore, run_name: str) -> Comparison:
     from reports.present.shapes import shape_sentence
     from reports.ranking.shape_ranking import recommend_from_run
     from results.cases.case_result import run_cases
-    from results.verdicts.shape_verdict import shape_verdicts, speedups
+    from results.cases.shape_verdict import shape_verdicts
 
     run = store.resolve_run(run_name)
     records = store.records(run.run_id, with_samples=False)
@@ -89,11 +89,12 @@ def comparison_from_store(store: ResultStore, run_name: str) -> Comparison:
     compared = [
         ComparedRow(
             by_key[option.key],
-            *speedups(option, result.baseline),
-            _ratio(result.baseline.times.expected_s if result.baseline else None, option.times.expected_s),
+            option.ideal_speedup_ratio,
+            option.speedup_ratio if option.is_measured else None,
+            option.expected_speedup_ratio,
         )
         for result in results
-        for option in result.ranked
+        for option in result.options
     ]
     listed = {id(row.case) for row in compared}
     compared += [ComparedRow(case, None, None) for case in cases if id(case) not in listed]
@@ -106,10 +107,6 @@ def comparison_from_store(store: ResultStore, run_name: str) -> Comparison:
         verdicts=tuple(shape_sentence(result) for result in results),
         recommendations=tuple(recommend_from_run(cases, device)),
     )
-
-
-def _ratio(baseline_s: float | None, time_s: float | None) -> float | None:
-    return baseline_s / time_s if baseline_s and time_s else None
 
 
 ANSWER_ROW_COUNT = 5

@@ -6,7 +6,8 @@ from dataclasses import asdict
 
 import typer
 
-from reports.present.screen import show_json, show_line
+from reports.present.blocks import Paragraph
+from reports.present.screen import present
 from roofline_cli.screen.progress_bar import progress_bar
 from roofline_cli.shared.database import reading, schema_version, shown_target, upgraded
 from roofline_cli.shared.group import EXIT_FOUND
@@ -39,21 +40,16 @@ def upgrade(db: DatabaseOption = None, as_json: JsonOption = False) -> None:
         upgraded(db, advance)
     copies = [] if path is None or before == SCHEMA_VERSION else list(path.parent.glob(f"{path.name}.schema-*.backup*"))
     newest = max(copies, key=lambda copy: copy.stat().st_mtime, default=None)
-    if as_json:
-        show_json(
-            {
-                "database": shown,
-                "schema_before": before,
-                "schema": SCHEMA_VERSION,
-                "backup": str(newest) if newest else None,
-            }
-        )
-        return
-    if before == SCHEMA_VERSION:
-        show_line(f"{shown} has schema {SCHEMA_VERSION} already; nothing to do")
-        return
-    backup = f"; the old file is kept as {newest}" if newest else ""
-    show_line(f"{shown}: schema {before} upgraded to {SCHEMA_VERSION}{backup}")
+    said = f"{shown} has schema {SCHEMA_VERSION} already; nothing to do"
+    if before != SCHEMA_VERSION:
+        backup = f"; the old file is kept as {newest}" if newest else ""
+        said = f"{shown}: schema {before} upgraded to {SCHEMA_VERSION}{backup}"
+    kept = str(newest) if newest else None
+    present(
+        lambda: {"database": shown, "schema_before": before, "schema": SCHEMA_VERSION, "backup": kept},
+        lambda: [Paragraph(said)],
+        as_json=as_json,
+    )
 
 
 @app.command("check")
@@ -68,12 +64,17 @@ def check(db: DatabaseOption = None, as_json: JsonOption = False) -> None:
     with reading(db) as store, progress_bar("checking", is_quiet=as_json) as advance:
         problems = check_store(store, advance)
         schema = store.schema_version()
-    if as_json:
-        show_json({"database": shown, "schema": schema, "problems": [asdict(problem) for problem in problems]})
-    else:
-        for problem in problems:
-            show_line(f"{problem.kind}: {f'{problem.where}: ' if problem.where else ''}{problem.what}", "red")
-        verdict = counted(len(problems), "problem") if problems else "whole"
-        show_line(f"{shown} (schema {schema}): {verdict}; looked at pages, references and every value")
+    verdict = counted(len(problems), "problem") if problems else "whole"
+    present(
+        lambda: {"database": shown, "schema": schema, "problems": list(map(asdict, problems))},
+        lambda: (
+            *(
+                Paragraph(f"{each.kind}: {f'{each.where}: ' if each.where else ''}{each.what}", "failed")
+                for each in problems
+            ),
+            Paragraph(f"{shown} (schema {schema}): {verdict}; looked at pages, references and every value"),
+        ),
+        as_json=as_json,
+    )
     if problems:
         raise typer.Exit(EXIT_FOUND)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from reports.present.blocks import Column, table
-from reports.present.screen import show, show_json, show_line
+from reports.present.blocks import Block, Column, Paragraph, table
+from reports.present.screen import present
 from roofline_cli.screen.progress_bar import progress_bar
 from roofline_cli.shared.database import reading, shown_target, writing
 from roofline_cli.shared.options import DatabaseOption, JsonOption
@@ -18,7 +19,6 @@ from roofline_model.core.units import counted, format_memory
 
 if TYPE_CHECKING:
     from results.operations.retention import PruneReport
-    from results.records.records import RunInfo
     from results.store.store import ResultStore
 
 COMMANDS = {
@@ -91,17 +91,16 @@ def prune(
             is_dry=dry_run,
             progress=advance,
         )
-    if as_json:
-        show_json(_document(shown, report, dry_run))
-    else:
-        _print(shown, report, dry_run)
+    present(lambda: _document(shown, report, dry_run), lambda: _blocks(shown, report, is_dry=dry_run), as_json=as_json)
 
 
 def _protected_runs(store: ResultStore, names: list[str], files: list[Path]) -> dict[str, Finding]:
     """Return the runs that keep everything, with the reason."""
     from results.operations.retention import named_runs
 
-    protected = {store.resolve_run(name).run_id: finding("run-named", place="--keep") for name in names}
+    protected = {
+        store.resolve_run(name).run_id: finding("run-protected", kind="named", place="--keep") for name in names
+    }
     runs = store.runs() if files else []
     for file in files:
         try:
@@ -111,7 +110,9 @@ def _protected_runs(store: ResultStore, names: list[str], files: list[Path]) -> 
             raise InvalidValueError(
                 f"{file} cannot be read ({why}): it may name runs to keep; nothing was pruned"
             ) from None
-        protected.update({run.run_id: finding("run-named", place=str(file)) for run in named_runs(text, runs)})
+        protected.update(
+            {run.run_id: finding("run-protected", kind="named", place=str(file)) for run in named_runs(text, runs)}
+        )
     return protected
 
 
@@ -139,56 +140,38 @@ def _document(shown: str, report: PruneReport, dry_run: bool) -> dict[str, objec
     }
 
 
-def _print(shown: str, report: PruneReport, dry_run: bool) -> None:
-    if report.drops:
-        show(table("Runs", _DROPS, report.drops[:_SHOWN]))
-    if len(report.drops) > _SHOWN:
-        show_line(f"… and {counted(len(report.drops) - _SHOWN, 'more run')} (--json lists all)")
-    done = "would drop" if dry_run else "dropped"
-    if not report.drops:
-        show_line(
-            f"{shown}: nothing to drop: no run before {report.before[:10]} has samples or sensor readings that may go; "
-            f"kept whole: {counted(len(report.protected), 'run')}"
-        )
+def _blocks(shown: str, report: PruneReport, *, is_dry: bool) -> Iterator[Block]:
+    drops, day = report.drops, report.before[:10]
+    kept = f"kept whole: {counted(len(report.protected), 'run')}"
+    if not drops:
+        what = f"no run before {day} has samples or sensor readings that may go"
+        yield Paragraph(f"{shown}: nothing to drop: {what}; {kept}")
     else:
-        _print_dropped(shown, report, done)
-    _print_kept(report)
-    if report.drops and not dry_run:
-        show_line("the room is used for new results")
-
-
-def _print_dropped(shown: str, report: PruneReport, done: str) -> None:
-    show_line(
-        f"{shown}: {done} {format_memory(report.sample_bytes)} of samples of "
-        f"{counted(report.measurement_count, 'measurement')} and "
-        f"{counted(report.reading_count, 'sensor reading')} of {counted(len(report.drops), 'run')} before "
-        f"{report.before[:10]}; "
-        f"every statistic stays; kept whole: {counted(len(report.protected), 'run')}"
-    )
-
-
-def _print_kept(report: PruneReport) -> None:
-    """Print the runs that keep everything, a line for each kind of reason."""
+        yield table("Runs", _DROPS, drops[:_SHOWN])
+        if len(drops) > _SHOWN:
+            yield Paragraph(f"… and {counted(len(drops) - _SHOWN, 'more run')} (--json lists all)")
+        yield Paragraph(
+            f"{shown}: {'would drop' if is_dry else 'dropped'} {format_memory(report.sample_bytes)} of samples of "
+            f"{counted(report.measurement_count, 'measurement')} and "
+            f"{counted(report.reading_count, 'sensor reading')} of {counted(len(drops), 'run')} before {day}; "
+            f"every statistic stays; {kept}"
+        )
     by_reason: dict[str, list[str]] = {}
     for protected in report.protected:
-        is_label = protected.reason.code == "run-labelled"
+        run, is_label = protected.run, protected.reason.value("kind") == "label"
         reason = "the newest run of its label" if is_label else short_text(protected.reason)
-        name = f"{protected.run.run_id[:8]} of {_day(protected.run)}" + (
-            f" ({protected.run.label[:40]})" if is_label else ""
-        )
-        by_reason.setdefault(reason, []).append(name)
+        label = f" ({run.label[:40]})" if is_label and run.label else ""
+        by_reason.setdefault(reason, []).append(f"{run.run_id[:8]} of {run.started_at[:10]}{label}")
     for reason, names in by_reason.items():
-        more = f" and {len(names) - _SHOWN_KEPT} more (--json lists all)" if len(names) > _SHOWN_KEPT else ""
-        show_line(f"kept whole, {reason}: {', '.join(names[:_SHOWN_KEPT])}{more}")
-
-
-def _day(run: RunInfo) -> str:
-    return run.started_at[:10]
+        others = f" and {len(names) - _SHOWN_KEPT} more (--json lists all)" if len(names) > _SHOWN_KEPT else ""
+        yield Paragraph(f"kept whole, {reason}: {', '.join(names[:_SHOWN_KEPT])}{others}")
+    if drops and not is_dry:
+        yield Paragraph("the room is used for new results")
 
 
 _DROPS = (
     Column("Run", lambda drop: drop.run.run_id[:8], is_head=True),
-    Column("Started", lambda drop: _day(drop.run)),
+    Column("Started", lambda drop: drop.run.started_at[:10]),
     Column("Measurements", lambda drop: f"{drop.measurement_count:,}", "number"),
     Column("Samples", lambda drop: format_memory(drop.sample_bytes), "number"),
     Column("Sensor readings", lambda drop: f"{drop.reading_count:,}", "number"),

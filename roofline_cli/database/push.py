@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from reports.present.screen import show_json, show_line
+from reports.present.blocks import Paragraph
+from reports.present.screen import present
 from roofline_cli.screen.progress_bar import progress_bar
 from roofline_cli.shared.database import named_runs, reading, schema_version, shown_target, writing
 from roofline_cli.shared.options import DatabaseOption, JsonOption
@@ -45,9 +46,10 @@ def push_runs(
             for number, each in enumerate(push(source, there, chosen), start=1):
                 pushed.append(each)
                 advance(f"run {each.run.run_id[:8]}", number, len(chosen))
-    if as_json:
-        rows = [{"run_id": each.run.run_id, "added_count": each.added_count} for each in pushed]
-        show_json({"schema_version": JSON_VERSION, "source": shown, "target": sink, "runs": rows})
-        return
     records = counted(sum(each.added_count for each in pushed), "new record")
-    show_line(f"{shown} → {sink}: {counted(len(pushed), 'run')} there, {records}")
+    rows = [{"run_id": each.run.run_id, "added_count": each.added_count} for each in pushed]
+    present(
+        lambda: {"schema_version": JSON_VERSION, "source": shown, "target": sink, "runs": rows},
+        lambda: [Paragraph(f"{shown} → {sink}: {counted(len(pushed), 'run')} there, {records}")],
+        as_json=as_json,
+    )

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from reports.present.screen import show_json, show_line
+from reports.present.blocks import Block, Paragraph
+from reports.present.imported import comparison_blocks, comparison_json
+from reports.present.screen import present
 from roofline_cli.screen.progress_bar import progress_bar
 from roofline_cli.shared.database import writing
 from roofline_cli.shared.group import typed
-from roofline_cli.shared.options import DatabaseOption, JsonOption, find_chip, float_or_nan, parse_size
-from roofline_model.core.errors import InvalidValueError
+from roofline_cli.shared.options import (
+    DatabaseOption,
+    DevicesOption,
+    JsonOption,
+    LinkOption,
+    find_chip,
+    parse_parallel,
+    parse_size,
+)
 from roofline_model.formats.catalog import get_format
 
 if TYPE_CHECKING:
@@ -50,13 +60,8 @@ def import_files(
     output_len: Annotated[
         str | None, typer.Option("--output-len", metavar="TOKENS", help="Generated tokens of each sequence.")
     ] = None,
-    tensor_parallel: Annotated[
-        str,
-        typer.Option("--tensor-parallel", metavar="INT", help="Devices that shared every layer (needs --link-gb-s)."),
-    ] = "1",
-    link_gb_s: Annotated[
-        str | None, typer.Option("--link-gb-s", metavar="GB/S", help="One direction of one device's link, in GB/s.")
-    ] = None,
+    tensor_parallel: DevicesOption = None,
+    link_gb_s: LinkOption = None,
     db: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -67,18 +72,16 @@ def import_files(
     from results.exchange.importing import read_any, store_read
 
     stated = _stated(hw, model, formats, kv, batch, input_len, output_len, tensor_parallel, link_gb_s)
-    done: list[dict[str, Any]] = []
     with progress_bar("reading", is_quiet=as_json) as advance:
         # All are read and checked before the first is stored.
         imports = [read_any(file, stated, advance=advance) for file in files]
     with writing(db) as store:
-        for file, read in zip(files, imports, strict=True):
-            report = store_read(store, read)
-            done.append(_document(file, read, report))
-            if not as_json:
-                _show(file, read, report)
-    if as_json:
-        show_json({"imported": done})
+        done = [(file, read, store_read(store, read)) for file, read in zip(files, imports, strict=True)]
+    present(
+        lambda: {"imported": [_document(*each) for each in done]},
+        lambda: (block for each in done for block in _blocks(*each)),
+        as_json=as_json,
+    )
 
 
 def _stated(
@@ -89,7 +92,7 @@ def _stated(
     batch: str | None,
     input_len: str | None,
     output_len: str | None,
-    tensor_parallel: str,
+    tensor_parallel: str | None,
     link_gb_s: str | None,
 ) -> Stated:
     from results.exchange.foreign import Stated
@@ -97,11 +100,7 @@ def _stated(
     def size(option: str, text: str | None) -> int | None:
         return None if text is None else parse_size(option, text)
 
-    link = None
-    if link_gb_s is not None:
-        link = float_or_nan(link_gb_s) * 1e9
-        if not 0 < link < 1e15:
-            raise InvalidValueError(f"--link-gb-s must be a positive number of GB/s, got {link_gb_s[:40]!r}")
+    parallel = parse_parallel(tensor_parallel, link_gb_s)
     return Stated(
         hardware=None if hw is None else find_chip(hw),
         model=model,
@@ -110,14 +109,13 @@ def _stated(
         batch_count=size("--batch", batch),
         input_count=size("--input-len", input_len),
         output_count=size("--output-len", output_len),
-        device_count=parse_size("--tensor-parallel", tensor_parallel),
-        link_bytes_per_s=link,
+        device_count=parallel.device_count,
+        link_bytes_per_s=parallel.link_bytes_per_s,
     )
 
 
 def _document(file: Path, read: ReadFile, report: ImportReport) -> dict[str, Any]:
     from results.exchange.importing import as_stored
-    from roofline_cli.database.transfer_view import comparison_json
 
     document: dict[str, Any] = {
         "file": str(file),
@@ -133,49 +131,40 @@ def _document(file: Path, read: ReadFile, report: ImportReport) -> dict[str, Any
     return document
 
 
-def _show(file: Path, read: ReadFile, report: ImportReport) -> None:
+def _blocks(file: Path, read: ReadFile, report: ImportReport) -> Iterator[Block]:
     from results.exchange.importing import as_stored
-    from roofline_cli.database.transfer_view import show_comparison
 
     names = ", ".join(run_id[:8] for run_id in report.run_ids[:8]) + (", …" if len(report.run_ids) > 8 else "")
     kind = "" if read.foreign is None else f" ({read.kind})"
     several = "s" if len(report.run_ids) > 1 else ""
-    show_line(
+    yield Paragraph(
         f"{file}{kind}: run{several} {names}: {report.added} record{'s' * (report.added != 1)} added, "
         f"{report.duplicates} already there"
     )
-    if report.differing_count and read.foreign is None:
-        show_line(
-            f"{report.differing_count} of these are stored with other contents: the file or the database is a changed "
-            "copy; "
-            "nothing was overwritten",
-            "yellow",
+    yield from (Paragraph(text, "warning") for text in _doubts(read, report))
+    if read.foreign is not None:
+        yield from comparison_blocks(as_stored(read.foreign, report))
+
+
+def _doubts(read: ReadFile, report: ImportReport) -> Iterator[str]:
+    """Yield what of a file does not agree with what is stored, or with itself."""
+    count = report.differing_count
+    if count and read.foreign is None:
+        yield (
+            f"{count} of these are stored with other contents: the file or the database is a changed copy; nothing was "
+            "overwritten"
         )
     if report.differing_runs:
         shown = ", ".join(run_id[:8] for run_id in report.differing_runs[:8])
-        show_line(
-            f"run {shown}: stored with another label, start, commit or machine than in the file; nothing was "
-            "overwritten",
-            "yellow",
-        )
+        yield f"run {shown}: stored with another label, start, commit or machine than in the file; nothing was overwritten"
     if report.inconsistent_count:
-        show_line(
-            f"{report.inconsistent_count} of the file's records have statistics that their samples do not have",
-            "yellow",
+        yield f"{report.inconsistent_count} of the file's records have statistics that their samples do not have"
+    if count and read.foreign is not None:
+        chips = sorted({each.hardware_key for record in report.stored_records for each in record.predictions})
+        runs = sorted({record.run_id[:8] for record in report.stored_records})
+        yield (
+            f"{count} of these are stored with the predictions of {', '.join(chips) or 'no chip'}, which stay and are "
+            f"shown; for others: `roofline runs delete {runs[0]} --yes{typed('--db')}`, then import again"
         )
-    if read.foreign is not None:
-        if report.differing_count:
-            chips = sorted({each.hardware_key for record in report.stored_records for each in record.predictions})
-            runs = sorted({record.run_id[:8] for record in report.stored_records})
-            show_line(
-                f"{report.differing_count} of these are stored with the predictions of "
-                f"{', '.join(chips) or 'no chip'}, which stay and are shown; for others: "
-                f"`roofline runs delete {runs[0]} --yes{typed('--db')}`, then import again",
-                "yellow",
-            )
-        elif report.duplicates and not report.added:
-            show_line(
-                "nothing was added: the same measurements are stored already, with the predictions they came with",
-                "yellow",
-            )
-        show_comparison(as_stored(read.foreign, report))
+    elif read.foreign is not None and report.duplicates and not report.added:
+        yield "nothing was added: the same measurements are stored already, with the predictions they came with"

@@ -1,16 +1,15 @@
-"""A series of nights as characters: a chart for one case, a line of blocks for a table."""
+"""The nights of one case as a chart of characters."""
 
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from reports.present.screen import has_unicode
+
 ROWS = 9
-_BLOCKS = "▁▂▃▄▅▆▇█"
-_PLAIN_BLOCKS = "_.-~=+*#"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +23,6 @@ class Point:
     """What stands below it: the number of the change that begins here."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Signs:
-    full: str
-    hollow: str
-    axis: str
-    blocks: str
-
-
 def chart(points: Sequence[Point], labels: Sequence[str], width: int) -> list[str]:
     """Return the lines of a chart, oldest night on the left; several nights share a column where there are too many.
 
@@ -40,7 +31,7 @@ def chart(points: Sequence[Point], labels: Sequence[str], width: int) -> list[st
     """
     if not points:
         return []
-    signs = _signs()
+    full, hollow, axis = "●○┤" if has_unicode() else "*o|"
     margin = max(len(label) for label in labels) + 2
     columns = _columns(points, max(width - margin, 10))
     low, high = min(point.value for point in points), max(point.value for point in points)
@@ -48,28 +39,15 @@ def chart(points: Sequence[Point], labels: Sequence[str], width: int) -> list[st
     for place, column in enumerate(columns):
         used = [point.value for point in column if point.is_used]
         value = median(used or [point.value for point in column])
-        grid[_row(value, low, high, ROWS)][place] = signs.full if used else signs.hollow
+        grid[_row(value, low, high)][place] = full if used else hollow
     lines = []
     for row in range(ROWS - 1, -1, -1):
         label = labels[1] if row == ROWS - 1 else labels[0] if row == 0 else ""
-        lines.append(f"{label:>{margin - 2}} {signs.axis}{''.join(grid[row])}".rstrip())
+        lines.append(f"{label:>{margin - 2}} {axis}{''.join(grid[row])}".rstrip())
     marks = [next((point.mark for point in column if point.mark), " ") for column in columns]
     if any(mark.strip() for mark in marks):
         lines.append(" " * margin + "".join(mark[-1] for mark in marks).rstrip())
     return lines
-
-
-def sparkline(values: Sequence[float], width: int) -> str:
-    """Return all values as at most `width` blocks of eight heights, the smallest the lowest; several share one (their
-    median).
-    """
-    if not values:
-        return ""
-    share = math.ceil(len(values) / width)
-    shown = [median(values[start : start + share]) for start in range(0, len(values), share)]
-    blocks = _signs().blocks
-    low, high = min(shown), max(shown)
-    return "".join(blocks[_row(value, low, high, len(blocks))] for value in shown)
 
 
 def _columns(points: Sequence[Point], most: int) -> list[list[Point]]:
@@ -77,13 +55,5 @@ def _columns(points: Sequence[Point], most: int) -> list[list[Point]]:
     return [list(points[start : start + share]) for start in range(0, len(points), share)]
 
 
-def _row(value: float, low: float, high: float, count: int) -> int:
-    return count // 2 if high <= low else min(int((value - low) / (high - low) * count), count - 1)
-
-
-def _signs() -> _Signs:
-    try:
-        "●○┤▁█".encode(sys.stdout.encoding or "utf-8")
-    except (UnicodeEncodeError, LookupError):
-        return _Signs("*", "o", "|", _PLAIN_BLOCKS)
-    return _Signs("●", "○", "┤", _BLOCKS)
+def _row(value: float, low: float, high: float) -> int:
+    return ROWS // 2 if high <= low else min(int((value - low) / (high - low) * ROWS), ROWS - 1)

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from reports.present.blocks import Column, Span, table
 from reports.present.display_text import prefixed
-from reports.present.screen import PIPED_WIDTH, screen_width, show, show_json, show_line, show_next
-from results.text.verdict_text import doubts_text
-from roofline_cli.diff.history_plot import Point, chart, sparkline
+from reports.present.sample_drawing import sparkline
+from reports.present.screen import PIPED_WIDTH, has_unicode, screen_width, show, show_json, show_line, show_next
+from reports.present.verdict_text import doubts_text
+from roofline_cli.diff.history_plot import Point, chart
 from roofline_cli.shared.group import typed
 from roofline_model.core.finding import short_text, subject_text
 from roofline_model.core.units import counted, format_memory, format_percent, format_time
@@ -34,7 +35,7 @@ _MOST_PENDING = 5
 
 def show_cases(cases: Sequence[Case]) -> None:
     """Print the key of each of several cases, which selects it."""
-    from results.text.diff_text import short
+    from reports.present.diff_text import short
 
     columns = (
         Column("Key", lambda case: case.case_key[:_KEY_DIGITS], is_head=True),
@@ -141,7 +142,7 @@ _CHANGED = (
     Column("Format", lambda history: (history.case.precision_label or "–")[:60], "prose", least=8, drop=1),
     Column("Kernel", lambda history: f"{history.case.kernel[:60]} {history.case.cache}", "prose", least=10, drop=2),
     Column("Runs", lambda history: str(len(history.points)), "number", drop=5),
-    Column("Trend", lambda history: sparkline([each.value for each in history.points if each.is_used], _SPARK), drop=6),
+    Column("Trend", lambda history: _trend(history), drop=6),
     Column("Change", _change, "number"),
     Column("Since", lambda history: _leading(history).started_at[:10], drop=3),
     Column("Status", _status),
@@ -173,6 +174,11 @@ def _show_segment(segment: Segment, nights: Sequence[HistoryPoint], metric: Metr
         show_line(
             f"too short: {len(segment.used)} of the {LEAST_NIGHTS} runs that it takes to look for a step", "yellow"
         )
+
+
+def _trend(history: CaseHistory) -> str:
+    values = [point.value for point in history.points if point.is_used]
+    return sparkline(values, _SPARK, is_ascii=not has_unicode())
 
 
 def _show_chart(nights: Sequence[HistoryPoint], changes: Sequence[Change], metric: Metric, number: int) -> None:

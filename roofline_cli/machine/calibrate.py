@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from reports.present.blocks import Column, table
-from reports.present.screen import show, show_json, show_line
+from reports.present.blocks import Block, Column, Paragraph, table
+from reports.present.screen import present
 from roofline_cli.screen.output_file import check_output, write_text
 from roofline_cli.shared.options import JsonOption
 from roofline_cli.shared.quiet import WaitOption, begin_when_quiet, stop
@@ -88,10 +89,6 @@ def calibrate(
     kind = _kind(device, machine)
     if output is not None:
         check_output(output, None)
-        if not output.parent.is_dir():
-            raise InvalidValueError(
-                f"{output} cannot be written: there is not a folder {output.parent}; name another file with -o"
-            )
     if if_needed and (output is not None or forget or not kernels or as_json or only):
         raise InvalidValueError(
             "--if-needed may measure nothing: leave out -o, --forget, --no-kernels, --only and --json"
@@ -101,35 +98,39 @@ def calibrate(
         return
     if machine.torch_version is None:
         raise MissingDependencyError("torch", "measure", "calibrating this machine")
-    with_kernels = kernels and kind == "cpu"
     if kind == "cpu":
         begin_when_quiet(waits=waits)
-    total_s = WITH_KERNELS_S if with_kernels else CEILINGS_S
-    chip = _known_ceilings(machine) if family is not None else None
-    failed: tuple[str, ...] = ()
     try:
-        if chip is None:
-            chip = _measure(machine, kind, forget, total_s * (CEILINGS_SHARE if with_kernels else 1))
-        if with_kernels:
-            if (doubt := doubt_of_ideals(chip)) is not None:  # times of kernels would be held against these ceilings
-                stop(f"{short_text(doubt)}: --wait-until-quiet waits for it")
-            begin_when_quiet(waits=waits)
-            chip, failed = _with_kernels(machine, chip, forget, total_s * (1 - CEILINGS_SHARE), family)
+        chip, failed = _looked_at(machine, kind, forget, family, with_kernels=kernels and kind == "cpu", waits=waits)
     except UnsupportedError as error:
         if not isinstance(error.finding, Finding) or error.finding.code != "look-left-out":
             raise
         stop(advice_text(error.finding))
     if output is not None:
         write_text(output, profile_text(chip))
-    if as_json:
-        show_json({"hardware": chip.to_dict(), "file": None if output is None else str(output)})
-    else:
-        _show(chip)
-        _show_kernels(chip, failed)
-        if output is not None:
-            show_line(f"written to {output}: use it with --hw {output} or --roofline-profile-file {output}")
+    present(
+        lambda: {"hardware": chip.to_dict(), "file": None if output is None else str(output)},
+        lambda: _blocks(chip, failed, output),
+        as_json=as_json,
+    )
     if chip.calibration is not None and chip.calibration.disturbed_by:
         raise typer.Exit(EXIT_MACHINE)
+
+
+def _looked_at(
+    machine: Machine, kind: str, forget: bool, family: Family | None, *, with_kernels: bool, waits: bool
+) -> tuple[Device, tuple[str, ...]]:
+    """Return the chip as this look found it, and the cases whose check failed."""
+    total_s = WITH_KERNELS_S if with_kernels else CEILINGS_S
+    chip = _known_ceilings(machine) if family is not None else None
+    if chip is None:
+        chip = _measure(machine, kind, forget, total_s * (CEILINGS_SHARE if with_kernels else 1))
+    if not with_kernels:
+        return chip, ()
+    if (doubt := doubt_of_ideals(chip)) is not None:  # times of kernels would be held against these ceilings
+        stop(f"{short_text(doubt)}: --wait-until-quiet waits for it")
+    begin_when_quiet(waits=waits)
+    return _with_kernels(machine, chip, forget, total_s * (1 - CEILINGS_SHARE), family)
 
 
 def _kind(requested: str | None, machine: Machine) -> str:
@@ -210,32 +211,30 @@ def _with_kernels(
     return device, look.failed
 
 
-def _show_kernels(chip: Device, failed: tuple[str, ...]) -> None:
-    curves = chip.calibration.kernels if chip.calibration is not None else ()
-    if curves:
-        scatter = sorted(curve.sd_ratio for curve in curves)[len(curves) // 2]
-        looks = max(len(point.looks_s) for curve in curves for points in curve.points.values() for point in points)
-        show_line(
-            f"kernels: {len(curves)} timed at {counted(sum(curve.point_count for curve in curves), 'size')}, "
-            f"{counted(looks, 'look')} each; expected to scatter by {format_percent(scatter)} (1 sd) in between"
-        )
-    for case in failed:
-        show_line(f"not calibrated, its check failed: {case}", "yellow")
-
-
-def _show(chip: Device) -> None:
+def _blocks(chip: Device, failed: tuple[str, ...], output: Path | None) -> Iterator[Block]:
     calibration = chip.calibration
     assert calibration is not None
-    show_line(f"{chip.key}: {chip.name}", "bold")
-    show_line(f"measured {calibration.measured_at} with {', '.join(_conditions(calibration)) or 'no condition known'}")
-    for doubt in doubts_of(chip):
-        show_line(short_text(doubt), "yellow")
-    show(table("Constants", _CONSTANTS, _constants(calibration)))
-    show_line(
+    conditions = ", ".join(_conditions(calibration)) or "no condition known"
+    yield Paragraph(f"{chip.key}: {chip.name}", "verdict")
+    yield Paragraph(f"measured {calibration.measured_at} with {conditions}")
+    yield from (Paragraph(short_text(doubt), "warning") for doubt in doubts_of(chip))
+    yield table("Constants", _CONSTANTS, _constants(calibration))
+    yield Paragraph(
         "Best: the best of all calibrations here. The others are of the newest. Typical: the median. Slow: 95 % were "
         "faster. Spread: standard deviation over mean. Of: repetitions.",
-        "dim",
+        "quiet",
     )
+    if curves := calibration.kernels:
+        scatter = sorted(curve.sd_ratio for curve in curves)[len(curves) // 2]
+        looks = max(len(point.looks_s) for curve in curves for points in curve.points.values() for point in points)
+        sizes = counted(sum(curve.point_count for curve in curves), "size")
+        yield Paragraph(
+            f"kernels: {len(curves)} timed at {sizes}, {counted(looks, 'look')} each; expected to scatter by "
+            f"{format_percent(scatter)} (1 sd) in between"
+        )
+    yield from (Paragraph(f"not calibrated, its check failed: {case}", "warning") for case in failed)
+    if output is not None:
+        yield Paragraph(f"written to {output}: use it with --hw {output} or --roofline-profile-file {output}")
 
 
 def _conditions(calibration: Calibration) -> list[str]:

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from reports.present.blocks import CAVEAT_COUNT, Column, Span, brief, table
-from reports.present.screen import show, show_json, show_line, show_more, show_next
+from reports.present.blocks import CAVEAT_COUNT, Block, Column, Command, Paragraph, Span, Tone, brief, more, table
+from reports.present.screen import present
 from roofline_cli.shared.options import AllOption, DatabaseOption, JsonOption
 from roofline_model.core.units import counted
+
+if TYPE_CHECKING:
+    from roofline_cli.machine.machine_checks import Check
 
 COMMANDS = {
     "doctor": ("doctor", "Show what this machine has, what is missing, how to install it."),
 }
 
-_STYLES = {"ok": "green", "info": "", "warn": "yellow", "error": "bold red"}
 _LOOKS = {"ok": "good", "info": "", "warn": "warning", "error": "failed"}
+_TONES: dict[str, Tone] = {"ok": "good", "info": "plain", "warn": "warning", "error": "failed"}
 
 
 def doctor(
@@ -68,13 +72,11 @@ def doctor(
 
     checks = run_checks(db, timeout_s)
     broken = [check for check in checks if check.status == "error"]
-    if as_json:
-        show_json({"is_ok": not broken, "checks": [check.to_dict() for check in checks]})
-    else:
-        _print_answer(checks, len(broken), show_all=show_all)
-        if show_all:
-            show_line()
-            _print_checks(checks)
+    present(
+        lambda: {"is_ok": not broken, "checks": [check.to_dict() for check in checks]},
+        lambda: _blocks(checks, show_all=show_all),
+        as_json=as_json,
+    )
     if broken:
         raise typer.Exit(1)
 
@@ -93,34 +95,32 @@ _BRIEFLY = (*_CHECK, Column("Found", lambda check: brief(check.detail, _DETAIL_L
 _WHOLE = (*_CHECK, Column("Found", lambda check: check.detail, "prose"))
 
 
-def _print_answer(checks: list[Any], broken_count: int, *, show_all: bool) -> None:
-    """Print whether this machine can measure, what is wrong, and what to type next: a dozen lines."""
+def _blocks(checks: list[Check], *, show_all: bool) -> Iterator[Block]:
+    """Yield whether this machine can measure, what is wrong, and what to type next: a dozen lines; with `show_all`
+    every check and every fix.
+    """
     warned = [check for check in checks if check.status == "warn"]
     broken = [check for check in checks if check.status == "error"]
     warnings = f"; {counted(len(warned), 'warning')}" if warned else ""
-    state = f"{broken_count} broken" if broken_count else "Nothing is broken"
-    show_line(f"{state}{warnings}.", "bold red" if broken_count else "bold")
+    state = f"{len(broken)} broken" if broken else "Nothing is broken"
+    yield Paragraph(f"{state}{warnings}.", "failed" if broken else "verdict")
     first = [check for name in _FIRST for check in checks if check.name == name and check.status in ("ok", "info")]
-    show(table("Checks", _BRIEFLY, [*broken, *warned, *first][:ANSWER_ROW_COUNT]))
-    fixes = [check for check in [*broken, *warned] if check.fix]
-    for check in fixes[:CAVEAT_COUNT]:
-        show_line(f"Fix {check.name}: {check.fix}", _STYLES[check.status])
-    if not broken:
-        is_calibrated = any(check.name == "calibration" and check.status == "ok" for check in checks)
-        if is_calibrated:
-            show_next("pytest bench_cases -k gemv", "measures the products of a decode step")
-        else:
-            is_busy = any(check.name == "cpu load" and check.status == "warn" for check in checks)
-            waits = " --wait-until-quiet" if is_busy else ""
-            show_next(f"roofline calibrate{waits}", "measures this machine; then pytest bench_cases -k gemv")
-    show_more(f"lists {len(checks)} checks and every fix", is_shown=show_all)
-
-
-def _print_checks(checks: list[Any]) -> None:
-    show(table("Checks", _WHOLE, checks))
+    yield table("Checks", _BRIEFLY, [*broken, *warned, *first][:ANSWER_ROW_COUNT])
+    for check in [check for check in [*broken, *warned] if check.fix][:CAVEAT_COUNT]:
+        yield Paragraph(f"Fix {check.name}: {check.fix}", _TONES[check.status])
+    states = {check.name: check.status for check in checks}
+    if not broken and states.get("calibration") == "ok":
+        yield Command("pytest bench_cases -k gemv", "measures the products of a decode step")
+    elif not broken:
+        waits = " --wait-until-quiet" if states.get("cpu load") == "warn" else ""
+        yield Command(f"roofline calibrate{waits}", "measures this machine; then pytest bench_cases -k gemv")
+    yield from more(f"lists {len(checks)} checks and every fix", is_shown=show_all)
+    if not show_all:
+        return
+    yield Paragraph("")
+    yield table("Checks", _WHOLE, checks)
     fixes = [check for check in checks if check.fix]
     if fixes:
-        show_line()
-        show_line("What to do", "bold")
-    for check in fixes:
-        show_line(f"  {check.name}: {check.fix}", _STYLES[check.status])
+        yield Paragraph("")
+        yield Paragraph("What to do", "verdict")
+    yield from (Paragraph(f"  {check.name}: {check.fix}", _TONES[check.status]) for check in fixes)

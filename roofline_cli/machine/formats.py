@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from reports.present.blocks import Column, table
-from reports.present.screen import MISSING, show, show_json
+from reports.present.screen import MISSING, present
 from roofline_cli.shared.options import FormatsFileOption, JsonOption, register_formats
 
 COMMANDS = {
@@ -29,7 +29,4 @@ def formats(formats_file: FormatsFileOption = None, as_json: JsonOption = False)
     from roofline_model.predictions.catalog import format_list
 
     catalog = format_list(register_formats(formats_file))
-    if as_json:
-        show_json(command_json(catalog))
-        return
-    show(table("Formats", _FORMATS, catalog.formats))
+    present(lambda: command_json(catalog), lambda: [table("Formats", _FORMATS, catalog.formats)], as_json=as_json)

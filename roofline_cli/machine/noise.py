@@ -4,10 +4,8 @@ floor.
 
 from __future__ import annotations
 
-import re
-import sys
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from statistics import median
@@ -16,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from plugin.machine.cpu_state import CONTENDED_RATIO, load_over
-from reports.present.blocks import Column, Span, table
-from reports.present.screen import show, show_json, show_line
+from reports.present.blocks import Block, Column, Paragraph, Span, table
+from reports.present.screen import present
 from roofline_cli.shared.database import writing
 from roofline_cli.shared.group import EXIT_FOUND
-from roofline_cli.shared.measuring import check_can_measure, run_workloads, workload_command
-from roofline_model.core.errors import RooflineError, UnsupportedError
+from roofline_cli.shared.measuring import check_can_measure, run_to_end, workload_command
+from roofline_model.core.errors import RooflineError
 
 if TYPE_CHECKING:
-    from results.records.records import Record, RunInfo
+    from results.records.records import RunInfo
     from results.statistics.noise_floor import Sensitivity
     from roofline_model.operators.case import Case
 
@@ -39,9 +37,6 @@ MOST_DISTURBED_RATIO = 0.5
 CASE_S = 1.2
 """One case in one process, about: its budget, warm-up, checks and operands."""
 LOOK_S = 0.3
-
-_TESTS_FAILED = 1
-_NOTHING_SELECTED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,24 +76,24 @@ def measure_noise(plan: NoisePlan, *, as_json: bool) -> None:
     label = f"noise-{uuid.uuid4().hex[:8]}"
     typer.echo(
         f"measuring the cases of {plan.shapes} in {plan.process_count} fresh processes, one pass after the other: "
-        "about "
-        f"{plan.process_count * CASE_S:.0f} s per case; -k and --processes make it shorter",
+        f"about {plan.process_count * CASE_S:.0f} s per case; -k and --processes make it shorter",
         err=True,
     )
     others = load_over(LOOK_S).others_ratio
     if others is not None and others > CONTENDED_RATIO:
         typer.echo(
             f"other processes use {others:.0%} of the CPUs now: noise that is theirs is not stored as the machine's "
-            "own; "
-            "`top -o %CPU` names them, stop them first",
+            "own; `top -o %CPU` names them, stop them first",
             err=True,
         )
-    is_correct = _run(plan, label)
+    wanted = f"-k {plan.keyword}" if plan.keyword is not None else f"--shapes {plan.shapes}"
+    is_correct = run_to_end(
+        plan.command(label),
+        nothing=f"{wanted} selects no case; `pytest bench_cases --collect-only -q` lists them",
+        stopped="pytest's output is above",
+    )
     noise = _stored_noise(plan.db, label)
-    if as_json:
-        show_json(_document(noise))
-    else:
-        _show(noise)
+    present(lambda: _document(noise), lambda: _blocks(noise), as_json=as_json)
     if not is_correct:
         raise typer.Exit(EXIT_FOUND)
 
@@ -109,34 +104,12 @@ def verdict_text(cases: Sequence[CaseNoise], disturbed_ratio: float) -> str:
     word = "quiet" if typical < QUIET_SD_RATIO else "usable" if typical < NOISY_SD_RATIO else "noisy"
     worst = max(cases, key=lambda case: case.sensitivity.floor.between_sd_ratio)
     step = median(case.sensitivity.smallest_step_ratio(3) for case in cases)
-    text = (
+    disturbed = f". Other processes used the CPUs in {disturbed_ratio:.0%} of the measurements: measure again on a quiet machine"
+    return (
         f"{word}: medians of fresh processes differ by {_percent(typical)} (standard deviation of the median case; "
-        "worst "
-        f"{_percent(worst.sensitivity.floor.between_sd_ratio)}, {worst.name}); with 3 processes a side a diff sees a "
-        f"step of {_percent(step)} in the median case"
+        f"worst {_percent(worst.sensitivity.floor.between_sd_ratio)}, {worst.name}); with 3 processes a side a diff "
+        f"sees a step of {_percent(step)} in the median case{disturbed if disturbed_ratio > 0 else ''}"
     )
-    if disturbed_ratio > 0:
-        text += (
-            f". Other processes used the CPUs in {disturbed_ratio:.0%} of the measurements: measure again on a quiet "
-            "machine"
-        )
-    return text
-
-
-def _run(plan: NoisePlan, label: str) -> bool:
-    """Run pytest; returns whether all kernels were correct. Raises `RooflineError` when nothing was measured."""
-
-    exit_code, errors = run_workloads(plan.command(label))
-    match = re.search(r"^ERROR: (.+)$", errors, re.MULTILINE)
-    if exit_code not in (0, _TESTS_FAILED) and match:
-        raise RooflineError(match[1].replace("--roofline-", "--"))
-    sys.stderr.write(errors)
-    if exit_code == _NOTHING_SELECTED:
-        wanted = f"-k {plan.keyword}" if plan.keyword is not None else f"--shapes {plan.shapes}"
-        raise UnsupportedError(f"{wanted} selects no case; `pytest bench_cases --collect-only -q` lists them")
-    if exit_code not in (0, _TESTS_FAILED):
-        raise RooflineError(f"measuring stopped (pytest exit code {exit_code}); pytest's output is above")
-    return exit_code == 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,10 +120,7 @@ class _MeasuredNoise:
     cases: tuple[CaseNoise, ...]
     disturbed_ratio: float
     is_stored: bool
-
-    @property
-    def verdict(self) -> str:
-        return verdict_text(self.cases, self.disturbed_ratio)
+    verdict: str
 
 
 def _stored_noise(db: str | None, label: str) -> _MeasuredNoise:
@@ -165,39 +135,45 @@ def _stored_noise(db: str | None, label: str) -> _MeasuredNoise:
                 f"no case was measured in two processes, so the noise is unknown; `roofline show {run.run_id[:8]}` "
                 "says why"
             )
-        disturbed_ratio = _disturbed_ratio(records)
+        flags = [record.measurement.flags for record in records if record.measurement is not None]
+        disturbed = [not {"contended", "stolen", "shared-device"}.isdisjoint(each) for each in flags]
+        disturbed_ratio = sum(disturbed) / len(flags) if flags else 0.0
         is_stored = disturbed_ratio <= MOST_DISTURBED_RATIO
         if is_stored:
             store.add_noise_floors(floors)
-    cases = {record.case.case_key: record.case for record in records}
-    noises = tuple(CaseNoise(cases[sensitivity.floor.case_key], sensitivity) for sensitivity in sensitivities(floors))
-    return _MeasuredNoise(run, noises, disturbed_ratio, is_stored)
+    by_key = {record.case.case_key: record.case for record in records}
+    cases = tuple(CaseNoise(by_key[each.floor.case_key], each) for each in sensitivities(floors))
+    return _MeasuredNoise(run, cases, disturbed_ratio, is_stored, verdict_text(cases, disturbed_ratio))
 
 
-def _show(noise: _MeasuredNoise) -> None:
-    shapes: dict[tuple[str, str], list[CaseNoise]] = {}
-    for case in noise.cases:
-        shapes.setdefault((case.case.op, case.case.shape_label), []).append(case)
-    has_caches = len({(record.case.cache, record.case.mode) for record in noise.cases}) > 1
-    for (op, shape), members in shapes.items():
-        _show_shape(f"{op} {shape}".rstrip(), members, has_caches)
-        show_line()
-    show_line("Within: standard deviation of the samples inside a process. Between: of the medians of fresh processes.")
-    show_line("Step n: the smallest slow-down that a later diff with n processes a side sees four times in five.")
-    show_line()
+def _blocks(noise: _MeasuredNoise) -> Iterator[Block]:
+    shapes: dict[str, list[CaseNoise]] = {}
+    for each in noise.cases:
+        shapes.setdefault(f"{each.case.op} {each.case.shape_label}".rstrip(), []).append(each)
+    has_caches = len({(each.case.cache, each.case.mode) for each in noise.cases}) > 1
+    for title, members in shapes.items():
+        yield _shape_table(title, members, has_caches)
+        yield Paragraph("")
+    yield Paragraph(
+        "Within: standard deviation of the samples inside a process. Between: of the medians of fresh processes."
+    )
+    yield Paragraph("Step n: the smallest slow-down that a later diff with n processes a side sees four times in five.")
+    yield Paragraph("")
     is_doubtful = noise.disturbed_ratio > 0 or _sd_ratio(noise.cases) >= NOISY_SD_RATIO
-    show_line(noise.verdict, "yellow" if is_doubtful else "green")
+    yield Paragraph(noise.verdict, "warning" if is_doubtful else "good")
     if not noise.is_stored:
-        show_line(
-            "not stored: this is the noise of other work, not the machine's own; the run itself is kept", "yellow"
+        yield Paragraph(
+            "not stored: this is the noise of other work, not the machine's own; the run itself is kept", "warning"
         )
         return
     counts = sorted({case.sensitivity.floor.process_count for case in noise.cases})
     spread = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    show_line(f"stored as this machine's floor ({spread} processes): later runs in one process take their ± from it")
+    yield Paragraph(
+        f"stored as this machine's floor ({spread} processes): later runs in one process take their ± from it"
+    )
 
 
-def _show_shape(title: str, members: Sequence[CaseNoise], has_caches: bool) -> None:
+def _shape_table(title: str, members: Sequence[CaseNoise], has_caches: bool) -> Block:
     def step(count: int) -> Column:
         def cell(member: CaseNoise) -> str:
             return _percent(member.sensitivity.smallest_step_ratio(count))
@@ -206,7 +182,7 @@ def _show_shape(title: str, members: Sequence[CaseNoise], has_caches: bool) -> N
 
     def between(member: CaseNoise) -> Span:
         ratio = member.sensitivity.floor.between_sd_ratio
-        return Span(_percent(ratio), _look(ratio))
+        return Span(_percent(ratio), "good" if ratio < QUIET_SD_RATIO else "" if ratio < NOISY_SD_RATIO else "warning")
 
     columns = (
         Column("Format", lambda member: member.case.precision_label or "–", is_head=True),
@@ -217,7 +193,7 @@ def _show_shape(title: str, members: Sequence[CaseNoise], has_caches: bool) -> N
         Column("Between", between, "number"),
         *map(step, SHOWN_PROCESSES),
     )
-    show(table(title, columns, members, title=title))
+    return table(title, columns, members, title=title)
 
 
 def _document(noise: _MeasuredNoise) -> dict[str, Any]:
@@ -245,22 +221,8 @@ def _document(noise: _MeasuredNoise) -> dict[str, Any]:
     }
 
 
-def _disturbed_ratio(records: Sequence[Record]) -> float:
-    measured = [record.measurement for record in records if record.measurement is not None]
-    disturbed = [
-        measurement
-        for measurement in measured
-        if {"contended", "stolen", "shared-device"}.intersection(measurement.flags)
-    ]
-    return len(disturbed) / len(measured) if measured else 0.0
-
-
 def _sd_ratio(cases: Sequence[CaseNoise]) -> float:
     return median(case.sensitivity.floor.between_sd_ratio for case in cases)
-
-
-def _look(sd_ratio: float) -> str:
-    return "good" if sd_ratio < QUIET_SD_RATIO else "" if sd_ratio < NOISY_SD_RATIO else "warning"
 
 
 def _percent(ratio: float | None) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from reports.present import blocks
-from reports.present.blocks import Column
-from reports.present.screen import show, show_json, show_line
+from reports.present.blocks import Block, Column, Paragraph
+from reports.present.screen import present
 from roofline_cli.screen.output_file import check_is_not_input, check_output, write_text
 from roofline_cli.screen.progress_bar import progress_bar
 from roofline_cli.shared.options import JsonOption
@@ -70,16 +72,11 @@ def fit(
         fitted = fit_table(table, plan, progress=advance)
     written = _write(fitted, targets, table) if output is not None else []
     older = _older(targets, written)
-    if as_json:
-        show_json({**_document(fitted, table, written), "kept": [str(path) for path in older]})
-        return
-    _show(fitted, table)
-    for path in written:
-        show_line(f"written to {path}")
-    for path in older:
-        show_line(f"{path} is of an earlier fit and stays: --constants reads it, too")
-    if written:
-        show_line(f"compare: roofline validate FILE --constants {written[0]}")
+    present(
+        lambda: _document(fitted, table, written) | {"kept": list(map(str, older))},
+        lambda: _blocks(fitted, table, written, older),
+        as_json=as_json,
+    )
 
 
 def _devices(table: KernelTable, chip: str | None) -> tuple[str, ...]:
@@ -177,17 +174,20 @@ def _write(fitted: TableFit, targets: dict[str, Path], table: KernelTable) -> li
     return written
 
 
-def _show(fitted: TableFit, rows: KernelTable) -> None:
-    show_line(f"{rows.name}: {counted(len(rows), 'row')}", "bold")
-    show(blocks.table("Fits", _FITS, fitted.reports))
-    show_line(
+def _blocks(fitted: TableFit, rows: KernelTable, written: list[Path], older: list[Path]) -> Iterator[Block]:
+    yield Paragraph(f"{rows.name}: {counted(len(rows), 'row')}", "verdict")
+    yield blocks.table("Fits", _FITS, fitted.reports)
+    yield Paragraph(
         "Fitted: mean |error| of the rows that were fitted; Unseen: of rows left out of the fit, by shape (5 folds).",
-        "dim",
+        "quiet",
     )
-    for line in map(subject_text, fitted.left_out):
-        show_line(f"  left out: {line}")
-    for line in map(subject_text, fitted.doubts):
-        show_line(f"  doubtful: {line}", "yellow")
+    yield from (Paragraph(f"  left out: {subject_text(item)}") for item in fitted.left_out)
+    yield from (Paragraph(f"  doubtful: {subject_text(item)}", "warning") for item in fitted.doubts)
+    yield from (Paragraph(f"written to {path}") for path in written)
+    for path in older:
+        yield Paragraph(f"{path} is of an earlier fit and stays: --constants reads it, too")
+    if written:
+        yield Paragraph(f"compare: roofline validate FILE --constants {written[0]}")
 
 
 def _unseen(report: FitReport, name: str) -> float | None:
@@ -210,8 +210,6 @@ _FITS = (
 
 
 def _document(fitted: TableFit, table: KernelTable, written: list[Path]) -> dict[str, Any]:
-    from roofline_cli.model_fit.validate import accuracy_json
-
     return {
         "file": table.name,
         "sha256": table.sha256,
@@ -227,8 +225,8 @@ def _document(fitted: TableFit, table: KernelTable, written: list[Path]) -> dict
                 "constants": dict(report.fitted.values),
                 "relative_spreads": dict(report.fitted.spreads),
                 "at_bound": list(report.fitted.at_bound),
-                "in_sample": accuracy_json(report.in_sample),
-                "cross_validated": None if report.cross_validated is None else accuracy_json(report.cross_validated),
+                "in_sample": asdict(report.in_sample),
+                "cross_validated": None if report.cross_validated is None else asdict(report.cross_validated),
             }
             for report in fitted.reports
         ],

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from reports.present.blocks import Column, Span, table
-from reports.present.screen import show, show_json, show_line, show_more, show_notes
+from reports.present.blocks import Block, Column, Paragraph, Span, more, notes, table
+from reports.present.screen import present
 from roofline_cli.screen.output_file import check_is_not_input, check_output, write_text
 from roofline_cli.screen.progress_bar import progress_bar
 from roofline_cli.shared.options import AllOption, JsonOption
@@ -20,7 +22,7 @@ from roofline_model.core.units import counted
 
 if TYPE_CHECKING:
     from roofline_model.chips.hardware import Device
-    from roofline_model.expected.fitting.accuracy import Accuracy, GroupAccuracy
+    from roofline_model.expected.fitting.accuracy import GroupAccuracy
     from roofline_model.expected.fitting.table import KernelTable
     from roofline_model.validation.table_prediction import KnownConstants, TablePrediction
 
@@ -79,12 +81,14 @@ def validate(
         prediction = _predicted(table, constants_used, cross_validate, advance)
     if predictions is not None:
         write_text(predictions, predictions_text(prediction), "--predictions")
-    if as_json:
-        show_json(_document(prediction, cross_validate, predictions))
-        return
-    _show(prediction, _method(constants, cross_validate), cross_validate, show_all=show_all)
-    if predictions is not None:
-        show_line(f"predictions of {counted(len(table), 'row')} written to {predictions}")
+    method = "shipped constants" if constants is None else f"constants of {constants}, else shipped ones"
+    if cross_validate:
+        method = "each predicted by constants that never saw its site"
+    present(
+        lambda: _document(prediction, cross_validate, predictions),
+        lambda: _blocks(prediction, method, cross_validate, predictions, show_all=show_all),
+        as_json=as_json,
+    )
 
 
 def _inputs(table_file: Path, constants: Path | None) -> dict[str, Path]:
@@ -152,41 +156,41 @@ def _number(value: float) -> str:
     return "" if value != value else f"{value:.9g}"
 
 
-def _method(constants: Path | None, is_crossed: bool) -> str:
-    if is_crossed:
-        return "each predicted by constants that never saw its site"
-    return "shipped constants" if constants is None else f"constants of {constants}, else shipped ones"
-
-
 ANSWER_ROW_COUNT = 5
 """Rows of the answer's table."""
 
 
-def _show(prediction: TablePrediction, method: str, is_crossed: bool, *, show_all: bool) -> None:
-    """Print how far the predictions are off, five groups, and what to type next; `show_all`: every group and device."""
+def _blocks(
+    prediction: TablePrediction, method: str, is_crossed: bool, predictions: Path | None, *, show_all: bool
+) -> Iterator[Block]:
+    """Yield how far the predictions are off and five groups; `show_all`: every group and device."""
     from roofline_model.expected.fitting.accuracy import mean_over_groups
     from roofline_model.validation.table_prediction import group_accuracies, total_accuracy
 
     groups = sorted(group_accuracies(prediction), key=lambda row: (row.op, row.phase, row.device, row.formats))
-    total = total_accuracy(prediction)
-    means = mean_over_groups(groups)
-    show_line(f"{_summary(total)}.", "bold")
-    show_line(f"{prediction.table.name}: {counted(len(prediction.table), 'row')}, {method}.", "dim")
+    total, means = total_accuracy(prediction), mean_over_groups(groups)
+    yield Paragraph(f"{_summary(total)}.", "verdict")
+    yield Paragraph(f"{prediction.table.name}: {counted(len(prediction.table), 'row')}, {method}.", "quiet")
     if means:
-        show(table("Errors by operator", _MEANS, means if show_all else means[:ANSWER_ROW_COUNT]))
+        yield table("Errors by operator", _MEANS, means if show_all else means[:ANSWER_ROW_COUNT])
     if not is_crossed and total.expected.row_count and "fitted" in prediction.provenance:
-        show_notes(["the constants may have seen these very rows; --cross-validate scores unseen ones"])
-    if not show_all:
-        show_more(f"shows {counted(len(groups), 'group')} of device, operator, phase and format", is_shown=show_all)
-        _show_reasons(prediction)
-        return
-    show_line(f"SHA-256 {prediction.table.sha256}", "dim")
-    for op, phase in dict.fromkeys((group.op, group.phase) for group in groups):
-        members = [group for group in groups if (group.op, group.phase) == (op, phase)]
-        title = f"{op} {phase}".strip()
-        show(table(title, _GROUPS, members, title=title))
-    show_line()
-    _show_reasons(prediction)
+        yield from notes(["the constants may have seen these very rows; --cross-validate scores unseen ones"])
+    yield from more(f"shows {counted(len(groups), 'group')} of device, operator, phase and format", is_shown=show_all)
+    if show_all:
+        yield Paragraph(f"SHA-256 {prediction.table.sha256}", "quiet")
+        for op, phase in dict.fromkeys((group.op, group.phase) for group in groups):
+            members = [group for group in groups if (group.op, group.phase) == (op, phase)]
+            title = f"{op} {phase}".strip()
+            yield table(title, _GROUPS, members, title=title)
+        yield Paragraph("")
+    reasons = _reasons(prediction)
+    for text, count in reasons[:SHOWN_REASONS]:
+        yield Paragraph(f"  {text}{f' ({count} rows like it)' if count > 1 else ''}")
+    if len(reasons) > SHOWN_REASONS:
+        left = len(reasons) - SHOWN_REASONS
+        yield Paragraph(f"  … and {left} more reasons; --predictions OUT.csv holds the reason of every row")
+    if predictions is not None:
+        yield Paragraph(f"predictions of {counted(len(prediction.table), 'row')} written to {predictions}")
 
 
 def _row_count(group: GroupAccuracy) -> str:
@@ -239,15 +243,6 @@ def _summary(total: GroupAccuracy) -> str:
     return f"{text}; the ideal roofline's mean |error| is {_percent(total.ideal.mape_ratio)}"
 
 
-def _show_reasons(prediction: TablePrediction) -> None:
-    """Print why rows were not predicted or not scored: the first row of each kind, and how many."""
-    for text, count in _reasons(prediction)[:SHOWN_REASONS]:
-        show_line(f"  {text}" + (f" ({count} rows like it)" if count > 1 else ""))
-    left = len(_reasons(prediction)) - SHOWN_REASONS
-    if left > 0:
-        show_line(f"  … and {left} more reasons; --predictions OUT.csv holds the reason of every row")
-
-
 def _reasons(prediction: TablePrediction) -> list[tuple[str, int]]:
     """Return (first reason, rows) of rows that differ in their line number only, most rows first."""
     kinds: dict[Finding, tuple[str, int]] = {}
@@ -277,8 +272,8 @@ def _document(prediction: TablePrediction, is_crossed: bool, predictions: Path |
         "row_count": len(prediction.table),
         "is_cross_validated": is_crossed,
         "predictions": None if predictions is None else str(predictions),
-        "total": _group_json(total_accuracy(prediction)),
-        "groups": [_group_json(group) for group in groups],
+        "total": asdict(total_accuracy(prediction)),
+        "groups": list(map(asdict, groups)),
         "mean_over_devices": [
             {
                 "op": op,
@@ -291,31 +286,6 @@ def _document(prediction: TablePrediction, is_crossed: bool, predictions: Path |
             for op, phase, formats, count, mape, ideal in mean_over_groups(groups)
         ],
         "reasons": [{"reason": text, "row_count": count} for text, count in _reasons(prediction)],
-    }
-
-
-def _group_json(group: GroupAccuracy) -> dict[str, Any]:
-    return {
-        "device": group.device,
-        "op": group.op,
-        "phase": group.phase,
-        "formats": group.formats,
-        "row_count": group.row_count,
-        "provenance": group.provenance,
-        "expected": accuracy_json(group.expected),
-        "ideal": accuracy_json(group.ideal),
-    }
-
-
-def accuracy_json(accuracy: Accuracy) -> dict[str, Any]:
-    """Return the errors of one set of rows as JSON."""
-    return {
-        "row_count": accuracy.row_count,
-        "mape_ratio": accuracy.mape_ratio,
-        "median_ratio": accuracy.median_ratio,
-        "p90_ratio": accuracy.p90_ratio,
-        "bias_ratio": accuracy.bias_ratio,
-        "coverage_ratio": accuracy.coverage_ratio,
     }
 
 

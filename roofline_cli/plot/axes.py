@@ -5,28 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
-from roofline_cli.plot.canvas import Axis, Canvas, Line, merged
+from reports.figures.spec import Axis
+from roofline_cli.plot.canvas import Canvas, Line, ends_of, merged
 from roofline_model.core.units import DECIMAL_PREFIXES
-
-__all__ = ["Axis", "axis_rows", "rate_tick", "tick_values"]
-
-X_UNIT = "FLOP/byte"
-Y_UNIT = "FLOP/s"
 
 
 def tick_values(axis: Axis) -> list[float]:
     """Return the decades of an axis, with 2 and 5 times them where it has fewer than three."""
-    first, last = math.floor(math.log10(axis.low_value)), math.ceil(math.log10(axis.high_value))
-    decades = [10.0**power for power in range(first, last + 1)]
-    inside = [value for value in decades if axis.low_value <= value <= axis.high_value]
-    if len(inside) >= 3:
-        return inside
-    return [
-        value
-        for decade in decades
-        for value in (decade, 2 * decade, 5 * decade)
-        if axis.low_value <= value <= axis.high_value
-    ] or [axis.low_value, axis.high_value]
+    low, high = ends_of(axis)
+    decades = [10.0**power for power in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)]
+    inside = [value for value in decades if low <= value <= high]
+    if len(inside) < 3:
+        inside = [digit * decade for decade in decades for digit in (1, 2, 5) if low <= digit * decade <= high]
+    return inside or [low, high]
 
 
 def rate_tick(rate_flops_per_s: float) -> str:
@@ -48,7 +39,7 @@ def axis_rows(canvas: Canvas, margin: int, labels: Mapping[int, str]) -> Iterato
     """
     signs = canvas.signs
     ticks = {canvas.row(value): rate_tick(value) for value in tick_values(canvas.y_axis)}
-    yield merged([(f"{Y_UNIT:>{margin - 1}}" if margin > len(Y_UNIT) else Y_UNIT, "dim")])
+    yield merged([(canvas.y_axis.title.rjust(margin - 1), "dim")])
     for row in range(canvas.rows - 1, -1, -1):
         sign = signs.y_tick if row in ticks else signs.y_axis
         left = [(f"{ticks.get(row, ''):>{margin - 2}} ", ""), (sign, "dim")]
@@ -62,7 +53,7 @@ def axis_rows(canvas: Canvas, margin: int, labels: Mapping[int, str]) -> Iterato
 
 def _x_labels(canvas: Canvas, margin: int, columns: Mapping[int, str]) -> Iterator[Line]:
     """Yield the numbers below the axis, the unit behind them where it fits, else in a line of its own."""
-    width = margin + canvas.columns
+    width, unit = margin + canvas.columns, canvas.x_axis.title
     text = [" "] * width
     free = 0
     for column, label in sorted(columns.items()):
@@ -70,9 +61,9 @@ def _x_labels(canvas: Canvas, margin: int, columns: Mapping[int, str]) -> Iterat
         if start >= free and abs(start + len(label) // 2 - margin - column) <= 2:
             text[start : start + len(label)] = label
             free = start + len(label) + 1
-    if free + len(X_UNIT) + 1 <= width:
-        text[width - len(X_UNIT) :] = X_UNIT
-        yield merged([("".join(text), "")])
-        return
+    fits = free + len(unit) + 1 <= width
+    if fits:
+        text[width - len(unit) :] = unit
     yield merged([("".join(text), "")])
-    yield merged([(X_UNIT.rjust(width), "dim")])
+    if not fits:
+        yield merged([(unit.rjust(width), "dim")])

@@ -5,13 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from reports.figures.roofline import memory_slopes
+from reports.figures.spec import Figure
 from reports.present.blocks import Column, table
 from reports.present.display_text import prefixed
 from reports.present.screen import PIPED_WIDTH, has_unicode, intensity, screen_width, show, show_line, show_pieces
+from reports.view.roofline_view import CacheRoof, Roof
 from roofline_cli.plot.canvas import ASCII_SIGNS, UNICODE_SIGNS
-from roofline_cli.plot.drawing import Drawing, RooflinePlot, draw
-from roofline_cli.plot.predicted import PlottedPrediction, predicted_plot
-from roofline_cli.plot.sources import OTHER_LETTER, RunPlot, Series, hidden_texts, ridge_texts, run_plot
+from roofline_cli.plot.drawing import Drawing, draw
+from roofline_cli.plot.figure import (
+    OTHER_LETTER,
+    LetterPoint,
+    hidden_texts,
+    highest_first,
+    letter_figure,
+    ridge_texts,
+    slope_text,
+)
+from roofline_cli.plot.predicted import PlottedPrediction
+from roofline_cli.plot.series import Series, run_series
 from roofline_model.core.units import format_percent
 
 if TYPE_CHECKING:
@@ -26,20 +38,27 @@ def show_predicted(
 ) -> None:
     """Print the plot of predictions and what its letters stand for; `expected_of` names the dotted curve."""
     show_line()
-    plot = predicted_plot(items, expected_roof)
-    drawing = _show(plot)
+    placed = [item for item in items if item.has_place]
+    points, roofs = [], []
+    for item in placed:
+        made = item.prediction
+        reached = made.flops / item.expected_s if item.expected_s else None
+        points.append(LetterPoint(item.letter, made.intensity_flop_per_byte, made.rate_flops_per_s, reached))
+        roofs.append(Roof(item.roof, "", "", made.bandwidth_bytes_per_s, made.peak_flops_per_s, ""))
+    roofs = list(highest_first(roofs))
+    slopes = [CacheRoof(item.prediction.memory_level, item.prediction.bandwidth_bytes_per_s) for item in items[:1]]
+    drawing = _show(letter_figure(roofs, next(iter(slopes), None), (), points, expected_roof))
     if drawing is None:
         show_line("Nothing to draw: no FLOPs or no bytes.")
         return
-    drawn = {point.letter for point in plot.points}
-    letters = dict.fromkeys(f"{item.letter} {item.label}" for item in items if item.letter in drawn)
+    letters = dict.fromkeys(f"{item.letter} {item.label}" for item in placed)
     show_line(f"  {', '.join(letters)}{_hidden(drawing)}")
-    reached = any(point.reached_flops_per_s for point in plot.points)
-    words = "; capital: expected" if reached else "; no expected time is known"
+    reached_any = any(point.reached_flops_per_s for point in points)
+    words = "; capital: expected" if reached_any else "; no expected time is known"
     show_line(f"  small letter: ideal, on its roof{words}", "dim")
-    if plot.expected_roof and expected_of:
+    if expected_roof and expected_of:
         show_line(f"  {'dotted' if has_unicode() else 'dots'}: the expected roof of {expected_of}", "dim")
-    _show_ridges(plot)
+    _show_ridges(roofs, slopes)
 
 
 def plotted_chips(
@@ -74,49 +93,51 @@ def show_run_plots(chips: Sequence[tuple[str, RooflineView, Sequence[CaseResult]
 
 def show_run_plot(view: RooflineView, cases: Sequence[CaseResult]) -> None:
     """Print the plot of some cases of one chip, and a table of its letters."""
-    plot = run_plot(view, cases)
-    drawing = _show(plot.plot) if plot.series else None
+    every = run_series(cases)
+    used = {series.precision for series in every}
+    roofs = highest_first([roof for roof in view.roofs if roof.precision in used])
+    slopes = memory_slopes(view)
+    memory = slopes[0] if view.memory_bandwidth_bytes_per_s else None
+    points = [point for series in every for point in series.points]
+    drawing = _show(letter_figure(roofs, memory, view.cache_roofs, points)) if every else None
     if drawing is None:
         show_line(f"Nothing to draw: {'; '.join(view.missing) or 'no case has FLOPs and a prediction'}.")
         return
-    _show_legend(plot, drawing)
+    signs = UNICODE_SIGNS if has_unicode() else ASCII_SIGNS
+    words = ["capital: measured", "small letter: ideal, on its roof"]
+    words += [f"{signs.expected} expected"] if any(point.expected_flops_per_s for point in points) else []
+    show_line(f"  {'; '.join(words)}{_hidden(drawing)}", "dim")
+    _show_ridges(roofs, slopes)
+    show(table("series", _SERIES, every))
+    if any(series.letter == OTHER_LETTER for series in every):
+        show_line(
+            f"{OTHER_LETTER}: all that is beyond the alphabet; `roofline show RUN CASE --plot` draws some of the cases",
+            "dim",
+        )
     for text in view.missing:
         show_line(f"  note: {text}", "yellow")
 
 
-def _show(plot: RooflinePlot) -> Drawing | None:
-    drawing = draw(plot, screen_width() or PIPED_WIDTH, is_ascii=not has_unicode())
+def _show(figure: Figure) -> Drawing | None:
+    drawing = draw(figure, screen_width() or PIPED_WIDTH, is_ascii=not has_unicode())
     for line in drawing.lines:
         show_pieces(line.pieces)
     return drawing if drawing.lines else None
 
 
-def _show_legend(drawn_run: RunPlot, drawing: Drawing) -> None:
-    plot, signs = drawn_run.plot, UNICODE_SIGNS if has_unicode() else ASCII_SIGNS
-    words = ["capital: measured", "small letter: ideal, on its roof"]
-    words += [f"{signs.expected} expected"] if any(point.expected_flops_per_s for point in plot.points) else []
-    show_line(f"  {'; '.join(words)}{_hidden(drawing)}", "dim")
-    _show_ridges(plot)
-    show(table("series", _SERIES, drawn_run.series))
-    if any(series.letter == OTHER_LETTER for series in drawn_run.series):
-        show_line(
-            f"{OTHER_LETTER}: all that is beyond the alphabet; `roofline show RUN CASE --plot` draws some of the cases",
-            "dim",
-        )
-
-
 def _counts(series: Series) -> str:
-    count = str(series.case_count)
-    return count if series.measured_count in (0, series.case_count) else f"{series.measured_count}/{count}"
+    count = str(len(series.cases))
+    return count if series.measured_count in (0, len(series.cases)) else f"{series.measured_count}/{count}"
 
 
 def _intensities(series: Series) -> str:
-    low, high = intensity(series.low_intensity_flop_per_byte), intensity(series.high_intensity_flop_per_byte)
+    found = [case.intensity_flop_per_byte or 0.0 for case in series.cases]
+    low, high = intensity(min(found)), intensity(max(found))
     return low if low == high else f"{low}–{high}"
 
 
 def _rate(name: str) -> Callable[[Series], str]:
-    return lambda series: prefixed(getattr(series, f"{name}_flops_per_s"), "FLOP/s")
+    return lambda series: prefixed(series.typical(f"{name}_flops_per_s"), "FLOP/s")
 
 
 _SERIES = (
@@ -128,19 +149,17 @@ _SERIES = (
     Column("AI", _intensities, "number", drop=2),
     Column("Ideal", _rate("ideal"), "number", drop=6),
     Column("Expected", _rate("expected"), "number", drop=5),
-    Column("Measured", _rate("measured"), "number"),
-    Column("Of roof", lambda series: format_percent(series.roof_share_ratio, 0), "number", drop=1),
+    Column("Measured", _rate("achieved"), "number"),
+    Column("Of roof", lambda series: format_percent(series.typical("roof_share_ratio"), 0), "number", drop=1),
 )
 
 
-def _show_ridges(plot: RooflinePlot) -> None:
+def _show_ridges(roofs: Sequence[Roof], slopes: Sequence[CacheRoof]) -> None:
     sign = (UNICODE_SIGNS if has_unicode() else ASCII_SIGNS).ridge
-    texts = ridge_texts(plot.roofs)
-    slopes = [slope.label for slope in (*([plot.memory] if plot.memory else []), *plot.caches)]
-    if texts:
+    if texts := ridge_texts(roofs):
         show_line(f"  {sign} ridge of {'; '.join(texts)}", "dim")
     if slopes:
-        show_line(f"  slopes: {', '.join(slopes)}", "dim")
+        show_line(f"  slopes: {', '.join(map(slope_text, slopes))}", "dim")
 
 
 def _hidden(drawing: Drawing) -> str:

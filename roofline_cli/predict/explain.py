@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from reports.present.blocks import Column, brief, table
+from reports.present.blocks import Block, Column, Paragraph, brief, table
 from reports.present.encoder import command_json
-from reports.present.screen import screen_width, show, show_json, show_line
+from reports.present.screen import present, screen_width
 from roofline_cli.shared.options import JsonOption
 from roofline_model.predictions.catalog import finding_list
+
+if TYPE_CHECKING:
+    from roofline_model.predictions.catalog import FindingEntry
 
 COMMANDS = {
     "explain": ("explain", "Explain the code of a finding; without one, list all."),
@@ -31,25 +35,36 @@ def explain(
 ) -> None:
     """Explain the code of a finding; without one, list all."""
     answer = finding_list([code] if code else None)
-    if as_json:
-        show_json(command_json(answer))
-    elif code:
-        (entry,) = answer.codes
-        show_line(f"{entry.code} ({entry.severity})", "bold")
-        show_line(_without_values(entry.text))
-        show_line("")
-        show_line(entry.explanation)
-        if entry.fix:
-            show_line(f"Fix: {_without_values(entry.fix)}")
-    else:
-        used = max(len(entry.code) for entry in answer.codes) + len("  Severity  ")
-        room = max((screen_width() or _PIPED_WIDTH) - used, _LEAST_ROOM)
-        columns = (
-            Column("Code", lambda entry: entry.code, is_head=True),
-            Column("Severity", lambda entry: entry.severity),
-            Column("Says", lambda entry: brief(_without_values(entry.text), room)),
-        )
-        show(table("Codes", columns, answer.codes))
+    present(
+        lambda: command_json(answer),
+        lambda: _entry_blocks(answer.codes[0]) if code else [_list(answer.codes)],
+        as_json=as_json,
+    )
+
+
+def _entry_blocks(entry: FindingEntry) -> Iterator[Block]:
+    yield Paragraph(f"{entry.code} ({entry.severity})", "verdict")
+    yield from (Paragraph(_without_values(line)) for line in _lines(entry))
+    yield Paragraph("")
+    yield Paragraph(entry.explanation)
+    if entry.fix:
+        yield Paragraph(f"Fix: {_without_values(entry.fix)}")
+
+
+def _list(entries: Sequence[FindingEntry]) -> Block:
+    used = max(len(entry.code) for entry in entries) + len("  Severity  ")
+    room = max((screen_width() or _PIPED_WIDTH) - used, _LEAST_ROOM)
+    columns = (
+        Column("Code", lambda entry: entry.code, is_head=True),
+        Column("Severity", lambda entry: entry.severity),
+        Column("Says", lambda entry: brief(_without_values(_lines(entry)[0]), room)),
+    )
+    return table("Codes", columns, entries)
+
+
+def _lines(entry: FindingEntry) -> list[str]:
+    """Return the line of a code, once for each circumstance that it has words for."""
+    return [entry.text.replace("{kind}", words) for words in entry.kinds.values()] or [entry.text]
 
 
 def _without_values(text: str) -> str:

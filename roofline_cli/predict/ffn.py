@@ -57,10 +57,9 @@ def predict_ffn(
     )
     show_kernels(table, blocks, as_json=options.as_json)
     if options.plot:
+        from roofline_cli.plot.figure import letter_of
         from roofline_cli.plot.predicted import PlottedPrediction
-        from roofline_cli.plot.sources import letter_of
         from roofline_cli.plot.view import show_predicted
-        from roofline_model.formats.catalog import short_name
 
         # The kernels of a format share its letter.
         show_predicted(
@@ -68,7 +67,6 @@ def predict_ffn(
                 PlottedPrediction(
                     letter_of(index),
                     row.formats_name,
-                    short_name(kernel.ideal.compute_format),
                     kernel.ideal,
                     None if kernel.expected is None else kernel.expected.time_s,
                 )

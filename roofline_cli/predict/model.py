@@ -14,17 +14,19 @@ from roofline_cli.shared import completions
 from roofline_cli.shared.group import typed_pairs
 from roofline_cli.shared.options import (
     AllOption,
+    DevicesOption,
     FormatsFileOption,
     HardwareOption,
     JsonOption,
+    LinkOption,
     PlotOption,
     check_max_context,
     check_plot,
     checked_phase,
     find_chip,
     find_model_shape,
-    parse_link,
     parse_number,
+    parse_parallel,
     parse_size,
     register_formats,
     split_list,
@@ -32,7 +34,6 @@ from roofline_cli.shared.options import (
 from roofline_model.chips.hardware import doubts_of
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import finding, short_text
-from roofline_model.formats.catalog import short_name
 from roofline_model.models.chip_and_model import in_wide_format
 from roofline_model.operators.product import MAX_DIMENSION
 
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from roofline_model.models.format_plan import FormatPlan
     from roofline_model.models.model_shapes import ModelShape
     from roofline_model.models.strategies.config import MixedPrecisionConfig
-    from roofline_model.models.tensor_parallel import Parallel
     from roofline_model.predictions.model import PassPrediction
 
     Used = list[tuple[MixedPrecisionConfig, PassPrediction]]
@@ -132,17 +132,6 @@ MaxContextOption = Annotated[
         "--max-context", metavar="TOKENS", help="Longest context, where a checkpoint extends what the model declares."
     ),
 ]
-DevicesOption = Annotated[
-    str | None,
-    typer.Option(
-        "--tensor-parallel", metavar="INT", help="Devices that share every layer (default: 1; more need --link-gb-s)."
-    ),
-]
-LinkOption = Annotated[
-    str | None,
-    typer.Option("--link-gb-s", metavar="GB/S", help="One direction of one device's link to the others, in GB/s."),
-]
-
 LatencyOption = Annotated[
     str | None,
     typer.Option("--all-reduce-us", metavar="µS", help="Latency of one all-reduce, in the expected time (default: 6)."),
@@ -199,7 +188,7 @@ def predict_model_command(
     chip, own_shape = find_chip(hw), find_model_shape(model)
     checked_phase(phase)
     shape = in_wide_format(own_shape, chip)
-    parallel = _parallel(tensor_parallel, link_gb_s, all_reduce_us)
+    parallel = parse_parallel(tensor_parallel, link_gb_s, all_reduce_us)
     strategies = read_strategies(strategy, shape.layer_count, chip)
     if strategies and (kv is not None or exceptions):
         raise InvalidValueError("--kv and --set change --formats; with --strategy write them into the strategy's file")
@@ -322,8 +311,8 @@ def _batches(text: str, plan_count: int, context: int) -> list[int]:
 
 def _plot(step: PassPrediction) -> None:
     """Draw every kernel of a pass."""
+    from roofline_cli.plot.figure import letter_of
     from roofline_cli.plot.predicted import PlottedPrediction
-    from roofline_cli.plot.sources import letter_of
     from roofline_cli.plot.view import show_predicted
 
     drawn = [kernel for kernel in step.kernels if kernel.ideal.flops]
@@ -332,7 +321,6 @@ def _plot(step: PassPrediction) -> None:
             PlottedPrediction(
                 letter_of(index),
                 kernel.name,
-                short_name(kernel.ideal.compute_format),
                 kernel.ideal,
                 # The time of a kernel that works inside the attention is the attention's.
                 kernel.expected.time_s if kernel.expected and kernel.expected.binding != "attention" else None,
@@ -348,18 +336,3 @@ def _check_one_chip(hw: str) -> None:
             f"--hw takes one chip here, got {hw[:60]!r}; predict the model once for each (only `roofline sweep` takes "
             "a list)"
         )
-
-
-def _parallel(devices: str | None, link_gb_s: str | None, all_reduce_us: str | None) -> Parallel:
-    from roofline_model.models.tensor_parallel import ALL_REDUCE_LATENCY_S, Parallel
-
-    link = None if link_gb_s is None else parse_link(link_gb_s, below=1e6)
-    latency_s = ALL_REDUCE_LATENCY_S
-    if all_reduce_us is not None:
-        latency_s = 1e-6 * parse_number("--all-reduce-us", all_reduce_us, "a number of microseconds", below=1e6)
-    if devices is None:
-        for option, given in (("--link-gb-s", link_gb_s), ("--all-reduce-us", all_reduce_us)):
-            if given is not None:
-                raise InvalidValueError(f"{option} is about several devices, which needs --tensor-parallel INT")
-        return Parallel()
-    return Parallel(parse_size("--tensor-parallel", devices), link, latency_s)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +11,7 @@ import typer
 
 from reports.present import blocks
 from reports.present.blocks import Column
-from reports.present.screen import show, show_json, show_line
+from reports.present.screen import present
 from roofline_cli.screen.output_file import check_output, written_file
 from roofline_cli.screen.progress_bar import progress_bar
 from roofline_cli.shared.options import (
@@ -75,15 +76,17 @@ def sweep(
     seconds = time.perf_counter() - began
     if output is not None:
         _write(table, output)
-    if as_json:
-        rows = None if output is not None else _plain_rows(table)
-        show_json(
-            {"row_count": len(table), "seconds": seconds, "file": None if output is None else str(output), "rows": rows}
-        )
-        return
-    _show(table)
-    rate = f"{len(table):,} prediction{'s' if len(table) > 1 else ''} in {seconds:.2g} s"
-    show_line(f"{rate} → {output}" if output is not None else rate)
+    rows = _plain_rows(table) if as_json and output is None else None
+    present(
+        lambda: {
+            "row_count": len(table),
+            "seconds": seconds,
+            "file": None if output is None else str(output),
+            "rows": rows,
+        },
+        lambda: _blocks(table, seconds, output),
+        as_json=as_json,
+    )
 
 
 def _check_output(output: Path | None) -> None:
@@ -114,15 +117,17 @@ def _plain_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
     return rows
 
 
-def _show(table: pd.DataFrame) -> None:
+def _blocks(table: pd.DataFrame, seconds: float, output: Path | None) -> Iterator[blocks.Block]:
     columns = _SWEEP if "expected_s" in table else _SWEEP[:_IDEAL_COUNT]
-    show(blocks.table("Sweep", columns, list(table.head(SHOWN_ROWS).itertuples())))
+    yield blocks.table("Sweep", columns, list(table.head(SHOWN_ROWS).itertuples()))
     if len(table) > SHOWN_ROWS:
-        show_line(f"… and {counted(len(table) - SHOWN_ROWS, 'more row')}")
+        yield blocks.Paragraph(f"… and {counted(len(table) - SHOWN_ROWS, 'more row')}")
     for column in ("finding", "reason"):
         for text, count in table[column].value_counts(sort=False).items():
             if text:
-                show_line(f"{count:,} row{'s' if count > 1 else ''}: {text}")
+                yield blocks.Paragraph(f"{count:,} row{'s' if count > 1 else ''}: {text}")
+    rate = f"{len(table):,} prediction{'s' if len(table) > 1 else ''} in {seconds:.2g} s"
+    yield blocks.Paragraph(f"{rate} → {output}" if output is not None else rate)
 
 
 def _pair(row: Any) -> str:

@@ -5,6 +5,7 @@ reads.
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +13,7 @@ import typer
 
 from reports.present import blocks
 from reports.present.blocks import Column
-from reports.present.screen import show, show_json, show_line, show_next
+from reports.present.screen import present
 from roofline_cli.screen.output_file import check_is_not_input, check_output
 from roofline_cli.screen.progress_bar import progress_bar
 from roofline_cli.shared import completions
@@ -78,16 +79,15 @@ def losses(
     )
     write_losses(measured, output)
     rows = _summary(measured)
-    if as_json:
-        show_json(
-            {
-                "file": str(output),
-                "source": measured.source,
-                "formats": [row | {"format": name} for name, row in rows.items()],
-            }
-        )
-        return
-    _print(measured, rows, model, output)
+    present(
+        lambda: {
+            "file": str(output),
+            "source": measured.source,
+            "formats": [row | {"format": name} for name, row in rows.items()],
+        },
+        lambda: _blocks(measured, rows, model, output),
+        as_json=as_json,
+    )
 
 
 def _measured(model: str, formats: list[str], kv: list[str], text: Path | None, *, is_quiet: bool) -> MeasuredLosses:
@@ -159,14 +159,12 @@ _LOSSES = (
 )
 
 
-def _print(measured: MeasuredLosses, rows: dict[str, dict[str, Any]], model: str, output: Path) -> None:
+def _blocks(
+    measured: MeasuredLosses, rows: dict[str, dict[str, Any]], model: str, output: Path
+) -> Iterator[blocks.Block]:
     title = f"KL in nats per token with one group narrow, {measured.model}"
-    show(blocks.table(title, _LOSSES, rows.items(), title=title))
-    show_line(
-        f"on {measured.tokens_count:,} tokens of {measured.text}"
-        if measured.text
-        else f"on {measured.tokens_count:,} {measured.note}",
-        "dim",
-    )
-    show_line(f"written to {output}")
-    show_next(f"roofline recommend --model {shlex.quote(model)} --losses {shlex.quote(str(output))}")
+    text = f"tokens of {measured.text}" if measured.text else measured.note
+    yield blocks.table(title, _LOSSES, rows.items(), title=title)
+    yield blocks.Paragraph(f"on {measured.tokens_count:,} {text}", "quiet")
+    yield blocks.Paragraph(f"written to {output}")
+    yield blocks.Command(f"roofline recommend --model {shlex.quote(model)} --losses {shlex.quote(str(output))}")

@@ -18,12 +18,15 @@ from roofline_cli.screen.output_file import check_output
 from roofline_cli.shared import completions
 from roofline_cli.shared.group import typed_pairs
 from roofline_cli.shared.options import (
+    DevicesOption,
+    LinkOption,
     check_max_context,
     find_chip,
     find_model_shape,
     parse_amount,
     parse_loss_limit,
     parse_number,
+    parse_parallel,
     parse_size,
     register_formats,
     split_list,
@@ -143,6 +146,8 @@ class ModelOptions:
 
     batch: BatchOption = None
     context: ContextOption = None
+    tensor_parallel: DevicesOption = None
+    link_gb_s: LinkOption = None
     max_context: MaxContextOption = None
     memory_headroom: HeadroomOption = None
     max_latency_ms: LatencyOption = None
@@ -253,6 +258,7 @@ def answer(question: ModelQuestion, chip: Device) -> ModelRanking:
         batch=parse_size("--batch", options.batch or "1"),
         context=context,
         traffic=traffic,
+        parallel=parse_parallel(question.options.tensor_parallel, question.options.link_gb_s),
         memory_limit_bytes=None if question.memory_limit_gb is None else question.memory_limit_gb * 1e9,
         memory_headroom_ratio=parse_number("--memory-headroom", headroom, "a share", below=1),
         max_latency_s=_latency_s(options.max_latency_ms),

@@ -10,6 +10,7 @@ from reports.present.cases import option_memory_cell, width_cell
 from reports.present.predicted.details import loss_columns
 from reports.present.predicted.words import ROLES, SOURCES
 from reports.present.screen import MISSING, show, show_line, show_more, show_next, show_notes
+from reports.present.sentences import ORDER_OF_MEASURED, order_of_predictions
 from roofline_cli.shared.group import typed
 from roofline_model.core.answer import Option
 from roofline_model.core.finding import code_text, finding, has_code, short_text
@@ -203,7 +204,7 @@ def _plain_time(time_s: float) -> str:
 def _answer_sentence(ranking: StoredRanking, prefix: str | None) -> str:
     """Return what to take, by which time, in the unit of the table, and how sure it is."""
     from reports.stored.words import short_confidence_words, speedup_marks, summary_of
-    from results.verdicts.gain import doubts_to_mend
+    from results.cases.gain import doubts_to_mend
 
     best = ranking.choice
     if best is None or not ranking.is_contest or has_code(best.findings, "emulated"):
@@ -294,10 +295,10 @@ def print_stored_details(recommendations: StoredRecommendations) -> None:
                 "dim",
             )
         if any(row.is_measured for each in detailed for row in each.options):
-            show_line(f"What was measured is ranked {short_text(finding('order-of-measured'))}.", "dim")
+            show_line(f"What was measured is ranked {ORDER_OF_MEASURED}.", "dim")
         if any(not row.is_measured for each in recommendations.rankings for row in each.options):
             show_line(
-                f"What was not measured is ranked {short_text(finding('order-of-predictions', source='expected'))}.",
+                f"What was not measured is ranked {order_of_predictions('expected', has_intervals=True)}.",
                 "dim",
             )
     if len(recommendations.rankings) > DETAILED_COUNT:

@@ -51,9 +51,9 @@ def show_run(
     that have all of them. Where none has, each CASE names cases of its own.
     """
     from reports.document.run_blocks import run_blocks
+    from reports.present.imported import unpredicted_blocks
     from reports.view.run_state import run_state
     from results.cases.run import read_run
-    from roofline_cli.database.transfer_view import show_unpredicted
     from roofline_cli.plot.view import plotted_chips, show_run_plots
 
     words = cases or []
@@ -67,11 +67,12 @@ def show_run(
         state = run_state(answer.run, answer.cases, answer.records, answer.canaries)
         present(
             lambda: _run_json(answer, state),
-            lambda: run_blocks(answer, state, db_option=typed("--db"), show_all=show_all),
+            lambda: (
+                *run_blocks(answer, state, db_option=typed("--db"), show_all=show_all),
+                *unpredicted_blocks(answer.records),
+            ),
             as_json=as_json,
         )
-        if not as_json:
-            show_unpredicted(answer.records)
     if plot:
         keys = {case.case_key for case in chosen} if words else None
         show_run_plots(plotted_chips(answer.run, answer.records, answer.profiles, answer.floors, keys))
@@ -110,7 +111,7 @@ def _run_json(answer: RunAnswer, state: RunState) -> dict[str, Any]:
     from reports.present.display_text import stored_text
     from reports.present.encoder import answer_json, command_json
     from reports.ranking.model_results import model_json
-    from results.verdicts.model_results import model_results
+    from results.cases.model_results import model_results
 
     return {
         **command_json(run_detail(answer.run, answer.cases, state.canary_sentence if answer.canaries else "")),

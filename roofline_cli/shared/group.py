@@ -157,22 +157,6 @@ def _mend_help(command: Any) -> None:
             argument._usage_display_name = lambda shown=shown: shown
 
 
-_OF_ANOTHER_COMMAND = {
-    ("recommend", "--tensor-parallel"): (
-        "recommend ranks on one device; for several: `roofline predict model --tensor-parallel N --link-gb-s GB/S "
-        "--batch LIST`"
-    ),
-}
-"""(Command, option that it has not) → the command that has it."""
-
-
-def _with_place(said: str, command: str) -> str:
-    """Return click's words with where an option belongs that this command has not."""
-    unknown = re.match(r"No such option:? '?(--[a-z-]+)", said)
-    place = _OF_ANOTHER_COMMAND.get((command.partition(" ")[2], unknown.group(1))) if unknown is not None else None
-    return f"{said}; {place}" if place else said
-
-
 def _with_nearest(said: str) -> str:
     """Return click's words with the nearest command of a group: `roofline gemmv` means `roofline predict gemv`."""
     unknown = re.fullmatch(r"No such command '(.*)'", said)
@@ -252,7 +236,7 @@ class RooflineGroup(LazyGroup):
             code = _report(str(error))
         except UsageError as error:
             command = error.ctx.command_path if error.ctx is not None else "roofline"
-            message = _with_place(_with_nearest(error.format_message().rstrip(".")), command)
+            message = _with_nearest(error.format_message().rstrip("."))
             is_unknown = message.startswith("No such command") and not message.endswith("?")
             if is_unknown and command.endswith(" runs"):
                 message += f"; `{command}` alone lists the runs"

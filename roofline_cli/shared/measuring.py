@@ -114,23 +114,31 @@ def measure(plan: MeasuringPlan) -> tuple[str, bool]:
     pytest's own output goes to stderr: stdout stays for the result. Raises `RooflineError` when nothing was stored.
     """
     label = plan.label()
-    exit_code, errors = run_workloads(pytest_command(plan, label))
+    all_correct = run_to_end(
+        pytest_command(plan, label),
+        nothing=f"no {plan.op} kernel was selected for {', '.join(plan.formats or ('any format',))}; `roofline formats` "
+        "lists the names, --no-measure predicts formats that have no kernel",
+        stopped=f"this shows why: {shown_command(plan)}. --no-measure shows the prediction alone",
+    )
+    return label, all_correct
+
+
+def run_to_end(command: list[str], *, nothing: str, stopped: str) -> bool:
+    """Run pytest to its end and return whether every kernel was correct.
+
+    Raises `RooflineError` with what pytest says of an option, `UnsupportedError` with `nothing` where no case was
+    selected, and for any other end a `RooflineError` with `stopped`.
+    """
+    exit_code, errors = run_workloads(command)
     match = re.search(r"^ERROR: (.+)$", errors, re.MULTILINE)
     if exit_code not in (0, _TESTS_FAILED) and match:
         raise RooflineError(match[1].replace("--roofline-", "--"))
     sys.stderr.write(errors)
     if exit_code == _NOTHING_SELECTED:
-        raise UnsupportedError(
-            f"no {plan.op} kernel was selected for {', '.join(plan.formats or ('any format',))}; `roofline formats` "
-            "lists the names, "
-            "--no-measure predicts formats that have no kernel"
-        )
+        raise UnsupportedError(nothing)
     if exit_code not in (0, _TESTS_FAILED):
-        raise RooflineError(
-            f"measuring stopped (pytest exit code {exit_code}); this shows why: {shown_command(plan)}. --no-measure "
-            "shows the prediction alone"
-        )
-    return label, exit_code == 0
+        raise RooflineError(f"measuring stopped (pytest exit code {exit_code}); {stopped}")
+    return exit_code == 0
 
 
 def _run(command: list[str], environment: dict[str, str], timeout_s: float | None) -> tuple[int, str]:

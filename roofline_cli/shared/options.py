@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from roofline_model.chips.hardware import Device
     from roofline_model.formats.catalog import NumberFormat
     from roofline_model.models.model_shapes import ModelShape
+    from roofline_model.models.tensor_parallel import Parallel
 
 
 # Sizes are taken as text: our own message names the letter and the allowed range, whatever was typed.
@@ -49,6 +50,18 @@ FormatsOption = Annotated[
 FormatsFileOption = Annotated[
     Path | None,
     typer.Option("--formats-file", metavar="FILE.toml", help="Register your own formats from a TOML file first."),
+]
+DevicesOption = Annotated[
+    str | None,
+    typer.Option("--tensor-parallel", metavar="INT", help="Devices that share every layer (default: 1)."),
+]
+LinkOption = Annotated[
+    str | None,
+    typer.Option(
+        "--link-gb-s",
+        metavar="GB/S",
+        help="One direction of one device's link to the others, in GB/s (default: the chip's own, e.g. NVLink).",
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
 AllOption = Annotated[bool, typer.Option("--all", help="Add every column, note and source.")]
@@ -117,6 +130,22 @@ def parse_link(text: str, *, below: float) -> float:
     if not 0 < value < below:
         raise InvalidValueError(f"--link-gb-s must be a positive number of GB/s, got {text[:40]!r}")
     return value * 1e9
+
+
+def parse_parallel(devices: str | None, link_gb_s: str | None, all_reduce_us: str | None = None) -> Parallel:
+    """Return the devices of `--tensor-parallel`, `--link-gb-s` and `--all-reduce-us`."""
+    from roofline_model.models.tensor_parallel import ALL_REDUCE_LATENCY_S, Parallel
+
+    link = None if link_gb_s is None else parse_link(link_gb_s, below=1e6)
+    latency_s = ALL_REDUCE_LATENCY_S
+    if all_reduce_us is not None:
+        latency_s = 1e-6 * parse_number("--all-reduce-us", all_reduce_us, "a number of microseconds", below=1e6)
+    if devices is None:
+        for option, given in (("--link-gb-s", link_gb_s), ("--all-reduce-us", all_reduce_us)):
+            if given is not None:
+                raise InvalidValueError(f"{option} is about several devices, which needs --tensor-parallel INT")
+        return Parallel()
+    return Parallel(parse_size("--tensor-parallel", devices), link, latency_s)
 
 
 def checked_phase(phase: str | None) -> str | None:

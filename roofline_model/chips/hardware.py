@@ -39,6 +39,7 @@ trusted by everything else. Its layout (schema 1)::
     sm_count = {value = 48, unit = "", …}
     clock_max = {…}                    # the highest clock of the chip, and bandwidth_max of a memory whose clock its
     bandwidth_max = {…}                # owner can raise: they decide which times are impossible, and predict nothing
+    link = {…}                         # one direction of one device's link to others of its kind: NVLink, …
     headline = {…}                     # the rate the vendor advertises, with its meaning in `note`; predicts nothing
 
     [[peak]]                           # native compute rates
@@ -250,6 +251,12 @@ class Device:
         return self.levels[-1] if self.levels else None
 
     @property
+    def link_bytes_per_s(self) -> float | None:
+        """One direction of a device's link to others of its kind, over the chip's own fabric; None without one."""
+        quantity = self.chip.get("link")
+        return None if quantity is None else quantity.value
+
+    @property
     def sustained_clock_hz(self) -> float | None:
         """The SM clock that the chip holds under load and its peaks belong to; None where not known."""
         quantity = self.chip.get("clock")
@@ -278,8 +285,9 @@ class Device:
 
     @property
     def content_hash(self) -> str:
-        """Sixteen hex digits over every number of a time: two profiles with the same hash predict the same."""
+        """Sixteen hex digits over every number of a kernel's time: two profiles with the same hash predict the same."""
         of_times = {name: value for name, value in self.to_dict().items() if name != "system_memory"}
+        of_times["chip"].pop("link", None)
         canonical = json.dumps(of_times, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
@@ -369,7 +377,8 @@ def match_device(facts: DeviceFacts, candidates: Iterable[Device] | None = None)
             scored.append((score, device))
     if not scored:
         return None, finding(
-            "chip-not-in-registry",
+            "chip-not-found",
+            kind="none",
             device_name=facts.name,
             capability=facts.compute_capability or "unknown",
             **_relative(facts.name),
@@ -377,7 +386,9 @@ def match_device(facts: DeviceFacts, candidates: Iterable[Device] | None = None)
     best = max(score for score, _ in scored)
     winners = [device for score, device in scored if score == best]
     if len(winners) > 1:
-        return None, finding("chips-alike", device_name=facts.name, chips=tuple(device.key for device in winners))
+        return None, finding(
+            "chip-not-found", kind="several", device_name=facts.name, chips=tuple(device.key for device in winners)
+        )
     return winners[0], finding(
         "chip-matched", device_name=facts.name, hardware=winners[0].key, capability=facts.compute_capability
     )
@@ -528,7 +539,7 @@ _CHIP_UNITS: dict[str, str] = {
     "sm_count": "", "core_count": "", "tensor_cores": "", "registers_per_sm": "", "warps_per_sm": "", "blocks_per_sm": "",
     "exp_per_clock_per_sm": "", "clock": "Hz", "clock_max": "Hz", "memory_clock": "Hz", "bandwidth_max": "B/s", "tdp": "W",
     "shared_memory_per_sm": "B", "shared_memory_per_block": "B", "shared_memory_reserved_per_block": "B",
-    "registers_per_thread": "", "interconnect": "B/s", "headline": "FLOP/s",
+    "registers_per_thread": "", "interconnect": "B/s", "link": "B/s", "headline": "FLOP/s",
 }  # fmt: skip
 
 
@@ -843,17 +854,17 @@ def check_device(device: Device) -> list[Finding]:
     """
     findings = _check_ranges(device) + _check_paths(device) + _check_memory(device) + _check_usual(device)
     if device.capacity is not None and device.capacity.value <= _SMALLEST_MEMORY_BYTES:
-        findings.append(finding("memory-small", value_bytes=device.capacity.value))
+        findings.append(finding("chip-file-doubtful", kind="memory", value_bytes=device.capacity.value))
     if device.kind != "gpu":
         return findings
     bare = tuple(key for key, path in device.paths.items() if path.kind != "native" and not path.reason)
     if bare:
-        findings.append(finding("path-without-reason", formats=bare))
+        findings.append(finding("chip-file-doubtful", kind="path-reason", formats=bare))
     missing = tuple(key for key in FORMATS if key not in device.paths)
     if missing:
-        findings.append(finding("formats-undeclared", formats=missing))
+        findings.append(finding("chip-file-doubtful", kind="undeclared", formats=missing))
     if not device.match.device_names and not device.is_placeholder:
-        findings.append(finding("chip-unmatched"))
+        findings.append(finding("chip-file-doubtful", kind="unmatched"))
     return findings
 
 
@@ -873,7 +884,7 @@ def _check_ranges(device: Device) -> list[Finding]:
         low, high = _RANGES.get(quantity.unit, (1, 1e9))
         if not low <= quantity.value <= high:
             value, least, most = (format_quantity(number, quantity.unit) for number in (quantity.value, low, high))
-            findings.append(finding("quantity-out-of-range", name, value=value, low=least, high=most))
+            findings.append(finding("chip-file-wrong", name, kind="out-of-range", value=value, low=least, high=most))
     return findings
 
 
@@ -888,14 +899,16 @@ def _check_usual(device: Device) -> list[Finding]:
         low, high = _USUAL[unit]
         if not low <= value <= high:
             shown_value, least, most = (format_quantity(number, unit) for number in (value, low, high))
-            findings.append(finding("quantity-unusual", name, value=shown_value, low=least, high=most))
+            findings.append(
+                finding("chip-file-doubtful", name, kind="unusual", value=shown_value, low=least, high=most)
+            )
     wide = next((key for key in ("BF16", "FP16") if key in native), None)
     if wide is None:
         return findings
     for key, rate in native.items():
         factor = rate.value / native[wide].value
         if key != "FP64" and not 1 / _RATES_APART_FACTOR <= factor <= _RATES_APART_FACTOR:
-            findings.append(finding("rates-apart", key, wide=wide, rate_factor=factor))
+            findings.append(finding("chip-file-doubtful", key, kind="rates-apart", wide=wide, rate_factor=factor))
     return findings
 
 
@@ -905,20 +918,24 @@ def _check_paths(device: Device) -> list[Finding]:
     for key, path in native.items():
         ridge = path.dense.value / device.bandwidth.value
         if not _RIDGE_RANGE[0] <= ridge <= _RIDGE_RANGE[1]:
-            findings.append(finding("ridge-out-of-range", key, ridge_flop_per_byte=ridge))
+            findings.append(finding("chip-file-wrong", key, kind="ridge", ridge_flop_per_byte=ridge))
         if path.sparse is not None and not math.isclose(path.sparse.value, 2 * path.dense.value, rel_tol=0.02):
-            findings.append(finding("sparse-not-double", key, sparse_factor=path.sparse.value / path.dense.value))
+            findings.append(
+                finding("chip-file-wrong", key, kind="sparse", sparse_factor=path.sparse.value / path.dense.value)
+            )
         if path.achieved is not None and path.achieved.value > 1.25 * path.dense.value:
-            findings.append(finding("achieved-above-peak", key, achieved_flops_per_s=path.achieved.value))
+            findings.append(
+                finding("chip-file-doubtful", key, kind="achieved", achieved_flops_per_s=path.achieved.value)
+            )
         if device.kind == "gpu" and path.dense.clock_hz is None and not device.is_placeholder:
-            findings.append(finding("peak-without-clock", key))
+            findings.append(finding("chip-file-doubtful", key, kind="clock"))
     for wide, narrow in _MONOTONE:
         if wide not in native or narrow not in native:
             continue
         is_lower = native[narrow].dense.value < 0.99 * native[wide].dense.value
         # A CPU's narrow formats really are slower where it lacks the instructions; a GPU's are not.
         if is_lower and not native[narrow].reason and device.kind == "gpu":
-            findings.append(finding("narrow-rate-lower", narrow, wide=wide))
+            findings.append(finding("chip-file-wrong", narrow, kind="narrow-rate", wide=wide))
     return findings
 
 
@@ -929,12 +946,16 @@ def _check_memory(device: Device) -> list[Finding]:
         reached += [constant.best_value for constant in device.calibration.dram.values()]
     odd = [rate for rate in reached if not 0.3 <= rate / device.bandwidth.value <= 1.02]
     if odd:
-        findings.append(finding("achieved-bandwidth-odd", share_ratio=odd[0] / device.bandwidth.value))
+        findings.append(
+            finding("chip-file-wrong", kind="achieved-bandwidth", share_ratio=odd[0] / device.bandwidth.value)
+        )
     cached_bytes = sum(level.capacity_bytes for level in device.levels)
     if device.capacity is not None and cached_bytes >= device.capacity.value:
-        findings.append(finding("caches-exceed-memory", caches=" + ".join(level.name for level in device.levels)))
+        findings.append(
+            finding("chip-file-wrong", kind="caches", caches=" + ".join(level.name for level in device.levels))
+        )
     slow = [level for level in device.levels if level.bandwidth and level.bandwidth.value < device.bandwidth.value]
-    return findings + [finding("cache-below-memory", level.name) for level in slow]
+    return findings + [finding("chip-file-wrong", level.name, kind="cache-bandwidth") for level in slow]
 
 
 def doubt_of_ideals(device: Device) -> Finding | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import Finding, finding, findings_text, has_code
@@ -89,6 +89,14 @@ class Times:
     """Source expected or ceilings."""
     measured: Estimate | None = None
 
+    @classmethod
+    def of(cls, ideal_s: float, better: Estimate | None = None, *, provenance: str = "") -> Times:
+        """Return an ideal time, in seconds, and a better one, if any, where its source says that it belongs."""
+        ideal = Estimate(ideal_s, source="ideal", provenance=provenance)
+        if better is None or better.source == "ideal":
+            return cls(ideal)
+        return cls(ideal, measured=better) if better.source == "measured" else cls(ideal, better)
+
     @property
     def best(self) -> Estimate:
         """The best evidence: measured, else expected, else ideal."""
@@ -162,14 +170,23 @@ class Loss:
 class Memory:
     """What an option has to hold."""
 
+    JSON_KEYS: ClassVar = {
+        "weights_bytes": "weight_bytes",
+        "kv_bytes": "cache_bytes",
+        "activation_bytes": "activation_bytes",
+        "total_bytes": "total_bytes",
+    }
+
     total_bytes: float
-    """Of a product its operands (or the weights of the whole model, when its size is given); of a model weights, cache
-    and activations.
+    """Bytes. Of a product its operands (or the weights of the whole model, when its size is given); of a model weights,
+    cache and activations.
     """
     weight_bytes: float | None = None
+    """Bytes."""
     cache_bytes: float | None = None
+    """KV cache, bytes."""
     activation_bytes: float | None = None
-    """Estimate of the working buffers of a pass."""
+    """Estimate of the working buffers of a pass, bytes."""
     capacity_bytes: float | None = None
     """What the device has; None where no limit is known."""
     usable_bytes: float | None = None
@@ -491,10 +508,17 @@ class Ranking:
             return finding("stay", choice.key)
         ratio = choice.speedup_ratio
         if ratio is None or baseline is None:
-            return finding("take", choice.key, method=choice.method)
-        slower = "take-slower" if self._does_baseline_miss else "take-slower-within-limits"
-        code = "take-as-fast" if abs(ratio - 1) < 0.01 else "take-faster" if ratio > 1 else slower
-        return finding(code, choice.key, method=choice.method, seeds_speedup_ratio=ratio, baseline=baseline.key)
+            return finding("take", choice.key, kind="alone", method=choice.method)
+        slower = "slower-than-missing" if self._does_baseline_miss else "slower"
+        kind = "as-fast" if abs(ratio - 1) < 0.01 else "faster" if ratio > 1 else slower
+        return finding(
+            "take",
+            choice.key,
+            kind=kind,
+            method=choice.method,
+            seeds_speedup_ratio=ratio,
+            baseline=baseline.key,
+        )
 
     @property
     def _does_baseline_miss(self) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any, Literal
@@ -96,6 +96,8 @@ class CatalogEntry:
     docs/reference/findings.md."""
     fix: str = ""
     """The command or step that mends it, with values in braces as in `short`; empty where there is none."""
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    """Value of `kind` → the words of that circumstance, as in `short`, where one code covers several."""
 
 
 @cache
@@ -103,7 +105,7 @@ def catalog() -> Mapping[str, CatalogEntry]:
     """Return every code's entry, in the order of the file."""
     text = files("roofline_model.core").joinpath("findings.toml").read_text(encoding="utf-8")
     return {
-        code: CatalogEntry(code, entry["severity"], entry["short"], entry["explanation"].strip(), entry.get("fix", ""))
+        code: CatalogEntry(code, **entry | {"explanation": entry["explanation"].strip()})
         for code, entry in tomllib.loads(text).items()
     }
 
@@ -129,7 +131,7 @@ def short_text(item: Finding) -> str:
 
     A segment in brackets is left out where one of its values is not given.
     """
-    return _filled(catalog_entry(item.code).short, item)
+    return _filled(catalog_entry(item.code).short, _texts(item))
 
 
 def code_text(code: str) -> str:
@@ -139,7 +141,7 @@ def code_text(code: str) -> str:
 
 def fix_text(item: Finding) -> str:
     """Return the command or step that mends it; empty where there is none."""
-    return _filled(catalog_entry(item.code).fix, item)
+    return _filled(catalog_entry(item.code).fix, _texts(item))
 
 
 def advice_text(item: Finding) -> str:
@@ -147,16 +149,20 @@ def advice_text(item: Finding) -> str:
     return "; ".join(filter(None, (short_text(item), fix_text(item))))
 
 
-def _filled(line: str, item: Finding) -> str:
-    values = {"subject": item.subject, **dict(item.values)}
-    texts: list[str] = []
-    for is_optional, parts in _parsed(line):
-        if is_optional and not all(name in values for name, _ in parts if name):
-            continue
-        texts += [
-            text if not name else value_text(name, values[name]) if name in values else "–" for name, text in parts
-        ]
-    return "".join(texts)
+def _texts(item: Finding) -> dict[str, str]:
+    """Return name → printed value; a kind is printed by its words, which may name the other values."""
+    texts = {"subject": item.subject, **{name: value_text(name, value) for name, value in item.values}}
+    kind_words = catalog_entry(item.code).kinds.get(texts.get("kind", ""))
+    return texts if kind_words is None else texts | {"kind": _filled(kind_words, texts)}
+
+
+def _filled(line: str, texts: Mapping[str, str]) -> str:
+    return "".join(
+        texts.get(name, "–") if name else text
+        for is_optional, parts in _parsed(line)
+        if not is_optional or all(name in texts for name, _ in parts if name)
+        for name, text in parts
+    )
 
 
 @cache
@@ -171,7 +177,9 @@ def _parsed(line: str) -> tuple[tuple[bool, tuple[tuple[str, str], ...]], ...]:
 
 def subject_text(item: Finding) -> str:
     """Return the same with its subject before it, where the line does not name it: for a list of several subjects'."""
-    is_named = not item.subject or "{subject}" in catalog_entry(item.code).short
+    entry = catalog_entry(item.code)
+    line = entry.short + entry.kinds.get(str(item.value("kind")), "")
+    is_named = not item.subject or "{subject}" in line
     return short_text(item) if is_named else f"{item.subject}: {short_text(item)}"
 
 

@@ -12,30 +12,30 @@ from collections.abc import Iterable, Mapping
 from roofline_model.core.finding import Finding, finding
 from roofline_model.expected.prediction import is_far
 
-_CODES = {
-    "launch": "far-launch",
-    "extra_launches": "far-launch",
-    "host": "far-host",
-    "page_faults": "far-host",
-    "all_reduce": "far-exchange",
-    "dram": "far-memory",
-    "l2": "far-refetch",
-    "append": "far-refetch",
-    "tensor": "far-tiles",
-    "waves": "far-waves",
-    "sm": "far-few-blocks",
-    "latency": "far-serial-loop",
-    "serial": "far-serial-loop",
-    "split": "far-split",
-    "cast": "far-cast",
-    "dequantize": "far-decoding",
-    "exp": "far-softmax",
-    "widen_kv": "far-widening",
-    "library": "far-library",
-    "kernel": "far-kernel",
+_KINDS = {
+    "launch": "launch",
+    "extra_launches": "launch",
+    "host": "host",
+    "page_faults": "host",
+    "all_reduce": "exchange",
+    "dram": "memory",
+    "l2": "refetch",
+    "append": "refetch",
+    "tensor": "tiles",
+    "waves": "waves",
+    "sm": "few-blocks",
+    "latency": "serial-loop",
+    "serial": "serial-loop",
+    "split": "split",
+    "cast": "cast",
+    "dequantize": "decoding",
+    "exp": "softmax",
+    "widen_kv": "widening",
+    "library": "library",
+    "kernel": "kernel",
 }
-"""Part of an expected time → code of the finding that names it."""
-BESIDE_IDEAL = frozenset((*_CODES.values(), "expected-below-ideal"))
+"""Part of an expected time → kind of the finding that names it."""
+BESIDE_IDEAL = frozenset(("far-from-ideal", "expected-below-ideal"))
 """Every code of `beside_ideal`."""
 
 Parts = Iterable[tuple[str, float]]
@@ -66,8 +66,14 @@ def beside_ideal(
         return finding("expected-below-ideal", time_s=time_s, ideal_s=ideal_s, clock_hz=clock_hz)
     seconds: dict[str, list[float]] = {}
     for part, part_s in beyond_s.items():
-        seconds.setdefault(_CODES[part], []).append(part_s)
-    code, part_s = max(((code, math.fsum(each)) for code, each in seconds.items()), key=lambda pair: pair[1])
+        seconds.setdefault(_KINDS[part], []).append(part_s)
+    kind, part_s = max(((kind, math.fsum(each)) for kind, each in seconds.items()), key=lambda pair: pair[1])
     return finding(
-        code, time_s=time_s, ideal_s=ideal_s, part_s=part_s, slowdown_factor=time_s / ideal_s, kernel=kernel or None
+        "far-from-ideal",
+        kind=kind,
+        time_s=time_s,
+        ideal_s=ideal_s,
+        part_s=part_s,
+        slowdown_factor=time_s / ideal_s,
+        kernel=kernel or None,
     )

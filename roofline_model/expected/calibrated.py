@@ -20,7 +20,7 @@ kernels: neither is a constant of the model. Products and attention share the ru
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from roofline_model.chips.curve import PRODUCT, KernelCurve, WorkSize, work_size
@@ -29,8 +29,9 @@ from roofline_model.chips.machine_constants import Calibration, Constant
 from roofline_model.core.cost import OpCost
 from roofline_model.core.errors import InvalidValueError, RooflineError
 from roofline_model.core.finding import Finding, finding
+from roofline_model.expected.prediction import ExpectedPrediction
 from roofline_model.formats.catalog import get_format
-from roofline_model.ideal.roofline import WARM_CACHE_SHARE, Bound, predict
+from roofline_model.ideal.roofline import WARM_CACHE_SHARE, predict
 from roofline_model.operators.product import Operator
 
 CALIBRATED_VERSION = "calibrated-1"
@@ -46,98 +47,61 @@ Triple = tuple[float, float, float]
 """Seconds: low, typical, high."""
 
 
-@dataclass(frozen=True, slots=True)
-class CalibratedPrediction:
-    """The expected time of one call on the machine whose constants were used, with an interval. All SI."""
-
-    hardware: str
-    time_s: float
-    low_s: float
-    """Best constants, casts hidden behind the memory traffic."""
-    high_s: float
-    """Slow constants, casts in full."""
-    memory_time_s: float
-    compute_time_s: float
-    floor_s: float
-    """Fixed cost of one call."""
-    cast_s: float
-    """Widening narrow operands, in full."""
-    bound: Bound
-    flops: float
-    read_bytes: float
-    write_bytes: float
-    bandwidth_bytes_per_s: float
-    peak_flops_per_s: float | None
-    compute_format: str
-    path: str
-    memory_level: str
-    access_mix: str
-    """The micro-kernel whose bandwidth was used: read, copy, triad or write."""
-    provenance: str
-    """measured-here; the status of the chip's own number where a format has no measured rate."""
-    findings: tuple[Finding, ...] = ()
-    model_version: str = CALIBRATED_VERSION
-
-
-def predict_calibrated(work: Operator | OpCost, device: Device, *, cache: str = "cold") -> CalibratedPrediction | None:
+def predict_calibrated(work: Operator | OpCost, device: Device, *, cache: str = "cold") -> ExpectedPrediction | None:
     """Return the prediction from this machine's measured constants, or None when it was never calibrated while quiet.
 
+    Its `kernel` is the micro-kernel whose bandwidth was used: read, copy, triad or write. The interval begins at the
+    best constants with casts hidden behind the memory traffic, and ends at the slow ones with casts in full.
     `cache="warm"` uses the cache's measured bandwidth for operands that stay in it (`WARM_CACHE_SHARE`).
     Raises `UnsupportedError` when the chip cannot compute in the format.
     """
     calibration = device.calibration
     if calibration is None or calibration.disturbed_by:
         return None
-    ideal = predict(work, device, cache=cache)
+    predict(work, device, cache=cache)  # refuses what the chip cannot compute
     cost = work.cost if isinstance(work, Operator) else work
-    mix, bandwidth, level = _bandwidth(calibration, cost, device, cache)
+    mix, bandwidth = _bandwidth(calibration, cost, device, cache)
     memory = _seconds(bandwidth, cost.total_bytes)
     compute, provenance, findings = _compute(cost, device, calibration)
     floor = _floor(calibration, cost)
     cast, cast_findings = _cast(work, device, calibration)
     findings += cast_findings
     if not floor[1]:
-        findings.append(finding("call-cost-unmeasured"))
-    low = max(memory[0], compute[0]) + floor[0]
-    typical = max(memory[1], compute[1]) + floor[1] + cast[1]
-    high = max(memory[2], compute[2]) + floor[2] + cast[2]
-    return CalibratedPrediction(
+        findings.append(finding("ceiling-unmeasured", kind="call-cost"))
+    longer = "tensor" if compute[1] > memory[1] else "dram"
+    parts = _present({"launch": floor[1], longer: max(memory[1], compute[1]), "cast": cast[1]})
+    return ExpectedPrediction(
         hardware=device.key,
-        time_s=typical,
-        low_s=low,
-        high_s=high,
-        memory_time_s=memory[1],
-        compute_time_s=compute[1],
-        floor_s=floor[1],
-        cast_s=cast[1],
-        bound="compute" if compute[1] > memory[1] else "memory",
-        flops=ideal.flops,
-        read_bytes=ideal.read_bytes,
-        write_bytes=ideal.write_bytes,
-        bandwidth_bytes_per_s=bandwidth.median_value,
-        peak_flops_per_s=ideal.flops / compute[1] if compute[1] else None,
-        compute_format=ideal.compute_format,
-        path=ideal.path,
-        memory_level=level,
-        access_mix=mix,
+        time_s=max(memory[1], compute[1]) + floor[1] + cast[1],
+        low_s=max(memory[0], compute[0]) + floor[0],
+        high_s=max(memory[2], compute[2]) + floor[2] + cast[2],
+        parts=parts,
+        binding=max(parts, key=lambda part: part[1])[0],
+        kernel=mix,
         provenance=provenance,
         findings=tuple(dict.fromkeys(findings)),
+        terms=_present({"dram": memory[1], "tensor": compute[1], "launch": floor[1], "cast": cast[1]}),
+        model_version=CALIBRATED_VERSION,
     )
+
+
+def _present(seconds: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
+    return tuple((name, value) for name, value in seconds.items() if value > 0)
 
 
 def _seconds(rate: Constant, amount: float) -> Triple:
     return amount / rate.best_value, amount / rate.median_value, amount / rate.slow_value
 
 
-def _bandwidth(calibration: Calibration, cost: OpCost, device: Device, cache: str) -> tuple[str, Constant, str]:
-    """Return the measured mix nearest to the work's share of written bytes, and the memory level it was measured in."""
+def _bandwidth(calibration: Calibration, cost: OpCost, device: Device, cache: str) -> tuple[str, Constant]:
+    """Return the measured mix nearest to the work's share of written bytes, and its bandwidth."""
     last = device.last_level_cache
     fits = last is not None and cost.total_bytes <= WARM_CACHE_SHARE * last.capacity_bytes
     in_cache = cache == "warm" and fits and bool(calibration.cache)
     table = calibration.cache if in_cache else calibration.dram
     share = cost.total_write_bytes / cost.total_bytes if cost.total_bytes else 0.0
     mix = min(table, key=lambda name: abs(_WRITTEN_SHARES[name] - share))
-    return mix, table[mix], last.name if in_cache and last is not None else "DRAM"
+    return mix, table[mix]
 
 
 def _compute(cost: OpCost, device: Device, calibration: Calibration) -> tuple[Triple, str, list[Finding]]:
@@ -152,7 +116,7 @@ def _compute(cost: OpCost, device: Device, calibration: Calibration) -> tuple[Tr
         rate = calibration.peaks.get(path.compute_format) or _stated_rate(path)
         if path.compute_format not in calibration.peaks:
             provenance = path.dense.status
-            findings.append(finding("rate-unmeasured", format=path.compute_format))
+            findings.append(finding("ceiling-unmeasured", kind="rate", format=path.compute_format))
         times = _seconds(rate, count)
         low, typical, high = low + times[0], typical + times[1], high + times[2]
     if not math.isfinite(high):
@@ -187,7 +151,7 @@ def _cast(work: Operator | OpCost, device: Device, calibration: Calibration) -> 
     for source, target, element_count in _widened_operands(work, device):
         constant = calibration.casts.get(f"{source}>{target}")
         if constant is None:
-            findings.append(finding("widening-unmeasured", format=source, compute_format=target))
+            findings.append(finding("ceiling-unmeasured", kind="widening", format=source, compute_format=target))
             continue
         typical += element_count * constant.median_value
         high += element_count * constant.slow_value
@@ -258,6 +222,35 @@ def predict_kernel(work: Operator, device: Device, *, kernel: str | None = None)
     return KernelTime(best, time_s, time_s / spread, time_s * spread, tuple(findings))
 
 
+def from_kernel(timed: KernelTime, ceilings: ExpectedPrediction) -> ExpectedPrediction:
+    """Return the time of a timed kernel: its fixed cost, the part that the ceilings account for, and the rest.
+
+    A kernel that beats the ceilings (its operands were not as cold as the micro-kernels') has no part of its own.
+    """
+    terms = dict(ceilings.terms)
+    memory_s, compute_s = terms.get("dram", 0.0), terms.get("tensor", 0.0)
+    fixed_s = min(terms.get("launch", 0.0), timed.time_s)
+    left_s = timed.time_s - fixed_s
+    bound_s = min(max(memory_s, compute_s), left_s)
+    cast_s = min(terms.get("cast", 0.0), left_s - bound_s)
+    longer, kernel_s = "tensor" if compute_s > memory_s else "dram", left_s - bound_s - cast_s
+    parts = _present({"launch": fixed_s, longer: bound_s, "cast": cast_s, "kernel": kernel_s})
+    present = _present({"dram": memory_s, "tensor": compute_s, "launch": fixed_s, "cast": cast_s})
+    return ExpectedPrediction(
+        hardware=ceilings.hardware,
+        time_s=timed.time_s,
+        low_s=timed.low_s,
+        high_s=timed.high_s,
+        parts=parts,
+        binding=max(parts, key=lambda part: part[1])[0],
+        kernel=timed.curve.kernel,
+        provenance=ceilings.provenance,
+        findings=timed.findings,
+        terms=(*present, ("kernel", kernel_s)),
+        model_version=KERNEL_VERSION,
+    )
+
+
 def _of_another_result(curves: Iterable[KernelCurve], size: WorkSize) -> Iterable[KernelCurve]:
     """Yield the curves of products with the same operands whose result has another format: the last of the three."""
     if size.family != PRODUCT:
@@ -299,7 +292,9 @@ class KnownDram:
         """Return what replaces the DRAM share of constants of a provenance."""
         if self.is_measured:
             return finding("dram-share-measured", dram_share_ratio=self.share_ratio, provenance=provenance)
-        return finding("dram-share-limited", dram_share_ratio=self.share_ratio, hardware=self.published_for)
+        return finding(
+            "dram-share-taken", kind="limited", dram_share_ratio=self.share_ratio, hardware=self.published_for
+        )
 
 
 def known_dram(device: Device, bandwidth_bytes_per_s: float, lenders: Sequence[str]) -> KnownDram | None:

@@ -33,8 +33,7 @@ from roofline_model.core.memo import Memo
 from roofline_model.expected.beside_ideal import beside_ideal, beyond_ideal
 from roofline_model.expected.calibrated import (
     KERNEL_VERSION,
-    CalibratedPrediction,
-    KernelTime,
+    from_kernel,
     predict_calibrated,
     predict_kernel,
 )
@@ -171,14 +170,14 @@ def _predicted(
                 raise reason or unsupported(why_not)
             timed = None
         # Curves are of cold operands.
-        return _from_calibration(calibrated) if timed is None or cache == "warm" else _from_kernel(timed, calibrated)
+        return calibrated if timed is None or cache == "warm" else from_kernel(timed, calibrated)
     if reason is not None:
         raise reason
     if device.calibration is not None:  # not calibrated while quiet
         raise unsupported(ceilings_doubt(device.key, device.calibration))
     if op not in (*PRODUCTS, "attention"):
-        raise unsupported(finding("no-expected-model", operation=op or "a plain cost"))
-    raise unsupported(finding("never-calibrated", hardware=device.key))
+        raise unsupported(finding("no-expected-time", kind="operation", operation=op or "a plain cost"))
+    raise unsupported(finding("no-expected-time", kind="never-calibrated", hardware=device.key))
 
 
 def _above_roof(
@@ -247,7 +246,7 @@ def _with_pass(prediction: ExpectedPrediction, pass_s: float) -> ExpectedPredict
         parts=(*prediction.parts, ("dequantize", pass_s)),
         terms=(*prediction.terms, ("dequantize", pass_s)),
         binding="dequantize" if pass_s > prediction.time_s / 2 else prediction.binding,
-        findings=(*prediction.findings, finding("weight-decoded-first")),
+        findings=(*prediction.findings, finding("product-held", kind="decoded-first")),
     )
 
 
@@ -269,66 +268,6 @@ def _from_call(device: Device, call: ExpectedBatch) -> ExpectedPrediction:
         provenance=call.provenance,
         findings=call.findings,
         terms=tuple((name, value) for name, value in call.parts.items() if value > 0),
-    )
-
-
-def _from_calibration(prediction: CalibratedPrediction) -> ExpectedPrediction:
-    """Return the calibrated prediction in the same form: the longer of memory and compute, plus floor and cast."""
-    longer = "tensor" if prediction.bound == "compute" else "dram"
-    parts = (
-        ("launch", prediction.floor_s),
-        (longer, max(prediction.memory_time_s, prediction.compute_time_s)),
-        ("cast", prediction.cast_s),
-    )
-    named = tuple((name, seconds) for name, seconds in parts if seconds > 0)
-    terms = {
-        "dram": prediction.memory_time_s,
-        "tensor": prediction.compute_time_s,
-        "launch": prediction.floor_s,
-        "cast": prediction.cast_s,
-    }
-    return ExpectedPrediction(
-        hardware=prediction.hardware,
-        time_s=prediction.time_s,
-        low_s=prediction.low_s,
-        high_s=prediction.high_s,
-        parts=named,
-        binding=max(named, key=lambda part: part[1])[0],
-        kernel=prediction.access_mix,
-        provenance=prediction.provenance,
-        findings=prediction.findings,
-        terms=tuple((name, seconds) for name, seconds in terms.items() if seconds > 0),
-        model_version=prediction.model_version,
-    )
-
-
-def _from_kernel(timed: KernelTime, ceilings: CalibratedPrediction) -> ExpectedPrediction:
-    """Return the time of a timed kernel: its fixed cost, the part that the ceilings account for, and the rest.
-
-    A kernel that beats the ceilings (its operands were not as cold as the micro-kernels') has no part of its own.
-    """
-    fixed_s = min(ceilings.floor_s, timed.time_s)
-    left_s = timed.time_s - fixed_s
-    bound_s = min(max(ceilings.memory_time_s, ceilings.compute_time_s), left_s)
-    cast_s = min(ceilings.cast_s, left_s - bound_s)
-    longer = "tensor" if ceilings.bound == "compute" else "dram"
-    kernel_s = left_s - bound_s - cast_s
-    parts = (("launch", fixed_s), (longer, bound_s), ("cast", cast_s), ("kernel", kernel_s))
-    named = tuple((name, seconds) for name, seconds in parts if seconds > 0)
-    terms = {"dram": ceilings.memory_time_s, "tensor": ceilings.compute_time_s, "launch": fixed_s, "cast": cast_s}
-    present = tuple((name, seconds) for name, seconds in terms.items() if seconds > 0)
-    return ExpectedPrediction(
-        hardware=ceilings.hardware,
-        time_s=timed.time_s,
-        low_s=timed.low_s,
-        high_s=timed.high_s,
-        parts=named,
-        binding=max(named, key=lambda part: part[1])[0],
-        kernel=timed.curve.kernel,
-        provenance=ceilings.provenance,
-        findings=timed.findings,
-        terms=(*present, ("kernel", kernel_s)),
-        model_version=KERNEL_VERSION,
     )
 
 
@@ -479,7 +418,7 @@ class ExpectedTimes:
         prediction = predict_expected(work, self.device, cache=case.cache)
         if prediction is None or prediction.model_version not in (EXPECTED_VERSION, KERNEL_VERSION):
             return None
-        return Estimate(prediction.time_s, prediction.low_s, prediction.high_s, "expected", prediction.provenance)
+        return prediction.estimate
 
     def many(self, cases: Sequence[Case]) -> list[Estimate | None]:
         """Return the expected time of each case: the same as one by one, sooner for the formats of one cold shape."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from operator import add
 
+from roofline_model.core.answer import Estimate
 from roofline_model.core.elementwise import Numbers, choose, larger, smaller
 from roofline_model.core.finding import Finding
 from roofline_model.core.units import format_time
@@ -152,6 +153,11 @@ class ExpectedPrediction:
     """
     beside_ideal: Finding | None = None
     """What most of a time of more than three times the ideal one is, or that it is below; null between."""
+
+    @property
+    def estimate(self) -> Estimate:
+        """The time with its interval."""
+        return Estimate(self.time_s, self.low_s, self.high_s, "expected", self.provenance)
 
     def __repr__(self) -> str:
         return (

@@ -408,7 +408,7 @@ def why_no_time_here(device: Device) -> Finding | None:
         return doubt
     if calibration.kernels:
         return None
-    return finding("no-kernel-timed", hardware=device.key)
+    return finding("no-expected-time", kind="no-kernel-timed", hardware=device.key)
 
 
 def why_untimed(work: Operator | OpCost, device: Device) -> Finding | None:
@@ -437,7 +437,7 @@ def why_untimed(work: Operator | OpCost, device: Device) -> Finding | None:
     widest = max(get_format(path.compute_format).element_bits for path in paths)
     if is_timed and all(fmt.element_bits >= widest for fmt in _operands(work)):
         return None
-    return finding("formats-untimed", hardware=device.key, formats=_label(work))
+    return finding("no-expected-time", kind="formats-untimed", hardware=device.key, formats=_label(work))
 
 
 def why_no_product_kernel(work: Operator, device: Device) -> Finding | None:
@@ -452,7 +452,9 @@ def why_no_product_kernel(work: Operator, device: Device) -> Finding | None:
     computes = [key for key, count in work.cost.flops if count]
     if not is_narrow or any(device.path(key).dense.status in _INVENTED for key in computes):
         return None
-    return finding("no-library-kernel", hardware=device.key, weight=weight.key, activation=activation.key)
+    return finding(
+        "no-expected-time", kind="no-library-kernel", hardware=device.key, weight=weight.key, activation=activation.key
+    )
 
 
 def computed_activation(device: Device, weight: str | NumberFormat, activation: str | NumberFormat) -> str:

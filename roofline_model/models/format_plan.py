@@ -485,8 +485,8 @@ def plan_coverage(plan: FormatPlan) -> Finding | None:
         return None
     head, embedding = (plan.of(part).label for part in HEAD_PARTS)
     if head == embedding == plan.base.label:
-        return finding("narrow-everywhere", formats=plan.base.label)
-    return finding("narrow-layers", formats=plan.base.label, head=head, embedding=embedding)
+        return finding("narrow-where", kind="everywhere", formats=plan.base.label)
+    return finding("narrow-where", kind="layers", formats=plan.base.label, head=head, embedding=embedding)
 
 
 def stored_plan(

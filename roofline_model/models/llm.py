@@ -305,6 +305,7 @@ def predict_model(
     plan = _plan(formats, shape, kv, exceptions)
     if has_group_scales is not None:
         plan = replace(plan, has_group_scales=has_group_scales)
+    parallel = parallel.linked(device)
     part = shard(shape, parallel.device_count)
     kernels = step_kernels(part, workload, plan)
     hidden_bytes = workload.row_count * shape.hidden_size * get_format(plan.wide).traffic_bytes_per_element

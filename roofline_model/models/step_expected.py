@@ -26,7 +26,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from roofline_model.chips.hardware import Device, get_hardware
-from roofline_model.core.answer import NOT_IN_JSON
+from roofline_model.core.answer import NOT_IN_JSON, Estimate
 from roofline_model.core.finding import Finding, finding
 from roofline_model.expected.beside_ideal import beside_ideal, beyond_ideal
 from roofline_model.expected.calibrated import Triple
@@ -61,10 +61,10 @@ PRODUCTS = ("gemv", "gemm", "attention", "grouped_gemm", "batched_gemm", *FUSED_
 LATENT_INTERVAL = (0.8, 2.0)
 """Factors of MLA decode, which no table we fit to holds. A judgement: FlashMLA's published best is near both roofs."""
 _STAND_INS = {
-    "grouped_gemm": finding("experts-side-by-side"),
-    "batched_gemm": finding("heads-side-by-side"),
-    "attention": finding("attention-of-equal-widths"),
-    **dict.fromkeys(FUSED_PRODUCTS, finding("activation-beside-product")),
+    "grouped_gemm": finding("stand-in-kernel", kind="experts"),
+    "batched_gemm": finding("stand-in-kernel", kind="heads"),
+    "attention": finding("stand-in-kernel", kind="equal-widths"),
+    **dict.fromkeys(FUSED_PRODUCTS, finding("stand-in-kernel", kind="fused-activation")),
 }
 _WHOLE = 1e-9
 """A mean this near a whole number is one: what rounding leaves of E·(1 − (1 − k/E))."""
@@ -187,6 +187,11 @@ class ExpectedSequence:
         return max(provenances, key=_rank)
 
     @property
+    def estimate(self) -> Estimate:
+        """The time with its interval."""
+        return Estimate(self.time_s, self.low_s, self.high_s, "expected", self.provenance)
+
+    @property
     def beside_ideal(self) -> Finding | None:
         """What most of a time of more than three times the ideal one is, or that it is below; null between."""
         if self.device is None or self.ideal_s is None:
@@ -271,7 +276,7 @@ def why_no_kernels(
         if _kernel(kernel, device, ask, reference) is None:
             work = _stand_ins(kernel.work)[0][0]
             why_not = of_all or why_no_expected(work, device, attention_kernel=attention_kernel)
-            return of_all or replace(why_not or finding("no-estimate"), subject=kernel.name)
+            return of_all or replace(why_not or finding("no-expected-time", kind="none"), subject=kernel.name)
     return None
 
 
@@ -492,7 +497,7 @@ class _Reference:
             time_s * streaming.high_s / streaming.time_s,
             "launch" if launch_s > moved_s else "dram",
             streaming.provenance,
-            finding("elementwise-pass"),
+            finding("stand-in-kernel", kind="elementwise"),
             (("launch", launch_s), ("dram", moved_s)),
         )
 

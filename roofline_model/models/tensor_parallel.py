@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.models.model_shapes import ModelShape
 
@@ -35,9 +36,7 @@ class Parallel:
 
     device_count: int = 1
     link_bytes_per_s: float | None = None
-    """One direction of one device's link; required with more than one device: no chip file knows how it is
-    connected.
-    """
+    """One direction of one device's link to the others; None: that of the chip's own fabric."""
     all_reduce_latency_s: float = ALL_REDUCE_LATENCY_S
     """Launch and synchronisation of one all-reduce, beside its bytes; in the expected time only."""
 
@@ -46,16 +45,25 @@ class Parallel:
         if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MAX_DEVICES:
             raise InvalidValueError(f"tensor parallelism takes 1 to {MAX_DEVICES} devices, got {count!r}")
         link = self.link_bytes_per_s
-        if count > 1 and link is None:
-            raise InvalidValueError(
-                f"tensor parallelism over {count} devices needs the speed of one device's link; give it, e.g. "
-                "--link-gb-s 450 (NVLink 4, one direction)"
-            )
         if link is not None and (isinstance(link, bool) or not 0 < link < 1e18):
             raise InvalidValueError(f"the link's speed must be a positive number of bytes per second, got {link!r}")
         latency = self.all_reduce_latency_s
         if isinstance(latency, bool) or not isinstance(latency, int | float) or not 0 <= latency < 1:
             raise InvalidValueError(f"the latency of an all-reduce must be seconds from 0 to below 1, got {latency!r}")
+
+    def linked(self, device: Device) -> Parallel:
+        """Return the same with the link of the chip's own fabric where none is given.
+
+        Raises `InvalidValueError` for a chip without one: what a PCIe slot or a network brings depends on the machine.
+        """
+        if self.device_count == 1 or self.link_bytes_per_s is not None:
+            return self
+        if device.link_bytes_per_s is None:
+            raise InvalidValueError(
+                f"{device.key} has no link of its own to {self.device_count - 1} more: give what nccl-tests measures "
+                "between yours as bus bandwidth, e.g. --link-gb-s 20"
+            )
+        return replace(self, link_bytes_per_s=device.link_bytes_per_s)
 
     def all_reduce_s(self, size_bytes: float) -> float:
         """Return the ideal time to sum `size_bytes` over all devices: its bytes over the link, no latency."""

@@ -180,9 +180,10 @@ def weight_counting(weight: NumberFormat, activation: NumberFormat) -> Finding |
     if grouped == weight:
         return None
     if stored_weight(weight, activation) == weight:
-        return finding("scales-not-counted", format=weight.key)
+        return finding("scales-counted", kind="none", format=weight.key)
     return finding(
-        "group-scales",
+        "scales-counted",
+        kind="groups",
         format=weight.key,
         scale_bits=WEIGHT_SCALE_BITS,
         group_count=WEIGHT_GROUP_ELEMS,

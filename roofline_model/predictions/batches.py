@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from roofline_model.chips.hardware import Device
-from roofline_model.core.answer import Estimate, Source, is_comparable
+from roofline_model.core.answer import Source, is_comparable
 from roofline_model.core.finding import Finding
 from roofline_model.models.llm import ModelPrediction, first_token_pass, predict_model
 from roofline_model.models.model_shapes import DEFAULT_CONTEXT, ModelShape
@@ -244,6 +244,4 @@ def _pass(chip: Device, shape: ModelShape, option: PlanOption, phase: str, batch
 
 def _time(prediction: ModelPrediction, passes: ExpectedPasses) -> tuple[float, Source]:
     step = passes(prediction)
-    if step is None:
-        return prediction.time_s, "ideal"
-    return step.time_s, step.source if isinstance(step, Estimate) else "expected"
+    return (prediction.time_s, "ideal") if step is None else (step.time_s, step.source)

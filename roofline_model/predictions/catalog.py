@@ -169,6 +169,8 @@ class FindingEntry:
     """The line that a finding of this code is shown as; `{name}` stands for a value, a part in brackets may be
     missing.
     """
+    kinds: Mapping[str, str]
+    """Value of `kind` → the words that stand for it in the line; empty where there is one circumstance."""
     fix: str
     """What to do about it; empty where nothing is to be done."""
     values: tuple[str, ...]
@@ -199,13 +201,18 @@ def finding_list(codes: Iterable[str] | None = None) -> FindingList:
 
 
 def _finding_entry(entry: CatalogEntry) -> FindingEntry:
+    needed = value_names(entry.short, is_optional=False)
+    optional = value_names(entry.short, is_optional=True)
+    for words in entry.kinds.values():
+        optional |= (value_names(words, is_optional=False) | value_names(words, is_optional=True)) - needed
     return FindingEntry(
         code=entry.code,
         severity=entry.severity,
         text=entry.short,
+        kinds=entry.kinds,
         fix=entry.fix,
-        values=tuple(sorted(value_names(entry.short, is_optional=False) - {"subject"})),
-        optional_values=tuple(sorted(value_names(entry.short, is_optional=True) - {"subject"})),
+        values=tuple(sorted(needed - {"subject"})),
+        optional_values=tuple(sorted(optional - {"subject"})),
         explanation=" ".join(entry.explanation.split()),
     )
 

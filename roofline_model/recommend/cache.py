@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from roofline_model.chips.hardware import Device, doubts_of
-from roofline_model.core.answer import Estimate, Exclusion, Memory, Option, Question, Ranking, Times
+from roofline_model.core.answer import Exclusion, Memory, Option, Question, Ranking, Times
 from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import Finding, finding
 from roofline_model.expected.predict import predict_expected
@@ -36,26 +36,25 @@ def rank_caches(
     for key in [get_format(name).key for name in formats or USUAL_CACHES]:
         if get_format(key).traffic_bytes_per_element >= wide_bytes_per_element:
             if key != wide:
-                excluded.append(Exclusion(key, (finding("cache-not-narrower", key, baseline=wide),)))
+                excluded.append(Exclusion(key, (finding("cache-excluded", key, kind="not-narrower", baseline=wide),)))
             continue
         try:
             options.append(_option(device, work(key), key, baseline))
         except UnsupportedError as error:
             reason = error.finding if isinstance(error.finding, Finding) else None
-            excluded.append(Exclusion(key, (reason or finding("cache-not-computed", key, hardware=device.key),)))
-    findings = [finding("compute-bound-in-all")] if all(option.bound == "compute" for option in options) else []
+            excluded.append(
+                Exclusion(key, (reason or finding("cache-excluded", key, kind="not-computed", hardware=device.key),))
+            )
+    findings = (
+        [finding("bound-by", kind="compute-in-all")] if all(option.bound == "compute" for option in options) else []
+    )
     question = Question("cache", device.key, "attention", policy="cache")
     return rank(question, options, baseline, excluded=excluded, findings=(*findings, *doubts_of(device)))
 
 
 def _option(device: Device, work: Operator, key: str, baseline: Option | None) -> Option:
     ideal, expected = predict_operator(work, device), predict_expected(work, device)
-    times = Times(
-        Estimate(ideal.time_s, source="ideal"),
-        None
-        if expected is None
-        else Estimate(expected.time_s, expected.low_s, expected.high_s, "expected", expected.provenance),
-    )
+    times = Times.of(ideal.time_s, None if expected is None else expected.estimate)
     cache_bytes = _cache_bytes(work)
     wide_bytes = cache_bytes if baseline is None or baseline.memory is None else baseline.memory.total_bytes
     saved_ratio = 1 - cache_bytes / wide_bytes

@@ -11,18 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from typing import Any
 
 from roofline_model.chips.hardware import Device, get_hardware
 from roofline_model.chips.usable_memory import usable_bytes
-from roofline_model.core.answer import Estimate, Exclusion, Loss, Memory, Option, Question, Ranking, Times
+from roofline_model.core.answer import Exclusion, Loss, Option, Question, Ranking, Times
 from roofline_model.core.errors import InvalidValueError, RooflineError
 from roofline_model.core.finding import Finding, finding
 from roofline_model.expected.attention.flash.config import AttentionShape, FlashAttentionConfig, FlashAttentionVersion
 from roofline_model.expected.attention.flash.model import predict_flash_attention
 from roofline_model.expected.predict import predict_expected
-from roofline_model.expected.prediction import ExpectedPrediction
 from roofline_model.models.llm import ModelPrediction, predict_model
 from roofline_model.models.model_registry import get_model
 from roofline_model.models.model_shapes import ModelShape
@@ -34,12 +34,11 @@ from roofline_model.models.strategies.model_plan import strategy_plan
 from roofline_model.models.strategies.operator_type import OperatorType
 from roofline_model.models.strategies.precision_selector import AdaptiveQuantConfig
 from roofline_model.models.strategies.strategies import create_fp16_baseline, list_strategies
-from roofline_model.operators.product import Operator
 from roofline_model.recommend.loss import PERPLEXITY, REFERENCE, UNKNOWN
 from roofline_model.recommend.options import speedups
 from roofline_model.recommend.plan_formats import formats_of, plan_formats, plan_parts
 from roofline_model.recommend.plan_loss import claimed_pct
-from roofline_model.recommend.plan_options import execution_of, plan_methods
+from roofline_model.recommend.plan_options import execution_of, held_memory, plan_methods
 from roofline_model.recommend.ranking import Limits, positive_limit, rank
 
 MAX_QUALITY_LOSS_PCT = 1.0
@@ -198,11 +197,10 @@ class IntegratedQuantizationEngine:
         for name, value in measured.items():
             check_number(f"measured_loss_pct of {name}", value, -100, 1e6)
         shape, findings = _shape_of(model_config, seq_len)
-        limits = Limits(
-            memory_bytes=self._limit_bytes(memory_limit_gb),
-            loss_pct=max_quality_loss_pct,
-            is_loss_given=True,
-        )
+        limit_bytes = usable_bytes(self.hardware)
+        if memory_limit_gb is not None:
+            limit_bytes = positive_limit("memory_limit_gb", memory_limit_gb, below=1e9) * 1e9
+        limits = Limits(memory_bytes=limit_bytes, loss_pct=max_quality_loss_pct, is_loss_given=True)
         configs = list(list_strategies(num_layers=shape.layer_count) if strategies is None else strategies)
         usable, excluded = self._usable(configs, shape, phase, batch_size, seq_len, quantizes=enable_dynamic)
         options = _options(usable, shape, measured)
@@ -224,11 +222,6 @@ class IntegratedQuantizationEngine:
         chosen = next(each for each in usable if each.config.name == ranking.choice.key)
         return self._answer(ranking, chosen, findings, enable_dynamic, enable_adaptive, sparsity_ratio)
 
-    def _limit_bytes(self, memory_limit_gb: float | None) -> float | None:
-        if memory_limit_gb is None:
-            return usable_bytes(self.hardware)
-        return positive_limit("memory_limit_gb", memory_limit_gb, below=1e9) * 1e9
-
     def _usable(
         self,
         configs: Sequence[MixedPrecisionConfig],
@@ -243,7 +236,7 @@ class IntegratedQuantizationEngine:
 
         `quantizes`: activations are quantised at run time, which takes kernels of its own.
         """
-        estimate = _with_casts if quantizes else None
+        estimate = partial(predict_expected, dynamic_activation_quantization=True) if quantizes else None
         baseline = create_fp16_baseline()
         validate_strategy(baseline, self.hardware)
         usable: list[_Strategy] = []
@@ -283,7 +276,7 @@ class IntegratedQuantizationEngine:
         if self.hardware.is_placeholder:
             notes.append(finding("placeholder-chip", self.hardware.key))
         if decoded := check_strategy(chosen.config, self.hardware).dequantized:
-            notes.append(finding("decoded-operators", operators=tuple(path.label for path in decoded)))
+            notes.append(finding("engine-remark", kind="decoded", operators=tuple(path.label for path in decoded)))
         assert ranking.choice is not None  # the caller raises without one
         return QuantizationRecommendation(
             ranking=replace(ranking, findings=(*ranking.findings, *notes)),
@@ -303,7 +296,7 @@ def _shape_of(model: Mapping[str, int] | ModelShape | str, seq_len: int) -> tupl
         what = f"lacks {', '.join(missing)}" if missing else f"has {', '.join(unknown)}, which nobody knows"
         raise InvalidValueError(f"model_config {what}; its letters are {', '.join(_SIZES)} and V for the vocabulary")
     sizes: dict[str, Any] = {name: model[key] for key, name in size_names.items() if key in model}
-    findings = [] if "V" in model else [finding("vocabulary-missing")]
+    findings = [] if "V" in model else [finding("engine-remark", kind="vocabulary")]
     sizes.setdefault("vocab_size", 1)
     context = seq_len if isinstance(seq_len, int) and seq_len > 0 else 1
     return ModelShape(name="model_config", source="the caller", max_context_size=context, **sizes), findings
@@ -314,11 +307,9 @@ def _options(usable: Sequence[_Strategy], shape: ModelShape, measured: Mapping[s
     has_expected = all(each.step is not None for each in usable)
     options: list[Option] = []
     for each in usable:
-        prediction, memory = each.prediction, each.prediction.memory
-        ideal = Estimate(prediction.time_s, source="ideal", provenance=prediction.provenance)
-        times = Times(ideal)
-        if has_expected and (step := each.step) is not None:
-            times = Times(ideal, Estimate(step.time_s, step.low_s, step.high_s, "expected", step.provenance))
+        prediction = each.prediction
+        expected = each.step.estimate if has_expected and each.step is not None else None
+        times = Times.of(prediction.time_s, expected, provenance=prediction.provenance)
         formats = plan_formats(prediction.plan, shape)
         speedup_ratio, ideal_speedup_ratio = speedups(times, options[0] if options else None)
         options.append(
@@ -329,14 +320,7 @@ def _options(usable: Sequence[_Strategy], shape: ModelShape, measured: Mapping[s
                 path=execution_of([prediction]).path,
                 bound=prediction.bound,
                 times=times,
-                memory=Memory(
-                    memory.total_bytes,
-                    weight_bytes=memory.weights_bytes,
-                    cache_bytes=memory.kv_bytes,
-                    activation_bytes=memory.activation_bytes,
-                    capacity_bytes=memory.capacity_bytes,
-                    usable_bytes=memory.usable_bytes,
-                ),
+                memory=held_memory(prediction.memory),
                 loss=_loss(each.config, measured),
                 speedup_ratio=speedup_ratio,
                 ideal_speedup_ratio=ideal_speedup_ratio,
@@ -352,8 +336,9 @@ def _pass_finding(each: _Strategy) -> Finding:
     work, memory = each.prediction.workload, each.prediction.memory
     share = memory.kv_bytes / (memory.weights_bytes + memory.kv_bytes)
     return finding(
-        "pass-bound",
+        "bound-by",
         each.config.name,
+        kind="pass",
         bound=each.prediction.bound,
         phase=work.phase,
         context=work.context_count,
@@ -390,7 +375,7 @@ def _fastest_attention(
     """
     shape, work, plan = chosen.prediction.model, chosen.prediction.workload, chosen.prediction.plan
     if shape.latent is not None:
-        notes.append(finding("latent-attention", shape.name))
+        notes.append(finding("engine-remark", shape.name, kind="latent-attention"))
         return None
     sizes = AttentionShape(
         work.batch_count, shape.query_heads, shape.kv_heads, work.new_count, work.context_count, shape.head_dim
@@ -409,24 +394,21 @@ def _fastest_attention(
         prediction = predict_flash_attention(device, sizes, config)
         if prediction.why_unavailable is not None or prediction.time_s is None:
             if ratio is None:
-                notes.append(finding("attention-kernel-unavailable", version.value, error=prediction.reason))
+                notes.append(
+                    finding("engine-remark", version.value, kind="kernel-unavailable", error=prediction.reason)
+                )
         elif best is None or prediction.time_s < best[0] * (1 - 1e-9):
             best = prediction.time_s, config
     if sparsity_ratio is None and work.context_count > LONG_CONTEXT_TOKENS:
-        notes.append(finding("block-sparsity-unasked", context=work.context_count))
+        notes.append(finding("engine-remark", kind="sparsity-unasked", context=work.context_count))
     return None if best is None else best[1]
-
-
-def _with_casts(work: Operator, device: Device) -> ExpectedPrediction | None:
-    """Return the expected time of a call that quantises its activations itself."""
-    return predict_expected(work, device, dynamic_activation_quantization=True)
 
 
 def _adaptive(device: Device, notes: list[Finding]) -> AdaptiveQuantConfig | None:
     """Return the formats of document 004 that the chip multiplies by a unit of its own; None where one is left."""
     formats = tuple(name for name in AdaptiveQuantConfig().precision_candidates if device.path(name).kind == "native")
     if len(formats) < 2:
-        notes.append(finding("one-activation-format", device.key))
+        notes.append(finding("engine-remark", device.key, kind="one-format"))
         return None
     return AdaptiveQuantConfig(formats)
 
@@ -434,7 +416,9 @@ def _adaptive(device: Device, notes: list[Finding]) -> AdaptiveQuantConfig | Non
 def _dynamic(chosen: _Strategy, notes: list[Finding]) -> DynamicQuantConfig | None:
     formats = chosen.config.formats(OperatorType.FFN_UP)
     if formats.activations == chosen.config.wide_precision:
-        notes.append(finding("activations-stay-wide", chosen.config.name, activation=formats.activations))
+        notes.append(
+            finding("engine-remark", chosen.config.name, kind="activations-wide", activation=formats.activations)
+        )
         return None
     return DynamicQuantConfig(precision=formats.label)
 

@@ -9,6 +9,8 @@ nothing to stand beside: plans have their ideal times, as everywhere else.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from roofline_model.chips.hardware import Device
 from roofline_model.core.answer import Estimate
 from roofline_model.expected.calibrated import CALIBRATED_VERSION
@@ -16,7 +18,7 @@ from roofline_model.expected.prediction import ExpectedPrediction
 from roofline_model.kernels.known_kernels import why_no_time_here
 from roofline_model.models.decoder_step import Workload
 from roofline_model.models.llm import ModelPrediction
-from roofline_model.models.step_expected import PRODUCTS, ExpectedStep, expected_step
+from roofline_model.models.step_expected import PRODUCTS, expected_step
 from roofline_model.operators.product import Operator
 from roofline_model.recommend.search.pass_times import remembering
 
@@ -35,7 +37,7 @@ class ExpectedPasses:
         self._device, self._remembered = device, remembering()
         self._reference: dict[Workload, frozenset[str]] = {}
 
-    def __call__(self, prediction: ModelPrediction) -> ExpectedStep | Estimate | None:
+    def __call__(self, prediction: ModelPrediction) -> Estimate | None:
         """Return the expected time, as `ceilings` where it rests on kernels that were not timed; None without one."""
         if why_no_time_here(self._device):
             return None
@@ -48,9 +50,10 @@ class ExpectedPasses:
             return remembered
 
         step = expected_step(prediction, self._device, estimate=ask)
-        if step is None or not self._rests_on_ceilings(prediction, untimed):
-            return step
-        return Estimate(step.time_s, step.low_s, step.high_s, "ceilings", step.provenance)
+        if step is None:
+            return None
+        rests_on_ceilings = self._rests_on_ceilings(prediction, untimed)
+        return replace(step.estimate, source="ceilings") if rests_on_ceilings else step.estimate
 
     def _rests_on_ceilings(self, prediction: ModelPrediction, untimed: set[Operator]) -> bool:
         products = [kernel for kernel in prediction.kernels if kernel.kernel.work.op in PRODUCTS]

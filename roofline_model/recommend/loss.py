@@ -478,22 +478,22 @@ def loss_finding(loss: Loss, subject: str = "") -> Finding:
     """Return what is known of a loss as a finding.
 
     >>> loss_finding(product_loss("INT4", is_both=False)).code, loss_finding(UNKNOWN).code
-    ('loss-claimed', 'loss-unknown')
+    ('loss-known', 'loss-unknown')
     """
     if loss.pct is None:
         return finding("loss-unknown", subject)
     if loss.source == "reference":
-        return finding("loss-none", subject)
+        return finding("loss-known", subject, kind="reference")
     if loss.source == "measured" and loss.kl_nats_per_token is not None:
-        return finding("loss-measured-over-tokens", subject, **_token_figures(loss))
+        return finding("loss-known", subject, kind="over-tokens", **_token_figures(loss))
     if loss.metric == RANK_AGREEMENT:
-        return finding("loss-of-rank-agreement", subject, loss_pct=loss.pct)
+        return finding("loss-known", subject, kind="rank-agreement", loss_pct=loss.pct)
     if loss.source != "claimed":
-        return finding(f"loss-{loss.source}", subject, loss_pct=loss.pct)
+        return finding("loss-known", subject, kind=loss.source, loss_pct=loss.pct)
     values = {"method": loss.method or "claim", "metric": loss.metric or PERPLEXITY}
     if loss.low_pct is None or loss.low_pct in (0, loss.pct):
-        return finding("loss-claimed-at-most", subject, loss_pct=loss.pct, **values)
-    return finding("loss-claimed", subject, low_pct=loss.low_pct, loss_pct=loss.pct, **values)
+        return finding("loss-known", subject, kind="claimed-at-most", loss_pct=loss.pct, **values)
+    return finding("loss-known", subject, kind="claimed", low_pct=loss.low_pct, loss_pct=loss.pct, **values)
 
 
 def _token_figures(loss: Loss) -> dict[str, Value]:

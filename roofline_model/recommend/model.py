@@ -19,9 +19,11 @@ from roofline_model.core.errors import InvalidValueError, UnsupportedError
 from roofline_model.core.finding import Finding, finding, has_code
 from roofline_model.models.chip_and_model import get_chip_and_model, wide_format
 from roofline_model.models.decoder_step import PHASES
+from roofline_model.models.llm import ONE_DEVICE
 from roofline_model.models.model_shapes import DEFAULT_CONTEXT, ModelShape
 from roofline_model.models.strategies.config import MixedPrecisionConfig
 from roofline_model.models.strategies.strategies import list_strategies
+from roofline_model.models.tensor_parallel import Parallel
 from roofline_model.recommend.plan_loss import LossBook
 from roofline_model.recommend.plan_options import PassTimes, PlanOption, PlanPricer, missing_kernel, plan_kernels
 from roofline_model.recommend.plans import (
@@ -72,6 +74,7 @@ def recommend_model(
     extra_formats: Iterable[str] = (),
     strategies: Sequence[MixedPrecisionConfig] | None = None,
     traffic: Sequence[TrafficShare] | None = None,
+    parallel: Parallel = ONE_DEVICE,
     estimate: PassTimes | None = None,
     is_runnable: IsRunnable | None = None,
 ) -> ModelRanking:
@@ -85,6 +88,7 @@ def recommend_model(
     - Limits: memory in bytes (default the chip's usable; `memory_headroom_ratio` of all stays free), seconds of a pass
       (of a mix by phase: `{"decode": 0.03}`, held against its longest pass), and the loss in percent of perplexity
       (`max_loss_pct`, default 3). Where no perplexity was published it is of task accuracy.
+    - `parallel`: the devices that share every layer; times are of all together, memory and its limit of one.
     - `losses`: losses of the model's layers (`read_losses`). They replace published ones and start the Pareto search.
     - `formats`: these uniform plans alone; `extra_formats`: beside the usual ones; `strategies`: instead of the six
       named, or beside `formats`.
@@ -98,6 +102,11 @@ def recommend_model(
             f"losses must be MeasuredLosses (read_losses, MeasuredLosses.of(table, …)), got a {type(losses).__name__}"
         )
     device, shape = get_chip_and_model(hardware, model)
+    parallel = parallel.linked(device)
+    if losses is not None and parallel.device_count > 1:
+        raise InvalidValueError(
+            "losses start a search of a format for each layer, which knows one device: leave them or the other devices out"
+        )
     shares = _traffic(shape, phase, batch, context, traffic)
     phase_latencies_s = _phase_latencies(max_latency_s, shares)
     if isinstance(max_latency_s, Mapping):
@@ -114,7 +123,7 @@ def recommend_model(
     if strategies is None:
         strategies = list_strategies(num_layers=shape.layer_count) if formats is None else ()
     wide = wide_format(shape, device)
-    candidates = candidate_plans(
+    plans, unable = candidate_plans(
         shape,
         device,
         wide,
@@ -124,9 +133,11 @@ def recommend_model(
         are_strategies_asked_for=are_strategies_asked_for,
     )
     book = None if losses is None else LossBook(losses, shape, wide)
-    pricer = PlanPricer(device, shape, shares, estimate=estimate, headroom_ratio=memory_headroom_ratio)
-    baseline = pricer.option(candidates.candidates[0], book)
-    plans, search = list(candidates.candidates), NO_SEARCH
+    pricer = PlanPricer(
+        device, shape, shares, estimate=estimate, headroom_ratio=memory_headroom_ratio, parallel=parallel
+    )
+    baseline = pricer.option(plans[0], book)
+    search = NO_SEARCH
     if book is not None:
         search = search_plans(
             device,
@@ -149,11 +160,11 @@ def recommend_model(
     # Search may have turned out to be nothing else than the baseline, whose names are then more.
     baseline = next((option for _, option in options if option.kind == "baseline"), baseline)
     ranking = rank(
-        _question(device, shape, shares, limits),
+        _question(device, shape, shares, limits, parallel.device_count),
         [option for _, option in options],
         baseline,
         limits=limits,
-        excluded=[*candidates.excluded, *search.excluded, *excluded],
+        excluded=[*unable, *search.excluded, *excluded],
         findings=dict.fromkeys([*_findings(device, shape, wide, losses, pricer), *search.findings]),
     )
     return ModelRanking(
@@ -241,13 +252,17 @@ def _phase_latencies(limit: float | Mapping[str, float] | None, traffic: Sequenc
     return {phases[0]: limit}
 
 
-def _question(device: Device, shape: ModelShape, traffic: Sequence[TrafficShare], limits: Limits) -> Question:
+def _question(
+    device: Device, shape: ModelShape, traffic: Sequence[TrafficShare], limits: Limits, device_count: int
+) -> Question:
     work, is_mix = traffic[0].workload, len(traffic) > 1
+    of_pass = () if is_mix else (("batch", work.batch_count), ("context", work.context_count))
+    devices = (("devices", device_count),) if device_count > 1 else ()
     return Question(
         subject="model",
         hardware=device.key,
         name=shape.name,
-        sizes=() if is_mix else (("batch", work.batch_count), ("context", work.context_count)),
+        sizes=(*of_pass, *devices),
         phase="" if is_mix else work.phase,
         limits=limits.values,
     )
@@ -314,7 +329,7 @@ def _why_not_run(candidate: CandidatePlan, pricer: PlanPricer, is_runnable: IsRu
     if reason:
         return finding("cannot-run", candidate.label, error=reason)
     is_free = candidate.is_asked_for or candidate.kind in ("baseline", "published", "search")
-    return None if is_free or not pricer.is_listed else plan_kernels(candidate.formats, pricer.device).gap
+    return None if is_free or not pricer.is_listed else plan_kernels(candidate.formats, pricer.device)[1]
 
 
 def _findings(
@@ -330,11 +345,13 @@ def _findings(
     if wide != shape.wide_format:
         findings.append(finding("other-wide-format", shape.name, own=shape.wide_format, wide=wide))
     if losses is not None:
-        findings.append(finding("losses-used", losses.model, source=losses.source, confidence=losses.confidence))
+        findings.append(
+            finding("losses-applied", losses.model, kind="used", source=losses.source, confidence=losses.confidence)
+        )
         if losses.note:
-            findings.append(finding("losses-noted", losses.model, note=losses.note))
+            findings.append(finding("losses-doubtful", losses.model, kind="note", note=losses.note))
         if not losses.is_of(shape.name):
-            findings.append(finding("losses-of-other-model", losses.model, model=shape.name))
+            findings.append(finding("losses-doubtful", losses.model, kind="other-model", model=shape.name))
     return findings
 
 

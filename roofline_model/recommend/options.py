@@ -79,14 +79,8 @@ class ProductFormat:
         return self.method == "none"
 
 
-@dataclass(frozen=True, slots=True)
-class ProductFormats:
-    """The formats that take part on a chip: looked up once, kept for the next shape."""
-
-    formats: tuple[ProductFormat, ...]
-    """The 16-bit baseline first."""
-    excluded: tuple[Exclusion, ...]
-
+ProductFormats = tuple[tuple[ProductFormat, ...], tuple[Exclusion, ...]]
+"""The formats that take part on a chip, the 16-bit baseline first, and the others."""
 
 _PRODUCT_FORMATS: Memo[ProductFormats] = Memo(256)
 
@@ -94,8 +88,9 @@ _PRODUCT_FORMATS: Memo[ProductFormats] = Memo(256)
 def product_formats(
     device: Device, wanted: Sequence[NumberFormat] | None, baseline: NumberFormat | None = None
 ) -> ProductFormats:
-    """Return the formats that take part; `wanted` replaces `DEFAULT_FORMATS` (of which those count that the chip
-    declares).
+    """Return the formats that take part, kept for the next shape, and the others.
+
+    `wanted` replaces `DEFAULT_FORMATS` (of which those count that the chip declares).
 
     `baseline`: the 16-bit format to compare with in place of the one with the faster unit; weight-only formats keep the
     activation of that one, for which their kernels are. A 16-bit format in `wanted` comes before it.
@@ -126,7 +121,7 @@ def product_options(
     baseline: Option | None = None
     for each, roof, estimate in zip(formats, roofs, estimates, strict=True):
         shape_findings = _shape_findings(each, roof, estimate, formats[0], roofs[0], baseline_rate)
-        option_times = _times(roof, estimate)
+        option_times = Times.of(roof.time_s, estimate)
         speedup_ratio, ideal_speedup_ratio = speedups(option_times, baseline)
         total_bytes = (
             roof.total_bytes if model_parameters is None else model_parameters * each.weight.traffic_bytes_per_element
@@ -212,7 +207,7 @@ def _product_formats(
             taking_part.append(_product_format(device, fmt, wide))
         except UnsupportedError as error:
             excluded.append(Exclusion(fmt.key, (finding("cannot-run", fmt.key, error=str(error)),)))
-    return ProductFormats(tuple(taking_part), tuple(excluded))
+    return tuple(taking_part), tuple(excluded)
 
 
 def named_formats(formats: Iterable[str]) -> list[str]:
@@ -274,7 +269,9 @@ def _format_findings(
     findings = [] if is_both else [finding("weight-only", fmt.key, activation=activation.key)]
     if fmt.key == "INT4":
         findings.append(
-            finding("awq-both", fmt.key) if is_both else finding("awq-scales", fmt.key, group=WEIGHT_GROUP_ELEMS)
+            finding("awq-scales", fmt.key, kind="both")
+            if is_both
+            else finding("awq-scales", fmt.key, kind="weights", group=WEIGHT_GROUP_ELEMS)
         )
     if fmt.key not in PUBLISHED_FORMATS:
         findings.append(finding("no-checkpoints", fmt.key))
@@ -293,13 +290,6 @@ def _estimates(
     if many is None:
         return [times(case) for case in cases]
     return cast("Sequence[Estimate | None]", many(cases))
-
-
-def _times(roof: RoofTimes, estimate: Estimate | None) -> Times:
-    ideal = Estimate(roof.time_s, source="ideal")
-    if estimate is None or estimate.source == "ideal":
-        return Times(ideal)
-    return Times(ideal, measured=estimate) if estimate.source == "measured" else Times(ideal, estimate)
 
 
 def speedups(times: Times, baseline: Option | None) -> tuple[float, float]:
@@ -340,15 +330,19 @@ def _bound_finding(
 ) -> Finding:
     key, wide = each.fmt.key, baseline.fmt.key
     if estimate is not None and estimate.source == "expected" and roof.time_s < LAUNCH_BOUND_RATIO * estimate.time_s:
-        return finding("launch-bound", key)
+        return finding("bound-by", key, kind="launch")
     if key == wide:
-        return finding("baseline-bound", key, bound=roof.bound)
+        return finding("bound-by", key, kind="baseline", bound=roof.bound)
     if roof.bound == "memory":
-        return finding("memory-bound", key, moved_ratio=roof.total_bytes / baseline_roof.total_bytes, baseline=wide)
+        return finding(
+            "bound-by", key, kind="memory", moved_ratio=roof.total_bytes / baseline_roof.total_bytes, baseline=wide
+        )
     if each.is_both:
         rate = each.roof.peak_flops_per_s
-        return finding("compute-bound", key, peak_flops_per_s=rate, baseline_flops_per_s=baseline_rate, baseline=wide)
-    return finding("compute-bound-widened", key, baseline=wide)
+        return finding(
+            "bound-by", key, kind="compute", peak_flops_per_s=rate, baseline_flops_per_s=baseline_rate, baseline=wide
+        )
+    return finding("bound-by", key, kind="compute-widened", baseline=wide)
 
 
 def product_name(option: Option) -> str:

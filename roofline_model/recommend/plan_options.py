@@ -7,7 +7,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from roofline_model.chips.hardware import Device
 from roofline_model.core.answer import Estimate, Memory, Option, PhaseTime, Source, Times, is_comparable
@@ -25,6 +24,7 @@ from roofline_model.models.model_memory import ModelMemory
 from roofline_model.models.model_registry import is_makers_checkpoint
 from roofline_model.models.model_shapes import ModelShape
 from roofline_model.models.step_expected import why_no_step
+from roofline_model.models.tensor_parallel import Parallel
 from roofline_model.operators.product import WEIGHT_GROUP_ELEMS, Operator
 from roofline_model.recommend.expected_passes import ExpectedPasses
 from roofline_model.recommend.options import speedups
@@ -35,32 +35,8 @@ from roofline_model.recommend.ranking import LEVEL_RATIO, Limits
 from roofline_model.recommend.search.losses import parse_formats
 from roofline_model.recommend.search.model_problem import TrafficShare
 
-
-class PassEstimate(Protocol):
-    """A better time of a pass than the ideal one; `ExpectedStep` and `Estimate` are such. A `source` names its kind."""
-
-    @property
-    def time_s(self) -> float:
-        """Time of the pass."""
-        ...
-
-    @property
-    def low_s(self) -> float | None:
-        """Lower end of its 80 % interval; None without one."""
-        ...
-
-    @property
-    def high_s(self) -> float | None:
-        """Upper end."""
-        ...
-
-    @property
-    def provenance(self) -> str:
-        """Where it comes from: measured-here, fitted, transferred-…"""
-        ...
-
-
-PassTimes = Callable[[ModelPrediction], PassEstimate | None]
+PassTimes = Callable[[ModelPrediction], Estimate | None]
+"""A better time of a pass than the ideal one, or None; its source says of what kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +78,13 @@ class PlanPricer:
         *,
         estimate: PassTimes | None,
         headroom_ratio: float,
+        parallel: Parallel,
     ) -> None:
         self.device, self.shape, self.traffic = device, shape, tuple(traffic)
         self._estimate = estimate or ExpectedPasses(device)
         self.is_listed = estimate is None
         """Whether plans run on kernels of released engines; a caller's own times are of the caller's own kernels."""
-        self._headroom_ratio = headroom_ratio
+        self._headroom_ratio, self._parallel = headroom_ratio, parallel
         whole = math.fsum(share.share_ratio for share in traffic)
         self._shares = [share.share_ratio / whole for share in traffic]
         self.baseline: PlanOption | None = None
@@ -145,6 +122,7 @@ class PlanPricer:
                 context=work.context_count,
                 new_tokens=work.new_count,
                 formats=plan,
+                parallel=self._parallel,
                 memory_headroom_ratio=self._headroom_ratio,
             )
             for work in (share.workload for share in self.traffic)
@@ -156,18 +134,19 @@ class PlanPricer:
         Memory is that of the pass that takes most. Raises `UnsupportedError` for what the chip cannot run.
         """
         passes = self.passes(candidate.plan)
-        ideal = Estimate(self._mean([prediction.time_s for prediction in passes]), source="ideal")
+        ideal_s = self._mean([prediction.time_s for prediction in passes])
         better = self._better(passes)
         if self.baseline is not None and self.is_ideal:
             better = None  # a time of another kind than the baseline's cannot be held against it
         phases = self._phases(passes, is_ideal=better is None)
-        times = Times(ideal) if better is None else _times(ideal, better)
+        times = Times.of(ideal_s, better)
         methods = plan_methods(candidate.formats)
-        kernels = plan_kernels(candidate.formats, self.device) if self.is_listed else NO_KERNELS
+        kernels, gap = plan_kernels(candidate.formats, self.device) if self.is_listed else ((), None)
         largest = max((prediction.memory for prediction in passes), key=lambda memory: memory.total_bytes)
         loss, findings = plan_loss(candidate, book, self.shape.name, self._original(candidate.formats.wide))
         speedup_ratio, ideal_speedup_ratio = speedups(times, self.baseline)
         parts, execution = plan_parts(candidate.formats), execution_of(passes)
+        wide = None if self.baseline is None else self.baseline.memory
         option = PlanOption(
             key=candidate.label,
             formats=formats_of(parts, candidate.formats.wide),
@@ -175,17 +154,17 @@ class PlanPricer:
             path=execution.path,
             bound=plan_bound(passes, self._shares),
             times=times,
-            memory=self._memory(largest),
+            memory=held_memory(largest, largest.weights_bytes if wide is None else wide.weight_bytes),
             loss=loss,
             speedup_ratio=speedup_ratio,
             ideal_speedup_ratio=ideal_speedup_ratio,
-            kernel="; ".join(kernels.names) or None,
+            kernel="; ".join(kernels) or None,
             aliases=candidate.aliases,
             tokens_per_s=phases[0].tokens_per_s if len(phases) == 1 else None,
             phases=phases if len(passes) > 1 else (),
             findings=(
                 *self._pass_findings(candidate, passes, methods, times.best),
-                *([] if kernels.gap is None else [kernels.gap]),
+                *([] if gap is None else [gap]),
                 *findings,
                 *self._origin_findings(candidate),
                 *_capacity_findings(candidate, largest),
@@ -205,19 +184,6 @@ class PlanPricer:
             return []
         return [finding("stored-narrow", candidate.label)]
 
-    def _memory(self, memory: ModelMemory) -> Memory:
-        baseline = None if self.baseline is None else self.baseline.memory
-        wide_bytes = memory.weights_bytes if baseline is None else baseline.weight_bytes
-        return Memory(
-            memory.total_bytes,
-            weight_bytes=memory.weights_bytes,
-            cache_bytes=memory.kv_bytes,
-            activation_bytes=memory.activation_bytes,
-            capacity_bytes=memory.capacity_bytes,
-            usable_bytes=memory.usable_bytes,
-            saved_ratio=1 - memory.weights_bytes / wide_bytes if wide_bytes else None,
-        )
-
     def _pass_findings(
         self,
         candidate: CandidatePlan,
@@ -228,7 +194,7 @@ class PlanPricer:
         """Return what limits a plan on this chip, what it asks for, and what its time rests on."""
         findings = [_bound_finding(candidate.label, passes, self._baseline_passes or passes, self._shares)]
         if "AWQ" in methods:
-            findings.append(finding("awq-scales", candidate.label, group=WEIGHT_GROUP_ELEMS))
+            findings.append(finding("awq-scales", candidate.label, kind="weights", group=WEIGHT_GROUP_ELEMS))
         weights = {
             parse_formats(label).weights
             for label in candidate.formats.product_labels
@@ -306,13 +272,12 @@ class PlanPricer:
         if len(present) < len(estimates):
             return None
         lows, highs = [estimate.low_s for estimate in present], [estimate.high_s for estimate in present]
-        sources: set[Source] = {getattr(estimate, "source", "expected") for estimate in present}
         return Estimate(
             self._mean([estimate.time_s for estimate in present]),
             self._mean([low for low in lows if low is not None]) if None not in lows else None,
             self._mean([high for high in highs if high is not None]) if None not in highs else None,
             # A mix of passes is known as well as the one that is known least.
-            max(sources, key=_LEAST_KNOWN.index),
+            max((estimate.source for estimate in present), key=_LEAST_KNOWN.index),
             "+".join(dict.fromkeys(estimate.provenance for estimate in present if estimate.provenance)),
         )
 
@@ -323,8 +288,17 @@ class PlanPricer:
 _LEAST_KNOWN: tuple[Source, ...] = ("measured", "expected", "ceilings", "ideal")
 
 
-def _times(ideal: Estimate, better: Estimate) -> Times:
-    return Times(ideal, measured=better) if better.source == "measured" else Times(ideal, better)
+def held_memory(memory: ModelMemory, wide_bytes: float | None = None) -> Memory:
+    """Return the memory of a pass as that of an option; `wide_bytes`: of the 16-bit weights, for the share saved."""
+    return Memory(
+        memory.total_bytes,
+        weight_bytes=memory.weights_bytes,
+        cache_bytes=memory.kv_bytes,
+        activation_bytes=memory.activation_bytes,
+        capacity_bytes=memory.capacity_bytes,
+        usable_bytes=memory.usable_bytes,
+        saved_ratio=1 - memory.weights_bytes / wide_bytes if wide_bytes else None,
+    )
 
 
 def _capacity_findings(candidate: CandidatePlan, memory: ModelMemory) -> list[Finding]:
@@ -338,23 +312,11 @@ def _capacity_findings(candidate: CandidatePlan, memory: ModelMemory) -> list[Fi
     return [finding("exceeds-capacity", candidate.label, **values)]
 
 
-@dataclass(frozen=True, slots=True)
-class PlanKernels:
-    """What has to run, and what cannot."""
+def plan_kernels(formats: PlanFormats, device: Device) -> tuple[tuple[str, ...], Finding | None]:
+    """Return the kernels of a plan's narrow products and caches, each once, and the first part without a known one.
 
-    names: tuple[str, ...]
-    """Kernels of the narrow products and caches, each once; empty where everything is in 16 bit or nothing is
-    listed.
+    No kernels where everything is in 16 bit; no gap where all have one, or the chip has no list.
     """
-    gap: Finding | None
-    """The first part without a known kernel; None where all have one, or the chip has no list."""
-
-
-NO_KERNELS = PlanKernels((), None)
-
-
-def plan_kernels(formats: PlanFormats, device: Device) -> PlanKernels:
-    """Return the kernels of a plan's narrow parts on a chip, and the first gap."""
     caches = dict.fromkeys(label for layer in formats.layers for part, label in layer if part == CACHE)
     names: list[str] = []
     gaps: list[Finding] = []
@@ -369,7 +331,7 @@ def plan_kernels(formats: PlanFormats, device: Device) -> PlanKernels:
         gaps += [gap] if gap is not None else []
         kernel = cache_kernel(device, label)
         names += [kernel.name_on(device)] if kernel is not None else []
-    return PlanKernels(tuple(dict.fromkeys(names)), gaps[0] if gaps else None)
+    return tuple(dict.fromkeys(names)), gaps[0] if gaps else None
 
 
 def missing_kernel(device: Device, label: str) -> Finding | None:
@@ -421,14 +383,14 @@ def _bound_finding(
     """Return what limits a plan on this chip; `shares` weigh the passes."""
     wide, bound = passes[0].plan.wide, plan_bound(passes, shares)
     if passes[0].plan == baseline[0].plan:
-        return finding("baseline-bound", key, bound=bound)
+        return finding("bound-by", key, kind="baseline", bound=bound)
     if bound == "memory":
         moved = _weighed(shares, (prediction.moved_bytes for prediction in passes))
         wide_moved = _weighed(shares, (prediction.moved_bytes for prediction in baseline))
-        return finding("memory-bound", key, moved_ratio=moved / wide_moved, baseline=wide)
+        return finding("bound-by", key, kind="memory", moved_ratio=moved / wide_moved, baseline=wide)
     if any(_is_fast(kernel, wide) for prediction in passes for kernel in prediction.kernels):
-        return finding("compute-bound-narrow", key)
-    return finding("compute-bound-widened", key, baseline=wide)
+        return finding("bound-by", key, kind="compute-narrow")
+    return finding("bound-by", key, kind="compute-widened", baseline=wide)
 
 
 def plan_bound(passes: Sequence[ModelPrediction], shares: Sequence[float]) -> str:

@@ -71,15 +71,6 @@ class CandidatePlan:
     """Other names of the same plan."""
 
 
-@dataclass(frozen=True, slots=True)
-class CandidatePlans:
-    """Everything that takes part, and what does not."""
-
-    candidates: tuple[CandidatePlan, ...]
-    """The 16-bit baseline first."""
-    excluded: tuple[Exclusion, ...]
-
-
 def candidate_plans(
     shape: ModelShape,
     device: Device,
@@ -89,12 +80,13 @@ def candidate_plans(
     extra_formats: Iterable[str] = (),
     strategies: Sequence[MixedPrecisionConfig] = (),
     are_strategies_asked_for: bool = False,
-) -> CandidatePlans:
-    """Return the plans to weigh. `formats`: uniform plans instead of the usual ones, `WEIGHT[.ACTIVATION[.KV]]` each,
-    and `extra_formats` beside them. `are_strategies_asked_for`: whether the caller named the strategies.
+) -> tuple[list[CandidatePlan], list[Exclusion]]:
+    """Return the plans to weigh, the 16-bit baseline first, and what takes no part.
 
-    Plans that come out equal are one candidate with several names. Raises a `RooflineError` for a format that the
-    caller names and nobody knows, and for an empty list.
+    `formats`: uniform plans instead of the usual ones, `WEIGHT[.ACTIVATION[.KV]]` each, and `extra_formats` beside
+    them. `are_strategies_asked_for`: whether the caller named the strategies. Plans that come out equal are one
+    candidate with several names. Raises a `RooflineError` for a format that the caller names and nobody knows, and for
+    an empty list.
     """
     base = FormatPlan(PartFormats(wide, wide), wide, wide, label=wide)
     plans = [CandidatePlan(wide, "baseline", base, plan_formats(base, shape))]
@@ -123,7 +115,7 @@ def candidate_plans(
             excluded.append(Exclusion(config.name, (missing,)))
         else:
             _add(plans, replace(candidate, is_asked_for=are_strategies_asked_for))
-    return CandidatePlans(tuple(plans), tuple(excluded))
+    return plans, excluded
 
 
 def _strategy_candidate(config: MixedPrecisionConfig, shape: ModelShape, device: Device, wide: str) -> CandidatePlan:
@@ -186,7 +178,7 @@ def _missing_unit(formats: PlanFormats, device: Device) -> Finding | None:
         if missing.code == "cannot-run" or product_gap(device, key, formats.wide):
             return missing
         weight_only = f"{key}.{formats.wide}"
-        return finding("no-unit-weight-only", key, unit=key, reason=missing.value("reason"), instead=weight_only)
+        return finding("no-unit", key, unit=key, reason=missing.value("reason"), instead=weight_only)
     return None
 
 

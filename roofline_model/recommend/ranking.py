@@ -39,7 +39,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, takewhile
 from operator import attrgetter
-from typing import Generic, NamedTuple, TypeVar
+from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 from roofline_model.core.answer import (
     BOUNDS,
@@ -115,11 +115,24 @@ POLICIES = {
 class Limits:
     """What an option may take; None: any amount."""
 
+    JSON_KEYS: ClassVar = {
+        "memory_limit_bytes": "memory_limit_bytes",
+        "memory_usable_bytes": "memory_bytes",
+        "memory_headroom_ratio": "headroom_ratio",
+        "max_latency_s": "time_s",
+        "max_phase_latency_s": "phase_times_s",
+        "max_loss_pct": "loss_pct",
+        "is_loss_given": "is_loss_given",
+    }
+
     memory_bytes: float | None = None
-    """What may be taken: headroom, and of a chip's own memory the shares of system, driver and engine, already off."""
+    """What may be taken, bytes: headroom, and of a chip's own memory the shares of system, driver and engine, already
+    off.
+    """
     memory_limit_bytes: float | None = None
-    """What there is: the chip's memory, or the limit as it was given."""
+    """What there is, bytes: the chip's memory, or the limit as it was given; null where it is not known."""
     headroom_ratio: float = 0.0
+    """Share of it that stays free."""
     time_s: float | None = None
     """Of a pass, seconds."""
     phase_times_s: tuple[tuple[str, float], ...] = ()
@@ -356,7 +369,9 @@ def rank(
         if is_alone and too_lossy:
             limit_pct = limits.choice_loss_pct if limits.loss_pct is None else limits.loss_pct
             others = tuple(too_lossy[:NAMED_COUNT])
-            reasons = [finding("no-other-within-loss-limit", choice.item.key, limit_pct=limit_pct, others=others)]
+            reasons = [
+                finding("no-other", choice.item.key, kind="within-loss-limit", limit_pct=limit_pct, others=others)
+            ]
         elif beyond:
             ahead = takewhile(lambda each: each is not choice, ordered)
             reasons += _why_not_first(choice.item, [each for each in ahead if each in beyond], limits)
@@ -640,16 +655,16 @@ def _why_stay(baseline: _Placed[Option], others: Sequence[_Placed[Option]]) -> F
         return finding("no-other-option", key)
     others = [each for each in others if not each.has_gap]
     if not others:
-        return finding("no-other-has-kernel", key)
+        return finding("no-other", key, kind="has-kernel")
     others = [each for each in others if is_comparable(each.source, baseline.source)]
     if not others:
-        return finding("no-other-comparable", key, source=baseline.source)
+        return finding("no-other", key, kind="comparable", source=baseline.source)
     nearest = min(others, key=lambda each: (each.item.loss.pct is None, each.standing.prudent_s))
     ratio, high_s = baseline.standing.time_s / nearest.standing.time_s, nearest.standing.high_s
     if ratio > 1 + LEVEL_RATIO and high_s is None:  # a time without an interval loses by its loss alone
         return finding("faster-loss-unknown", key, others=(nearest.item.key,))
     if ratio <= 1 + LEVEL_RATIO or high_s is None:
-        return finding("no-other-faster", key, nearest=nearest.item.key, speedup_ratio=ratio)
+        return finding("no-other", key, kind="faster", nearest=nearest.item.key, speedup_ratio=ratio)
     return finding(
         "no-other-surely-faster",
         key,
@@ -823,8 +838,9 @@ def alternative_finding(alternative: Alternative, ranking: Ranking) -> Finding:
     option, choice, ratio = alternative.option, ranking.choice, alternative.slowdown_ratio
     is_alike = choice is not None and ratio is not None
     return finding(
-        f"alternative-{alternative.role}",
+        "alternative",
         option.key,
+        kind=alternative.role,
         loss_pct=option.loss.pct,
         time_s=option.estimate.time_s,
         choice=choice.key if choice is not None and is_alike else None,

@@ -66,8 +66,8 @@ def recommend_quantization(
     for name, size in (("M", M), ("N", N), ("K", K)):
         check_dimension(name, size)
     fastest = None if times is None else fastest_sixteen_bit(device, (M, N, K), times)
-    taking_part = product_formats(device, wanted, fastest)
-    options = product_options(device, (M, N, K), taking_part.formats, model_parameters=parameters, times=times)
+    taking_part, excluded = product_formats(device, wanted, fastest)
+    options = product_options(device, (M, N, K), taking_part, model_parameters=parameters, times=times)
     if max_loss_pct is None and times is not None and not device.is_placeholder:
         max_loss_pct = MAX_LOSS_PCT
     limits = Limits(limit_bytes, limit_bytes, choice_loss_pct=max_loss_pct)
@@ -88,7 +88,7 @@ def recommend_quantization(
         options,
         options[0],
         limits=limits,
-        excluded=taking_part.excluded,
+        excluded=excluded,
         findings=findings,
     )
 

@@ -60,9 +60,11 @@ def stand_in(device: Device, a: str, b: str, c: str) -> StandIn | None:
         device.bandwidth.value,
         cache.capacity_bytes,
     )
-    findings = [finding("tile-unpriced", hardware=device.key)]
+    findings = [finding("tile-assumed", kind="rates", hardware=device.key)]
     if limits is not device:
-        findings.append(finding("sm-of-other-chip", hardware=device.key, other_hardware=limits.key, sm_count=sm_count))
+        findings.append(
+            finding("tile-assumed", kind="sms", hardware=device.key, other_hardware=limits.key, sm_count=sm_count)
+        )
     return StandIn(
         chip,
         formats,

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
 INTERVAL = (0.80, 1.35)
 """80 % factors of a whole pass: engines fuse some kernels, and add sampling and scheduling. A judgement."""
-LINK_BYTES_PER_S = 450e9
-"""One direction of NVLink 4: taken where a row has several devices, because no column says how they are connected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +174,7 @@ def _ideal_pass(row: ModelRow, device: Device) -> ModelPrediction:
         new_tokens=row.new_count,
         formats=stored_plan(row.formats, row.shape, kv=row.kv, weight_bytes=row.weight_bytes),
         max_context=max(row.context_count, row.shape.max_context_size),
-        parallel=Parallel(row.device_count, LINK_BYTES_PER_S if row.device_count > 1 else None),
+        parallel=Parallel(row.device_count),
     )
 
 
@@ -190,5 +188,5 @@ def _batch(steps: int, expected_s: float, least_s: float, provenance: str) -> Ex
         parts={"kernels": time_s},
         binding=["kernels"],
         provenance=f"{provenance} (sum of kernels)",
-        findings=(finding("model-not-fitted"),),
+        findings=(finding("not-fitted", kind="model"),),
     )

@@ -73,7 +73,7 @@ def _copy_times(device: Device, moved: Floats) -> ExpectedBatch:
         parts={"launch": launch, "dram": dram, "l2": l2},
         binding=["l2" if hit else "dram" for hit in fits],
         provenance=f"{fitted.provenance} (copy: from products)",
-        findings=(finding("copy-not-fitted"),),
+        findings=(finding("not-fitted", kind="copy"),),
     )
 
 

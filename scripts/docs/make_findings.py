@@ -30,7 +30,8 @@ command line, reports and the API print its line; `roofline explain CODE` prints
 
 In JSON a finding has `code`, `severity`, `subject` (what it is about, where that is not the answer itself), `values` and
 `text`. Codes are stored and exported: read them, not the words. In the lines below a value stands in braces; a part in
-brackets is left out where one of its values is not known.
+brackets is left out where one of its values is not known. Where one code covers several circumstances, its value `kind` names
+the one, whose words stand in a list.
 """
 
 HEADINGS = {
@@ -47,11 +48,16 @@ def render() -> str:
         parts.append(HEADINGS[severity])
         entries = sorted(catalog().values(), key=lambda each: each.code)
         parts += [
-            f"### {entry.code}\n\n`{entry.short}`\n\n{entry.explanation}\n{_fix(entry)}"
+            f"### {entry.code}\n\n`{entry.short}`\n\n{_kinds(entry)}{entry.explanation}\n{_fix(entry)}"
             for entry in entries
             if entry.severity == severity
         ]
     return "\n".join(parts)
+
+
+def _kinds(entry: CatalogEntry) -> str:
+    lines = [f"- {kind}: `{words}`\n" for kind, words in entry.kinds.items()]
+    return "".join([*lines, "\n"]) if lines else ""
 
 
 def _fix(entry: CatalogEntry) -> str:

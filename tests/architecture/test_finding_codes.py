@@ -26,16 +26,21 @@ def literal_calls() -> Iterator[tuple[str, str, ast.Call]]:
 
 
 def missing_values(code: str, call: ast.Call) -> set[str]:
-    """Return the values that the catalog's line for `code` needs and `call` does not give."""
+    """Return the values that the line of a code and the words of its kind need, and `call` does not give."""
     given = {keyword.arg for keyword in call.keywords}
     if len(call.args) > 1 or "subject" in given:
         given |= {"subject"}
-    return set() if None in given else value_names(catalog()[code].short, is_optional=False) - given
+    lines = [catalog()[code].short]
+    match next((keyword.value for keyword in call.keywords if keyword.arg == "kind"), None):
+        case ast.Constant(value=str(kind)):
+            lines.append(catalog()[code].kinds[kind])
+    needed = {name for line in lines for name in value_names(line, is_optional=False)}
+    return set() if None in given else needed - given
 
 
 def test_codes_are_in_the_catalog_and_their_values_are_given() -> None:
     calls = list(literal_calls())
     assert len(calls) > 60  # else this test means nothing
     assert [(where, code) for where, code, _ in calls if code not in catalog()] == []
-    missing = {where: missing_values(code, call) for where, code, call in calls if code in catalog()}
+    missing = {where: missing_values(code, call) for where, code, call in calls}
     assert {where: values for where, values in missing.items() if values} == {}

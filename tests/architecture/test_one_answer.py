@@ -27,10 +27,10 @@ from reports.ranking.shape_ranking import recommend_from_run
 from reports.stored import StoredQuestion, recommend_from_store
 from reports.view.views import report_view
 from results.cases.case_result import case_results
+from results.cases.model_results import model_results
+from results.cases.shape_verdict import groups, judge
 from results.exchange.exported.load import import_file
 from results.store.store import open_store
-from results.verdicts.model_results import model_results
-from results.verdicts.shape_verdict import groups, judge
 from roofline_cli.main import app
 from roofline_model.chips.stored_profile import device_from_profile
 from roofline_model.core.answer import Option, Ranking
@@ -272,10 +272,10 @@ def stored_answers(path: str, hardware: str, op: str) -> dict[str, ShapeAnswers]
     for members in groups(case_results(records)).values():
         verdict = judge(members)
         assert verdict.best is not None
-        rows = [Row(each.label, each.estimate.time_s, None) for each in verdict.ranked]
-        add("test run", verdict.shape_label, rows, verdict.best.label)
+        rows = [Row(each.label, each.estimate.time_s, None) for each in verdict.options]
+        add("test run", verdict.question.shape_label, rows, verdict.best.label)
         chosen = (verdict.choice, verdict.riskier)
-        take("test run", verdict.shape_label, *(None if each is None else each.label for each in chosen))
+        take("test run", verdict.question.shape_label, *(None if each is None else each.label for each in chosen))
     for ranking in recommend_from_run(case_results(records), device):
         rows = [Row(each.label, each.estimate.time_s, each.speedup_ratio) for each in ranking.options]
         add("compare", ranking.question.shape_label, rows, ranking.options[0].label)
@@ -386,7 +386,7 @@ def test_a_measured_model_has_one_answer(model_run: str, phase: str) -> None:
     keys = {row.label: row.key for row in ranking.options}
     assert len(options) == len(ranking.options) > 2
 
-    in_run = [result.of(each) for each in result.judged.ranked]
+    in_run = [result.of(each) for each in result.judged.options]
     assert [each.label for each in in_run] == [option.label for option in options]
     assert [each.measured_s for each in in_run] == [option.time_s for option in options]
     gains = [1.0 if each.is_baseline else each.measured_speedup for each in in_run]

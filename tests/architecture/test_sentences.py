@@ -19,7 +19,6 @@ ROOT = Path(__file__).parents[2]
 DOMAIN = ("roofline_model", "results", "plugin", "bench_cases")
 RENDERING = (
     "roofline_model/core/finding.py",  # renders the catalog
-    "results/text/",
     "plugin/terminal/",
     "plugin/pytest_glue/",  # options, errors and lines of pytest
     "bench_cases/pipeline/report.py",
@@ -39,7 +38,6 @@ OF_SOURCES: dict[str, int] = {
     "results/cases/case_result.py": 1,
     "results/records/metrics.py": 5,
     "plugin/calibrate/cpu_calibration.py": 5,
-    "plugin/calibrate/cuda_ceilings.py": 1,
     "bench_cases/kernels/spec.py": 1,
     "bench_cases/quality/embedding_quality.py": 1,
     "bench_cases/quality/texts/estimates.py": 2,

@@ -70,16 +70,15 @@ def test_the_calibrated_example() -> None:
         floors={"call": rate(1e-6, 2e-6, 4e-6, "s"), "fork-join": rate(3e-6, 4e-6, 8e-6, "s")},
     )
     chip = replace(create_custom_asic("invented", 50, {"FP32": 0.2, "BF16": 0.4}), calibration=calibration, kind="cpu")
-    prediction = predict_calibrated(gemv(4096, 4096, a="BF16"), chip)
+    work = gemv(4096, 4096, a="BF16")
+    prediction = predict_calibrated(work, chip)
     assert prediction is not None
+    memory_s, compute_s, fixed_s = (dict(prediction.terms)[name] for name in ("dram", "tensor", "launch"))
     text = section("2. The calibrated")
     for words in (
+        (f"{work.cost.total_bytes:,.0f} bytes: {memory_s * 1e6:.1f} µs of memory, {compute_s * 1e6:.1f} of arithmetic"),
         (
-            f"{prediction.read_bytes + prediction.write_bytes:,.0f} bytes: {prediction.memory_time_s * 1e6:.1f} µs of "
-            f"memory, {prediction.compute_time_s * 1e6:.1f} of arithmetic"
-        ),
-        (
-            f"{prediction.floor_s * 1e6:.0f} fixed, in sum {prediction.time_s * 1e6:.1f} µs, from "
+            f"{fixed_s * 1e6:.0f} fixed, in sum {prediction.time_s * 1e6:.1f} µs, from "
             f"{prediction.low_s * 1e6:.1f} to {prediction.high_s * 1e6:.1f}"
         ),
     ):

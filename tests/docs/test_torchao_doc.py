@@ -41,7 +41,7 @@ def test_methods_engines_and_formats_of_caches_are_there():
     assert torch
     from bench_cases.quantization.calibrated import METHODS
     from bench_cases.quantization.kv.codecs import KV_FORMATS
-    from bench_cases.quantization.plans.layer_roles import ROLES
+    from roofline_model.models.strategies.module_names import ROLES
 
     for name in (*METHODS, *ROLES, *(key.removesuffix("_E4M3") for key in KV_FORMATS)):
         assert re.search(rf"\b{re.escape(name)}\b", TEXT), name

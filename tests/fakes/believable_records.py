@@ -145,7 +145,7 @@ def believable_prediction(prediction: PredictionRecord) -> PredictionRecord:
 
 def believable_time(value: float) -> float:
     """The same number where a clock could give it."""
-    return abs(value) if 0 < abs(value) < 1e9 else 1.0
+    return abs(value) if 1e-18 <= abs(value) < 1e9 else 1.0
 
 
 def believable_count(value: int) -> int:
@@ -155,7 +155,7 @@ def believable_count(value: int) -> int:
 
 def believable_number(value: float | None) -> float | None:
     """The same number where a sensor could give it."""
-    return value if value is None or 0 < value < 1e50 else 0.1
+    return value if value is None or 1e-6 <= value < 1e50 else 0.1
 
 
 def believable_energy(energy: EnergyReading) -> EnergyReading:

@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from run_makers import flat_measurement
 
 from results.diff.suites import SuiteSide
 from results.records.records import EnvironmentInfo, Measurement, Method, ProcessInfo, Record, RunInfo
@@ -49,20 +50,13 @@ def with_facts(run: RunInfo, **facts: Any) -> RunInfo:
 
 
 def measurement(median_s: float, flags: Sequence[str] = (), **changes: Any) -> Measurement:
-    return Measurement(
+    return flat_measurement(
+        median_s,
+        100,
         samples_s=(),
-        calls_per_sample=1,
-        median_s=median_s,
-        min_s=median_s,
-        max_s=median_s,
-        mean_s=median_s,
         std_s=0.005 * median_s,
-        q1_s=median_s,
-        q3_s=median_s,
-        sample_count=100,
         ci_low_s=median_s * 0.999,
         ci_high_s=median_s * 1.001,
-        stop_reason="converged",
         flags=tuple(flags),
         **changes,
     )

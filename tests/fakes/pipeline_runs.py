@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 from model_records import model_record
-from run_makers import make_run
+from run_makers import flat_measurement, make_run
 
 from bench_cases.models.model_cases import ModelCase
 from bench_cases.models.reference import find_model
 from bench_cases.pipeline.measure import MeasuredPair, MeasureRequest, read_pair
 from results.cases.case_result import CaseResult, case_results
 from results.exchange.exported.export import export_documents
-from results.records.records import Measurement, Method, PredictionRecord, ProcessInfo, Record
+from results.records.records import Method, PredictionRecord, ProcessInfo, Record
 from roofline_model.chips.hardware import Device, create_custom_asic
 
 REFERENCE = {"source": "reference"}
@@ -72,7 +72,9 @@ def records(
             status="measured" if time_s else status,  # type: ignore[arg-type]
             reason=reason,
             method=timed if time_s else None,
-            measurement=_measurement(time_s, spread, flags) if time_s else None,
+            measurement=flat_measurement(time_s, 12, half_width=spread, max_error=0.003, flags=flags)
+            if time_s
+            else None,
             predictions=predictions,
             process=ProcessInfo(ordinal),
             extra=extra,
@@ -122,24 +124,3 @@ class FakeMeasure:
             own = records(precision, *[self.base_s / self.speedups[precision]] * count, run_id=run.run_id)
         request.export.write_text(json.dumps(export_documents(run, [], [*base, *own])))
         return read_pair(request)
-
-
-def _measurement(median_s: float, spread: float | None, flags: tuple[str, ...]) -> Measurement:
-    low_s, high_s = (None, None) if spread is None else (median_s * (1 - spread), median_s * (1 + spread))
-    return Measurement(
-        samples_s=(median_s,) * 12,
-        calls_per_sample=1,
-        median_s=median_s,
-        min_s=median_s,
-        max_s=median_s,
-        mean_s=median_s,
-        std_s=0.0,
-        q1_s=median_s,
-        q3_s=median_s,
-        sample_count=12,
-        ci_low_s=low_s,
-        ci_high_s=high_s,
-        max_error=0.003,
-        flags=flags,
-        stop_reason="converged",
-    )

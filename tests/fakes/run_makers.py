@@ -4,6 +4,8 @@ size.
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from random import Random
@@ -11,6 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from results.exchange.exported.export import write_rows
 from results.records.records import (
     EnvironmentInfo,
     HardwareProfile,
@@ -22,6 +25,8 @@ from results.records.records import (
     RunInfo,
 )
 from results.records.state_records import CanaryReading, EnergyReading, KernelAttribution, MachineState, NoiseFloor
+from results.store.query import RecordQuery, find_records
+from results.store.store import ResultStore
 from roofline_model.chips.hardware import ComputePath, Device, MemoryLevel, Quantity
 from roofline_model.ideal.roofline import predict
 from roofline_model.operators.product import gemm
@@ -70,6 +75,27 @@ GPU = make_device(
     paths={"INT4": ("dequantize", "BF16"), "NF4": ("dequantize", "BF16"), "NVFP4": ("dequantize", "BF16")},
     cache=("L2", 50, 9800),
 )
+
+
+def flat_measurement(
+    median_s: float, count: int = 5, *, half_width: float | None = None, **changes: object
+) -> Measurement:
+    """`count` samples that all took the same time; `half_width`: half their interval over the median, None: no
+    interval. `changes`: other fields.
+    """
+    low_s, high_s = (None, None) if half_width is None else (median_s * (1 - half_width), median_s * (1 + half_width))
+    values: dict[str, object] = {
+        **dict.fromkeys(("median_s", "min_s", "max_s", "mean_s", "q1_s", "q3_s"), median_s),
+        "samples_s": (median_s,) * count,
+        "calls_per_sample": 1,
+        "std_s": 0.0,
+        "sample_count": count,
+        "ci_low_s": low_s,
+        "ci_high_s": high_s,
+        "stop_reason": "converged",
+        **changes,
+    }
+    return Measurement(**values)  # type: ignore[arg-type]
 
 
 def make_record(
@@ -215,6 +241,13 @@ def gpu_records() -> list[Record]:
         )
     )
     return records
+
+
+def csv_rows(store: ResultStore, run_id: str) -> list[dict[str, str]]:
+    """The rows of a run's CSV export."""
+    stream = io.StringIO(newline="")
+    write_rows(store, find_records(store, RecordQuery(run_id=run_id)), stream)
+    return list(csv.DictReader(io.StringIO(stream.getvalue(), newline="")))
 
 
 def profiles_of(*devices: Device) -> dict[str, HardwareProfile]:

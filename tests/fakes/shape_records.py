@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from results.records.records import Measurement, PredictionRecord, ProcessInfo, Record
+from run_makers import flat_measurement
+
+from results.records.records import PredictionRecord, ProcessInfo, Record
 from roofline_model.ideal.roofline import predict
 from roofline_model.operators.attention import attention
 from roofline_model.operators.product import gemm
@@ -39,20 +41,15 @@ def record(
     ideal = replace(ideal, time_s=ideal_s or ideal.time_s, path=path or ideal.path)
     measurement = None
     if median_s is not None:
-        measurement = Measurement(
+        measurement = flat_measurement(
+            median_s,
+            9,
             samples_s=(),
-            calls_per_sample=1,
-            median_s=median_s,
             min_s=median_s * 0.9,
             max_s=median_s * 1.3,
-            mean_s=median_s,
             std_s=None,
-            q1_s=median_s,
-            q3_s=median_s,
-            sample_count=9,
             ci_low_s=median_s * low if has_interval else None,
             ci_high_s=median_s * high if has_interval else None,
-            stop_reason="converged",
             flags=tuple(flags),
         )
     return Record(

@@ -198,6 +198,14 @@ def make_run() -> Callable[..., RunInfo]:
     return make
 
 
+@pytest.fixture
+def run(store: ResultStore, make_run: Callable[..., RunInfo]) -> RunInfo:
+    """A run that the store knows, without records."""
+    begun = make_run()
+    store.begin_run(begun)
+    return begun
+
+
 @pytest.fixture(scope="session")
 def make_record() -> Callable[..., Record]:
     prediction = PredictionRecord(

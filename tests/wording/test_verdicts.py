@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 from shape_records import attention_record, record
 
+from reports.present.verdict_text import verdict_text
 from results.cases.case_result import case_results
-from results.text.verdict_text import verdict_text
-from results.verdicts.shape_verdict import judge
+from results.cases.shape_verdict import judge
 
 
 def bf16(median_s=100e-6, **more):

@@ -12,14 +12,12 @@ from typing import Literal
 from bench_cases.kernels.attention.rules import (
     equal_heads,
     equal_values,
-    head_multiple_of,
-    head_up_to,
     no_band_mask,
     one_query,
 )
 from bench_cases.kernels.attention.spec import AttentionKernel
-from bench_cases.kernels.shape_cases import shape_cases
-from bench_cases.kernels.spec import COMPILED_PROOF
+from bench_cases.kernels.rules import at_most, multiple_of
+from bench_cases.kernels.spec import COMPILED_PROOF, kernel_cases
 
 _SDPA = "bench_cases.kernels.attention.sdpa:"
 _FLASH, _MATH = f"{_SDPA}flash", f"{_SDPA}math"
@@ -47,13 +45,13 @@ UNFUSED_SCORE_BYTES = 8
 """Scores and weights, of two bytes each, and as much again for what a softmax may hold in FP32."""
 
 
-_PADDED_RULES = (no_band_mask, head_up_to(256))
+_PADDED_RULES = (no_band_mask, at_most("D", 256))
 _FLASH_RULES = (*_PADDED_RULES, equal_values)
 
 
 def _widened(device: Literal["cpu", "cuda"], kv: str) -> AttentionKernel:
     is_cuda = device == "cuda"
-    blocks = (head_multiple_of(16),) if kv == "NVFP4" else ()
+    blocks = (multiple_of("D", 16),) if kv == "NVFP4" else ()
     # The cache is widened to BF16 and then attended to, both inside the timed call.
     return AttentionKernel(
         "sdpa_flash_widened_emulated",
@@ -61,9 +59,9 @@ def _widened(device: Literal["cpu", "cuda"], kv: str) -> AttentionKernel:
         "BF16",
         kv,
         "BF16",
-        _WIDENED,
-        _CHOICE,
-        _PROOF["flash"],
+        implementation=_WIDENED,
+        needs=_CHOICE,
+        proof=_PROOF["flash"],
         min_capability=(8, 0) if is_cuda else None,
         rules=(*(_FLASH_RULES if is_cuda else (equal_values,)), *blocks),
         decoded="BF16",
@@ -83,9 +81,9 @@ def _latent(device: Literal["cpu", "cuda"], name: str, kv: str = "BF16", wide: s
         wide,
         kv,
         wide,
-        f"{_LATENT}{'widened_' if is_widened else ''}{name}",
-        _CHOICE if is_fused else (),
-        _PROOF[name],
+        implementation=f"{_LATENT}{'widened_' if is_widened else ''}{name}",
+        needs=_CHOICE if is_fused else (),
+        proof=_PROOF[name],
         min_capability=(8, 0) if device == "cuda" else None,
         rules=(one_query,),
         values=("latent",),
@@ -97,7 +95,17 @@ def _latent(device: Literal["cpu", "cuda"], name: str, kv: str = "BF16", wide: s
 
 _CPU = (
     *(
-        AttentionKernel("sdpa_flash", "cpu", key, key, key, _FLASH, _CHOICE, _PROOF["flash"], rules=(equal_values,))
+        AttentionKernel(
+            "sdpa_flash",
+            "cpu",
+            key,
+            key,
+            key,
+            implementation=_FLASH,
+            needs=_CHOICE,
+            proof=_PROOF["flash"],
+            rules=(equal_values,),
+        )
         for key in ("FP32", "BF16", "FP16")
     ),
     # Values are padded to the keys' width inside the timed call and the result is cut: the kernel has one
@@ -108,9 +116,9 @@ _CPU = (
         "BF16",
         "BF16",
         "BF16",
-        _PADDED,
-        _CHOICE,
-        _PROOF["flash"],
+        implementation=_PADDED,
+        needs=_CHOICE,
+        proof=_PROOF["flash"],
         values=("narrow",),
     ),
     # Torch's reference path: scores in FP32, several kernels, counted as fused attention like every other
@@ -121,9 +129,9 @@ _CPU = (
         "BF16",
         "BF16",
         "BF16",
-        _MATH,
-        _CHOICE,
-        _PROOF["math"],
+        implementation=_MATH,
+        needs=_CHOICE,
+        proof=_PROOF["math"],
         score_bytes_per_pair=MATH_SCORE_BYTES,
     ),
     # Product, softmax, product, with the scores in memory between them: what fusion saves.
@@ -133,7 +141,7 @@ _CPU = (
         "BF16",
         "BF16",
         "BF16",
-        _UNFUSED,
+        implementation=_UNFUSED,
         proof=_PROOF["unfused"],
         is_fused=False,
         score_bytes_per_pair=UNFUSED_SCORE_BYTES,
@@ -151,9 +159,9 @@ _CUDA = (
         "BF16",
         "BF16",
         "BF16",
-        _FLASH,
-        _CHOICE,
-        _PROOF["flash"],
+        implementation=_FLASH,
+        needs=_CHOICE,
+        proof=_PROOF["flash"],
         min_capability=(8, 0),
         rules=_FLASH_RULES,
     ),
@@ -163,9 +171,9 @@ _CUDA = (
         "FP16",
         "FP16",
         "FP16",
-        _FLASH,
-        _CHOICE,
-        _PROOF["flash"],
+        implementation=_FLASH,
+        needs=_CHOICE,
+        proof=_PROOF["flash"],
         min_capability=(8, 0),
         rules=_FLASH_RULES,
     ),
@@ -175,9 +183,9 @@ _CUDA = (
         "BF16",
         "BF16",
         "BF16",
-        _CUDNN,
-        (*_CHOICE, "torch.nn.attention.SDPBackend.CUDNN_ATTENTION"),
-        _PROOF["cudnn"],
+        implementation=_CUDNN,
+        needs=(*_CHOICE, "torch.nn.attention.SDPBackend.CUDNN_ATTENTION"),
+        proof=_PROOF["cudnn"],
         min_capability=(8, 0),
         rules=_FLASH_RULES,
     ),
@@ -188,9 +196,9 @@ _CUDA = (
             key,
             key,
             key,
-            _EFFICIENT,
-            _CHOICE,
-            _PROOF["efficient"],
+            implementation=_EFFICIENT,
+            needs=_CHOICE,
+            proof=_PROOF["efficient"],
             min_capability=(8, 0) if key == "BF16" else (5, 0),
             rules=(equal_heads,),
         )
@@ -202,9 +210,9 @@ _CUDA = (
         "BF16",
         "BF16",
         "BF16",
-        _MATH,
-        _CHOICE,
-        _PROOF["math"],
+        implementation=_MATH,
+        needs=_CHOICE,
+        proof=_PROOF["math"],
         min_capability=(8, 0),
         score_bytes_per_pair=MATH_SCORE_BYTES,
     ),
@@ -214,9 +222,9 @@ _CUDA = (
         "BF16",
         "BF16",
         "BF16",
-        _PADDED,
-        _CHOICE,
-        _PROOF["flash"],
+        implementation=_PADDED,
+        needs=_CHOICE,
+        proof=_PROOF["flash"],
         min_capability=(8, 0),
         rules=_PADDED_RULES,
         values=("narrow",),
@@ -228,9 +236,9 @@ _CUDA = (
         "BF16",
         "BF16",
         "BF16",
-        _FLEX,
-        _COMPILED_FLEX,
-        COMPILED_PROOF,
+        implementation=_FLEX,
+        needs=_COMPILED_FLEX,
+        proof=COMPILED_PROOF,
         min_capability=(8, 0),
     ),
     # The kernel widens an FP8 cache of scale 1 itself.
@@ -240,9 +248,9 @@ _CUDA = (
         "BF16",
         "FP8_E4M3",
         "BF16",
-        _FLEX,
-        _COMPILED_FLEX,
-        COMPILED_PROOF,
+        implementation=_FLEX,
+        needs=_COMPILED_FLEX,
+        proof=COMPILED_PROOF,
         min_capability=(8, 9),
     ),
     # FP8 products, one scale per tensor, and an FP8 result in the values' scale.
@@ -252,9 +260,9 @@ _CUDA = (
         "FP8_E4M3",
         "FP8_E4M3",
         "FP8_E4M3",
-        _FLEX,
-        _COMPILED_FLEX,
-        COMPILED_PROOF,
+        implementation=_FLEX,
+        needs=_COMPILED_FLEX,
+        proof=COMPILED_PROOF,
         min_capability=(8, 9),
     ),
     # FlashAttention-3 through torch, one scale per key/value head.
@@ -264,13 +272,13 @@ _CUDA = (
         "FP8_E4M3",
         "FP8_E4M3",
         "BF16",
-        "bench_cases.kernels.attention.fp8:fa3_fp8",
-        (
+        implementation="bench_cases.kernels.attention.fp8:fa3_fp8",
+        needs=(
             "torch.ops.aten._scaled_dot_product_flash_attention.quantized",
             "torch.nn.attention.activate_flash_attention_impl",
             "flash_attn_interface",
         ),
-        _PROOF["flash"],
+        proof=_PROOF["flash"],
         min_capability=(9, 0),
         max_capability=(9, 9),
         rules=_FLASH_RULES,
@@ -281,7 +289,7 @@ _CUDA = (
         "BF16",
         "BF16",
         "BF16",
-        _UNFUSED,
+        implementation=_UNFUSED,
         proof=_PROOF["unfused"],
         min_capability=(8, 0),
         is_fused=False,
@@ -296,7 +304,7 @@ _CUDA = (
 
 ATTENTION_KERNELS: tuple[AttentionKernel, ...] = (*_CPU, *_CUDA)
 
-attention_cases = partial(shape_cases, ATTENTION_KERNELS)
+attention_cases = partial(kernel_cases, ATTENTION_KERNELS)
 """(device, shapes, formats, cache, modes) → the cases of every shape with every kernel that takes it and whose cache
 format is among `formats` (None: all). Ids are unique within an operator.
 """

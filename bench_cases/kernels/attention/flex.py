@@ -13,12 +13,13 @@ import torch
 from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
 
+from bench_cases.dtypes import DTYPES
 from bench_cases.kernels.attention.prepare import AttentionSources, BuiltAttention
-from bench_cases.kernels.attention.sdpa import DTYPES
-from bench_cases.kernels.attention.spec import AttentionKernel, Sizes, mask_kind, stored_keys
+from bench_cases.kernels.attention.spec import AttentionKernel, mask_kind, stored_keys
 from bench_cases.kernels.products.quantizers import fp8_tensor
 from bench_cases.kernels.proof import compiled_alone
 from bench_cases.kernels.reference import HeldMatrix
+from bench_cases.kernels.rules import Sizes
 
 STORED = {**DTYPES, "FP8_E4M3": torch.float8_e4m3fn}
 

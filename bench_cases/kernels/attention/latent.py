@@ -15,8 +15,9 @@ import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from bench_cases.dtypes import DTYPES
 from bench_cases.kernels.attention.prepare import AttentionSources, BuiltAttention
-from bench_cases.kernels.attention.sdpa import DTYPES, refusal
+from bench_cases.kernels.attention.sdpa import refusal
 from bench_cases.kernels.attention.spec import AttentionKernel, value_size
 from bench_cases.kernels.attention.widened import packed_cache
 from bench_cases.kernels.reference import HeldMatrix

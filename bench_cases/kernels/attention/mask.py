@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from bench_cases.kernels.attention.spec import Sizes, stored_keys
+from bench_cases.kernels.attention.spec import stored_keys
+from bench_cases.kernels.rules import Sizes
 
 
 def visible(sizes: Sizes, device: str | torch.device) -> Tensor:
@@ -19,3 +20,9 @@ def visible(sizes: Sizes, device: str | torch.device) -> Tensor:
     if sizes["window"]:
         is_visible &= key > position - sizes["window"]
     return is_visible
+
+
+def added_mask(sizes: Sizes, device: torch.device, dtype: torch.dtype) -> Tensor:
+    """Return what is added to the scores (Sq, stored keys): 0, or minus infinity where a query does not see a key."""
+    hidden = ~visible(sizes, device)
+    return torch.zeros(hidden.shape, dtype=dtype, device=device).masked_fill_(hidden, float("-inf"))

@@ -11,11 +11,12 @@ from functools import lru_cache
 from torch import Tensor
 
 from bench_cases.kernels.attention.reference import AttentionReference, attention_rounding
-from bench_cases.kernels.attention.spec import AttentionKernel, Sizes, stored_keys, value_size
+from bench_cases.kernels.attention.spec import AttentionKernel, stored_keys, value_size
 from bench_cases.kernels.attention.structures import small_sizes, structured_operands
 from bench_cases.kernels.inputs import uniform
 from bench_cases.kernels.products.prepare import PreparedKernel, Settings, argument_sets, imported
 from bench_cases.kernels.reference import HeldMatrix
+from bench_cases.kernels.rules import Sizes
 from bench_cases.kernels.spec import CaseSpec
 from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import Finding, short_text
@@ -101,9 +102,8 @@ def _structured_deviation(kernel: AttentionKernel, shape: tuple[tuple[str, int],
     sizes, deviations = dict(shape), [Deviation(0.0, 0.0)]
     for name, *operands in structured_operands(sizes):
         q, k, v = (matrix.to(device) for matrix in operands)
-        built = load_attention(kernel)(
-            kernel, AttentionSources(sizes, q, k, k[:, : value_size(sizes)] if kernel.is_latent else v)
-        )
+        build: Build = imported(kernel.implementation)
+        built = build(kernel, AttentionSources(sizes, q, k, k[:, : value_size(sizes)] if kernel.is_latent else v))
         with built.settings():
             if built.refusal() is not None:  # torch takes the case's size, and not this one
                 continue
@@ -138,10 +138,5 @@ def build_attention(kernel: AttentionKernel, sizes: Sizes, device: str) -> Built
     q, k = uniform("q", queries, sizes["D"], device), uniform("k", cached, sizes["D"], device)
     width = value_size(sizes)
     v = k[:, :width] if kernel.is_latent else uniform("v", cached, width, device)
-    return load_attention(kernel)(kernel, AttentionSources(sizes, q, k, v))
-
-
-def load_attention(kernel: AttentionKernel) -> Build:
-    """Import the function that builds a kernel."""
     build: Build = imported(kernel.implementation)
-    return build
+    return build(kernel, AttentionSources(sizes, q, k, v))

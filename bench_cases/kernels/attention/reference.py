@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from bench_cases.kernels.attention.spec import AttentionKernel, Sizes, stored_keys, value_size, visible_keys
+from bench_cases.kernels.attention.spec import AttentionKernel, stored_keys, value_size, visible_keys
 from bench_cases.kernels.reference import (
     EXP_ROUNDOFF,
     FP8_STEP,
@@ -31,6 +31,7 @@ from bench_cases.kernels.reference import (
     HeldMatrix,
     sample_index,
 )
+from bench_cases.kernels.rules import Sizes
 from roofline_model.formats.rounding import Deviation, Rounding, unit_roundoff, worst
 
 MAX_PRODUCTS = 1 << 28

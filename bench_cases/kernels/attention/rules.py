@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bench_cases.kernels.attention.spec import AttentionRule, Sizes, mask_kind, value_size
-from bench_cases.kernels.spec import above, not_multiple
+from bench_cases.kernels.attention.spec import mask_kind, value_size
+from bench_cases.kernels.rules import Sizes
 from roofline_model.core.finding import Finding, finding
 
 
@@ -12,15 +12,15 @@ def no_band_mask(sizes: Sizes) -> Finding | None:
     if mask_kind(sizes) != "band":
         return None
     if sizes["window"]:
-        return finding("mask-not-taken", window_count=sizes["window"])
-    return finding("mask-not-taken", query_count=sizes["Sq"], cached_count=sizes["Skv"])
+        return finding("shape-not-taken", kind="mask", window_count=sizes["window"])
+    return finding("shape-not-taken", kind="mask", query_count=sizes["Sq"], cached_count=sizes["Skv"])
 
 
 def equal_heads(sizes: Sizes) -> Finding | None:
     """Refuse grouped heads."""
     if sizes["Hq"] == sizes["Hkv"]:
         return None
-    return finding("heads-not-grouped", query_heads_count=sizes["Hq"], kv_heads_count=sizes["Hkv"])
+    return finding("shape-not-taken", kind="heads", query_heads_count=sizes["Hq"], kv_heads_count=sizes["Hkv"])
 
 
 def equal_values(sizes: Sizes) -> Finding | None:
@@ -28,19 +28,9 @@ def equal_values(sizes: Sizes) -> Finding | None:
     values = value_size(sizes)
     if values == sizes["D"]:
         return None
-    return finding("heads-of-two-sizes", key_size_count=sizes["D"], value_size_count=values)
+    return finding("shape-not-taken", kind="head-sizes", key_size_count=sizes["D"], value_size_count=values)
 
 
 def one_query(sizes: Sizes) -> Finding | None:
     """Refuse more than one new token: the queries of all heads are taken for queries of one, which needs no mask."""
-    return None if sizes["Sq"] == 1 else finding("several-new-tokens", query_count=sizes["Sq"])
-
-
-def head_up_to(most: int) -> AttentionRule:
-    """Return the rule that D is `most` or less."""
-    return lambda sizes: above("size-above", "D", sizes["D"], most)
-
-
-def head_multiple_of(divisor: int) -> AttentionRule:
-    """Return the rule that D is a multiple of `divisor`."""
-    return lambda sizes: not_multiple("D", sizes["D"], divisor)
+    return None if sizes["Sq"] == 1 else finding("shape-not-taken", kind="new-tokens", query_count=sizes["Sq"])

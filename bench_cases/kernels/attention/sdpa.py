@@ -12,42 +12,28 @@ import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from bench_cases.kernels.attention.mask import visible
+from bench_cases.dtypes import DTYPES
+from bench_cases.kernels.attention.mask import added_mask
 from bench_cases.kernels.attention.prepare import AttentionSources, BuiltAttention
-from bench_cases.kernels.attention.spec import AttentionKernel, Sizes, mask_kind, value_size
+from bench_cases.kernels.attention.spec import AttentionKernel, mask_kind, value_size
 from bench_cases.kernels.reference import HeldMatrix
+from bench_cases.kernels.rules import Sizes
 from roofline_model.core.finding import Finding, finding
 
 _NO_PLAN = re.compile(r"cuDNN Frontend error.*execution plan", re.DOTALL)
 """What cudnn-frontend says of a graph that no engine takes (PyTorch issue 140930, cudnn-frontend issue 75)."""
-DTYPES = {"FP32": torch.float32, "BF16": torch.bfloat16, "FP16": torch.float16}
-
-
-def flash(kernel: AttentionKernel, sources: AttentionSources) -> BuiltAttention:
-    """Build SDPA with the flash backend."""
-    return _sdpa(kernel, sources, SDPBackend.FLASH_ATTENTION)
-
-
-def math(kernel: AttentionKernel, sources: AttentionSources) -> BuiltAttention:
-    """Build SDPA with the math backend."""
-    return _sdpa(kernel, sources, SDPBackend.MATH)
-
-
-def efficient(kernel: AttentionKernel, sources: AttentionSources) -> BuiltAttention:
-    """Build SDPA with the memory-efficient backend (CUDA)."""
-    return _sdpa(kernel, sources, SDPBackend.EFFICIENT_ATTENTION)
 
 
 def cudnn(kernel: AttentionKernel, sources: AttentionSources) -> BuiltAttention:
     """Build SDPA with the cuDNN backend (CUDA)."""
-    built = _sdpa(kernel, sources, SDPBackend.CUDNN_ATTENTION)
+    built = _sdpa(kernel, sources, backend=SDPBackend.CUDNN_ATTENTION)
     return replace(built, refusal=lambda: built.refusal() or plan_refusal(partial(built.fn, *built.args)))
 
 
 def flash_padded(kernel: AttentionKernel, sources: AttentionSources) -> BuiltAttention:
     """Build SDPA with the flash backend on values padded to the keys' width; padding and cutting are in the call."""
     sizes = sources.sizes
-    plain, attend = _sdpa(kernel, sources, SDPBackend.FLASH_ATTENTION), _attend(kernel, sources)
+    plain, attend = _sdpa(kernel, sources, backend=SDPBackend.FLASH_ATTENTION), _attend(kernel, sources)
     width, missing = value_size(sizes), sizes["D"] - value_size(sizes)
 
     def call(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -58,7 +44,7 @@ def flash_padded(kernel: AttentionKernel, sources: AttentionSources) -> BuiltAtt
     return replace(plain, fn=call, refusal=partial(attend.refusal, q, k, k))
 
 
-def _sdpa(kernel: AttentionKernel, sources: AttentionSources, backend: SDPBackend) -> BuiltAttention:
+def _sdpa(kernel: AttentionKernel, sources: AttentionSources, *, backend: SDPBackend) -> BuiltAttention:
     dtype = DTYPES[kernel.q]
     q, k, v = (rows.to(dtype, copy=True) for rows in (sources.q, sources.k, sources.v))
     attend = _attend(kernel, sources)
@@ -74,6 +60,12 @@ def _sdpa(kernel: AttentionKernel, sources: AttentionSources, backend: SDPBacken
     )
 
 
+flash = partial(_sdpa, backend=SDPBackend.FLASH_ATTENTION)
+math = partial(_sdpa, backend=SDPBackend.MATH)
+efficient = partial(_sdpa, backend=SDPBackend.EFFICIENT_ATTENTION)
+"""SDPA with one backend; the memory-efficient one is CUDA's."""
+
+
 def _attend(kernel: AttentionKernel, sources: AttentionSources) -> Sdpa:
     return Sdpa(sources.sizes, sources.q.device, DTYPES[kernel.q])
 
@@ -84,11 +76,8 @@ class Sdpa:
     def __init__(self, sizes: Sizes, device: torch.device, dtype: torch.dtype) -> None:
         kind = mask_kind(sizes)
         self._causal, self._grouped = kind == "causal", sizes["Hq"] != sizes["Hkv"]
-        self._mask: Tensor | None = None
-        if kind == "band":
-            hidden = ~visible(sizes, device)
-            # Added to the scores: a boolean mask would be turned into this form anew in every call.
-            self._mask = torch.zeros(hidden.shape, dtype=dtype, device=device).masked_fill_(hidden, float("-inf"))
+        # Added to the scores: a boolean mask would be turned into this form anew in every call.
+        self._mask = added_mask(sizes, device, dtype) if kind == "band" else None
 
     def __call__(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Return O (B, Hq, Sq, D)."""

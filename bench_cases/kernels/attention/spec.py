@@ -6,58 +6,36 @@ differ from the keys'.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
-from bench_cases.kernels.spec import (
-    EMULATED_SUFFIX,
-    QUANTIZE_BYTES_PER_ELEMENT,
-    SOURCE_BYTES_PER_ELEMENT,
-    first_refusal,
-)
+from bench_cases.kernels.rules import Sizes
+from bench_cases.kernels.spec import QUANTIZE_BYTES_PER_ELEMENT, SOURCE_BYTES_PER_ELEMENT, Kernel
 from bench_cases.shapes.attention import AttentionShape, ValueKind
 from roofline_model.core.cost import OpCost
-from roofline_model.core.finding import Finding
 from roofline_model.formats.catalog import get_format
 from roofline_model.operators.attention import attention
 from roofline_model.operators.attention_shape import keys_read
 from roofline_model.operators.case import Case
 from roofline_model.operators.product import Operator
 
-Sizes = Mapping[str, int]
-AttentionRule = Callable[[Sizes], Finding | None]
 MaskKind = Literal["none", "causal", "band"]
 
 
 @dataclass(frozen=True, slots=True)
-class AttentionKernel:
+class AttentionKernel(Kernel):
     """One way to compute attention."""
 
-    name: str
-    device: Literal["cpu", "cuda"]
     q: str
     kv: str
     o: str
     """Format keys of the query, the key/value cache and the output."""
-    implementation: str
-    """`module:function`, imported when the case is prepared; see `prepare_attention.Build` for its contract."""
-    needs: tuple[str, ...] = ()
-    proof: tuple[str, ...] = ()
-    """Beginnings of names in torch's record of a call, one of which shows that this kernel ran; empty: nothing can take
-    its place.
-    """
-    min_capability: tuple[int, int] | None = None
-    max_capability: tuple[int, int] | None = None
-    rules: tuple[AttentionRule, ...] = ()
     values: tuple[ValueKind, ...] = ("equal", "narrow")
     """How values may lie beside the keys; the kernel is not offered for shapes of another kind."""
     is_fused: bool = True
     """False: scores, softmax and the second product are kernels of their own, and counted so."""
     score_bytes_per_pair: int = 0
     """Memory for each (query, key) pair of each head that the call takes where the scores are held whole."""
-    decoded: str | None = None
-    """Format in which the whole cache is written and read again between two steps of the call; None: one step."""
 
     prepared_by: ClassVar[str] = "bench_cases.kernels.attention.prepare:prepare_attention"
 
@@ -65,11 +43,6 @@ class AttentionKernel:
     def chosen_format(self) -> str:
         """The cache's format decides: it is what decode reads from memory."""
         return self.kv
-
-    @property
-    def is_emulated(self) -> bool:
-        """Whether the cache is widened first, instead of being read by the kernel as it is."""
-        return self.name.endswith(EMULATED_SUFFIX)
 
     @property
     def is_latent(self) -> bool:
@@ -116,11 +89,6 @@ class AttentionKernel:
         size = rows * row * get_format(self.decoded).traffic_bytes_per_element
         between = {"KV decoded": size}
         return replace(counted, cost=counted.cost + OpCost(read_bytes=between, write_bytes=between))
-
-    def reason_against(self, case: Case) -> Finding | None:
-        """Return why the kernel cannot run the case's shape, or None."""
-        sizes = dict(case.shape)
-        return first_refusal(self.name, (rule(sizes) for rule in self.rules))
 
     def preparing_bytes(self, case: Case) -> float:
         """Return the bytes of FP32 sources, of quantising the cache, and of scores that are held whole."""

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from bench_cases.kernels.attention.spec import Sizes, stored_keys, value_size, visible_keys
-from bench_cases.kernels.inputs import uniform
+from bench_cases.kernels.attention.spec import stored_keys, value_size, visible_keys
+from bench_cases.kernels.inputs import ascending, uniform
+from bench_cases.kernels.rules import Sizes
 
 KEYS, QUERIES, WINDOW = 67, 5, 19
 """No multiples of a tile."""
@@ -36,10 +37,6 @@ def small_sizes(sizes: Sizes) -> dict[str, int]:
     return {**sizes, **small}
 
 
-def _ascending(rows: int, columns: int) -> Tensor:
-    return (torch.arange(1, rows * columns + 1, dtype=torch.float32) / (rows * columns)).view(rows, columns)
-
-
 def _keys(sizes: Sizes) -> int:
     return sizes["B"] * sizes["Hkv"] * stored_keys(sizes)
 
@@ -59,12 +56,12 @@ def _selecting(sizes: Sizes) -> tuple[Tensor, Tensor, Tensor]:
         first, last = visible_keys(sizes, query)
         start = (sequence * sizes["Hkv"] + head * sizes["Hkv"] // sizes["Hq"]) * keys
         q[row] = SHARPNESS * k[start + (last - 1 if (query + head) % 2 == 0 else first)]
-    return q, k, _ascending(len(k), value_size(sizes))
+    return q, k, ascending(len(k), value_size(sizes))
 
 
 def _even(sizes: Sizes) -> tuple[Tensor, Tensor, Tensor]:
     """Every query gives all keys that it sees the same weight: a result is the mean of their ids."""
-    values = _ascending(_keys(sizes), max(sizes["D"], value_size(sizes)))
+    values = ascending(_keys(sizes), max(sizes["D"], value_size(sizes)))
     return torch.zeros(_queries(sizes), sizes["D"]), values[:, : sizes["D"]], values[:, : value_size(sizes)]
 
 

@@ -7,9 +7,9 @@ import math
 import torch
 from torch import Tensor
 
-from bench_cases.kernels.attention.mask import visible
+from bench_cases.dtypes import DTYPES
+from bench_cases.kernels.attention.mask import added_mask
 from bench_cases.kernels.attention.prepare import AttentionSources, BuiltAttention
-from bench_cases.kernels.attention.sdpa import DTYPES
 from bench_cases.kernels.attention.spec import AttentionKernel, mask_kind
 from bench_cases.kernels.reference import HeldMatrix
 
@@ -25,9 +25,7 @@ def unfused(kernel: AttentionKernel, sources: AttentionSources) -> BuiltAttentio
     group, scale = sizes["Hq"] // sizes["Hkv"], 1 / math.sqrt(sizes["D"])
     mask = None
     if mask_kind(sizes) != "none":
-        hidden = ~visible(sizes, q.device)
-        mask = torch.zeros(hidden.shape, dtype=dtype, device=q.device).masked_fill_(hidden, float("-inf"))
-        mask = mask.repeat(group, 1)  # rows of one product: group × Sq
+        mask = added_mask(sizes, q.device, dtype).repeat(group, 1)  # rows of one product: group × Sq
     nothing = torch.zeros(1, 1, 1, dtype=dtype, device=q.device)
 
     def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:

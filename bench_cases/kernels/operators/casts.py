@@ -8,12 +8,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from bench_cases.dtypes import DTYPES
 from bench_cases.kernels.inputs import uniform
-from bench_cases.kernels.operators.plain import DTYPES, MAX_ELEMENTS, MAX_ROWS
-from bench_cases.kernels.operators.prepare import BuiltOperator, RowSample, Sizes
+from bench_cases.kernels.operators.plain import sampled
+from bench_cases.kernels.operators.prepare import BuiltOperator, Sizes
 from bench_cases.kernels.operators.spec import OperatorKernel
 from bench_cases.kernels.products.quantizers import rounding
-from bench_cases.kernels.reference import Expected, sample_index
+from bench_cases.kernels.reference import Expected
 from roofline_model.formats.catalog import get_format
 from roofline_model.formats.codecs.elements.elements import element_of
 from roofline_model.formats.rounding import unit_roundoff
@@ -42,7 +43,7 @@ def dequantize_row(kernel: OperatorKernel, sizes: Sizes, device: str) -> BuiltOp
     """Build the widening of codes with one scale per row."""
     source = uniform("x", sizes["rows"], sizes["width"], device)
     codes, scales = _codes(source, source.abs().amax(dim=1, keepdim=True), kernel.x)
-    rows = _sampled(sizes)
+    rows = sampled(sizes)
     expected = _picked(codes, rows).double() * _picked(scales, rows).double()
     target = DTYPES[kernel.o]
 
@@ -51,11 +52,10 @@ def dequantize_row(kernel: OperatorKernel, sizes: Sizes, device: str) -> BuiltOp
 
     size, nothing = expected.abs(), torch.zeros_like(expected)
     bound = (unit_roundoff(kernel.o) + unit_roundoff("FP32")) * size
-    shape = sizes["rows"], sizes["width"]
     # Equal codes of a row round alike: what all of them together may be off has so much more room.
     like_count = _like_count(size)
     whole = Expected(expected, size, nothing, bound, nothing, shared=bound, shared_count=like_count)
-    return BuiltOperator(call, (codes, scales), RowSample(rows, whole), shape)
+    return BuiltOperator(call, (codes, scales), (sizes["rows"], sizes["width"]), rows, whole)
 
 
 def _like_count(sizes: Tensor) -> int:
@@ -65,7 +65,7 @@ def _like_count(sizes: Tensor) -> int:
 
 def _quantize(kernel: OperatorKernel, sizes: Sizes, device: str, largest: Callable[[Tensor], Tensor]) -> BuiltOperator:
     x = uniform("x", sizes["rows"], sizes["width"], device).to(DTYPES[kernel.x])
-    rows, target = _sampled(sizes), kernel.o
+    rows, target = sampled(sizes), kernel.o
 
     def call(x: Tensor) -> tuple[Tensor, Tensor]:
         return _codes(x, largest(x), target)
@@ -82,8 +82,8 @@ def _quantize(kernel: OperatorKernel, sizes: Sizes, device: str, largest: Callab
     # A number next to the middle of two codes may get either of them; all others must get the reference's.
     low, high = (_ROUNDED[target](exact / scale * (1 + side * TIE_RATIO)).double() * scale for side in (-1, 1))
     size, nothing = expected.abs(), torch.zeros_like(expected)
-    sample = RowSample(rows, Expected(expected, size, nothing, (high - low).abs(), TIE_RATIO * size))
-    return BuiltOperator(call, (x,), sample, (sizes["rows"], sizes["width"]), decoded)
+    whole = Expected(expected, size, nothing, (high - low).abs(), TIE_RATIO * size)
+    return BuiltOperator(call, (x,), (sizes["rows"], sizes["width"]), rows, whole, decoded=decoded)
 
 
 def _codes(x: Tensor, largest: Tensor, target: str) -> tuple[Tensor, Tensor]:
@@ -98,7 +98,3 @@ def _picked(matrix: Tensor, rows: Tensor) -> Tensor:
     if matrix.dtype == torch.float8_e4m3fn:
         return matrix.view(torch.uint8)[index].cpu().view(matrix.dtype)
     return matrix[index].cpu()
-
-
-def _sampled(sizes: Sizes) -> Tensor:
-    return sample_index(sizes["rows"], min(MAX_ROWS, max(2, MAX_ELEMENTS // sizes["width"])))

@@ -9,9 +9,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Literal
 
-from bench_cases.kernels.operators.spec import OperatorKernel, whole_heads
-from bench_cases.kernels.shape_cases import shape_cases
-from bench_cases.kernels.spec import COMPILED_PROOF
+from bench_cases.kernels.operators.spec import OperatorKernel
+from bench_cases.kernels.rules import multiple_of
+from bench_cases.kernels.spec import COMPILED_PROOF, kernel_cases
 
 ROPE_HEAD_SIZE = 128
 """Elements that are rotated together; traffic and arithmetic are the same for any head size."""
@@ -47,31 +47,31 @@ def _plain(op: str, device: Literal["cpu", "cuda"], fmt: str) -> OperatorKernel:
     name, function = _PLAIN[op]
     return OperatorKernel(
         name,
-        op,
-        device,
-        fmt,
-        fmt,
-        _OPERATORS + function,
+        op=op,
+        device=device,
+        x=fmt,
+        o=fmt,
+        implementation=_OPERATORS + function,
         needs=("torch.nn.functional.rms_norm",) if op == "rmsnorm" else (),
         proof=_OPERATOR_PROOFS[op],
         min_capability=(8, 0) if device == "cuda" and fmt == "BF16" else None,
-        rules=(whole_heads(ROPE_HEAD_SIZE),) if op == "rope" else (),
+        rules=(multiple_of("width", ROPE_HEAD_SIZE),) if op == "rope" else (),
     )
 
 
 def _compiled(op: str) -> OperatorKernel:
     return OperatorKernel(
         "compiled",
-        op,
-        "cuda",
-        "BF16",
-        "BF16",
-        _OPERATORS + _PLAIN[op][1],
+        op=op,
+        device="cuda",
+        x="BF16",
+        o="BF16",
+        implementation=_OPERATORS + _PLAIN[op][1],
         is_compiled=True,
         needs=_COMPILER,
         proof=COMPILED_PROOF,
         min_capability=(8, 0),
-        rules=(whole_heads(ROPE_HEAD_SIZE),) if op == "rope" else (),
+        rules=(multiple_of("width", ROPE_HEAD_SIZE),) if op == "rope" else (),
     )
 
 
@@ -80,11 +80,11 @@ def _cast(
 ) -> OperatorKernel:
     return OperatorKernel(
         f"{'compiled' if is_compiled else 'eager'}_{scale}",
-        op,
-        device,
-        source,
-        target,
-        f"{_CASTS}{op}_{scale}",
+        op=op,
+        device=device,
+        x=source,
+        o=target,
+        implementation=f"{_CASTS}{op}_{scale}",
         scale=scale,
         is_compiled=is_compiled,
         needs=_COMPILER if is_compiled else (),
@@ -112,7 +112,7 @@ OPERATOR_KERNELS: tuple[OperatorKernel, ...] = (*_CPU, *_CUDA)
 OPERATORS = (*_PLAIN, "quantize", "dequantize")
 """Each has a test function of its name in test_operators.py."""
 
-operator_cases = partial(shape_cases, OPERATOR_KERNELS)
+operator_cases = partial(kernel_cases, OPERATOR_KERNELS)
 """(device, shapes, formats, cache, modes) → the cases of every shape with every kernel of its operator whose format is
 among `formats` (None: all). Ids are unique within an operator.
 """

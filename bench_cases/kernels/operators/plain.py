@@ -5,14 +5,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from bench_cases.dtypes import DTYPES
 from bench_cases.kernels.inputs import uniform
 from bench_cases.kernels.operators.catalog import ROPE_HEAD_SIZE
-from bench_cases.kernels.operators.prepare import BuiltOperator, RowSample, Sizes
+from bench_cases.kernels.operators.prepare import BuiltOperator, Sizes
 from bench_cases.kernels.operators.spec import OperatorKernel
 from bench_cases.kernels.reference import EXP_ROUNDOFF, HALF_SMALLEST, Expected, sample_index
 from roofline_model.formats.rounding import Rounding, spreads_allowed, unit_roundoff
 
-DTYPES = {"FP32": torch.float32, "BF16": torch.bfloat16, "FP16": torch.float16}
 MAX_ROWS = 64
 MAX_ELEMENTS = 1_000_000
 """Bounds the elements of a sample, hence its time."""
@@ -31,7 +31,7 @@ PLAIN = unit_roundoff("FP32")
 def softmax(kernel: OperatorKernel, sizes: Sizes, device: str) -> BuiltOperator:
     """Build `torch.softmax` over each row."""
     x = _input("x", kernel, sizes, device)
-    rows = _sampled(sizes)
+    rows = sampled(sizes)
     exact = _exact(x, rows)
     # The exponential, its argument (the largest input is taken from it first) and the sum of a row.
     inside = EXP_ROUNDOFF + 2 * PLAIN * (exact.abs() + exact.amax(dim=1, keepdim=True).abs()) + _sum_ratio(sizes)
@@ -43,7 +43,7 @@ def rmsnorm(kernel: OperatorKernel, sizes: Sizes, device: str) -> BuiltOperator:
     """Build `torch.nn.functional.rms_norm` with a gain."""
     x = _input("x", kernel, sizes, device)
     gain = uniform("gain", 1, sizes["width"], device).to(x.dtype).flatten()
-    rows, width = _sampled(sizes), sizes["width"]
+    rows, width = sampled(sizes), sizes["width"]
     exact = _exact(x, rows)
     expected = exact * torch.rsqrt(exact.square().mean(dim=1, keepdim=True) + NORM_EPSILON) * gain.cpu().double()
 
@@ -58,7 +58,7 @@ def rmsnorm(kernel: OperatorKernel, sizes: Sizes, device: str) -> BuiltOperator:
 def residual_add(kernel: OperatorKernel, sizes: Sizes, device: str) -> BuiltOperator:
     """Build `torch.add` of two tensors into a third."""
     x, residual = _input("x", kernel, sizes, device), _input("residual", kernel, sizes, device)
-    rows = _sampled(sizes)
+    rows = sampled(sizes)
     return _built(kernel, sizes, torch.add, (x, residual), rows, _exact(x, rows) + _exact(residual, rows))
 
 
@@ -72,7 +72,7 @@ def rope(kernel: OperatorKernel, sizes: Sizes, device: str) -> BuiltOperator:
     frequency = ROPE_BASE ** (-torch.arange(half, dtype=torch.float64) / half)
     angle = torch.arange(sizes["rows"], dtype=torch.float64).unsqueeze(1) * frequency.repeat(2)
     cos, sin = (table.to(x.device, x.dtype) for table in (angle.cos(), angle.sin()))
-    rows = _sampled(sizes)
+    rows = sampled(sizes)
 
     def call(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         heads = x.unflatten(1, (-1, ROPE_HEAD_SIZE))
@@ -89,7 +89,7 @@ def rope(kernel: OperatorKernel, sizes: Sizes, device: str) -> BuiltOperator:
 def silu_mul(kernel: OperatorKernel, sizes: Sizes, device: str) -> BuiltOperator:
     """Build SiLU(gate)·up in two kernels."""
     gate, up = _input("gate", kernel, sizes, device), _input("up", kernel, sizes, device)
-    rows = _sampled(sizes)
+    rows = sampled(sizes)
     expected = _silu(_exact(gate, rows)) * _exact(up, rows)
     # SiLU may be rounded before it is multiplied.
     inside = (unit_roundoff(kernel.o) + EXP_ROUNDOFF) * expected.abs()
@@ -130,7 +130,7 @@ def swiglu(kernel: OperatorKernel, sizes: Sizes, device: str) -> BuiltOperator:
     law = Rounding(u, PLAIN, has_partials=kernel.device == "cuda" and u > PLAIN)
     variance = held_variance @ squares + law.exact_factor(inner) * expected.square() + law.terms_factor(inner) * terms
     whole = Expected(expected, terms.sqrt(), variance.sqrt(), u * expected.abs(), torch.zeros_like(expected))
-    return BuiltOperator(call, (x, gate, up, down), RowSample(rows, whole, columns), (sizes["rows"], hidden))
+    return BuiltOperator(call, (x, gate, up, down), (sizes["rows"], hidden), rows, whole, columns)
 
 
 def _gated(x: Tensor, gate: Tensor, up: Tensor, u: float) -> tuple[Tensor, Tensor]:
@@ -174,7 +174,7 @@ def _built(
     )  # of the result, and of what is rounded before it; operands are below 1
     nothing = torch.zeros_like(exact)
     expected = Expected(exact, size, nothing, bound, nothing if systematic is None else systematic)
-    return BuiltOperator(call, args, RowSample(rows, expected), (sizes["rows"], sizes["width"]))
+    return BuiltOperator(call, args, (sizes["rows"], sizes["width"]), rows, expected)
 
 
 def _sum_ratio(sizes: Sizes) -> float:
@@ -187,7 +187,8 @@ def _input(role: str, kernel: OperatorKernel, sizes: Sizes, device: str) -> Tens
     return uniform(role, sizes["rows"], sizes["width"], device).to(DTYPES[kernel.x])
 
 
-def _sampled(sizes: Sizes) -> Tensor:
+def sampled(sizes: Sizes) -> Tensor:
+    """Return the rows that are looked at."""
     return sample_index(sizes["rows"], min(MAX_ROWS, max(2, MAX_ELEMENTS // sizes["width"])))
 
 

@@ -21,18 +21,6 @@ Sizes = dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class RowSample:
-    """Reference rows of a sample of the output."""
-
-    rows: Tensor
-    """Indices into the rows of the output."""
-    expected: Expected
-    """(len(rows), columns)."""
-    columns: Tensor | None = None
-    """Indices into the columns that were evaluated; None: all."""
-
-
-@dataclass(frozen=True, slots=True)
 class BuiltOperator:
     """Output of an implementation: the call, one set of its operands, and the right answer."""
 
@@ -42,9 +30,14 @@ class BuiltOperator:
     """
     args: tuple[Tensor, ...]
     """Everything the call reads from memory: it is copied for rotation."""
-    sample: RowSample
     shape: tuple[int, int]
     """Of the decoded output."""
+    rows: Tensor
+    """Indices into its rows: those that are looked at."""
+    expected: Expected
+    """(len(rows), columns)."""
+    columns: Tensor | None = None
+    """Indices into the columns that were evaluated; None: all."""
     decoded: Callable[[Any], Tensor] = lambda output: output
     """What an output means, as plain numbers (rows × width); may raise for an output of the wrong form."""
 
@@ -80,8 +73,7 @@ def operator_deviation(built: BuiltOperator, output: object) -> Deviation:
         return Deviation(math.nan, 0.0)
     if not isinstance(values, Tensor) or tuple(values.shape) != built.shape or not bool(torch.isfinite(values).all()):
         return Deviation(math.nan, 0.0)
-    sample = built.sample
-    picked = values[sample.rows.to(values.device)]
-    if sample.columns is not None:
-        picked = picked[:, sample.columns.to(values.device)]
-    return sample.expected.deviation(picked.cpu(), "element")
+    picked = values[built.rows.to(values.device)]
+    if built.columns is not None:
+        picked = picked[:, built.columns.to(values.device)]
+    return built.expected.deviation(picked.cpu(), "element")

@@ -2,50 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
-from bench_cases.kernels.spec import SOURCE_BYTES_PER_ELEMENT, first_refusal, not_multiple
+from bench_cases.kernels.rules import Sizes
+from bench_cases.kernels.spec import SOURCE_BYTES_PER_ELEMENT, Kernel
 from bench_cases.shapes.operators import OperatorShape
 from roofline_model.core.cost import total_cost
 from roofline_model.core.errors import InvalidValueError
-from roofline_model.core.finding import Finding
 from roofline_model.operators.case import Case
 from roofline_model.operators.elementwise import residual_add, rmsnorm, rope, silu_mul, softmax
 from roofline_model.operators.layers import ffn_parts
 from roofline_model.operators.product import Operator
 from roofline_model.operators.quantize import dequantize, quantize
 
-Sizes = Mapping[str, int]
-OperatorRule = Callable[[Sizes], Finding | None]
-
 
 @dataclass(frozen=True, slots=True)
-class OperatorKernel:
+class OperatorKernel(Kernel):
     """One way to compute an operator that is neither a product nor attention."""
 
-    name: str
     op: str
-    device: Literal["cpu", "cuda"]
     x: str
     """Format key of the input; of ffn also of the weights."""
     o: str
     """Format key of the output."""
-    implementation: str
-    """`module:function`, imported when the case is prepared; see `prepare_operator.Build` for its contract."""
     scale: str | None = None
     """Of quantize: where the scale comes from, as in `roofline_model.operators.quantize.SCALES`."""
     is_compiled: bool = False
     """The same eager code through torch.compile: one fused kernel instead of several."""
-    needs: tuple[str, ...] = ()
-    proof: tuple[str, ...] = ()
-    """Beginnings of names in torch's record of a call, one of which shows that this kernel ran; empty: nothing can take
-    its place.
-    """
-    min_capability: tuple[int, int] | None = None
-    max_capability: tuple[int, int] | None = None
-    rules: tuple[OperatorRule, ...] = ()
     scratch_bytes_per_element: int = 16
     """Memory for each element of the input that intermediate results of the call take."""
 
@@ -85,11 +69,6 @@ class OperatorKernel:
             )
         return same[self.op](rows, width, a=self.x)
 
-    def reason_against(self, case: Case) -> Finding | None:
-        """Return why the kernel cannot run the case's shape, or None."""
-        sizes = dict(case.shape)
-        return first_refusal(self.name, (rule(sizes) for rule in self.rules))
-
     def preparing_bytes(self, case: Case) -> float:
         """Return the bytes of FP32 sources and of what the call holds between its steps."""
         sizes = dict(case.shape)
@@ -105,8 +84,3 @@ class OperatorKernel:
         parts = ffn_parts(sizes["rows"], sizes["hidden"], sizes["intermediate"], a=self.x, c=self.o)
         formats = (("a", self.x), ("b", self.x), ("c", self.o))
         return Operator("ffn", tuple(sizes.items()), formats, total_cost(part.cost for part in parts.values()))
-
-
-def whole_heads(head_size: int) -> OperatorRule:
-    """Return the rule that the width is made of heads of `head_size`."""
-    return lambda sizes: not_multiple("width", sizes["width"], head_size)

@@ -14,8 +14,8 @@ from torch import Tensor
 from bench_cases.kernels.packing import pack_nibbles_low_first, swizzle_block_scales
 from bench_cases.kernels.products.prepare import Built
 from bench_cases.kernels.products.quantizers import mx_blocks, nvfp4_blocks
+from bench_cases.kernels.products.spec import KernelSpec
 from bench_cases.kernels.reference import HeldMatrix
-from bench_cases.kernels.spec import KernelSpec
 
 
 def mxfp8(kernel: KernelSpec, activation: Tensor, weight: Tensor) -> Built:

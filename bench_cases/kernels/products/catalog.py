@@ -10,25 +10,14 @@ which has the same four bytes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TypeVar
 
-from bench_cases.kernels.spec import (
-    FAST_SUFFIX,
-    CaseSpec,
-    Kernel,
-    KernelSpec,
-    at_least,
-    emulated_small,
-    multiple_of,
-    one_thread_per_output,
-    specs_of,
-)
+from bench_cases.kernels.products.spec import KernelSpec
+from bench_cases.kernels.rules import at_least, emulated_small, multiple_of, one_thread_per_output
+from bench_cases.kernels.spec import FAST_SUFFIX, CaseSpec, chosen_kernels, kernel_cases
 from bench_cases.shapes.products import Shape
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.formats.catalog import get_format
 from roofline_model.kernels.known_kernels import TORCH_CAPABILITIES
-
-AnyKernel = TypeVar("AnyKernel", bound=Kernel)
 
 _SCALED_MM = "torch.nn.functional.scaled_mm"
 _BLOCK_SCALED = ("torch.nn.functional.scaled_mm", "torch.nn.functional.SwizzleType", "torch.float8_e8m0fnu")
@@ -51,19 +40,19 @@ def _fp8(name: str) -> KernelSpec:
         "FP8_E4M3",
         "FP8_E4M3",
         "BF16",
-        f"bench_cases.kernels.products.dense:{'scaled_mm_tensorwise' if name == 'scaled_mm' else name}",
-        (_SCALED_MM,),
-        _SCALED_PROOF,
+        implementation=f"bench_cases.kernels.products.dense:{'scaled_mm_tensorwise' if name == 'scaled_mm' else name}",
+        needs=(_SCALED_MM,),
+        proof=_SCALED_PROOF,
         min_capability=lowest,
         max_capability=highest,
-        shape_rules=_N16_K16,
+        rules=_N16_K16,
     )
 
 
 _CPU = (
-    KernelSpec("matmul", "cpu", "FP32", "FP32", "FP32", _DENSE, proof=_MM_PROOF),
-    KernelSpec("matmul", "cpu", "BF16", "BF16", "BF16", _DENSE, proof=_MM_PROOF),
-    KernelSpec("matmul", "cpu", "FP16", "FP16", "FP16", _DENSE, proof=_MM_PROOF),
+    KernelSpec("matmul", "cpu", "FP32", "FP32", "FP32", implementation=_DENSE, proof=_MM_PROOF),
+    KernelSpec("matmul", "cpu", "BF16", "BF16", "BF16", implementation=_DENSE, proof=_MM_PROOF),
+    KernelSpec("matmul", "cpu", "FP16", "FP16", "FP16", implementation=_DENSE, proof=_MM_PROOF),
     # INT32 result, before the scales are applied; torch 2.13 is wrong at K = 1.
     KernelSpec(
         "int_mm",
@@ -71,10 +60,10 @@ _CPU = (
         "INT8",
         "INT8",
         "FP32",
-        "bench_cases.kernels.products.integers:int_mm",
-        ("torch._int_mm",),
-        ("aten::_int_mm",),
-        shape_rules=(at_least("K", 2),),
+        implementation="bench_cases.kernels.products.integers:int_mm",
+        needs=("torch._int_mm",),
+        proof=("aten::_int_mm",),
+        rules=(at_least("K", 2),),
     ),
     # Weight only, one BF16 scale per output channel.
     KernelSpec(
@@ -83,10 +72,10 @@ _CPU = (
         "INT8",
         "BF16",
         "BF16",
-        "bench_cases.kernels.products.integers:int8pack",
-        ("torch._weight_int8pack_mm",),
-        ("aten::_weight_int8pack_mm",),
-        shape_rules=(multiple_of("K", 16),),
+        implementation="bench_cases.kernels.products.integers:int8pack",
+        needs=("torch._weight_int8pack_mm",),
+        proof=("aten::_weight_int8pack_mm",),
+        rules=(multiple_of("K", 16),),
     ),
     # Weight only, BF16 scale and zero point per 128 weights.
     KernelSpec(
@@ -95,10 +84,10 @@ _CPU = (
         "INT4",
         "BF16",
         "BF16",
-        "bench_cases.kernels.products.integers:int4pack_cpu",
-        ("torch._convert_weight_to_int4pack_for_cpu", "torch._weight_int4pack_mm_for_cpu"),
-        ("aten::_weight_int4pack_mm_for_cpu",),
-        shape_rules=(multiple_of("N", 16), multiple_of("K", 128)),
+        implementation="bench_cases.kernels.products.integers:int4pack_cpu",
+        needs=("torch._convert_weight_to_int4pack_for_cpu", "torch._weight_int4pack_mm_for_cpu"),
+        proof=("aten::_weight_int4pack_mm_for_cpu",),
+        rules=(multiple_of("N", 16), multiple_of("K", 128)),
         group_size=128,
         zero_bits=16,
     ),
@@ -109,21 +98,35 @@ _CPU = (
         "FP8_E4M3",
         "FP8_E4M3",
         "BF16",
-        "bench_cases.kernels.products.dense:scaled_mm_tensorwise",
-        (_SCALED_MM,),
-        _SCALED_PROOF,
-        shape_rules=(emulated_small,),
+        implementation="bench_cases.kernels.products.dense:scaled_mm_tensorwise",
+        needs=(_SCALED_MM,),
+        proof=_SCALED_PROOF,
+        rules=(emulated_small,),
     ),
 )
 
 _CUDA_PLAIN = (
-    KernelSpec("matmul", "cuda", "FP32", "FP32", "FP32", _DENSE, proof=_MM_PROOF),
+    KernelSpec("matmul", "cuda", "FP32", "FP32", "FP32", implementation=_DENSE, proof=_MM_PROOF),
     KernelSpec(
-        "matmul", "cuda", "TF32", "TF32", "FP32", _DENSE, min_capability=TORCH_CAPABILITIES["TF32"][0], proof=_MM_PROOF
+        "matmul",
+        "cuda",
+        "TF32",
+        "TF32",
+        "FP32",
+        implementation=_DENSE,
+        min_capability=TORCH_CAPABILITIES["TF32"][0],
+        proof=_MM_PROOF,
     ),
-    KernelSpec("matmul", "cuda", "FP16", "FP16", "FP16", _DENSE, proof=_MM_PROOF),
+    KernelSpec("matmul", "cuda", "FP16", "FP16", "FP16", implementation=_DENSE, proof=_MM_PROOF),
     KernelSpec(
-        "matmul", "cuda", "BF16", "BF16", "BF16", _DENSE, min_capability=TORCH_CAPABILITIES["BF16"][0], proof=_MM_PROOF
+        "matmul",
+        "cuda",
+        "BF16",
+        "BF16",
+        "BF16",
+        implementation=_DENSE,
+        min_capability=TORCH_CAPABILITIES["BF16"][0],
+        proof=_MM_PROOF,
     ),
     _fp8("scaled_mm"),
     _fp8("scaled_mm_fast"),
@@ -136,12 +139,12 @@ _CUDA_PLAIN = (
         "INT8",
         "INT8",
         "FP32",
-        "bench_cases.kernels.products.integers:int_mm",
-        ("torch._int_mm",),
-        ("aten::_int_mm",),
-        ops=("gemm",),
+        implementation="bench_cases.kernels.products.integers:int_mm",
+        needs=("torch._int_mm",),
+        proof=("aten::_int_mm",),
+        op="gemm",
         min_capability=TORCH_CAPABILITIES["INT8"][0],
-        shape_rules=(at_least("M", 17), multiple_of("N", 8), multiple_of("K", 8)),
+        rules=(at_least("M", 17), multiple_of("N", 8), multiple_of("K", 8)),
     ),
     # Torch._int_mm refuses M ≤ 16: A is padded to 32 rows inside the timed call.
     KernelSpec(
@@ -150,12 +153,12 @@ _CUDA_PLAIN = (
         "INT8",
         "INT8",
         "FP32",
-        "bench_cases.kernels.products.integers:int_mm_padded",
-        ("torch._int_mm",),
-        ("aten::_int_mm",),
-        ops=("gemv",),
+        implementation="bench_cases.kernels.products.integers:int_mm_padded",
+        needs=("torch._int_mm",),
+        proof=("aten::_int_mm",),
+        op="gemv",
         min_capability=TORCH_CAPABILITIES["INT8"][0],
-        shape_rules=(multiple_of("N", 8), multiple_of("K", 8)),
+        rules=(multiple_of("N", 8), multiple_of("K", 8)),
     ),
     # Torch's own weight-only kernel: FP32 arithmetic, one thread per output (torch ≥ 2.9).
     KernelSpec(
@@ -164,10 +167,10 @@ _CUDA_PLAIN = (
         "INT8",
         "BF16",
         "BF16",
-        "bench_cases.kernels.products.integers:int8pack",
-        ("torch._weight_int8pack_mm",),
-        ("aten::_weight_int8pack_mm",),
-        shape_rules=(one_thread_per_output,),
+        implementation="bench_cases.kernels.products.integers:int8pack",
+        needs=("torch._weight_int8pack_mm",),
+        proof=("aten::_weight_int8pack_mm",),
+        rules=(one_thread_per_output,),
     ),
     # Weight only, BF16 scale and zero point per 128 weights.
     KernelSpec(
@@ -176,11 +179,11 @@ _CUDA_PLAIN = (
         "INT4",
         "BF16",
         "BF16",
-        "bench_cases.kernels.products.integers:tinygemm",
-        ("torch._convert_weight_to_int4pack", "torch._weight_int4pack_mm"),
-        ("aten::_weight_int4pack_mm",),
+        implementation="bench_cases.kernels.products.integers:tinygemm",
+        needs=("torch._convert_weight_to_int4pack", "torch._weight_int4pack_mm"),
+        proof=("aten::_weight_int4pack_mm",),
         min_capability=TORCH_CAPABILITIES["INT4.BF16"][0],
-        shape_rules=(multiple_of("N", 8), multiple_of("K", 128)),
+        rules=(multiple_of("N", 8), multiple_of("K", 128)),
         group_size=128,
         zero_bits=16,
     ),
@@ -195,12 +198,12 @@ def _block_scaled(fmt: str, function: str, needs: tuple[str, ...]) -> KernelSpec
         fmt,
         fmt,
         "BF16",
-        f"bench_cases.kernels.products.block_scaled:{function}",
-        needs,
-        _SCALED_PROOF,
+        implementation=f"bench_cases.kernels.products.block_scaled:{function}",
+        needs=needs,
+        proof=_SCALED_PROOF,
         min_capability=lowest,
         max_capability=highest,
-        shape_rules=(multiple_of("N", 16), multiple_of("K", 32)),
+        rules=(multiple_of("N", 16), multiple_of("K", 32)),
     )
 
 
@@ -222,9 +225,9 @@ def _dequant(weight: str, block: int, *, group_size: int | None = None, zero_bit
         weight,
         "BF16",
         "BF16",
-        _DEQUANTIZE,
+        implementation=_DEQUANTIZE,
         min_capability=(8, 0),
-        shape_rules=(multiple_of("K", block),),
+        rules=(multiple_of("K", block),),
         group_size=group_size,
         zero_bits=zero_bits,
         decoded="BF16",
@@ -259,19 +262,6 @@ def kernels_for(device: str, formats: Sequence[str] | None = None) -> tuple[Kern
     return chosen
 
 
-def chosen_kernels(
-    table: Iterable[AnyKernel], device: str, formats: Sequence[str] | None = None
-) -> tuple[AnyKernel, ...]:
-    """Return the kernels of a device whose `chosen_format` is among `formats` (None: all); it may be none.
-
-    Raises `UnknownNameError` for a format nobody knows.
-    """
-    wanted = None if formats is None else {get_format(name).key for name in formats}
-    return tuple(
-        kernel for kernel in table if kernel.device == device and (wanted is None or kernel.chosen_format in wanted)
-    )
-
-
 def cases_for(
     device: str,
     shapes: Iterable[Shape],
@@ -279,16 +269,6 @@ def cases_for(
     cache: str = "cold",
     modes: Sequence[str] = ("eager",),
 ) -> list[CaseSpec]:
-    """Return the products' cases of every shape with every kernel of `device`, in the order of the shapes.
-
-    `cache`: cold, warm, flushed or both; `modes`: some of `roofline_model.operators.case.MODES`. Each state and mode is
-    a case of its own. Ids are unique.
-    """
-    chosen = kernels_for(device, formats)
-    cases: list[CaseSpec] = []
-    for shape in shapes:
-        for kernel in chosen:
-            work = kernel.work(*shape.size)
-            if work.op in kernel.ops:
-                cases += specs_of(work, kernel, shape.origin, cache, modes)
-    return cases
+    """Return the products' cases, as `kernel_cases`; ids are unique. Raises as `kernels_for`."""
+    kernels_for(device, formats)
+    return kernel_cases(KERNELS, device, shapes, formats, cache, modes)

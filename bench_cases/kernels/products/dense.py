@@ -11,12 +11,11 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from bench_cases.dtypes import DTYPES
 from bench_cases.kernels.products.prepare import Built, fp32_matmul_precision
 from bench_cases.kernels.products.quantizers import fp8_rows, fp8_tensor
+from bench_cases.kernels.products.spec import KernelSpec
 from bench_cases.kernels.reference import HeldMatrix
-from bench_cases.kernels.spec import KernelSpec
-
-_DTYPES = {"FP32": torch.float32, "TF32": torch.float32, "BF16": torch.bfloat16, "FP16": torch.float16}
 
 
 def matmul(kernel: KernelSpec, activation: Tensor, weight: Tensor) -> Built:
@@ -24,15 +23,12 @@ def matmul(kernel: KernelSpec, activation: Tensor, weight: Tensor) -> Built:
 
     A (K, N) copy would be slower on CPUs: FP16 then leaves oneDNN and takes 150 times as long (torch 2.13).
     """
-    dtype = _DTYPES[kernel.activation]
-    a, w = _copied(activation, dtype), _copied(weight, dtype)
-    precision = "high" if kernel.activation == "TF32" else "highest"
+    is_tf32 = kernel.activation == "TF32"
+    dtype = DTYPES["FP32" if is_tf32 else kernel.activation]
+    a, w = (source.to(dtype, copy=True) for source in (activation, weight))  # never the shared source itself
+    precision = "high" if is_tf32 else "highest"
     settings = partial(fp32_matmul_precision, precision)
     return Built(torch.mm, (a, w.t()), HeldMatrix(a), HeldMatrix(w), settings)
-
-
-def _copied(source: Tensor, dtype: torch.dtype) -> Tensor:
-    return source.to(dtype, copy=True)  # never the shared source itself
 
 
 def scaled_mm_tensorwise(

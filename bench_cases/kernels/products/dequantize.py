@@ -14,8 +14,8 @@ from torch import Tensor
 from bench_cases.kernels import packing
 from bench_cases.kernels.products.prepare import Built
 from bench_cases.kernels.products.quantizers import affine_groups, int8_rows, mx_blocks, nf4_blocks, nvfp4_blocks
+from bench_cases.kernels.products.spec import KernelSpec
 from bench_cases.kernels.reference import HeldMatrix
-from bench_cases.kernels.spec import KernelSpec
 
 Rearrange = Callable[[Tensor], Tensor]
 

@@ -11,8 +11,8 @@ from torch import Tensor
 from bench_cases.kernels.packing import pack_nibbles_high_first
 from bench_cases.kernels.products.prepare import Built
 from bench_cases.kernels.products.quantizers import affine_groups, int8_rows
+from bench_cases.kernels.products.spec import KernelSpec
 from bench_cases.kernels.reference import HeldMatrix
-from bench_cases.kernels.spec import KernelSpec
 
 PADDED_ROWS = 32
 

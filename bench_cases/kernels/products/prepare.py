@@ -13,8 +13,9 @@ import torch
 from torch import Tensor
 
 from bench_cases.kernels.inputs import MOST_ROWS, activation_source, copy_of, structured_operands, weight_source
+from bench_cases.kernels.products.spec import KernelSpec, product_size
 from bench_cases.kernels.reference import HALF_SMALLEST, HeldMatrix, ProductReference, rounding_of
-from bench_cases.kernels.spec import CaseSpec, KernelSpec, product_size
+from bench_cases.kernels.spec import CaseSpec
 from roofline_model.formats.rounding import Deviation, worst
 
 Settings = Callable[[], AbstractContextManager[Any]]

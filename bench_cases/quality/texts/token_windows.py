@@ -57,17 +57,6 @@ class TextWindows:
             self.ids[picked], tuple(self.documents[index] for index in picked), self.dropped_tokens_count
         )
 
-    def parted(self, parts_count: int) -> tuple[TextWindows, ...]:
-        """Return so many parts without a window in common, each an even choice: to choose on one and report on
-        another.
-        """
-        if not 1 <= parts_count <= self.windows_count:
-            raise InvalidValueError(f"{self.windows_count} windows cannot be parted into {parts_count}")
-        return tuple(
-            TextWindows(self.ids[first::parts_count], self.documents[first::parts_count], self.dropped_tokens_count)
-            for first in range(parts_count)
-        )
-
 
 def read_text(path: str | Path) -> str:
     """Return a UTF-8 text file. Raises `InvalidValueError` in one line when it cannot be read as one."""
@@ -87,13 +76,11 @@ def text_windows(
     *,
     window_elems: int = 512,
     max_tokens: int | None = 65536,
-    other_tokenizer: Tokenizer | None = None,
 ) -> TextWindows:
     """Cut a text, or several documents, into windows of `window_elems` tokens.
 
-    max_tokens: take no more than so many, from the start; None takes everything. other_tokenizer: of the model to
-    compare with; it must give the same ids. Raises `InvalidValueError` for a text shorter than one window and for
-    tokenizers that differ, `UnsupportedError` for a model without one.
+    max_tokens: take no more than so many, from the start; None takes everything. Raises `InvalidValueError` for a text
+    shorter than one window, `UnsupportedError` for a model without a tokenizer.
     """
     if window_elems < 2:
         raise InvalidValueError(f"window_elems must be at least 2, got {window_elems}: the first token is not scored")
@@ -112,10 +99,7 @@ def text_windows(
         remaining = None if max_tokens is None else max_tokens - len(rows) * window_elems
         if remaining is not None and remaining < window_elems:
             break
-        ids = [int(token) for token in tokenizer(piece)["input_ids"]]
-        if other_tokenizer is not None and other_tokenizer is not tokenizer:
-            _require_same(ids, [int(token) for token in other_tokenizer(piece)["input_ids"]])
-        ids = ids[:remaining]
+        ids = [int(token) for token in tokenizer(piece)["input_ids"]][:remaining]
         longest, tokens_count = max(longest, len(ids)), tokens_count + len(ids)
         for start in range(0, len(ids) - window_elems + 1, window_elems):
             rows.append(ids[start : start + window_elems])
@@ -142,15 +126,3 @@ def synthetic_windows(
     generator = torch.Generator().manual_seed(seed)
     ids = torch.randint(0, vocabulary_size, (windows_count, window_elems), generator=generator)
     return TextWindows(ids, tuple(range(windows_count)), 0)
-
-
-def _require_same(first: list[int], second: list[int]) -> None:
-    if first == second:
-        return
-    position = next(
-        (i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), min(len(first), len(second))
-    )
-    raise InvalidValueError(
-        f"the two models' tokenizers differ from token {position} on ({len(first)} and {len(second)} tokens): "
-        "figures per token cannot be compared; give both models the same tokenizer"
-    )

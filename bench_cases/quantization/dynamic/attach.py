@@ -91,14 +91,14 @@ def _wish(name: str, plan: Mapping[str, str] | None, skip: tuple[str, ...]) -> t
     config's).
     """
     if name in skip:
-        return Finding("layer-skipped"), None
+        return finding("layer-stays-wide", kind="skipped"), None
     if plan is None:
         return None, None
     if name not in plan:
-        return Finding("layer-without-format"), None
+        return finding("layer-stays-wide", kind="without-format"), None
     formats = formats_of(plan[name])
     if all(is_wide_float(get_format(key)) for key in (formats.weights, formats.activations)):
-        return finding("layer-stays-wide", format=plan[name]), None
+        return finding("layer-stays-wide", kind="format", format=plan[name]), None
     return None, plan[name]
 
 
@@ -106,7 +106,7 @@ def _obstacle(quantizer: DynamicQuantizer, module: nn.Linear, precision: str | N
     """Return why a layer cannot be quantised, or None."""
     weight = module.weight
     if type(weight) is not nn.Parameter or type(weight.data) is not Tensor:
-        return finding("weight-already-quantised", tensor=type(weight.data).__name__)
+        return finding("weight-not-taken", kind="quantised", tensor=type(weight.data).__name__)
     if weight.is_meta:
         return Finding("weight-not-loaded")
     try:

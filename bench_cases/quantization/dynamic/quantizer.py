@@ -208,10 +208,10 @@ class DynamicQuantizer:
             return None
         limit, key = self.config.outlier_threshold_ratio, formats.activations
         if key == FALLBACK and is_beyond(stats.absmax, FALLBACK):
-            return finding("value-beyond-range", largest=stats.absmax, format=FALLBACK)
+            return finding("not-quantised", kind="range", largest=stats.absmax, format=FALLBACK)
         if key in WIDE_DTYPES or stats.outlier_ratio <= limit:
             return None
-        return finding("outliers-not-quantised", outliers=stats.outlier_ratio, threshold=limit, format=key)
+        return finding("not-quantised", kind="outliers", outliers=stats.outlier_ratio, threshold=limit, format=key)
 
     def _thresholds(self, old: OperatorState | None, values: Tensor, format_key: str) -> Tensor | None:
         """Return the thresholds of this call, smoothed where the config says so; None for a wide activation."""

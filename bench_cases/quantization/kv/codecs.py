@@ -7,7 +7,7 @@ Every part keeps the token axis at position -2, so that a cache can append, cut 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -15,7 +15,7 @@ from torch import Tensor
 from bench_cases.kernels.packing import pack_nibbles_low_first
 from bench_cases.kernels.products.quantizers import absmax, element_values, nvfp4_within, scaled_rows
 from roofline_model.core.errors import InvalidValueError, UnknownNameError, UnsupportedError
-from roofline_model.formats.catalog import NumberFormat, get_format
+from roofline_model.formats.catalog import get_format
 from roofline_model.formats.codecs.layout import float_limits, layout_of
 from roofline_model.formats.codecs.scales.nvfp4 import tensor_scale_for, wanted_scales
 
@@ -28,50 +28,30 @@ fit).
 Parts = tuple[Tensor, ...]
 
 
-class KVCodec(Protocol):
-    """One format of a cache. A codec belongs to the keys, or the values, of one layer and may keep state."""
+class ScaledKV:
+    """INT8 or E4M3, symmetric, with one BF16 scale per token and head.
 
-    stored: NumberFormat
-    """Format whose `storage_bytes` a cache of this codec should hold, D as the last axis."""
+    A codec belongs to the keys, or the values, of one layer. `stored`: the format whose `storage_bytes` a cache of it
+    should hold, D as the last axis.
+    """
 
-    def encode(self, states: Tensor) -> Parts:
-        """Return the parts of new states (batch, heads, tokens, D)."""
-
-    def decode(self, parts: Parts, dtype: torch.dtype) -> Tensor:
-        """Return the states that the parts stand for."""
-
-
-class Int8KV:
-    """Symmetric INT8 with one BF16 scale per token and head."""
-
-    def __init__(self, head_dim: int) -> None:
-        self.stored = get_format("INT8").grouped(head_dim, scale_bits=16)
+    def __init__(self, format_key: str, head_dim: int) -> None:
+        self.stored = get_format(format_key).grouped(head_dim, scale_bits=16)
+        self._format_key = format_key
 
     def encode(self, states: Tensor) -> Parts:
-        """Return codes (…, D) int8 and scales (…, 1) bfloat16."""
-        return _scaled(states, "INT8")
+        """Return codes (…, D) as bytes and scales (…, 1) bfloat16 of new states (batch, heads, tokens, D)."""
+        _need_tokens(states)
+        quantized = scaled_rows(states.float().flatten(0, -2), self._format_key, "bfloat16")
+        assert quantized.scales is not None
+        codes = quantized.codes.view(torch.uint8).view(states.shape)
+        return codes, quantized.scales.unflatten(0, states.shape[:-1])
 
     def decode(self, parts: Parts, dtype: torch.dtype) -> Tensor:
         """Return codes × scale."""
         codes, scales = parts
-        return (codes.float() * scales.float()).to(dtype)
-
-
-class Fp8KV:
-    """E4M3 with one BF16 scale per token and head."""
-
-    def __init__(self, head_dim: int) -> None:
-        self.stored = get_format("FP8_E4M3").grouped(head_dim, scale_bits=16)
-
-    def encode(self, states: Tensor) -> Parts:
-        """Return codes (…, D) as bytes and scales (…, 1) bfloat16."""
-        codes, scales = _scaled(states, "FP8_E4M3")
-        return codes.view(torch.uint8), scales
-
-    def decode(self, parts: Parts, dtype: torch.dtype) -> Tensor:
-        """Return codes × scale."""
-        codes, scales = parts
-        return (codes.view(torch.float8_e4m3fn).float() * scales.float()).to(dtype)
+        numbers = codes.view(torch.int8 if self._format_key == "INT8" else torch.float8_e4m3fn).float()
+        return (numbers * scales.float()).to(dtype)
 
 
 class Nvfp4KV:
@@ -122,8 +102,13 @@ class Nvfp4KV:
         return (values * scale).flatten(-2).to(dtype)
 
 
-KV_FORMATS: dict[str, Callable[[int], KVCodec]] = {"INT8": Int8KV, "FP8_E4M3": Fp8KV, "NVFP4": Nvfp4KV}
-"""Format key → codec class, called with the head dimension."""
+KVCodec = ScaledKV | Nvfp4KV
+KV_FORMATS: dict[str, Callable[[int], KVCodec]] = {
+    "INT8": partial(ScaledKV, "INT8"),
+    "FP8_E4M3": partial(ScaledKV, "FP8_E4M3"),
+    "NVFP4": Nvfp4KV,
+}
+"""Format key → a new codec, called with the head dimension."""
 
 
 def kv_codec(name: str, head_dim: int) -> KVCodec:
@@ -136,14 +121,6 @@ def kv_codec(name: str, head_dim: int) -> KVCodec:
             "format", name, [*KV_FORMATS, "BF16"], fix="These are the formats a cache can hold here."
         )
     return KV_FORMATS[key](head_dim)
-
-
-def _scaled(states: Tensor, format_key: str) -> tuple[Tensor, Tensor]:
-    """Return codes (…, D) and BF16 scales (…, 1)."""
-    _need_tokens(states)
-    quantized = scaled_rows(states.float().flatten(0, -2), format_key, "bfloat16")
-    assert quantized.scales is not None
-    return quantized.codes.view(states.shape), quantized.scales.unflatten(0, states.shape[:-1])
 
 
 def _need_tokens(states: Tensor) -> None:

@@ -2,7 +2,7 @@
 
 Keys, strongest first (torchao's order): a layer's full name, `re:` and a regular expression that matches a whole name,
 a group of the search (`layers.3.qkv_proj`, `layers.3.gate_up_proj`: what `recommend --model … -o` writes), a role
-(`qkv_proj`, `o_proj`, `ffn`, `lm_head`, …: see `layer_roles`), `*` for all others. Layers no key matches stay as they
+(`qkv_proj`, `o_proj`, `ffn`, `lm_head`, …: see `module_names`), `*` for all others. Layers no key matches stay as they
 are.
 """
 
@@ -10,37 +10,22 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from torch import nn
 
-from bench_cases.quantization.config_builders import BuildOptions
+from bench_cases.quantization.config_builders import BuildOptions, build_config
 from bench_cases.quantization.plans.layer_plan import LayerDecision, PlanRules, decide_layers
-from bench_cases.quantization.plans.layer_roles import ROLES, layer_role
 from bench_cases.quantization.plans.precisions import Precision, parse_precision
 from bench_cases.quantization.saved.staging import stand_in_name
 from bench_cases.quantization.survey import LinearSite, survey_linears
 from bench_cases.quantization.target import read_target
-from bench_cases.quantization.torchao_configs import DEFAULT_GROUP_ELEMS, build_config
+from bench_cases.quantization.torchao_configs import DEFAULT_GROUP_ELEMS
 from bench_cases.quantization.torchao_library import load_name
 from roofline_model.core.errors import InvalidValueError, nearest_names
-from roofline_model.models.strategies.module_names import layer_group
+from roofline_model.models.strategies.module_names import ROLES, layer_group, layer_role
 
-
-class NamedPrecision(Protocol):
-    """What a plan's values are read as: `Precision`, or a reader's own."""
-
-    @property
-    def requested(self) -> str:
-        """As the user wrote it."""
-
-    @property
-    def name(self) -> str:
-        """Its canonical name: two with one name are one."""
-
-
-Parsed = TypeVar("Parsed", bound=NamedPrecision)
 ALL_OTHERS = "*"
 REGEX_PREFIX = "re:"
 
@@ -48,22 +33,15 @@ REGEX_PREFIX = "re:"
 def resolve_plan(
     sites: Sequence[LinearSite], plan: Mapping[str, str], exclude: Sequence[str] = ()
 ) -> dict[str, Precision]:
-    """Return layer name → precision for every site that the plan reaches; errors as of `resolve_with`."""
-    return resolve_with(parse_precision, sites, plan, exclude)
-
-
-def resolve_with(
-    parse: Callable[[str], Parsed], sites: Sequence[LinearSite], plan: Mapping[str, str], exclude: Sequence[str] = ()
-) -> dict[str, Parsed]:
-    """Return layer name → what `parse` reads in the plan, for every site that the plan reaches.
+    """Return layer name → precision for every site that the plan reaches.
 
     exclude: keys of the same kinds; what they match is left out, whatever the plan says. Raises `InvalidValueError` for
     a key that matches no layer, and for two names of one shared weight with different precisions.
     """
-    precision_of_key = {key: parse(text) for key, text in plan.items()}
+    precision_of_key = {key: parse_precision(text) for key, text in plan.items()}
     for key in (*precision_of_key, *exclude):
         _check_key(key, sites)
-    resolved: dict[str, Parsed] = {}
+    resolved: dict[str, Precision] = {}
     for site in sites:
         if any(_matches(key, name) for key in exclude for name in site.names):
             continue
@@ -116,7 +94,7 @@ def plan_to_fqn_config(
     return fqn_config(decide_layers(sites, chosen_precisions, targets, rules))
 
 
-def _precision_of(name: str, chosen_precisions: Mapping[str, Parsed]) -> Parsed | None:
+def _precision_of(name: str, chosen_precisions: Mapping[str, Precision]) -> Precision | None:
     if name in chosen_precisions:
         return chosen_precisions[name]
     for key, precision in chosen_precisions.items():

@@ -92,7 +92,7 @@ def parse_precision(text: str) -> Precision:
         return Precision(stripped, weight)
     if weight in _NEAREST:
         return Precision(
-            stripped, _NEAREST[weight], finding("no-recipe-for-format", format=weight, instead=_NEAREST[weight])
+            stripped, _NEAREST[weight], finding("recipe-unfit", kind="format", format=weight, instead=_NEAREST[weight])
         )
     activation = _activation(weight, activation_text)
     name = _BY_PAIR.get((weight, activation))

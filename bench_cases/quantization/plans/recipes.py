@@ -36,7 +36,7 @@ class Recipe:
     config: str
     """`module:class` of torchao."""
     builder: str
-    """Function of `config_builders` that makes the config."""
+    """Key of `config_builders.ARGUMENTS`: what the config is made with."""
     stored: str
     """Format key of the stored weight codes; INT8 where 4-bit codes are held one per byte."""
     kernel: str
@@ -69,24 +69,28 @@ class Recipe:
         capability = target.capability or (0, 0)
         if self.capabilities is not None and not is_within(capability, self.capabilities):
             return finding(
-                "recipe-of-other-capability",
+                "recipe-unfit",
+                kind="capability",
                 config=self.config_name,
                 capabilities=capabilities_text(*self.capabilities),
                 capability=capability_text(capability),
             )
         for need in self.needs:
             if need not in target.packages:
-                return finding("recipe-without-package", config=self.config_name, package=need)
+                return finding("recipe-unfit", kind="package", config=self.config_name, package=need)
         return None
 
     def against_layer(self, N: int, K: int, dtype: str) -> Finding | None:
         """Return why a weight of N × K in `dtype` cannot take the recipe, or None. Group sizes are chosen apart."""
         if dtype not in self.weight_dtypes:
-            return finding("recipe-of-other-dtype", config=self.config_name, dtypes=self.weight_dtypes, dtype=dtype)
+            return finding(
+                "recipe-unfit", kind="dtype", config=self.config_name, dtypes=self.weight_dtypes, dtype=dtype
+            )
         for letter, size, step in (("N", N, self.n_multiple_elems), ("K", K, self.k_multiple_elems)):
             if size % step:
                 return finding(
-                    "recipe-of-other-multiple",
+                    "recipe-unfit",
+                    kind="multiple",
                     config=self.config_name,
                     dimension=letter,
                     multiple_count=step,
@@ -115,7 +119,7 @@ class Recipe:
 _QUANT = "torchao.quantization:"
 _MX = "torchao.prototype.mx_formats:"
 _INT4_CPU = "torchao.prototype.quantization.int4:"
-_SWIZZLE = finding("holds-padded-scales")
+_SWIZZLE = finding("held-beside", kind="padded-scales")
 
 RECIPES: tuple[Recipe, ...] = (
     # --- CPU
@@ -170,7 +174,7 @@ RECIPES: tuple[Recipe, ...] = (
         group_sizes=(32, 64, 128),
         n_multiple_elems=32,
         needs=(DA8W4_KERNEL,),
-        padding=finding("holds-compensation-sums"),
+        padding=finding("held-beside", kind="compensation"),
     ),
     Recipe(
         "INT4.INT8",
@@ -184,7 +188,7 @@ RECIPES: tuple[Recipe, ...] = (
         zero_bits=8,
         is_emulated=True,
         group_sizes=(32, 64, 128, 256),
-        padding=finding("holds-codes-per-byte"),
+        padding=finding("held-beside", kind="codes-per-byte"),
     ),
     Recipe(
         "FP8.BF16",
@@ -278,7 +282,7 @@ RECIPES: tuple[Recipe, ...] = (
         group_sizes=(32, 64, 128, 256),
         weight_dtypes=("bfloat16",),
         capabilities=TORCH_CAPABILITIES["INT4.BF16"],
-        padding=finding("holds-padded-sizes", inputs_multiple=1024, outputs_multiple=8),
+        padding=finding("held-beside", kind="padded-sizes", inputs_multiple=1024, outputs_multiple=8),
     ),
     Recipe(
         "INT4.INT8",
@@ -292,7 +296,7 @@ RECIPES: tuple[Recipe, ...] = (
         zero_bits=8,
         is_emulated=True,
         group_sizes=(32, 64, 128, 256),
-        padding=finding("holds-codes-per-byte"),
+        padding=finding("held-beside", kind="codes-per-byte"),
     ),
     Recipe(
         "INT4.FP8",
@@ -309,7 +313,7 @@ RECIPES: tuple[Recipe, ...] = (
         k_multiple_elems=128,
         capabilities=((9, 0), None),
         needs=("mslk",),
-        padding=finding("holds-row-scales"),
+        padding=finding("held-beside", kind="row-scales"),
     ),
     Recipe(
         "FP8.BF16",

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bench_cases.quantization.plans.layer_report import QuantizationResult
-from roofline_model.core.finding import Finding
+from roofline_model.core.finding import Finding, finding
 
 Answer = Literal["yes", "no", "unverified"]
 
@@ -34,64 +34,30 @@ _AO_3800 = "github.com/pytorch/ao/issues/3800"
 
 def serving_engines(result: QuantizationResult) -> tuple[EngineSupport, ...]:
     """Return the support of other engines for this result. `unverified` means: documented or likely, not tried."""
-    tensors = {layer.tensor for layer in result.quantized}
-    return (_here(), _transformers(tensors), _vllm(tensors), _sglang(), *_other_containers())
-
-
-def _here() -> EngineSupport:
-    return EngineSupport(
-        "roofline-bench (load_quantized)", "yes", Finding("loads-own-saves"), source="tests of this project"
-    )
-
-
-def _transformers(tensors: set[str]) -> EngineSupport:
-    if _PACKED in tensors:
-        return EngineSupport(
-            "transformers",
-            "no",
-            Finding("packed-without-safetensors"),
-            _AO_3800,
-        )
-    return EngineSupport(
-        "transformers",
-        "yes",
-        Finding("loads-transformers-export"),
-        source="tests of this project",
-    )
-
-
-def _vllm(tensors: set[str]) -> EngineSupport:
-    if _PACKED in tensors:
-        return EngineSupport("vLLM", "no", Finding("packed-not-cut"), _AO_3499)
-    return EngineSupport(
-        "vLLM",
-        "unverified",
-        Finding("loads-fused-transformers-export"),
-        _VLLM_DOCS,
-    )
-
-
-def _sglang() -> EngineSupport:
-    return EngineSupport(
-        "SGLang",
-        "unverified",
-        Finding("quantises-at-start"),
-        "docs.sglang.io, advanced_features/quantization",
-    )
-
-
-def _other_containers() -> tuple[EngineSupport, ...]:
+    own_tests = "tests of this project"
+    if any(layer.tensor == _PACKED for layer in result.quantized):
+        transformers = EngineSupport("transformers", "no", finding("engine-loads-otherwise", kind="packed"), _AO_3800)
+        vllm = EngineSupport("vLLM", "no", finding("engine-loads-otherwise", kind="packed-cut"), _AO_3499)
+    else:
+        transformers = EngineSupport("transformers", "yes", finding("engine-loads", kind="transformers"), own_tests)
+        vllm = EngineSupport("vLLM", "unverified", finding("engine-loads-otherwise", kind="fused-export"), _VLLM_DOCS)
     return (
+        EngineSupport("roofline-bench (load_quantized)", "yes", finding("engine-loads", kind="own"), own_tests),
+        transformers,
+        vllm,
+        EngineSupport(
+            "SGLang",
+            "unverified",
+            finding("engine-loads-otherwise", kind="at-start"),
+            "docs.sglang.io, advanced_features/quantization",
+        ),
         EngineSupport(
             "TensorRT-LLM",
             "no",
-            Finding("loads-other-checkpoints"),
+            finding("engine-loads-otherwise", kind="other-checkpoints"),
             "nvidia.github.io/TensorRT-LLM, architecture/checkpoint",
         ),
         EngineSupport(
-            "llama.cpp",
-            "no",
-            Finding("loads-gguf"),
-            "github.com/ggml-org/llama.cpp README",
+            "llama.cpp", "no", finding("engine-loads-otherwise", kind="gguf"), "github.com/ggml-org/llama.cpp README"
         ),
     )

@@ -18,7 +18,7 @@ from bench_cases.quantization.held_bytes import inner_tensors
 from bench_cases.quantization.plans.layer_plan import LayerDecision
 from bench_cases.quantization.torchao_library import load_torchao
 from bench_cases.quantization.trial import fault_of_layer
-from roofline_model.core.finding import Finding
+from roofline_model.core.finding import Finding, finding
 
 ROOT_NAME = "linear"
 """Name of the stand-in of a model that is itself one Linear."""
@@ -67,10 +67,10 @@ def quantized_weight(root: nn.Module, decision: LayerDecision) -> tuple[Tensor |
     weight = layer.weight
     assert isinstance(weight, Tensor)
     if not hasattr(weight, "__tensor_flatten__"):
-        return None, Finding("left-by-torchao")
+        return None, finding("layer-kept-wide", kind="torchao-leaves")
     for part in inner_tensors(weight):
         if part.is_floating_point() and not bool(torch.isfinite(part.float()).all()):
-            return None, Finding("codes-not-finite")
+            return None, finding("layer-kept-wide", kind="codes")
     if decision.target.device != weight.device.type:
         return weight, None
     assert isinstance(layer, nn.Linear)

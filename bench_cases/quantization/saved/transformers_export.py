@@ -12,12 +12,11 @@ from typing import Any
 
 from torch import nn
 
-from bench_cases.quantization.config_builders import BuildOptions
+from bench_cases.quantization.config_builders import BuildOptions, build_config
 from bench_cases.quantization.plans.layer_report import LayerOutcome, QuantizationResult
 from bench_cases.quantization.plans.recipes import recipes_of
 from bench_cases.quantization.saved.whole_folder import refuse_filled_folder
 from bench_cases.quantization.target import Target, read_target
-from bench_cases.quantization.torchao_configs import build_config
 from bench_cases.quantization.torchao_library import load_name
 from roofline_model.core.errors import MissingDependencyError, UnsupportedError
 

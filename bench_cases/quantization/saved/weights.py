@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from bench_cases.dtypes import DTYPES
 from bench_cases.quantization.failures import is_memory_short, one_line
 from bench_cases.quantization.held_bytes import inner_tensors
 from bench_cases.quantization.torchao_library import load_torchao, quiet_imports
@@ -25,7 +26,6 @@ CHECKSUM_KEY = "weights_sha256"
 
 _REGISTERING_MODULES = ("torchao.prototype.quantization.int4", "torchao.prototype.mx_formats", "torchao.quantization")
 """Importing these puts torchao's tensor classes on torch's list of what a weights file may hold."""
-_WIDE = {"FP64": torch.float64, "FP32": torch.float32, "BF16": torch.bfloat16, "FP16": torch.float16}
 
 
 class _PlainEnums(pickle.Pickler):
@@ -116,8 +116,8 @@ def check_layers(state: Mapping[str, Tensor], described: Mapping[str, Any], fold
         is_right = value is not None and tuple(value.shape) == shape
         if method or is_packed:
             is_right = is_right and is_packed and type(value).__name__ == tensor
-        elif became in _WIDE:
-            is_right = is_right and value is not None and value.dtype is _WIDE[became]
+        elif became in DTYPES:
+            is_right = is_right and value is not None and value.dtype is DTYPES[became]
         if not is_right:
             raise DefinitionError(
                 f"{folder} does not hold what its report says: {name or 'the layer'} should be {became}, {tensor} of "
@@ -142,7 +142,7 @@ def check_fit(model: nn.Module, state: Mapping[str, Tensor], buffers: Mapping[st
                 f"{tuple(own_tensors[name].shape)}; the model is unchanged"
             )
         if value.dtype is not own_tensors[name].dtype and not {value.dtype, own_tensors[name].dtype} <= set(
-            _WIDE.values()
+            DTYPES.values()
         ):
             raise InvalidValueError(
                 f"{folder} does not fit the model: {name} is {_dtype(value)}, the model has "

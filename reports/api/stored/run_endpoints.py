@@ -132,7 +132,7 @@ def fastest_cases(read: ReadRun, shape: tuple[int, ...], cache: str) -> dict[tup
 
 def _speed_order(case: CaseResult) -> tuple[bool, float]:
     """Return what the fastest case has least of: disturbance, then time."""
-    from results.verdicts.gain import DISTURBING_FLAGS
+    from results.cases.gain import DISTURBING_FLAGS
 
     assert case.measured_s is not None
     return not set(case.flags).isdisjoint(DISTURBING_FLAGS), case.measured_s

@@ -59,6 +59,7 @@ from roofline_model.formats.catalog import FORMATS, attention_name, known_format
 from roofline_model.kernels.checkpoints import checkpoints_of
 from roofline_model.models.model_memory import plan_kv_bytes
 from roofline_model.models.model_registry import is_called, shipped_model
+from roofline_model.models.tensor_parallel import shard
 from roofline_model.operators.product import product_op
 from roofline_model.recommend.options import product_name
 from roofline_model.recommend.plan_formats import plan_name
@@ -451,13 +452,19 @@ def workload(ranking: ModelRanking) -> str:
     """Return model and workload in a line."""
     from roofline_model.recommend.search.traffic_file import traffic_text
 
-    model = ranking.question.name
+    model, count = ranking.question.name, device_count(ranking)
+    shared = f", tensor parallel over {count} devices (memory: of one)" if count > 1 else ""
     if len(ranking.traffic) > 1:
         mix = " + ".join(traffic_text(share) for share in ranking.traffic)
-        return f"{model}, mean pass of {mix}"
+        return f"{model}, mean pass of {mix}{shared}"
     work = ranking.traffic[0].workload
     new = f" new={work.new_count}" if work.new_count not in (1, work.context_count) else ""
-    return f"{model} {work.phase} batch={work.batch_count} context={work.context_count}{new}"
+    return f"{model} {work.phase} batch={work.batch_count} context={work.context_count}{new}{shared}"
+
+
+def device_count(ranking: Ranking) -> int:
+    """Return the devices that share every layer."""
+    return dict(ranking.question.sizes).get("devices", 1)
 
 
 # What to know --------------------------------------------------------------------------------------------------
@@ -556,12 +563,18 @@ def _next_step(ranking: ModelRanking, asked: Asked) -> tuple[str, str]:
         cache = " --kv-cache-dtype fp8" if formats.get("cache", "").startswith("FP8") else ""
         # The prompt and the tokens after it.
         longest = max(share.workload.context_count for share in ranking.traffic)
-        is_given = _is_context_given(asked) or not _serves_longest(choice, ranking.question.name)
+        is_given = _is_context_given(asked) or not _serves_longest(choice, ranking)
         length = f" --max-model-len {longest}" if is_given else ""
         ratio = _engine_memory_ratio(choice.memory)
         memory = "" if ratio in (None, VLLM_MEMORY_RATIO) else f" --gpu-memory-utilization {ratio:g}"
-        return f"vllm serve {published[0].repository}{cache}{length}{memory}", ""
-    if choice is ranking.baseline or choice.kind == "published" or "--traffic" in dict(asked):
+        devices = f" --tensor-parallel-size {device_count(ranking)}" if device_count(ranking) > 1 else ""
+        return f"vllm serve {published[0].repository}{devices}{cache}{length}{memory}", ""
+    if (
+        device_count(ranking) > 1
+        or choice is ranking.baseline
+        or choice.kind == "published"
+        or "--traffic" in dict(asked)
+    ):
         return "", ""
     is_loadable = ("/" in model and not model.endswith(".json")) or model.startswith("seeded-")
     # It is asked one kind of pass, whose limit it takes without its name.
@@ -588,15 +601,15 @@ def _engine_memory_ratio(memory: Memory | None) -> float | None:
     return most_ratio if most < VLLM_MEMORY_RATIO else min(max(0.95, math.ceil(100 * need) / 100), most_ratio)
 
 
-def _serves_longest(choice: PlanOption, model: str) -> bool:
+def _serves_longest(choice: PlanOption, ranking: ModelRanking) -> bool:
     """Return whether the cache of one sequence as long as the model takes has room beside the plan: vLLM ends at the
     start where it has none and no length is given.
     """
-    memory, ratio, shape = choice.memory, _engine_memory_ratio(choice.memory), shipped_model(model)
+    memory, ratio, shape = choice.memory, _engine_memory_ratio(choice.memory), shipped_model(ranking.question.name)
     if memory is None or memory.capacity_bytes is None or ratio is None or shape is None:
         return True
     room_bytes = ratio * memory.capacity_bytes - ENGINE.size_bytes - (memory.total_bytes - (memory.cache_bytes or 0.0))
-    return plan_kv_bytes(shape, choice.plan, shape.max_context_size) <= room_bytes
+    return plan_kv_bytes(shard(shape, device_count(ranking)), choice.plan, shape.max_context_size) <= room_bytes
 
 
 def _is_context_given(asked: Asked) -> bool:
@@ -645,6 +658,7 @@ def _chips_with_a_choice(ranking: ModelRanking, chip: Device, asked: Asked, rank
         (usable_bytes(other) or 0.0, other.key, other)
         for other in list_hardware()
         if not other.is_placeholder and other.key != chip.key and (usable_bytes(other) or 0.0) >= min(needs)
+        if device_count(ranking) == 1 or other.link_bytes_per_s is not None or "--link-gb-s" in dict(asked)
     ]
     keeping = (key for _, key, other in sorted(with_room, key=lambda each: each[:2]) if ranking_on(other).choice)
     return list(islice(keeping, _CHIP_COUNT))

@@ -34,8 +34,9 @@ from reports.present.predicted.words import (
     with_names,
 )
 from reports.present.screen import MISSING, has_room_for
+from reports.present.sentences import order_of_predictions
 from roofline_model.core.answer import BOUNDS, is_comparable
-from roofline_model.core.finding import by_severity, finding, findings_text, first_with, has_code, short_text
+from roofline_model.core.finding import by_severity, findings_text, first_with, has_code, short_text
 from roofline_model.core.units import (
     format_memory,
     format_speedup,
@@ -135,9 +136,9 @@ def product_details(ranking: Ranking) -> Iterator[Block]:
 def _product_basis(ranking: Ranking) -> str:
     """Return which kind of time the ranking goes by, and what decides between tied ones."""
     if all(option.estimate.source == "ideal" for option in ranking.options):
-        rule = short_text(finding("order-of-bounds", source="ideal"))
+        rule = order_of_predictions("ideal", has_intervals=False)
         return f"Ranked {rule}. No expected times are known for {ranking.question.hardware}."
-    rule = short_text(finding("order-of-predictions", source="expected"))
+    rule = order_of_predictions("expected", has_intervals=True)
     return f"Ranked {rule}. Ideal gain: ideal time against that of 16 bit."
 
 
@@ -207,8 +208,7 @@ def _plan_basis(ranking: ModelRanking) -> str:
     """Return which kind of time ranks, and how ties and unknown losses are treated."""
     assert ranking.baseline is not None  # 16 bit is always predicted
     has_intervals = any(option.estimate.high_s is not None for option in ranking.options)
-    code = "order-of-predictions" if has_intervals else "order-of-bounds"
-    rule = short_text(finding(code, source=ranking.baseline.estimate.source))
+    rule = order_of_predictions(ranking.baseline.estimate.source, has_intervals=has_intervals)
     published = "; a checkpoint published narrow stays unless it is clearly slower"
     return (
         f"Ranked {rule}{published if any(option.kind == 'published' for option in ranking.options) else ''}. Plans of "

@@ -363,11 +363,11 @@ def beside_ideal_blocks(
     the numbers of its first row. `expected`: name of the row, its expected time.
     """
     rows = list(expected)
-    by_code: dict[str, list[tuple[str, Finding]]] = {}
+    by_reason: dict[object, list[tuple[str, Finding]]] = {}
     for name, estimate in rows:
-        if estimate is not None and estimate.beside_ideal is not None:
-            by_code.setdefault(estimate.beside_ideal.code, []).append((name, estimate.beside_ideal))
-    for (name, remark), *others in by_code.values():
+        if estimate is not None and (remark := estimate.beside_ideal) is not None:
+            by_reason.setdefault((remark.code, remark.value("kind")), []).append((name, remark))
+    for (name, remark), *others in by_reason.values():
         named = f"{name}: " if len(rows) > 1 else ""
         alike = f"; likewise {', '.join(other for other, _ in others)}" if others else ""
         yield Paragraph(f"Note: {named}{short_text(remark)}{alike}")

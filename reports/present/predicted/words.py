@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 from reports.present.display_text import saved_share
 from reports.present.screen import MISSING
+from reports.present.sentences import GOOD_KERNELS
 from roofline_model.core.answer import Option, Ranking, is_comparable
-from roofline_model.core.finding import Finding, Value, finding, findings_text, first_with, has_code, short_text
-from roofline_model.core.units import format_rate, format_speedup, in_prefix, sentence
+from roofline_model.core.finding import Finding, Value, findings_text, first_with, has_code, short_text
+from roofline_model.core.units import format_rate, format_speedup, in_prefix
 from roofline_model.formats.catalog import format_name, known_format, short_name
 from roofline_model.recommend.plan_formats import ALL_LAYERS
 
@@ -92,9 +93,11 @@ def good_kernels_sentence(*provenances: str) -> str:
     """Return whose kernels expected times are of, and what they leave out; `provenances`: where their constants come
     from.
     """
-    is_lent, is_all_lent = any(map(is_carried_over, provenances)), all(map(is_carried_over, provenances))
-    code = "good-kernels-elsewhere" if is_all_lent else "good-kernels-in-part"
-    return sentence(short_text(finding(code if is_lent else "good-kernels")))
+    if not any(map(is_carried_over, provenances)):
+        return GOOD_KERNELS
+    if all(map(is_carried_over, provenances)):
+        return "Times are of kernels alone, carried over from other chips; engines add overhead."
+    return "Times are of kernels alone, in part carried over from other chips."
 
 
 def used_provenances(ranking: Ranking) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from results.verdicts.gain import Gain, GainSide, doubts_to_mend, gain_of
+from results.cases.gain import Gain, GainSide, doubts_to_mend, gain_of
 from roofline_model.core.answer import CONFIDENCES, Option, Ranking
 
 

@@ -28,18 +28,18 @@ def measured_confidence(
         return "low", (finding("simulated"),)
     weak = []
     if process_count == 1:
-        weak.append(finding("measured-by-one-process"))
+        weak.append(finding("less-sure", kind="one-process"))
     elif process_count < LEAST_PROCESS_COUNT:
-        weak.append(finding("measured-by-few-processes", process_count=process_count))
+        weak.append(finding("less-sure", kind="few-processes", process_count=process_count))
     if half_width_ratio is None and process_count >= LEAST_PROCESS_COUNT:
-        weak.append(finding("interval-unknown"))
+        weak.append(finding("less-sure", kind="interval-unknown"))
     elif half_width_ratio is not None and half_width_ratio > WIDE_RATIO:
-        weak.append(finding("interval-wide", half_width_ratio=half_width_ratio))
+        weak.append(finding("less-sure", kind="interval-wide", half_width_ratio=half_width_ratio))
     if doubts:
-        weak.append(finding("time-doubtful", doubts=tuple(doubts)))
+        weak.append(finding("less-sure", kind="doubtful", doubts=tuple(doubts)))
     if is_stale:
-        weak.append(finding("measurement-stale"))
-    reasons = tuple(weak) or (finding("measured-stable", process_count=process_count),)
+        weak.append(finding("less-sure", kind="stale"))
+    reasons = tuple(weak) or (finding("sure", kind="measured", process_count=process_count),)
     return CONFIDENCES[min(len(weak), 2)], reasons
 
 
@@ -49,10 +49,10 @@ def predicted_confidence(estimate: Estimate) -> tuple[Confidence, tuple[Finding,
     """
     provenance = estimate.provenance or None
     if estimate.source == "ideal":
-        return "low", (finding("ideal-time-only"),)
+        return "low", (finding("less-sure", kind="ideal"),)
     has_interval = estimate.low_s is not None and estimate.high_s is not None
     if has_interval and estimate.provenance in OWN_PROVENANCES:
-        return "medium", (finding("expected-with-interval", provenance=provenance),)
+        return "medium", (finding("sure", kind="expected", provenance=provenance),)
     return "low", (
-        finding("expected-of-other-chips" if has_interval else "expected-without-interval", provenance=provenance),
+        finding("less-sure", kind="other-chips" if has_interval else "without-interval", provenance=provenance),
     )

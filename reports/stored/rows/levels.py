@@ -164,12 +164,16 @@ def stale_findings(level: CaseLevel, reference: RunInfo) -> tuple[Finding, ...]:
     if between:
         more_count = len(between) - _SHOWN_FACTS
         facts = tuple(between[:_SHOWN_FACTS])
-        findings.append(finding("measured-before", facts=facts, more_count=more_count if more_count > 0 else None))
+        findings.append(
+            finding("measured-earlier", kind="facts", facts=facts, more_count=more_count if more_count > 0 else None)
+        )
     days = _days_between(newest_run.started_at, reference.started_at)
     if days > STALE_DAYS_COUNT:
-        findings.append(finding("older-than-newest-run", days_count=days))
+        findings.append(finding("measured-earlier", kind="days", days_count=days))
     if level.lost is not None:
-        findings.append(finding("not-timed-since", status=level.lost.status, reason=level.lost.reason or None))
+        findings.append(
+            finding("measured-earlier", kind="status", status=level.lost.status, reason=level.lost.reason or None)
+        )
     return tuple(findings)
 
 

@@ -38,7 +38,7 @@ class RunSpeedup:
         trust = replace(trust, speedup_night_count=self.run_count, is_speedup_disturbed=self.is_disturbed)
         if not trust.is_across_runs:
             return trust
-        reasons = (*trust.reasons, finding("speedup-across-runs"))
+        reasons = (*trust.reasons, finding("less-sure", kind="across-runs"))
         return replace(trust, confidence=_LOWER[trust.confidence], reasons=reasons)
 
 

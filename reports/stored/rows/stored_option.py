@@ -1,4 +1,6 @@
-"""From a level and its time to a row: nights, doubts, staleness and confidence, the same for shapes and models."""
+"""From an option and the level of its case to a row: nights, doubts, staleness and confidence, the same for shapes and
+models.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +9,15 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from reports.present.display_text import shown
+from reports.present.verdict_text import doubts_text
 from reports.stored.rows.confidence import measured_confidence, predicted_confidence
 from reports.stored.rows.levels import CaseLevel, stale_findings
+from reports.stored.rows.run_speedups import RunSpeedups
+from results.cases import shape_verdict
 from results.cases.case_result import CaseResult
 from results.records.flags import DOUBTFUL_FLAGS
 from results.records.records import RunInfo
-from results.text.verdict_text import doubts_text
-from results.verdicts import shape_verdict
-from roofline_model.core.answer import Estimate, Evidence, Option, Trust
+from roofline_model.core.answer import Estimate, Evidence, Option, Times, Trust
 
 
 class StoredOptions(NamedTuple):
@@ -25,9 +28,48 @@ class StoredOptions(NamedTuple):
     """What speed-ups are counted against, one of the options."""
 
 
-def predicted_half_ratio(time_s: float, low_s: float | None, high_s: float | None) -> float | None:
-    """Return half the 80 % interval of an expected time over it; None without one."""
-    return None if low_s is None or high_s is None else (high_s - low_s) / 2 / time_s
+def stored_options(
+    options: Iterable[Option],
+    baseline: Option | None,
+    levels: Mapping[str, CaseLevel],
+    reference: RunInfo | None,
+    speedups: RunSpeedups,
+) -> StoredOptions:
+    """Return options of one question, unordered, with what the nights of their cases say: intervals, evidence, trust,
+    and a speed-up over the baseline that some run saw. `levels`: by case key; `reference`: the chip's newest measuring
+    run.
+    """
+    made = []
+    base = None
+    for option in options:
+        level, speedup_ratio = levels.get(option.key), option.speedup_ratio
+        times = _times(option.times, level)
+        trust = trust_of(times.best, level, reference)
+        is_baseline = baseline is not None and option.key == baseline.key
+        if is_baseline:
+            speedup_ratio = 1.0
+        elif option.is_measured and baseline is not None and baseline.is_measured:
+            speedup = speedups.of(option.key, baseline.key, speedup_ratio)
+            if speedup is not None:
+                speedup_ratio, trust = speedup.ratio, speedup.trusted(trust)
+        made.append(replace(option, times=times, speedup_ratio=speedup_ratio, evidence=evidence_of(level), trust=trust))
+        base = made[-1] if is_baseline else base
+    return StoredOptions(made, base)
+
+
+def _times(times: Times, level: CaseLevel | None) -> Times:
+    """Return the times with half the interval of an expected one, and the interval over the nights of a measured
+    one.
+    """
+    expected, measured = times.expected, times.measured
+    if expected is not None:
+        low_s, high_s = expected.low_s, expected.high_s
+        half_ratio = None if low_s is None or high_s is None else (high_s - low_s) / 2 / expected.time_s
+        expected = replace(expected, half_width_ratio=half_ratio)
+    if measured is not None and level is not None and level.result is not None:
+        low_s, high_s = level.result.interval_s
+        measured = replace(measured, low_s=low_s, high_s=high_s)
+    return Times(times.ideal, expected, measured)
 
 
 def trust_of(estimate: Estimate, level: CaseLevel | None, reference: RunInfo | None) -> Trust:

@@ -176,8 +176,9 @@ def set_aside_findings(before: CaseResult | None, after: CaseResult | None) -> l
     """Return which processes are not used; the subject is the side, `before` or `after`."""
     return [
         finding(
-            "processes-apart" if flag == WILD else "processes-flagged",
+            "processes-set-aside",
             word,
+            kind="apart" if flag == WILD else "flagged",
             apart_count=count,
             process_count=side.pooled.process_count,
             flag=None if flag == WILD else flag,

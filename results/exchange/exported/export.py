@@ -9,7 +9,7 @@ import csv
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -35,23 +35,48 @@ _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\
 file names that are not UTF-8 and cannot be written to a file)."""
 
 
+@dataclass(frozen=True, slots=True)
+class ExportedRun:
+    """Contents of an export."""
+
+    run: RunInfo
+    profiles: tuple[HardwareProfile, ...]
+    """Chip descriptions that its predictions used."""
+    records: tuple[Record, ...]
+    processes: tuple[ProcessInfo, ...] = ()
+    """All of the run, those that stored no record too."""
+    canaries: tuple[CanaryReading, ...] = ()
+    noise_floors: tuple[NoiseFloor, ...] = ()
+    """Of the run's environment class."""
+
+
+def stored_whole(store: ResultStore, run: RunInfo) -> ExportedRun:
+    """Return a stored run with all that belongs to it."""
+    records = store.records(run.run_id)
+    hashes = dict.fromkeys(prediction.profile_hash for record in records for prediction in record.predictions)
+    return ExportedRun(
+        run,
+        tuple(profile for profile in map(store.profile, hashes) if profile is not None),
+        tuple(records),
+        tuple(store.processes(run.run_id)),
+        tuple(store.canaries(run.run_id)),
+        tuple(store.noise_floors(run.environment.class_hash).values()),
+    )
+
+
 def export_run_json(store: ResultStore, run_id: str) -> dict[str, Any]:
     """Return one run with all that belongs to it as strict JSON values; the same run gives the same document.
 
-    With it go the chip descriptions that its predictions used and the noise floors of its machine and software.
     Raises `UnknownNameError` for an unknown run.
     """
-    run = _run(store, run_id)
-    records = store.records(run_id)
-    hashes = dict.fromkeys(prediction.profile_hash for record in records for prediction in record.predictions)
-    profiles = [profile for profile in map(store.profile, hashes) if profile is not None]
+    whole = stored_whole(store, _run(store, run_id))
     return export_documents(
-        run,
-        profiles,
-        records,
-        processes=store.processes(run_id),
-        canaries=store.canaries(run_id),
-        noise_floors=list(store.noise_floors(run.environment.class_hash).values()),
+        whole.run,
+        whole.profiles,
+        whole.records,
+        processes=whole.processes,
+        canaries=whole.canaries,
+        noise_floors=whole.noise_floors,
     )
 
 
@@ -103,35 +128,26 @@ def _write_run(store: ResultStore, stored_run: FoundRun, stream: TextIO, *, is_p
     run = replace(stored_run.run, status="running", exit_code=None, finished_at=None) if is_part else stored_run.run
     profiles = (store.profile(profile_hash) for profile_hash in profile_hashes(store, stored_run))
     records = chain.from_iterable(read_lots(store, stored_run, with_samples=True))
-    floors = store.noise_floors(run.environment.class_hash).values()
+    lists: dict[str, Iterable[object]] = {
+        "profiles": (profile for profile in profiles if profile is not None),
+        "processes": store.processes(run.run_id),
+        "records": records,
+        "canaries": store.canaries(run.run_id),
+        "noise_floors": store.noise_floors(run.environment.class_hash).values(),
+    }
     stream.write(
         f'{{"format": {json.dumps(EXPORT_FORMAT)},\n"schema_version": {EXPORT_VERSION},\n"run": {_dumped(run)}'
     )
-    _write_list(stream, "profiles", (profile for profile in profiles if profile is not None))
-    _write_list(stream, "processes", store.processes(run.run_id))
-    _write_list(stream, "records", records)
-    _write_list(stream, "canaries", store.canaries(run.run_id))
-    _write_list(stream, "noise_floors", floors)
+    for name, items in lists.items():
+        stream.write(f",\n{json.dumps(name)}: [")
+        for number, item in enumerate(items):
+            stream.write(f"{',' if number else ''}\n{_dumped(item)}")
+        stream.write("]")
     stream.write("}")
-
-
-def _write_list(stream: TextIO, name: str, items: Iterable[object]) -> None:
-    stream.write(f",\n{json.dumps(name)}: [")
-    for number, item in enumerate(items):
-        stream.write(f"{',' if number else ''}\n{_dumped(item)}")
-    stream.write("]")
 
 
 def _dumped(value: object) -> str:
     return json.dumps(to_plain(value), allow_nan=False)
-
-
-def write_csv(store: ResultStore, run_id: str, stream: TextIO) -> None:
-    """Write the rows of one run: see `write_rows`. Raises `UnknownNameError` for an unknown run."""
-    from results.store.query import RecordQuery, find_records
-
-    run = _run(store, run_id)
-    write_rows(store, find_records(store, RecordQuery(run_id=run.run_id)), stream)
 
 
 def write_rows(store: ResultStore, runs: Iterable[FoundRun], stream: TextIO) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, TypeVar
+from operator import attrgetter
+from typing import Any
 
 from results.records.model_figures import Interval, ModelFigures, model_figures
 from results.records.records import Measurement, PredictionRecord, Record, RunInfo
 from results.records.state_records import EnergyReading, KernelAttribution, MachineState
 from roofline_model.core.finding import findings_text
 
-T = TypeVar("T")
 Row = dict[str, Any]
 
 _RUN: dict[str, Callable[[RunInfo], Any]] = {
@@ -48,31 +48,32 @@ _RECORD: dict[str, Callable[[Record], Any]] = {
 }
 
 # Column → field; a dimensionless error gets the _ratio that its field's name leaves out.
-_MEASUREMENT = {
-    "measured_s": "median_s",
-    "ci_low_s": "ci_low_s",
-    "ci_high_s": "ci_high_s",
-    "min_s": "min_s",
-    "q1_s": "q1_s",
-    "mean_s": "mean_s",
-    "q3_s": "q3_s",
-    "max_s": "max_s",
-    "std_s": "std_s",
-    "sample_count": "sample_count",
-    "calls_per_sample_count": "calls_per_sample",
-    "stop_reason": "stop_reason",
-    "first_call_s": "first_call_s",
-    "warmup_call_count": "warmup_calls",
-    "wall_s": "wall_s",
-    "rotation_count": "rotation_count",
-    "working_set_bytes": "working_set_bytes",
-    "max_error_ratio": "max_error",
-    "tolerance_ratio": "tolerance",
-    "power_w": "power_w",
-    "energy_j": "energy_j",
-    "power_source": "power_source",
-    "sm_clock_hz": "sm_clock_hz",
-    "temperature_c": "temperature_c",
+_MEASUREMENT: dict[str, Callable[[Measurement], Any]] = {
+    "measured_s": attrgetter("median_s"),
+    "ci_low_s": attrgetter("ci_low_s"),
+    "ci_high_s": attrgetter("ci_high_s"),
+    "min_s": attrgetter("min_s"),
+    "q1_s": attrgetter("q1_s"),
+    "mean_s": attrgetter("mean_s"),
+    "q3_s": attrgetter("q3_s"),
+    "max_s": attrgetter("max_s"),
+    "std_s": attrgetter("std_s"),
+    "sample_count": attrgetter("sample_count"),
+    "calls_per_sample_count": attrgetter("calls_per_sample"),
+    "stop_reason": attrgetter("stop_reason"),
+    "first_call_s": attrgetter("first_call_s"),
+    "warmup_call_count": attrgetter("warmup_calls"),
+    "wall_s": attrgetter("wall_s"),
+    "rotation_count": attrgetter("rotation_count"),
+    "working_set_bytes": attrgetter("working_set_bytes"),
+    "max_error_ratio": attrgetter("max_error"),
+    "tolerance_ratio": attrgetter("tolerance"),
+    "power_w": attrgetter("power_w"),
+    "energy_j": attrgetter("energy_j"),
+    "power_source": attrgetter("power_source"),
+    "sm_clock_hz": attrgetter("sm_clock_hz"),
+    "temperature_c": attrgetter("temperature_c"),
+    "flags": lambda reading: ";".join(reading.flags),
 }
 
 _PREDICTION = (
@@ -93,7 +94,9 @@ _PREDICTION = (
     "model_version",
     "profile_hash",
 )
-_WORK = ("flops", "read_bytes", "write_bytes", "intensity_flop_per_byte")
+_WORK: dict[str, Callable[[PredictionRecord], Any]] = {
+    name: attrgetter(name) for name in ("flops", "read_bytes", "write_bytes", "intensity_flop_per_byte")
+}
 
 # What a reader would otherwise compute or take apart; the sizes are counts, empty where a case has no such dimension.
 _DERIVED: dict[str, Callable[[Record], Any]] = {
@@ -188,30 +191,50 @@ _MODEL_INTERVALS: dict[str, Callable[[ModelFigures], Interval | None]] = {
 """Each is three columns: the figure, and the ends of its 95 % interval with `_low` and `_high`."""
 
 
-def _prediction_column(kind: str, name: str) -> str:
-    """Return the name that `--json` gives a field of a prediction: ideal_s, error_ideal_ratio; else ideal_bound, …."""
-    return {"time_s": f"{kind}_s", "error_ratio": f"error_{kind}_ratio"}.get(name, f"{kind}_{name}")
+def _prediction(kind: str) -> dict[str, Callable[[PredictionRecord], Any]]:
+    """Return the columns of a prediction under the names that `--json` gives them: ideal_s, error_ideal_ratio; else
+    ideal_bound, ….
+    """
+    names = {"time_s": f"{kind}_s", "error_ratio": f"error_{kind}_ratio"}
+    columns: dict[str, Callable[[PredictionRecord], Any]] = {
+        names.get(name, f"{kind}_{name}"): attrgetter(name) for name in _PREDICTION
+    }
+    return {**columns, f"{kind}_notes": lambda prediction: findings_text(prediction.findings)}
 
+
+def _of_interval(get: Callable[[ModelFigures], Interval | None], end: str) -> Callable[[ModelFigures], Any]:
+    return lambda model: None if (interval := get(model)) is None else getattr(interval, end)
+
+
+_ENDS = {"": "value", "_low": "low_value", "_high": "high_value"}
+_PARTS: tuple[tuple[Mapping[str, Callable[[Any], Any]], Callable[[Record], Any]], ...] = (
+    (_MEASUREMENT, lambda record: record.measurement),
+    (_WORK, lambda record: record.ideal or record.expected),
+    (_prediction("ideal"), lambda record: record.ideal),
+    (_prediction("expected"), lambda record: record.expected),
+    (_DERIVED, lambda record: record),
+    (_PROCESS, lambda record: record),
+    (_COUNTS, lambda record: record.measurement),
+    (_STATE, lambda record: record.measurement and record.measurement.state),
+    (_ENERGY, lambda record: record.measurement and record.measurement.energy),
+    (_ATTRIBUTION, lambda record: record.measurement and record.measurement.attribution),
+    (_MODEL, model_figures),
+    (
+        {
+            f"{name}{end}": _of_interval(get, field)
+            for name, get in _MODEL_INTERVALS.items()
+            for end, field in _ENDS.items()
+        },
+        model_figures,
+    ),
+)
+"""Columns, and the part of a record that they are of: they are empty where it has no such part."""
 
 COLUMNS: tuple[str, ...] = (
     *_RUN,
     *_RECORD,
     "history_key",
-    *_MEASUREMENT,
-    "flags",
-    *_WORK,
-    *(_prediction_column("ideal", name) for name in _PREDICTION),
-    "ideal_notes",
-    *(_prediction_column("expected", name) for name in _PREDICTION),
-    "expected_notes",
-    *_DERIVED,
-    *_PROCESS,
-    *_COUNTS,
-    *_STATE,
-    *_ENERGY,
-    *_ATTRIBUTION,
-    *_MODEL,
-    *(f"{name}{end}" for name in _MODEL_INTERVALS for end in ("", "_low", "_high")),
+    *(name for columns, _ in _PARTS for name in columns),
     "hardware",
     "is_simulated",
 )
@@ -226,42 +249,17 @@ def flat_rows(run: RunInfo, records: Iterable[Record]) -> Iterator[Row]:
             **of_run,
             **_values(_RECORD, record),
             "history_key": record.history_key(of_run["environment_class"]),
-            **_measured(record.measurement),
-            **_worked(record.ideal or record.expected),
-            **_predicted("ideal", record.ideal),
-            **_predicted("expected", record.expected),
-            **_values(_DERIVED, record),
-            **_values(_PROCESS, record),
-            **_parts(record.measurement),
-            **_of_model(model_figures(record)),
-            "hardware": next((p.hardware_key for p in record.predictions), run.hardware_key) or None,
-            "is_simulated": record.is_simulated,
         }
-        yield {name: row[name] for name in COLUMNS}
+        for columns, part_of in _PARTS:
+            row |= _values(columns, part_of(record))
+        row["hardware"] = next((p.hardware_key for p in record.predictions), run.hardware_key) or None
+        row["is_simulated"] = record.is_simulated
+        yield row
 
 
-def _values(columns: dict[str, Callable[[T], Any]], value: T | None) -> Row:
+def _values(columns: Mapping[str, Callable[[Any], Any]], value: object) -> Row:
     """Return the columns of a value; all None where there is none."""
     return {name: None if value is None else get(value) for name, get in columns.items()}
-
-
-def _parts(measurement: Measurement | None) -> Row:
-    return {
-        **_values(_COUNTS, measurement),
-        **_values(_STATE, None if measurement is None else measurement.state),
-        **_values(_ENERGY, None if measurement is None else measurement.energy),
-        **_values(_ATTRIBUTION, None if measurement is None else measurement.attribution),
-    }
-
-
-def _of_model(figures: ModelFigures | None) -> Row:
-    row = _values(_MODEL, figures)
-    for name, get in _MODEL_INTERVALS.items():
-        interval = None if figures is None else get(figures)
-        row |= dict.fromkeys((name, f"{name}_low", f"{name}_high"))
-        if interval is not None:
-            row |= {name: interval.value, f"{name}_low": interval.low_value, f"{name}_high": interval.high_value}
-    return row
 
 
 def _reasons(throttled_s: Mapping[str, float] | None) -> str | None:
@@ -271,24 +269,8 @@ def _reasons(throttled_s: Mapping[str, float] | None) -> str | None:
     return ";".join(sorted(reason for reason, seconds in throttled_s.items() if seconds > 0))
 
 
-def _measured(measurement: Measurement | None) -> Row:
-    if measurement is None:
-        return dict.fromkeys((*_MEASUREMENT, "flags"))
-    row = {column: getattr(measurement, name) for column, name in _MEASUREMENT.items()}
-    return {**row, "flags": ";".join(measurement.flags)}
-
-
-def _worked(prediction: PredictionRecord | None) -> Row:
-    return {name: None if prediction is None else getattr(prediction, name) for name in _WORK}
-
-
 def _per_measured_second(record: Record, name: str) -> float | None:
     """Return a quantity of the ideal prediction over the measured median; None when either is unknown or 0 s long."""
     if record.ideal is None or record.measurement is None or not record.measurement.median_s > 0:
         return None
     return float(getattr(record.ideal, name)) / record.measurement.median_s
-
-
-def _predicted(kind: str, prediction: PredictionRecord | None) -> Row:
-    row = {_prediction_column(kind, n): None if prediction is None else getattr(prediction, n) for n in _PREDICTION}
-    return {**row, f"{kind}_notes": None if prediction is None else findings_text(prediction.findings)}

@@ -7,17 +7,19 @@ looks at stored runs with the same rules.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
-from typing import Any
 
+from results.exchange.exported.export import ExportedRun
 from results.exchange.measured import SampleStatistics
-from results.records.limits import MAX_TIME_S, MOST_OF_UNIT
-from results.records.plain_form import FormError, check_limits
-from results.records.records import HardwareProfile, Measurement, PredictionRecord, ProcessInfo, Record, RunInfo
-from results.records.state_records import CanaryReading, NoiseFloor
+from results.records.limits import MAX_TIME_S, MOST_OF_UNIT, are_times
+from results.records.plain_form import FormError, UnclearFormError, check_limits
+from results.records.records import HardwareProfile, Measurement, PredictionRecord, Record, RunInfo
+from results.store.run_names import check_label
 from roofline_model.chips.stored_profile import device_from_profile
-from roofline_model.core.errors import DefinitionError, OtherVersionError
+from roofline_model.core.errors import DefinitionError, OtherVersionError, StoreError
 
+_ID = re.compile("[0-9a-f]{32}")
 _TIMES = ("median_s", "min_s", "max_s", "mean_s")
 _ORDERED = (("min_s", "median_s", "max_s"), ("min_s", "mean_s", "max_s"))
 _PAIRS = (("q1_s", "q3_s"), ("q1_s", "max_s"), ("q3_s", "max_s"), ("ci_low_s", "ci_high_s"))
@@ -26,22 +28,50 @@ _ROUNDING = 1e-9
 """Relative: statistics of equal samples may differ in their last digits."""
 
 
-def check_run(run: RunInfo, records: Sequence[Record]) -> None:
-    """Raise `FormError` naming the record and the field that an import refuses."""
-    check_limits(run, "run")
-    for number, record in enumerate(records):
-        check_limits(record, f"records[{number}]")
-    check_records(records)
+def check_run(exported: ExportedRun) -> None:
+    """Raise `FormError` naming the first thing in a run that an import refuses."""
+    check_limits(exported.run, "run")
+    for name in ("profiles", "records", "processes", "canaries", "noise_floors"):
+        for number, item in enumerate(getattr(exported, name)):
+            check_limits(item, f"{name}[{number}]")
+    check_contents(exported)
 
 
-def check_records(records: Sequence[Record]) -> None:
-    """Raise `FormError` naming the record, each within its limits, and the field that contradicts others of it."""
-    for number, record in enumerate(records):
+def check_contents(exported: ExportedRun) -> None:
+    """Raise `FormError` naming a part of a run that contradicts others of it; each of its fields is within its
+    limits.
+    """
+    _check_ids(exported.run, exported.records)
+    try:
+        check_label(exported.run.label)
+    except StoreError as error:  # before the first of several files is stored
+        raise UnclearFormError(str(error)) from None
+    for number, profile in enumerate(exported.profiles):
+        _check_profile(profile, f"profiles[{number}]")
+    for number, record in enumerate(exported.records):
         where = f"records[{number}]"
         if record.measurement is not None:
             _check_measurement(record.measurement, f"{where}.measurement", record.is_simulated)
         for place, prediction in enumerate(record.predictions):
             _check_interval(prediction, f"{where}.predictions[{place}]")
+    for number, floor in enumerate(exported.noise_floors):
+        if floor.class_hash != exported.run.environment.class_hash:
+            raise FormError(f"noise_floors[{number}].class_hash is not that of the run's environment")
+
+
+def _check_ids(run: RunInfo, records: Sequence[Record]) -> None:
+    """Raise `FormError` for an id that none of ours is, of another run, or of two records; ids stand in indexes."""
+    ids = {"run.run_id": run.run_id}
+    ids |= {f"records[{number}].record_id": record.record_id for number, record in enumerate(records)}
+    for where, text in ids.items():
+        if not _ID.fullmatch(text):
+            raise FormError(f"{where} is {text[:40]!r}, not 32 digits of 0-9 and a-f")
+    first: dict[str, int] = {}
+    for number, record in enumerate(records):
+        if record.run_id != run.run_id:
+            raise FormError(f"records[{number}].run_id is not the id of the run")
+        if first.setdefault(record.record_id, number) != number:
+            raise FormError(f"records[{number}].record_id is that of records[{first[record.record_id]}], too")
 
 
 def differing_statistics(measurement: Measurement) -> list[tuple[str, float, float]]:
@@ -59,31 +89,13 @@ def differing_statistics(measurement: Measurement) -> list[tuple[str, float, flo
     ]
 
 
-def check_parts(
-    processes: Sequence[ProcessInfo], canaries: Sequence[CanaryReading], floors: Sequence[NoiseFloor], class_hash: str
-) -> None:
-    """Raise `FormError` naming the part of a run and its field that cannot be true, or a floor of another machine's."""
-    parts: dict[str, Sequence[Any]] = {"processes": processes, "canaries": canaries, "noise_floors": floors}
-    for name, items in parts.items():
-        for number, item in enumerate(items):
-            check_limits(item, f"{name}[{number}]")
-    check_floors(floors, class_hash)
-
-
-def check_floors(floors: Sequence[NoiseFloor], class_hash: str) -> None:
-    """Raise `FormError` naming a noise floor of another machine's."""
-    for number, floor in enumerate(floors):
-        if floor.class_hash != class_hash:
-            raise FormError(f"noise_floors[{number}].class_hash is not that of the run's environment")
-
-
 def _check_interval(prediction: PredictionRecord, where: str) -> None:
     low_s, high_s = prediction.low_s, prediction.high_s
     if low_s is not None and high_s is not None and low_s > high_s * (1 + _ROUNDING):
         raise FormError(f"{where}.low_s is {low_s:g}, above high_s {high_s:g}")
 
 
-def check_profile(profile: HardwareProfile, where: str) -> None:
+def _check_profile(profile: HardwareProfile, where: str) -> None:
     """Raise `FormError` naming the field of a profile that no chip has; one of another version passes, unread."""
     try:
         device_from_profile(profile.profile, f"{where}.profile")
@@ -115,9 +127,8 @@ def _check_samples(measurement: Measurement, where: str) -> None:
     empty.
     """
     samples, clocks = measurement.samples_s, measurement.clocks_hz
-    # Looked at one by one only where their least or their sum is odd: there are thousands.
-    is_odd = bool(samples) and not (min(samples) >= 0 and sum(samples) < MAX_TIME_S)
-    for number, time_s in enumerate(samples if is_odd else ()):
+    # Looked at one by one only where something is odd: there are thousands.
+    for number, time_s in enumerate(() if are_times(samples) else samples):
         if not (0 <= time_s < MAX_TIME_S):
             raise FormError(f"{where}.samples_s[{number}] is {time_s:g}, not a time from 0 to {MAX_TIME_S:g} s")
     for number, clock_hz in enumerate(clocks):

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from results.exchange.exported.export import EXPORT_FORMAT, EXPORT_VERSION, RUNS_FORMAT
-from results.exchange.exported.import_checks import check_floors, check_profile, check_records, differing_statistics
+from results.exchange.exported.export import EXPORT_FORMAT, EXPORT_VERSION, RUNS_FORMAT, ExportedRun
+from results.exchange.exported.import_checks import check_contents, differing_statistics
 from results.exchange.exported.import_differences import differing_records, is_other_run
 from results.records.plain_form import FormError, OtherVersionFormError, UnclearFormError, from_plain
 from results.records.records import HardwareProfile, ProcessInfo, Record, RunInfo
 from results.records.state_records import CanaryReading, NoiseFloor
-from results.store.run_names import check_label
 from roofline_model.core.definition_text import shown, whole_number
 from roofline_model.core.errors import StoreError
 
 if TYPE_CHECKING:
     from results.store.store import ResultStore
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,23 +42,6 @@ class ImportReport:
     """Records of the file with a statistic that the samples beside it do not have."""
     stored_records: tuple[Record, ...] = ()
     """Measurements of another program that were there already, as they are stored."""
-
-
-_ID = re.compile("[0-9a-f]{32}")
-
-
-@dataclass(frozen=True, slots=True)
-class ExportedRun:
-    """Contents of an export."""
-
-    run: RunInfo
-    profiles: tuple[HardwareProfile, ...]
-    records: tuple[Record, ...]
-    processes: tuple[ProcessInfo, ...] = ()
-    """All of the run, those that stored no record too."""
-    canaries: tuple[CanaryReading, ...] = ()
-    noise_floors: tuple[NoiseFloor, ...] = ()
-    """Of the run's environment class."""
 
 
 def import_file(store: ResultStore, path: str | Path) -> ImportReport:
@@ -174,41 +158,20 @@ def parse_export(document: Any) -> ExportedRun:
             "update this project (git pull, make venv) if that one is newer; what an unreleased one wrote has to be "
             "measured again"
         )
-    run = from_plain(RunInfo, document.get("run"), "run", with_limits=True)
-    profiles = _listed(document, "profiles", HardwareProfile)
-    records = _listed(document, "records", Record)
-    _check_ids(run, records)
-    try:
-        check_label(run.label)
-    except StoreError as error:  # before the first of several files is stored
-        raise UnclearFormError(str(error)) from None
-    for number, profile in enumerate(profiles):
-        check_profile(profile, f"profiles[{number}]")
-    check_records(records)
-    processes = _listed(document, "processes", ProcessInfo)
-    canaries = _listed(document, "canaries", CanaryReading)
-    floors = _listed(document, "noise_floors", NoiseFloor)
-    check_floors(floors, run.environment.class_hash)
-    return ExportedRun(run, tuple(profiles), tuple(records), tuple(processes), tuple(canaries), tuple(floors))
+    exported = ExportedRun(
+        from_plain(RunInfo, document.get("run"), "run", with_limits=True),
+        _listed(document, "profiles", HardwareProfile),
+        _listed(document, "records", Record),
+        _listed(document, "processes", ProcessInfo),
+        _listed(document, "canaries", CanaryReading),
+        _listed(document, "noise_floors", NoiseFloor),
+    )
+    check_contents(exported)
+    return exported
 
 
-def _check_ids(run: RunInfo, records: Sequence[Record]) -> None:
-    """Raise `FormError` for an id that none of ours is, of another run, or of two records; ids stand in indexes."""
-    ids = [("run.run_id", run.run_id)]
-    ids += [(f"records[{number}].record_id", record.record_id) for number, record in enumerate(records)]
-    for where, text in ids:
-        if not _ID.fullmatch(text):
-            raise FormError(f"{where} is {text[:40]!r}, not 32 digits of 0-9 and a-f")
-    first: dict[str, int] = {}
-    for number, record in enumerate(records):
-        if record.run_id != run.run_id:
-            raise FormError(f"records[{number}].run_id is not the id of the run")
-        if first.setdefault(record.record_id, number) != number:
-            raise FormError(f"records[{number}].record_id is that of records[{first[record.record_id]}], too")
-
-
-def _listed(document: dict[str, Any], name: str, kind: type[Any]) -> list[Any]:
+def _listed(document: dict[str, Any], name: str, kind: type[T]) -> tuple[T, ...]:
     items = document.get(name)
     if not isinstance(items, list):
         raise FormError(f"{name} is missing or not a list")
-    return [from_plain(kind, item, f"{name}[{number}]", with_limits=True) for number, item in enumerate(items)]
+    return tuple(from_plain(kind, item, f"{name}[{number}]", with_limits=True) for number, item in enumerate(items))

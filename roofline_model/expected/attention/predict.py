@@ -92,7 +92,7 @@ def _standing_in(fitted: ExpectedPrediction, kernel: AttentionKernel, phase: str
         low_s=low * fitted.low_s,
         high_s=high * fitted.high_s,
         kernel=f"{kernel.key}:{fitted.kernel}",
-        findings=(finding("library-calls-other", kernel=kernel.name), *fitted.findings),
+        findings=(finding("attention-time", kind="other-library", kernel=kernel.name), *fitted.findings),
     )
 
 
@@ -127,7 +127,7 @@ def _fitted(work: Operator, device: Device, cache: str, *, is_named: bool) -> Ex
         kernel=batch.kernel[0],
         provenance=batch.provenance,
         findings=(
-            finding("attention-kernel-alone" if batch.is_kernel_alone else "attention-module"),
+            finding("attention-kernel-alone") if batch.is_kernel_alone else finding("attention-time", kind="module"),
             *batch.findings,
             *((finding("unsplit-cache"),) if is_cache_unsplit else ()),
         ),

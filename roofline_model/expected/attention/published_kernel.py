@@ -67,7 +67,12 @@ def _published(fitted: FittedAttention, device: Device) -> FittedAttention | Non
     if len(changed) < 2 * len(HEAD_SIZES):
         return None
     changed["launch_us_16bit"] = LAUNCH_S[compute_capability(device) or 0] * 1e6
-    named = finding("attention-of-published-kernel", kernel=ATTENTION_KERNELS[VERSION.value].name, chips=fitted.sources)
+    named = finding(
+        "attention-adjusted",
+        kind="published-kernel",
+        kernel=ATTENTION_KERNELS[VERSION.value].name,
+        chips=fitted.sources,
+    )
     # The surface is what the lent kernel leaves over, not this one.
     return replace(
         fitted,

@@ -88,9 +88,9 @@ class AttentionShapes:
 def why_unmeasured(query: int, keys: int, head_dim: int = 1) -> Finding | None:
     """Return why a possible call has no expected time; None where its shape is like those that were measured."""
     if query > keys:
-        return finding("queries-beyond-cache", query_count=query, cached_count=keys)
+        return finding("no-expected-time", kind="queries-beyond-cache", query_count=query, cached_count=keys)
     if head_dim > LARGEST_HEAD:
-        return finding("head-dim-unmeasured", head_dim=head_dim, largest_head_dim=LARGEST_HEAD)
+        return finding("no-expected-time", kind="head-dim", head_dim=head_dim, largest_head_dim=LARGEST_HEAD)
     return None
 
 

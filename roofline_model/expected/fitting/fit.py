@@ -162,9 +162,9 @@ def _doubts(rows: FitSet, report: FitReport) -> list[Finding]:
     doubts = []
     mean = report.in_sample.mape_ratio
     if mean is not None and mean > DOUBTFUL_MEAN_RATIO:
-        doubts.append(finding("fit-misses-own-rows", rows.name, mean_error_ratio=mean))
+        doubts.append(finding("fit-doubtful", rows.name, kind="own-rows", mean_error_ratio=mean))
     if len(set(rows.sites)) == 1:
-        doubts.append(finding("fit-of-one-shape", rows.name, row_count=len(rows)))
+        doubts.append(finding("fit-doubtful", rows.name, kind="one-shape", row_count=len(rows)))
     return doubts
 
 
@@ -197,7 +197,8 @@ def planned_sets(table: KernelTable, plan: FitPlan) -> tuple[list[PlannedSet], l
         first = min(problems)
         left_out.append(
             finding(
-                "rows-unpredictable",
+                "rows-left-out",
+                kind="unpredictable",
                 row_count=len(problems),
                 first_row=str(table.line_numbers[first]),
                 error=reason_text(problems[first]),
@@ -208,19 +209,23 @@ def planned_sets(table: KernelTable, plan: FitPlan) -> tuple[list[PlannedSet], l
         left_out.append(finding("rows-of-no-weight", row_count=idle))
     late = sum(1 for problem in table.time_problems if problem)
     if late:
-        left_out.append(finding("rows-without-time", row_count=late))
+        left_out.append(finding("rows-left-out", kind="without-time", row_count=late))
     return sets, left_out
 
 
 def _unusable(op: str, hardware: str, row_count: int, reason: Finding | None) -> Finding:
-    return finding("rows-unusable", hardware, op=op, row_count=row_count, error=reason_text(reason))
+    return finding("rows-left-out", hardware, kind="unusable", op=op, row_count=row_count, error=reason_text(reason))
 
 
 def _add(sets: list[PlannedSet], left_out: list[Finding], planned: PlannedSet) -> None:
     if len(planned.rows) >= LEAST_ROWS:
         sets.append(planned)
     else:
-        left_out.append(finding("rows-too-few", planned.rows.name, row_count=len(planned.rows), least_count=LEAST_ROWS))
+        left_out.append(
+            finding(
+                "rows-left-out", planned.rows.name, kind="too-few", row_count=len(planned.rows), least_count=LEAST_ROWS
+            )
+        )
 
 
 def _is_wanted(device: str, plan: FitPlan) -> bool:

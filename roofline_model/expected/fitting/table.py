@@ -191,7 +191,7 @@ def _typed(name: str, read: TextTable) -> KernelTable:
     cells = tuple(tuple((*row, *[""] * width)[:width]) for row in read.rows)
     columns = dict(zip(read.header, (tuple(map(str.strip, texts)) for texts in zip(*cells, strict=True)), strict=True))
     reasons: dict[int, Finding] = {
-        i: finding("cells-miscounted", cell_count=len(row), header_count=width)
+        i: finding("row-refused", kind="count", cell_count=len(row), header_count=width)
         for i, row in enumerate(read.rows)
         if len(row) != width
     }
@@ -202,7 +202,7 @@ def _typed(name: str, read: TextTable) -> KernelTable:
             numbers[column], problems = _parsed(columns[column], rule)
             place = time_problems if column == "time_s" else {} if rule is _ASIDE else reasons
             for i, problem in problems.items():
-                place.setdefault(i, finding("cell-refused", column=column, problem=problem))
+                place.setdefault(i, finding("row-refused", kind="cell", column=column, problem=problem))
     texts = {column: values for column, values in columns.items() if column not in numbers}
     # A path keeps its letters; a key has none that matter.
     texts["device"] = tuple(text if text.endswith(".toml") else text.lower() for text in texts["device"])
@@ -255,7 +255,7 @@ def _format_keys(column: str, texts: Sequence[str], reasons: dict[int, Finding])
         try:
             keys[text] = "" if text.lower() in _EMPTY else get_format(text).key
         except RooflineError as error:
-            unknown[text] = finding("cell-refused", column=column, problem=str(error))
+            unknown[text] = finding("row-refused", kind="cell", column=column, problem=str(error))
     for i, text in enumerate(texts):
         if text in unknown:
             reasons.setdefault(i, unknown[text])
@@ -271,16 +271,20 @@ def _check_rows(numbers: Mapping[str, Any], texts: pd.DataFrame, reasons: dict[i
                 reasons[i] = why(i)
 
     def unlisted(column: str, choices: tuple[str, ...]) -> Callable[[int], Finding]:
-        return lambda i: finding("value-not-listed", column=column, value=_quoted(texts[column][i]), choices=choices)
+        return lambda i: finding(
+            "row-refused", kind="choice", column=column, value=_quoted(texts[column][i]), choices=choices
+        )
 
     def sizes_empty(i: int) -> Finding:
         op = texts["op"][i]
-        return finding("sizes-empty", op=op, columns=tuple(n for n in _NEEDED[op] if math.isnan(numbers[n][i])))
+        return finding(
+            "row-refused", kind="sizes", op=op, columns=tuple(n for n in _NEEDED[op] if math.isnan(numbers[n][i]))
+        )
 
     def beyond_keys(mask: str) -> Callable[[int], Finding]:
         return lambda i: queries_beyond_keys(int(queries[i]), int(keys[i]), mask)
 
-    refuse(texts["device"] == "", lambda i: finding("device-empty"))
+    refuse(texts["device"] == "", lambda i: finding("row-refused", kind="device"))
     refuse(~texts["op"].isin(OPS), unlisted("op", OPS))
     refuse(~texts["phase"].isin(("", *PHASES)), unlisted("phase", PHASES))
     for op, needed in _NEEDED.items():
@@ -291,19 +295,21 @@ def _check_rows(numbers: Mapping[str, Any], texts: pd.DataFrame, reasons: dict[i
     is_beyond = is_attention & (queries > keys)
     refuse(
         is_attention & (heads % kv_heads != 0),
-        lambda i: finding("heads-not-multiple", query_heads_count=int(heads[i]), kv_heads_count=int(kv_heads[i])),
+        lambda i: finding(
+            "row-refused", kind="heads", query_heads_count=int(heads[i]), kv_heads_count=int(kv_heads[i])
+        ),
     )
     refuse(is_beyond & (numbers["causal"] == 1), beyond_keys("causal mask"))
     refuse(is_beyond & ~np.isnan(numbers["window"]), beyond_keys("window"))
     refuse(
         is_attention & (texts["phase"] == "decode") & (queries > MAX_DECODE_QUERIES),
-        lambda i: finding("decode-of-many", query_count=int(queries[i])),
+        lambda i: finding("row-refused", kind="decode", query_count=int(queries[i])),
     )
 
 
 def queries_beyond_keys(q_len: int, kv_len: int, mask: str, phase: str | None = None) -> Finding:
     """Return that a row has more queries than its mask allows; `phase`: it is causal because nothing else is given."""
-    return finding("queries-beyond-keys", query_count=q_len, cached_count=kv_len, mask=mask, phase=phase)
+    return finding("row-refused", kind="queries", query_count=q_len, cached_count=kv_len, mask=mask, phase=phase)
 
 
 def _quoted(text: str) -> str:

@@ -245,7 +245,7 @@ class ProductModel:
             low_s=batch.low_s * factor,
             high_s=batch.high_s * factor,
             parts={**batch.parts, "library": library_s},
-            findings=(*batch.findings, finding("held-to-wide-product")) if is_raised else batch.findings,
+            findings=(*batch.findings, finding("product-held", kind="wide-product")) if is_raised else batch.findings,
         )
 
     def not_faster_than_wide(self, time_s: Numbers, m: Numbers, n: Numbers, k: Numbers, cache: str) -> Numbers:

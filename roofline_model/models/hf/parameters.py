@@ -14,11 +14,6 @@ from roofline_model.formats.catalog import NumberFormat, get_format
 from roofline_model.models.model_registry import get_model
 from roofline_model.models.model_shapes import ModelShape
 
-MATRIX_PARTS = ("embedding", "qkv_proj", "o_proj", "router", "experts", "shared_experts", "ffn", "lm_head")
-"""Parts that are matrices; a format plan may quantise them. `norms` (with biases and sinks) always stays 16-bit or
-wider.
-"""
-
 
 @dataclass(frozen=True, slots=True)
 class ParameterCounts:

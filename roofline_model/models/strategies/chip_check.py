@@ -116,9 +116,9 @@ def _path(
     last: int | None,
 ) -> OperatorPath:
     if operator in VECTOR_OPERATORS:
-        return OperatorPath(operator, formats, "vector", "FP32", (finding("vector-operator"),), first, last)
+        return OperatorPath(operator, formats, "vector", "FP32", (finding("no-product", kind="vector"),), first, last)
     if operator is OperatorType.EMBEDDINGS:
-        return OperatorPath(operator, formats, "storage", "", (finding("copied-operator"),), first, last)
+        return OperatorPath(operator, formats, "storage", "", (finding("no-product", kind="copied"),), first, last)
     try:
         prediction = predict(_work(config, operator, formats), device)
     except UnsupportedError as error:

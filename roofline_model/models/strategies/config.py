@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations
+from functools import partial
+from itertools import combinations, groupby
 
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.formats.catalog import get_format, split_precision
@@ -112,14 +113,8 @@ class MixedPrecisionConfig:
             operator.value in layer_formats.operator_precisions for layer_formats in self.layers
         ):
             return [(None, None, self.formats(operator))]
-        ranges: list[tuple[int | None, int | None, PartFormats]] = []
-        for layer in range(self.layer_count):
-            formats = self.formats(operator, layer)
-            if ranges and ranges[-1][2] == formats:
-                ranges[-1] = (ranges[-1][0], layer, formats)
-            else:
-                ranges.append((layer, layer, formats))
-        return ranges if len(ranges) > 1 else [(None, None, ranges[0][2])]
+        runs = [(list(run), own) for own, run in groupby(range(self.layer_count), partial(self.formats, operator))]
+        return [(run[0], run[-1], own) if len(runs) > 1 else (None, None, own) for run, own in runs]
 
     def with_name(self, name: str) -> MixedPrecisionConfig:
         """Return the same strategy under another name, without the claims of the original."""

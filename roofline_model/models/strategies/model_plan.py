@@ -8,7 +8,6 @@ something near.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.models.format_plan import (
@@ -18,23 +17,28 @@ from roofline_model.models.format_plan import (
     FormatPlan,
     PartFormats,
     checked_plan,
+    joined_layers,
     parts_of,
 )
 from roofline_model.models.model_shapes import ModelShape
 from roofline_model.models.strategies.config import MixedPrecisionConfig
-from roofline_model.models.strategies.operator_type import OperatorType
+from roofline_model.models.strategies.operator_type import ATTENTION_PRODUCTS, FFN_PROJECTIONS, OperatorType
 
+PART_OF = {
+    OperatorType.Q_PROJ: "q_proj",
+    OperatorType.K_PROJ: "k_proj",
+    OperatorType.V_PROJ: "v_proj",
+    OperatorType.O_PROJ: "o_proj",
+    OperatorType.FFN_GATE: "gate_proj",
+    OperatorType.FFN_UP: "up_proj",
+    OperatorType.FFN_DOWN: "down_proj",
+}
+"""Projection → the part of the decoder model that it is; of experts with `experts_` or `shared_` before it."""
 _OPERATORS = {
-    "q_proj": OperatorType.Q_PROJ,
-    "k_proj": OperatorType.K_PROJ,
-    "v_proj": OperatorType.V_PROJ,
-    "o_proj": OperatorType.O_PROJ,
-    **{f"{prefix}gate_proj": OperatorType.FFN_GATE for prefix in ("", "experts_", "shared_")},
-    **{f"{prefix}up_proj": OperatorType.FFN_UP for prefix in ("", "experts_", "shared_")},
-    **{f"{prefix}down_proj": OperatorType.FFN_DOWN for prefix in ("", "experts_", "shared_")},
+    **{part: operator for operator, part in PART_OF.items()},
+    **{f"{prefix}_{PART_OF[each]}": each for prefix in ("experts", "shared") for each in FFN_PROJECTIONS},
     CACHE: OperatorType.KV_CACHE,
-    "qk_matmul": OperatorType.QK_MATMUL,
-    "sv_matmul": OperatorType.SV_MATMUL,
+    **{operator.value: operator for operator in ATTENTION_PRODUCTS},
 }
 """Part of the decoder model → the operator whose formats it has."""
 
@@ -60,9 +64,8 @@ def strategy_plan(config: MixedPrecisionConfig, shape: ModelShape) -> FormatPlan
         FormatException("lm_head", PartFormats(head, wide)),
         *(
             FormatException(name, _formats(config, name, None))
-            for name in _names(config, shape, ("qkv_proj", "o_proj"))
+            for name in _names(config, shape, ("qkv_proj", "o_proj", *_ffn_groups(shape)))
         ),
-        *(FormatException(name, _formats(config, name, None)) for name in _names(config, shape, _ffn_groups(shape))),
     ]
     if shape.experts is not None:
         exceptions.append(FormatException("router", PartFormats(wide, wide)))
@@ -80,17 +83,8 @@ def _by_depth(config: MixedPrecisionConfig, shape: ModelShape) -> Iterator[Forma
         return
     for name in (*_names(config, shape, ("qkv_proj", "o_proj", *_ffn_groups(shape))), CACHE):
         outside = _formats(config, name, None)
-        last: FormatException | None = None
-        for layer in range(shape.layer_count):
-            formats = _formats(config, name, layer)
-            if last is not None and formats == last.formats:
-                last = replace(last, last_layer_index=layer)
-                continue
-            if last is not None and last.formats != outside:
-                yield last
-            last = FormatException(name, formats, layer, layer)
-        if last is not None and last.formats != outside:
-            yield last
+        by_layer = ((layer, _formats(config, name, layer)) for layer in range(shape.layer_count))
+        yield from joined_layers(FormatException(name, own, layer, layer) for layer, own in by_layer if own != outside)
 
 
 def _ffn_groups(shape: ModelShape) -> tuple[str, ...]:

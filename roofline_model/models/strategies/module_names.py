@@ -21,15 +21,7 @@ ROLES = ("qkv_proj", "o_proj", "ffn", "router", "lm_head")
 
 _Q, _K, _V, _O = OperatorType.Q_PROJ, OperatorType.K_PROJ, OperatorType.V_PROJ, OperatorType.O_PROJ
 _GATE, _UP, _DOWN = OperatorType.FFN_GATE, OperatorType.FFN_UP, OperatorType.FFN_DOWN
-_ROLE_OF = {
-    _Q: "qkv_proj",
-    _K: "qkv_proj",
-    _V: "qkv_proj",
-    _O: "o_proj",
-    _GATE: "ffn",
-    _UP: "ffn",
-    _DOWN: "ffn",
-}
+_ROLE_OF = {**dict.fromkeys((_Q, _K, _V), "qkv_proj"), _O: "o_proj", **dict.fromkeys((_GATE, _UP, _DOWN), "ffn")}
 _GROUP_OF = {**_ROLE_OF, _GATE: "gate_up_proj", _UP: "gate_up_proj", _DOWN: "down_proj"}
 """Operator → the group of the search whose format it shares: products that engines run as one."""
 

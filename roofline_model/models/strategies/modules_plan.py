@@ -7,18 +7,10 @@ from collections.abc import Mapping
 from roofline_model.core.errors import InvalidValueError, UnsupportedError
 from roofline_model.models.format_plan import FormatException, FormatPlan, PartFormats, checked_plan, joined_layers
 from roofline_model.models.model_shapes import ModelShape
+from roofline_model.models.strategies.model_plan import PART_OF
 from roofline_model.models.strategies.module_names import operators_of_module
-from roofline_model.models.strategies.operator_type import OperatorType
+from roofline_model.models.strategies.operator_type import FFN_PROJECTIONS, OperatorType
 
-_PARTS = {
-    OperatorType.Q_PROJ: "q_proj",
-    OperatorType.K_PROJ: "k_proj",
-    OperatorType.V_PROJ: "v_proj",
-    OperatorType.O_PROJ: "o_proj",
-    OperatorType.FFN_GATE: "gate_proj",
-    OperatorType.FFN_UP: "up_proj",
-    OperatorType.FFN_DOWN: "down_proj",
-}
 _HEAD = "lm_head"
 
 
@@ -62,13 +54,10 @@ def _parts_of(name: str, shape: ModelShape, *, is_narrow: bool) -> list[tuple[st
         raise InvalidValueError(f"{name} is of layer {layer}, {shape.name} has {shape.layer_count}")
     prefix = "" if layer is None or not shape.has_experts(layer) else "shared_" if "shared" in name else "experts_"
     parts = [
-        (_PARTS[operator] if operator not in _FFN else f"{prefix}{_PARTS[operator]}", layer)
+        (f"{prefix if operator in FFN_PROJECTIONS else ''}{PART_OF[operator]}", layer)
         for operator in operators
-        if operator in _PARTS
+        if operator in PART_OF
     ]
     if not parts and is_narrow:
         raise UnsupportedError(f"{name} is quantised, and no part of {shape.name} as it is predicted")
     return parts
-
-
-_FFN = (OperatorType.FFN_GATE, OperatorType.FFN_UP, OperatorType.FFN_DOWN)

@@ -109,15 +109,9 @@ class AdaptivePrecisionSelector:
         unknown and never argues for a narrower format. Raises `InvalidValueError` for other fields or values; nothing
         is remembered then.
         """
-        return self.decide(operator_name, activation_stats, context).precision
-
-    def decide(
-        self, operator_name: str, activation_stats: ActivationStats, context: Mapping[str, Any] | None = None
-    ) -> PrecisionDecision:
-        """Return the choice of `select_precision` with its reason, and remember it."""
         decision = self.choose(operator_name, activation_stats, context)
         self.remember(decision)
-        return decision
+        return decision.precision
 
     def remember(self, decision: PrecisionDecision) -> None:
         """Make a decision the operator's last one."""
@@ -145,33 +139,45 @@ class AdaptivePrecisionSelector:
         candidates = tuple(config.precision_candidates)
         narrow, middle, wide = candidates[0], candidates[len(candidates) // 2], candidates[-1]
         if ratio > config.high_outlier_threshold:
-            return wide, finding("outliers-severe", outliers=ratio, threshold=config.high_outlier_threshold)
+            return wide, finding(
+                "outliers-decide", kind="severe", outliers=ratio, threshold=config.high_outlier_threshold
+            )
         if ratio > config.medium_outlier_threshold:
-            return middle, finding("outliers-many", outliers=ratio, threshold=config.medium_outlier_threshold)
+            return middle, finding(
+                "outliers-decide", kind="many", outliers=ratio, threshold=config.medium_outlier_threshold
+            )
         if ratio <= config.low_outlier_threshold:
-            return narrow, finding("outliers-few", outliers=ratio, threshold=config.low_outlier_threshold)
-        code, tokens_count = _context_of(context, config.long_context_count)
+            return narrow, finding(
+                "outliers-decide", kind="few", outliers=ratio, threshold=config.low_outlier_threshold
+            )
+        kind, tokens_count = _context_of(context, config.long_context_count)
         limit_count = None if tokens_count is None else config.long_context_count
-        allowed = (narrow, middle)
-        why = finding(code, outliers=ratio, formats=allowed, tokens_count=tokens_count, limit_count=limit_count)
-        return (narrow if code in _BYTES_ARE_THE_TIME else middle), why
+        why = finding(
+            "outliers-decide",
+            kind=kind,
+            outliers=ratio,
+            formats=(narrow, middle),
+            tokens_count=tokens_count,
+            limit_count=limit_count,
+        )
+        return (narrow if kind in _BYTES_ARE_THE_TIME else middle), why
 
 
-_BYTES_ARE_THE_TIME = frozenset({"outliers-cache-long", "outliers-decode"})
+_BYTES_ARE_THE_TIME = frozenset({"cache-long", "decode"})
 """Where fewer bytes are less time."""
 
 
 def _context_of(context: Mapping[str, Any], long_count: int) -> tuple[str, int | None]:
-    """Return the finding's code for the context of a call whose outliers allow two formats, and the tokens of its
+    """Return the finding's kind for the context of a call whose outliers allow two formats, and the tokens of its
     cache.
     """
     if context.get("is_kv_cache"):
         count = context.get("seq_len")
         if count is None:
-            return "outliers-cache-unknown", None
-        return ("outliers-cache-long" if count >= long_count else "outliers-cache-short"), count
+            return "cache-unknown", None
+        return ("cache-long" if count >= long_count else "cache-short"), count
     phase = context.get("phase")
-    return {"decode": "outliers-decode", "prefill": "outliers-prefill"}.get(str(phase), "outliers-phase-unknown"), None
+    return {"decode": "decode", "prefill": "prefill"}.get(str(phase), "phase-unknown"), None
 
 
 def _checked_context(context: Mapping[str, Any] | None) -> Mapping[str, Any]:

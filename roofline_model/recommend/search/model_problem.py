@@ -15,6 +15,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import ClassVar
 
 from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import InvalidValueError, UnknownNameError, UnsupportedError
@@ -56,6 +57,14 @@ _GROUP_OF = {
 @dataclass(frozen=True, slots=True)
 class TrafficShare:
     """One kind of pass among a user's traffic, and how often it runs against the others."""
+
+    JSON_KEYS: ClassVar = {
+        "phase": "workload.phase",
+        "batch_count": "workload.batch_count",
+        "context_count": "workload.context_count",
+        "new_count": "workload.new_count",
+        "share_ratio": "share_ratio",
+    }
 
     workload: Workload
     share_ratio: float = 1.0
@@ -247,7 +256,7 @@ class _Builder:
         groups.setdefault(self._wide, 0.0)
         missing = [label for label in formats if label not in groups]
         if missing and part != "kv":
-            self._add(finding("layers-without-loss", part, formats=tuple(missing)))
+            self._add(finding("losses-applied", part, kind="layers-missing", formats=tuple(missing)))
         times = self._times(part, layer, formats)
         choices = []
         for label, loss in groups.items():

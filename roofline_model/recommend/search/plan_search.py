@@ -86,14 +86,16 @@ def search_plans(
     model = model_problem(device, shape, table, traffic=traffic, kv_formats=caches, is_ideal=is_ideal, wide=wide)
     findings += model.problem.findings
     if book.unused:
-        findings.append(finding("losses-unused", shape.name, count=len(book.unused), part=book.unused[0]))
+        findings.append(
+            finding("losses-applied", shape.name, kind="unused", count=len(book.unused), part=book.unused[0])
+        )
     results: list[FormatSearch | Exclusion] = []
     if book.losses.is_in_nats:
         results.append(_fastest(model, limits))
     if limits.time_s is not None or limits.phase_times_s or not book.losses.is_in_nats:
         results.append(_least_loss(model, limits, latency_share_of))
     if not book.losses.is_in_nats:
-        findings.append(finding("losses-without-percent", unit=book.losses.unit))
+        findings.append(finding("losses-applied", kind="without-percent", unit=book.losses.unit))
     searches = tuple(result for result in results if isinstance(result, FormatSearch))
     excluded = tuple(result for result in results if isinstance(result, Exclusion))
     candidates = []
@@ -108,18 +110,18 @@ def _fastest(model: ModelProblem, limits: Limits) -> FormatSearch | Exclusion:
     allowed = loss_in_nats(limit_pct)
     time_s = least_time_s(model.problem, loss_value=allowed, memory_bytes=limits.memory_bytes)
     if time_s is None:
-        return Exclusion(FASTEST, (finding("search-empty", FASTEST, limit_pct=limit_pct),))
+        return Exclusion(FASTEST, (finding("search-failed", FASTEST, kind="empty", limit_pct=limit_pct),))
     budgets = Budgets(time_s * (1 + _SLACK_RATIO), limits.memory_bytes)
-    goal = finding("goal-least-time", FASTEST, limit_pct=limit_pct, time_s=time_s)
+    goal = finding("search-goal", FASTEST, kind="time", limit_pct=limit_pct, time_s=time_s)
     return FormatSearch(FASTEST, goal, choose_formats(model.problem, budgets), 1)
 
 
 def _least_loss(
     model: ModelProblem, limits: Limits, latency_share_of: Callable[[FormatPlan], float]
 ) -> FormatSearch | Exclusion:
-    goal = finding("goal-least-loss-in-phases" if limits.phase_times_s else "goal-least-loss", LEAST_LOSS)
+    goal = finding("search-goal", LEAST_LOSS, kind="loss-in-phases" if limits.phase_times_s else "loss")
     if limits.time_s is not None:
-        goal = finding("goal-least-loss-in-time", LEAST_LOSS, time_s=limits.time_s)
+        goal = finding("search-goal", LEAST_LOSS, kind="loss-in-time", time_s=limits.time_s)
     budget_s, last = limits.time_s, None
     for at in range(1, MAX_PASSES + 1):
         choice = choose_formats(model.problem, Budgets(budget_s, limits.memory_bytes))
@@ -143,7 +145,7 @@ def _budget_miss(miss: BudgetMiss) -> Finding:
         f"limit_{unit}": miss.budget_value,
         f"excess_{unit}": miss.missed_value,
     }
-    return finding(f"search-misses-{miss.constraint.replace(' ', '-')}", LEAST_LOSS, **values)
+    return finding("search-failed", LEAST_LOSS, kind=miss.constraint.replace(" ", "-"), **values)
 
 
 def _searched_table(
@@ -153,7 +155,7 @@ def _searched_table(
     labels = {parse_formats(label).label for name, label in table.values if not name.endswith(".kv")} - {wide}
     searched, findings = _searched(sorted(labels), why_not)
     if not searched:
-        return None, [*findings, finding("search-without-formats")]
+        return None, [*findings, finding("search-failed", kind="without-formats")]
     allowed = {*searched, wide}
     values = {
         (name, label): value
@@ -171,5 +173,5 @@ def _searched(
     findings: list[Finding] = []
     for label, reason in reasons.items():
         if reason is not None:
-            findings += [finding("not-searched", f"{prefix}{label}"), reason]
+            findings += [finding("search-failed", f"{prefix}{label}", kind="skipped"), reason]
     return [label for label, reason in reasons.items() if reason is None], findings

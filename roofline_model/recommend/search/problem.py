@@ -25,7 +25,7 @@ class FormatChoice:
     loss_value: float
     """Loss of quality in the unit of the problem's `loss_source`; it adds up over groups."""
     time_s: float
-    """Time of the group's kernels in one pass (the mean over a traffic mix)."""
+    """Time of the group's kernels in one pass (the mean over a traffic mix), seconds."""
     memory_bytes: float
     """Bytes the group occupies: packed weights with scales, or its share of the cache."""
     time_source: str = "ideal"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from roofline_model.recommend.search.front import FormatAssignment, assignment, ordered_choices
 from roofline_model.recommend.search.least_cost import ROUNDING_RATIO, Solution, minimise, total
@@ -17,20 +18,40 @@ TIE_BREAK_CHOICES = 400
 
 @dataclass(frozen=True, slots=True)
 class GroupReason:
-    """Why one group got its format."""
+    """Why one group got its format, and what the next better one would have cost."""
+
+    JSON_KEYS: ClassVar = {
+        "group": "group",
+        "format": "chosen.label",
+        "loss_value": "chosen.loss_value",
+        "time_s": "chosen.time_s",
+        "memory_bytes": "chosen.memory_bytes",
+        "time_source": "chosen.time_source",
+        "constraint": "constraint",
+        "better_format": "better.label",
+        "better_extra_s": "better_time_s",
+        "better_extra_bytes": "better_bytes",
+        "better_saved_loss_value": "better_saved_loss_value",
+    }
 
     group: str
+    """Name of the group: layer and part."""
     chosen: FormatChoice
     constraint: str
     """What kept it from losing less: time, memory, time and memory, gap (the search left it open), or none."""
     better: FormatChoice | None
     """The next format of less loss; None: there is none."""
     better_time_s: float | None
-    """What the better one would have added to the pass (negative: saved)."""
+    """What the better one would have added to the pass, seconds (negative: saved)."""
     better_bytes: float | None
-    """What the better one would have added to the memory."""
+    """What the better one would have added to the memory, bytes."""
     cheaper: FormatChoice | None
     """The next format of more loss that saves time or memory; None: there is none."""
+
+    @property
+    def better_saved_loss_value(self) -> float | None:
+        """How much less the better one would have lost, in the search's loss_unit."""
+        return None if self.better is None else self.chosen.loss_value - self.better.loss_value
 
 
 @dataclass(frozen=True, slots=True)

@@ -158,12 +158,12 @@ def test_each_cache_state_and_mode_is_a_case():
 
 @pytest.mark.parametrize(
     ("name", "kv", "capability", "reason"),
-    [("fa3_fp8", "FP8_E4M3", (8, 9), finding("capability-too-low", "fa3_fp8", capability="9.0", device_capability="8.9")),
-     ("fa3_fp8", "FP8_E4M3", (12, 1), finding("capability-outside", "fa3_fp8 with FP8_E4M3", capabilities="9.x", device_capability="12.1")),
-     ("fa3_fp8", "FP8_E4M3", (9, 0), None), ("flex", "BF16", (7, 5), finding("capability-too-low", "flex", capability="8.0", device_capability="7.5")),
-     ("flex", "FP8_E4M3", (8, 6), finding("capability-too-low", "flex", capability="8.9", device_capability="8.6")), ("flex", "FP8_E4M3", (8, 9), None),
+    [("fa3_fp8", "FP8_E4M3", (8, 9), finding("kernel-not-here", "fa3_fp8", kind="capability", capability="9.0", device_capability="8.9")),
+     ("fa3_fp8", "FP8_E4M3", (12, 1), finding("kernel-not-here", "fa3_fp8 with FP8_E4M3", kind="capabilities", capabilities="9.x", device_capability="12.1")),
+     ("fa3_fp8", "FP8_E4M3", (9, 0), None), ("flex", "BF16", (7, 5), finding("kernel-not-here", "flex", kind="capability", capability="8.0", device_capability="7.5")),
+     ("flex", "FP8_E4M3", (8, 6), finding("kernel-not-here", "flex", kind="capability", capability="8.9", device_capability="8.6")), ("flex", "FP8_E4M3", (8, 9), None),
      ("flex", "FP8_E4M3", (12, 1), None), ("sdpa_flash", "BF16", (12, 1), None), ("sdpa_cudnn", "BF16", (9, 0), None),
-     ("sdpa_efficient", "BF16", (9, 0), finding("heads-not-grouped", "sdpa_efficient", query_heads_count=32, kv_heads_count=8))],
+     ("sdpa_efficient", "BF16", (9, 0), finding("shape-not-taken", "sdpa_efficient", kind="heads", query_heads_count=32, kv_heads_count=8))],
 )  # fmt: skip
 def test_guards_of_attention_on_simulated_devices(name, kv, capability, reason):
     cases = [spec for spec in attention_cases("cuda", [DECODE], [kv]) if spec.kernel.name == name]
@@ -175,15 +175,15 @@ def test_guards_of_attention_on_simulated_devices(name, kv, capability, reason):
     [
         (
             AttentionShape(1, 8, 8, 512, 512, 64, True, 128, ""),
-            finding("mask-not-taken", "sdpa_flash", window_count=128),
+            finding("shape-not-taken", "sdpa_flash", kind="mask", window_count=128),
         ),
         (
             AttentionShape(1, 8, 8, 16, 512, 64, True, None, ""),
-            finding("mask-not-taken", "sdpa_flash", query_count=16, cached_count=512),
+            finding("shape-not-taken", "sdpa_flash", kind="mask", query_count=16, cached_count=512),
         ),
         (
             AttentionShape(1, 8, 8, 1, 512, 320, False, None, ""),
-            finding("size-above", "sdpa_flash", dimension="D", most_count=256, size_count=320),
+            finding("shape-not-taken", "sdpa_flash", kind="above", dimension="D", most_count=256, size_count=320),
         ),
         (AttentionShape(1, 8, 8, 1, 512, 64, True, 128, ""), None),
         (AttentionShape(1, 8, 8, 512, 512, 64, True, 512, ""), None),
@@ -195,13 +195,17 @@ def test_flash_on_a_gpu_says_which_mask_it_cannot_take(shape, reason):
 
 def test_packages_that_are_not_installed_are_a_reason():
     bare = dataclasses.replace(NEW_GPU, has=lambda name: name.startswith("torch."))
-    assert skip_reason(attention_spec("flex", "cuda"), bare) == finding("package-missing", "flex", package="triton")
+    assert skip_reason(attention_spec("flex", "cuda"), bare) == finding(
+        "kernel-not-here", "flex", kind="package", package="triton"
+    )
     fa3 = attention_spec("fa3_fp8", "cuda", "FP8_E4M3")
-    assert skip_reason(fa3, bare) == finding("package-missing", "fa3_fp8", package="flash_attn_interface")
+    assert skip_reason(fa3, bare) == finding(
+        "kernel-not-here", "fa3_fp8", kind="package", package="flash_attn_interface"
+    )
     assert skip_reason(operator_spec("rmsnorm", "compiled", "cuda"), bare) is not None
     assert skip_reason(operator_spec("rmsnorm", "fused", "cuda"), bare) is None
     on_cpu = skip_reason(fa3, MachineFacts("cpu", "2.13.0", lambda name: True))
-    assert on_cpu == finding("kernel-of-other-device", "fa3_fp8", device="cuda", own_device="cpu")
+    assert on_cpu == finding("kernel-not-here", "fa3_fp8", kind="device", device="cuda", own_device="cpu")
 
 
 def test_a_chip_is_promised_only_attention_it_can_run():
@@ -210,7 +214,7 @@ def test_a_chip_is_promised_only_attention_it_can_run():
     assert chip_reason(spec.kernel, formats, get_hardware("h100")) is None
     reason = chip_reason(spec.kernel, formats, get_hardware("gb10"))
     assert reason is not None
-    assert (reason.code, reason.value("hardware_capability")) == ("capability-outside", "12.1")
+    assert (reason.code, reason.value("hardware_capability")) == ("kernel-not-here", "12.1")
 
 
 def test_scores_that_are_held_whole_need_memory():
@@ -224,7 +228,7 @@ def test_scores_that_are_held_whole_need_memory():
 
 def test_rope_rotates_whole_heads():
     spec = operator_spec("rope", "eager", sizes=(("rows", 8), ("width", 200)))
-    reason = finding("size-not-multiple", "eager", dimension="width", multiple_count=128, size_count=200)
+    reason = finding("shape-not-taken", "eager", kind="multiple", dimension="width", multiple_count=128, size_count=200)
     assert spec.kernel.reason_against(spec.case) == reason
 
 

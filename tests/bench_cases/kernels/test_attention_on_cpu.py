@@ -183,7 +183,7 @@ def test_long_caches_are_sampled_on_few_rows_of_many_heads():
 def refused_spec():
     """Return a case whose backend (the memory-efficient one) no CPU has, as if the catalog offered it there."""
     kernel = AttentionKernel(
-        "sdpa_efficient", "cpu", "BF16", "BF16", "BF16", "bench_cases.kernels.attention.sdpa:efficient"
+        "sdpa_efficient", "cpu", "BF16", "BF16", "BF16", implementation="bench_cases.kernels.attention.sdpa:efficient"
     )
     [spec] = specs_of(kernel.work(SHAPES["decode"]), kernel, "test", "cold", ("eager",))
     return spec

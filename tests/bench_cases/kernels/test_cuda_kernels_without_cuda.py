@@ -14,6 +14,7 @@ from bench_cases.kernels.inputs import activation_source, copy_of, weight_source
 from bench_cases.kernels.packing import unpack_nibbles_low_first  # noqa: E402
 from bench_cases.kernels.products.catalog import KERNELS  # noqa: E402
 from bench_cases.kernels.products.prepare import load_implementation, product_reference  # noqa: E402
+from bench_cases.shapes.products import Shape  # noqa: E402
 
 CUDA = [kernel for kernel in KERNELS if kernel.device == "cuda"]
 BLOCK_SCALED = [kernel for kernel in CUDA if kernel.name == "scaled_mm_block"]
@@ -36,8 +37,8 @@ def key(kernel):
 @pytest.mark.parametrize("kernel", PORTABLE, ids=key)
 @pytest.mark.parametrize("M", [1, 8, 48])
 def test_kernels_made_of_portable_calls_are_right(kernel, M):
-    if kernel.work(M, 64, 256).op not in kernel.ops:
-        M = 20 if "gemm" in kernel.ops else 16
+    if not kernel.takes(Shape(M, 64, 256, "")):
+        M = 20 if kernel.op == "gemm" else 16
     built = build(kernel, M)
     reference = product_reference(kernel, built)
     with built.settings():
@@ -52,7 +53,7 @@ def test_kernels_made_of_portable_calls_are_right(kernel, M):
 def test_dequantise_kernels_read_packed_weights_of_the_counted_size(kernel):
     built = build(kernel, 8, 256, 512)
     read = sum(tensor.nbytes for tensor in built.args)
-    counts = dict(kernel.work(8, 256, 512).cost.read_bytes)
+    counts = dict(kernel.work(Shape(8, 256, 512, "")).cost.read_bytes)
     counted = counts["A"] + counts["B"]
     # Only INT8's per-row scales (2 bytes × 256) are read and not counted; NVFP4's spread tensor scale is not an
     # operand.

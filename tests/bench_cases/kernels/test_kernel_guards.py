@@ -62,19 +62,25 @@ def test_what_simulated_devices_run(capability, more, M):
 def test_capability_reasons_name_both_numbers():
     facts = dataclasses.replace(NEW_TORCH, capability=(9, 0))
     [spec] = [spec for spec in cases_for("cuda", [Shape(1, 4096, 4096, "")]) if spec.kernel.activation == "NVFP4"]
-    reason = finding("capability-too-low", "scaled_mm_block", capability="10.0", device_capability="9.0")
+    reason = finding(
+        "kernel-not-here", "scaled_mm_block", kind="capability", capability="10.0", device_capability="9.0"
+    )
     assert skip_reason(spec, facts) == reason
     [spec] = [spec for spec in cases_for("cuda", [Shape(1, 4096, 4096, "")]) if spec.kernel.activation == "MXFP4"]
     reason = skip_reason(spec, dataclasses.replace(NEW_TORCH, capability=(12, 1)))
     assert reason == finding(
-        "capability-outside", "scaled_mm_block with MXFP4", capabilities="10.x", device_capability="12.1"
+        "kernel-not-here",
+        "scaled_mm_block with MXFP4",
+        kind="capabilities",
+        capabilities="10.x",
+        device_capability="12.1",
     )
 
 
 def test_an_older_torch_is_a_reason():
     old = MachineFacts("cpu", "2.4.0", lambda name: name == "torch.nn.functional.scaled_mm")
     cases = {spec.kernel.name: spec for spec in cases_for("cpu", [Shape(1, 1024, 1024, "")])}
-    reason = finding("torch-function-missing", "int_mm", functions=("torch._int_mm",), torch_version="2.4.0")
+    reason = finding("kernel-not-here", "int_mm", kind="functions", functions=("torch._int_mm",), torch_version="2.4.0")
     assert skip_reason(cases["int_mm"], old) == reason
     assert skip_reason(cases["scaled_mm_emulated"], old) is None
     assert skip_reason(cases["matmul"], old) is None
@@ -214,15 +220,17 @@ def test_a_chip_is_promised_only_kernels_it_can_run():
     assert refused(create_custom_asic("mine", 100, {"FP16": 1.0, "INT8": 2.0})) == narrow - {"INT8"}
     (mxfp4,) = [k for k in KERNELS if k.weight == "MXFP4" and k.name == "scaled_mm_block"]
     reason = chip_reason(mxfp4, operands(mxfp4), get_hardware("gb10"))
-    assert (reason.code, reason.value("hardware"), reason.value("hardware_capability")) == (
-        "capability-outside",
+    assert (reason.value("kind"), reason.value("hardware"), reason.value("hardware_capability")) == (
+        "capabilities",
         "gb10",
         "12.1",
     )
 
 
 def test_int_mm_is_not_asked_for_a_single_column():
-    (spec,) = [spec for spec in cases_for("cpu", [Shape(8, 64, 1, "")]) if spec.kernel.name == "int_mm"]
-    reason = finding("size-below", "int_mm", dimension="K", least_count=2, size_count=1)
-    assert spec.kernel.shape_reason(8, 64, 1) == reason
-    assert spec.kernel.shape_reason(8, 64, 2) is None
+    single_column, two_columns = (
+        next(spec for spec in cases_for("cpu", [Shape(8, 64, K, "")]) if spec.kernel.name == "int_mm") for K in (1, 2)
+    )
+    reason = finding("shape-not-taken", "int_mm", kind="below", dimension="K", least_count=2, size_count=1)
+    assert single_column.kernel.reason_against(single_column.case) == reason
+    assert two_columns.kernel.reason_against(two_columns.case) is None

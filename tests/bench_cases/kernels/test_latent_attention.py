@@ -175,11 +175,13 @@ def test_kernels_with_one_head_size_say_so(device):
     by_key = {(spec.kernel.name, spec.kernel.kv): spec for spec in specs(PREFILL, device)}
     flash = by_key["sdpa_flash", "BF16"]
     assert flash.kernel.reason_against(flash.case) == finding(
-        "heads-of-two-sizes", "sdpa_flash", key_size_count=24, value_size_count=16
+        "shape-not-taken", "sdpa_flash", kind="head-sizes", key_size_count=24, value_size_count=16
     )
     several = dataclasses.replace(DECODE, query_count=2)
     [spec] = [spec for spec in specs(several, device) if spec.kernel.name == "latent_math"]
-    assert spec.kernel.reason_against(spec.case) == finding("several-new-tokens", "latent_math", query_count=2)
+    assert spec.kernel.reason_against(spec.case) == finding(
+        "shape-not-taken", "latent_math", kind="new-tokens", query_count=2
+    )
 
 
 def test_the_real_sizes_fit_a_gpu():

@@ -18,10 +18,10 @@ from bench_cases.kernels.attention.prepare import (  # noqa: E402
     attention_deviation,
     attention_reference,
     build_attention,
-    load_attention,
 )
 from bench_cases.kernels.attention.spec import stored_keys, value_size, visible_keys  # noqa: E402
 from bench_cases.kernels.attention.structures import small_sizes, structured_operands  # noqa: E402
+from bench_cases.kernels.products.prepare import imported  # noqa: E402
 from bench_cases.shapes.attention import AttentionShape  # noqa: E402
 
 OUTPUT = {"FP32": torch.float32, "BF16": torch.bfloat16, "FP16": torch.float16, "FP8_E4M3": torch.float8_e4m3fn}
@@ -233,7 +233,7 @@ def checked_on(kernel, shape):
     small = small_sizes(sizes)
     for _, q, k, v in structured_operands(small):
         values = k[:, : value_size(small)] if kernel.is_latent else v
-        built = load_attention(kernel)(kernel, AttentionSources(small, q, k, values))
+        built = imported(kernel.implementation)(kernel, AttentionSources(small, q, k, values))
         yield small, built, attention_reference(kernel, small, built, is_random=False)
 
 
@@ -292,7 +292,7 @@ def test_no_right_kernel_fails_on_random_operands(kernel):
                 (cached * stored_keys(sizes), value_size(sizes)),
             )
         )
-        built = load_attention(kernel)(
+        built = imported(kernel.implementation)(
             kernel, AttentionSources(sizes, q, k, k[:, : value_size(sizes)] if kernel.is_latent else v)
         )
         reference = attention_reference(kernel, sizes, built)

@@ -291,7 +291,7 @@ def test_a_damaged_state_is_said_and_kept(tmp_path):
 def test_a_step_of_another_form_is_a_line_not_a_traceback(tmp_path):
     run_pipeline(MODEL, tmp_path / "o", formats=["INT8"], seams=seams(FakeMeasure({"INT8": 0.7})))
     state = json.loads((tmp_path / "o/pipeline.json").read_text())
-    del state["steps"]["recommend"]["recommendation"]["baseline"]["kernel"]
+    del state["steps"]["recommend"]["answer"]["baseline"]["key"]
     (tmp_path / "o/pipeline.json").write_text(json.dumps(state))
     with pytest.raises(DefinitionError, match="a step of another form"):
         run_pipeline(MODEL, tmp_path / "o", formats=["INT8"], seams=seams(FakeMeasure({})))

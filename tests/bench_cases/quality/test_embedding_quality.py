@@ -45,13 +45,13 @@ def encoder():
         return transformers.BertModel(config).eval()
 
 
-def embeddings_one_by_one(model, sentences, pooling="mean"):
+def embeddings_one_by_one(model, sentences):
     pooled = []
     for sentence in sentences:
         ids = torch.tensor([ByteTokenizer()(sentence)["input_ids"]])
         with torch.no_grad():
             states = model(ids).last_hidden_state[0].double()
-        pooled.append(states.mean(0) if pooling == "mean" else states[0])
+        pooled.append(states.mean(0))
     vectors = torch.stack(pooled)
     return (vectors / vectors.norm(dim=1, keepdim=True)).numpy()
 
@@ -61,12 +61,11 @@ def narrow_copy(model):
     return other, simulated(other, "INT4")
 
 
-@pytest.mark.parametrize("pooling", ["mean", "first"])
-def test_figures_are_those_of_sentences_one_by_one(encoder, pooling, untouched):
+def test_figures_are_those_of_sentences_one_by_one(encoder, untouched):
     other, block = narrow_copy(encoder)
     with untouched(encoder), block:
-        quality = compare_embeddings(encoder, other, SENTENCES, ByteTokenizer(), pooling=pooling)
-        first, second = (embeddings_one_by_one(model, SENTENCES, pooling) for model in (encoder, other))
+        quality = compare_embeddings(encoder, other, SENTENCES, ByteTokenizer())
+        first, second = (embeddings_one_by_one(model, SENTENCES) for model in (encoder, other))
     cosines = (first * second).sum(1)
     pairs = np.triu_indices(len(SENTENCES), 1)
     similar, similar_too = (x @ x.T for x in (first, second))
@@ -110,29 +109,17 @@ def test_fewer_bits_move_embeddings_further(encoder):
     )
 
 
-def test_batches_and_padding_change_nothing(encoder):
-    other, block = narrow_copy(encoder)
-    with block:
-        values = [
-            compare_embeddings(encoder, other, SENTENCES, ByteTokenizer(), batch_sentences=count).cosine.value
-            for count in (1, 24)
-        ]
-    assert values[0] == pytest.approx(values[1], abs=1e-6)
-
-
 @pytest.mark.parametrize(
-    ("sentences", "options", "error", "message"),
+    ("sentences", "message"),
     [
-        (SENTENCES[:3], {}, InvalidValueError, "3 sentences are too few"),
-        (["a", "", "b", "c"], {}, InvalidValueError, "a sentence is empty"),
-        (["a" * 200, "b", "c", "d"], {}, InvalidValueError, "200 tokens"),
-        (["é", "ü", "a", "ß" * 60], {"pooling": "max"}, InvalidValueError, "pooling is mean or first"),
-        (SENTENCES, {"batch_sentences": 0}, InvalidValueError, "batch_sentences"),
+        (SENTENCES[:3], "3 sentences are too few"),
+        (["a", "", "b", "c"], "a sentence is empty"),
+        (["a" * 200, "b", "c", "d"], "200 tokens"),
     ],
 )
-def test_bad_input_is_one_line(encoder, sentences, options, error, message):
-    with pytest.raises(error, match=message):
-        compare_embeddings(encoder, encoder, sentences, ByteTokenizer(), **options)
+def test_bad_input_is_one_line(encoder, sentences, message):
+    with pytest.raises(InvalidValueError, match=message):
+        compare_embeddings(encoder, encoder, sentences, ByteTokenizer())
 
 
 def test_models_and_texts_that_have_no_embedding(encoder):

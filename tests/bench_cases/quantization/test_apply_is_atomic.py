@@ -85,7 +85,10 @@ def test_a_layer_torchao_fails_on_is_kept_with_its_error(small_llama, monkeypatc
     result = apply_quantization(small_llama, "INT8")
     assert len(result.quantized) == 14
     layer = result.layer("model.layers.1.mlp.up_proj")
-    assert (layer.became, layer.findings) == ("BF16", (finding("torchao-fails", cause="InjectedError: the kernel"),))
+    assert (layer.became, layer.findings) == (
+        "BF16",
+        (finding("layer-kept-wide", kind="torchao-fails", cause="InjectedError: the kernel"),),
+    )
     assert small_llama.model.layers[1].mlp.up_proj.weight is broken
 
 
@@ -152,5 +155,7 @@ def test_a_failing_awq_search_touches_nothing(small_llama, token_ids, monkeypatc
     result = apply_quantization(small_llama, "INT4", method="AWQ", calibration=[token_ids])
     assert len(steps) == 2 + 2 * 15
     assert not result
-    assert {layer.findings for layer in result.layers} == {(finding("torchao-fails", cause="InjectedError: convert"),)}
+    assert {layer.findings for layer in result.layers} == {
+        (finding("layer-kept-wide", kind="torchao-fails", cause="InjectedError: convert"),)
+    }
     before.assert_unchanged()

@@ -66,7 +66,7 @@ def test_block_scales_are_padded_and_said_to_be(small_llama):
     assert (layer.N, layer.K) == (64, 128)
     assert layer.format_bytes == 64 * 128 // 2 + 64 * 8 + 4
     assert layer.held_bytes == 64 * 128 // 2 + 128 * 8 + 4  # rows padded to 128
-    assert [item.code for item in layer.padding] == ["holds-padded-scales"]
+    assert [item.code for item in layer.padding] == ["held-beside"]
 
 
 def test_sixteen_bits_change_nothing(small_llama):
@@ -93,7 +93,7 @@ def test_layers_a_kernel_cannot_take_fall_back_with_a_reason():
     assert reasons["narrow"]["group-does-not-divide"]["used_count"] == 32
     assert reasons["odd_inputs"]["group-does-not-divide"]["input_count"] == 100
     assert "used_count" not in reasons["odd_inputs"]["group-does-not-divide"]
-    odd = reasons["odd_outputs"]["recipe-of-other-multiple"]
+    odd = reasons["odd_outputs"]["recipe-unfit"]
     assert (odd["dimension"], odd["multiple_count"], odd["size_count"]) == ("N", 16, 20)
     assert [layer.name for layer in result.fallbacks] == ["narrow", "odd_inputs", "odd_outputs"]
     assert [layer.name for layer in result.quantized] == ["good", "narrow"]
@@ -112,7 +112,7 @@ def test_a_format_without_a_recipe_takes_the_nearest(small_llama):
         apply_quantization(small_llama, "NF4", strict=True)
     result = apply_quantization(small_llama, "NF4")
     assert {(layer.requested, layer.became, layer.findings) for layer in result.layers} == {
-        ("NF4", "INT4", (finding("no-recipe-for-format", format="NF4", instead="INT4"),))
+        ("NF4", "INT4", (finding("recipe-unfit", kind="format", format="NF4", instead="INT4"),))
     }
 
 
@@ -233,7 +233,7 @@ def test_a_layer_of_zeros_still_gives_zeros(precision):
     model = nn.Sequential(nn.Linear(128, 64, bias=False)).bfloat16()
     nn.init.zeros_(model[0].weight)
     result = apply_quantization(model, precision)
-    assert result.layers[0].is_quantized or has_code(result.layers[0].findings, "codes-not-finite")
+    assert result.layers[0].is_quantized or has_code(result.layers[0].findings, "layer-kept-wide")
     assert torch.equal(model(torch.ones(2, 128, dtype=torch.bfloat16)), torch.zeros(2, 64, dtype=torch.bfloat16))
 
 
@@ -244,7 +244,7 @@ def test_one_row_of_zeros(precision):
     with torch.no_grad():
         model[0].weight[5] = 0
     result = apply_quantization(model, precision)
-    assert result.layers[0].is_quantized or has_code(result.layers[0].findings, "codes-not-finite")
+    assert result.layers[0].is_quantized or has_code(result.layers[0].findings, "layer-kept-wide")
     assert torch.isfinite(model(torch.ones(2, 128, dtype=torch.bfloat16))).all()
 
 
@@ -254,7 +254,7 @@ def test_empty_layers_and_integer_weights_are_kept():
     model["codes"].weight = nn.Parameter(torch.ones(32, 32, dtype=torch.int8), requires_grad=False)
     result = apply_quantization(model, "INT8")
     assert result.layer("empty").findings == (finding("weight-empty"),)
-    assert result.layer("codes").findings == (finding("weight-not-float", dtype="int8"),)
+    assert result.layer("codes").findings == (finding("weight-not-taken", kind="dtype", dtype="int8"),)
     assert result.layer("good").is_quantized
 
 
@@ -266,8 +266,8 @@ def test_layers_that_others_read_are_kept():
     nn.utils.parametrizations.weight_norm(model["too"])
     result = apply_quantization(model, "INT8")
     assert [layer.aliases for layer in result.layers] == [(), (), ()]
-    assert has_code(result.layer("attention.out_proj").findings, "weight-read-by-owner")
-    assert has_code(result.layer("scaled").findings, "weight-parametrized")
+    assert has_code(result.layer("attention.out_proj").findings, "weight-not-taken")
+    assert has_code(result.layer("scaled").findings, "weight-not-taken")
     assert not result
 
 
@@ -284,7 +284,7 @@ def test_a_second_time_keeps_what_is_quantised(small_llama):
     layer = result.layer("model.layers.0.self_attn.q_proj")
     assert (layer.became, layer.findings) == (
         "Int8Tensor",
-        (finding("weight-already-quantised", tensor="Int8Tensor"),),
+        (finding("weight-not-taken", kind="quantised", tensor="Int8Tensor"),),
     )
     assert small_llama.model.layers[0].self_attn.q_proj.weight is weight
     with pytest.raises(UnsupportedError, match="already held as"):

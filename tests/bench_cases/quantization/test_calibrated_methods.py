@@ -48,7 +48,7 @@ def test_awq_beats_rounding_where_activations_have_outliers(outlier_activations)
     assert weight.act_pre_scale is not None
     layer = result.layers[0]
     assert layer.held_bytes == layer.format_bytes + K * 2  # the input scales are held, too
-    assert [item.code for item in layer.padding] == ["holds-input-scales"]
+    assert [item.code for item in layer.padding] == ["held-beside"]
 
 
 def test_hqq_lowers_the_weight_error():
@@ -88,7 +88,7 @@ def test_layers_the_data_never_reaches_are_rounded_and_say_so(outlier_activation
     result = apply_quantization(model, "INT4", method="AWQ", calibration=[outlier_activations])
     assert result.layer("used").method == "AWQ"
     assert result.layer("unused").method == "round-to-nearest"
-    assert result.layer("unused").findings == (finding("layer-not-calibrated"),)
+    assert result.layer("unused").findings == (finding("rounded-to-nearest", kind="data"),)
     with pytest.raises(UnsupportedError, match="never reached this layer"):
         apply_quantization(TwoHeads().bfloat16(), "INT4", method="AWQ", calibration=[outlier_activations], strict=True)
 
@@ -97,7 +97,7 @@ def test_methods_and_precisions_that_do_not_meet(small_llama, token_ids):
     result = apply_quantization(small_llama, "INT8.INT8", method="AWQ", calibration=[token_ids])
     assert {layer.method for layer in result.layers} == {"round-to-nearest"}
     assert {layer.findings for layer in result.layers} == {
-        (finding("method-of-other-formats", method="AWQ", formats=("INT4", "INT8")),)
+        (finding("rounded-to-nearest", kind="formats", method="AWQ", formats=("INT4", "INT8")),)
     }
 
 

@@ -153,8 +153,8 @@ def test_a_strategy_gives_each_layer_its_format(model) -> None:
     strategy = create_layerwise_gradient(LAYERS, ["FP16", "FP8_E4M3", "NVFP4"])
     attached = quantizer()
     report = attached.attach(model, strategy)
-    assert report.left_wide["layers.0.mlp.up_proj"] == finding("layer-stays-wide", format="FP16")
-    assert report.left_wide["lm_head"] == finding("layer-stays-wide", format="FP16")
+    assert report.left_wide["layers.0.mlp.up_proj"] == finding("layer-stays-wide", kind="format", format="FP16")
+    assert report.left_wide["lm_head"] == finding("layer-stays-wide", kind="format", format="FP16")
     assert {report.attached[f"layers.1.{leaf}"] for leaf in ("self_attn.k_proj", "mlp.down_proj")} == {"FP8_E4M3.FP16"}
     assert report.attached["layers.2.self_attn.o_proj"] == "NVFP4.FP16"
     model(TOKENS)
@@ -197,8 +197,8 @@ def test_a_narrower_strategy_is_further_from_float(model) -> None:
 def test_layers_by_name(model) -> None:
     report = quantizer().attach(model, {"lm_head": "FP8", "layers.0.mlp.up_proj": "INT4.INT8"}, skip=("lm_head",))
     assert report.attached == {"layers.0.mlp.up_proj": "INT4.INT8"}
-    assert report.left_wide["lm_head"] == finding("layer-skipped")
-    assert report.left_wide["layers.0.mlp.down_proj"] == finding("layer-without-format")
+    assert report.left_wide["lm_head"] == finding("layer-stays-wide", kind="skipped")
+    assert report.left_wide["layers.0.mlp.down_proj"] == finding("layer-stays-wide", kind="without-format")
 
 
 def test_a_selector_sees_decode_and_prefill(model) -> None:

@@ -115,8 +115,8 @@ def test_the_map_says_why():
     answer = availability("FP8", Target("cuda", (8, 6)))
     assert not answer.is_exact
     (gap,) = answer.findings
-    assert (gap.code, gap.value("capabilities"), gap.value("capability")) == (
-        "recipe-of-other-capability",
+    assert (gap.value("kind"), gap.value("capabilities"), gap.value("capability")) == (
+        "capability",
         "8.9+",
         "8.6",
     )

@@ -75,9 +75,9 @@ def test_what_the_user_wrote_comes_last_and_the_ini_file_is_the_one_that_was_rea
 
 
 def test_the_same_rootdir_is_not_blamed():
-    assert why_not_collected("/suite/kernels", "/suite/kernels", ()).code == "collected-otherwise-by-worker"
+    assert why_not_collected("/suite/kernels", "/suite/kernels", ()).value("kind") == "otherwise"
     reason = why_not_collected("/suite/kernels", "/suite", ())
     assert reason == finding("rootdir-of-worker-differs", worker_folder="/suite", folder="/suite/kernels")
     assert why_not_collected("/suite/kernels", "/suite", ("no", "way")) == finding(
-        "not-collected-by-worker", error="no; way"
+        "not-collected-by-worker", kind="error", error="no; way"
     )

@@ -9,7 +9,7 @@ from roofline_model import DeviceFacts, create_custom_asic
 from roofline_model.core.errors import UnknownNameError, UnsupportedError
 from roofline_model.core.finding import finding
 
-NO_GPU, THROUGH_NVML = finding("sensors-missing", error="NVML: not found"), finding("gpu-through-nvml")
+NO_GPU, THROUGH_NVML = finding("sensors-missing", error="NVML: not found"), finding("gpu-found", kind="nvml")
 CPU = Machine("cpu", NO_GPU, "Test CPU", 2, 1 << 25, 1 << 34, torch_version="2.13.0+cpu")
 GB10 = Machine(
     "cuda",

@@ -313,4 +313,4 @@ def test_visible_devices_are_honoured(monkeypatch, visible, opened):
     monkeypatch.setitem(sys.modules, "pynvml", library)
     opened_device, reason = open_nvml_device()
     assert (opened_device.handle if opened_device else None) == opened
-    assert opened or reason == finding("gpus-hidden")
+    assert opened or reason == finding("sensors-absent", kind="hidden")

@@ -3,11 +3,12 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+from run_makers import flat_measurement
 
 from plugin.terminal.progress import Progress
 from plugin.terminal.summary import count_line, flag_lines, summary_lines
 from results.cases.case_result import case_results
-from results.records.records import Measurement, Method, PredictionRecord, ProcessInfo, Record
+from results.records.records import Method, PredictionRecord, ProcessInfo, Record
 from results.records.state_records import CanaryReading, NoiseFloor
 from results.statistics.replication import TotalInterval, width_text
 from roofline_model import gemm, predict
@@ -15,24 +16,9 @@ from roofline_model.core.finding import code_text
 from roofline_model.core.units import format_time
 
 
-def measurement(median_s, flags=(), power_w=None, half_width_s=0.0):
-    return Measurement(
-        samples_s=(median_s,),
-        calls_per_sample=1,
-        median_s=median_s,
-        min_s=median_s,
-        max_s=median_s,
-        mean_s=median_s,
-        std_s=None,
-        q1_s=median_s,
-        q3_s=median_s,
-        sample_count=1,
-        ci_low_s=median_s - half_width_s,
-        ci_high_s=median_s + half_width_s,
-        stop_reason="budget",
-        flags=tuple(flags),
-        power_w=power_w,
-    )
+def measurement(median_s, half_width_s=0.0, **changes):
+    ends = {"ci_low_s": median_s - half_width_s, "ci_high_s": median_s + half_width_s}
+    return flat_measurement(median_s, 1, std_s=None, stop_reason="budget", **ends, **changes)
 
 
 def record(a="BF16", b=None, kernel="matmul", median_s=None, status=None, reason="", shape=(1, 4096, 4096), **more):

@@ -6,9 +6,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from run_makers import flat_measurement
+
 from plugin.run.pending import expected_record
 from plugin.terminal.summary import summary_lines
-from results.records.records import Measurement, PredictionRecord, Record
+from results.records.records import PredictionRecord, Record
 from roofline_model import gemm, get_hardware, predict
 from roofline_model.expected.predict import predict_expected
 
@@ -20,22 +22,7 @@ def record(median_s=None, flags=(), kernel="matmul", b="BF16"):
     ideal, expected = predict(work, CHIP), predict_expected(work, CHIP)
     measured = None
     if median_s is not None:
-        measured = Measurement(
-            samples_s=(median_s,),
-            calls_per_sample=1,
-            median_s=median_s,
-            min_s=median_s,
-            max_s=median_s,
-            mean_s=median_s,
-            std_s=None,
-            q1_s=median_s,
-            q3_s=median_s,
-            sample_count=1,
-            ci_low_s=median_s,
-            ci_high_s=median_s,
-            stop_reason="budget",
-            flags=flags,
-        )
+        measured = flat_measurement(median_s, 1, half_width=0.0, std_s=None, stop_reason="budget", flags=flags)
     return Record(
         record_id=kernel,
         run_id="r",

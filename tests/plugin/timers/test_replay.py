@@ -3,9 +3,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from run_makers import flat_measurement
 
 from plugin.timers.replay import RecordedSeries, ReplayTimer, _by_case
-from results.records.records import Measurement, ProcessInfo, Record
+from results.records.records import ProcessInfo, Record
 from roofline_model.core.errors import InvalidValueError, UnsupportedError
 from roofline_model.operators.case import Case
 
@@ -13,22 +14,7 @@ CASE = Case("gemv", (("M", 1), ("N", 8), ("K", 8)), (("a", "FP32"), ("b", "FP32"
 
 
 def record(ordinal, samples, clocks=()):
-    measurement = Measurement(
-        samples_s=samples,
-        calls_per_sample=4,
-        median_s=samples[0],
-        min_s=1,
-        max_s=1,
-        mean_s=1,
-        std_s=None,
-        q1_s=1,
-        q3_s=1,
-        sample_count=len(samples),
-        ci_low_s=None,
-        ci_high_s=None,
-        stop_reason="budget",
-        clocks_hz=clocks,
-    )
+    measurement = flat_measurement(samples[0], len(samples), samples_s=samples, calls_per_sample=4, clocks_hz=clocks)
     return Record(f"{ordinal:032x}", "f" * 32, CASE, "measured", process=ProcessInfo(ordinal), measurement=measurement)
 
 

@@ -13,11 +13,11 @@ from reports.document.answer_blocks import answer_section
 from reports.document.report import Report
 from reports.page.html import render_page
 from reports.present.blocks import TableBlock, plain_text, text_blocks
+from reports.present.verdict_text import actions
 from reports.ranking.shape_ranking import recommend_from_run
 from reports.ranking.words import kernel_gap_text, shape_reason, shape_summary
 from reports.view.views import report_view
 from results.cases.case_result import case_results
-from results.text.verdict_text import actions
 from roofline_model.chips.hardware import get_hardware
 
 DECODE, PREFILL = (1, 4096, 4096), (512, 4096, 4096)
@@ -62,7 +62,7 @@ def test_other_cache_states_have_rows_of_their_own_without_a_ranking(view):
     entries, (matrix,) = entries_and_matrices(view.chips[0].shapes, view.chips[0].recommendations)
     assert [entry.anchor for entry in entries] == [str(at) for at in range(1, len(entries) + 1)]
     assert len(matrix.rows) == len(entries)
-    assert {entry.result.cache for entry in entries} == {"cold", "warm"}
+    assert {entry.result.question.cache for entry in entries} == {"cold", "warm"}
 
 
 def blocks_of(view, matrix):

@@ -9,17 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from reports.figures.matplotlib_drawer import (
-    Field,
-    draw_figure,
-    figure_png,
-    figure_svg,
-    first_free,
-    overlap,
-    pixels,
-    rectangle,
-    spread,
-)
+from reports.figures.label_places import spread
+from reports.figures.matplotlib_drawer import draw_figure, figure_png, figure_svg
 from reports.figures.palette import ACCENT, INK, SURFACE, all_colours, format_colours, operator_shapes
 from reports.figures.plotly_drawer import plotly_json
 from reports.figures.roofline import MANY_POINTS, roofline_figure
@@ -126,38 +117,42 @@ def test_the_legend_calls_nothing_best_that_others_are_level_with(make):
 
 
 def label_boxes(figure):
-    """Every label inside the axes as a polygon in their pixels: turned ones by their own angle, the callout with its
-    frame.
-    """
-    import math
-
-    from matplotlib.text import Text
+    """Every label inside the axes as a rectangle in pixels of the drawing, turned by its own angle."""
+    from matplotlib.path import Path
+    from matplotlib.transforms import Affine2D
 
     axes, renderer = figure.axes[0], figure.canvas.get_renderer()
     frame, boxes = axes.get_window_extent(), {}
     for text in axes.texts:
         angle = text.get_rotation()
         text.set_rotation(0)
-        box = Text.get_window_extent(text, renderer)  # of an annotation, too, without its arrow
+        box = text.get_window_extent(renderer)
         text.set_rotation(angle)
-        x, y = (box.x0 + box.x1) / 2 - frame.x0, (box.y0 + box.y1) / 2 - frame.y0
-        if 0 <= x <= frame.width and 0 <= y <= frame.height:
-            boxes[text.get_text()] = rectangle((x, y), (box.width, box.height), math.radians(angle))
+        x, y = (box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2
+        if frame.contains(x, y):
+            boxes[text.get_text()] = (
+                Affine2D()
+                .rotate_deg_around(x, y, angle)
+                .transform_path(
+                    Path.unit_rectangle().transformed(Affine2D().scale(box.width, box.height).translate(box.x0, box.y0))
+                )
+            )
     return boxes
 
 
-def drawn_things(view, figure):
-    """Markers (as squares of 7 pixels), gaps, roofs and slopes, in pixels of the axes."""
+def drawn_things(figure):
+    """Markers (as squares of 7 pixels), gaps, roofs and slopes, in pixels of the drawing."""
+    from matplotlib.path import Path
+    from matplotlib.transforms import Affine2D
+
     axes = figure.axes[0]
-    things = []
     for line in axes.lines:
         if str(line.get_label()).startswith(("predicted ", "measured ")):
-            spots = list(zip(line.get_xdata(), line.get_ydata(), strict=True))
-            things += [rectangle(spot, (7, 7)) for spot in pixels(axes, spots)]
+            for x, y in axes.transData.transform(line.get_xydata()):
+                yield Path.unit_rectangle().transformed(Affine2D().scale(7).translate(x - 3.5, y - 3.5))
     for name in ("roof ", "memory ", "gap"):
         for corners in pieces_named(figure, name):
-            things += list(itertools.pairwise(pixels(axes, corners)))
-    return things
+            yield from (Path(piece) for piece in itertools.pairwise(axes.transData.transform(corners)))
 
 
 @pytest.mark.parametrize("kind", ["cpu", "gpu", "decode", "prefill", "predicted"])
@@ -184,9 +179,9 @@ def test_no_label_covers_another_nor_a_line_nor_a_point(make, kind):
     ]  # no leader across the plot
     assert any(text.startswith("DRAM ") for text in boxes)
     for (left, a), (other, b) in itertools.combinations(boxes.items(), 2):
-        assert not overlap(a, b), (left, other)
-    for thing_drawn in drawn_things(view, figure):
-        assert not [text for text, box in boxes.items() if overlap(box, thing_drawn)]
+        assert not a.intersects_path(b), (left, other)
+    for thing_drawn in drawn_things(figure):
+        assert not [text for text, box in boxes.items() if box.intersects_path(thing_drawn)]
     renderer = figure.canvas.get_renderer()
     for text in figure.axes[0].texts:  # the roofs' names in the margin among them
         assert text.get_window_extent(renderer).x1 <= figure.bbox.x1, text.get_text()
@@ -351,40 +346,6 @@ def test_spread_squeezes_what_cannot_fit():
     placed = spread([0.5] * 101, 0.05)
     assert min(placed) == pytest.approx(0.0)
     assert max(placed) == pytest.approx(1.0)
-
-
-SQUARE = rectangle((0, 0), (2, 2))
-
-
-@pytest.mark.parametrize(
-    ("other", "meets"),
-    [
-        (rectangle((1.9, 0), (2, 2)), True),
-        (rectangle((2, 0), (2, 2)), False),  # they share an edge
-        (rectangle((2.2, 0), (2, 2), 0.7854), True),  # its corner, 1.41 from its centre, reaches in
-        (rectangle((1.9, 1.9), (2, 2), 0.7854), False),  # the bounding boxes meet, the squares do not
-        (((-5, 0.5), (5, 0.5)), True),
-        (((-5, 1.5), (5, 1.5)), False),
-        (((0, 3), (3, 0)), False),  # cuts the bounding corner only
-        (((0.5, 0.5), (0.6, 0.6)), True),  # inside
-    ],
-)
-def test_convex_shapes_overlap_by_hand(other, meets):
-    assert overlap(SQUARE, other) is overlap(other, SQUARE) is meets
-
-
-def test_lines_overlap_where_they_cross():
-    assert overlap(((0, 0), (2, 2)), ((0, 2), (2, 0)))
-    assert not overlap(((0, 0), (2, 2)), ((3, 0), (3, 9)))
-
-
-def test_a_label_takes_its_first_free_place_inside_the_field():
-    field = Field(100, 100)
-    field.add(((0, 50), (100, 50)), "line")
-    places = [rectangle((50, y), (20, 10)) for y in (50, 98, 52, 70)]  # on the line, outside, on the line, free
-    assert first_free(field, places) == 3
-    field.add(places[3], "label")
-    assert first_free(field, places) is None
 
 
 def test_colours_are_fixed_per_format_and_distinct():

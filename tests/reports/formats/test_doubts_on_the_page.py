@@ -13,9 +13,9 @@ from reports.document.report_blocks import report_blocks
 from reports.page.html import render_page
 from reports.present.cases import profile_doubts
 from reports.present.markdown import markdown
+from reports.present.verdict_text import actions
 from reports.view.views import report_view
-from results.text.verdict_text import actions
-from results.verdicts.gain import gain_over_baseline
+from results.cases.gain import gain_over_baseline
 from roofline_model.chips.machine_constants import Calibration, Constant
 
 DECODE = (1, 4096, 4096)

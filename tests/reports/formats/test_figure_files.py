@@ -17,10 +17,10 @@ from reports.formats.figure_files import report_figures, write_figures
 from reports.present.cases import LABELS
 from reports.view.views import report_view
 from results.cases.case_result import case_results
+from results.cases.model_results import model_results
 from results.exchange.exported.load import import_file
 from results.records.model_figures import Interval
 from results.store.store import open_store
-from results.verdicts.model_results import model_results
 from roofline_model.operators.case import op_title
 
 

@@ -6,7 +6,7 @@ from model_records import model_record, model_run_records
 
 from reports.present.models import model_tables
 from results.cases.case_result import case_results
-from results.verdicts.model_results import model_results
+from results.cases.model_results import model_results
 
 
 def tables_of(*records):

@@ -10,10 +10,10 @@ from reports.present.display_text import regime_meanings, regime_title, regime_w
 from reports.ranking.shape_ranking import recommend_from_run
 from reports.view.roofline_view import roofline_view
 from reports.view.views import report_view
+from results.cases.best_shapes import best_overall, judged_results
 from results.cases.case_result import case_results
 from results.cases.errors import error_summaries, overall_error
-from results.verdicts.best_shapes import best_overall, judged_results
-from results.verdicts.shape_verdict import shape_verdicts
+from results.cases.shape_verdict import shape_verdicts
 
 DECODE = (1, 4096, 4096)
 REGIMES = [
@@ -66,26 +66,28 @@ def test_only_what_occurs_is_explained():
 
 def test_every_shape_result_holds_one_regime(make):
     results = shape_verdicts(case_results(everything(make)))
-    assert [(result.cache, result.mode) for result in results] == REGIMES
+    assert [(result.question.cache, result.question.mode) for result in results] == REGIMES
     assert [round(result.measured_speedup) for result in results] == [2, 3, 4, 5, 6, 7, 8]
     for result in results:
-        assert {(each.case.cache, each.case.mode) for each in result.cases.values()} == {(result.cache, result.mode)}
+        assert {(each.case.cache, each.case.mode) for each in result.cases.values()} == {
+            (result.question.cache, result.question.mode)
+        }
 
 
 def test_answers_and_the_best_of_all_judge_cold_and_eager_where_there_is_any(make):
     results = shape_verdicts(case_results(everything(make)))
     (judged,) = judged_results(list(results))
-    assert (judged.cache, judged.mode) == ("cold", "eager")
-    assert best_overall(results).mode == "eager"
-    assert best_overall(results).cache == "cold"
-    rest = [result for result in results if result.mode != "eager"]
-    assert [result.mode for result in judged_results(rest)] == ["graph"]
-    assert best_overall(rest).mode == "graph"
+    assert (judged.question.cache, judged.question.mode) == ("cold", "eager")
+    assert best_overall(results).question.mode == "eager"
+    assert best_overall(results).question.cache == "cold"
+    rest = [result for result in results if result.question.mode != "eager"]
+    assert [result.question.mode for result in judged_results(rest)] == ["graph"]
+    assert best_overall(rest).question.mode == "graph"
 
 
 def test_rankings_rank_one_regime_each(make):
     recommendations = recommend_from_run(case_results(everything(make)), None)
-    assert [(ranking.cache, ranking.mode) for ranking in recommendations] == [
+    assert [(ranking.question.cache, ranking.question.mode) for ranking in recommendations] == [
         ("cold", mode) for mode in ("eager", "graph", "sustained", "burst", "mine")
     ]
     assert [round(ranking.first.speedup_ratio) for ranking in recommendations] == [2, 5, 6, 7, 8]
@@ -98,7 +100,7 @@ def test_rankings_rank_one_regime_each(make):
 def test_flushed_is_ranked_before_warm_and_after_cold(make):
     flushed, warm = pair(make, "flushed", "eager", 3e-3, 1e-3), pair(make, "warm", "eager", 4e-3, 1e-3)
     (ranking,) = recommend_from_run(case_results([*warm, *flushed]), None)
-    assert ranking.cache == "flushed"
+    assert ranking.question.cache == "flushed"
     assert ranking.first.speedup_ratio == pytest.approx(3.0)
 
 

@@ -68,7 +68,7 @@ def test_without_a_common_night_it_is_said_at_the_number_and_trusted_less(stored
     assert (row.speedup_ratio, row.trust.is_across_runs) == (pytest.approx(2.2), True)
     assert reason_text(row, ranking).startswith("across runs 2.2× BF16")
     assert "2.2× BF16 · matmul (across runs)" in summary_of(ranking)
-    assert (row.trust.confidence, row.trust.reasons[-1].code) == ("medium", "speedup-across-runs")
+    assert (row.trust.confidence, row.trust.reasons[-1].code) == ("medium", "less-sure")
     # The advice of a report says it at the number, too: in Markdown and terminal, and beside the figure.
     advice = recommend([stored_run(1, {INT4: 10e-6}), stored_run(2, {BF16: 22e-6})])
     assert "| 2.2× across runs |" in markdown([stored_section(Report(None), advice)])
@@ -95,7 +95,7 @@ def test_too_few_samples_give_no_interval_here_as_in_the_report(stored_run, reco
     ]
     row, _ = best_of(recommend([(run, few)]))
     assert (row.estimate.low_s, row.estimate.high_s) == (None, None)
-    assert [item.code for item in row.trust.reasons] == ["measured-by-one-process"]
+    assert [item.code for item in row.trust.reasons] == ["less-sure"]
     assert case_results(few)[0].interval_s == (None, None)
     measurement = records[0].measurement
     assert case_results([records[0], few[0]])[0].interval_s == (measurement.ci_low_s, measurement.ci_high_s)

@@ -42,13 +42,16 @@ def test_predictions_only(stored_run, recommend) -> None:
         advice.missing[0]
         == "no record is measured: every time is a prediction, nothing is known of this machine's kernels"
     )
-    assert ranking.missing[0] == finding("none-measured")
+    assert ranking.missing[0] == finding("evidence-missing", kind="none-measured")
     assert summary_of(ranking).startswith("try ")
 
 
 def test_one_case_alone_and_no_wide_baseline(stored_run, recommend) -> None:
     [ranking] = recommend([stored_run(1, {INT4: 9e-6})]).rankings
-    assert ranking.missing[:2] == (finding("one-measured", "INT4 (W4A16) · tinygemm"), finding("baseline-missing"))
+    assert ranking.missing[:2] == (
+        finding("evidence-missing", "INT4 (W4A16) · tinygemm", kind="one-measured"),
+        finding("evidence-missing", kind="baseline"),
+    )
     assert ranking.first.speedup_ratio is None
 
 

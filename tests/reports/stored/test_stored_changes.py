@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from reports.stored.answer import RankChange
+from reports.stored.moves import RankChange
 from reports.stored.words import change_sentence, compared_text, difference_text
 from roofline_model.core.finding import finding
 

@@ -14,8 +14,8 @@ from reports.document.advice_blocks import stored_section
 from reports.document.report import Report
 from reports.present.markdown import markdown
 from reports.stored.words import confidence_words, summary_of
+from results.cases.gain import doubts_to_mend
 from results.records.records import Method
-from results.verdicts.gain import doubts_to_mend
 from roofline_model.chips.machine_constants import Calibration, Constant
 
 BF16, INT8, INT4 = ("BF16", "BF16", "matmul"), ("INT8", "INT8", "int_mm"), ("INT4", "BF16", "tinygemm")

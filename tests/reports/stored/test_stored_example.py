@@ -8,16 +8,16 @@ import pytest
 from trained_run import as_trained
 
 from reports.advice.run_phases import phase_rankings
+from reports.present.model_text import phase_verdict
 from reports.ranking.words import excluded_texts
 from reports.stored import StoredQuestion, recommend_from_store
 from reports.stored.words import summary_of
 from results import open_store
 from results.cases.case_result import case_results
+from results.cases.losses import StoredLosses, pass_loss
+from results.cases.model_results import model_results
 from results.exchange.exported.load import import_file
 from results.records.model_figures import model_figures
-from results.text.model_text import phase_verdict
-from results.verdicts.losses import StoredLosses, pass_loss
-from results.verdicts.model_results import model_results
 from roofline_model.core.finding import finding, short_text
 from roofline_model.recommend.loss import loss_doubt, loss_finding
 
@@ -90,7 +90,7 @@ def test_a_measured_loss_is_shown_by_the_names_of_its_metrics_with_what_it_hides
     )
     [ranking] = recommendations.rankings
     best = ranking.first.loss
-    assert loss_finding(best).code == "loss-measured-over-tokens"
+    assert loss_finding(best).value("kind") == "over-tokens"
     assert (best.text, best.low_pct < best.pct < best.high_pct) == ("", True), "random tokens"
     assert "26.6 % of the tokens" in summary_of(ranking)
     assert "3.6 %" not in summary_of(ranking)

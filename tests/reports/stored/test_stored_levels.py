@@ -52,11 +52,13 @@ def test_a_measurement_goes_stale_by_software_by_age_and_by_a_later_skip(stored_
     late, _ = stored_run(60, {})
     level = level_of([old])
     assert stale_findings(level, old[0]) == ()
-    assert stale_findings(level, driver) == (finding("measured-before", facts=("driver 580.95 → 590.12",)),)
-    assert stale_findings(level, late) == (finding("older-than-newest-run", days_count=59),)
+    assert stale_findings(level, driver) == (
+        finding("measured-earlier", kind="facts", facts=("driver 580.95 → 590.12",)),
+    )
+    assert stale_findings(level, late) == (finding("measured-earlier", kind="days", days_count=59),)
     skipped = level_of([old, stored_run(2, {INT4: "skipped: torchao is not installed"})])
     assert stale_findings(skipped, old[0]) == (
-        finding("not-timed-since", status="skipped", reason="torchao is not installed"),
+        finding("measured-earlier", kind="status", status="skipped", reason="torchao is not installed"),
     )
 
 
@@ -67,7 +69,7 @@ def test_stale_and_failed_rows_are_told_in_the_answer(stored_run, recommend) -> 
     ]
     [ranking] = recommend(nights).rankings
     rows = {row.label: row for row in ranking.options}
-    assert [item.code for item in rows["INT8 (W8A8) · int_mm"].trust.stale] == ["measured-before"]
+    assert [item.code for item in rows["INT8 (W8A8) · int_mm"].trust.stale] == ["measured-earlier"]
     assert rows["INT8 (W8A8) · int_mm"].trust.confidence == "medium"
     assert not rows["BF16 · matmul"].trust.stale
     assert "INT4 (W4A16) · tinygemm" not in rows, "what fails now is not recommended"
@@ -75,7 +77,7 @@ def test_stale_and_failed_rows_are_told_in_the_answer(stored_run, recommend) -> 
         "failed in run 00000002, after it was measured: relative error 0.3 exceeds 0.08"
     )
     assert "INT8 (W8A8) · int_mm" in next(item for item in ranking.missing if item.code == "stale").value("options")
-    assert has_code(ranking.missing, "environments-mixed")
+    assert has_code(ranking.missing, "evidence-missing")
 
 
 def test_a_forced_measurement_is_none_of_the_chip(stored_run, recommend) -> None:

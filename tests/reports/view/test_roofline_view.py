@@ -8,7 +8,7 @@ import pytest
 
 from reports.view.roofline_view import roofline_view
 from results.cases.case_result import case_results
-from results.verdicts.shape_verdict import shape_verdicts
+from results.cases.shape_verdict import shape_verdicts
 
 
 def view_of(records, device=None):

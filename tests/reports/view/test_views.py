@@ -9,9 +9,9 @@ import pytest
 from reports.present.cases import remarks_of
 from reports.present.display_text import utc_minutes
 from reports.present.shapes import shape_sentence
+from reports.present.verdict_text import actions
 from reports.view.views import report_view
 from results.records.records import EnvironmentInfo
-from results.text.verdict_text import actions
 from roofline_model.chips.hardware import get_hardware
 from roofline_model.chips.stored_profile import device_from_profile
 from roofline_model.core.errors import DefinitionError

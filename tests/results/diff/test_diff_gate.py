@@ -11,14 +11,7 @@ import numpy as np
 import pytest
 
 from reports.answers.diff_answer import diff_answer
-from reports.present.encoder import answer_json
-from results.diff.baseline import check_complete, choose_baseline
-from results.diff.environments import Difference, method_difference
-from results.diff.gate import FailRule, gate, needed_processes, parse_fail_on, parse_max_ambiguous, rules_for
-from results.diff.rules import VERDICTS, DiffRules
-from results.diff.suites import compare_suites
-from results.records.records import EnvironmentInfo, Method
-from results.text.diff_text import (
+from reports.present.diff_text import (
     common_text,
     counts_text,
     exit_text,
@@ -32,6 +25,13 @@ from results.text.diff_text import (
     signed,
     time_text,
 )
+from reports.present.encoder import answer_json
+from results.diff.baseline import check_complete, choose_baseline
+from results.diff.environments import Difference, method_difference
+from results.diff.gate import FailRule, gate, needed_processes, parse_fail_on, parse_max_ambiguous, rules_for
+from results.diff.rules import VERDICTS, DiffRules
+from results.diff.suites import compare_suites
+from results.records.records import EnvironmentInfo, Method
 from results.watch.quarantine import Quarantine, QuarantineEntry, load_quarantine
 from roofline_model.core.errors import DefinitionError, InvalidValueError, StoreError
 from roofline_model.core.finding import finding
@@ -399,7 +399,7 @@ def test_a_quarantined_case_is_judged_and_fails_nothing():
     (slow,) = suite_diff.of("SLOWER")
     assert slow.quarantine_reason == "issue 41"
     assert code(suite_diff) == 0
-    assert suite_diff.unused_quarantine == (finding("entry-unmatched", "quarantine gemm *"),)
+    assert suite_diff.unused_quarantine == (finding("entry-unused", "quarantine gemm *", kind="unmatched"),)
 
 
 def test_a_list_is_read_and_expires(tmp_path):
@@ -413,8 +413,8 @@ def test_a_list_is_read_and_expires(tmp_path):
     assert listed.reason_of("anything", key) == "two states"
     assert listed.reason_of("gemv 1x1", "other") == ""
     assert listed.unused([("gemv 1x1", "other")]) == (
-        finding("entry-unmatched", f"quarantine {key}"),
-        finding("entry-expired", "quarantine gemv *", until="2026-11-20"),
+        finding("entry-unused", f"quarantine {key}", kind="unmatched"),
+        finding("entry-unused", "quarantine gemv *", kind="expired", until="2026-11-20"),
     )
 
 

@@ -9,12 +9,12 @@ import pytest
 from diff_runs import pair
 
 from reports.answers.diff_answer import diff_answer
+from reports.present.diff_text import counts_text, headline
 from reports.present.encoder import answer_json
 from results.diff.gate import gate, parse_fail_on
 from results.diff.rules import DiffRules
 from results.diff.selection import selection_text, selection_words
 from results.diff.suites import compare_suites
-from results.text.diff_text import counts_text, headline
 
 GONE = parse_fail_on(["slower,gone"])
 

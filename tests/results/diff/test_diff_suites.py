@@ -116,7 +116,9 @@ def test_one_wild_process_does_not_hide_what_all_others_say():
     case_diff = of(compared(runs.side(before), runs.side(after, run=runs.run_info("b"))), 0)
     assert case_diff.verdict == "SLOWER"
     assert case_diff.change_ratio == pytest.approx(0.2, abs=0.03)
-    assert case_diff.set_aside == (finding("processes-apart", "before", apart_count=1, process_count=8),)
+    assert case_diff.set_aside == (
+        finding("processes-set-aside", "before", kind="apart", apart_count=1, process_count=8),
+    )
 
 
 def test_two_states_are_never_cut_down_to_one():
@@ -251,7 +253,9 @@ def test_a_flag_of_the_machine_makes_a_case_invalid(flag):
     before, after = pair({0: 0.3})
     case_diff = of(compared(before, changed(after, [0], flags=(flag,))), 0)
     assert (case_diff.verdict, case_diff.reason) == ("INVALID", flag)
-    assert case_diff.set_aside == (finding("processes-flagged", "after", apart_count=6, process_count=6, flag=flag),)
+    assert case_diff.set_aside == (
+        finding("processes-set-aside", "after", kind="flagged", apart_count=6, process_count=6, flag=flag),
+    )
     assert case_diff.after_s is not None
     assert case_diff.change_ratio is None
 
@@ -269,7 +273,7 @@ def test_a_minority_of_flagged_processes_is_set_aside_and_told():
     assert of(suite_diff, 1).verdict == "SAME"
     assert of(suite_diff, 1).after_process_count == 4
     assert of(suite_diff, 1).set_aside == (
-        finding("processes-flagged", "after", apart_count=2, process_count=6, flag="quarantined"),
+        finding("processes-set-aside", "after", kind="flagged", apart_count=2, process_count=6, flag="quarantined"),
     )  # the graver of the two
 
 

@@ -59,7 +59,7 @@ def test_a_regression_stays_slower_until_it_is_mended():
         assert case_diff.before_process_count == 9  # the three fast nights
         assert len(case_diff.set_aside) == count - 4
     first = case_diff.set_aside[0]
-    assert (first.code, first.subject) == ("night-slower", "before")
+    assert (first.code, first.subject) == ("night-not-used", "before")
     assert first.value("night").endswith(" night-4")
     assert first.value("change_ratio") > 0
     # Without it, the step that the pool has taken in hides the next one.
@@ -86,9 +86,9 @@ def test_a_speed_up_is_the_new_level_once_a_second_night_confirms_it():
     third = judged(nights(0.0, 0.0, 0.0, FAST, FAST, FAST))
     lost = judged(nights(0.0, 0.0, 0.0, FAST, FAST, 0.0))
     assert (first.verdict, second.verdict, third.verdict, lost.verdict) == ("FASTER", "FASTER", "SAME", "SLOWER")
-    assert second.set_aside[0].code == "night-faster"
+    assert second.set_aside[0].value("kind") == "faster"
     assert second.set_aside[0].value("change_ratio") < 0
-    assert [item.code for item in third.set_aside] == ["night-slower-than-since"] * 3
+    assert [item.code for item in third.set_aside] == ["night-not-used"] * 3
     assert [item.value("night").split(" ")[1] for item in third.set_aside] == ["night-1", "night-2", "night-3"]
     assert third.before_process_count == 6
 
@@ -119,7 +119,7 @@ def test_nights_that_cannot_be_judged_are_left_out_and_told():
     sides[1], sides[2], sides[3] = (runs.changed(side, [3], flags=("contended",)) for side in sides[1:4])
     case_diff = judged(sides)
     assert (case_diff.verdict, case_diff.before_process_count) == ("SAME", 3)
-    assert [(item.code, item.value("flag")) for item in case_diff.set_aside] == [("night-flagged", "contended")] * 3
+    assert [(item.code, item.value("flag")) for item in case_diff.set_aside] == [("night-not-used", "contended")] * 3
 
 
 def test_after_a_change_of_method_only_nights_of_the_new_one_are_used():
@@ -131,7 +131,7 @@ def test_after_a_change_of_method_only_nights_of_the_new_one_are_used():
         )
     case_diff = judged(sides)
     assert (case_diff.verdict, case_diff.before_process_count) == ("SAME", 3)
-    assert {item.code for item in case_diff.set_aside} == {"night-other-method"}
+    assert {item.code for item in case_diff.set_aside} == {"night-not-used"}
     # None of the new one yet: kept, so that the diff can say what differs.
     first = judged(sides[:3])
     assert (first.verdict, first.reason) == ("INVALID", "method-differs")
@@ -174,8 +174,8 @@ def test_an_annotated_slow_down_fails_nothing_and_becomes_the_level():
 def test_a_fast_night_before_an_annotated_slow_down_is_told_among_the_nights_before_it():
     case_diff = judged(nights(0.0, 0.0, FAST, SLOW, SLOW), expected(on=4))
     assert (case_diff.verdict, case_diff.before_process_count) == ("SAME", 3)
-    assert [(item.code, item.value("night").split(" ")[1]) for item in case_diff.set_aside] == [
-        ("night-before-expected", f"night-{number}") for number in (1, 2, 3)
+    assert [(item.value("kind"), item.value("night").split(" ")[1]) for item in case_diff.set_aside] == [
+        ("before-expected", f"night-{number}") for number in (1, 2, 3)
     ]
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import csv
-import io
 import json
 import re
 import shutil
@@ -14,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from run_makers import csv_rows
 from sqlalchemy import Connection
 
 from results import load_frame
-from results.exchange.exported.export import EXPORT_VERSION, export_run_json, write_csv
+from results.exchange.exported.export import EXPORT_VERSION, export_run_json
 from results.exchange.exported.flat import COLUMNS
 from results.exchange.exported.load import ImportReport, import_file
 from results.records.records import HardwareProfile, Record, RunInfo
@@ -129,98 +128,22 @@ def test_only_the_whole_id_is_exported(filled: tuple[ResultStore, RunInfo]) -> N
         export_run_json(store, run.run_id[:8])
 
 
-DAMAGE: list[tuple[str, Callable[[dict[str, Any]], Any], str]] = [
-    ("a list", lambda document: [document], "not a run exported"),
-    ("another format", lambda document: {**document, "format": "pytest-benchmark"}, "not a run exported"),
-    ("no version", lambda document: {**document, "schema_version": None}, "schema_version"),
-    ("version as text", lambda document: {**document, "schema_version": "1"}, "schema_version"),
-    (
-        "newer",
-        lambda document: {**document, "schema_version": 99},
-        "another roofline-bench .*schema_version 99.*make venv",
-    ),
-    ("no run", lambda document: {**document, "run": None}, "run is missing"),
-    ("no records", lambda document: {**document, "records": {}}, "records is missing or not a list"),
-    ("a record that is a number", lambda document: document["records"].append(7), r"records\[2\] is a number"),
-    ("a field missing", lambda document: document["records"][0].pop("record_id"), r"records\[0\].record_id is missing"),
-    ("an empty id", lambda document: document["records"][0].update(record_id=""), r"records\[0\].record_id is ''"),
-    ("another run's record", lambda document: document["records"][1].update(run_id="x"), r"records\[1\].run_id"),
-    (
-        "an unknown status",
-        lambda document: document["records"][0].update(status="fine"),
-        r"records\[0\].status is 'fine', not one of measured",
-    ),
-    ("an unhashable status", lambda document: document["records"][0].update(status=["x"]), r"records\[0\].status"),
-    ("an unknown field", lambda document: document["records"][0].update(surprise=1), "unknown field 'surprise'"),
-    (
-        "text for a number",
-        lambda document: document["records"][0]["measurement"].update(median_s="fast"),
-        r"records\[0\].measurement.median_s is text, not a number",
-    ),
-    (
-        "null for a number",
-        lambda document: document["records"][0]["measurement"].update(median_s=None),
-        "median_s is missing or null",
-    ),
-    (
-        "true for a number",
-        lambda document: document["records"][0]["measurement"].update(sample_count=True),
-        "sample_count is true or false",
-    ),
-    (
-        "a broken sample",
-        lambda document: document["records"][0]["measurement"]["samples_s"].append(None),
-        r"samples_s\[3\]",
-    ),
-    ("a huge float", lambda document: document["records"][0]["measurement"].update(median_s=10**400), "too large"),
-    (
-        "a huge integer",
-        lambda document: document["records"][0]["measurement"].update(warmup_calls=2**70),
-        r"warmup_calls is 1180591620717411303424, not a whole number",
-    ),
-    ("an unknown cache", lambda document: document["records"][0]["case"].update(cache="tepid"), "cache must be one of"),
-    ("no op", lambda document: document["records"][0]["case"].pop("op"), r"records\[0\].case.op"),
-    (
-        "a shape of text",
-        lambda document: document["records"][0]["case"].update(shape={"M": "1"}),
-        r"case.shape.M is text",
-    ),
-    ("no shape", lambda document: document["records"][0]["case"].update(shape=[1]), "case.shape is a list"),
-    ("extra as a list", lambda document: document["records"][0].update(extra=[]), r"extra is a list"),
-    (
-        "extra as a number",
-        lambda document: document["records"][0].update(extra={"$float": "NaN"}),
-        r"extra is a number",
-    ),
-    (
-        "a profile without hash",
-        lambda document: document["profiles"][0].pop("profile_hash"),
-        r"profiles\[0\].profile_hash",
-    ),
-]
-
-
-@pytest.mark.parametrize(("damage", "match"), [case[1:] for case in DAMAGE], ids=[case[0] for case in DAMAGE])
-def test_a_damaged_file_is_named_and_changes_nothing(
-    document: dict[str, Any],
-    there: ResultStore,
-    tmp_path: Path,
-    damage: Callable[[dict[str, Any]], Any],
-    match: str,
-) -> None:
-    changed = damage(document)
-    changed = changed if isinstance(changed, list) or (isinstance(changed, dict) and "format" in changed) else document
-    with pytest.raises(StoreError, match=match) as caught:
-        import_file(there, write(tmp_path / "run.json", changed))
-    assert "\n" not in str(caught.value)
-    assert there.runs() == []
-
-
 @pytest.mark.parametrize(
     "content",
-    [b"", b"{", b"\xff\xfe", b"[" * 100_000, b'{"format": ' + b"1" * 5000 + b"}", b"null", b'"text"', b"a,b\n1,2\n"],
+    [
+        b"[{}]",
+        b'{"format": "pytest-benchmark"}',
+        b"",
+        b"{",
+        b"\xff\xfe",
+        b"[" * 100_000,
+        b'{"format": ' + b"1" * 5000 + b"}",
+        b"null",
+        b'"text"',
+        b"a,b\n1,2\n",
+    ],
 )
-def test_what_is_not_json_is_refused(there: ResultStore, tmp_path: Path, content: bytes) -> None:
+def test_what_is_no_run_of_ours_is_refused(there: ResultStore, tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "run.json"
     path.write_bytes(content)
     with pytest.raises(StoreError, match=re.escape(str(path))):
@@ -253,9 +176,7 @@ def test_an_import_that_fails_in_the_middle_leaves_nothing(
 
 def test_csv_has_one_row_per_record_and_empty_cells_for_what_is_unknown(filled: tuple[ResultStore, RunInfo]) -> None:
     store, run = filled
-    stream = io.StringIO(newline="")
-    write_csv(store, run.run_id, stream)
-    rows = list(csv.DictReader(io.StringIO(stream.getvalue(), newline="")))
+    rows = csv_rows(store, run.run_id)
     assert tuple(rows[0]) == COLUMNS
     assert len(rows) == 2
     measured, skipped = rows
@@ -293,9 +214,7 @@ UNITS = (
 
 def test_every_column_of_numbers_names_its_unit(filled: tuple[ResultStore, RunInfo]) -> None:
     store, run = filled
-    stream = io.StringIO(newline="")
-    write_csv(store, run.run_id, stream)
-    row = next(csv.DictReader(io.StringIO(stream.getvalue(), newline="")))
+    row = csv_rows(store, run.run_id)[0]
     numeric = [name for name, cell in row.items() if re.fullmatch(r"-?[0-9.]+(e[+-]?[0-9]+)?", cell)]
     assert "measured_s" in numeric
     sizes = {"M", "N", "K"}  # of a case, in elements
@@ -303,16 +222,10 @@ def test_every_column_of_numbers_names_its_unit(filled: tuple[ResultStore, RunIn
     assert [name for name in numeric if not name.endswith(UNITS) and name not in hashes_and_versions | sizes] == []
 
 
-def test_csv_takes_any_record(
-    store: ResultStore, make_run: Callable[..., RunInfo], make_record: Callable[..., Record]
-) -> None:
-    run = make_run()
-    store.begin_run(run)
+def test_csv_takes_any_record(store: ResultStore, run: RunInfo, make_record: Callable[..., Record]) -> None:
     unknown_format = Case("mine", (("M", 1),), (("a", "Q4_K"), ("b", "Q4_K")), "k")
     store.add_record(make_record(run.run_id, case=unknown_format, reason="file \udcff\nsecond line", predictions=()))
-    stream = io.StringIO(newline="")
-    write_csv(store, run.run_id, stream)
-    (row,) = csv.DictReader(io.StringIO(stream.getvalue().encode("utf-8").decode("utf-8"), newline=""))
+    (row,) = csv_rows(store, run.run_id)
     assert row["case_id"] == "1-Q4_K.Q4_K-k-cold"
     assert row["reason"] == "file \\udcff\\nsecond line"
 

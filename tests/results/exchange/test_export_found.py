@@ -18,8 +18,9 @@ from results.exchange.exported.flat import COLUMNS, flat_rows
 from results.exchange.exported.load import import_file, parse_export, read_export, read_exports
 from results.exchange.exported.parquet import column_kind, write_parquet
 from results.records.records import HardwareProfile, Measurement, Record, RunInfo
-from results.store.query import LOT_COUNT, RecordQuery, find_records, read_lots
+from results.store.query import RecordQuery, find_records, read_lots
 from results.store.store import ResultStore, open_store
+from results.store.write import AT_ONCE
 from roofline_model.core.errors import InvalidValueError, StoreError
 from roofline_model.operators.case import Case
 
@@ -143,11 +144,11 @@ def test_lots_hold_every_record_once_and_in_order(
     empty_store: ResultStore, make_run: Callable[..., RunInfo], make_record: Callable[..., Record]
 ) -> None:
     run = make_run(status="complete")
-    records = [make_record(run.run_id, telemetry=()) for _ in range(LOT_COUNT + 3)]
+    records = [make_record(run.run_id, telemetry=()) for _ in range(AT_ONCE + 3)]
     empty_store.add_run(run, [], records)
     (found_run,) = find_records(empty_store, RecordQuery())
     lots = list(read_lots(empty_store, found_run, with_samples=True))
-    assert [len(lot) for lot in lots] == [LOT_COUNT, 3]
+    assert [len(lot) for lot in lots] == [AT_ONCE, 3]
     assert [record for lot in lots for record in lot] == records
     stream = io.StringIO()
     write_json(empty_store, [found_run], stream, is_part=False)

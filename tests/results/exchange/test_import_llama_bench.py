@@ -144,7 +144,9 @@ def test_settings_make_cases_of_their_own(write: Write) -> None:
     imported = records(write("l.json", [llama_test(prompt=512, samples_ns=(10**8,), **way) for way in ways]))
     assert len({record.case.case_key for record in imported}) == len(ways)
     assert dict(imported[3].case.formats)["kv"] == "INT8"
-    assert from_stored(imported[4].extra["unpredicted"]) == finding("layers-off-gpu", gpu_count=20, layer_count=32)
+    assert from_stored(imported[4].extra["unpredicted"]) == finding(
+        "foreign-not-predicted", kind="layers", gpu_count=20, layer_count=32
+    )
 
 
 @pytest.mark.parametrize(
@@ -153,15 +155,15 @@ def test_settings_make_cases_of_their_own(write: Write) -> None:
         (
             {"model_n_params": 9_000_000_000, "model_filename": "my.gguf"},
             {},
-            "model-unknown",
+            "model",
         ),
-        ({"model_type": "llama 8B", "model_filename": "Meta-Llama-3.1-8B.gguf"}, {}, "formats-unstated"),
+        ({"model_type": "llama 8B", "model_filename": "Meta-Llama-3.1-8B.gguf"}, {}, "formats"),
         ({"gpu_info": "NVIDIA Something 9"}, {}, "chip-unclear"),
-        ({"gpu_info": "", "backends": "CPU"}, {}, "chip-unnamed"),
-        ({"gpu_info": "", "backends": "CPU"}, {"hardware": "h100"}, "ran-on-cpu"),
-        ({"n_cpu_moe": 3}, {}, "experts-off-gpu"),
-        ({"tensor_buft_overrides": "exps=CPU"}, {}, "experts-off-gpu"),
-        ({"no_kv_offload": True}, {}, "cache-off-gpu"),
+        ({"gpu_info": "", "backends": "CPU"}, {}, "chip"),
+        ({"gpu_info": "", "backends": "CPU"}, {"hardware": "h100"}, "cpu"),
+        ({"n_cpu_moe": 3}, {}, "experts"),
+        ({"tensor_buft_overrides": "exps=CPU"}, {}, "experts"),
+        ({"no_kv_offload": True}, {}, "cache"),
     ],
 )
 def test_what_cannot_be_matched_is_said_and_stored_all_the_same(
@@ -171,7 +173,8 @@ def test_what_cannot_be_matched_is_said_and_stored_all_the_same(
     (record,) = records(write("l.json", [{**TG, **changes}]), **stated)
     assert record.status == "measured"
     assert record.predictions == ()
-    assert record.extra["unpredicted"]["code"] == reason
+    unpredicted = record.extra["unpredicted"]
+    assert unpredicted["values"].get("kind", unpredicted["code"]) == reason
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def test_time_per_output_token_is_a_decode_step_of_all_that_run_together(write: 
     assert first.case.shape == (("B", 16), ("Sin", 1024), ("Sout", 128))
     assert "tokens_per_call" not in first.extra
     assert first.predictions == ()
-    assert first.extra["unpredicted"]["code"] == "prefill-waited"
+    assert first.extra["unpredicted"]["code"] == "foreign-not-predicted"
 
 
 def test_one_request_at_a_time_is_a_prefill(write: Write) -> None:
@@ -87,7 +87,9 @@ def test_without_what_littles_law_needs_it_is_asked_for(write: Write) -> None:
     step, _ = records(write("s.json", lean), hardware=H100)
     assert step.case.op == "tpot:llama-3.1-8b"
     assert "B" not in dict(step.case.shape)  # nobody knows: no batch of 1
-    assert from_stored(step.extra["unpredicted"]) == finding("batch-unknown", missing=("duration", "mean_ttft_ms"))
+    assert from_stored(step.extra["unpredicted"]) == finding(
+        "import-incomplete", kind="batch", options="--batch", missing=("duration", "mean_ttft_ms")
+    )
 
 
 def test_results_appended_to_one_file(write: Write, empty_store: ResultStore) -> None:
@@ -103,7 +105,10 @@ def test_results_appended_to_one_file(write: Write, empty_store: ResultStore) ->
 def test_a_latency_is_a_prefill_and_the_steps_behind_it(write: Write) -> None:
     path = write("l.json", LATENCY)
     (bare,) = records(path, hardware=H100)
-    assert bare.extra["unpredicted"]["values"] == {"options": ["--batch", "--input-len", "--output-len"]}
+    assert bare.extra["unpredicted"]["values"] == {
+        "kind": "tokens",
+        "options": ["--batch", "--input-len", "--output-len"],
+    }
     facts = {"model": "llama-3.1-8b", "batch_count": 8, "input_count": 1024, "output_count": 128}
     (whole,) = records(path, hardware=H100, **facts)
     assert whole.case.shape == (("B", 8), ("Sin", 1024), ("Sout", 128))
@@ -138,7 +143,7 @@ def test_a_throughput_is_kept_but_no_pass(write: Write) -> None:
     assert record.measurement.median_s == 10.5
     assert record.extra["tokens_per_call"] / 10.5 == pytest.approx(4761.9, rel=1e-4)
     assert record.predictions == ()
-    assert record.extra["unpredicted"]["code"] == "throughput-unpredictable"
+    assert record.extra["unpredicted"]["code"] == "foreign-not-predicted"
 
 
 def test_several_devices_need_their_link(write: Write) -> None:
@@ -204,4 +209,6 @@ def test_a_served_name_is_never_a_path(write: Write, tmp_path: Path, monkeypatch
     monkeypatch.chdir(tmp_path)
     (tmp_path / "config.json").write_text("{}")
     step, _ = records(write("s.json", {**SERVE, "model_id": "config.json"}), hardware=H100)
-    assert from_stored(step.extra["unpredicted"]) == finding("model-unknown", model="config.json")
+    assert from_stored(step.extra["unpredicted"]) == finding(
+        "import-incomplete", kind="model", options="--model NAME or its config.json", model="config.json"
+    )

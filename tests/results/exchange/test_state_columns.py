@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from run_makers import csv_rows
 
 from results import load_frame
-from results.exchange.exported.export import write_csv
 from results.exchange.exported.flat import COLUMNS
 from results.records.records import Measurement, ProcessInfo, Record, RunInfo
 from results.records.state_records import MachineState
 from results.store.store import open_store
+from roofline_model.operators.case import Case
 
 NEW = (
     "process_role",
@@ -54,15 +53,13 @@ def rows(
     run = make_run(status="complete")
     worker = ProcessInfo(1, 4712, "box", "2026-03-01T10:00:00+00:00", "worker", "device lost")
     quiet = replace(full_measurement, state=MachineState(throttled_s={}), energy=None, attribution=None)
-    stream = io.StringIO(newline="")
     with open_store(tmp_path / "r.db") as store:
         store.begin_run(run)
         store.add_record(make_record(run.run_id, measurement=full_measurement, process=worker))
         store.add_record(make_record(run.run_id, measurement=quiet))
         store.add_record(make_record(run.run_id))
         store.add_record(make_record(run.run_id, measurement=None, status="skipped"))
-        write_csv(store, run.run_id, stream)
-    return list(csv.DictReader(io.StringIO(stream.getvalue(), newline="")))
+        return csv_rows(store, run.run_id)
 
 
 def test_they_stand_behind_the_columns_of_schema_1() -> None:
@@ -121,3 +118,60 @@ def test_a_frame_has_numbers_where_they_are_known(rows: list[dict[str, str]], tm
     assert frame["throttled_s"].iloc[:2].tolist() == [0.625, 0.0]
     assert frame["throttled_s"].isna().tolist() == [False, False, True, True]
     assert frame["net_energy_j"].isna().tolist() == [False, True, True, True]
+
+
+def cells(tmp_path: Path, run: RunInfo, record: Record) -> dict[str, str]:
+    with open_store(tmp_path / "csv.db") as store:
+        store.begin_run(run)
+        store.add_record(record)
+        (row,) = csv_rows(store, run.run_id)
+    return row
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("=1+1", "'=1+1"),
+        ("+1", "'+1"),
+        ("-x", "'-x"),
+        ("@SUM(A1)", "'@SUM(A1)"),
+        ("a=1", "a=1"),
+        ("\t=1", "\\t=1"),
+        ("one\r\ntwo", "one\\r\\ntwo"),
+        ("\x1b[2J", "\\x1b[2J"),
+        ("pay \u202egnp.exe", "pay \\u202egnp.exe"),
+        ("\u2066x\u2069", "\\u2066x\\u2069"),
+        ("größer; “so”", "größer; “so”"),
+    ],
+)
+def test_a_cell_cannot_act_on_its_reader(
+    tmp_path: Path, make_run: Callable[..., RunInfo], make_record: Callable[..., Record], text: str, shown: str
+) -> None:
+    run = make_run(label=text)
+    assert cells(tmp_path, run, make_record(run.run_id))["run_label"] == shown
+
+
+def test_what_a_reader_would_compute(
+    tmp_path: Path, make_run: Callable[..., RunInfo], make_record: Callable[..., Record]
+) -> None:
+    run = make_run()
+    formats = (("a", "BF16"), ("b", "INT4"), ("c", "FP32"))
+    case = Case("gemv", (("M", 1), ("N", 4096), ("K", 2048)), formats, "matmul")
+    row = cells(tmp_path, run, make_record(run.run_id, case=case))
+    assert (row["M"], row["N"], row["K"]) == ("1", "4096", "2048")
+    assert (row["weight_format"], row["activation_format"], row["output_format"]) == ("INT4", "BF16", "FP32")
+    assert float(row["achieved_bytes_per_s"]) == pytest.approx((33562624 + 8192) / 4.4e-5)
+    assert float(row["achieved_flops_per_s"]) == pytest.approx(33554432 / 4.4e-5)
+    assert float(row["roof_ratio"]) == pytest.approx(0.75)
+    assert (row["read_bytes"], row["write_bytes"]) == ("33562624", "8192")
+    assert row["error_ideal_ratio"] == "-0.25"  # a number, not a formula
+
+
+def test_what_cannot_be_computed_is_empty(
+    tmp_path: Path, make_run: Callable[..., RunInfo], make_record: Callable[..., Record]
+) -> None:
+    run = make_run()
+    case = Case("attention", (("B", 1), ("S", 128)), (("q", "BF16"),), "sdpa")
+    row = cells(tmp_path, run, make_record(run.run_id, case=case, measurement=None, status="predicted"))
+    empty = ("M", "N", "K", "weight_format", "activation_format", "output_format", "achieved_bytes_per_s")
+    assert {row[name] for name in (*empty, "achieved_flops_per_s", "roof_ratio")} == {""}

@@ -280,10 +280,10 @@ def test_entries_about_nothing_are_named(make_nights):
         quarantine=Quarantine((QuarantineEntry("nothing*", "x"), QuarantineEntry("*", "x", today, has_expired=True))),
     )
     assert unused_entries([history], options) == (
-        finding("entry-unmatched", "annotation gemm 192*"),
-        finding("entry-without-night", "annotation *", commit="deadbee"),
-        finding("entry-unmatched", "quarantine nothing*"),
-        finding("entry-expired", "quarantine *", until="2026-03-01"),
+        finding("entry-unused", "annotation gemm 192*", kind="unmatched"),
+        finding("entry-unused", "annotation *", kind="without-night", commit="deadbee"),
+        finding("entry-unused", "quarantine nothing*", kind="unmatched"),
+        finding("entry-unused", "quarantine *", kind="expired", until="2026-03-01"),
     )
 
 

@@ -108,17 +108,19 @@ def test_what_is_protected_keeps_everything(
     newest = [run(5), run(6)]
     undated = run(7, started_at="last tuesday")
     report = prune(
-        store, named_reasons={quarantined.run_id: finding("run-named", place="quarantine.toml")}, kept_newest=2
+        store,
+        named_reasons={quarantined.run_id: finding("run-protected", kind="named", place="quarantine.toml")},
+        kept_newest=2,
     )
     assert {drop.run.run_id for drop in report.drops} == {older.run_id, plain.run_id}
-    reasons = {protection.run.run_id: protection.reason.code for protection in report.protected}
+    reasons = {protection.run.run_id: protection.reason.value("kind") for protection in report.protected}
     assert reasons == {
-        tagged.run_id: "run-labelled",
-        quarantined.run_id: "run-named",
-        newest[1].run_id: "run-among-newest",
-        other.run_id: "run-among-newest",
-        undated.run_id: "run-undated",
-        newest[0].run_id: "run-among-newest",
+        tagged.run_id: "label",
+        quarantined.run_id: "named",
+        newest[1].run_id: "newest",
+        other.run_id: "newest",
+        undated.run_id: "undated",
+        newest[0].run_id: "newest",
     }
 
 

@@ -87,6 +87,6 @@ def test_the_example_of_the_page(
     assert names["exit_code"] == 1
     assert names["problems"] == []
     assert [each.added_count for each in names["pushed"]] == [5, 5]  # type: ignore[attr-defined]
-    assert [run.reason.code for run in names["dropped"].protected] == ["run-among-newest"] * 2  # type: ignore[attr-defined]
+    assert [run.reason.code for run in names["dropped"].protected] == ["run-protected"] * 2  # type: ignore[attr-defined]
     assert set(re.findall(r"`(\w+)\(store, ", PAGE)) == {"find_records", "import_any"}
     assert {"find_records", "import_any", "load_frame", "case_history"} <= set(results.__all__)

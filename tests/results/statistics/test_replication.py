@@ -13,9 +13,10 @@ from functools import cache
 
 import numpy as np
 import pytest
+from run_makers import flat_measurement
 
 from results.cases.case_result import case_results
-from results.records.records import Measurement, Method, ProcessInfo, Record
+from results.records.records import Method, ProcessInfo, Record
 from results.records.state_records import NoiseFloor
 from results.statistics.noise_floor import noise_floors, sensitivities
 from results.statistics.replication import LATER, TotalInterval, agree
@@ -31,20 +32,13 @@ def case(number: int) -> Case:
 
 
 def record(number: int, process: int, median_s: float, *, half: float = 0.0, run: str = "a", **changes) -> Record:
-    measured = Measurement(
+    measured = flat_measurement(
+        median_s,
+        30,
         samples_s=(),
-        calls_per_sample=1,
-        median_s=median_s,
-        min_s=median_s,
-        max_s=median_s,
-        mean_s=median_s,
         std_s=0.02 * median_s,
-        q1_s=median_s,
-        q3_s=median_s,
-        sample_count=30,
         ci_low_s=median_s * math.exp(-half),
         ci_high_s=median_s * math.exp(half),
-        stop_reason="converged",
     )
     fields = {"status": "measured", "process": ProcessInfo(process), "method": METHOD, "measurement": measured}
     return Record(record_id=f"{run}-{number}-{process}", run_id=run, case=case(number), **{**fields, **changes})

@@ -18,7 +18,7 @@ import results
 from results.exchange.exported.export import export_run_json
 from results.records.records import ProcessInfo, Record, RunInfo
 from results.records.state_records import CanaryReading, NoiseFloor
-from results.store import connection, query
+from results.store import connection, write
 from results.store.connection import is_passing
 from results.store.push import PushedRun, finished_runs, push
 from results.store.store import ResultStore, open_store
@@ -74,7 +74,7 @@ def same(source: ResultStore, target: ResultStore, run: RunInfo) -> bool:
 def test_there_and_back_is_the_same_and_comes_once(
     source: ResultStore, store: ResultStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(query, "LOT_COUNT", 2)  # several lots
+    monkeypatch.setattr(write, "AT_ONCE", 2)  # several lots
     assert [each.added_count for each in pushed(source, store)] == [5, 5]
     assert [each.added_count for each in pushed(source, store)] == [0, 0]
     assert {run.run_id for run in store.runs()} == {run.run_id for run in finished_runs(source)}
@@ -88,7 +88,7 @@ def test_there_and_back_is_the_same_and_comes_once(
 def test_a_push_that_was_broken_off_goes_on_and_half_a_run_is_no_finished_one(
     source: ResultStore, store: ResultStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(query, "LOT_COUNT", 2)
+    monkeypatch.setattr(write, "AT_ONCE", 2)
     real = store.add_run
     calls = iter(range(100))
 

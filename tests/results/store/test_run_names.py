@@ -194,9 +194,7 @@ def test_no_runs_yet_names_the_command(store: ResultStore) -> None:
             store.resolve_run(name)
 
 
-def test_no_complete_run_yet(store: ResultStore, make_run: Callable[..., RunInfo]) -> None:
-    run = make_run()
-    store.begin_run(run)
+def test_no_complete_run_yet(store: ResultStore, run: RunInfo) -> None:
     with pytest.raises(StoreError, match=run.run_id[:12]):
         store.resolve_run("latest")
     assert store.resolve_run(run.run_id[:8]) == run

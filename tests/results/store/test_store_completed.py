@@ -27,10 +27,8 @@ def longer(record: Record) -> Record:
 
 
 def test_the_row_stays_and_has_what_the_visits_found(
-    store: ResultStore, make_run: Callable[..., RunInfo], make_record: Callable[..., Record]
+    store: ResultStore, run: RunInfo, make_record: Callable[..., Record]
 ) -> None:
-    run = make_run()
-    store.begin_run(run)
     first, other = make_record(run.run_id), make_record(run.run_id)
     store.add_record(first)
     store.add_record(other)
@@ -51,10 +49,8 @@ def test_the_row_stays_and_has_what_the_visits_found(
 
 
 def test_only_a_stored_record_is_completed(
-    store: ResultStore, make_run: Callable[..., RunInfo], make_record: Callable[..., Record]
+    store: ResultStore, run: RunInfo, make_record: Callable[..., Record]
 ) -> None:
-    run = make_run()
-    store.begin_run(run)
     with pytest.raises(StoreError, match="only stored records are completed"):
         store.complete_record(make_record(run.run_id))
     assert store.records(run.run_id) == []

@@ -154,7 +154,7 @@ def test_a_disk_that_fails_while_the_tables_are_made_is_no_bug_to_report(
     def fail(*_: object) -> None:
         raise sqlite3.OperationalError(reason)
 
-    monkeypatch.setattr(migrate, "_run_scripts", fail)
+    monkeypatch.setattr(migrate, "_create", fail)
     with pytest.raises(StoreError, match=rf"creating its tables failed \({reason}\).*Free some space") as caught:
         open_store(tmp_path / "r.db")
     assert "report" not in str(caught.value)

@@ -237,10 +237,8 @@ def test_free_form_values_survive_strict_json(value: Any) -> None:
 
 @pytest.mark.parametrize("status", ["measured", "predicted", "skipped", "failed"])
 def test_every_kind_of_record(
-    store: ResultStore, make_run: Callable[..., RunInfo], make_record: Callable[..., Record], status: str
+    store: ResultStore, run: RunInfo, make_record: Callable[..., Record], status: str
 ) -> None:
-    run = make_run()
-    store.begin_run(run)
     full = make_record(run.run_id, status=status)
     bare = make_record(
         run.run_id, status=status, reason="no unit", method=None, measurement=None, predictions=(), telemetry=()
@@ -250,11 +248,7 @@ def test_every_kind_of_record(
     assert store.records(run.run_id) == [full, bare]
 
 
-def test_numpy_numbers_become_plain_ones(
-    store: ResultStore, make_run: Callable[..., RunInfo], make_record: Callable[..., Record]
-) -> None:
-    run = make_run()
-    store.begin_run(run)
+def test_numpy_numbers_become_plain_ones(store: ResultStore, run: RunInfo, make_record: Callable[..., Record]) -> None:
     record = make_record(run.run_id)
     numbers: dict[str, Any] = {"median_s": np.float64(2.5), "mean_s": np.float32(0.5), "sample_count": np.int64(7)}
     measurement = replace(the_measurement(record), **numbers)
@@ -266,10 +260,8 @@ def test_numpy_numbers_become_plain_ones(
 
 
 def test_without_samples_only_the_samples_are_missing(
-    store: ResultStore, make_run: Callable[..., RunInfo], make_record: Callable[..., Record]
+    store: ResultStore, run: RunInfo, make_record: Callable[..., Record]
 ) -> None:
-    run = make_run()
-    store.begin_run(run)
     record = make_record(run.run_id)
     store.add_record(record)
     stored = store.records(run.run_id, with_samples=False)[0]
@@ -277,10 +269,8 @@ def test_without_samples_only_the_samples_are_missing(
 
 
 def test_cases_that_differ_in_the_order_of_dimensions_stay_apart(
-    store: ResultStore, make_run: Callable[..., RunInfo], make_record: Callable[..., Record]
+    store: ResultStore, run: RunInfo, make_record: Callable[..., Record]
 ) -> None:
-    run = make_run()
-    store.begin_run(run)
     cases = [Case("mine", shape, (), "k") for shape in ((("M", 1), ("N", 2)), (("N", 2), ("M", 1)))]
     assert cases[0].case_key == cases[1].case_key
     for case in cases:
@@ -298,13 +288,11 @@ def test_cases_that_differ_in_the_order_of_dimensions_stay_apart(
 )
 def test_what_cannot_be_stored_is_one_clear_line_and_leaves_nothing(
     store: ResultStore,
-    make_run: Callable[..., RunInfo],
+    run: RunInfo,
     make_record: Callable[..., Record],
     changes: dict[str, Any],
     named: str | None,
 ) -> None:
-    run = make_run()
-    store.begin_run(run)
     record = make_record(run.run_id, **changes)
     with pytest.raises((StoreError, AttributeError)) as caught:
         store.add_record(record)

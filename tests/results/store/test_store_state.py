@@ -45,10 +45,8 @@ def flags_of(store: ResultStore, run_id: str) -> list[tuple[str, ...] | None]:
 
 
 def test_every_part_of_a_measurement_comes_back(
-    store: ResultStore, make_run: MakeRun, make_record: MakeRecord, full_measurement: Measurement
+    store: ResultStore, run: RunInfo, make_record: MakeRecord, full_measurement: Measurement
 ) -> None:
-    run = make_run()
-    store.begin_run(run)
     parts: tuple[dict[str, Any], ...] = (
         {},
         {"energy": None},
@@ -175,10 +173,8 @@ def test_noise_floors_are_stored_all_or_none(store: ResultStore) -> None:
 
 
 def test_flags_are_added_behind_the_others_and_once(
-    store: ResultStore, make_run: MakeRun, make_record: MakeRecord, full_measurement: Measurement
+    store: ResultStore, run: RunInfo, make_record: MakeRecord, full_measurement: Measurement
 ) -> None:
-    run = make_run()
-    store.begin_run(run)
     given = [
         make_record(run.run_id),
         make_record(run.run_id, measurement=full_measurement),
@@ -211,10 +207,8 @@ def test_more_records_than_one_statement_takes(store: ResultStore, make_run: Mak
 
 
 def test_a_flag_nobody_explains_and_a_record_nobody_stored(
-    store: ResultStore, make_run: MakeRun, make_record: MakeRecord
+    store: ResultStore, run: RunInfo, make_record: MakeRecord
 ) -> None:
-    run = make_run()
-    store.begin_run(run)
     record = make_record(run.run_id)
     store.add_record(record)
     with pytest.raises(InvalidValueError, match="few-samples") as caught:
@@ -268,11 +262,7 @@ def test_flagging_while_others_flag_and_store(target: str | Path, make_run: Make
 # Processes ---------------------------------------------------------------------------------------------------
 
 
-def test_the_end_of_a_process_is_noted_in_its_row(
-    store: ResultStore, make_run: MakeRun, make_record: MakeRecord
-) -> None:
-    run = make_run()
-    store.begin_run(run)
+def test_the_end_of_a_process_is_noted_in_its_row(store: ResultStore, run: RunInfo, make_record: MakeRecord) -> None:
     main = ProcessInfo(0, 4711, "box", "2026-03-01T10:00:00.000000+00:00")
     worker = ProcessInfo(1, 4712, "box", "2026-03-01T10:00:05.000000+00:00", role="worker")
     for process in (main, worker, worker):
@@ -289,19 +279,13 @@ def test_the_end_of_a_process_is_noted_in_its_row(
     assert store.processes(run.run_id) == [main, replace(worker, end_reason="device lost")]
 
 
-def test_a_process_that_ended_before_its_first_record_is_kept(store: ResultStore, make_run: MakeRun) -> None:
-    run = make_run()
-    store.begin_run(run)
+def test_a_process_that_ended_before_its_first_record_is_kept(store: ResultStore, run: RunInfo) -> None:
     worker = ProcessInfo(1, 4712, "box", "2026-03-01T10:00:05.000000+00:00", role="worker")
     store.end_process(run.run_id, worker, "timeout after 60 s")
     assert store.processes(run.run_id) == [replace(worker, end_reason="timeout after 60 s")]
 
 
-def test_a_record_may_bring_the_end_of_its_process(
-    store: ResultStore, make_run: MakeRun, make_record: MakeRecord
-) -> None:
-    run = make_run()
-    store.begin_run(run)
+def test_a_record_may_bring_the_end_of_its_process(store: ResultStore, run: RunInfo, make_record: MakeRecord) -> None:
     worker = ProcessInfo(1, 4712, "box", "2026-03-01T10:00:05.000000+00:00", role="worker")
     ended = replace(worker, end_reason="killed by SIGSEGV")
     store.add_record(make_record(run.run_id, process=worker))

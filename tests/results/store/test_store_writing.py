@@ -92,11 +92,7 @@ def test_four_processes_opening_a_new_database_at_once(target: Path | str) -> No
         assert sorted(item.name for item in target.parent.iterdir()) == ["results.db"]
 
 
-def test_threads_share_a_store(
-    store: ResultStore, make_run: Callable[..., RunInfo], make_record: Callable[..., Record]
-) -> None:
-    run = make_run()
-    store.begin_run(run)
+def test_threads_share_a_store(store: ResultStore, run: RunInfo, make_record: Callable[..., Record]) -> None:
     given = [make_record(run.run_id, process=ProcessInfo(number % 4)) for number in range(40)]
 
     def add(mine: list[Record]) -> None:
@@ -159,11 +155,7 @@ def test_deleting_a_run_deletes_what_belongs_to_it_and_only_that(
             store.add_record(make_record(gone.run_id))  # remembered, but no longer there
 
 
-def test_ids_are_never_given_twice(
-    store: ResultStore, make_run: Callable[..., RunInfo], make_record: Callable[..., Record]
-) -> None:
-    run = make_run()
-    store.begin_run(run)
+def test_ids_are_never_given_twice(store: ResultStore, run: RunInfo, make_record: Callable[..., Record]) -> None:
     record = make_record(run.run_id)
     store.add_record(record)
     with pytest.raises(StoreError, match="already in"):

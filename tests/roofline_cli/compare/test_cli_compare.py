@@ -10,9 +10,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from run_makers import flat_measurement
 from typer.testing import CliRunner
 
-from results.records.records import HardwareProfile, Measurement, PredictionRecord, Record, RunInfo
+from results.records.records import HardwareProfile, PredictionRecord, Record, RunInfo
 from roofline_cli.compare import measured
 from roofline_cli.main import app
 from roofline_cli.shared import measuring
@@ -23,25 +24,6 @@ from roofline_model.operators.product import gemm
 
 runner = CliRunner()
 ROOT = Path(__file__).parents[3]
-
-
-def flat(median_s: float, flags: tuple[str, ...] = ()) -> Measurement:
-    return Measurement(
-        samples_s=(median_s,) * 5,
-        calls_per_sample=1,
-        median_s=median_s,
-        min_s=median_s,
-        max_s=median_s,
-        mean_s=median_s,
-        std_s=0.0,
-        q1_s=median_s,
-        q3_s=median_s,
-        sample_count=5,
-        ci_low_s=median_s * 0.99,
-        ci_high_s=median_s * 1.01,
-        stop_reason="converged",
-        flags=flags,
-    )
 
 
 class Started(list):
@@ -97,7 +79,9 @@ def fake_pytest(monkeypatch, tmp_path):
                         status=started.unmeasured if median_s is None else "measured",
                         reason="wrong result: 0.5 > 0.1" if median_s is None and started.unmeasured == "failed" else "",
                         predictions=(prediction,),
-                        measurement=None if median_s is None else flat(median_s, started.flags.get(kernel, ())),
+                        measurement=None
+                        if median_s is None
+                        else flat_measurement(median_s, half_width=0.01, flags=started.flags.get(kernel, ())),
                     )
                 )
             store.finish_run(

@@ -7,13 +7,13 @@ import io
 import json
 
 import pytest
+from run_makers import flat_measurement
 from typer.testing import CliRunner
 
 from results import open_store
 from results.records.records import (
     EnvironmentInfo,
     HardwareProfile,
-    Measurement,
     PredictionRecord,
     Record,
     RunInfo,
@@ -28,24 +28,6 @@ RUN_ID = "0190" + "ab" * 14
 NASTY = "tuesday [red] <b>"
 
 
-def measured(median_s: float) -> Measurement:
-    return Measurement(
-        samples_s=(median_s,) * 5,
-        calls_per_sample=1,
-        median_s=median_s,
-        min_s=median_s,
-        max_s=median_s,
-        mean_s=median_s,
-        std_s=0.0,
-        q1_s=median_s,
-        q3_s=median_s,
-        sample_count=5,
-        ci_low_s=median_s * 0.99,
-        ci_high_s=median_s * 1.01,
-        stop_reason="converged",
-    )
-
-
 def record(
     number: int, weight: str, activation: str, kernel: str, median_s: float | None, status: str, reason: str = ""
 ) -> Record:
@@ -58,7 +40,7 @@ def record(
         status=status,
         reason=reason,
         created_at="2026-11-21T09:00:01.000000+00:00",
-        measurement=None if median_s is None else measured(median_s),
+        measurement=None if median_s is None else flat_measurement(median_s, half_width=0.01),
         predictions=(stored,),
     )
 

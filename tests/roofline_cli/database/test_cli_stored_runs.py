@@ -6,11 +6,12 @@ import json
 import sqlite3
 
 import pytest
+from run_makers import flat_measurement
 from typer.testing import CliRunner
 
 from results import open_store
 from results.operations.check import check_store
-from results.records.records import EnvironmentInfo, Measurement, PredictionRecord, ProcessInfo, Record, RunInfo
+from results.records.records import EnvironmentInfo, PredictionRecord, ProcessInfo, Record, RunInfo
 from roofline_cli.main import app
 from roofline_model import gemm, predict
 
@@ -20,21 +21,7 @@ OLD, NEW = "01a0" + "ab" * 14, "02b0" + "cd" * 14
 
 def record(run_id, number, weight, status, process=0):
     work = gemm(1, 4096, 4096, a="BF16", b=weight)
-    measured = Measurement(
-        samples_s=(2e-5,),
-        calls_per_sample=1,
-        median_s=2e-5,
-        min_s=2e-5,
-        max_s=2e-5,
-        mean_s=2e-5,
-        std_s=None,
-        q1_s=2e-5,
-        q3_s=2e-5,
-        sample_count=1,
-        ci_low_s=None,
-        ci_high_s=None,
-        stop_reason="budget",
-    )
+    measured = flat_measurement(2e-5, 1, std_s=None, stop_reason="budget")
     return Record(
         record_id=f"{run_id[:4]}{number:028x}",
         run_id=run_id,

@@ -9,11 +9,12 @@ import uuid
 from dataclasses import replace
 
 import pytest
+from run_makers import flat_measurement
 from typer.testing import CliRunner
 
 from results import open_store
-from results.records.records import EnvironmentInfo, Measurement, Method, ProcessInfo, Record, RunInfo
-from roofline_cli.diff.history_plot import Point, chart, sparkline
+from results.records.records import EnvironmentInfo, Method, ProcessInfo, Record, RunInfo
+from roofline_cli.diff.history_plot import Point, chart
 from roofline_cli.main import app
 from roofline_model.operators.case import Case
 
@@ -30,21 +31,8 @@ def night_records(run, number, source):
         if number < first:
             continue
         median_s = time_s * math.exp(0.01 * source.gauss(0, 1))
-        measured = Measurement(
-            samples_s=(),
-            calls_per_sample=1,
-            median_s=median_s,
-            min_s=median_s,
-            max_s=median_s,
-            mean_s=median_s,
-            std_s=None,
-            q1_s=median_s,
-            q3_s=median_s,
-            sample_count=9,
-            ci_low_s=None,
-            ci_high_s=None,
-            stop_reason="converged",
-            flags=("contended",) if number == CONTENDED else (),
+        measured = flat_measurement(
+            median_s, 9, samples_s=(), std_s=None, flags=("contended",) if number == CONTENDED else ()
         )
         yield Record(
             uuid.UUID(int=source.getrandbits(128)).hex,
@@ -208,13 +196,6 @@ def test_the_chart_puts_points_where_they_belong():
     assert max(len(line) for line in many) <= 60
     assert chart([], ("", ""), 60) == []
     assert len(chart([Point(1.0, True)], ("1 s", "1 s"), 60)) == 9
-
-
-def test_the_sparkline_has_all_values():
-    assert sparkline([1.0, 2.0, 3.0, 8.0], 4) == "▁▂▃█"
-    assert sparkline([1.0, 1.0, 8.0, 8.0, 1.0], 4) == "▁█▁"
-    assert sparkline([], 4) == ""
-    assert sparkline([5.0, 5.0], 4) == "▅▅"
 
 
 def test_newer_runs_that_differ_are_announced_wherever_a_history_is_told(tmp_path):

@@ -10,11 +10,12 @@ import uuid
 from dataclasses import replace
 
 import pytest
+from run_makers import flat_measurement
 from typer.testing import CliRunner
 
 from results import open_store
 from results.cases.case_result import case_results
-from results.records.records import EnvironmentInfo, Measurement, Method, ProcessInfo, Record, RunInfo
+from results.records.records import EnvironmentInfo, Method, ProcessInfo, Record, RunInfo
 from roofline_cli.machine import noise
 from roofline_cli.main import app
 from roofline_cli.shared import measuring
@@ -35,22 +36,7 @@ def case(index: int) -> Case:
 
 def record(run_id: str, index: int, process: int, flags: tuple[str, ...] = ()) -> Record:
     time_s = 1e-3 * (index + 1) * math.exp(STEPS[process % 8] * (index + 1))
-    measured = Measurement(
-        samples_s=(time_s,) * 3,
-        calls_per_sample=1,
-        median_s=time_s,
-        min_s=time_s,
-        max_s=time_s,
-        mean_s=time_s,
-        std_s=0.03 * time_s,
-        q1_s=time_s,
-        q3_s=time_s,
-        sample_count=3,
-        ci_low_s=None,
-        ci_high_s=None,
-        stop_reason="budget",
-        flags=flags,
-    )
+    measured = flat_measurement(time_s, 3, std_s=0.03 * time_s, stop_reason="budget", flags=flags)
     return Record(
         record_id=uuid.uuid4().hex,
         run_id=run_id,
@@ -95,7 +81,7 @@ def pytest_run(monkeypatch, tmp_path):
                     store.finish_run(info.run_id, status="complete", exit_code=exit_code, finished_at=info.started_at)
             return exit_code, errors
 
-        monkeypatch.setattr(noise, "run_workloads", run)
+        monkeypatch.setattr(measuring, "run_workloads", run)
         return commands
 
     return play

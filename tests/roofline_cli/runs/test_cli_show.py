@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
-from reports.present.sample_drawing import histogram_lines, order_line
+from reports.present.sample_drawing import histogram_lines, sparkline
 from results import open_store
 from results.cases.case_result import case_results
 from results.records.records import (
@@ -307,7 +307,12 @@ def test_degenerate_samples_as_text():
     (line,) = histogram_lines([2e-6] * 7, 60)
     assert line.startswith("2 µs")
     assert line.endswith(" 7")
-    assert order_line([1.0], 10) == ""
-    assert order_line([1.0, 1.0], 10) == "▁▁"
-    assert order_line([1.0, 2.0, 3.0], 10) == "▁▅█"
-    assert len(order_line([float(i) for i in range(1000)], 60)) == 60
+
+
+def test_a_sparkline_has_all_values():
+    assert sparkline([1.0, 2.0, 3.0, 8.0], 4) == "▁▂▃█"
+    assert sparkline([1.0, 1.0, 8.0, 8.0, 1.0, 1.0], 3) == "▁█▁"
+    assert sparkline([], 4) == ""
+    assert sparkline([5.0, 5.0], 4) == "▅▅"
+    assert sparkline([1.0, 3.0], 4, is_ascii=True) == "_#"
+    assert len(sparkline([float(i) for i in range(1000)], 60)) == 60

@@ -10,11 +10,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from run_makers import flat_measurement
 from typer.testing import CliRunner
 
 from results import open_store
 from results.exchange.files import MAX_JSON_BYTES
-from results.records.records import Measurement, PredictionRecord, Record, RunInfo
+from results.records.records import PredictionRecord, Record, RunInfo
 from roofline_cli.main import app
 from roofline_model.chips.hardware import get_hardware
 from roofline_model.ideal.roofline import predict
@@ -28,21 +29,7 @@ RUN_ID = "0190" + "cd" * 14
 def record(number: int, cache: str) -> Record:
     work, chip = gemm(1, 4096, 4096, a="FP16"), get_hardware("b10")
     time_s = 40e-6
-    measurement = Measurement(
-        samples_s=(time_s,) * 5,
-        calls_per_sample=1,
-        median_s=time_s,
-        min_s=time_s,
-        max_s=time_s,
-        mean_s=time_s,
-        std_s=0.0,
-        q1_s=time_s,
-        q3_s=time_s,
-        sample_count=5,
-        ci_low_s=time_s,
-        ci_high_s=time_s,
-        stop_reason="converged",
-    )
+    measurement = flat_measurement(time_s, half_width=0.0)
     return Record(
         record_id=f"{number:032x}",
         run_id=RUN_ID,

@@ -92,4 +92,4 @@ def test_a_finding_survives_its_stored_form_and_its_error():
 
 
 def test_a_value_that_is_missing_is_a_dash():
-    assert short_text(Finding("rate-unmeasured")).startswith("no – product")
+    assert short_text(finding("ceiling-unmeasured", kind="rate")).startswith("no – product")

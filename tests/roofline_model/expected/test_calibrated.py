@@ -76,24 +76,25 @@ def test_a_memory_bound_product_costs_its_bytes_and_the_fixed_costs():
     work = gemv(4096, 4096, a="BF16")
     prediction = predict_calibrated(work, CHIP)
     moved = 2 * (4096 * 4096 + 4096 + 4096)
-    assert prediction.access_mix == "read"
+    assert prediction.kernel == "read"
     assert prediction.time_s == pytest.approx(moved / 40e9 + 6e-6)
     assert prediction.low_s == pytest.approx(moved / 50e9 + 4e-6)
     assert prediction.high_s == pytest.approx(moved / 20e9 + 12e-6)
-    assert (prediction.bound, prediction.memory_level, prediction.provenance) == ("memory", "DRAM", "measured-here")
-    assert (prediction.floor_s, prediction.cast_s, prediction.findings) == (pytest.approx(6e-6), 0.0, ())
+    assert (prediction.binding, prediction.provenance) == ("dram", "measured-here")
+    assert dict(prediction.terms)["launch"] == pytest.approx(6e-6)
+    assert "cast" not in dict(prediction.terms)
+    assert prediction.findings == ()
 
 
 def test_a_compute_bound_product_uses_the_measured_peak():
     prediction = predict_calibrated(gemm(2048, 2048, 2048, a="BF16"), CHIP)
-    assert prediction.bound == "compute"
-    assert prediction.compute_time_s == pytest.approx(2 * 2048**3 / 320e9)
-    assert prediction.peak_flops_per_s == pytest.approx(320e9)
-    assert prediction.time_s == pytest.approx(prediction.compute_time_s + 6e-6)
+    assert prediction.binding == "tensor"
+    assert dict(prediction.terms)["tensor"] == pytest.approx(2 * 2048**3 / 320e9)
+    assert prediction.time_s == pytest.approx(2 * 2048**3 / 320e9 + 6e-6)
 
 
 def test_a_tiny_operation_wakes_no_threads():
-    assert predict_calibrated(gemv(64, 64, a="FP32"), CHIP).floor_s == pytest.approx(2e-6)
+    assert dict(predict_calibrated(gemv(64, 64, a="FP32"), CHIP).terms)["launch"] == pytest.approx(2e-6)
 
 
 @pytest.mark.parametrize(
@@ -102,55 +103,55 @@ def test_a_tiny_operation_wakes_no_threads():
 )  # fmt: skip
 def test_the_access_mix_is_the_nearest_by_written_share(read, written, mix, median):
     prediction = predict_calibrated(OpCost(read_bytes=read, write_bytes=written), CHIP)
-    assert prediction.access_mix == mix
-    assert prediction.memory_time_s == pytest.approx((read + written) / median)
-    assert prediction.peak_flops_per_s is None
+    assert prediction.kernel == mix
+    assert dict(prediction.terms)["dram"] == pytest.approx((read + written) / median)
+    assert "tensor" not in dict(prediction.terms)
 
 
 def test_warm_operands_use_the_cache():
     work = gemv(1024, 1024, a="BF16")
-    warm = predict_calibrated(work, CHIP, cache="warm")
-    assert (warm.memory_level, warm.access_mix) == ("LLC", "read")
-    assert warm.memory_time_s == pytest.approx(work.cost.total_bytes / 160e9)
-    assert predict_calibrated(gemv(8192, 8192, a="BF16"), CHIP, cache="warm").memory_level == "DRAM"
-    assert predict_calibrated(work, CHIP).memory_level == "DRAM"
+    large = gemv(8192, 8192, a="BF16")
+    for asked, cache, rate in ((work, "warm", 160e9), (large, "warm", 40e9), (work, "cold", 40e9)):
+        prediction = predict_calibrated(asked, CHIP, cache=cache)
+        assert dict(prediction.terms)["dram"] == pytest.approx(asked.cost.total_bytes / rate)
 
 
 def test_a_narrow_weight_costs_its_cast_unless_a_kernel_hides_it():
     work = gemv(4096, 4096, a="BF16", b="INT8")
     prediction = predict_calibrated(work, CHIP)
-    assert prediction.cast_s == pytest.approx(4096 * 4096 * 2e-11)
-    assert prediction.time_s == pytest.approx(work.cost.total_bytes / 40e9 + 6e-6 + prediction.cast_s)
+    assert dict(prediction.terms)["cast"] == pytest.approx(4096 * 4096 * 2e-11)
+    assert prediction.time_s == pytest.approx(work.cost.total_bytes / 40e9 + 6e-6 + 4096 * 4096 * 2e-11)
     assert prediction.low_s == pytest.approx(work.cost.total_bytes / 50e9 + 4e-6)
     assert prediction.high_s == pytest.approx(work.cost.total_bytes / 20e9 + 12e-6 + 4096 * 4096 * 4e-11)
 
 
 def test_a_cast_that_was_not_measured_is_left_out_and_said():
     prediction = predict_calibrated(gemv(4096, 4096, a="BF16", b="INT4"), CHIP)
-    assert prediction.cast_s == 0
-    assert prediction.findings == (finding("widening-unmeasured", format="INT4", compute_format="BF16"),)
+    assert "cast" not in dict(prediction.terms)
+    assert prediction.findings == (
+        finding("ceiling-unmeasured", format="INT4", compute_format="BF16", kind="widening"),
+    )
 
 
 def test_a_dequantized_format_casts_both_operands():
     chip = replace(CHIP, calibration=replace(CALIBRATION, casts={"INT8>BF16": cost_s(1e-11, 1e-11, 1e-11)}))
     assert chip.path("INT8").kind == "dequantize"
     prediction = predict_calibrated(gemm(64, 256, 128, a="INT8"), chip)
-    assert prediction.cast_s == pytest.approx((64 * 128 + 128 * 256) * 1e-11)
-    assert prediction.path == "dequantize"
+    assert dict(prediction.terms)["cast"] == pytest.approx((64 * 128 + 128 * 256) * 1e-11)
 
 
 def test_a_rate_that_was_not_measured_weakens_the_provenance():
     prediction = predict_calibrated(gemm(512, 512, 512, a="FP64", c="FP64"), CHIP)
     assert prediction.provenance == "declared"
-    assert prediction.findings[0] == finding("rate-unmeasured", format="FP64")
-    assert prediction.compute_time_s == pytest.approx(2 * 512**3 / 0.1e12)
+    assert prediction.findings[0] == finding("ceiling-unmeasured", format="FP64", kind="rate")
+    assert dict(prediction.terms)["tensor"] == pytest.approx(2 * 512**3 / 0.1e12)
 
 
 def test_doubts_are_passed_on():
     chip = replace(CHIP, calibration=replace(CALIBRATION, floors={}, provenance="measured"))
     prediction = predict_calibrated(gemv(4096, 4096, a="BF16"), chip)
     assert prediction.provenance == "measured"
-    assert finding("call-cost-unmeasured") in prediction.findings
+    assert finding("ceiling-unmeasured", kind="call-cost") in prediction.findings
 
 
 @pytest.mark.parametrize("kind", ["cpu", "cuda"])
@@ -180,7 +181,7 @@ def test_a_gpu_pays_its_launch():
         ),
     )
     prediction = predict_calibrated(gemv(4096, 4096, a="BF16"), chip)
-    assert prediction.floor_s == pytest.approx(3e-6)
+    assert dict(prediction.terms)["launch"] == pytest.approx(3e-6)
     assert predict(gemv(4096, 4096, a="BF16"), chip) == predict(gemv(4096, 4096, a="BF16"), "gb10")  # the ideal stays
 
 
@@ -194,7 +195,7 @@ def test_a_gpu_pays_its_launch():
 def test_the_interval_holds_the_time_and_nothing_beats_its_parts(m, n, k, b, cache):
     prediction = predict_calibrated(gemm(m, n, k, a="BF16", b=b), CHIP, cache=cache)
     assert 0 < prediction.low_s <= prediction.time_s <= prediction.high_s < math.inf
-    assert prediction.time_s >= max(prediction.memory_time_s, prediction.compute_time_s)
+    assert prediction.time_s >= max(seconds for _, seconds in prediction.terms)
 
 
 def test_constants_summarise_repetitions():

@@ -67,7 +67,7 @@ def test_a_pair_whose_kernel_was_never_timed_has_no_expected_time(weight, activa
     work = product_of_pair(*SHAPE, weight=weight, activation=activation)
     assert predict_expected(work, CPU) is None
     assert predict_expected(work, CPU, cache="warm") is None
-    assert why_no_expected(work, CPU).code == "formats-untimed"
+    assert why_no_expected(work, CPU).value("kind") == "formats-untimed"
     assert expected_call(work, CPU) is None
     # A name alone is no time; who knows what to make of it gets what the ceilings allow.
     assert predict_expected(work, CPU, kernel="mine") is None
@@ -78,7 +78,7 @@ def test_a_pair_whose_kernel_was_never_timed_has_no_expected_time(weight, activa
 
 def test_the_reason_names_the_pair_and_what_to_do():
     reason = why_no_expected(product_of_pair(*SHAPE, weight="FP8", activation="BF16"), CPU)
-    assert reason == finding("formats-untimed", hardware="test-cpu", formats="FP8_E4M3.BF16")
+    assert reason == finding("no-expected-time", kind="formats-untimed", hardware="test-cpu", formats="FP8_E4M3.BF16")
     assert "`roofline calibrate`" in short_text(reason)
     assert why_no_expected(gemm(*SHAPE, a="NVFP4"), CPU).value("formats") == "NVFP4"
 
@@ -121,7 +121,7 @@ def test_one_rule_where_no_kernel_was_timed():
     for work in (*WIDE, named, named.cost, softmax(64, 64), gemm(*SHAPE, a="INT8")):
         assert predict_expected(work, ceilings) is None
         assert predict_expected(work, ceilings, kernel="matmul") is None
-        assert why_no_expected(work, ceilings).code == "no-kernel-timed"
+        assert why_no_expected(work, ceilings).value("kind") == "no-kernel-timed"
     assert call_within_ceilings(named, ceilings).model_version == CALIBRATED_VERSION
     # Streams of a machine whose kernels were timed do as its memory does.
     assert predict_expected(softmax(64, 64), CPU) is not None
@@ -147,7 +147,7 @@ def test_no_library_multiplies_int4_by_int4(chip):
     work = gemm(512, 4096, 4096, a="INT4")
     assert predict_expected(work, chip) is None
     assert predict_expected(work, chip, cache="warm") is None
-    assert why_no_expected(work, chip).code == "no-library-kernel"
+    assert why_no_expected(work, chip).value("kind") == "no-library-kernel"
     weight_only = product_of_pair(512, 4096, 4096, weight="INT4", activation="BF16")
     assert predict_expected(weight_only, chip).time_s > 0
 

@@ -55,7 +55,7 @@ def test_only_narrow_integers_beside_a_wider_activation_gain_scales():
 
 def test_the_note_says_which_account_it_is():
     assert weight_counting(INT4, BF16).value("bits") == 4.125
-    assert weight_counting(INT4, INT4).code == "scales-not-counted"
+    assert weight_counting(INT4, INT4).value("kind") == "none"
     assert weight_counting(get_format("NVFP4"), BF16) is weight_counting(BF16, BF16) is None
     emulated, native = (predict(gemm(*SHAPE, a="INT4"), chip) for chip in ("h100", "b10"))
     assert with_storage(emulated, "INT4", "INT4").findings[-1] == weight_counting(INT4, INT4)

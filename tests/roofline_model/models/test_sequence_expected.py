@@ -43,7 +43,7 @@ def test_the_parts_add_up_to_the_whole():
     assert sequence.low_s == pytest.approx(3 * 8e-6 + 0.8 * by_name["silu_mul"])
     assert sequence.high_s == pytest.approx(3 * 13e-6 + 1.3 * by_name["silu_mul"])
     assert (sequence.binding, sequence.provenance, sequence.model_version) == ("dram", "fitted", EXPECTED_VERSION)
-    assert sequence.findings == (finding("elementwise-pass"),)
+    assert sequence.findings == (finding("stand-in-kernel", kind="elementwise"),)
 
 
 def test_nothing_is_said_of_the_whole_where_one_kernel_is_unknown():
@@ -71,7 +71,7 @@ def test_a_fused_up_projection_takes_its_products_time(gated):
     [kernel_row] = expected_kernels([up], H100)
     product = predict_expected(gemm(64, 4096 * (2 if gated else 1), 1024, a="BF16"), H100)
     assert kernel_row.time_s == product.time_s
-    assert kernel_row.finding == finding("activation-beside-product")
+    assert kernel_row.finding == finding("stand-in-kernel", kind="fused-activation")
     assert kernel_row.binding == product.binding
     # It is a product: without a model for products there is none for it either.
     assert expected_kernels([up], H100, estimate=lambda work, device: None) == (None,)

@@ -140,5 +140,5 @@ def test_the_search_takes_timed_formats_only(cpu):
     assert {reason.chosen.label for reason in search.choice.reasons} == {"INT8.BF16"}
     assert ranking.choice.key == "INT8.BF16"  # the search found nothing but this uniform plan
     assert "pareto-fastest" in ranking.choice.aliases
-    left = [item.subject for item in ranking.findings if item.code == "not-searched"]
+    left = [item.subject for item in ranking.findings if item.value("kind") == "skipped"]
     assert left == ["kv=NVFP4", "NVFP4.BF16"]

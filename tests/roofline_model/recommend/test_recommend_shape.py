@@ -97,7 +97,7 @@ def test_weight_only_int4_is_counted_with_the_scales_that_its_kernels_read() -> 
     assert grouped.memory.saved_ratio == 1 - 4.5 / 16
     native = by_key(recommend_quantization("b10", *DECODE))["INT4"]
     assert native.memory.saved_ratio == 0.75
-    assert "awq-both" in reasons(native)  # the documents' word, which does not fit W4A4
+    assert "awq-scales" in reasons(native)  # the documents' word, which does not fit W4A4
 
 
 def test_an_int4_unit_is_used_only_where_somebody_says_that_a_kernel_does() -> None:
@@ -116,15 +116,15 @@ def test_a_native_unit_slower_than_16_bit_is_not_used() -> None:
 
 def test_the_reasons_say_what_a_user_needs_to_know() -> None:
     ranking = recommend_quantization("gb10", *DECODE)
-    assert reasons(ranking.choice)[:3] == ["memory-bound", "weight-only", "awq-scales"]
+    assert reasons(ranking.choice)[:3] == ["bound-by", "weight-only", "awq-scales"]
     assert ranking.choice.findings[0].value("moved_ratio") == pytest.approx(0.258, abs=0.0005)
     prefill = recommend_quantization("gb10", *PREFILL)
-    assert reasons(prefill.choice) == ["compute-bound"]  # MXFP4 is as fast, and has no kernel on 12.1
+    assert reasons(prefill.choice) == ["bound-by"]  # MXFP4 is as fast, and has no kernel on 12.1
     assert prefill.choice.findings[0].value("peak_flops_per_s") == pytest.approx(475.3e12, rel=1e-3)
     level = recommend_quantization("b200", *PREFILL).choice.findings[-1]
     assert (level.code, level.value("others")) == ("level-preferred-for-quality", ("MXFP4",))
-    assert reasons(by_key(prefill)["INT4"])[0] == "compute-bound-widened"
-    assert reasons(by_key(prefill)["FP16"]) == ["baseline-bound"]
+    assert reasons(by_key(prefill)["INT4"])[0] == "bound-by"
+    assert reasons(by_key(prefill)["FP16"]) == ["bound-by"]
 
 
 def test_losses_are_published_claims() -> None:
@@ -180,8 +180,8 @@ def test_without_a_real_gain_the_answer_is_to_stay() -> None:
     assert str(ranking) == "stay with FP16"
     assert (ranking.precision, ranking.method, ranking.speedup, ranking.memory_savings_pct) == ("FP16", "none", 1, 0)
     why = ranking.choice.findings[-1]
-    assert (why.code, why.value("nearest"), why.value("speedup_ratio")) == (
-        "no-other-faster",
+    assert (why.value("kind"), why.value("nearest"), why.value("speedup_ratio")) == (
+        "faster",
         "INT8",
         pytest.approx(1.005),
     )
@@ -362,7 +362,7 @@ def test_an_unmeasured_option_stands_behind_measured_ones_and_is_compared_ideal_
     ranking = recommend_quantization("gb10", *DECODE, formats=["INT8"], times=times)
     assert [option.key for option in ranking.options] == ["FP16", "INT8"]
     assert ranking.options[1].speedup_ratio == pytest.approx(2, rel=0.01)  # not 200 / 61
-    assert reasons(ranking.choice)[-1] == "no-other-comparable"
+    assert reasons(ranking.choice)[-1] == "no-other"
     assert [(item.code, item.value("options")) for item in ranking.findings] == [
         ("mixed-sources", ("FP16",)),
         ("mixed-sources", ("INT8",)),

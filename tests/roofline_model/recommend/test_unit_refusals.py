@@ -54,6 +54,6 @@ def test_a_strategy_and_a_uniform_plan_are_excluded_for_the_same_missing_unit(cp
     # The way out is named only where a kernel is known to run it.
     assert (excluded["FP8_E4M3"].code, excluded["FP8_E4M3"].value("unit")) == ("no-unit", "FP8_E4M3")
     a100 = exclusions(recommend_model("a100", "llama-3.1-8b"))["FP8_E4M3"]
-    assert (a100.code, a100.value("instead")) == ("no-unit-weight-only", "FP8_E4M3.BF16")
+    assert (a100.code, a100.value("instead")) == ("no-unit", "FP8_E4M3.BF16")
     ranking = recommend_model(cpu, SHAPE, strategies=[get_strategy("fp8_balanced")], formats=["FP8_E4M3.FP8_E4M3"])
     assert {"fp8_balanced", "FP8_E4M3"} <= {option.key for option in ranking.options}

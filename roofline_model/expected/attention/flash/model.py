@@ -48,7 +48,7 @@ __all__ = [
 ]
 
 MODEL_VERSION = "flash-1"
-HYPOTHETICAL = ("instruction-missing", "capability-unknown", "kernel-of-nvidia")
+HYPOTHETICAL = "flash-hypothetical"
 """Why a version does not run on a chip where it can be priced all the same: the instruction is missing."""
 BANDWIDTH_FILLING_SHARE = 0.5
 """Share of the SMs that must be busy to draw the full DRAM bandwidth (fitted to GEMM tables; adequate there)."""
@@ -195,7 +195,7 @@ def predict_flash_attention(
     shape.check_mask(config)
     traits = TRAITS[config.version]
     why_not = why_unavailable(traits, device, shape.head_dim, native_fp8=config.use_native_fp8)
-    if why_not is not None and why_not.code not in HYPOTHETICAL:
+    if why_not is not None and why_not.code != HYPOTHETICAL:
         return FlashAttentionPrediction(config.version, device.key, shape, config, why_not)
     units = chip_units(device, traits, config.math_format.key)
     work, cost = plan_work(shape, config, device), attention_cost(shape, config)
@@ -438,11 +438,13 @@ def _findings(
         cache = config.cache_format.key
         findings.append(finding("operands-widened", operand="keys and values", format=cache, compute_format=maths.key))
     if not traits.has_gqa and shape.group_size > 1:
-        findings.append(finding("heads-repeated", kernel=traits.version.value, repeat_count=shape.group_size))
+        findings.append(
+            finding("flash-counted", kind="heads-repeated", kernel=traits.version.value, repeat_count=shape.group_size)
+        )
     if config.window_size is not None and traits.version is FlashAttentionVersion.FA1:
-        findings.append(finding("window-as-sparsity", kernel=traits.version.value))
+        findings.append(finding("flash-counted", kind="window", kernel=traits.version.value))
     if config.sparsity_ratio:
-        findings.append(finding("block-sparsity"))
+        findings.append(finding("flash-counted", kind="block-sparsity"))
     if emulated_ratio:
-        findings.append(finding("exponentials-as-polynomials", exponentials_ratio=emulated_ratio))
+        findings.append(finding("flash-counted", kind="polynomials", exponentials_ratio=emulated_ratio))
     return findings

@@ -153,15 +153,25 @@ def why_unavailable(
     """
     version = traits.version.value
     if head_dim > traits.head_dims[-1]:
-        return finding("kernel-head-dim", kernel=version, head_dim=head_dim, largest_head_dim=traits.head_dims[-1])
+        return finding(
+            "flash-unavailable",
+            kind="head-dim",
+            kernel=version,
+            head_dim=head_dim,
+            largest_head_dim=traits.head_dims[-1],
+        )
     if native_fp8 and device.path("FP8_E4M3").kind != "native":
-        return finding("fp8-unit-missing", hardware=device.key, reason=device.path("FP8_E4M3").reason or None)
+        return finding(
+            "flash-unavailable", kind="fp8", hardware=device.key, reason=device.path("FP8_E4M3").reason or None
+        )
     if ATTENTION_KERNELS[version].model_on(device) is not None:
         return None
     if device.kind == "cpu":
-        return finding("kernel-of-gpus", kernel="FlashAttention", hardware=device.key)
+        return finding("flash-unavailable", kind="gpus", kernel="FlashAttention", hardware=device.key)
     if device.vendor != "nvidia":
-        return finding("kernel-of-nvidia", kernel=version, instruction=traits.instruction, hardware=device.key)
+        return finding(
+            "flash-hypothetical", kind="vendor", kernel=version, instruction=traits.instruction, hardware=device.key
+        )
     return _missing_instruction(traits, device)
 
 
@@ -193,10 +203,11 @@ def _missing_instruction(traits: VersionTraits, device: Device) -> Finding:
     """Return what an NVIDIA chip lacks that does not run this version."""
     capability = device.match.capability
     if capability is None:
-        return finding("capability-unknown", hardware=device.key)
+        return finding("flash-hypothetical", kind="capability", hardware=device.key)
     chips = {"wgmma": "Hopper", "tcgen05": "sm_100 to sm_110"}.get(traits.instruction)
     return finding(
-        "instruction-missing",
+        "flash-hypothetical",
+        kind="instruction",
         kernel=traits.version.value,
         instruction=traits.instruction,
         hardware=device.key,

@@ -135,7 +135,7 @@ def _with_easier_dram(fitted: FittedGemm, library: Sequence[FittedGemm]) -> Fitt
     wide = next((fitted for fitted in library if fitted.family == "BF16" and fitted.chip.key == source.key), None)
     if wide is None or wide.constants.dram_ratio <= fitted.constants.dram_ratio:
         return fitted
-    findings = (*fitted.findings, finding("dram-share-of-wide-kernels"))
+    findings = (*fitted.findings, finding("dram-share-taken", kind="wide-kernels"))
     return replace(fitted, constants=replace(fitted.constants, dram_ratio=wide.constants.dram_ratio), findings=findings)
 
 

@@ -66,7 +66,7 @@ def gemm_row_groups(
     members: dict[tuple[str, str, str, str, bool], list[int]] = defaultdict(list)
     for i in usable_rows(table, "gemm"):
         if not weight[i]:
-            problems[i] = finding("weight-format-empty")
+            problems[i] = finding("row-refused", kind="weight-format")
             continue
         members[device[i], weight[i], activation[i], output[i], bool(quantizes[i])].append(i)
     groups = []

@@ -57,7 +57,7 @@ def test_a_lent_prefill_gives_way_to_a_published_kernel_unless_it_is_named(chip:
         assert default.time_s < named.time_s
         assert default.high_s == pytest.approx(named.high_s)
         assert (default.covered_ops, default.kernel) == ((), "fa2/16bit")
-        assert has_code(default.findings, "attention-of-published-kernel")
+        assert has_code(default.findings, "attention-adjusted")
 
 
 @pytest.mark.parametrize(("chip", "version"), [("gb10", "fa2"), ("h100", "fa3"), ("b200", "fa4"), ("a100", "fa1")])

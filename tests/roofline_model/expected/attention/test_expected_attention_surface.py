@@ -123,6 +123,6 @@ def test_published_bandwidth_holds_lent_constants_back():
     moved = 64 * 8 * 16384 * 128 * 2 * 2
     assert moved / prediction.time_s < gb10.bandwidth_achieved.value
     assert prediction.time_s == pytest.approx(moved / gb10.bandwidth_achieved.value, rel=0.05)
-    (limited,) = [item for item in prediction.findings if item.code == "dram-share-limited"]
+    (limited,) = [item for item in prediction.findings if item.value("kind") == "limited"]
     assert (limited.value("hardware"), limited.value("dram_share_ratio")) == ("gb10", pytest.approx(0.85, abs=0.005))
     assert sum(seconds for _, seconds in prediction.parts) == pytest.approx(prediction.time_s)

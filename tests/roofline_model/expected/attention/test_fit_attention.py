@@ -210,7 +210,7 @@ def test_a_cache_narrower_than_8_bit_is_predicted_but_fits_nothing(tmp_path):
     assert group.expected().provenance == "transferred-format"
     sets, left_out = planned_sets(table, FitPlan("2026-11-21", "lab"))
     assert not sets
-    assert [item.code for item in left_out] == ["rows-unusable"]
+    assert [item.code for item in left_out] == ["rows-left-out"]
 
 
 def test_many_rows_teach_a_surface_what_the_formulas_cannot_say(tmp_path):

@@ -112,7 +112,7 @@ def test_a_bad_time_is_no_reason_against_predicting(read, time):
     table = read(GEMM, row(time_s=time))
     assert table.reasons == (None, None)
     assert table.time_problems[0] is None
-    assert (table.time_problems[1].code, table.time_problems[1].value("column")) == ("cell-refused", "time_s")
+    assert (table.time_problems[1].code, table.time_problems[1].value("column")) == ("row-refused", "time_s")
     assert math.isnan(table.numbers["time_s"][1])
 
 
@@ -132,8 +132,8 @@ def test_aside_numbers_never_refuse_a_row(read):
 def test_a_row_of_another_width_gets_a_reason(read):
     table = read(GEMM, GEMM + ",extra", "h100-sxm,gemm")
     assert table.reasons[0] is None
-    assert table.reasons[1] == finding("cells-miscounted", cell_count=23, header_count=22)
-    assert table.reasons[2] == finding("cells-miscounted", cell_count=2, header_count=22)
+    assert table.reasons[1] == finding("row-refused", kind="count", cell_count=23, header_count=22)
+    assert table.reasons[2] == finding("row-refused", kind="count", cell_count=2, header_count=22)
 
 
 def test_blank_lines_count_for_line_numbers_only(read):

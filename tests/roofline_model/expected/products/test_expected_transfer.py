@@ -115,7 +115,7 @@ def test_a_slower_dram_rules_where_a_faster_one_did_not():
     gemm = find_gemm(chip("gb10", "NVFP4"), "NVFP4")
     assert source.dram_ratio < 0.65 < wide.dram_ratio
     assert gemm.constants.dram_ratio == wide.dram_ratio
-    assert has_code(gemm.findings, "dram-share-of-wide-kernels")
+    assert has_code(gemm.findings, "dram-share-taken")
     assert find_gemm(chip("b300", "NVFP4"), "NVFP4").constants.dram_ratio == pytest.approx(
         fit_of("b200", "NVFP4").constants.dram_ratio
     )

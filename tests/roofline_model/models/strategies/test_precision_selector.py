@@ -102,10 +102,12 @@ def test_the_last_decision_of_each_operator_is_kept_with_its_reason() -> None:
     selector.select_precision("b", stats_with(1.6))
     decisions = selector.decisions
     assert (decisions["a"].precision, decisions["a"].outlier_ratio) == ("NVFP4", 1.2)
-    assert decisions["a"].finding == finding("outliers-decode", outliers=1.2, formats=("NVFP4", "FP8_E4M3"))
-    assert decisions["b"].finding == finding("outliers-many", outliers=1.6, threshold=1.5)
+    assert decisions["a"].finding == finding(
+        "outliers-decide", kind="decode", outliers=1.2, formats=("NVFP4", "FP8_E4M3")
+    )
+    assert decisions["b"].finding == finding("outliers-decide", kind="many", outliers=1.6, threshold=1.5)
     assert decisions["b"].reason == "outlier ratio 1.6 is above 1.5: the middle format"
-    assert selector.choose("c", stats_with(1.2)).finding.code == "outliers-phase-unknown"
+    assert selector.choose("c", stats_with(1.2)).finding.value("kind") == "phase-unknown"
     assert set(selector.decisions) == {"a", "b"}  # choosing alone remembers nothing
     selector.reset()
     assert not selector.decisions

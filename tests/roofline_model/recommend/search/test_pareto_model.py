@@ -230,7 +230,7 @@ def test_parts_without_losses_stay_wide():
     assert [group.name for group in model.problem.groups] == [*(f"layers.{i}.ffn" for i in range(LAYERS)), "lm_head"]
     partly = {("layers.0.ffn", "INT4.BF16"): 0.1, ("layers.1.ffn", "FP8"): 0.1}
     findings = model_problem("b10", small_llama(), LossTable(partly, "given", "low")).problem.findings
-    assert finding("layers-without-loss", "ffn", formats=("FP8_E4M3",)) in findings
+    assert finding("losses-applied", "ffn", kind="layers-missing", formats=("FP8_E4M3",)) in findings
 
 
 def test_experts_are_groups_and_their_router_is_none():

@@ -103,7 +103,7 @@ def test_fa1_repeats_keys_for_grouped_heads() -> None:
         predicted("a100", "fa1", (1, 32, 32, 1, 4096, 128)),
     )
     assert dict(grouped.traffic_bytes)["kv"] == dict(plain.traffic_bytes)["kv"] == 2 * 32 * 4096 * 128 * 2
-    assert {item.value("repeat_count") for item in grouped.findings if item.code == "heads-repeated"} == {4}
+    assert {item.value("repeat_count") for item in grouped.findings if item.value("kind") == "heads-repeated"} == {4}
 
 
 def test_keys_are_read_again_only_when_l2_cannot_hold_them() -> None:

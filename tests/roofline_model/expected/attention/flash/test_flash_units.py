@@ -95,7 +95,7 @@ def test_a_chip_that_hides_its_geometry_still_gets_memory_and_tensor() -> None:
     assert parts["exp"] is parts["shared"] is parts["launch"] is parts["tail"] is None
     assert parts["tensor"] == pytest.approx(4 * 32 * 2048 * 2048 * 128 / 50e12)
     assert prediction.time_s >= max(parts["tensor"], parts["memory"])
-    assert "SM count" in next(item for item in prediction.findings if item.code == "geometry-unknown").value("missing")
+    assert "SM count" in next(item for item in prediction.findings if item.value("kind") == "geometry").value("missing")
     assert prediction.waves_count is None
 
 
@@ -104,7 +104,7 @@ def test_another_vendors_kernel_takes_the_best_measured_product_and_names_only_w
     prediction = FlashAttentionRoofline(chip).predict(1, 32, 4096, 4096, 128, FlashAttentionConfig("fa2"))
     # 668 of 1307.4 TFLOP/s is the best that anybody measured; the datasheet's peak is nobody's attention.
     assert dict(prediction.parts)["tensor"] == pytest.approx(4 * 32 * 4096 * 4096 * 128 / 668e12)
-    missing = next(item for item in prediction.findings if item.code == "geometry-unknown").value("missing")
+    missing = next(item for item in prediction.findings if item.value("kind") == "geometry").value("missing")
     assert "exp rate" in missing
     assert "SM count" not in missing  # 304 compute units are in its file, and waves_count counts with them
     assert prediction.waves_count is not None

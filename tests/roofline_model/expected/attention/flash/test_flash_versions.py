@@ -58,7 +58,7 @@ def test_without_sms_no_version_pays_for_its_tiles(length: int) -> None:
     same = compare_fa_versions(1, 32, length, 128, "b10", precision="FP16")
     assert same["fa3"].time_s == pytest.approx(same["fa2"].time_s)
     assert same["fa4"].time_s == pytest.approx(same["fa2"].time_s)
-    assert has_code(same["fa3"].findings, "geometry-unknown")
+    assert has_code(same["fa3"].findings, "flash-assumption")
 
 
 def test_gb10_says_why_and_what_instead() -> None:
@@ -86,7 +86,7 @@ def test_every_chip_of_the_registry_gets_an_answer() -> None:
 def test_head_dimensions() -> None:
     fa1, fa3 = TRAITS[FlashAttentionVersion.FA1], TRAITS[FlashAttentionVersion.FA3]
     why = why_unavailable(fa1, get_hardware("a100"), 256)
-    assert why == finding("kernel-head-dim", kernel="fa1", head_dim=256, largest_head_dim=128)
+    assert why == finding("flash-unavailable", kind="head-dim", kernel="fa1", head_dim=256, largest_head_dim=128)
     assert padded_head_dim(fa3, 72) == 96
     narrow, wide = (
         FlashAttentionRoofline("h100").predict(1, 8, 4096, 4096, d, FlashAttentionConfig("fa3")) for d in (72, 96)
@@ -103,7 +103,7 @@ def test_fp8_needs_the_units() -> None:
     )
     device = get_hardware("a100")
     why = why_unavailable(TRAITS[FlashAttentionVersion.FA2], device, 128, native_fp8=True)
-    assert why.code == "fp8-unit-missing"
+    assert why.value("kind") == "fp8"
 
 
 def test_the_default_comparison_uses_fp8_where_there_is_some() -> None:

@@ -1,1 +1,0 @@
-"""Words that the terminal and the pages share: verdicts, advice, diffs, models."""

@@ -1,1 +1,0 @@
-"""Which configuration of a shape wins, and how sure that is."""
