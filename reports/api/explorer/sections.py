@@ -349,7 +349,7 @@ def _basis(advice: Advice) -> Iterator[str]:
         limits = advice.limits
         size = "" if limits.memory_limit_bytes is None else f"{format_memory(limits.memory_limit_bytes)} and "
         yield (
-            f"Within {size}a loss of at most {limits.max_loss_pct:.3g} %, by the upper end of the "
+            f"Within {size}a loss of at most {limits.loss_pct:.3g} %, by the upper end of the "
             f"{advice.time_source} time of a pass."
         )
         return
