@@ -186,16 +186,19 @@ def _in_process_rows(count: int) -> list[Row]:
     """Time the answers themselves, without HTTP, on shapes nobody asked for before; a recommendation against its
     formats one by one.
     """
+    from reports.api.answer_models import answer_bytes
     from reports.api.catalog.chip_lookup import find_chip
     from reports.api.predict import product
     from roofline_model.expected.predict import expected_times
+    from roofline_model.formats.catalog import format_pair
+    from roofline_model.predictions.product import predict_product
     from roofline_model.recommend.shape import recommend_quantization
 
     def analyze(chip: str, shape: tuple[int, int, int]) -> None:
-        product.analysis_json(chip, shape, "FP16", "FP16", "cold")
+        answer_bytes(predict_product(find_chip(chip), shape, format_pair("FP16")))
 
     def recommend(chip: str, shape: tuple[int, int, int]) -> None:
-        product.recommendation_json(chip, shape, None, None, None, None)
+        product.recommendation(chip, shape, None, None, None, None)
 
     def one_by_one(chip: str, shape: tuple[int, int, int]) -> None:
         times = expected_times(find_chip(chip))

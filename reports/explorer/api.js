@@ -1,16 +1,13 @@
 // The server's answers. Paths are relative to the page, so that it works behind a prefix; a token comes from the fragment.
 
-import { fit, PAGE } from "./words.js";
-
 const TOKEN_KEY = "roofline-token";
 const BEFORE_KEY = "roofline-token-before";
 
-/** What the server refused: `fields` are [{field, location, message, nearest}], empty where no single one is wrong. */
+/** What the server refused, in its words. */
 export class ApiProblem extends Error {
-  constructor(status, detail, fields = []) {
+  constructor(status, detail) {
     super(detail);
     this.status = status;
-    this.fields = fields;
   }
 }
 
@@ -39,36 +36,20 @@ function takeTokenBefore(refused) {
 export const hasToken = () => sessionStorage.getItem(TOKEN_KEY) !== null;
 
 /** Return the response of a request that succeeded. Throws ApiProblem; an aborted request throws AbortError. */
-export async function ask(path, { body, signal } = {}) {
+export async function ask(path, { signal } = {}) {
   const token = sessionStorage.getItem(TOKEN_KEY);
-  const headers = token === null ? {} : { Authorization: `Bearer ${token}` };
-  if (body !== undefined) headers["Content-Type"] = "application/json";
   let response;
   try {
-    response = await fetch(path, {
-      method: body === undefined ? "GET" : "POST",
-      headers,
-      body: body && JSON.stringify(body),
-      signal,
-    });
+    response = await fetch(path, { headers: token === null ? {} : { Authorization: `Bearer ${token}` }, signal });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new ApiProblem(0, PAGE.noServer);
+    throw new ApiProblem(0, "The server does not answer. Start it with `roofline serve`; this page asks again with your next change.");
   }
-  if (response.status === 401 && token !== null && takeTokenBefore(token)) return ask(path, { body, signal });
+  if (response.status === 401 && token !== null && takeTokenBefore(token)) return ask(path, { signal });
   if (response.ok) {
-    // Health is answered whatever the token: it says nothing of it.
-    const isTaken = path !== "api/health" && token === sessionStorage.getItem(TOKEN_KEY);
-    if (isTaken) sessionStorage.removeItem(BEFORE_KEY);
+    if (token === sessionStorage.getItem(TOKEN_KEY)) sessionStorage.removeItem(BEFORE_KEY);
     return response;
   }
   const problem = await response.json().catch(() => ({}));
-  throw new ApiProblem(
-    response.status,
-    problem.detail ?? fit(PAGE.refused, { status: response.status }),
-    problem.errors ?? [],
-  );
+  throw new ApiProblem(response.status, problem.detail ?? `The server answered ${response.status}.`);
 }
-
-export const get = async (path, signal) => (await ask(path, { signal })).json();
-export const post = async (path, body, signal) => (await ask(path, { body, signal })).json();

@@ -118,6 +118,8 @@ class Cell:
     """Rows it stands in on the page, itself the first; 0: the cell above stands there too."""
     is_time: bool = False
     """Whether `table` prints it in the unit of its column."""
+    bar_ratio: float | None = None
+    """Share of the cell that a bar in it fills, where one is drawn."""
 
 
 @dataclass(frozen=True, slots=True)

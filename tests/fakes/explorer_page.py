@@ -88,10 +88,15 @@ def text(page, selector: str) -> str:
     return page.text_content(selector).replace("\u00a0", " ")
 
 
+def section(page, name: str):
+    """Return the place of a section of the page."""
+    return page.locator(f"[data-section={name}]")
+
+
 def rows(page) -> dict[str, dict[str, tuple[str, str]]]:
     """Return format → column → (whole value, text) of the table of formats."""
     return page.evaluate(
-        """() => Object.fromEntries([...document.querySelectorAll('#table tr[data-format]')].map((row) => [row.dataset.format,
-        Object.fromEntries([...row.querySelectorAll('td')].filter((cell) => cell.querySelector('data')).map((cell) =>
-        [cell.dataset.head, [cell.querySelector('data').value, cell.querySelector('data').textContent]]))]))"""
+        """() => Object.fromEntries([...document.querySelectorAll('[data-section=formats] tr[id]')].map((row) => [row.id.slice(7),
+        Object.fromEntries([...row.querySelectorAll('td[data-value]')].map((cell) => [cell.dataset.head, [cell.dataset.value,
+        cell.textContent]]))]))"""
     )

@@ -34,12 +34,13 @@ from reports.api.catalog import catalog_endpoints, telemetry_endpoints
 from reports.api.catalog.catalog_models import Health
 from reports.api.catalog.sensors import GpuSensors, SharedSensors
 from reports.api.catalog.this_machine import ThisMachine
+from reports.api.explorer import endpoint as explorer
 from reports.api.http.explorer_files import serve_files
 from reports.api.http.guard import Guard
 from reports.api.http.openapi import describe
 from reports.api.http.problem import ProblemError, check_query, on_error
 from reports.api.http.service import Limits, Service
-from reports.api.predict import attention, figures, product, reading, sweep, whole_model
+from reports.api.predict import attention, product, sweep, whole_model
 from reports.api.stored import comparison_endpoints, run_endpoints, stored_advice
 from reports.api.stored.store_access import StoreAccess
 
@@ -96,11 +97,11 @@ def create_app(
         version=version,
         this_machine=ThisMachine(this_chip),
     )
-    predicted = (product, attention, whole_model, sweep, figures, reading)
+    predicted = (product, attention, whole_model, sweep, explorer)
     stored = (run_endpoints, stored_advice, comparison_endpoints)
     routers = [router, *(module.router for module in (*predicted, catalog_endpoints, *stored, telemetry_endpoints))]
     for each in routers:
-        app.include_router(each, dependencies=[Depends(check_query)])
+        app.include_router(each, dependencies=[] if each is explorer.router else [Depends(check_query)])
     serve_files(app)
     for refused in (HTTPException, RequestValidationError, RooflineError):
         app.add_exception_handler(refused, on_error)
@@ -177,11 +178,11 @@ def _warm_up(service: Service, has_ended: threading.Event) -> None:
 def _warm_model() -> None:
     """Read a chip, its constants and numpy: what every recommendation and sweep needs."""
     from reports.api.catalog.chip_lookup import DEFAULT_CHIP, find_chip
-    from reports.api.predict.product import recommendation_json
+    from reports.api.predict.product import recommendation
     from roofline_model.sweep import GemmGrid, format_pairs, sweep_gemm
 
     chip = find_chip(DEFAULT_CHIP)
-    recommendation_json(chip.key, (1, 4096, 4096), None, None, None, None)
+    recommendation(chip.key, (1, 4096, 4096), None, None, None, None)
     sweep_gemm(GemmGrid((1,), (4096,), (4096,), (chip,), format_pairs(["FP16"])))
 
 

@@ -157,7 +157,7 @@ def _problem(error: Exception) -> ProblemError:
     if isinstance(error, ProblemError):
         return error
     if isinstance(error, RequestValidationError):
-        return _invalid(error)
+        return invalid(error)
     if isinstance(error, HTTPException):
         slug, detail = REFUSED.get(error.status_code, ("http-error", str(error.detail)))
         return ProblemError(error.status_code, slug, detail, headers=dict(error.headers or {}))
@@ -169,7 +169,7 @@ def _problem(error: Exception) -> ProblemError:
     return ProblemError(500, "fault", "a fault of the server; its log says where")
 
 
-def _invalid(error: RequestValidationError) -> ProblemError:
+def invalid(error: RequestValidationError) -> ProblemError:
     """Return the problem of a request that does not fit its model: every wrong field once, in pydantic's words.
 
     A field that may be one of several (a number, a list, a text) fails as each of them.

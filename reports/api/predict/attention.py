@@ -87,28 +87,16 @@ async def analyze_attention(
     request: Request, body: AttentionRequest, hardware_key: HardwareKey = DEFAULT_CHIP
 ) -> Response:
     """Ideal time of softmax(Q·Kᵀ)·V as one kernel, what bounds it, and the expected time with its interval."""
-    chip = asked_chip(request, hardware_key)
-    question = _question(body)
+    chip = find_chip(asked_chip(request, hardware_key))
+    question = asked_attention(body)
     with naming("precision"):
-        query = get_format(body.precision).key
+        query = get_format(body.precision)
     with naming("kv_precision"):
-        cache = query if body.kv_precision is None else get_format(body.kv_precision).key
+        cache = query if body.kv_precision is None else get_format(body.kv_precision)
     with naming("kernel"):
         kernel = None if body.kernel is None else find_attention_kernel(body.kernel).key
     with naming("precision" if body.kv_precision is None else "kv_precision"):
-        return json_response(attention_json(chip, question, query, cache, kernel))
-
-
-@lru_cache(KEPT_ANSWERS)
-def attention_json(
-    chip_key: str, question: AttentionQuestion, query: str, cache: str, kernel: str | None = None
-) -> bytes:
-    """Return the `AttentionPrediction` as JSON.
-
-    Raises `UnsupportedError` where the chip cannot compute in the formats.
-    """
-    pair = get_format(cache), get_format(query)
-    return answer_bytes(predict_attention(find_chip(chip_key), question, pair, kernel=kernel))
+        return json_response(answer_bytes(predict_attention(chip, question, (cache, query), kernel=kernel)))
 
 
 @router.post(
@@ -122,28 +110,28 @@ async def recommend_cache(
     """Every format of K and V predicted and ranked by expected time where the chip has one, else by the ideal; with
     reasons.
     """
-    chip, question = asked_chip(request, hardware_key), _question(body)
+    chip, question = asked_chip(request, hardware_key), asked_attention(body)
     names = None
     if body.formats is not None:
         with naming("formats"):
             names = tuple(dict.fromkeys(get_format(name).key for name in body.formats))
     with naming("precision"):
         query = body.precision or baseline_format(find_chip(chip)) or "FP16"
-        return json_response(cache_recommendation_json(chip, question, query, names))
+        return json_response(answer_bytes(cache_recommendation(chip, question, query, names)))
 
 
 @lru_cache(KEPT_ANSWERS)
-def cache_recommendation_json(
+def cache_recommendation(
     chip_key: str, question: AttentionQuestion, query: str, names: tuple[str, ...] | None
-) -> bytes:
-    """Return the `AttentionRecommendation` as JSON.
+) -> AttentionRecommendation:
+    """Return the ranked formats of an attention's cache.
 
     Raises `UnsupportedError` where the chip cannot compute in 16 bit.
     """
-    return answer_bytes(cache_advice(find_chip(chip_key), question, query, names))
+    return cache_advice(find_chip(chip_key), question, query, names)
 
 
-def _question(body: AttentionShape) -> AttentionQuestion:
+def asked_attention(body: AttentionShape) -> AttentionQuestion:
     """Return the shape with its defaults; ends the request with a problem where it contradicts itself."""
     question = AttentionQuestion(
         body.B,

@@ -1,7 +1,7 @@
 """POST /api/analyze, /api/recommend, /api/tiling: one product; `router` is what the app includes.
 
-Each takes under a millisecond and is kept for the next one who asks. They are computed in the event loop: handing so
-little to a thread or a process takes longer than doing it.
+Each takes under a millisecond, rankings are kept for the next one who asks. They are computed in the event loop:
+handing so little to a thread or a process takes longer than doing it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from reports.api.http.openapi import answered
 from reports.api.http.problem import naming
 from reports.present.predicted.words import asked_chip_words
 from roofline_model.expected.predict import expected_times
-from roofline_model.formats.catalog import get_format
+from roofline_model.formats.catalog import Pair, get_format
 from roofline_model.predictions.product import ProductPrediction, Shape, predict_product
 from roofline_model.predictions.tiling import TilingAnswer, product_tiling
 from roofline_model.recommend.shape import recommend_quantization
@@ -29,7 +29,7 @@ from roofline_model.recommend.shape import recommend_quantization
 router = APIRouter(tags=["one product"])
 
 KEPT_ANSWERS = 4_096
-"""Answers of each kind that are kept as text: a few kilobytes each."""
+"""Rankings that are kept: a few kilobytes each."""
 
 _SHAPE = {"M": 1, "N": 4096, "K": 4096}
 
@@ -101,9 +101,9 @@ class TilingRequest(ProductRequest):
 @router.post("/api/analyze", responses=answered(ProductPrediction), summary="Predict one product")
 async def analyze(request: Request, body: AnalyzeRequest, hardware_key: HardwareKey = DEFAULT_CHIP) -> Response:
     """Ideal time of C(M×N) = A(M×K)·B(K×N), what bounds it, and the expected time with its interval."""
-    chip, (activation, weight) = asked_chip(request, hardware_key), _formats(body.precision, body.weight_precision)
+    chip, pair = find_chip(asked_chip(request, hardware_key)), pair_of(body)
     with naming("precision"):
-        return json_response(analysis_json(chip, _shape(body), activation, weight, body.cache))
+        return json_response(answer_bytes(predict_product(chip, _shape(body), pair, cache=body.cache)))
 
 
 @router.post("/api/recommend", responses=answered(Recommendation), summary="Rank the number formats for one product")
@@ -117,41 +117,32 @@ async def recommend(request: Request, body: RecommendRequest, hardware_key: Hard
     # A default list can only fail by what the chip lacks.
     with naming("formats") if names is not None else naming("hardware_key", "query"):
         limits = body.memory_limit_gb, body.model_parameters
-        return json_response(recommendation_json(chip, _shape(body), body.phase, *limits, names, body.max_loss_pct))
+        answer = recommendation(chip, _shape(body), body.phase, *limits, names, body.max_loss_pct)
+        return json_response(answer_bytes(answer))
 
 
 @router.post("/api/tiling", responses=answered(TilingAnswer), summary="Explain the tile of one product")
 async def tiling(request: Request, body: TilingRequest, hardware_key: HardwareKey = DEFAULT_CHIP) -> Response:
     """Tile, blocks, waves, tail, occupancy and its limiter, L2 hits, and where the expected time goes."""
-    chip, (activation, weight) = asked_chip(request, hardware_key), _formats(body.precision, body.weight_precision)
+    chip, pair = find_chip(asked_chip(request, hardware_key)), pair_of(body)
     with naming("hardware_key", "query"):
-        return json_response(tiling_json(chip, _shape(body), activation, weight, body.cache))
+        return json_response(answer_bytes(product_tiling(chip, _shape(body), pair, cache=body.cache)))
 
 
 def _shape(body: ProductRequest) -> Shape:
     return body.M, body.N, body.K
 
 
-def _formats(precision: str, weight_precision: str | None) -> tuple[str, str]:
-    """Return the keys of activation and weight format."""
+def pair_of(body: AnalyzeRequest | TilingRequest) -> Pair:
+    """Return weight and activation format of a request."""
     with naming("precision"):
-        activation = get_format(precision).key
+        activation = get_format(body.precision)
     with naming("weight_precision"):
-        return activation, activation if weight_precision is None else get_format(weight_precision).key
+        return activation if body.weight_precision is None else get_format(body.weight_precision), activation
 
 
 @lru_cache(KEPT_ANSWERS)
-def analysis_json(chip_key: str, shape: Shape, activation: str, weight: str, cache: str) -> bytes:
-    """Return the `ProductPrediction` as JSON.
-
-    Raises `UnsupportedError` where the chip cannot compute in the formats.
-    """
-    pair = get_format(weight), get_format(activation)
-    return answer_bytes(predict_product(find_chip(chip_key), shape, pair, cache=cache))
-
-
-@lru_cache(KEPT_ANSWERS)
-def recommendation_json(
+def recommendation(
     chip_key: str,
     shape: Shape,
     phase: str | None,
@@ -159,8 +150,8 @@ def recommendation_json(
     parameters: float | None,
     formats: tuple[str, ...] | None,
     max_loss_pct: float | None = None,
-) -> bytes:
-    """Return the `Recommendation` for a product as JSON. Raises as `recommend_quantization`."""
+) -> Recommendation:
+    """Return the ranked formats of a product. Raises as `recommend_quantization`."""
     chip = find_chip(chip_key)
     ranking = recommend_quantization(
         chip,
@@ -172,14 +163,4 @@ def recommendation_json(
         times=expected_times(chip),
         max_loss_pct=max_loss_pct,
     )
-    return answer_bytes(shape_advice(ranking, asked_chip_words(chip)))
-
-
-@lru_cache(KEPT_ANSWERS)
-def tiling_json(chip_key: str, shape: Shape, activation: str, weight: str, cache: str) -> bytes:
-    """Return the `TilingAnswer` of a product as JSON.
-
-    Raises `UnsupportedError` for a chip without the limits of an SM.
-    """
-    pair = get_format(weight), get_format(activation)
-    return answer_bytes(product_tiling(find_chip(chip_key), shape, pair, cache=cache))
+    return shape_advice(ranking, asked_chip_words(chip))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import product
 from math import prod
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
@@ -26,10 +26,6 @@ from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import UnsupportedError
 from roofline_model.formats.catalog import NumberFormat
 from roofline_model.operators.product import compute_format
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pandas as pd
 
 router = APIRouter(tags=["grids"])
 
@@ -137,19 +133,29 @@ def sweep_json(body: SweepRequest, chip_keys: Iterable[str], most: int) -> bytes
             f"{counted(len(pairs), 'format')}"
         )
         raise _too_many("M", what, most)
-    head = {"schema_version": SCHEMA_VERSION, "point_count": point_count, "cache": body.cache}
-    columns = {name: to_json(sizes) for name, sizes in zip("MNK", zip(*product(*axes), strict=True), strict=True)}
-    series = b",".join(_series(chip, pair, axes, body) for chip in chips for pair in pairs)
-    return _object(head, {"shapes": _object({}, columns), "series": b"[%b]" % series})
+    columns = zip("MNK", zip(*product(*axes), strict=True), strict=True)
+    series = [_series(chip, pair, axes, body) for chip in chips for pair in pairs]
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        "point_count": point_count,
+        "cache": body.cache,
+        "shapes": dict(columns),
+        "series": series,
+    }
+    return to_json(document, inf_nan_mode="null")
 
 
-def _series(chip: Device, pair: Pair, axes: Axes, body: SweepRequest) -> bytes:
-    """Return one `SweepSeries` as JSON."""
+def _series(chip: Device, pair: Pair, axes: Axes, body: SweepRequest) -> dict[str, Any]:
+    """Return one `SweepSeries`."""
     from roofline_model.sweep import GemmGrid, sweep_gemm
 
     weight, activation = pair
     table = sweep_gemm(GemmGrid(*axes, (chip,), (pair,)), cache=body.cache, with_expected=body.with_expected)
-    head = {
+    expected = {
+        name: table[name].tolist() if body.with_expected else None
+        for name in ("expected_s", "expected_low_s", "expected_high_s")
+    }
+    return {
         "hardware": chip.key,
         "weight_format": weight.key,
         "activation_format": activation.key,
@@ -157,22 +163,11 @@ def _series(chip: Device, pair: Pair, axes: Axes, body: SweepRequest) -> bytes:
         "provenance": next(map(str, filter(None, table["provenance"])), None) if body.with_expected else None,
         "peak_flops_per_s": _peak(chip, pair),
         "bandwidth_bytes_per_s": chip.bandwidth.value,
+        "ideal_s": table["ideal_s"].tolist(),
+        "is_memory_bound": [{"memory": True, "compute": False}.get(bound) for bound in table["bound"]],
+        "intensity_flop_per_byte": (table["flops"] / table["bytes"]).tolist(),
+        **expected,
     }
-    if not body.with_expected:
-        head |= dict.fromkeys(("expected_s", "expected_low_s", "expected_high_s"))
-    lists = {
-        name: to_json(column.tolist(), inf_nan_mode="null")
-        for name, column in _values(table, body.with_expected).items()
-    }
-    return _object(head, lists)
-
-
-def _object(values: dict[str, Any], parts: dict[str, bytes]) -> bytes:
-    """Return a JSON object of values and of parts that are JSON already."""
-    return b"{%b}" % b",".join(
-        [*(to_json(name) + b":" + to_json(value) for name, value in values.items())]
-        + [to_json(name) + b":" + part for name, part in parts.items()]
-    )
 
 
 def _axis(name: str, given: int | list[int] | str, most: int) -> tuple[int, ...]:
@@ -197,23 +192,6 @@ def _axis(name: str, given: int | list[int] | str, most: int) -> tuple[int, ...]
 def _too_many(field: str, what: str, most: int) -> ProblemError:
     message = f"the sweep has {what}, more than {most:,}: use coarser steps, fewer formats or fewer chips"
     return wrong_field(field, message, slug="sweep-too-large")
-
-
-def _values(table: pd.DataFrame, with_expected: bool) -> dict[str, np.ndarray[Any, Any]]:
-    import numpy as np
-
-    ideal_s = table["ideal_s"].to_numpy()
-    bound = table["bound"].to_numpy(dtype=object)
-    is_memory = np.full(len(bound), None, dtype=object)
-    is_memory[bound == "memory"], is_memory[bound == "compute"] = True, False
-    values = {
-        "ideal_s": ideal_s,
-        "is_memory_bound": is_memory,
-        "intensity_flop_per_byte": table["flops"].to_numpy() / table["bytes"].to_numpy(),
-    }
-    if with_expected:
-        values |= {name: table[name].to_numpy() for name in ("expected_s", "expected_low_s", "expected_high_s")}
-    return values
 
 
 def _peak(chip: Device, pair: Pair) -> float | None:

@@ -137,12 +137,12 @@ def model_predict(
         if body.attention_kernel is not None:
             find_attention_kernel(body.attention_kernel)
     with naming("formats"):
-        return json_response(prediction_json(model, chip, body))
+        return json_response(answer_bytes(pass_of(model, chip, body)))
 
 
 @lru_cache(KEPT_MODEL_ANSWERS)
-def prediction_json(model: str, chip_key: str, body: ModelPredictRequest) -> bytes:
-    """Return the `PassPrediction` of a request as JSON. Raises as `predict_model`."""
+def pass_of(model: str, chip_key: str, body: ModelPredictRequest) -> PassPrediction:
+    """Return the pass of a request, predicted. Raises as `predict_model`."""
     shape, chip = find_model(model), find_chip(chip_key)
     ideal = predict_model(
         chip,
@@ -154,7 +154,7 @@ def prediction_json(model: str, chip_key: str, body: ModelPredictRequest) -> byt
         kv=body.kv_format,
         attention_kernel=body.attention_kernel,
     )
-    return answer_bytes(pass_prediction(ideal, chip))
+    return pass_prediction(ideal, chip)
 
 
 @router.post(
@@ -170,12 +170,12 @@ async def recommend_for_model(
     """
     find_model(key)  # the name stays as it was asked: another model may have the same shape
     chip = asked_chip(request, hardware_key)
-    return json_response(await computed(request, model_recommendation_json, key, chip, body))
+    return json_response(answer_bytes(await computed(request, model_recommendation, key, chip, body)))
 
 
 @lru_cache(KEPT_MODEL_ANSWERS)
-def model_recommendation_json(model: str, chip_key: str, body: ModelRecommendRequest) -> bytes:
-    """Return the `ModelRecommendation` as JSON: what `roofline recommend --model --json` prints."""
+def model_recommendation(model: str, chip_key: str, body: ModelRecommendRequest) -> ModelRecommendation:
+    """Return the ranked plans of a model: what `roofline recommend --model --json` prints."""
     device, shape = find_chip(chip_key), find_model(model)
 
     def ranking_on(chip: Device) -> ModelRanking:
@@ -194,7 +194,7 @@ def model_recommendation_json(model: str, chip_key: str, body: ModelRecommendReq
 
     with naming("formats" if body.formats is not None else "context_tokens"):
         ranking = ranking_on(device)
-    return answer_bytes(model_advice(ranking, device, shape, _asked(model, device, body), ranking_on))
+    return model_advice(ranking, device, shape, _asked(model, device, body), ranking_on)
 
 
 def _typed(value: str | float) -> str:

@@ -1,4 +1,4 @@
-"""Lists of the database: runs and the cases of a run page by page, and the fastest cases of a product."""
+"""Lists of the database: runs, and the cases of a run, page by page."""
 
 from __future__ import annotations
 
@@ -42,16 +42,6 @@ class CaseList:
     """Which part of the list this is."""
     cases: tuple[CaseResult, ...]
     """The cases of this page."""
-
-
-@dataclass(frozen=True, slots=True)
-class FastestCases:
-    """The fastest measured case of one product in each pair of formats, in one run."""
-
-    run: RunInfo
-    """The run they are of."""
-    cases: tuple[CaseResult, ...]
-    """A case per pair of formats."""
 
 
 def page_of(total_count: int, offset: int, limit: int) -> Page:

@@ -12,14 +12,13 @@ from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import HTMLResponse, Response
 
 from reports.api.answer_models import answer_bytes, json_response
-from reports.api.base_models import CACHE_TEXT, NAME_PATTERN, CacheName
+from reports.api.base_models import NAME_PATTERN
 from reports.api.http.openapi import answered
 from reports.api.http.problem import Location, wrong_field
 from reports.api.http.service import Service, computed
 from reports.api.stored.store_access import without_place
 from reports.present.display_text import stored_text
 from roofline_model.core.errors import UnknownNameError
-from roofline_model.operators.product import MAX_DIMENSION
 
 # What reads the database is imported by the first request for it (or by the warm-up): SQLAlchemy and numpy take longer
 # to load than everything else of the server together.
@@ -44,8 +43,6 @@ RunName = Annotated[
 ]
 Limit = Annotated[int, Query(ge=1, description="most items of the page, count; the server's most is in /api/health")]
 Offset = Annotated[int, Query(ge=0, le=MOST_OFFSET, description="items to skip, count")]
-Size = Annotated[int, Query(ge=1, le=MAX_DIMENSION, description="size of the product, count")]
-CacheOf = Annotated[CacheName, Query(description=CACHE_TEXT)]
 CaseKeyOf = Annotated[
     str | None, Query(pattern="^[0-9a-fA-F]{16}$", description="the case of this key only: sixteen hex digits")
 ]
@@ -117,30 +114,20 @@ def cases(
     return json_response(answer_bytes(answer, stored_text))
 
 
-@router.get(
-    "/api/runs/{run}/fastest",
-    responses=answered("reports.api.stored.pages:FastestCases"),
-    summary="Find the fastest measured case of each pair of formats",
-)
-def fastest_cases(request: Request, run: RunName, M: Size, N: Size, K: Size, cache: CacheOf = "cold") -> Response:
-    """Of one product in one run; a disturbed time counts only where a pair of formats has no other, and says so by its
-    flags.
+def fastest_cases(read: ReadRun, shape: tuple[int, ...], cache: str) -> dict[tuple[str, str], CaseResult]:
+    """Return (weight, activation) format → the fastest measured case of one product in a run. A
+    disturbed time counts only where a pair has no other.
     """
-    from reports.api.stored.pages import FastestCases
-
-    read = read_run(_service(request), run)
     fastest: dict[tuple[str, str], CaseResult] = {}
     for case in cases_with(read, "", "measured"):
-        stored = case.case
-        formats, sizes = dict(stored.formats), dict(stored.shape)
-        is_asked = (sizes.get("M"), sizes.get("N"), sizes.get("K")) == (M, N, K) and stored.cache == cache
+        formats, sizes = dict(case.case.formats), dict(case.case.shape)
+        is_asked = tuple(map(sizes.get, "MNK")) == shape and case.case.cache == cache
         if not is_asked or case.measured_s is None or not {"a", "b"} <= formats.keys():
             continue
-        pair = formats["b"], formats["a"]
-        if pair not in fastest or _speed_order(case) < _speed_order(fastest[pair]):
-            fastest[pair] = case
-    answer = FastestCases(run=read.run, cases=tuple(fastest.values()))
-    return json_response(answer_bytes(answer, stored_text))
+        key = formats["b"], formats["a"]
+        if key not in fastest or _speed_order(case) < _speed_order(fastest[key]):
+            fastest[key] = case
+    return fastest
 
 
 def _speed_order(case: CaseResult) -> tuple[bool, float]:

@@ -14,7 +14,7 @@ from roofline_model.core.units import counted, format_memory, format_percent, fo
 if TYPE_CHECKING:
     from roofline_model.tiling.waves import Tiling
 
-_MEANINGS = {
+PART_MEANINGS = {
     "launch": "launch floor: the shortest this kernel can be",
     "tensor": "tensor pipe",
     "dram": "DRAM traffic",
@@ -28,6 +28,7 @@ _MEANINGS = {
     "serial": "serial part of the GEMV kernel",
     "library": "what this chip's library takes beyond the formulas",
 }
+"""Part of a product's expected time → what it is."""
 SHOWN_SHARE = 0.005
 """Parts below this share of the time are shown as one."""
 _ANSWER_ROW_COUNT = 5
@@ -62,7 +63,7 @@ def tiling_blocks(title: str, tiling: Tiling, asked: Asked, *, show_all: bool, i
         yield from (Paragraph(f"{short_text(item)}.", "warning") for item in tiling.findings)
         yield from more("shows bytes and every limit", is_shown=show_all)
     else:
-        bound = _MEANINGS.get(tiling.bound, tiling.bound)
+        bound = PART_MEANINGS.get(tiling.bound, tiling.bound)
         interval = f"{format_time(tiling.low_s)} to {format_time(tiling.high_s)}"
         share = format_percent(tiling.efficiency_ratio)
         yield Paragraph(
@@ -87,7 +88,7 @@ def _whole_blocks(title: str, tiling: Tiling) -> Iterator[Block]:
         Column("Value", lambda fact: fact[1], "number"),
         Column("Meaning", lambda fact: fact[2], "prose", least=20),
     )
-    yield table("facts", columns, _facts(tiling), title=title)
+    yield table("facts", columns, tile_facts(tiling), title=title)
     if tiling.expected_s is not None:
         yield table("parts", _part_columns(tiling.expected_s), _parts(tiling), title="Where the expected time goes")
         yield Paragraph(
@@ -102,7 +103,7 @@ def _hits(tiling: Tiling) -> str:
     return MISSING if tiling.l2_hit_ratio is None else f"{tiling.l2_hit_ratio:.0%}"
 
 
-def _facts(tiling: Tiling) -> list[tuple[str, str, str]]:
+def tile_facts(tiling: Tiling) -> list[tuple[str, str, str]]:
     """Return name, value and meaning of all that is known of a tile; without a time, of what needs none."""
     used, split = tiling.occupancy, tiling.split_count
     blocks = f"{tiling.grid_m_count} x {tiling.grid_n_count}{f' x {split}' if split > 1 else ''}"
@@ -140,7 +141,7 @@ def _facts(tiling: Tiling) -> list[tuple[str, str, str]]:
         *rows,
         ("expected", format_time(tiling.expected_s), interval),
         ("of peak", format_percent(tiling.efficiency_ratio), peak),
-        ("bound", tiling.bound, _MEANINGS.get(tiling.bound, "")),
+        ("bound", tiling.bound, PART_MEANINGS.get(tiling.bound, "")),
     ]
 
 
@@ -183,7 +184,7 @@ def _parts(tiling: Tiling) -> list[_Part]:
     least_s = SHOWN_SHARE * (tiling.expected_s or 0.0)
     parts = sorted(tiling.parts_s.items(), key=lambda part: -part[1])
     large = [
-        _Part(name, tiling.terms_s.get(name) if name != "library" else None, time_s, _MEANINGS.get(name, ""))
+        _Part(name, tiling.terms_s.get(name) if name != "library" else None, time_s, PART_MEANINGS.get(name, ""))
         for name, time_s in parts
         if time_s > least_s
     ]

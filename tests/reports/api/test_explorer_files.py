@@ -14,12 +14,7 @@ from reports.figures.palette import PAGE_COLOURS, all_colours, theme_css
 
 FOLDER = resources.files("reports").joinpath("explorer")
 SHARED = "../figures/figure.js"
-VIEWS = FOLDER.joinpath("views")
-MODULES = [
-    *sorted(entry.name for entry in FOLDER.iterdir() if entry.name.endswith(".js")),
-    *sorted(f"views/{entry.name}" for entry in VIEWS.iterdir()),
-    SHARED,
-]
+MODULES = [*sorted(entry.name for entry in FOLDER.iterdir() if entry.name.endswith(".js")), SHARED]
 
 
 def text_of(name: str) -> str:

@@ -49,7 +49,6 @@ def problem(response, status):
             "formats",
             "got a list of 0",
         ),
-        ("/api/figures/tiling?hardware_key=mi300x", {**SHAPE, "M": 512}, "hardware_key", "CDNA3"),
         ("/api/sweep", {**SHAPE, "formats": ["FP17"]}, "formats", "unknown format"),
         ("/api/sweep", {**SHAPE, "hardware": ["zz"]}, "hardware", "unknown hardware"),
         ("/api/models/llama-3.1-8b/predict", {"formats": "FP17"}, "formats", "FP17"),
@@ -210,7 +209,7 @@ def test_a_fault_tells_nothing_of_its_innards(api_database, monkeypatch):
     def broken(*_):
         raise RuntimeError("secret innards")
 
-    monkeypatch.setattr(product, "analysis_json", broken)
+    monkeypatch.setattr(product, "predict_product", broken)
     with TestClient(create_app(api_database), raise_server_exceptions=False) as client:
         response = client.post("/api/analyze", json=SHAPE)
     assert problem(response, 500)["slug"] == "fault"

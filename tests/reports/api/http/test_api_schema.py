@@ -31,7 +31,7 @@ CHECKS = [
     response_headers_conformance,
     response_schema_conformance,
 ]
-OPERATION_COUNT = 27
+OPERATION_COUNT = 22
 FEW = 3
 MANY = 400
 """Of each of 27 operations: 10,800 requests."""

@@ -38,23 +38,23 @@ def test_a_link_opens_on_a_bare_server_that_says_what_is_missing(browser, tmp_pa
         seen = watched(page)
         page.route("**/vendor/*", lambda route: route.abort())
         page.goto(address + link + TOKEN.replace(" ", "%20"), wait_until="commit")
-        page.locator("#plot-note:has-text('cannot be drawn')").wait_for()
+        page.locator("#legend-roofline:has-text('cannot be drawn')").wait_for()
         assert "token" not in page.url
         assert "Skv=8192" in page.url
-        assert page.input_value("#hw") == "l4"
-        assert page.input_value("#Skv") == "8192"
-        assert page.is_checked("#causal")
+        assert page.input_value("[name=hw]") == "l4"
+        assert page.input_value("[name=Skv]") == "8192"
+        assert page.is_checked("[name=causal]")
         assert list(rows(page)) == ["FP16", "FP8_E4M3.BF16"]
-        assert "No chip here is called “nothing”." in page.text_content(".chip-card[data-chip=nothing]")
-        page.locator("#measured:has-text('There is no results database here yet')").wait_for()
-        page.locator("#gpu:has-text('No GPU here')").wait_for()
+        page.locator(".card:has-text('No chip here is called “nothing”.')").wait_for()
+        page.locator("[data-section=measured]:has-text('There is no results database here yet')").wait_for()
+        page.locator("[data-section=gpu]:has-text('No GPU here')").wait_for()
         # The bundle that was kept from it, and the chip that nobody knows.
         assert len([error for error in seen.errors if "404" not in error and "ERR_FAILED" not in error]) == 0
         # A link with another token, or with one that no header can carry, signs nobody out.
         for wrong in ("wrong-token-of-a-link", "", "%E2%98%83"):
             page.goto("about:blank")
             page.goto(f"{address}/?hw=l4#token={wrong}", wait_until="commit")
-            page.locator("#plot-note:has-text('cannot be drawn')").wait_for()
+            page.locator("#legend-roofline:has-text('cannot be drawn')").wait_for()
             assert "token" not in page.url
         assert page.evaluate("() => Object.values(sessionStorage)") == [TOKEN]
         page.close()

@@ -67,7 +67,7 @@ def browser():
 @pytest.fixture
 def page(browser):
     tab = browser.new_page(viewport={"width": 1280, "height": 800})
-    tab.set_default_timeout(10_000)
+    tab.set_default_timeout(20_000)
     yield tab
     tab.close()
 
@@ -83,7 +83,8 @@ def command(arguments: str, *, width: int = 200) -> str:
 
 def shown_rows(page) -> list[list[str]]:
     return [
-        [cell.text_content() for cell in row.locator("td, th").all()] for row in page.locator("#options tbody tr").all()
+        [cell.text_content().replace("\u00a0", " ") for cell in row.locator("td, th").all()]
+        for row in page.locator(".short tbody tr").all()
     ]
 
 
@@ -94,14 +95,14 @@ def test_the_page_says_what_the_command_line_says_to_the_digit(page, address, qu
     page.goto(f"{address}/?{query}&compare=")
     drawn(page)
     answer = json.loads(command(f"{QUESTIONS[query]} --json"))["short_answer"]
-    assert text(page, "#take") == answer["sentence"]
+    assert text(page, ".headline") == answer["sentence"]
     assert shown_rows(page) == [[row["role"], *row["cells"]] for row in answer["rows"]]
     printed = " ".join(command(QUESTIONS[query]).split())
     assert answer["sentence"].rstrip(".").lower() in printed.lower()
     for row in shown_rows(page):
         assert " ".join(" ".join(row).split()) in printed
     if answer["next_command"]:
-        assert f"{answer['next_command']} {answer['next_effect']}".strip() in text(page, "#next")
+        assert f"{answer['next_command']} {answer['next_effect']}".strip() in text(page, ".next")
 
 
 @pytest.mark.parametrize("screen", SCREENS)
@@ -112,27 +113,29 @@ def test_the_answer_is_on_the_first_screen_before_the_form(page, address, screen
     seen = watched(page)
     page.goto(f"{address}/?{query}")
     drawn(page)
-    for part in ("#take", "#options", "#next"):
+    for part in (".headline", ".short", ".next"):
+        if part == ".next" and query == "op=attention":
+            continue  # no command measures the formats of a cache alone
         bottom = page.evaluate(f"document.querySelector('{part}').getBoundingClientRect().bottom")
         assert bottom <= height, part
     assert shown_rows(page)[0][0] == "take"
     assert page.evaluate("document.documentElement.scrollWidth") == width
     assert page.locator("#inputs").is_visible() == (screen == "desktop")
-    assert [error for error in seen.errors if "404" not in error] == []  # the one of a server without a database
+    assert seen.errors == []
 
 
 def test_a_wrong_input_opens_the_form_on_a_phone(page, address):
     page.set_viewport_size({"width": 390, "height": 844})
     page.goto(f"{address}/?N=0")
-    page.wait_for_selector("#N[aria-invalid=true]")
-    assert page.locator("#N").is_visible()
+    page.wait_for_selector("[name=N][aria-invalid=true]")
+    assert page.locator("[name=N]").is_visible()
 
 
 def test_colours_of_formats_are_those_of_the_report(page, address):
     page.goto(f"{address}/?compare=&formats=BF16,FP8_E4M3,NVFP4,INT4.BF16,INT8.BF16")
     drawn(page)
     painted = page.evaluate(
-        "() => Object.fromEntries([...document.querySelectorAll('#table .swatch')].map((mark) => [mark.dataset.format, "
+        "() => Object.fromEntries([...document.querySelectorAll('[data-section=formats] .swatch')].map((mark) => [mark.dataset.format, "
         "mark.style.backgroundColor]))"
     )
     assert {"INT4 (W4A16)", "INT8 (W8A16)"} <= painted.keys()
@@ -146,16 +149,18 @@ def test_sliders_hold_the_curves_against_limits_that_the_server_answers(page, ad
     drawn(page)
     url = f"{address}/api/models/llama-3.1-8b/batches?hardware_key=gb10"
     free = httpx.post(url, json={"context_tokens": 4096}).json()
-    assert text(page, "#batch-answer") == free["sentence"]
+    assert text(page, "[data-section=batches] .reading") == free["sentence"]
     steps = [step["value_s"] for step in free["token_steps"]]
-    page.locator("#slider-token").fill(str(steps.index(0.05)))
+    page.locator("[data-limit=token]").fill(str(steps.index(0.05)))
     drawn(page)
     assert httpx.URL(page.url).params["token"] == "0.05"
     limited = httpx.post(url, json={"context_tokens": 4096, "max_token_s": 0.05}).json()
-    assert text(page, "#batch-answer") == limited["sentence"]
+    assert text(page, "[data-section=batches] .reading") == limited["sentence"]
     chosen = limited["curves"]["choice"]
-    assert page.locator("#batch-table tr.chosen th").text_content() == chosen["name"]
-    assert page.locator("#batch-table tr.chosen td").first.text_content() == str(chosen["point"]["batch_count"])
-    page.check("input[name=operator][value=attention]", force=True)
+    assert page.locator("[data-section=batches] tr.chosen th").text_content() == chosen["name"]
+    assert page.locator("[data-section=batches] tr.chosen td").first.text_content() == str(
+        chosen["point"]["batch_count"]
+    )
+    page.check("input[name=op][value=attention]", force=True)
     drawn(page)
-    assert not page.locator("#batches").is_visible()
+    assert not page.locator("#batches-title").is_visible()

@@ -9,8 +9,9 @@ from dataclasses import replace
 
 import httpx
 import pytest
-from explorer_page import drawn, served, text
+from explorer_page import drawn, section, served, text
 
+from reports.api.explorer.address import typed
 from roofline_model.core.units import format_time
 
 pytest.importorskip("fastapi", reason="fastapi is not installed: pip install 'roofline-bench[api]'")
@@ -47,9 +48,19 @@ def page(address):
     with sync_api.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         opened = browser.new_page(viewport={"width": 1400, "height": 900}, reduced_motion="reduce")
-        opened.set_default_timeout(10_000)
+        opened.set_default_timeout(20_000)
         yield opened
         browser.close()
+
+
+def headline(page) -> str:
+    """Return the first sentence about the format that is looked at."""
+    return text(page, "[data-section=prediction] .reading")
+
+
+def taken(page) -> str:
+    """Return the formats of the row that is marked as the one to take."""
+    return page.locator("[data-section=formats] tr:has(.role)").get_attribute("id").removeprefix("format-")
 
 
 def at(page, address, query):
@@ -64,15 +75,15 @@ def test_the_reason_follows_what_binds_the_expected_time(page, address):
     for cached in (4096, 128):
         expected = httpx.post(f"{address}/api/attention", json={**body, "Skv": cached}).json()["expected"]
         at(page, address, f"op=attention&compare=&focus=FP16&Skv={cached}")
-        text = page.text_content("#why")
+        shown = text(page, "[data-section=prediction]")
         waiting = sum(expected["parts_s"].get(name, 0.0) for name in WAITING) / expected["time_s"]
         seen.add(expected["binding"])
         if expected["binding"] in WAITING:
-            assert f"But {waiting * 100:.0f} % of the expected time is launch, waiting and bookkeeping" in text
-            assert "moves fewer" not in text
+            assert f"But {waiting * 100:.0f} % of the expected time is launch, waiting and bookkeeping" in shown
+            assert "moves fewer" not in shown
         else:
-            assert "Moving bytes takes" in text
-            assert "moves fewer; more arithmetic would not help" in text
+            assert "Moving bytes takes" in shown
+            assert "moves fewer; more arithmetic would not help" in shown
     assert seen == {"dram", "latency"}  # both sentences were looked at
 
 
@@ -80,18 +91,18 @@ def test_the_best_format_is_that_of_the_ranking(page, address):
     at(page, address, "compare=")
     advice = httpx.post(f"{address}/api/recommend", json={"M": 1, "N": 4096, "K": 4096}).json()
     best = advice["best"]
-    assert page.locator("#table tr:has(.best)").get_attribute("data-format") == best["format"]
-    assert page.text_content("#headline").startswith(f"{best['name']} should take {format_time(best['time_s'])} (")
-    assert text(page, "#take") == advice["short_answer"]["sentence"]
+    assert taken(page) == best["format"]
+    assert headline(page).startswith(f"{best['name']} should take {format_time(best['time_s'])} (")
+    assert text(page, ".headline") == advice["short_answer"]["sentence"]
     at(page, address, "op=attention&Skv=128&compare=")
     body = {"B": 1, "Hq": 32, "Hkv": 8, "Sq": 1, "Skv": 128, "D": 128}
     advice = httpx.post(f"{address}/api/attention/recommend", json=body).json()
-    assert text(page, "#take") == advice["short_answer"]["sentence"]
+    assert text(page, ".headline") == advice["short_answer"]["sentence"]
 
 
 def test_a_machine_without_a_catalog_entry_is_known_by_its_key_too(page, address):
     at(page, address, "hw=own-machine&compare=")
-    assert page.input_value("#hw") == "auto"
+    assert page.input_value("[name=hw]") == "auto"
     assert page.text_content("#answer-title").endswith("on A machine of one's own")
     assert "hw=own-machine" in page.url
 
@@ -99,21 +110,20 @@ def test_a_machine_without_a_catalog_entry_is_known_by_its_key_too(page, address
 def test_sizes_are_read_as_people_write_them(page, address):
     at(page, address, "N=4,096&K=4 096&compare=")
     assert page.text_content("#answer-title").startswith("GEMV 1 × 4,096 × 4,096")
-    read = "async (texts) => { const { typed } = await import('./explorer/operators.js'); return texts.map(typed); }"
-    texts = ["1e9", "4096", " 7 ", "4,09", "1,2,3", "4.5", "-5", "", "abc", "1e999"]
-    assert page.evaluate(read, texts) == [1e9, 4096, 7, "4,09", "1,2,3", 4.5, "-5", "", "abc", "1e999"]
+    texts = ["1e9", "4096", "7", "4,09", "1,2,3", "4.5", "-5", "", "abc", "1e999"]
+    assert list(map(typed, texts)) == [1e9, 4096, 7, "4,09", "1,2,3", 4.5, "-5", "", "abc", "1e999"]
 
 
 def test_a_format_without_an_expected_time_says_why_and_offers_the_pair_that_has_one(page, address):
     at(page, address, "op=attention&compare=&formats=FP16,INT8.INT8")
     body = {"B": 1, "Hq": 32, "Hkv": 8, "Sq": 1, "Skv": 4096, "D": 128, "precision": "INT8"}
     reason = httpx.post(f"{address}/api/attention", json=body).json()["expected_reason"]["text"]
-    assert reason in page.text_content("#unknown-times")
-    page.get_by_role("button", name="Add INT8 KV").click()
+    assert reason in section(page, "formats").text_content()
+    page.get_by_role("link", name="Add INT8 KV").click()
     drawn(page)
     assert httpx.URL(page.url).params["formats"] == "FP16,INT8.INT8,INT8.FP16"
-    assert page.locator("tr[data-format='INT8.FP16'] td[data-head=Expected] data").get_attribute("value") != ""
-    assert page.locator("#unknown-times button").count() == 0
+    assert page.locator("[id='format-INT8.FP16'] td[data-head=Expected]").get_attribute("data-value") != ""
+    assert section(page, "formats").locator("a.button").count() == 0
 
 
 def test_chips_are_compared_by_the_recommendation_of_each_first(page, address):
@@ -123,15 +133,15 @@ def test_chips_are_compared_by_the_recommendation_of_each_first(page, address):
         answer = httpx.post(f"{address}/api/recommend?hardware_key={chip}", json={"M": 1, "N": 4096, "K": 4096}).json()
         best[chip] = answer["best"]["name"], answer["best"]["time_s"]
     assert best["gb10"][0] == "FP8 (W8A8)"  # none of the chosen formats: a row of its own
-    assert page.locator("#table tr:has(.best)").get_attribute("data-format") == "FP8_E4M3"
-    first, second = page.locator("#compare > p").all_text_contents()[:2]
+    assert taken(page) == "FP8_E4M3"
+    first, second = section(page, "chips").locator("> p").all_text_contents()[:2]
     ratio = best["gb10"][1] / best["b200"][1]
     assert first.startswith("Each as recommended: NVIDIA B200")
     assert f"with {best['b200'][0]} " in first
     assert f"is {ratio:.1f}× as fast as NVIDIA GB10" in first
     assert "with FP8 (W8A8) " in first
     assert second.startswith("All in INT4 (W4A16): ")
-    widths = page.evaluate("() => [...document.querySelectorAll('#compare .bar')].map((bar) => bar.offsetWidth)")
+    widths = page.evaluate("() => [...document.querySelectorAll('.card .fill')].map((bar) => bar.offsetWidth)")
     assert len(widths) == 6
     assert min(widths) > 10
 
@@ -142,74 +152,61 @@ def test_a_plan_that_is_no_format_of_the_page_is_the_one_answer(page, address):
     answers = {chip: httpx.post(f"{path}?hardware_key={chip}", json=body).json() for chip in ("rtx4090", "h100-sxm")}
     plan, other = (answer["candidates"][0] for answer in answers.values())
     assert (plan["formats"], plan["name"]) == ("FP8_E4M3; cache FP8_E4M3", "FP8 (W8A8) + FP8 KV")
-    assert page.text_content("#headline").startswith(f"{plan['name']} should take {format_time(plan['time_s'])} (")
-    assert page.text_content("#headline").endswith(", 1.9× as fast as BF16.")
-    assert page.locator("#options tr.chosen th").text_content() == plan["name"]
-    assert page.locator("#table tr:has(.best)").get_attribute("data-format") == plan["formats"]
-    assert page.locator("#table .best").count() == 1
-    assert page.locator("#detail .parts tr").count() > 3
+    assert headline(page).startswith(f"{plan['name']} should take {format_time(plan['time_s'])} (")
+    assert headline(page).endswith(", 1.9× as fast as BF16.")
+    assert page.locator(".short tr.chosen th").text_content() == plan["name"]
+    assert taken(page) == plan["formats"]
+    assert section(page, "time").locator(".parts tbody tr").count() > 3
     assert other["name"] == plan["name"]
-    assert page.text_content("#compare > p").startswith(f"Recommended on each is {plan['name']}: ")
-    at(page, address, "hw=l4&op=model&batch=64&context=16384&compare=h100-sxm")
-    assert page.text_content("#compare > p").startswith(
-        "Nothing is recommended on NVIDIA L4 24 GB: nothing meets the limits"
+    assert (
+        section(page, "chips")
+        .locator("> p")
+        .first.text_content()
+        .startswith(f"Recommended on each is {plan['name']}: ")
     )
-    assert "It does not fit" in page.text_content("#headline")
-    assert page.locator("#table .best, .chip-card[data-chip=l4] .strongest").count() == 0
-
-
-def test_no_format_is_called_the_best_before_the_ranking_is_here(page, address):
-    held = []
-    page.route("**/recommend?*", lambda route: held.append(route))
-    page.goto(f"{address}/?compare=")
-    page.locator("#unranked").wait_for()
-    assert page.locator("#table .best").count() == 0
-    held[0].continue_()
-    drawn(page)
-    page.unroute("**/recommend?*")
-    assert page.locator("#table .best").count() == 1
-    assert page.locator("#unranked").count() == 0
+    at(page, address, "hw=l4&op=model&batch=64&context=16384&compare=h100-sxm")
+    first = text(page, "[data-section=chips] > p >> nth=0")
+    assert first.startswith("Nothing is recommended on NVIDIA L4 24 GB: nothing meets the limits")
+    assert "It does not fit" in headline(page)
+    assert page.locator("[data-section=formats] .role").count() == 0
 
 
 def test_the_formats_at_first_are_those_of_the_chips_own_16_bit(page, address):
     for query, base in (("hw=auto", "BF16"), ("hw=gb10", "FP16"), ("hw=gb10&op=model", "BF16")):
         at(page, address, f"{query}&compare=")
-        rows = [row.get_attribute("data-format") for row in page.locator("#table tr[data-format]").all()]
-        assert rows[:5] == [base, "FP8_E4M3", "INT8.INT8", "NVFP4", f"INT4.{base}"], query
-        assert page.locator("#table thead").text_content().count(f"vs {base}") == 1
+        formats = [row.get_attribute("id").removeprefix("format-") for row in page.locator("tr[id^=format-]").all()]
+        assert formats[:5] == [base, "FP8_E4M3", "INT8.INT8", "NVFP4", f"INT4.{base}"], query
+        assert section(page, "formats").locator("thead").text_content().count(f"vs {base}") == 1
 
 
 def test_a_format_without_a_kernel_would_take_its_time(page, address):
     at(page, address, "hw=h100-sxm&compare=&focus=NVFP4")
-    text = page.text_content("#headline")
-    assert text.startswith("NVFP4 (W4A4) would take ")
-    assert text.endswith("No kernel that could run it on this chip is known.")
+    shown = headline(page)
+    assert shown.startswith("NVFP4 (W4A4) would take ")
+    assert shown.endswith("No kernel that could run it on this chip is known.")
     at(page, address, "hw=gb10&op=model&compare=&focus=INT8.INT8")
-    text = page.text_content("#headline")
-    assert text.startswith("INT8 (W8A8) would take ")
+    shown = headline(page)
+    assert shown.startswith("INT8 (W8A8) would take ")
     path = f"{address}/api/models/llama-3.1-8b/predict?hardware_key=gb10"
     gap = httpx.post(path, json={"formats": "INT8.INT8"}).json()["kernel_gap"]
     assert gap["values"]["library"] == "torch"
     assert gap["values"]["hardware"] == "gb10"
-    assert gap["text"][1:] in text  # as the finding words it, begun as a sentence
-    assert page.text_content("#table tr[data-format='INT8.INT8'] .gap") == "no engine"
+    assert gap["text"][1:] in shown  # as the finding words it, begun as a sentence
+    assert "no engine" in page.text_content("[id='format-INT8.INT8']")
 
 
 def test_a_chip_nobody_knows_is_one_sentence_with_the_names_that_come_near(page, address):
     at(page, address, "hw=h100x&compare=h20")
-    text = page.text_content("body")
-    assert text.count("h100x") == 1
-    assert "Known:" not in text
+    assert "Known:" not in page.text_content("body")
     assert page.text_content("#error-hw") == "No chip here is called “h100x”."
-    assert page.get_attribute("#hw", "aria-invalid") == "true"
-    page.locator(".chip-card[data-chip=h20]").get_by_role("button", name="H200").click()
+    assert page.get_attribute("[name=hw]", "aria-invalid") == "true"
+    section(page, "answer").get_by_role("link", name="H100 SXM").click()
+    drawn(page)
+    assert page.input_value("[name=hw]") == "h100-sxm"
+    assert page.text_content("#error-hw") == ""
+    page.locator(".card:has-text('“h20”')").get_by_role("link", name="H200").click()
     drawn(page)
     assert httpx.URL(page.url).params["compare"] == "h200-sxm"
-    page.locator("#nearest-hw").get_by_role("button", name="H100 SXM").click()
-    drawn(page)
-    assert page.input_value("#hw") == "h100-sxm"
-    assert page.text_content("#error-hw") == ""
-    assert page.locator("#nearest-hw button").count() == 0
     problem = httpx.post(f"{address}/api/analyze?hardware_key=h100x", json={"M": 1, "N": 1, "K": 1}).json()
     assert "h100-sxm" in problem["errors"][0]["nearest"]
 
@@ -219,22 +216,22 @@ def test_a_chip_without_expected_times_is_asked_nothing_that_it_cannot_answer(pa
     messages = []
     page.on("console", lambda message: messages.append(message.text))
     at(page, address, f"hw={chip}")
-    assert "no expected time is known" in page.text_content("#headline")
+    assert "no expected time is known" in headline(page)
     assert messages == []
 
 
 def test_a_name_written_as_the_api_takes_it_is_the_one_chosen(page, address):
     at(page, address, "op=model&hw=RTX4090&model=Llama-3.1_8B&compare=rtx_4090,L4")
-    assert (page.input_value("#hw"), page.input_value("#model")) == ("rtx-4090", "llama-3.1-8b")
-    assert [card.get_attribute("data-chip") for card in page.locator(".chip-card").all()] == ["rtx-4090", "L4"]
-    assert page.locator("#formats input:checked").first.get_attribute("value") == "BF16"
+    assert (page.input_value("[name=hw]"), page.input_value("[name=model]")) == ("rtx-4090", "llama-3.1-8b")
+    assert page.locator(".card h3").all_text_contents()[1].startswith("NVIDIA L4")
+    assert page.locator(".card").count() == 2
+    assert page.locator("#format-chips input:checked").first.get_attribute("value") == "BF16"
 
 
 def test_a_wrong_size_is_not_called_a_chip_that_cannot_compute(page, address):
     at(page, address, "N=0&compare=b200")
-    assert page.locator(".chip-card").count() == 2
-    assert "cannot compute" not in page.text_content("#compare")
-    assert page.text_content("#take") == "No prediction until the marked input is mended."
+    assert "cannot compute" not in page.text_content("#results").lower()
+    assert text(page, ".headline") == "No prediction until the marked input is mended."
     at(page, address, "op=model&batch=x&compare=")
     error = page.text_content("#error-batch")
     assert error.startswith("Batch should be ")
@@ -244,12 +241,12 @@ def test_a_wrong_size_is_not_called_a_chip_that_cannot_compute(page, address):
 def test_the_theme_is_kept_and_the_plot_follows(page, address):
     at(page, address, "compare=")
     light = page.evaluate(
-        "() => [getComputedStyle(document.body).backgroundColor, document.getElementById('plot').layout.font.color]"
+        "() => [getComputedStyle(document.body).backgroundColor, document.getElementById('figure-roofline').layout.font.color]"
     )
     page.select_option("#theme", "dark")
     page.wait_for_timeout(150)
     dark = page.evaluate(
-        "() => [getComputedStyle(document.body).backgroundColor, document.getElementById('plot').layout.font.color]"
+        "() => [getComputedStyle(document.body).backgroundColor, document.getElementById('figure-roofline').layout.font.color]"
     )
     assert light[0] == "rgb(246, 247, 249)"
     assert dark[0] == "rgb(14, 18, 22)"

@@ -11,10 +11,11 @@ from starlette.testclient import TestClient
 
 import reports.api.http.app as app_module
 from reports.answers.shape_advice import Recommendation
-from reports.api.answer_models import document_model
-from reports.api.predict.product import analysis_json, recommendation_json
-from roofline_model import gemm, list_hardware, predict_expected
-from roofline_model.predictions.product import ProductPrediction
+from reports.api.answer_models import answer_bytes, document_model
+from reports.api.predict.product import recommendation
+from roofline_model import gemm, get_hardware, list_hardware, predict_expected
+from roofline_model.formats.catalog import get_format
+from roofline_model.predictions.product import ProductPrediction, predict_product
 
 CHIPS = [device.key for device in list_hardware()]
 SIZES = st.integers(1, 20_000)
@@ -30,14 +31,15 @@ SIZES = st.integers(1, 20_000)
     st.sampled_from([None, ("INT8", "INT2", "FP32"), ("BF16",)]),
 )
 def test_a_recommendation_is_one_of_its_model(chip, m, n, k, limit_gb, parameters, formats):
-    text = recommendation_json(chip, (m, n, k), None, limit_gb, parameters, formats)
+    text = answer_bytes(recommendation(chip, (m, n, k), None, limit_gb, parameters, formats))
     model: Any = document_model(Recommendation)
     assert model.model_validate_json(text, strict=True).model_dump_json().encode() == text
 
 
 @given(st.sampled_from(CHIPS), SIZES, SIZES, SIZES, st.sampled_from(["cold", "warm"]))
 def test_the_speedup_of_an_analysis_is_of_whole_predictions(chip, m, n, k, cache):
-    answer = analysis_json(chip, (m, n, k), "FP16", "INT8", cache)
+    pair = get_format("INT8"), get_format("FP16")
+    answer = answer_bytes(predict_product(get_hardware(chip), (m, n, k), pair, cache=cache))
     model: Any = document_model(ProductPrediction).model_validate_json(answer, strict=True)
     narrow, wide = (predict_expected(gemm(m, n, k, a="FP16", b=b), chip, cache=cache) for b in ("INT8", "FP16"))
     if narrow is None or wide is None:

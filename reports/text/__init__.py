@@ -1,1 +1,0 @@
-"""Text from outside and from the catalog, made fit to show."""
