@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -88,3 +89,15 @@ def test_the_ci_script_is_executable_and_parses():
     script = ROOT / ".ci" / "run"
     assert script.stat().st_mode & 0o111
     subprocess.run(["bash", "-n", str(script)], check=True)
+
+
+def test_the_license_is_the_whole_apache_license():
+    text = (ROOT / "LICENSE").read_text(encoding="utf-8")
+    assert PROJECT["license"] == "Apache-2.0"
+    assert "Version 2.0, January 2004" in text
+    assert "9. Accepting Warranty or Additional Liability" in text
+    assert "END OF TERMS AND CONDITIONS" in text
+
+
+def test_versions_are_versions():
+    assert Version(PROJECT["version"])
