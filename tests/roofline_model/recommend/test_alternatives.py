@@ -65,7 +65,7 @@ def test_an_alternative_is_a_finding_with_its_figures():
     ranking = recommend_model("gb10", "llama-3.1-8b")
     for alternative in ranking.alternatives:
         item = alternative_finding(alternative, ranking)
-        assert item.code == f"alternative-{alternative.role}"
+        assert (item.code, item.value("kind")) == ("alternative", alternative.role)
         assert item.subject == alternative.option.key
         assert item.value("time_s") == alternative.option.estimate.time_s
         assert item.value("loss_pct") == alternative.option.loss.pct
