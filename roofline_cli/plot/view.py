@@ -131,8 +131,8 @@ def _counts(series: Series) -> str:
 
 
 def _intensities(series: Series) -> str:
-    found = [case.intensity_flop_per_byte or 0.0 for case in series.cases]
-    low, high = intensity(min(found)), intensity(max(found))
+    values = [case.intensity_flop_per_byte or 0.0 for case in series.cases]
+    low, high = intensity(min(values)), intensity(max(values))
     return low if low == high else f"{low}–{high}"
 
 

@@ -26,6 +26,7 @@ class EngineSupport:
     source: str
 
 
+_TESTS = "tests/bench_cases/quantization"
 _VLLM_DOCS = "docs.vllm.ai, features/quantization/torchao"
 _PACKED = "Int4OpaqueTensor"
 _AO_3499 = "github.com/pytorch/ao/issues/3499"
@@ -34,15 +35,14 @@ _AO_3800 = "github.com/pytorch/ao/issues/3800"
 
 def serving_engines(result: QuantizationResult) -> tuple[EngineSupport, ...]:
     """Return the support of other engines for this result. `unverified` means: documented or likely, not tried."""
-    own_tests = "tests of this project"
     if any(layer.tensor == _PACKED for layer in result.quantized):
         transformers = EngineSupport("transformers", "no", finding("engine-loads-otherwise", kind="packed"), _AO_3800)
         vllm = EngineSupport("vLLM", "no", finding("engine-loads-otherwise", kind="packed-cut"), _AO_3499)
     else:
-        transformers = EngineSupport("transformers", "yes", finding("engine-loads", kind="transformers"), own_tests)
+        transformers = EngineSupport("transformers", "yes", finding("engine-loads", kind="transformers"), _TESTS)
         vllm = EngineSupport("vLLM", "unverified", finding("engine-loads-otherwise", kind="fused-export"), _VLLM_DOCS)
     return (
-        EngineSupport("roofline-bench (load_quantized)", "yes", finding("engine-loads", kind="own"), own_tests),
+        EngineSupport("roofline-bench (load_quantized)", "yes", finding("engine-loads", kind="own"), _TESTS),
         transformers,
         vllm,
         EngineSupport(

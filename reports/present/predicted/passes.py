@@ -474,10 +474,7 @@ def _no_expected_sentence(why_not: Finding | None) -> str:
     return f"No expected time: {text}" if why_not is not None and why_not.subject else text
 
 
-_NOT_RECOMMENDED = frozenset({
-    "--new-tokens", "--kv", "--attention-kernel", "--tensor-parallel", "--link-gb-s", "--all-reduce-us",
-    "--no-group-scales",
-})  # fmt: skip
+_NOT_RECOMMENDED = frozenset({"--new-tokens", "--kv", "--attention-kernel", "--all-reduce-us", "--no-group-scales"})
 """What `recommend --model` is not asked: with one of these the next command stays a prediction."""
 _OTHER_FORMATS = ("BF16", "FP8", "INT4")
 

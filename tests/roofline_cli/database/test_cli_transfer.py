@@ -241,10 +241,6 @@ def test_one_bad_file_among_good_ones_stores_nothing(tmp_path, folder):
         (["import", "latency.json", "--model", "llama-9"], "unknown model 'llama-9'"),
         (["import", "latency.json", "--batch", "few"], "--batch must be a whole number"),
         (
-            ["import", "latency.json", "--hw", "l4", "--tensor-parallel", "2"],
-            "l4 has no link of its own to 1 more: give",
-        ),
-        (
             ["import", "latency.json", "--tensor-parallel", "2", "--link-gb-s", "-3"],
             "--link-gb-s must be a positive number",
         ),

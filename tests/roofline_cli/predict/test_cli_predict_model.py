@@ -178,7 +178,7 @@ def test_several_devices() -> None:
         ("--model llama-3-8b --set ffn", "is not PART[@LAYERS]=FORMATS"),
         ("--model llama-3-8b --set ffn@40=FP8", "has layers 0 to 31"),
         ("--model llama-3-8b --set experts=FP8", "llama-3-8b has no experts"),
-        ("--model llama-3-8b --tensor-parallel 2", "gb10 has no link of its own to 1 more: give what nccl-tests measures"),
+        ("--model llama-3-8b --tensor-parallel 2", "b10 has no link of its own to 1 more: give what nccl-tests measures"),
         ("--model llama-3-8b --tensor-parallel 3 --link-gb-s 450", "query_heads 32 cannot be divided among 3"),
         ("--model phi-4 --tensor-parallel 4 --link-gb-s 450", "kv_heads 10 cannot be divided among 4 devices"),
         ("--model llama-3-8b --all-reduce-us -1", "--all-reduce-us must be a number of microseconds from 0"),

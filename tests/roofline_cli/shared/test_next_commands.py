@@ -153,7 +153,7 @@ def test_the_next_command_runs_and_carries_the_question(question: str, tmp_path,
         changed |= {"--formats"}  # and others beside them
     if words[1] == "compare":
         changed |= {"--max-quality-loss", "--hw"} if asked[0] == "recommend" else set()
-    if "--tensor-parallel" in pairs or "--kv" in pairs:
+    if "--kv" in pairs:
         assert "compares formats" in done.output
     assert dropped <= changed, (question, words)
 

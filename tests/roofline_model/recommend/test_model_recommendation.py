@@ -495,14 +495,12 @@ def test_plans_over_several_devices_are_priced_as_the_pass_is_and_limited_by_one
         assert option.estimate.time_s == pytest.approx(step.time_s)
         assert option.memory is not None
         assert option.memory.total_bytes == prediction.memory.total_bytes
-    one = recommend_model("h100-sxm", "llama-3.1-70b", batch=32)
-    assert one.choice is None or one.choice.estimate.time_s > 3 * eight.options[0].estimate.time_s
+    assert not recommend_model("h100-sxm", "llama-3.1-70b", batch=32).options  # nothing fits on one
     wide = next(option for option in eight.options if option.kind == "baseline")
     assert wide.memory is not None  # 16 bit fits on eight, not on one
     assert wide.memory.total_bytes < 81e9
 
 
 def test_the_search_of_a_format_per_layer_knows_one_device() -> None:
-    losses = MeasuredLosses.of({"layers.0.qkv_proj": {"INT8.BF16": 1e-4}}, source="this test")
     with pytest.raises(InvalidValueError, match="knows one device"):
-        recommend_model("h100", "llama-3.1-8b", losses=losses, parallel=Parallel(2))
+        recommend_model("h100", small_llama(), losses=small_losses(), parallel=Parallel(2))

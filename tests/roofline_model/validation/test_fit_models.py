@@ -102,7 +102,7 @@ def test_what_no_model_can_be_is_a_reason(tmp_path):
         read(
             tmp_path,
             "gb10,model,decode,no-such-model,512,1,1,1,,BF16,BF16,,0.03",
-            "gb10,model,decode,llama-3.1-8b,512,1,1,7,,BF16,BF16,,0.03",
+            "h100-sxm,model,decode,llama-3.1-8b,512,1,1,7,,BF16,BF16,,0.03",
             "b10,model,decode,llama-3.1-8b,512,1,1,1,,BF16,BF16,,0.03",
         )
     )
