@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reports.present.diff_text import (
+from reports.present.layout import Line
+from reports.present.words.diff_text import (
     case_sentence,
     counts_text,
     exit_text,
@@ -13,7 +14,6 @@ from reports.present.diff_text import (
     runs_text,
     sensitivity_text,
 )
-from reports.present.layout import Line
 from results.diff.case_diff import SuiteDiff
 from results.diff.gate import EXIT_MACHINE, GateResult
 from results.diff.rules import REASONS, Verdict

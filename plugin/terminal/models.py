@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from reports.present.blocks import TableBlock, plain_text
 from reports.present.layout import INDENT, Line, block_lines, headers_without_room, wrapped
-from reports.present.model_text import model_notes, verdict_lines
 from reports.present.models import model_tables, without_columns
+from reports.present.words.model_text import model_notes, verdict_lines
 from results.cases.case_result import CaseResult
 from results.cases.model_results import ModelResult, model_results
 

@@ -16,7 +16,7 @@ from plugin.terminal.models import model_lines
 from reports.present.blocks import table
 from reports.present.cases import CASES
 from reports.present.layout import INDENT, Line, block_lines, headers_without_room, laid_out_width, wrapped
-from reports.present.verdict_text import verdict_text
+from reports.present.words.verdict_text import verdict_text
 from results.cases.case_result import CaseResult, case_results
 from results.cases.shape_verdict import GroupKey, groups, shape_verdicts
 from results.records.flags import DOUBTFUL_FLAGS, FLAGS, KERNEL_FLAGS

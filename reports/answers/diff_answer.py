@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from reports.present.diff_text import failure_text, listed_headline
+from reports.present.words.diff_text import failure_text, listed_headline
 from results.diff.case_diff import CaseDiff, SuiteDiff
 from results.diff.environments import Difference
 from results.diff.gate import FailRule, GateResult

@@ -14,7 +14,7 @@ from reports.present.cases import name_of, option_label, remarks_of
 from reports.present.display_text import shown, stored_text
 from reports.present.encoder import answer_json
 from reports.present.shapes import shape_sentence, shape_title
-from reports.present.verdict_text import Action, actions
+from reports.present.words.verdict_text import Action, actions
 from reports.ranking.model_results import model_json
 from reports.view.roofline_view import RooflineView
 from reports.view.views import ChipView, ReportView

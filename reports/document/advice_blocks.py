@@ -35,8 +35,8 @@ from reports.present.blocks import (
 )
 from reports.present.cases import width_cell
 from reports.present.display_text import counted, regime_words, saved_share, shown
-from reports.present.sentences import ORDER_OF_MEASURED
 from reports.present.shapes import shape_sentence
+from reports.present.words.sentences import ORDER_OF_MEASURED
 from reports.ranking.words import alone_text, excluded_texts, kernel_gap_text, shape_reason, shape_summary, stale_text
 from reports.stored.answer import StoredRanking, StoredRecommendations
 from reports.stored.words import (

@@ -27,8 +27,8 @@ from reports.present.blocks import (
 from reports.present.cases import name_of
 from reports.present.display_text import counted, saved_share, shown
 from reports.present.predicted.words import IDEAL_TIMES
-from reports.present.sentences import GOOD_KERNELS
-from reports.present.verdict_text import action_of, gain_text, loss_figure, role_text
+from reports.present.words.sentences import GOOD_KERNELS
+from reports.present.words.verdict_text import action_of, gain_text, loss_figure, role_text
 from reports.view.views import ChipView
 from results.cases.errors import ErrorSummary
 from results.cases.phase_ranking import PhaseRanking

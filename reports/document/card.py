@@ -8,7 +8,7 @@ from reports.figures.matplotlib_drawer import SHEET_DPI, draw_sheet, figure_png
 from reports.figures.roofline import roofline_figure
 from reports.figures.spec import Sheet, SheetTable
 from reports.present.blocks import plain_text
-from reports.present.verdict_text import action_of
+from reports.present.words.verdict_text import action_of
 from reports.view.views import ChipView, ReportView
 from results.cases.phase_ranking import PhaseRanking
 from roofline_model.core.units import counted, format_time, sentence

@@ -22,7 +22,7 @@ from reports.present.cases import (
     title_of,
 )
 from reports.present.display_text import shown, utc_minutes
-from reports.present.model_text import issue_notes, verdict_lines
+from reports.present.words.model_text import issue_notes, verdict_lines
 from reports.view.views import are_simulated
 from results.cases.errors import ErrorSummary, overall_error
 from results.cases.model_results import model_results

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from reports.present.blocks import Block, Column, Heading, Paragraph, TableBlock, memory_cell, table
 from reports.present.cases import width_cell
-from reports.present.model_text import (
+from reports.present.models import model_tables
+from reports.present.words.model_text import (
     NOT_LANGUAGE,
     OF_DEVICE,
     embedding_text,
@@ -21,8 +22,7 @@ from reports.present.model_text import (
     top1_text,
     verdict_lines,
 )
-from reports.present.models import model_tables
-from reports.present.verdict_text import loss_figure, tokens_text
+from reports.present.words.verdict_text import loss_figure, tokens_text
 from results.cases.model_results import model_results, slow_issue
 from roofline_model.core.finding import short_text
 from roofline_model.core.units import format_memory, format_percent, format_speedup, format_time

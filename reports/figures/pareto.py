@@ -12,8 +12,8 @@ from reports.advice.trade_offs import on_front
 from reports.figures.palette import ACCENT, GRID, INK, MUTED, SURFACE, format_colours
 from reports.figures.spec import Axis, Figure, Label, LegendEntry, Line, Marks, Series
 from reports.present.display_text import prefixed, shown
-from reports.present.model_text import NOT_LANGUAGE, OF_DEVICE, text_source
-from reports.present.verdict_text import tokens_text
+from reports.present.words.model_text import NOT_LANGUAGE, OF_DEVICE, text_source
+from reports.present.words.verdict_text import tokens_text
 from results.cases.model_results import PassResult, PhaseResult
 from results.records.model_figures import Interval
 

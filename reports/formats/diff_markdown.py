@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reports.present.diff_text import (
+from reports.present.markdown import escaped
+from reports.present.words.diff_text import (
     change_text,
     changed_metric_texts,
     common_text,
@@ -20,7 +21,6 @@ from reports.present.diff_text import (
     signed,
     time_text,
 )
-from reports.present.markdown import escaped
 from results.diff.case_diff import CaseDiff, SuiteDiff
 from results.diff.gate import EXIT_NOT_COMPARABLE, GateResult
 from results.diff.rules import REASONS, VERDICTS

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from xml.etree import ElementTree as xml
 
-from reports.present.diff_text import (
+from reports.present.display_text import shown
+from reports.present.words.diff_text import (
     case_sentence,
     changed_metric_texts,
     failure_text,
@@ -12,7 +13,6 @@ from reports.present.diff_text import (
     listed_headline,
     run_text,
 )
-from reports.present.display_text import shown
 from results.diff.case_diff import CaseDiff, SuiteDiff
 from results.diff.gate import EXIT_SAME, GateResult
 from roofline_model.core.finding import code_text, findings_text, short_text

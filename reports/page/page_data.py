@@ -40,7 +40,7 @@ from reports.present.cases import (
 )
 from reports.present.display_text import counted, shown
 from reports.present.shapes import standing_text
-from reports.present.verdict_text import doubts_text
+from reports.present.words.verdict_text import doubts_text
 from reports.ranking.shape_ranking import phase_of
 from reports.stored.answer import StoredRecommendations
 from reports.view.run_state import RunTimeline, reading_of

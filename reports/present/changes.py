@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from reports.present.blocks import Column, Span, time_cell
-from reports.present.diff_text import change_text, interval_text, percent, probability, short
+from reports.present.words.diff_text import change_text, interval_text, percent, probability, short
 from results.diff.case_diff import CaseDiff
 from roofline_model.operators.case import case_title
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from reports.present.blocks import Block, Column, Paragraph, Span, table
 from reports.present.screen import MISSING
-from reports.present.verdict_text import above_roof_text
+from reports.present.words.verdict_text import above_roof_text
 from roofline_model.core.finding import advice_text, from_stored
 from roofline_model.core.units import counted, format_percent
 

@@ -20,7 +20,7 @@ from reports.present.blocks import (
 )
 from reports.present.cases import width_cell
 from reports.present.display_text import shown
-from reports.present.model_text import (
+from reports.present.words.model_text import (
     OF_DEVICE,
     embedding_text,
     energy_text,
@@ -30,7 +30,7 @@ from reports.present.model_text import (
     text_source,
     top1_text,
 )
-from reports.present.verdict_text import tokens_text
+from reports.present.words.verdict_text import tokens_text
 from results.cases.model_results import ModelResult, PassResult, PhaseResult
 from results.records.flags import DOUBTFUL_FLAGS
 from results.records.model_figures import Interval

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from reports.present.cases import option_label
 from reports.present.display_text import shown
-from reports.present.verdict_text import verdict_text
+from reports.present.words.verdict_text import verdict_text
 from results.cases.shape_verdict import ShapeVerdict
 from roofline_model.operators.case import sizes_text
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from reports.present.model_text import phase_verdict, text_source
+from reports.present.words.model_text import phase_verdict, text_source
 from results.cases.model_results import ModelResult, PassResult, PhaseResult
 from roofline_model.core.answer import Times
 

@@ -5,7 +5,7 @@ ranked.
 from __future__ import annotations
 
 from reports.present.display_text import counted, shown
-from reports.present.verdict_text import doubt_text, maybe_faster_text, possible_loss_text, within_limit_text
+from reports.present.words.verdict_text import doubt_text, maybe_faster_text, possible_loss_text, within_limit_text
 from results.cases.gain import doubts_to_mend, gain_over_baseline, roughly
 from roofline_model.core.answer import Exclusion, Option, Ranking, Trust
 from roofline_model.core.finding import findings_text, first_with, has_code, optional_text, short_text

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from reports.present.diff_text import short
 from reports.present.display_text import shown
+from reports.present.words.diff_text import short
 from reports.ranking.words import excluded_label
 from results.diff.case_diff import CaseDiff
 from results.diff.environments import Difference

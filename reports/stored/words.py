@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from reports.present.cases import for_the_next
 from reports.present.display_text import change_words, shown
-from reports.present.verdict_text import doubtful_side, maybe_faster_text
+from reports.present.words.verdict_text import doubtful_side, maybe_faster_text
 from reports.ranking.words import (
     ACROSS_RUNS,
     evidence_text,

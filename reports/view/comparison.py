@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from reports.present.diff_text import (
+from reports.present.display_text import change_words, counted, shown
+from reports.present.words.diff_text import (
     change_text,
     changed_metric_texts,
     common_text,
@@ -22,7 +23,6 @@ from reports.present.diff_text import (
     short,
     time_text,
 )
-from reports.present.display_text import change_words, counted, shown
 from results.diff.baseline import find_baseline
 from results.diff.case_diff import CaseDiff, SuiteDiff
 from results.diff.gate import GateResult, gate, parse_fail_on

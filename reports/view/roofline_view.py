@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from reports.present.cases import case_precision, operator_title, option_label, option_precision
 from reports.present.display_text import counted, shown
 from reports.present.shapes import shape_title, standing_text, tie_text
-from reports.present.verdict_text import in_doubt_text
+from reports.present.words.verdict_text import in_doubt_text
 from results.cases.best_shapes import best_overall, fastest_by_case
 from results.cases.case_result import CaseResult
 from results.cases.shape_verdict import ShapeVerdict

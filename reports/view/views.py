@@ -16,7 +16,7 @@ from reports.advice.run_phases import phase_rankings
 from reports.present.cases import calibration_doubts, name_of
 from reports.present.display_text import counted, regime_meanings, regime_title, shown, utc_minutes
 from reports.present.shapes import shape_sentence
-from reports.present.verdict_text import actions
+from reports.present.words.verdict_text import actions
 from reports.ranking.shape_ranking import recommend_from_run
 from reports.view.roofline_view import RooflineView, roofline_view
 from reports.view.run_state import RunState, RunTimeline, run_state, spans_over_time

@@ -238,7 +238,7 @@ class CaseResult:
 
     @property
     def process_count(self) -> int:
-        """Processes whose times are used."""
+        """Processes whose times are used, count."""
         return 0 if self.pooled is None else len(self.pooled.logs)
 
     @property
@@ -264,7 +264,7 @@ class CaseResult:
 
     @property
     def plus_minus_ratio(self) -> float | None:
-        """The ± to show where one fits: total where it is known, else within."""
+        """± of the time: half its 95 % interval over it, the total one where it is known, else within a process."""
         return self.total_ratio if self.total_ratio is not None else self.within_ratio
 
     @cached_property
@@ -311,7 +311,7 @@ class CaseResult:
 
     @property
     def roof_share_ratio(self) -> float | None:
-        """ideal / measured: 1 is the roof itself; above 1 the case beat its roof."""
+        """Share of the roof reached, ideal / measured: above 1 the case beat its roof."""
         return None if self.ideal_s is None or self.measured_s is None else self.ideal_s / self.measured_s
 
     @property

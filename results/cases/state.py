@@ -101,7 +101,7 @@ class CaseEnergy:
     """Medians over the processes that have an energy. None: not known."""
 
     energy_j: float
-    """Per call, gross: idle power included."""
+    """Joules per call, gross: idle power included."""
     net_energy_j: float | None
     """Per call, the idle power's share taken off."""
     std_j: float | None

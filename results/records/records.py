@@ -187,7 +187,7 @@ class ProcessInfo:
     """One process of a run: replicated measurements differ by process, so the unit of comparison is kept."""
 
     ordinal: Count = 0
-    """0 for the first process of the run."""
+    """Ordinal of the process; 0 is the first of the run."""
     pid: Count | None = None
     """Process id on its host."""
     host: Line = ""
@@ -243,7 +243,7 @@ class Measurement:
     as a ratio of their magnitude.
     """
     tolerance: NonNegative | None = None
-    """What was allowed there: what rounding explains, or what the caller gave."""
+    """Relative error allowed there (ratio): what rounding explains, or what the caller gave."""
     power_w: NonNegative | None = None
     """Mean power while sampling, watts."""
     energy_j: NonNegative | None = None
@@ -400,6 +400,7 @@ class Record:
     run_id: str
     case: StoredCase
     status: Status
+    """What became of the case."""
     reason: Reason = ""
     """Why it was skipped or failed; empty otherwise."""
     test_id: Line = ""

@@ -9,7 +9,7 @@ from reports.present.blocks import Column, Span, table
 from reports.present.display_text import prefixed
 from reports.present.sample_drawing import sparkline
 from reports.present.screen import PIPED_WIDTH, has_unicode, screen_width, show, show_json, show_line, show_next
-from reports.present.verdict_text import doubts_text
+from reports.present.words.verdict_text import doubts_text
 from roofline_cli.diff.history_plot import Point, chart
 from roofline_cli.shared.group import typed
 from roofline_model.core.finding import short_text, subject_text
@@ -35,7 +35,7 @@ _MOST_PENDING = 5
 
 def show_cases(cases: Sequence[Case]) -> None:
     """Print the key of each of several cases, which selects it."""
-    from reports.present.diff_text import short
+    from reports.present.words.diff_text import short
 
     columns = (
         Column("Key", lambda case: case.case_key[:_KEY_DIGITS], is_head=True),

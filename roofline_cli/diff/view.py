@@ -37,7 +37,7 @@ def show_diff(
     rest. `simulated_ids`: runs of which no kernel ran. `against`: the words that named the older side; empty where its
     runs were named.
     """
-    from reports.present.diff_text import (
+    from reports.present.words.diff_text import (
         common_text,
         counts_text,
         exit_text,
@@ -86,7 +86,7 @@ def show_diff(
 
 def _show_details(diff: SuiteDiff, result: GateResult) -> None:
     """Print the runs, what differs between them, and every case."""
-    from reports.present.diff_text import common_text, run_text, sensitivity_text, time_text
+    from reports.present.words.diff_text import common_text, run_text, sensitivity_text, time_text
     from results.diff.rules import REASONS
 
     for word, runs in (("before", diff.before), ("after ", diff.after)):
@@ -113,7 +113,7 @@ def _show_details(diff: SuiteDiff, result: GateResult) -> None:
 
 def _show_environment(diff: SuiteDiff) -> None:
     """Print what differs between the sides, what makes them incomparable in red."""
-    from reports.present.diff_text import incomparable_texts
+    from reports.present.words.diff_text import incomparable_texts
 
     for text in incomparable_texts(diff):
         show_line(f"differs, not comparable: {text}", "red")
@@ -134,7 +134,7 @@ def _show_allowed(diff: SuiteDiff) -> None:
 
 def _show_remarks(cases: Sequence[CaseDiff]) -> None:
     """Print what the rows have no room for; what several cases have in common (a busy machine) is one line."""
-    from reports.present.diff_text import short
+    from reports.present.words.diff_text import short
 
     names: dict[str, list[str]] = {}
     for case in cases:
@@ -147,7 +147,7 @@ def _show_remarks(cases: Sequence[CaseDiff]) -> None:
 
 def _remarks(case: CaseDiff) -> list[str]:
     """Return cycles, other figures, and what was not used."""
-    from reports.present.diff_text import changed_metric_texts, percent, signed
+    from reports.present.words.diff_text import changed_metric_texts, percent, signed
 
     texts = [case.detail] if case.detail else []
     if case.cycles_change_ratio is not None and case.verdict in ("SLOWER", "FASTER"):

@@ -10,7 +10,7 @@ from reports.present.cases import option_memory_cell, width_cell
 from reports.present.predicted.details import loss_columns
 from reports.present.predicted.words import ROLES, SOURCES
 from reports.present.screen import MISSING, show, show_line, show_more, show_next, show_notes
-from reports.present.sentences import ORDER_OF_MEASURED, order_of_predictions
+from reports.present.words.sentences import ORDER_OF_MEASURED, order_of_predictions
 from roofline_cli.shared.group import typed
 from roofline_model.core.answer import Option
 from roofline_model.core.finding import code_text, finding, has_code, short_text

@@ -37,7 +37,10 @@ def declared(value: Any) -> Any:
     if not is_dataclass(value):
         return value
     value = replace(value, **{field.name: declared(getattr(value, field.name)) for field in fields(value)})
-    names = [*outside_limits(value), *(name for name in _OF_MANY if getattr(value, name, None) is not None)]
+    names = [
+        *outside_limits(value),
+        *(each.name for each in fields(value) if each.name in _OF_MANY and getattr(value, each.name) is not None),
+    ]
     return replace(value, **{name: _declared_value(getattr(value, name)) for name in names})
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from shape_records import attention_record, record
 
-from reports.present.verdict_text import verdict_text
+from reports.present.words.verdict_text import verdict_text
 from results.cases.case_result import case_results
 from results.cases.shape_verdict import judge
 

@@ -34,7 +34,7 @@ from reports.present.predicted.words import (
     with_names,
 )
 from reports.present.screen import MISSING, has_room_for
-from reports.present.sentences import order_of_predictions
+from reports.present.words.sentences import order_of_predictions
 from roofline_model.core.answer import BOUNDS, is_comparable
 from roofline_model.core.finding import by_severity, findings_text, first_with, has_code, short_text
 from roofline_model.core.units import (

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from reports.present.display_text import saved_share
 from reports.present.screen import MISSING
-from reports.present.sentences import GOOD_KERNELS
+from reports.present.words.sentences import GOOD_KERNELS
 from roofline_model.core.answer import Option, Ranking, is_comparable
 from roofline_model.core.finding import Finding, Value, findings_text, first_with, has_code, short_text
 from roofline_model.core.units import format_rate, format_speedup, in_prefix

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from reports.present.display_text import shown
-from reports.present.verdict_text import doubts_text
+from reports.present.words.verdict_text import doubts_text
 from reports.stored.rows.confidence import measured_confidence, predicted_confidence
 from reports.stored.rows.levels import CaseLevel, stale_findings
 from reports.stored.rows.run_speedups import RunSpeedups

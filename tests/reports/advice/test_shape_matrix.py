@@ -13,7 +13,7 @@ from reports.document.answer_blocks import answer_section
 from reports.document.report import Report
 from reports.page.html import render_page
 from reports.present.blocks import TableBlock, plain_text, text_blocks
-from reports.present.verdict_text import actions
+from reports.present.words.verdict_text import actions
 from reports.ranking.shape_ranking import recommend_from_run
 from reports.ranking.words import kernel_gap_text, shape_reason, shape_summary
 from reports.view.views import report_view

@@ -13,7 +13,7 @@ from reports.document.report_blocks import report_blocks
 from reports.page.html import render_page
 from reports.present.cases import profile_doubts
 from reports.present.markdown import markdown
-from reports.present.verdict_text import actions
+from reports.present.words.verdict_text import actions
 from reports.view.views import report_view
 from results.cases.gain import gain_over_baseline
 from roofline_model.chips.machine_constants import Calibration, Constant

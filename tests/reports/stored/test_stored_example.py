@@ -8,7 +8,7 @@ import pytest
 from trained_run import as_trained
 
 from reports.advice.run_phases import phase_rankings
-from reports.present.model_text import phase_verdict
+from reports.present.words.model_text import phase_verdict
 from reports.ranking.words import excluded_texts
 from reports.stored import StoredQuestion, recommend_from_store
 from reports.stored.words import summary_of

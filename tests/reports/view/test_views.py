@@ -9,7 +9,7 @@ import pytest
 from reports.present.cases import remarks_of
 from reports.present.display_text import utc_minutes
 from reports.present.shapes import shape_sentence
-from reports.present.verdict_text import actions
+from reports.present.words.verdict_text import actions
 from reports.view.views import report_view
 from results.records.records import EnvironmentInfo
 from roofline_model.chips.hardware import get_hardware

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from reports.present.verdict_text import doubt_text, doubtful_side
+from reports.present.words.verdict_text import doubt_text, doubtful_side
 from results.cases.gain import Gain, GainSide, gain_of
 
 SURE = GainSide(0.99e-3, 1.01e-3, ())

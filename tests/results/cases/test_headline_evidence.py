@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from shape_records import record
 
-from reports.present.verdict_text import verdict_text
+from reports.present.words.verdict_text import verdict_text
 from results.cases import shape_verdict
 from results.cases.case_result import case_results
 from results.cases.gain import (

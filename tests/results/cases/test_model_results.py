@@ -9,7 +9,7 @@ import pytest
 from model_records import HELD, TIMES_S, model_record, model_run, model_run_records
 from run_makers import csv_rows
 
-from reports.present.model_text import (
+from reports.present.words.model_text import (
     kl_text,
     loss_text,
     model_notes,
@@ -17,7 +17,7 @@ from reports.present.model_text import (
     parts_text,
     verdict_lines,
 )
-from reports.present.verdict_text import tokens_text
+from reports.present.words.verdict_text import tokens_text
 from results.cases import shape_verdict
 from results.cases.case_result import case_results
 from results.cases.model_results import model_results, slow_issue

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from bench_cases.kernels.products.catalog import KERNELS
+from bench_cases.shapes.products import Shape
 from results.cases.saved_bytes import weight_saved_ratio
 from results.records.records import PredictionRecord
 from roofline_model.chips.hardware import get_hardware
@@ -21,7 +22,7 @@ DEVICE = get_hardware("h100-sxm")
     "kernel", [kernel for kernel in KERNELS if kernel.device == "cuda"], ids=lambda candidate: candidate.key
 )
 def test_the_saving_is_that_of_the_weight_the_kernel_holds(make, kernel) -> None:
-    work = kernel.work(*SHAPE)
+    work = kernel.work(Shape(*SHAPE, ""))
     prediction = PredictionRecord.from_prediction(predict(work, DEVICE), DEVICE.content_hash, None)
     record = replace(make.record(SHAPE, "BF16", "BF16", "x"), case=work.case(kernel.name), predictions=(prediction,))
     held_bits = kernel.weight_format.traffic_bytes_per_element * 8

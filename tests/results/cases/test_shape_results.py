@@ -6,7 +6,7 @@ import pytest
 
 from plugin.terminal.summary import summary_lines
 from reports.present.shapes import shape_sentence, shape_title
-from reports.present.verdict_text import verdict_text
+from reports.present.words.verdict_text import verdict_text
 from results.cases.best_shapes import best_overall
 from results.cases.case_result import case_results
 from results.cases.shape_verdict import shape_verdicts

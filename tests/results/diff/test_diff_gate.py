@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from reports.answers.diff_answer import diff_answer
-from reports.present.diff_text import (
+from reports.present.encoder import answer_json
+from reports.present.words.diff_text import (
     common_text,
     counts_text,
     exit_text,
@@ -25,7 +26,6 @@ from reports.present.diff_text import (
     signed,
     time_text,
 )
-from reports.present.encoder import answer_json
 from results.diff.baseline import check_complete, choose_baseline
 from results.diff.environments import Difference, method_difference
 from results.diff.gate import FailRule, gate, needed_processes, parse_fail_on, parse_max_ambiguous, rules_for

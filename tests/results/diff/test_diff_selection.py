@@ -9,8 +9,8 @@ import pytest
 from diff_runs import pair
 
 from reports.answers.diff_answer import diff_answer
-from reports.present.diff_text import counts_text, headline
 from reports.present.encoder import answer_json
+from reports.present.words.diff_text import counts_text, headline
 from results.diff.gate import gate, parse_fail_on
 from results.diff.rules import DiffRules
 from results.diff.selection import selection_text, selection_words

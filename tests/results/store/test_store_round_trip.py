@@ -6,7 +6,7 @@ import json
 import math
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -98,7 +98,8 @@ def strategy(hint: Any) -> st.SearchStrategy[Any]:
 
 
 def fields_of(kind: type[Any]) -> st.SearchStrategy[Any]:
-    return st.builds(kind, **{name: strategy(hint) for name, hint in get_type_hints(kind).items()})
+    hints = get_type_hints(kind)
+    return st.builds(kind, **{field.name: strategy(hints[field.name]) for field in fields(kind) if field.init})
 
 
 def shown(value: object) -> str:

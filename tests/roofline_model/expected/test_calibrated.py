@@ -129,7 +129,7 @@ def test_a_cast_that_was_not_measured_is_left_out_and_said():
     prediction = predict_calibrated(gemv(4096, 4096, a="BF16", b="INT4"), CHIP)
     assert "cast" not in dict(prediction.terms)
     assert prediction.findings == (
-        finding("ceiling-unmeasured", format="INT4", compute_format="BF16", kind="widening"),
+        finding("ceiling-unmeasured", kind="widening", format="INT4", compute_format="BF16"),
     )
 
 
@@ -143,7 +143,7 @@ def test_a_dequantized_format_casts_both_operands():
 def test_a_rate_that_was_not_measured_weakens_the_provenance():
     prediction = predict_calibrated(gemm(512, 512, 512, a="FP64", c="FP64"), CHIP)
     assert prediction.provenance == "declared"
-    assert prediction.findings[0] == finding("ceiling-unmeasured", format="FP64", kind="rate")
+    assert prediction.findings[0] == finding("ceiling-unmeasured", kind="rate", format="FP64")
     assert dict(prediction.terms)["tensor"] == pytest.approx(2 * 512**3 / 0.1e12)
 
 

@@ -133,11 +133,12 @@ def test_a_machines_own_bandwidth_replaces_a_transferred_one():
 
 def test_a_weight_that_is_decoded_first_pays_for_the_pass_and_the_wide_product():
     from bench_cases.kernels.products.catalog import KERNELS
+    from bench_cases.shapes.products import Shape
 
     kernel = next(
         candidate for candidate in KERNELS if candidate.name == "dequant_emulated" and candidate.weight == "NVFP4"
     )
-    work, chip = kernel.work(1, 4096, 4096), get_hardware("gb10")
+    work, chip = kernel.work(Shape(1, 4096, 4096, "")), get_hardware("gb10")
     expected, wide = predict_expected(work, chip), predict_expected(gemm(1, 4096, 4096, a="BF16"), chip)
     parts = dict(expected.parts)
     assert expected.time_s == pytest.approx(wide.time_s + parts["dequantize"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from reports.present.verdict_text import (
+from reports.present.words.verdict_text import (
     action_of,
     gain_text,
     loss_figure,

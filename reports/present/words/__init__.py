@@ -1,0 +1,1 @@
+"""What a reader is told: functions over the types of the domain that return sentences."""
