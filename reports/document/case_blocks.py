@@ -213,7 +213,7 @@ def _gap_blocks(splits: list[tuple[CaseResult, Gap]]) -> Iterator[Block]:
         Column("Source", lambda split: shown(split[0].expected.provenance, 40), medium="page"),
     ]
     intro = (
-        "The expected time is what a good kernel should take here; its interval holds four times in five. Each part is "
+        "The expected time is what a good kernel should take here, with its 80 % interval. Each part is "
         "a share of the measured time, and the parts add up to it. A negative part: the case was faster than the model."
     )
     yield Paragraph(intro, "quiet")

@@ -73,7 +73,7 @@ def _changed_cases(comparison: Comparison) -> Iterator[Block]:
 
 def _change_table(rows: tuple[ComparedRow, ...]) -> TableBlock:
     q = "share of cases called so that may be wrong, after correction for many cases"
-    sees = "the smallest slow-down of this case that would have been seen four times in five"
+    sees = "the smallest slow-down of this case that 80 % of comparisons would have seen"
     columns = (
         Column("Verdict", lambda row: Span(row.verdict, f"change {row.verdict.lower()}")),
         Column("Case", _case_name, is_head=True),

@@ -157,7 +157,7 @@ def _blocks(noise: _MeasuredNoise) -> Iterator[Block]:
     yield Paragraph(
         "Within: standard deviation of the samples inside a process. Between: of the medians of fresh processes."
     )
-    yield Paragraph("Step n: the smallest slow-down that a later diff with n processes a side sees four times in five.")
+    yield Paragraph("Step n: the smallest slow-down that 80 % of later diffs with n processes a side would see.")
     yield Paragraph("")
     is_doubtful = noise.disturbed_ratio > 0 or _sd_ratio(noise.cases) >= NOISY_SD_RATIO
     yield Paragraph(noise.verdict, "warning" if is_doubtful else "good")

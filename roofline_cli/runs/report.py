@@ -36,6 +36,8 @@ COMMANDS = {
 }
 
 FORMATS = ("html", "md", "json", "pdf-ready")
+_OTHER_FILES = frozenset({".png", ".svg", ".pdf", ".md", ".json", ".csv"})
+"""Endings of files that a page would be taken for something else in."""
 _DEFAULT_FILES = {"html": "report.html", "pdf-ready": "report-print.html"}
 """The other formats go to the terminal."""
 
@@ -113,14 +115,6 @@ def write_run_report(
 
     The dual roofline is written beside the page as PNG and SVG.
     """
-    from roofline_cli.runs.report import (
-        all_runs,
-        check_figures_folder,
-        stored_view,
-        write_all_figures,
-        write_view,
-    )
-
     _check_options(format_name, output, baseline, is_static, as_json)
     default = _DEFAULT_FILES.get(format_name)
     place = output if output is not None or default is None else Path(default)
@@ -183,6 +177,11 @@ def _check_options(format_name: str, output: Path | None, baseline: str | None, 
     if format_name not in FORMATS:
         raise InvalidValueError(
             f"--format must be {', '.join(FORMATS[:-1])} or {FORMATS[-1]}, got {format_name[:40]!r}"
+        )
+    if format_name == "html" and output is not None and output.suffix.lower() in _OTHER_FILES:
+        raise InvalidValueError(
+            f"the report is a page, {str(output)[:160]} is none: name a .html file, or give --format md or json; pictures: "
+            "--figures FOLDER"
         )
     if as_json and format_name == "md" and output is None:
         raise InvalidValueError(

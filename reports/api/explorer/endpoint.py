@@ -305,7 +305,7 @@ def _stored(request: Request, address: Address, stored_chips: set[str]) -> list[
         else StoredQuestion(hardware_key=chip.key, shape=question.shape)
     )
     answer = service.store.answer(("explorer", asked), lambda store: recommend_from_store(store, asked))
-    return list(stored_blocks(answer))
+    return list(stored_blocks(answer, address.cache))
 
 
 def gpu_part(request: Request, address: Address) -> dict[str, Any]:

@@ -80,14 +80,19 @@ def run_blocks(read: ReadRun, cases: Sequence[CaseResult], *, chip_key: str, has
     yield Folded(f"Table of {counted(len(members), 'case')}", (body,), is_open=len(members) <= MOST_OPEN)
 
 
-def stored_blocks(answer: StoredRecommendations) -> Iterator[Block]:
+def stored_blocks(answer: StoredRecommendations, cache: str) -> Iterator[Block]:
     """Yield what the stored runs recommend for the question, where any measured it: its options with the confidence in
-    each, and what moved since the run before.
+    each, and what moved since the run before. Of several, the one of that cache state in eager calls.
     """
     from reports.stored.words import change_sentence, confidence_words, speedup_words, summary_of
     from roofline_model.core.finding import short_text
 
-    ranking = next(iter(answer.rankings), None)
+    asked = {"mode": "eager", "cache": cache}
+    ranking = max(
+        answer.rankings,
+        key=lambda each: [getattr(each.question, name) == value for name, value in asked.items()],
+        default=None,
+    )
     if ranking is None or not any(option.is_measured for option in ranking.options):
         return
     yield Heading(3, "What the stored runs say")

@@ -61,7 +61,7 @@ def headline(row: Row, *, is_misfit: bool = False) -> str:
     else:
         takes = "should take" if row.is_possible else "would take"
         span = interval_text(expected.low_s, expected.high_s)
-        time = f"{takes} {format_time(expected.time_s)} ({span} four times in five){compared}."
+        time = f"{takes} {format_time(expected.time_s)} (80 %: {span}){compared}."
     sentences = [f"{row.label} {time}"]
     memory = row.memory
     if memory is not None and memory.fits is False:

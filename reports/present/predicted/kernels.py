@@ -103,7 +103,7 @@ def product_blocks(
     expected = ""
     if not is_untimed:
         origins = ", ".join(dict.fromkeys(row.expected.provenance for row in rows if row.expected is not None))
-        kernel = "what a good kernel takes, launch included, with the interval that holds four times in five"
+        kernel = "what a good kernel takes, launch included, with its 80 % interval"
         expected = f"Expected: {kernel} ({origins})."
     elif not first.is_placeholder:
         expected = reason_text(first.expected_reason)

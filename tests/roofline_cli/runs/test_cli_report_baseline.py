@@ -216,6 +216,8 @@ def test_a_static_page_has_no_script_and_a_tenth_of_the_size(database, tmp_path)
         (["--baseline", "branch:"], "needs the name of a branch"),
         (["--format", "md", "--baseline", "nobody"], "unknown run 'nobody'"),
         (["--format", "json", "--static"], "--static is about the page"),
+        (["-o", "roofline.png"], "the report is a page, roofline.png is none"),
+        (["-o", "run.json"], "or give --format md or json"),
     ],
 )
 def test_bad_input_is_one_line(database, tmp_path, arguments, words):
