@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from reports.api.explorer.measured import stored_blocks
 from reports.present.block_json import block_json
-from reports.present.blocks import Cell, Column, Paragraph, Span, table
+from reports.present.blocks import Cell, Column, Paragraph, Span, plain_text, table
+from reports.stored import StoredQuestion, recommend_from_store
+from results import open_store
+from results.exchange.exported.load import import_file
+
+ROOT = Path(__file__).parents[4]
 
 
 def part(client, name, query=""):
@@ -101,3 +109,15 @@ def test_it_is_the_pages_own_and_any_text_is_an_answer(api_client):
             part(api_client, name, query)
     assert api_client.get("/api/explorer/nothing").status_code == 422
     assert api_client.get("/api/explorer/answer?M=" + "1" * 500).status_code == 422
+
+
+def test_of_several_modes_the_stored_runs_speak_for_eager_calls_of_the_cache_asked(tmp_path):
+    runs = ROOT / "examples" / "runs" / "h200-sxm"
+    with open_store(str(tmp_path / "r.db")) as store:
+        for name in ("quick.json", "modes.json"):
+            import_file(store, runs / name)
+        answer = recommend_from_store(store, StoredQuestion(hardware_key="h200-sxm", shape=(1, 4096, 4096)))
+    assert {ranking.question.mode for ranking in answer.rankings} >= {"eager", "burst"}
+    for rankings in (answer.rankings, tuple(reversed(answer.rankings))):
+        _, summary, *_ = stored_blocks(replace(answer, rankings=rankings), "cold")
+        assert plain_text(summary.text).startswith("Take FP8 (W8A8)")
