@@ -54,7 +54,7 @@ def test_the_largest_kind_of_work_binds_a_time(parts_s, work):
 
 
 def test_a_format_that_lacks_a_kernel_would_take_its_time():
-    assert headline(ROW).startswith("INT8 (W8A8) should take 76.15 µs (62.1–90.8 µs ")
+    assert headline(ROW).startswith("INT8 (W8A8) should take 76.15 µs (80 %: 62.1–90.8 µs)")
     gap = finding("kernel-gap", "INT8", hardware="gb10")
     for missing in ({"kernel_gap": gap}, {"memory": ModelMemory(2e9, 0.0, 0.0, 1e9, 1e9)}):
         assert "INT8 (W8A8) would take 76.15 µs" in headline(replace(ROW, **missing))
