@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -28,9 +28,6 @@ from roofline_cli.shared.options import (
     parse_size,
 )
 from roofline_model.core.errors import InvalidValueError
-
-if TYPE_CHECKING:
-    pass
 
 COMMANDS = {
     "recommend": ("recommend", "Rank formats for a shape, a model, or by stored runs."),
@@ -136,7 +133,6 @@ _OF_STORED = frozenset({"--losses"})
 
 def check_stored_form(others: Mapping[str, object]) -> None:
     """Raise `InvalidValueError` for an option that stored runs do not answer to."""
-
     astray = [option for option, value in others.items() if value is not None and option not in _OF_STORED]
     if astray:
         raise InvalidValueError(
@@ -148,7 +144,6 @@ def check_form(
     shape: Mapping[str, str | None], model: str | None, of_model: Mapping[str, object], of_stored: Mapping[str, object]
 ) -> None:
     """Raise `InvalidValueError` unless the options are those of one shape or those of one model."""
-
     stray = [option for option, value in of_stored.items() if value is not None]
     if stray:
         raise InvalidValueError(f"{stray[0]} is about stored runs: add --stored")
