@@ -10,13 +10,13 @@ from dataclasses import replace
 from reports.present.cases import option_label, option_precision
 from reports.present.display_text import shown
 from reports.present.shapes import shape_operator, shape_title
-from reports.ranking.shape_ranking import phase_of
 from results.cases.best_shapes import judged_results
 from results.cases.gain import gap_of_all
 from results.cases.model_results import ModelResult
 from results.cases.phase_ranking import PhaseRanking, model_ranking, without_headline
 from results.cases.saved_bytes import weight_saved_ratio
 from results.cases.shape_verdict import ShapeVerdict, compared, is_emulation
+from results.rankings.question import phase_of
 from roofline_model.core.answer import Estimate, Memory, Option, Question, Times
 from roofline_model.core.finding import Finding, finding
 from roofline_model.recommend.ranking import MAX_LOSS_PCT, Limits, rank

@@ -13,7 +13,7 @@ from typing import Literal
 from reports.present.cases import case_precision, option_precision
 from reports.present.display_text import regime_title, shown
 from reports.present.shapes import shape_judgement, shape_title
-from reports.ranking.words import kernel_gap_text
+from reports.present.words.ranking_text import kernel_gap_text
 from results.cases.shape_verdict import ShapeVerdict
 from roofline_model.core.answer import Estimate, Option, Ranking
 from roofline_model.core.finding import has_code

@@ -13,12 +13,12 @@ from typing import Any, Literal
 
 from reports.present.display_text import regime_title, shown
 from reports.present.models import model_title
-from reports.ranking.words import speedup_basis_text
-from reports.stored.answer import StoredRanking, StoredRecommendations
+from reports.present.words.ranking_text import speedup_basis_text
 from results.cases.case_result import CaseResult
 from results.cases.gain import doubts_to_mend
 from results.cases.losses import StoredLosses, pass_loss
 from results.cases.model_results import ModelResult, PassResult, PhaseResult
+from results.rankings import StoredRanking, StoredRecommendations
 from results.records.records import RunInfo
 from roofline_model.core.answer import LossSource, Option, Ranking, Source
 from roofline_model.recommend.loss import loss_text
@@ -70,7 +70,7 @@ class PlottedOption:
     @property
     def label(self) -> str:
         """What people call it."""
-        return self.option.label
+        return shown(self.option.label, 120)
 
     @property
     def precision(self) -> str:

@@ -9,9 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from reports.present.display_text import stored_text
 from reports.present.encoder import answer_json
-from reports.ranking.words import excluded_texts, shape_reason, shape_summary, speedup_basis_text, stale_text
-from reports.stored.words import (
+from reports.present.words.evidence_text import missing_texts, note_texts
+from reports.present.words.ranking_text import (
+    excluded_texts,
+    shape_reason,
+    shape_summary,
+    speedup_basis_text,
+    stale_text,
+)
+from reports.present.words.stored_text import (
     calibration_text,
     change_sentence,
     compared_text,
@@ -27,7 +35,7 @@ from roofline_model.core.finding import Finding, first_with, short_text
 from roofline_model.operators.case import pass_name
 
 if TYPE_CHECKING:
-    from reports.stored.answer import RankChange, StoredRanking, StoredRecommendations
+    from results.rankings import RankChange, StoredRanking, StoredRecommendations
     from roofline_model.core.answer import Option, Ranking
 
 
@@ -275,10 +283,11 @@ def recommendations_json(recommendations: StoredRecommendations) -> dict[str, An
         StoredAnswers(
             run_count=recommendations.run_count,
             record_count=recommendations.record_count,
-            missing=recommendations.missing,
-            notes=recommendations.notes,
+            missing=missing_texts(recommendations),
+            notes=note_texts(recommendations),
             rankings=tuple(map(stored_answer, recommendations.rankings)),
-        )
+        ),
+        stored_text,
     )
 
 

@@ -14,8 +14,8 @@ from reports.present.cases import name_of, option_label, remarks_of
 from reports.present.display_text import shown, stored_text
 from reports.present.encoder import answer_json
 from reports.present.shapes import shape_sentence, shape_title
+from reports.present.words.model_json import model_json
 from reports.present.words.verdict_text import Action, actions
-from reports.ranking.model_results import model_json
 from reports.view.roofline_view import RooflineView
 from reports.view.views import ChipView, ReportView
 from results.cases.case_result import CaseResult
@@ -26,8 +26,8 @@ from roofline_model.core.answer import Option
 from roofline_model.core.finding import code_text
 
 if TYPE_CHECKING:
-    from reports.stored.answer import StoredRecommendations
     from reports.view.comparison import Comparison
+    from results.rankings import StoredRecommendations
 
 SCHEMA = "roofline-report"
 _FIGURE_ONLY = ("ordinal", "expected_flops_per_s")

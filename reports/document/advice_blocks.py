@@ -36,10 +36,17 @@ from reports.present.blocks import (
 from reports.present.cases import width_cell
 from reports.present.display_text import counted, regime_words, saved_share, shown
 from reports.present.shapes import shape_sentence
+from reports.present.words.evidence_text import basis_text, looked_at_text, missing_texts, note_texts
+from reports.present.words.ranking_text import (
+    alone_text,
+    excluded_texts,
+    kernel_gap_text,
+    shape_reason,
+    shape_summary,
+    stale_text,
+)
 from reports.present.words.sentences import ORDER_OF_MEASURED
-from reports.ranking.words import alone_text, excluded_texts, kernel_gap_text, shape_reason, shape_summary, stale_text
-from reports.stored.answer import StoredRanking, StoredRecommendations
-from reports.stored.words import (
+from reports.present.words.stored_text import (
     change_sentence,
     compared_text,
     confidence_words,
@@ -50,6 +57,7 @@ from reports.stored.words import (
 )
 from results.cases.gain import doubts_to_mend
 from results.cases.saved_bytes import saved_ratio
+from results.rankings import StoredRanking, StoredRecommendations
 from roofline_model.core.answer import Loss, Option, Ranking, Trust
 from roofline_model.core.finding import short_text
 from roofline_model.core.units import format_speedup
@@ -333,9 +341,9 @@ def _evidence(report: Report, source: str, record_ids: tuple[str, ...], doubts: 
 
 def stored_section(report: Report, stored: StoredRecommendations) -> Section:
     """Return what all stored runs recommend: an answer per question, what moved, what is missing, and each ranking."""
-    basis = f"From {stored.basis_words}: of each case the newest runs that can be compared."
+    basis = f"From {basis_text(stored)}: of each case the newest runs that can be compared."
     intro = (
-        f"{basis} The database holds {stored.looked_at_words} of these shapes and models, this run included. "
+        f"{basis} The database holds {looked_at_text(stored)} of these shapes and models, this run included. "
         "± is the ± total where that is known. High confidence needs three processes, an interval of at most ±5 %, no doubt and no change since; a "
         "measured speed-up needs this of both times. A ! at a speed-up marks a baseline in doubt. `roofline recommend "
         "--stored` gives the same, with limits on memory and loss."
@@ -351,8 +359,9 @@ def stored_section(report: Report, stored: StoredRecommendations) -> Section:
         blocks += [Heading(3, "What moved since the last run"), Bullets(tuple(items), look="moves")]
     if stored.rankings:
         blocks.append(_answers(report, stored, numbers, several=several))
-    blocks += [Bullets(stored.notes)] if stored.notes else []
-    blocks += [Bullets(stored.missing, "quiet")] if stored.missing else []
+    notes, missing = note_texts(stored), missing_texts(stored)
+    blocks += [Bullets(notes)] if notes else []
+    blocks += [Bullets(missing, "quiet")] if missing else []
     if stored.rankings:
         rankings = tuple(
             _stored_ranking(report, ranking, numbers[id(ranking)], several=several) for ranking in stored.rankings

@@ -23,10 +23,10 @@ from reports.present.blocks import (
 from reports.present.display_text import shown
 from reports.present.models import memory_table, model_title, quality_table, times_table
 from reports.present.predicted.words import ideal_words
+from reports.present.words.model_json import part_columns
 from reports.present.words.model_text import (
     model_notes,
 )
-from reports.ranking.model_results import part_columns
 from results.cases.model_results import ModelResult, PassResult, PhaseResult
 
 

@@ -13,8 +13,8 @@ from reports.view.views import ChipView, ReportView, case_anchors, record_anchor
 from roofline_model.operators.case import Case, is_model_case
 
 if TYPE_CHECKING:
-    from reports.stored.answer import StoredRecommendations
     from reports.view.comparison import Comparison
+    from results.rankings import StoredRecommendations
 
 
 @dataclass(frozen=True, slots=True)

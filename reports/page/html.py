@@ -54,8 +54,8 @@ if TYPE_CHECKING:
     from markupsafe import Markup
     from matplotlib.figure import Figure as Drawing
 
-    from reports.stored.answer import StoredRecommendations
     from reports.view.comparison import Comparison
+    from results.rankings import StoredRecommendations
 
 
 class RecordSource(Protocol):
@@ -466,7 +466,7 @@ def _span(span: Span) -> Markup:
     element = next((_ELEMENTS[look] for look in looks if look in _ELEMENTS), "span")
     element = "a" if span.anchor else element
     classes = " ".join(look for look in looks if look not in ("code", "bold", "breaks"))
-    pairs = (("class", classes), ("href", f"#{span.anchor}" if span.anchor else ""), ("title", span.title))
+    pairs = (("class", classes), ("href", f"#{span.anchor}" if span.anchor else ""), ("title", printable(span.title)))
     attributes = Markup("").join(Markup(' {}="{}"').format(name, value) for name, value in pairs if value)
     text = printable(span.text)
     content = Markup("<code>{}</code>").format(text) if element == "a" and "code" in looks else escape(text)

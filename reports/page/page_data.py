@@ -40,9 +40,6 @@ from reports.present.cases import (
 )
 from reports.present.display_text import counted, shown
 from reports.present.shapes import standing_text
-from reports.present.words.verdict_text import doubts_text
-from reports.ranking.shape_ranking import phase_of
-from reports.stored.answer import StoredRecommendations
 from reports.view.run_state import RunTimeline, reading_of
 from reports.view.sample_series import SHAPE_FLAGS
 from reports.view.views import ChipView, ReportView
@@ -50,7 +47,9 @@ from results.cases.best_shapes import fastest_by_case
 from results.cases.case_result import CaseResult
 from results.cases.shape_verdict import ShapeVerdict
 from results.history.case_history import CaseHistory
-from results.records.flags import DOUBTFUL_FLAGS
+from results.rankings import StoredRecommendations
+from results.rankings.question import phase_of
+from results.records.flags import DOUBTFUL_FLAGS, doubts_text
 from roofline_model.core.finding import code_text, short_text
 from roofline_model.operators.case import Case, pass_name, sizes_text
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 
+from reports.present.display_text import bounded
 from results.records.flags import DOUBTFUL_FLAGS
 from roofline_model.core.finding import code_text
 from roofline_model.core.units import column_times, format_memory, format_percent, format_time
@@ -321,11 +322,12 @@ def brief(text: str, most: int = NOTE_LENGTH) -> str:
 
 
 def plain_text(text: Rich) -> str:
-    """Return a text as texts print it."""
+    """Return a text as texts print it, `bounded`."""
     if isinstance(text, str):
-        return text
+        return bounded(text)
     spans = (text,) if isinstance(text, Span) else text
-    return "".join(span if isinstance(span, str) else "" if span.medium == "page" else span.text for span in spans)
+    pieces = (span if isinstance(span, str) else "" if span.medium == "page" else span.text for span in spans)
+    return bounded("".join(pieces))
 
 
 def text_blocks(blocks: Iterable[Block]) -> Iterator[TextBlock]:

@@ -10,8 +10,9 @@ import re
 from collections.abc import Iterable
 
 from roofline_model.core.units import DECIMAL_PREFIXES, counted, format_memory, format_percent
+from roofline_model.operators.case import regime_title, regime_words
 
-__all__ = ["SHOWN_CHARACTERS", "counted", "prefixed", "shown", "stored_text"]
+__all__ = ["SHOWN_CHARACTERS", "counted", "prefixed", "regime_title", "regime_words", "shown", "stored_text"]
 
 SHOWN_CHARACTERS = 240
 """Longer texts are cut here; the store keeps them whole."""
@@ -19,6 +20,11 @@ NO_BREAK = "\u00a0"
 """A space at which no line ends."""
 _HARMLESS = f"{NO_BREAK}\t\n\r"
 """Spaces that `isprintable` does not count among what can be printed."""
+WORD_CHARACTERS = 400
+"""No kernel, path or label that people give is longer without a blank."""
+TEXT_CHARACTERS = 4_000
+"""No sentence or cell of ours is longer: the label of a run, at most."""
+_LONG_WORD = re.compile(rf"\S{{{WORD_CHARACTERS + 1},}}")
 STORED_CHARACTERS = 1_000
 """The same for the API's answers."""
 
@@ -33,8 +39,18 @@ def shown(text: object, limit: int = SHOWN_CHARACTERS) -> str:
     return printable if len(printable) <= limit and len(raw) <= limit * 4 else printable[: limit - 1] + "…"
 
 
+def bounded(text: str) -> str:
+    """Return a text that may hold names from outside, fit to be read: a word of more than `WORD_CHARACTERS` is cut, and
+    the whole behind `TEXT_CHARACTERS`. Blocks are printed so; nobody who makes one has to think of it.
+    """
+    if len(text) <= WORD_CHARACTERS:
+        return text
+    return _LONG_WORD.sub(lambda word: f"{word[0][: WORD_CHARACTERS - 1]}…", text[:TEXT_CHARACTERS])
+
+
 def printable(text: str) -> str:
-    """Return a text whose control characters are `�`; nothing is cut."""
+    """Return `bounded` text whose control characters are `�`."""
+    text = bounded(text)
     if text.isprintable():
         return text
     return "".join(ch if ch.isprintable() or ch in _HARMLESS else "�" for ch in text)
@@ -59,7 +75,6 @@ def prefixed(value: float | None, unit: str, digits: int = 3) -> str:
     return f"{float(text):g} {chosen}{unit}" if "e" in text else f"{text} {chosen}{unit}"
 
 
-_CACHE_WORDS = {"cold": "cold", "flushed": "flushed", "warm": "hot (warm)", "none": ""}
 _CACHE_MEANINGS = {
     "cold": "every call finds operands of its own in memory",
     "flushed": "the caches are overwritten before each call",
@@ -72,27 +87,12 @@ _MODE_MEANINGS = {
 }
 
 
-def regime_words(cache: str, mode: str) -> str:
-    """Return `cold`, `hot (warm)`, `flushed, graph`, …; eager is not said, and `as it comes` when nothing was
-    arranged.
-    """
-    words = [_CACHE_WORDS.get(cache, shown(cache, 30)), "" if mode == "eager" else shown(mode, 30)]
-    return ", ".join(word for word in words if word) or "as it comes"
-
-
-def regime_title(cache: str, mode: str) -> str:
-    """Return what a title adds to its shape: nothing for the usual regime (cold or as it comes, eager), else the
-    words.
-    """
-    return "" if mode == "eager" and cache in ("cold", "none") else regime_words(cache, mode)
-
-
 def regime_meanings(regimes: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
     """Return (word, meaning) of every cache state and mode of some regimes (cache, mode), in their order."""
     meanings: dict[str, str] = {}
     for cache, mode in regimes:
         if cache in _CACHE_MEANINGS:
-            meanings.setdefault(_CACHE_WORDS[cache], _CACHE_MEANINGS[cache])
+            meanings.setdefault(regime_words(cache, "eager"), _CACHE_MEANINGS[cache])
         if mode in _MODE_MEANINGS:
             meanings.setdefault(mode, _MODE_MEANINGS[mode])
     return tuple(meanings.items())

@@ -35,6 +35,7 @@ from reports.present.blocks import (
     plain_text,
     text_blocks,
 )
+from reports.present.display_text import bounded
 from reports.present.layout import (
     GAP,
     cell_texts,
@@ -72,7 +73,7 @@ def screen_width() -> int | None:
 def show_line(text: str = "", style: str = "") -> None:
     """Print one line of prose, folded at the screen's width (continuation lines are indented)."""
     width = screen_width()
-    text = clean(text)
+    text = clean(bounded(text))
     if width is None:
         sys.stdout.write(f"{text}\n")
         return

@@ -17,7 +17,6 @@ from reports.present.cases import calibration_doubts, name_of
 from reports.present.display_text import counted, regime_meanings, regime_title, shown, utc_minutes
 from reports.present.shapes import shape_sentence
 from reports.present.words.verdict_text import actions
-from reports.ranking.shape_ranking import recommend_from_run
 from reports.view.roofline_view import RooflineView, roofline_view
 from reports.view.run_state import RunState, RunTimeline, run_state, spans_over_time
 from reports.view.sample_series import SampleSeries, flagged_series
@@ -35,6 +34,7 @@ from results.cases.errors import (
 from results.cases.model_results import ModelResult, model_results
 from results.cases.phase_ranking import PhaseRanking
 from results.cases.shape_verdict import ShapeVerdict, shape_verdicts
+from results.rankings.shape import recommend_from_run
 from results.records.flags import DOUBTFUL_FLAGS, FLAGS
 from results.records.impossible import possible_records, without_contended
 from results.records.records import HardwareProfile, Record, RunInfo

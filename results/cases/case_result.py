@@ -167,7 +167,7 @@ class CaseResult:
             if record.timing is None:
                 where = f"process {record.process.ordinal} {record.status}: " if self.timed else ""
                 if where or record.reason:
-                    reasons.append(f"{where}{record.reason or 'no reason was stored'}")
+                    reasons.append(f"{where}{stored_reason(record)}")
         return tuple(dict.fromkeys([*reasons, *(["faster than the ideal"] if self.is_faster_than_roof else [])]))
 
     @property
@@ -427,6 +427,11 @@ class CaseResult:
             return None
         stored = prediction.error_ratio if len(self.used) == 1 else None
         return error_ratio(prediction.time_s, self.measured_s) if stored is None else stored
+
+
+def stored_reason(record: Record) -> str:
+    """Return why a case failed or was skipped, or that nobody stored it."""
+    return f"{record.reason or 'no reason was stored'}"
 
 
 def case_results(

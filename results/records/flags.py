@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from roofline_model.core.finding import catalog_entry
+from collections.abc import Iterable
+
+from roofline_model.core.finding import Finding, catalog_entry, short_text
 
 FLAGS: tuple[str, ...] = (
     "noisy",
@@ -45,3 +47,8 @@ INVALIDATING_FLAGS = ("quarantined", "capped", "contended", "stolen", "shared-de
 or its clock, or a wrong count of work, not the code. The other doubtful flags (noisy, drift, bimodal, …) are in the
 spread that every interval knows; traits of a kernel come back in every run, and without it there were nothing to watch.
 """
+
+
+def doubts_text(doubts: Iterable[Finding]) -> str:
+    """Return the doubts about a time: flags by key, other findings by their line."""
+    return ", ".join(item.code if item.code in FLAGS else short_text(item) for item in doubts)

@@ -73,9 +73,9 @@ class Comparison:
 def comparison_from_store(store: ResultStore, run_name: str) -> Comparison:
     """Read one run and put measured, predicted and recommended side by side."""
     from reports.present.shapes import shape_sentence
-    from reports.ranking.shape_ranking import recommend_from_run
     from results.cases.case_result import run_cases
     from results.cases.shape_verdict import shape_verdicts
+    from results.rankings.shape import recommend_from_run
 
     run = store.resolve_run(run_name)
     records = store.records(run.run_id, with_samples=False)
@@ -117,7 +117,7 @@ def comparison_blocks(comparison: Comparison, *, db_option: str, show_all: bool)
     """Yield what to take, a row for each of the first options, up to two caveats, and what to type next: a dozen
     lines; with `show_all` every kernel, the reasons of what did not run, and the ranking.
     """
-    from reports.ranking.words import shape_summary
+    from reports.present.words.ranking_text import shape_summary
 
     run = comparison.run.run_id[:8]
     ranking = comparison.recommendations[0] if comparison.recommendations else None
@@ -237,7 +237,7 @@ def _details(comparison: Comparison) -> Iterator[Block]:
 
 def _ranking_table(ranking: Ranking) -> TableBlock:
     from reports.present.display_text import saved_share
-    from reports.ranking.words import shape_reason
+    from reports.present.words.ranking_text import shape_reason
     from results.cases.saved_bytes import saved_ratio
 
     columns = (

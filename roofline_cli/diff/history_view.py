@@ -9,7 +9,7 @@ from reports.present.blocks import Column, Span, table
 from reports.present.display_text import prefixed
 from reports.present.sample_drawing import sparkline
 from reports.present.screen import PIPED_WIDTH, has_unicode, screen_width, show, show_json, show_line, show_next
-from reports.present.words.verdict_text import doubts_text
+from results.records.flags import doubts_text
 from roofline_cli.diff.history_plot import Point, chart
 from roofline_cli.shared.group import typed
 from roofline_model.core.finding import short_text, subject_text

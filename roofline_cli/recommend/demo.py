@@ -21,7 +21,7 @@ from roofline_model.core.errors import InvalidValueError, MissingDependencyError
 from roofline_model.core.finding import finding, short_text
 
 if TYPE_CHECKING:
-    from reports.stored import StoredRecommendations
+    from results.rankings import StoredRecommendations
 
 COMMANDS = {
     "demo": ("demo", "Measure a trained model in every format here, and rank them."),
@@ -59,7 +59,7 @@ def demo(
     Exits 1 when nothing could be ranked, and 5 before it begins where other processes use more than half of the CPUs.
     """
     from reports.answers.ranking_json import recommendations_json
-    from reports.stored import StoredQuestion, recommend_from_store
+    from results.rankings import StoredQuestion, recommend_from_store
 
     check_can_measure()
     file = demo_file()
@@ -131,11 +131,12 @@ def _measure(model: Path, database: str, label: str, precisions: str | None, hw:
 
 def _show_answer(recommendations: StoredRecommendations, database: str, label: str, report: Path) -> None:
     """Print what to take and the table, write the report, and name what to type next."""
+    from reports.present.words.evidence_text import missing_texts
     from roofline_cli.runs.report import write_run_report
 
     for ranking in recommendations.rankings:
         print_ranked_answer(ranking)
-    for text in recommendations.missing:
+    for text in missing_texts(recommendations):
         show_line(f"missing: {text}", "yellow")
     show_line(f"Note: {short_text(finding('reference-decoded', stored_format=DEMO_FORMAT))}.")
     write_run_report(run=label, output=report, db=database)

@@ -14,7 +14,7 @@ from roofline_cli.shared.options import find_chip, parse_loss_limit, parse_size
 from roofline_model.core.errors import InvalidValueError
 
 if TYPE_CHECKING:
-    from reports.stored import StoredQuestion
+    from results.rankings import StoredQuestion
     from results.store.store import ResultStore
 
 StoredOption = Annotated[
@@ -59,7 +59,7 @@ class StoredRequest:
 def recommend_from_database(request: StoredRequest, *, as_json: bool, show_all: bool = False) -> None:
     """Answer from the database; exits 1 when nothing is left to recommend."""
     from reports.answers.ranking_json import recommendations_json
-    from reports.stored import recommend_from_store
+    from results.rankings import recommend_from_store
     from roofline_cli.recommend.stored_view import print_stored, print_stored_details
 
     with reading(request.db) as store:
@@ -76,7 +76,7 @@ def recommend_from_database(request: StoredRequest, *, as_json: bool, show_all: 
 
 def question_of(request: StoredRequest, store: ResultStore) -> StoredQuestion:
     """Return the question that was typed; raises a `RooflineError` that names the option."""
-    from reports.stored import StoredQuestion
+    from results.rankings import StoredQuestion
     from roofline_model.recommend.search.losses_file import read_losses
 
     given = [text for text in request.sizes if text is not None]
@@ -102,7 +102,7 @@ def asked_chip(name: str, store: ResultStore) -> str:
     """Return the key of the chip that `--hw` means: a stored key, an alias, `auto` for this machine; raises as
     `stored_chip`.
     """
-    from reports.stored.stored_chip import stored_chip
+    from results.rankings.stored_chip import stored_chip
 
     stored = {run.hardware_key for run in store.runs() if run.hardware_key}
     all_of_them = "Leave --hw out for all of them, or leave --stored out for what is predicted of it"

@@ -25,7 +25,7 @@ from roofline_model.core.units import (
 from roofline_model.recommend.loss import loss_doubt, loss_text
 
 if TYPE_CHECKING:
-    from reports.stored import StoredRanking, StoredRecommendations
+    from results.rankings import StoredRanking, StoredRecommendations
 
 DETAILED_COUNT = 4
 """Rankings that are shown in full; of more only the overview and what changed."""
@@ -52,7 +52,7 @@ def print_stored(recommendations: StoredRecommendations, *, show_all: bool) -> N
     """
     rankings = _in_order(recommendations.rankings)
     if not rankings:
-        for text in (*recommendations.notes, *recommendations.missing):
+        for text in _weakening(recommendations):
             show_line(f"missing: {text}", "yellow")
         return
     if len(rankings) == 1:
@@ -60,7 +60,7 @@ def print_stored(recommendations: StoredRecommendations, *, show_all: bool) -> N
         show_notes(_notes(recommendations))
     else:
         _print_answers(rankings, has_rows=not show_all)
-        show_notes([] if show_all else [*recommendations.notes, *recommendations.missing][:1])
+        show_notes([] if show_all else _weakening(recommendations)[:1])
     busy = next((each for each in rankings if each.choice is None and each.gap is not None), None)
     if busy is not None and not any(map(_gains, rankings)):
         show_next(*_measure_again(busy))
@@ -120,7 +120,7 @@ def _of_choice(ranking: StoredRanking, text: Callable[[Option], Rich]) -> Rich:
 
 def _taken(ranking: StoredRanking, name: Callable[[Option], str]) -> str:
     """Return what to take, or why nothing is."""
-    from reports.ranking.words import alone_text
+    from reports.present.words.ranking_text import alone_text
 
     if ranking.choice is None:
         return "no result" if ranking.gap else "nothing"
@@ -203,7 +203,7 @@ def _plain_time(time_s: float) -> str:
 
 def _answer_sentence(ranking: StoredRanking, prefix: str | None) -> str:
     """Return what to take, by which time, in the unit of the table, and how sure it is."""
-    from reports.stored.words import short_confidence_words, speedup_marks, summary_of
+    from reports.present.words.stored_text import short_confidence_words, speedup_marks, summary_of
     from results.cases.gain import doubts_to_mend
 
     best = ranking.choice
@@ -222,7 +222,8 @@ def _answer_sentence(ranking: StoredRanking, prefix: str | None) -> str:
 
 def _notes(recommendations: StoredRecommendations) -> list[str]:
     """Return what the loss hides, what changed since the last run, and what is missing."""
-    from reports.stored.words import change_sentence
+    from reports.present.words.evidence_text import missing_texts, note_texts
+    from reports.present.words.stored_text import change_sentence
 
     ranking = recommendations.rankings[0]
     best = ranking.choice
@@ -230,7 +231,14 @@ def _notes(recommendations: StoredRecommendations) -> list[str]:
     texts = ["" if doubt is None else short_text(doubt)]
     changes = [change_sentence(change) for change in ranking.changes]
     stale = [short_text(item) for item in ranking.missing]
-    return [*filter(None, texts), *changes, *recommendations.notes, *stale, *recommendations.missing]
+    return [*filter(None, texts), *changes, *note_texts(recommendations), *stale, *missing_texts(recommendations)]
+
+
+def _weakening(recommendations: StoredRecommendations) -> list[str]:
+    """Return what weakens the answer, was left out of it, or is missing."""
+    from reports.present.words.evidence_text import missing_texts, note_texts
+
+    return [*note_texts(recommendations), *missing_texts(recommendations)]
 
 
 def _next_command(rankings: Sequence[StoredRanking]) -> tuple[str, str]:
@@ -266,6 +274,8 @@ def _narrowed(ranking: StoredRanking) -> str:
 
 def print_stored_details(recommendations: StoredRecommendations) -> None:
     """Print the overview (of more than one ranking), the rankings, and what is missing."""
+    from reports.present.words.evidence_text import basis_text, missing_texts, note_texts
+
     if len(recommendations.rankings) > 1:
         _print_overview(recommendations)
     detailed = recommendations.rankings if len(recommendations.rankings) <= DETAILED_COUNT else ()
@@ -278,7 +288,7 @@ def print_stored_details(recommendations: StoredRecommendations) -> None:
     if recommendations.rankings:
         show_line()
         show_line(
-            f"From {recommendations.basis_words}: of each case the newest runs that can be compared.",
+            f"From {basis_text(recommendations)}: of each case the newest runs that can be compared.",
             "dim",
         )
         show_line(
@@ -305,9 +315,9 @@ def print_stored_details(recommendations: StoredRecommendations) -> None:
         show_line(
             "For a ranking in full narrow the question: --model, --op, -M -N -K, --phase, --hw; or --json.", "dim"
         )
-    for text in recommendations.notes:
+    for text in note_texts(recommendations):
         show_line(f"Note: {text}", "yellow")
-    for text in recommendations.missing:
+    for text in missing_texts(recommendations):
         show_line(f"missing: {text}", "yellow")
 
 
@@ -330,7 +340,7 @@ def _print_overview(recommendations: StoredRecommendations) -> None:
 
 def _print_reasons(rankings: Sequence[StoredRanking]) -> None:
     """Print why each first row stands there and how sure it is, a line for each question."""
-    from reports.stored.words import confidence_words, reason_text, rival_words, summary_of
+    from reports.present.words.stored_text import confidence_words, reason_text, rival_words, summary_of
 
     if len(rankings) > REASONED_COUNT:
         return
@@ -348,8 +358,8 @@ def _print_reasons(rankings: Sequence[StoredRanking]) -> None:
 
 
 def _print_ranking(ranking: StoredRanking, *, is_only: bool) -> None:
-    from reports.ranking.words import excluded_texts, stale_text
-    from reports.stored.words import reason_text, summary_of
+    from reports.present.words.ranking_text import excluded_texts, stale_text
+    from reports.present.words.stored_text import reason_text, summary_of
 
     measured = [row for row in ranking.options if row.is_measured]
     predicted = [row for row in ranking.options if not row.is_measured]
@@ -395,7 +405,7 @@ def _print_ranking(ranking: StoredRanking, *, is_only: bool) -> None:
 
 def _confidence_lines(rows: Sequence[Option], ranking: StoredRanking) -> list[str]:
     """Return why rows are trusted as far as they are, those with one reason together."""
-    from reports.stored.words import confidence_words, short_confidence_words
+    from reports.present.words.stored_text import confidence_words, short_confidence_words
 
     has_baseline = any(map(ranking.is_baseline, rows))  # else a limit refused it, and no line is its own
     by_reason: dict[tuple[str, str], list[str]] = {}
@@ -408,7 +418,7 @@ def _confidence_lines(rows: Sequence[Option], ranking: StoredRanking) -> list[st
 def _print_changes(ranking: StoredRanking, *, has_title: bool) -> None:
     if not ranking.changes:
         return
-    from reports.stored.words import change_sentence, compared_text
+    from reports.present.words.stored_text import change_sentence, compared_text
 
     about = f"{ranking.question.name}, " if has_title else ""
     show_line(f"  {about}{compared_text(ranking)}:")
@@ -429,7 +439,7 @@ def _source(row: Option) -> Span:
 
 def _speedup(row: Option) -> str:
     """Return the speed-up; one that no run measured, or over a baseline in doubt, is marked at the number."""
-    from reports.stored.words import speedup_marks
+    from reports.present.words.stored_text import speedup_marks
 
     return format_speedup(row.speedup_ratio) + speedup_marks(row.trust)
 

@@ -25,9 +25,9 @@ from roofline_model.core.errors import InvalidValueError, RooflineError
 
 if TYPE_CHECKING:
     from reports.page.html import ReportFiles
-    from reports.stored import StoredRecommendations
     from reports.view.comparison import Comparison
     from reports.view.views import ReportView
+    from results.rankings import StoredRecommendations
     from results.records.records import RunInfo
     from results.store.store import ResultStore
 
@@ -323,7 +323,7 @@ def all_runs(
     """Return what all stored runs say of a run's shapes and models; None where that is not wanted, or it is the only
     run.
     """
-    from reports.stored import recommend_for_run
+    from results.rankings import recommend_for_run
 
     records = store.records(info.run_id, with_samples=False)
     return recommend_for_run(store, records, is_wanted=is_wanted, is_forced=is_forced)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from reports.present.screen import show_blocks
 
 if TYPE_CHECKING:
-    from reports.stored import StoredRecommendations
     from reports.view.comparison import Comparison
     from reports.view.views import ReportView
+    from results.rankings import StoredRecommendations
 
 
 def show_report(

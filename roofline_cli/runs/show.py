@@ -110,7 +110,7 @@ def _run_json(answer: RunAnswer, state: RunState) -> dict[str, Any]:
     from reports.present.cases import profile_doubts
     from reports.present.display_text import stored_text
     from reports.present.encoder import answer_json, command_json
-    from reports.ranking.model_results import model_json
+    from reports.present.words.model_json import model_json
     from results.cases.model_results import model_results
 
     return {

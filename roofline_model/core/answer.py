@@ -367,6 +367,11 @@ class Exclusion:
         """The reason that decides."""
         return self.findings[0]
 
+    @property
+    def label(self) -> str:
+        """What people call it."""
+        return self.key if self.option is None else self.option.label or self.key
+
 
 @dataclass(frozen=True, slots=True)
 class Question:

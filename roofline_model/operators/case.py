@@ -205,6 +205,24 @@ def case_title(op: str, shape: Sizes) -> str:
     return f"{op} {sizes_text(shape)}".rstrip()
 
 
+_CACHE_WORDS = {"cold": "cold", "flushed": "flushed", "warm": "hot (warm)", "none": ""}
+
+
+def regime_words(cache: str, mode: str) -> str:
+    """Return `cold`, `hot (warm)`, `flushed, graph`, …; eager is not said, and `as it comes` when nothing was
+    arranged.
+    """
+    words = [_CACHE_WORDS.get(cache, cache), "" if mode == "eager" else mode]
+    return ", ".join(word for word in words if word) or "as it comes"
+
+
+def regime_title(cache: str, mode: str) -> str:
+    """Return what a title adds to its shape: nothing for the usual regime (cold or as it comes, eager), else the
+    words.
+    """
+    return "" if mode == "eager" and cache in ("cold", "none") else regime_words(cache, mode)
+
+
 def sizes_text(shape: Sizes) -> str:
     """Return sizes in words: `1x4096x4096`; of attention `1 of 8,192 tokens, 32/8 heads of 128` (query over key/value
     heads), `512 tokens, causal, 64 heads of 192/128` (values of another size).

@@ -23,13 +23,13 @@ from fastapi.testclient import TestClient
 import roofline_model as rm
 from reports.answers.report_json import report_json
 from reports.api.http.app import create_app
-from reports.ranking.shape_ranking import recommend_from_run
-from reports.stored import StoredQuestion, recommend_from_store
 from reports.view.views import report_view
 from results.cases.case_result import case_results
 from results.cases.model_results import model_results
 from results.cases.shape_verdict import groups, judge
 from results.exchange.exported.load import import_file
+from results.rankings import StoredQuestion, recommend_from_store
+from results.rankings.shape import recommend_from_run
 from results.store.store import open_store
 from roofline_cli.main import app
 from roofline_model.chips.stored_profile import device_from_profile

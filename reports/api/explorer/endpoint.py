@@ -289,7 +289,7 @@ def _run_part(request: Request, address: Address) -> tuple[dict[str, list[Block]
 
 def _stored(request: Request, address: Address, stored_chips: set[str]) -> list[Block]:
     """Return what the stored runs recommend; nothing of chips without runs, and of what the store cannot be asked."""
-    from reports.stored import StoredQuestion, recommend_from_store
+    from results.rankings import StoredQuestion, recommend_from_store
 
     service: Service = request.app.state.service
     try:

@@ -13,8 +13,8 @@ from roofline_model.core.units import counted, format_time, sentence
 
 if TYPE_CHECKING:
     from reports.api.stored.run_endpoints import ReadRun
-    from reports.stored.answer import StoredRecommendations
     from results.cases.case_result import CaseResult
+    from results.rankings import StoredRecommendations
     from results.records.records import RunInfo
     from roofline_model.core.answer import Option
 
@@ -84,7 +84,8 @@ def stored_blocks(answer: StoredRecommendations, cache: str) -> Iterator[Block]:
     """Yield what the stored runs recommend for the question, where any measured it: its options with the confidence in
     each, and what moved since the run before. Of several, the one of that cache state in eager calls.
     """
-    from reports.stored.words import change_sentence, confidence_words, speedup_words, summary_of
+    from reports.present.words.evidence_text import note_texts
+    from reports.present.words.stored_text import change_sentence, confidence_words, speedup_words, summary_of
     from roofline_model.core.finding import short_text
 
     asked = {"mode": "eager", "cache": cache}
@@ -111,7 +112,7 @@ def stored_blocks(answer: StoredRecommendations, cache: str) -> Iterator[Block]:
         for each in ranking.changes
         if each.before_rank is not None and each.before_rank != each.after_rank
     ]
-    yield Bullets(tuple(map(sentence, (*moved, *map(short_text, ranking.missing), *answer.notes))), "quiet")
+    yield Bullets(tuple(map(sentence, (*moved, *map(short_text, ranking.missing), *note_texts(answer)))), "quiet")
 
 
 def _evidence(option: Option) -> Rich:

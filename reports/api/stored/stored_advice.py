@@ -26,7 +26,7 @@ from roofline_model.core.errors import UnknownNameError
 from roofline_model.operators.product import MAX_DIMENSION
 
 if TYPE_CHECKING:  # heavy: see run_endpoints
-    from reports.stored import StoredQuestion
+    from results.rankings import StoredQuestion
     from results.store.store import ResultStore
 
 router = APIRouter(tags=["stored runs"])
@@ -98,7 +98,7 @@ async def recommendations(
     sizes = _sizes({"M": M, "N": N, "K": K}, model)
 
     def ranked() -> bytes:
-        from reports.stored import StoredQuestion
+        from results.rankings import StoredQuestion
 
         with service.store.reading() as store, naming("hardware_key", "query"):
             chip = "" if hardware_key is None else _stored_chip(hardware_key, store, partial(asked_chip, request))
@@ -121,7 +121,7 @@ async def recommendations(
 def recommendations_answer(store: ResultStore, question: StoredQuestion) -> dict[str, Any]:
     """Return all rankings as the API tells them: the document of the command line, its texts cleaned, with links."""
     from reports.answers.ranking_json import recommendations_json
-    from reports.stored import recommend_from_store
+    from results.rankings import recommend_from_store
 
     recommendations = recommend_from_store(store, question)
     answer: dict[str, Any] = cleaned(recommendations_json(recommendations), stored_text)
@@ -165,7 +165,7 @@ def _stored_chip(name: str, store: ResultStore, asked_chip: Callable[[str], str]
 
     `asked_chip`: name → handle of `asked_chip`.
     """
-    from reports.stored.stored_chip import stored_chip
+    from results.rankings.stored_chip import stored_chip
 
     def find_key(text: str) -> str:
         try:

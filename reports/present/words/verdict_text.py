@@ -130,11 +130,6 @@ def _longer_text(ratio: float) -> str:
     return f"{format_speedup(ratio)} as long"
 
 
-def doubts_text(doubts: Iterable[Finding]) -> str:
-    """Return the doubts about a time: flags by key, other findings by their line."""
-    return ", ".join(item.code if item.code in FLAGS else short_text(item) for item in doubts)
-
-
 def in_doubt_text(gain: Gain) -> str:
     """Return which time of a speed-up is in doubt; empty for none."""
     if gain.doubts and gain.baseline_doubts:

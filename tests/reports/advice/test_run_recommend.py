@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from reports.ranking.shape_ranking import recommend_from_run
-from reports.ranking.words import excluded_texts, shape_reason, shape_summary
+from reports.present.words.ranking_text import excluded_texts, shape_reason, shape_summary
 from results.cases.case_result import case_results
 from results.cases.gain import gain_over_baseline
 from results.cases.saved_bytes import saved_ratio
+from results.rankings.shape import recommend_from_run
 from roofline_model.chips.hardware import get_hardware
 from roofline_model.expected.predict import predict_expected
 from roofline_model.operators.product import gemm

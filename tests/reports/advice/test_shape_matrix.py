@@ -13,11 +13,11 @@ from reports.document.answer_blocks import answer_section
 from reports.document.report import Report
 from reports.page.html import render_page
 from reports.present.blocks import TableBlock, plain_text, text_blocks
+from reports.present.words.ranking_text import kernel_gap_text, shape_reason, shape_summary
 from reports.present.words.verdict_text import actions
-from reports.ranking.shape_ranking import recommend_from_run
-from reports.ranking.words import kernel_gap_text, shape_reason, shape_summary
 from reports.view.views import report_view
 from results.cases.case_result import case_results
+from results.rankings.shape import recommend_from_run
 from roofline_model.chips.hardware import get_hardware
 
 DECODE, PREFILL = (1, 4096, 4096), (512, 4096, 4096)

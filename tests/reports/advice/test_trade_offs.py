@@ -15,9 +15,9 @@ from page_rows import unpacked
 from reports.advice.trade_offs import on_front, trade_groups
 from reports.answers.report_json import report_json
 from reports.page.page_data import page_data, script_json
-from reports.stored import StoredQuestion, recommend_from_runs
-from reports.stored.question import subject_of
 from reports.view.views import report_view
+from results.rankings import StoredQuestion, recommend_from_runs
+from results.rankings.question import subject_of
 
 numbers = st.integers(0, 6).map(float)
 

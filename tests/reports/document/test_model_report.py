@@ -11,11 +11,11 @@ import pytest
 from model_records import CHIP, model_profile, model_record, model_run, model_run_records
 
 from reports.page.html import render_page
-from reports.ranking.model_results import model_json, part_columns
-from reports.ranking.shape_ranking import recommend_from_run
+from reports.present.words.model_json import model_json, part_columns
 from reports.view.views import report_view
 from results.cases.case_result import case_results
 from results.cases.errors import case_gap
+from results.rankings.shape import recommend_from_run
 
 
 @pytest.fixture(scope="module")

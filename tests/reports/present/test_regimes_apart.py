@@ -7,13 +7,13 @@ import pytest
 from reports.figures.matplotlib_drawer import draw_figure
 from reports.figures.roofline import roofline_figure
 from reports.present.display_text import regime_meanings, regime_title, regime_words
-from reports.ranking.shape_ranking import recommend_from_run
 from reports.view.roofline_view import roofline_view
 from reports.view.views import report_view
 from results.cases.best_shapes import best_overall, judged_results
 from results.cases.case_result import case_results
 from results.cases.errors import error_summaries, overall_error
 from results.cases.shape_verdict import shape_verdicts
+from results.rankings.shape import recommend_from_run
 
 DECODE = (1, 4096, 4096)
 REGIMES = [

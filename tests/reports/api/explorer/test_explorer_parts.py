@@ -11,9 +11,9 @@ import pytest
 from reports.api.explorer.measured import stored_blocks
 from reports.present.block_json import block_json
 from reports.present.blocks import Cell, Column, Paragraph, Span, plain_text, table
-from reports.stored import StoredQuestion, recommend_from_store
 from results import open_store
 from results.exchange.exported.load import import_file
+from results.rankings import StoredQuestion, recommend_from_store
 
 ROOT = Path(__file__).parents[4]
 

@@ -8,7 +8,7 @@ import pytest
 
 from reports.answers.ranking_json import recommendations_json
 from reports.api.stored.stored_advice_models import StoredRecommendationList
-from reports.stored import StoredQuestion, recommend_from_store
+from results.rankings import StoredQuestion, recommend_from_store
 
 
 @pytest.fixture(scope="module")

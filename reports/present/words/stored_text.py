@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from reports.present.cases import for_the_next
-from reports.present.display_text import change_words, shown
-from reports.present.words.verdict_text import doubtful_side, maybe_faster_text
-from reports.ranking.words import (
+from reports.present.display_text import change_words
+from reports.present.words.ranking_text import (
     ACROSS_RUNS,
     evidence_text,
     riskier_text,
@@ -18,10 +17,11 @@ from reports.ranking.words import (
     verb,
     worth_trying,
 )
-from reports.stored.answer import RankChange, StoredRanking
-from reports.stored.rows.baseline_trust import stored_gain
+from reports.present.words.verdict_text import doubtful_side, maybe_faster_text
 from results.cases.gain import doubts_to_mend
 from results.diff.environments import Difference
+from results.rankings import RankChange, StoredRanking
+from results.rankings.trust import stored_gain
 from results.records.records import RunInfo
 from roofline_model.core.answer import Option, Trust
 from roofline_model.core.finding import Finding, findings_text, short_text
@@ -89,7 +89,7 @@ def _pass_reason(option: Option, ranking: StoredRanking) -> str:
     if saved_ratio is not None:
         words.append(f"holds {(1 - saved_ratio) * 100:.0f} % of its 16-bit bytes")
     words += [short_text(item) for item in option.findings if item.code == "issue-bound"]
-    return shown(", ".join(words) or "no baseline to compare with")
+    return ", ".join(words) or "no baseline to compare with"
 
 
 def calibration_text(ranking: StoredRanking) -> str:
@@ -101,7 +101,7 @@ def change_sentence(change: RankChange) -> str:
     """Return what became of a row, and why."""
     before_rank, after_rank, causes = change.before_rank, change.after_rank, change.causes
     if after_rank is None:
-        return f"{change.label} is no longer ranked (was {_ordinal(before_rank)}): {shown(findings_text(causes))}"
+        return f"{change.label} is no longer ranked (was {_ordinal(before_rank)}): {findings_text(causes)}"
     if before_rank is None:
         return f"{change.label} is new, {_ordinal(after_rank)}: {_causes_text(causes)}"
     if after_rank == before_rank:
@@ -128,7 +128,7 @@ def _causes_text(causes: Sequence[Finding]) -> str:
 
 def difference_text(difference: Difference) -> str:
     """Return a fact that differs between two machines, fit to be shown: `driver 580.95 → 590.12`."""
-    return shown(change_words(difference.name, difference.before, difference.after))
+    return change_words(difference.name, difference.before, difference.after)
 
 
 def _environment_text(differences: Sequence[Difference]) -> str:
@@ -145,7 +145,7 @@ def _ordinal(rank: int | None) -> str:
 
 def run_words(run: RunInfo) -> str:
     """Return a run as a change names it: `run 3f2a91c0 (2026-11-21)`."""
-    return f"run {run.run_id[:8]} ({shown(run.started_at[:10], 10)})"
+    return f"run {run.run_id[:8]} ({run.started_at[:10]})"
 
 
 def compared_text(ranking: StoredRanking) -> str:
@@ -217,4 +217,4 @@ def short_confidence_words(trust: Trust) -> str:
 
 
 def _reasons_text(reasons: Iterable[Finding]) -> str:
-    return shown(", ".join(map(short_text, reasons)))
+    return ", ".join(map(short_text, reasons))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import TYPE_CHECKING
 
-from reports.stored.question import StoredQuestion, subject_of
-from reports.stored.rows.levels import chip_of
-from reports.stored.whole_runs import GivenRuns, StoreRuns, WholeRuns
+from results.rankings.levels import chip_of, is_of_this_chip
+from results.rankings.question import StoredQuestion, subject_of
 from results.records.impossible import possible_records, without_contended
 from results.records.records import HardwareProfile, Record, RunInfo
 from results.records.state_records import NoiseFloor
@@ -35,8 +35,12 @@ class StoredEvidence:
     """By hash."""
     floors: Mapping[str, Mapping[FloorKey, NoiseFloor]] = field(default_factory=dict)
     """A/A floors by environment class."""
-    whole: WholeRuns = field(default_factory=GivenRuns)
-    """The runs with what the question leaves out: no answer about a case depends on what else was asked."""
+    read_run: Callable[[str], Iterable[Record]] = field(default=lambda _: ())
+    """Run id → all records of a run, those that the question leaves out too: what is known of a run may not depend on
+    what was asked, or the same case would have another interval and another age in every answer.
+    """
+    newest: Mapping[str, RunInfo] = field(default_factory=dict)
+    """Chip → the newest run that measured something on it, none that was forced onto another machine."""
     simulated_run_ids: frozenset[str] = frozenset()
     """Runs whose simulated times are not used, because their chip has real ones."""
 
@@ -52,6 +56,14 @@ class StoredEvidence:
                 (record for record in records if record.record_id not in unused), self.profiles.values()
             ),
             simulated_run_ids=frozenset(record.run_id for record in records if record.record_id in unused),
+        )
+
+    def measured(self, run: RunInfo, hardware_key: str) -> tuple[Record, ...]:
+        """Return all that a run measured on a chip. Raises `StoreError` where it cannot be read."""
+        return tuple(
+            record
+            for record in self.read_run(run.run_id)
+            if record.status == "measured" and chip_of(record, run) == hardware_key and is_of_this_chip(record, run)
         )
 
     def groups(self) -> dict[GroupKey, list[Record]]:
@@ -106,17 +118,46 @@ def group_key(case: Case, hardware_key: str) -> GroupKey:
     return (hardware_key, name, sizes, case.mode)
 
 
+def given_evidence(
+    runs: Iterable[RunInfo], records: Iterable[Record], profiles: Mapping[str, HardwareProfile]
+) -> StoredEvidence:
+    """Return runs and records in hand as evidence."""
+    runs_by_id = {run.run_id: run for run in runs}
+    by_run: dict[str, list[Record]] = {}
+    for record in records:
+        by_run.setdefault(record.run_id, []).append(record)
+    measuring = [
+        run
+        for run_id, run in runs_by_id.items()
+        if any(record.status == "measured" for record in by_run.get(run_id, ()))
+    ]
+    every = tuple(record for members in by_run.values() for record in members)
+    return StoredEvidence(
+        runs_by_id, every, profiles, read_run=lambda run_id: by_run.get(run_id, ()), newest=newest_by_chip(measuring)
+    )
+
+
 def read_evidence(store: ResultStore, question: StoredQuestion) -> StoredEvidence:
     """Return what the newest runs of a store hold of a question. Raises `StoreError` where it cannot be read."""
-    from results.store.newest import newest_records
+    from results.store.newest import measuring_runs, newest_records
 
     newest = newest_records(store, question.is_about)
     if not newest.records:
         # The newest run tells an empty store from one that does not hold what was asked for.
         return StoredEvidence({run.run_id: run for run in store.runs(limit=1)}, ())
     hashes = dict.fromkeys(prediction.profile_hash for record in newest.records for prediction in record.predictions)
-    profiles = {profile.profile_hash: profile for profile in map(store.profile, hashes) if profile is not None}
     classes = dict.fromkeys(run.environment.class_hash for run in newest.runs.values())
-    floors = {class_hash: store.noise_floors(class_hash) for class_hash in classes}
-    records = possible_records(newest.records)
-    return StoredEvidence(newest.runs, records, profiles, floors, StoreRuns(store)).narrowed(question)
+    return StoredEvidence(
+        newest.runs,
+        possible_records(newest.records),
+        {profile.profile_hash: profile for profile in map(store.profile, hashes) if profile is not None},
+        {class_hash: store.noise_floors(class_hash) for class_hash in classes},
+        cache(lambda run_id: possible_records(store.records(run_id, with_samples=False))),
+        newest_by_chip(measuring_runs(store)),
+    ).narrowed(question)
+
+
+def newest_by_chip(runs: Iterable[RunInfo]) -> dict[str, RunInfo]:
+    """Return the newest run of each chip, none that was forced onto another machine."""
+    ordered = sorted(runs, key=lambda candidate: (candidate.started_at, candidate.run_id))
+    return {run.hardware_key: run for run in ordered if not run.is_forced}

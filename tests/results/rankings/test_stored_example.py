@@ -8,15 +8,16 @@ import pytest
 from trained_run import as_trained
 
 from reports.advice.run_phases import phase_rankings
+from reports.present.words.evidence_text import basis_text, looked_at_text, missing_texts, note_texts
 from reports.present.words.model_text import phase_verdict
-from reports.ranking.words import excluded_texts
-from reports.stored import StoredQuestion, recommend_from_store
-from reports.stored.words import summary_of
+from reports.present.words.ranking_text import excluded_texts
+from reports.present.words.stored_text import summary_of
 from results import open_store
 from results.cases.case_result import case_results
 from results.cases.losses import StoredLosses, pass_loss
 from results.cases.model_results import model_results
 from results.exchange.exported.load import import_file
+from results.rankings import StoredQuestion, recommend_from_store
 from results.records.model_figures import model_figures
 from roofline_model.core.finding import finding, short_text
 from roofline_model.recommend.loss import loss_doubt, loss_finding
@@ -36,7 +37,7 @@ def store(tmp_path_factory):
 
 def test_the_examples_recommend_what_they_measured(store) -> None:
     recommendations = recommend_from_store(store)
-    assert recommendations.missing == ()
+    assert missing_texts(recommendations) == ()
     assert {ranking.question.hardware for ranking in recommendations.rankings} == {CPU}
     assert {ranking.question.name: ranking.first.label for ranking in recommendations.rankings} == {
         "seeded-llama-156m, decode, batch 1, 128 tokens": "INT4 (W4A16)",
@@ -61,7 +62,7 @@ def test_the_examples_recommend_what_they_measured(store) -> None:
 
 
 def test_the_store_gives_the_same_as_its_records(store) -> None:
-    from reports.stored import recommend_from_runs
+    from results.rankings import recommend_from_runs
 
     runs = store.runs()
     records = [record for run in runs for record in store.records(run.run_id, with_samples=False)]
@@ -81,7 +82,7 @@ def test_a_loss_limit_and_a_chip_of_none(store) -> None:
     assert excluded_texts(recommendations.rankings[0])[0][1] == "loses 3.6 %, the limit is 1 %"
     none = recommend_from_store(store, StoredQuestion(hardware_key="gb10"))
     assert none.rankings == ()
-    assert none.missing == (f"no record on gb10 is stored; stored chips: {CPU}; `roofline runs` lists what is",)
+    assert missing_texts(none) == (f"no record on gb10 is stored; stored chips: {CPU}; `roofline runs` lists what is",)
 
 
 def test_a_measured_loss_is_shown_by_the_names_of_its_metrics_with_what_it_hides(store) -> None:
@@ -112,13 +113,13 @@ def test_no_advice_rests_on_an_untrained_model(tmp_path: Path) -> None:
     with open_store(str(tmp_path / "results.db")) as opened:
         import_file(opened, RUNS / "model_quant.json")
         alone = recommend_from_store(opened)
-        assert (alone.rankings, len(alone.missing)) == ((), 1)
+        assert (alone.rankings, len(missing_texts(alone))) == ((), 1)
         run = opened.resolve_run("model_quant")
         records = opened.records(run.run_id, with_samples=False)
         import_file(opened, RUNS / "quick.json")
         beside = recommend_from_store(opened)
     assert {ranking.question.subject for ranking in beside.rankings} == {"shape"}
-    assert [note for note in beside.notes if "seeded-llama-156m" in note]
+    assert [note for note in note_texts(beside) if "seeded-llama-156m" in note]
     figures = [figures for record in records if (figures := model_figures(record)) is not None]
     assert {(figure.is_untrained, figure.quality_source, figure.loss_pct) for figure in figures} == {
         (True, "reference", None),
@@ -150,8 +151,8 @@ def test_no_filter_changes_what_is_said_of_a_ranking(all_runs) -> None:
 
 
 def test_a_report_and_its_stored_section_give_a_case_one_interval_and_one_place(all_runs) -> None:
-    from reports.stored import recommend_for_run
     from reports.view.views import report_view
+    from results.rankings import recommend_for_run
 
     run = all_runs.resolve_run("calibrated")
     records = all_runs.records(run.run_id, with_samples=False)
@@ -184,7 +185,7 @@ def test_a_report_and_its_stored_section_give_a_case_one_interval_and_one_place(
     }
     assert stored == {key: shown[key] for key in stored}
     assert stored == {key: ranked[key] for key in stored}
-    assert (recommendations.basis_words, recommendations.looked_at_words) == (
+    assert (basis_text(recommendations), looked_at_text(recommendations)) == (
         "114 records of 1 run",
         "168 records of 2 runs",
     )

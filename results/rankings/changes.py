@@ -8,16 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from reports.stored.answer import StoredRanking
-from reports.stored.evidence import GroupKey, StoredEvidence
-from reports.stored.moves import RankChange, causes_of
-from reports.stored.question import StoredQuestion
-from reports.stored.rankings import Groups, Ranked, ranked_groups
-from reports.stored.rows.levels import is_of_this_chip
 from results.cases.losses import StoredLosses
 from results.diff.case_diff import CaseDiff
 from results.diff.environments import differences
 from results.diff.rules import DiffRules
+from results.rankings.evidence import GroupKey, StoredEvidence
+from results.rankings.levels import is_of_this_chip
+from results.rankings.moves import RankChange, causes_of
+from results.rankings.question import StoredQuestion
+from results.rankings.rankings import Groups, Ranked, StoredRanking, ranked_groups
 from results.records.records import Record, RunInfo
 from roofline_model.core.answer import Option, Ranking
 from roofline_model.core.errors import InvalidValueError

@@ -10,9 +10,10 @@ from dataclasses import replace
 import pytest
 
 from reports.answers.ranking_json import recommendations_json
-from reports.ranking.words import excluded_texts
-from reports.stored import StoredQuestion, recommend_from_runs
-from reports.stored.words import summary_of
+from reports.present.words.evidence_text import missing_texts
+from reports.present.words.ranking_text import excluded_texts
+from reports.present.words.stored_text import summary_of
+from results.rankings import StoredQuestion, recommend_from_runs
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import finding
 
@@ -22,7 +23,7 @@ BF16, INT8, INT4 = ("BF16", "BF16", "matmul"), ("INT8", "INT8", "int_mm"), ("INT
 def test_nothing_stored() -> None:
     recommendations = recommend_from_runs([], [])
     assert recommendations.rankings == ()
-    assert recommendations.missing == (
+    assert missing_texts(recommendations) == (
         "nothing is stored: measure first, `pytest bench_cases` (docs/reference/measuring.md)",
     )
 
@@ -30,7 +31,9 @@ def test_nothing_stored() -> None:
 def test_nothing_of_what_was_asked(stored_run, recommend) -> None:
     advice = recommend([stored_run(1, {BF16: 22e-6})], hardware_key="gb10")
     assert advice.rankings == ()
-    assert advice.missing == ("no record on gb10 is stored; stored chips: h200-sxm; `roofline runs` lists what is",)
+    assert missing_texts(advice) == (
+        "no record on gb10 is stored; stored chips: h200-sxm; `roofline runs` lists what is",
+    )
 
 
 def test_predictions_only(stored_run, recommend) -> None:
@@ -39,7 +42,7 @@ def test_predictions_only(stored_run, recommend) -> None:
     assert ranking.options
     assert not any(row.is_measured for row in ranking.options)
     assert (
-        advice.missing[0]
+        missing_texts(advice)[0]
         == "no record is measured: every time is a prediction, nothing is known of this machine's kernels"
     )
     assert ranking.missing[0] == finding("evidence-missing", kind="none-measured")
@@ -82,7 +85,7 @@ def test_mixed_chips_are_never_mixed(make, stored_run, recommend) -> None:
         ("h200-sxm", "INT4 (W4A16) · tinygemm"),
         ("this-cpu", "INT8 (W8A8) · int_mm"),
     ]
-    assert any(line.startswith("2 chips are stored (h200-sxm, this-cpu)") for line in advice.missing)
+    assert any(line.startswith("2 chips are stored (h200-sxm, this-cpu)") for line in missing_texts(advice))
 
 
 def test_hostile_names_and_foreign_records_are_text(make, stored_run, recommend) -> None:

@@ -14,9 +14,10 @@ from reports.document.advice_blocks import stored_section
 from reports.document.report import Report
 from reports.page.html import render_page
 from reports.present.blocks import Bullets, Heading, TableBlock, plain_text, text_blocks
-from reports.stored import recommend_for_run, recommend_from_store
-from reports.stored.from_store import MOST_SHAPES, question_of_run
+from reports.present.words.evidence_text import basis_text, looked_at_text, note_texts
 from reports.view.views import report_view
+from results.rankings import recommend_for_run, recommend_from_store
+from results.rankings.from_store import MOST_SHAPES, question_of_run
 from results.store.store import open_store
 from roofline_cli.main import app
 from roofline_model.recommend.loss import loss_text
@@ -77,15 +78,15 @@ def test_an_answer_of_other_runs_alone_says_whose_and_why(make, stored_run, tmp_
     with open_store(tmp_path / "results.db") as store:
         for run, records in (quiet, busy):
             store.add_run(run, list(make.profiles(make.GPU).values()), records)
-        assert recommend_for_run(store, busy[1]).notes == (
+        assert note_texts(recommend_for_run(store, busy[1])) == (
             (
                 "these answers come from run 00000001, not from the run reported here, 00000002, which is left out: other "
                 "processes or threads used more than 10 % of the CPUs: times are too long (contended)"
             ),
         )
-        assert recommend_for_run(store, quiet[1]).notes[0].startswith("run 00000002 nightly is left out")
+        assert note_texts(recommend_for_run(store, quiet[1]))[0].startswith("run 00000002 nightly is left out")
         store.add_run(later[0], list(make.profiles(make.GPU).values()), later[1])
-        assert not any("not from the run" in note for note in recommend_for_run(store, quiet[1]).notes)
+        assert not any("not from the run" in note for note in note_texts(recommend_for_run(store, quiet[1])))
 
 
 def test_long_runs_ask_of_their_first_shapes(make):
@@ -113,8 +114,8 @@ def test_the_page_has_answers_changes_and_evidence(page, stored_answer, nights):
     assert f'id="{link}"' in page
     assert nights[1][0].run_id[:8] in section  # evidence of another run is named
     assert f">{loss_text(ranking.first.loss)}</span>" in section
-    assert f"From {stored_answer.basis_words}:" in section
-    assert stored_answer.looked_at_words in section
+    assert f"From {basis_text(stored_answer)}:" in section
+    assert looked_at_text(stored_answer) in section
 
 
 def test_a_page_without_it_says_nothing(make, nights):

@@ -12,8 +12,8 @@ from reports.advice.trade_offs import trade_groups
 from reports.document.advice_blocks import stored_section
 from reports.document.report import Report
 from reports.present.markdown import markdown
-from reports.ranking.words import speedup_basis_text
-from reports.stored.words import reason_text, summary_of
+from reports.present.words.ranking_text import speedup_basis_text
+from reports.present.words.stored_text import reason_text, summary_of
 from results.cases.case_result import case_results
 
 BF16, INT4 = ("BF16", "BF16", "matmul"), ("INT4", "BF16", "tinygemm")

@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from reports.present.display_text import shown
-from reports.present.words.diff_text import short
-from reports.ranking.words import excluded_label
 from results.diff.case_diff import CaseDiff
 from results.diff.environments import Difference
 from results.records.records import RunInfo
@@ -18,7 +15,6 @@ UNEXPLAINED = frozenset({"times-not-compared", "level-exchanged"})
 """Causes that explain no new place by anything stored."""
 SHOWN_DIFFERENCES = 6
 """Differences of the environment that are kept with a change, blocking ones first."""
-_SHOWN_DETAIL = 100
 _PREDICTION_MOVED_RATIO = 0.001
 _QUIET = frozenset({"host", "commit", "branch", "forced"})
 """Differences that are told only where nothing of the environment class differs."""
@@ -90,7 +86,7 @@ def causes_of(move: RankChange, moves: Sequence[RankChange], now: Ranking) -> tu
     before, after = move.before, move.after
     if after is None:
         assert before is not None  # it was ranked before
-        refused = next((each.findings for each in now.excluded if excluded_label(each) == move.label), ())
+        refused = next((each.findings for each in now.excluded if each.label == move.label), ())
         return refused or (_replaced_by(before, moves) or finding("no-longer-predicted"),)
     if before is None:
         return (_first_evidence(move, after),)
@@ -142,16 +138,12 @@ def _time_moved(move: RankChange) -> tuple[Finding, ...]:
         low_change_ratio=diff.low_ratio if has_interval else None,
         high_change_ratio=diff.high_ratio if has_interval else None,
         before_run=move.run_before.run_id[:8],
-        before_day=_day(move.run_before),
+        before_day=move.run_before.started_at[:10],
         run=move.run_after.run_id[:8],
-        day=_day(move.run_after),
+        day=move.run_after.started_at[:10],
         verdict=None if is_called else diff.verdict.lower(),
     )
     return (moved,) if is_called else (moved, Finding(diff.reason))
-
-
-def _day(run: RunInfo) -> str:
-    return shown(run.started_at[:10], 10)
 
 
 def _not_compared(move: RankChange, moves: Sequence[RankChange]) -> tuple[Finding, ...]:
@@ -159,8 +151,7 @@ def _not_compared(move: RankChange, moves: Sequence[RankChange]) -> tuple[Findin
     for other in (move, *moves):
         diff = other.diff
         if diff is not None and diff.verdict == "INVALID" and diff.change_ratio is None:
-            detail = short(shown(diff.detail), _SHOWN_DETAIL) if diff.detail else None
-            return (finding("times-not-compared", other.label, detail=detail), Finding(diff.reason))
+            return (finding("times-not-compared", other.label, detail=diff.detail or None), Finding(diff.reason))
     return ()
 
 
@@ -173,7 +164,7 @@ def _first_evidence(move: RankChange, after: Option) -> Finding:
     return finding(
         "first-measured",
         run=move.run_after.run_id[:8],
-        day=_day(move.run_after),
+        day=move.run_after.started_at[:10],
         time_s=estimate.time_s,
         expected_s=promised.time_s if promised is not None and is_expected else None,
         ideal_s=promised.time_s if promised is not None and not is_expected else None,

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import pytest
 
-from reports.ranking.words import excluded_texts
-from reports.stored.rows.levels import POOLED_COUNT, case_level, stale_findings
+from reports.present.words.evidence_text import note_texts
+from reports.present.words.ranking_text import excluded_texts
+from results.rankings.levels import POOLED_COUNT, case_level, stale_findings
 from roofline_model.core.finding import finding, has_code
 
 BF16, INT8, INT4 = ("BF16", "BF16", "matmul"), ("INT8", "INT8", "int_mm"), ("INT4", "BF16", "tinygemm")
@@ -105,7 +106,7 @@ def test_simulated_times_never_meet_real_ones(stored_run, recommend) -> None:
     assert [[option.estimate.time_s for option in each.options] for each in together.rankings] == [
         [option.estimate.time_s for option in each.options] for each in alone.rankings
     ]
-    assert any("simulated runs" in note for note in together.notes)
+    assert any("simulated runs" in note for note in note_texts(together))
     [simulated] = recommend([newer]).rankings
     assert simulated.choice is not None
 

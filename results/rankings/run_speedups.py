@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from statistics import median
 
-from reports.stored.rows.levels import POOLED_COUNT, CaseLevel, is_of_this_chip
 from results.cases.pooling import pool, sightings
 from results.history.points import main_branch
+from results.rankings.levels import POOLED_COUNT, CaseLevel, is_of_this_chip
 from results.records.records import Record, RunInfo
 from roofline_model.core.answer import Confidence, Trust
 from roofline_model.core.finding import finding

@@ -4,12 +4,11 @@ ranked.
 
 from __future__ import annotations
 
-from reports.present.display_text import counted, shown
 from reports.present.words.verdict_text import doubt_text, maybe_faster_text, possible_loss_text, within_limit_text
 from results.cases.gain import doubts_to_mend, gain_over_baseline, roughly
-from roofline_model.core.answer import Exclusion, Option, Ranking, Trust
+from roofline_model.core.answer import Option, Ranking, Trust
 from roofline_model.core.finding import findings_text, first_with, has_code, optional_text, short_text
-from roofline_model.core.units import format_percent, format_speedup, format_time
+from roofline_model.core.units import counted, format_percent, format_speedup, format_time
 from roofline_model.recommend.ranking import MAX_LOSS_PCT, Limits, is_within_choice_limit, maybe_faster, tied_with
 
 _NAMED_LEVEL = 2
@@ -32,24 +31,18 @@ def speedup_basis_text(trust: Trust) -> str:
 
 def stale_text(trust: Trust) -> str:
     """Return why a measurement may no longer hold; empty where it does."""
-    return shown(findings_text(trust.stale))
+    return findings_text(trust.stale)
 
 
 def kernel_gap_text(option: Option) -> str:
     """Return why no kernel is known to run an option on the chip; empty for the others."""
-    return shown(optional_text(first_with(option.findings, "kernel-gap")) or "")
+    return optional_text(first_with(option.findings, "kernel-gap")) or ""
 
 
 def excluded_texts(ranking: Ranking) -> tuple[tuple[str, str], ...]:
     """Return (configuration or format, why it is not ranked), each once."""
-    pairs = ((excluded_label(each), shown(findings_text(each.findings))) for each in ranking.excluded)
+    pairs = ((each.label, findings_text(each.findings)) for each in ranking.excluded)
     return tuple(dict.fromkeys(pairs))
-
-
-def excluded_label(exclusion: Exclusion) -> str:
-    """Return what is not ranked, as a list of these names it."""
-    option = exclusion.option
-    return shown(exclusion.key, 100) if option is None or not option.label else option.label
 
 
 def baseline_name(ranking: Ranking) -> str:
@@ -60,7 +53,7 @@ def baseline_name(ranking: Ranking) -> str:
 def shape_reason(option: Option, ranking: Ranking) -> str:
     """Return why an option of a shape stands where it stands: its speed-ups, its share of the roof, what bounds it."""
     if option.kernel is None:  # the model proposes the format, and says why
-        return shown(findings_text(item for item in option.findings if item.code != "emulated"))
+        return findings_text(item for item in option.findings if item.code != "emulated")
     measured, ideal = option.times.measured, option.times.ideal
     words = [_speedup_words(option, ranking)]
     if measured is not None and ideal is not None:

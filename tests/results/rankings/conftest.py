@@ -73,7 +73,7 @@ def recommend(make: SimpleNamespace) -> Callable[..., object]:
     """`recommend([run, run], **question)`: the answer of some runs. The choice may lose anything: the default limit has
     its own tests.
     """
-    from reports.stored import StoredQuestion, recommend_from_runs
+    from results.rankings import StoredQuestion, recommend_from_runs
 
     def of(nights: list[StoredRun], *, with_chip: bool = False, chips: tuple[object, ...] = (), **question: object):
         profiles = make.profiles(*chips, *((make.GPU, make.CPU) if with_chip else ()))

@@ -13,9 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from reports.present.cases import case_label, option_label, option_precision
-from reports.present.display_text import shown
-from results.cases.case_result import CaseResult
+from results.cases.case_result import CaseResult, stored_reason
 from results.cases.errors import regime_rank
 from results.cases.gain import first_gap
 from results.cases.saved_bytes import weight_saved_ratio
@@ -25,6 +23,7 @@ from results.cases.shape_verdict import (
     is_sixteen_bit,
     judge,
 )
+from results.rankings.question import phase_of
 from results.records.records import Record
 from roofline_model.chips.hardware import Device
 from roofline_model.core.answer import (
@@ -38,8 +37,7 @@ from roofline_model.core.answer import (
 )
 from roofline_model.core.errors import RooflineError
 from roofline_model.core.finding import Finding, finding
-from roofline_model.operators.case import Case, Sizes, case_title, is_model_case
-from roofline_model.operators.product import GEMV_MAX_ROWS
+from roofline_model.operators.case import Case, case_title, is_model_case
 from roofline_model.recommend.loss import formats_loss
 from roofline_model.recommend.ranking import MAX_LOSS_PCT, Limits, rank_stored
 
@@ -48,8 +46,8 @@ if TYPE_CHECKING:
 
 Formats = tuple[str, str]
 """(weight, activation); see `_pair`."""
-NO_REASON = "no reason was stored"
-"""In place of the reason of a case that failed or was skipped without one."""
+NO_FORMAT = "no format"
+"""What people call the formats of an operator that has none."""
 
 
 def recommend_from_run(
@@ -102,12 +100,12 @@ def rank_shape(
     base = _baseline_option([*measured, *predicted], baseline, advice)
     if advice:
         excluded += tuple(Exclusion(each.key, (each.finding,)) for each in advice.excluded)
-    title, phase = shown(case_title(case.op, case.shape), 140), phase_of(case.op, case.shape)
+    title, phase = case_title(case.op, case.shape), phase_of(case.op, case.shape)
     question = Question(
-        *("shape", shown(hardware_key, 60), title, case.shape, phase, "stored"),
-        op=shown(case.op, 60),
+        *("shape", hardware_key, title, case.shape, phase, "stored"),
+        op=case.op,
         cache=cache,
-        mode=shown(case.mode, 30),
+        mode=case.mode,
     )
     ranking = rank_stored(question, (*measured, *predicted), base, Limits(choice_loss_pct=MAX_LOSS_PCT))
     by_key = {option.key: option for option in (*measured, *predicted)}
@@ -191,14 +189,12 @@ def _stated(pooled: Option, lead: Record, candidate: Option | None) -> Option:
     return replace(
         pooled,
         formats=(("a", activation), ("b", weight)),
-        method=shown(candidate.method, 60) if candidate else _plain_method(pooled),
-        path=shown(ideal.path, 30) if ideal else "",
-        bound=shown(ideal.bound, 30) if ideal else "",
+        method=candidate.method if candidate else _plain_method(pooled),
+        path=ideal.path if ideal else "",
+        bound=ideal.bound if ideal else "",
         times=_stated_times(pooled),
         memory=memory,
-        label=option_label(pooled),
-        precision=option_precision(pooled),
-        kernel=shown(pooled.kernel, 60),
+        precision=pooled.precision or NO_FORMAT,
         findings=_findings(pooled, lead, candidate),
     )
 
@@ -209,7 +205,7 @@ def _stated_times(pooled: Option) -> Times:
     if expected is None:
         return pooled.times
     ends = (None, None) if pooled.is_measured else (expected.low_s, expected.high_s)
-    named = replace(expected, low_s=ends[0], high_s=ends[1], provenance=shown(expected.provenance, 60))
+    named = replace(expected, low_s=ends[0], high_s=ends[1])
     return replace(pooled.times, expected=named)
 
 
@@ -220,13 +216,11 @@ def _findings(pooled: Option, lead: Record, candidate: Option | None) -> tuple[F
     ideal = lead.ideal
     findings = []
     if ideal is not None and ideal.path not in ("", "native", "emulated"):
-        compute_format = shown(ideal.compute_format, 60)
-        findings.append(
-            finding("operands-widened", format=pooled.weight_format, operand="operands", compute_format=compute_format)
-        )
+        widened = {"format": pooled.weight_format, "operand": "operands", "compute_format": ideal.compute_format}
+        findings.append(finding("operands-widened", **widened))
     if not pooled.is_measured:
         findings += [] if candidate is None else _kernel_gap(candidate)
-        findings += [finding("emulated", option_label(pooled))] if is_emulation(pooled) else []
+        findings += [finding("emulated", pooled.label)] if is_emulation(pooled) else []
     return tuple(findings)
 
 
@@ -286,15 +280,15 @@ def _proposal(candidate: Option, baseline_ideal_s: float | None, baseline_expect
     ideal_s = _ideal_s(candidate)
     is_expected = estimate.source == "expected"
     baseline_s = baseline_expected_s if is_expected else baseline_ideal_s
-    expected = replace(estimate, provenance=shown(estimate.provenance, 60), half_width_ratio=None)
-    label = shown(Case("gemm", (), formats, "*").precision_label, 60)
+    expected = replace(estimate, half_width_ratio=None)
+    label = Case("gemm", (), formats, "*").precision_label
     saved_ratio = weight_saved_ratio(None, operands["b"])
     memory = None if candidate.memory is None else Memory(candidate.memory.total_bytes, saved_ratio=saved_ratio)
     is_emulated = candidate.path == "emulated"
     return Option(
         key=f"{operands['b']}.{operands['a']}",
         formats=formats,
-        method=shown(candidate.method, 60),
+        method=candidate.method,
         path=candidate.path,
         bound=candidate.bound,
         times=Times(Estimate(ideal_s, source="ideal"), expected if is_expected else None),
@@ -322,8 +316,8 @@ def _excluded(lost: Iterable[Record], ranked: set[Formats]) -> tuple[Exclusion, 
     excluded: dict[str, Exclusion] = {}
     for record in lost:
         if record.status == "failed" or _case_formats(record.case) not in ranked:
-            label = case_label(record.case)
-            reason = finding("not-timed", label, status=record.status, reason=shown(record.reason) or NO_REASON)
+            label = record.case.configuration_label
+            reason = finding("not-timed", label, status=record.status, reason=stored_reason(record))
             excluded.setdefault(label, Exclusion(label, (reason,)))
     return tuple(excluded.values())
 
@@ -334,14 +328,6 @@ def _preferred_cache(cases: Sequence[CaseResult]) -> str:
     """
     usable = [each for each in cases if each.pooled is not None] or cases
     return min((each.case.cache for each in usable), key=lambda cache: regime_rank(cache, cases[0].case.mode))
-
-
-def phase_of(op: str, shape: Sizes) -> str:
-    """Return decode for a product of few rows, prefill for any other; empty for operators that are no products."""
-    row_count = dict(shape).get("M")
-    if op not in ("gemv", "gemm") or row_count is None:
-        return ""
-    return "decode" if row_count <= GEMV_MAX_ROWS else "prefill"
 
 
 def _plain_method(option: Option) -> str:

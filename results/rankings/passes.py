@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from reports.present.display_text import shown
-from reports.ranking.shape_ranking import NO_REASON
+from results.cases.case_result import stored_reason
 from results.cases.losses import StoredLosses, pass_loss
 from results.cases.model_results import PassResult, PhaseResult, slow_issue
 from roofline_model.core.answer import Exclusion, Memory, Option
@@ -20,9 +19,9 @@ def pass_options(
     """Return the precisions of a phase that have a time, unordered, and the others with the reason."""
     options, excluded = [], []
     for each in phase.passes:
-        label, figures, option = shown(each.label, 100), each.figures, each.option
+        label, figures, option = each.label, each.figures, each.option
         if option is None:
-            reason = each.case.reason or NO_REASON
+            reason = stored_reason(each.case.lead)
             excluded.append(
                 Exclusion(label, (finding("not-timed", each.label, status=each.case.status, reason=reason),))
             )
@@ -34,13 +33,12 @@ def pass_options(
             memory = Memory(figures.whole_bytes, saved_ratio=saved_ratio, is_measured=is_measured)
         made = replace(
             option,
-            method=shown(figures.method, 60) or "none",
-            path="emulated" if figures.is_emulated else shown(option.path, 30),
+            method=figures.method or "none",
+            path="emulated" if figures.is_emulated else option.path,
             memory=memory,
             loss=pass_loss(each, stored_losses, losses),
             label=label,
             precision=label,
-            kernel=shown(option.kernel, 60),
             tokens_per_s=figures.tokens_per_call / option.estimate.time_s,
             findings=tuple(_findings(each, option)),
         )

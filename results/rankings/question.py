@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from reports.ranking.shape_ranking import phase_of
 from roofline_model.core.errors import InvalidValueError
-from roofline_model.operators.case import PHASES, Case, pass_name
+from roofline_model.operators.case import PHASES, Case, Sizes, pass_name
+from roofline_model.operators.product import GEMV_MAX_ROWS
 from roofline_model.recommend.search.losses_file import MeasuredLosses
 
 SubjectKey = tuple[str, tuple[tuple[str, int], ...]]
@@ -19,6 +19,14 @@ def subject_of(case: Case) -> SubjectKey:
     if name is None:
         return case.op, case.shape
     return f"model:{name.model_name}", (("batch", name.batch_count), ("context", name.context_count))
+
+
+def phase_of(op: str, shape: Sizes) -> str:
+    """Return decode for a product of few rows, prefill for any other; empty for operators that are no products."""
+    row_count = dict(shape).get("M")
+    if op not in ("gemv", "gemm") or row_count is None:
+        return ""
+    return "decode" if row_count <= GEMV_MAX_ROWS else "prefill"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +92,3 @@ class StoredQuestion:
         if self.op and case.op.lower() != self.op.lower():
             return False
         return not self.shape or tuple(size for _, size in case.shape) == self.shape
-
-    @property
-    def words(self) -> str:
-        """What narrows the answer, for a sentence: `of gemm on gb10`; empty where everything is asked for."""
-        parts = [
-            f" of {self.model or self.op}" if self.model or self.op else "",
-            f" {'x'.join(map(str, self.shape))}" if self.shape else "",
-            f" in {self.phase}" if self.phase else "",
-            f" on {self.hardware_key}" if self.hardware_key else "",
-        ]
-        return "".join(parts)

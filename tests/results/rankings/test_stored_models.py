@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from reports.ranking.words import excluded_texts
+from reports.present.words.ranking_text import excluded_texts
 from roofline_model.operators.case import Case, PassName
 from roofline_model.recommend.search.losses_file import MeasuredLosses
 

@@ -8,9 +8,9 @@ import pytest
 from shape_records import record
 
 from reports.advice.run_phases import phase_rankings
-from reports.ranking.shape_ranking import recommend_from_run
 from results.cases.case_result import case_results
 from results.cases.shape_verdict import shape_verdicts
+from results.rankings.shape import recommend_from_run
 from roofline_model.core.answer import NO_CHOICE
 
 

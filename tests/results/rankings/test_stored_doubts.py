@@ -13,7 +13,8 @@ from reports.answers.ranking_json import recommendations_json
 from reports.document.advice_blocks import stored_section
 from reports.document.report import Report
 from reports.present.markdown import markdown
-from reports.stored.words import confidence_words, summary_of
+from reports.present.words.evidence_text import note_texts
+from reports.present.words.stored_text import confidence_words, summary_of
 from results.cases.gain import doubts_to_mend
 from results.records.records import Method
 from roofline_model.chips.machine_constants import Calibration, Constant
@@ -114,7 +115,7 @@ def test_no_expected_time_of_a_busy_machine_is_ranked(make, stored_run, recommen
         [ranking] = advice.rankings
         sources = {option.estimate.source for option in ranking.options}
         assert ("expected" in sources) is not is_busy
-        assert any("`roofline calibrate` on a quiet machine" in note for note in advice.notes) is is_busy
+        assert any("`roofline calibrate` on a quiet machine" in note for note in note_texts(advice)) is is_busy
         assert (ranking.calibration_doubt is not None) is is_busy
 
 
@@ -130,17 +131,17 @@ def test_a_run_that_diff_would_not_compare_is_left_out_by_name_and_once(stored_r
         by(stored_run(3, {BF16: 3e-4, INT8: 2e-4}, shape=(512, 4096, 4096), label="first shape"), "2"),
         by(stored_run(4, TIMES, driver="590.12", label="newest"), "2"),
     ]
-    [note] = recommend(nights).notes
+    [note] = note_texts(recommend(nights))
     assert note == (
         "runs 00000002 second, 00000001 first are left out: not comparable with run 00000004 newest, measured by "
         "another method "
         "(version 1 → 2) and on another machine or with other software (driver 580.95 → 590.12); `roofline diff` lists "
         "all"
     )
-    assert recommend(nights[2:]).notes == ()
+    assert note_texts(recommend(nights[2:])) == ()
     # Used for one question, left out of another.
     both = (nights[0][0], [*nights[0][1], *by(stored_run(1, {BF16: 3e-4}, shape=(64, 64, 64)), "1")[1]])
-    assert "run 00000001 first is left out for 3 cases: not comparable" in recommend([both, nights[3]]).notes[0]
+    assert "run 00000001 first is left out for 3 cases: not comparable" in note_texts(recommend([both, nights[3]]))[0]
 
 
 def test_a_run_in_doubt_is_left_out_for_its_doubt_and_both_reasons_are_told_where_both_hold(
@@ -150,7 +151,7 @@ def test_a_run_in_doubt_is_left_out_for_its_doubt_and_both_reasons_are_told_wher
     newer = stored_run(3, TIMES, driver="590.12", flags=("contended",), label="newer")
     older = stored_run(1, TIMES, driver="570.1", flags=("contended",), label="older")
     same = stored_run(4, TIMES, flags=("stolen",), label="same")
-    assert recommend([quiet, newer, older, same]).notes == (
+    assert note_texts(recommend([quiet, newer, older, same])) == (
         (
             "run 00000004 same is left out: the hypervisor gave more than 2 % of the CPUs to other machines: times are too "
             "long (stolen)"

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from reports.stored.moves import RankChange
-from reports.stored.words import change_sentence, compared_text, difference_text
+from reports.present.words.stored_text import change_sentence, compared_text, difference_text
+from results.rankings.moves import RankChange
 from roofline_model.core.finding import finding
 
 BF16, INT8, INT4 = ("BF16", "BF16", "matmul"), ("INT8", "INT8", "int_mm"), ("INT4", "BF16", "tinygemm")

@@ -1,1 +1,0 @@
-"""The configurations of a shape in order."""

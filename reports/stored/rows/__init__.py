@@ -1,1 +1,0 @@
-"""Rows of the rankings over all stored runs."""
