@@ -7,6 +7,7 @@ check that each answer is one of its model, strictly.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Mapping
 from dataclasses import is_dataclass, make_dataclass
 from functools import cache, cached_property
@@ -21,10 +22,12 @@ from reports.api.base_models import Answer, Document, FindingBody
 from reports.present.encoder import Text, answer_keys, command_json, is_pairs
 from roofline_model.core.finding import Finding
 
+_NONE = re.compile(r"\bNone\b")
 
-def answer_bytes(answer: Any, text: Text | None = None) -> bytes:
-    """Return an answer as the JSON of a response. `text` cleans every string."""
-    return to_json(command_json(answer, text), inf_nan_mode="null")
+
+def answer_bytes(answer: Any, text: Text | None = None, form: type | None = None) -> bytes:
+    """Return an answer as the JSON of a response. `text` cleans every string; `form`: how its type is printed here."""
+    return to_json(command_json(answer, text, form), inf_nan_mode="null")
 
 
 def json_response(content: bytes) -> Response:
@@ -45,7 +48,7 @@ def document_model(cls: type) -> type[Answer]:
 def answer_model(cls: type) -> type[Answer]:
     """Return the model of a dataclass: its name, its docstring, a field for each key with the dataclass's own words."""
     described: dict[str, Any] = {
-        key: (_described(part.hint), Field(description=_field_words(part.owner).get(part.name, "")))
+        key: (_described(part.hint), Field(description=part.about or _field_words(part.owner).get(part.name, "")))
         for key, part in answer_keys(cls).items()
     }
     model: type[Answer] = create_model(cls.__name__, __base__=Answer, __doc__=inspect.getdoc(cls), **described)
@@ -56,7 +59,7 @@ def _described(hint: Any) -> Any:
     """Return the type of a key for a type of an answer."""
     if hint is Finding:
         return FindingBody
-    if is_dataclass(hint):
+    if is_dataclass(hint) or hasattr(hint, "JSON_OF"):
         return answer_model(hint)  # type: ignore[arg-type]
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
@@ -89,5 +92,5 @@ def _field_words(cls: type) -> dict[str, str]:
             if isinstance(value, property | cached_property)
         }
         described = {name: field.get("description", "") for name, field in properties.items()}
-        words |= {name: " ".join(text.split()) for name, text in (derived | described).items()}
+        words |= {name: " ".join(_NONE.sub("null", text).split()) for name, text in (derived | described).items()}
     return words

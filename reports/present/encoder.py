@@ -2,8 +2,11 @@
 
 A dataclass is an object of its fields, in their order, then of the properties that its `DERIVED` names; a field marked
 `NOT_IN_JSON` is left out, the keys of one marked `IN_PLACE` stand among the others. One that is more than its answer
-says in `JSON_KEYS` which keys it has, and the attribute behind each: `"bound": "ideal.bound"`, null where there is no
-`ideal`. A tuple is a list, a tuple of (name, value) pairs an object, a finding what `finding_json` gives, a chip or a
+says in `JSON_KEYS` which keys it has, and what is behind each: an attribute (`"bound": "ideal.bound"`, null where there
+is no `ideal`), or a function of the answer. A pair adds `null_if_empty`, for words that may be missing, or the type to
+print the value as: a *form*, a class that is never made, whose `JSON_OF` names the type that it prints and whose
+docstring describes the object. So one type has different keys in different answers, and no second type that mirrors it.
+A tuple is a list, a tuple of (name, value) pairs an object, a finding what `finding_json` gives, a chip or a
 format its key. The command line's
 `--json` and the API give the same objects; `reports/api/answer_models.py` describes them. The one thing that the API
 does to them is to clean texts that came from outside.
@@ -35,11 +38,16 @@ MOST_DEPTH = 20
 
 Plain = Callable[[Any], Any]
 Text = Callable[[str], str]
+Source = str | Plain | tuple[str | Plain, Any]
+Keys = Mapping[str, Source]
+"""Key of an answer → what is behind it."""
 
 
-def answer_json(answer: Any, text: Text | None = None) -> dict[str, Any]:
-    """Return an answer as plain values: None, bool, int, float, str, list and dict. `text` cleans every string."""
-    document: dict[str, Any] = _of_class(type(answer), text)(answer)  # type: ignore[arg-type]
+def answer_json(answer: Any, text: Text | None = None, form: type | None = None) -> dict[str, Any]:
+    """Return an answer as plain values: None, bool, int, float, str, list and dict. `text` cleans every string; `form`:
+    how its type is printed here.
+    """
+    document: dict[str, Any] = _of_class(form or type(answer), text)(answer)
     return document
 
 
@@ -54,9 +62,9 @@ def cleaned(value: Any, text: Text, depth: int = 0) -> Any:
     return value
 
 
-def command_json(answer: Any, text: Text | None = None) -> dict[str, Any]:
+def command_json(answer: Any, text: Text | None = None, form: type | None = None) -> dict[str, Any]:
     """Return the document of an answer, as `--json` prints it and the API sends it: the version of its keys first."""
-    return {"schema_version": SCHEMA_VERSION, **answer_json(answer, text)}
+    return {"schema_version": SCHEMA_VERSION, **answer_json(answer, text, form)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +79,18 @@ class AnswerKey:
     """The same from the answer itself: `ideal.workload.phase`."""
     hint: Any
     """Its type."""
+    make: Plain | None = None
+    """The function that makes it, where it is no attribute."""
+    about: str = ""
+    """What that function says that it holds; of an attribute its owner says it."""
 
 
 @cache
 def answer_keys(cls: type) -> dict[str, AnswerKey]:
     """Return the keys of an answer in the order of its JSON: of its fields, then of its derived properties."""
     if "JSON_KEYS" in vars(cls):
-        return {key: _at(cls, path) for key, path in vars(cls)["JSON_KEYS"].items()}
+        printed = vars(cls).get("JSON_OF", cls)
+        return {key: _behind(printed, source) for key, source in vars(cls)["JSON_KEYS"].items()}
     hints = get_type_hints(cls)
     keys: dict[str, AnswerKey] = {}
     for field in fields(cls):
@@ -100,6 +113,26 @@ def _hint(cls: type, name: str) -> Any:
     if isinstance(attribute, property | cached_property):
         return get_type_hints(attribute.fget if isinstance(attribute, property) else attribute.func)["return"]
     return get_type_hints(cls)[name]
+
+
+def _behind(cls: type, source: Source) -> AnswerKey:
+    """Return where the value of one of the `JSON_KEYS` comes from."""
+    if isinstance(source, tuple):
+        getter, hint = source
+        part = _behind(cls, getter)
+        if hint is not null_if_empty:
+            return replace(part, hint=hint)
+        return replace(part, hint=part.hint | None, make=null_if_empty(part.make or _getter(part.path)))
+    if isinstance(source, str):
+        return _at(cls, source)
+    about = " ".join((source.__doc__ or "").removeprefix("Return ").split())
+    hint = get_type_hints(source)["return"]
+    return AnswerKey(cls, source.__name__, "", hint, source, f"{about[:1].upper()}{about[1:]}")
+
+
+def null_if_empty(text_of: Plain) -> Plain:
+    """Return a function of an answer whose words are null where they are empty."""
+    return lambda answer: text_of(answer) or None
 
 
 def _at(cls: type, path: str) -> AnswerKey:
@@ -139,7 +172,9 @@ def _of_class(cls: type, text: Text | None) -> Plain:
     """Return the function that makes an object of instances of a dataclass."""
     if cls is Finding:
         return finding_json if text is None else lambda item: cleaned(finding_json(item), text)
-    parts = [(key, _getter(part.path), _of_type(part.hint, text)) for key, part in answer_keys(cls).items()]
+    parts = [
+        (key, part.make or _getter(part.path), _of_type(part.hint, text)) for key, part in answer_keys(cls).items()
+    ]
 
     def plain(value: Any) -> dict[str, Any]:
         return {key: get(value) if convert is None else convert(get(value)) for key, get, convert in parts}
@@ -156,6 +191,8 @@ def _of_type(hint: Any, text: Text | None) -> Plain | None:
         return None if text is None else lambda value: cleaned(value, text)
     if hint is date:
         return date.isoformat
+    if isinstance(hint, type) and "JSON_OF" in vars(hint):
+        return _of_class(hint, text)
     if is_dataclass(hint) or isinstance(hint, TypeVar):
         return lambda value: _of_class(type(value), text)(value)  # type: ignore[arg-type]
     if origin in (Union, UnionType):

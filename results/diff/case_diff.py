@@ -104,11 +104,15 @@ class SuiteDiff:
     """Comparison of two suites, case by case."""
 
     before: tuple[RunInfo, ...]
+    """The earlier runs: one, or those of a rolling baseline."""
     after: tuple[RunInfo, ...]
+    """The later runs."""
     cases: tuple[CaseDiff, ...]
     """In the order of the newer suite, what is gone behind; empty where the sides are not comparable."""
     environment: tuple[Difference, ...]
+    """Facts of the environment that differ."""
     rules: DiffRules
+    """What counts as a change."""
     common_change_ratio: float | None = None
     """Median change over the cases judged: what all of them did together."""
     smallest_step_ratio: float | None = None
@@ -118,11 +122,13 @@ class SuiteDiff:
     is common.
     """
     largest_smallest_step_ratio: float | None = None
-    """The same of the case that sees least."""
+    """The same of the case that sees least, as a share."""
     unmeasured_count: int = 0
-    """Cases that neither side measured."""
+    """Cases that neither side measured, count."""
     unselected_count: int = 0
-    """Cases of the older side that the newer one was not asked for: they are not among `cases`, and not GONE."""
+    """Cases of the older side that the newer one was not asked for: they are not among `cases`, and not
+    GONE, count.
+    """
     selection: str = ""
     """What the newer side was selected by, as typed: `-k gemv`; empty where nothing was left out for it."""
     unused_quarantine: tuple[Finding, ...] = ()

@@ -62,7 +62,9 @@ class GateResult:
     """Result of a gate: exit code, failures and reasons."""
 
     exit_code: ExitCode
+    """What `roofline diff` exits with, code."""
     failures: tuple[Failure, ...]
+    """Cases that fail the gate."""
     reasons: tuple[Finding, ...] = ()
     """Why the exit code is not 0; empty for 0."""
 

@@ -45,7 +45,9 @@ class CaseHistory:
     """One case over all its nights."""
 
     case: Case
+    """What is run."""
     metric: Metric
+    """What is watched."""
     segments: tuple[Segment, ...]
     """Oldest first; only nights of one segment are compared."""
     changes: tuple[Change, ...]
@@ -55,6 +57,7 @@ class CaseHistory:
     annotations: tuple[Annotation, ...] = ()
     """Those that are about this case, whether or not they covered a change."""
     quarantine_reason: str = ""
+    """Why it raises no alert; empty where it may."""
     branch: str | None = None
     """The branch whose nights count; None: every branch."""
     since: str | None = None

@@ -28,11 +28,13 @@ class Level:
 
     first_index: int
     night_count: int
+    """Nights, count."""
     value: float
     """In the metric's unit."""
     scaled_value: float
     """On the scale on which steps are looked for."""
     sm_clock_hz: float | None
+    """Median clock of the SMs, Hz."""
     drift_value: float | None
     """Total of the slow movement over the level, on the same scale as `scaled_value`; None where there is none."""
 
@@ -42,8 +44,11 @@ class Segment:
     """Nights of one chip, one environment class and one method: only these are compared over time."""
 
     history_key: str
+    """What the nights have in common, as a key."""
     hardware_key: str
+    """Key of the chip."""
     method_version: str
+    """Version of the measuring method."""
     nights: tuple[HistoryPoint, ...]
     """All of them, doubtful ones too, oldest first."""
     levels: tuple[Level, ...]
@@ -54,8 +59,8 @@ class Segment:
     split: tuple[str, ...] = ()
     """What differs from the segment before it, in words; empty for the first one of a machine."""
     split_change_value: float | None = None
-    """Change from the last level of the segment before to the first one here, by `Metric.change`: told, never
-    judged.
+    """Change from the last level of the segment before to the first one here, by `Metric.change`: relative or in the
+    metric's unit. Told, never judged.
     """
 
     @property

@@ -35,6 +35,7 @@ class StoredRanking(Ranking):
     """What all runs together say of one shape, or of one phase of a model, on one chip."""
 
     hardware_name: str
+    """Product name of the chip, else its key."""
     missing: tuple[Finding, ...] = ()
     """What is not known of this ranking, and what would tell."""
     calibration_doubt: Finding | None = None
@@ -42,6 +43,7 @@ class StoredRanking(Ranking):
     not.
     """
     changes: tuple[RankChange, ...] = ()
+    """What became of options since the run before."""
     compared: tuple[RunInfo, RunInfo] | None = None
     """The newest run, and the newest one that `changes` compares it with; None without an earlier one."""
 

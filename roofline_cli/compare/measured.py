@@ -149,7 +149,7 @@ def _compare(typed: tuple[int, str, str], options: CompareOptions) -> None:
 
 
 def _show_predicted(request: CompareRequest, user_formats: list[NumberFormat]) -> None:
-    from reports.answers.shape_advice import shape_advice
+    from reports.present.answers.products import shape_advice
     from reports.present.blocks import Paragraph
     from reports.present.encoder import answer_json, command_json
     from reports.present.predicted.advice import added_by_all, product_answer, short_answer_blocks

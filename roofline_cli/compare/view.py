@@ -280,10 +280,11 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
 
 
 def _ranking_json(recommendation: Ranking) -> dict[str, Any]:
-    from reports.answers.ranking_json import run_ranking
+    from reports.present.answers.rankings import RunRanking
+    from reports.present.display_text import stored_text
     from reports.present.encoder import answer_json
 
-    answer = answer_json(run_ranking(recommendation))
+    answer = answer_json(recommendation, stored_text, RunRanking)
     return {
         "phase": recommendation.question.phase,
         "cache": recommendation.question.cache,

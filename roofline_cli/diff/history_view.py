@@ -51,10 +51,10 @@ def show_cases(cases: Sequence[Case]) -> None:
 def show_case(history: CaseHistory, *, as_json: bool) -> None:
     """Print one case."""
     if as_json:
-        from reports.answers.history_answer import history_answer
+        from reports.present.answers.history import HistoryAnswer
         from reports.present.encoder import command_json
 
-        show_json(command_json(history_answer(history)))
+        show_json(command_json(history, form=HistoryAnswer))
         return
     _show_summary(history)
     show_line(f"{history.name}  (case {history.case.case_key[:12]})")
@@ -88,10 +88,10 @@ def show_all(histories: Sequence[CaseHistory], options: HistoryOptions, *, as_js
 
     metric, unused = options.metric, [subject_text(item) for item in unused_entries(histories, options)]
     if as_json:
-        from reports.answers.history_answer import history_overview
+        from reports.present.answers.history import HistoryOverview
         from reports.present.encoder import command_json
 
-        show_json(command_json(history_overview(histories, metric, unused)))
+        show_json(command_json(HistoryOverview(histories, metric, tuple(unused))))
         return
     changed = [history for history in histories if _standing(history)]
     changed.sort(key=lambda case_history: (not case_history.alerts, case_history.name))

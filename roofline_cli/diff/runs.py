@@ -181,7 +181,7 @@ def _rendered(
     is_file: bool,
 ) -> str:
     """Return the diff in the form that was asked for. A file gets plain text, whatever screen it is made on."""
-    from reports.answers.diff_answer import diff_answer
+    from reports.present.answers.diff import DiffAnswer
     from reports.present.encoder import command_json
 
     if form == "md":
@@ -195,7 +195,7 @@ def _rendered(
     stream = io.StringIO()
     with contextlib.redirect_stdout(stream) if is_file or form == "json" else contextlib.nullcontext():
         if form == "json":
-            show_json(command_json(diff_answer(diff, result, fails)))
+            show_json(command_json(DiffAnswer(diff, result, fails)))
         else:
             from roofline_cli.diff.view import show_diff
 

@@ -58,7 +58,7 @@ def demo(
 
     Exits 1 when nothing could be ranked, and 5 before it begins where other processes use more than half of the CPUs.
     """
-    from reports.answers.ranking_json import recommendations_json
+    from reports.present.answers.rankings import recommendations_json
     from results.rankings import StoredQuestion, recommend_from_store
 
     check_can_measure()

@@ -173,7 +173,7 @@ class ModelQuestion:
 
 def recommend_for_model(question: ModelQuestion, hw: str, *, as_json: bool, show_all: bool = False) -> None:
     """Answer for a whole model, with every plan where `show_all`; exits 1 when nothing meets the limits."""
-    from reports.answers.model_advice import model_advice
+    from reports.present.answers.models import model_advice
     from reports.present.encoder import command_json
     from reports.present.predicted.advice import added_by_all, model_answer, short_answer_blocks, workload
     from reports.present.predicted.details import excluded_lines, model_details

@@ -32,7 +32,7 @@ def recommend_for_shape(
     show_all: bool = False,
 ) -> None:
     """Rank the formats for one product, with every one where `show_all`; exits 1 when nothing fits the memory limit."""
-    from reports.answers.shape_advice import shape_advice
+    from reports.present.answers.products import shape_advice
     from reports.present.encoder import command_json
     from reports.present.predicted.advice import added_by_all, product_answer, short_answer_blocks
     from reports.present.predicted.details import product_details

@@ -58,7 +58,7 @@ class StoredRequest:
 
 def recommend_from_database(request: StoredRequest, *, as_json: bool, show_all: bool = False) -> None:
     """Answer from the database; exits 1 when nothing is left to recommend."""
-    from reports.answers.ranking_json import recommendations_json
+    from reports.present.answers.rankings import recommendations_json
     from results.rankings import recommend_from_store
     from roofline_cli.recommend.stored_view import print_stored, print_stored_details
 

@@ -258,7 +258,7 @@ def _comparison(store: ResultStore, info: RunInfo, baseline: str) -> Comparison:
 
 
 def _verdict_json(comparison: Comparison) -> dict[str, object]:
-    from reports.answers.comparison_json import verdict_json
+    from reports.document.comparison_json import verdict_json
 
     return verdict_json(comparison)
 
@@ -360,7 +360,7 @@ def _text(
     view: ReportView, format_name: str, comparison: Comparison | None, stored: StoredRecommendations | None
 ) -> str:
     if format_name == "json":
-        from reports.answers.report_json import report_json
+        from reports.document.report_json import report_json
 
         return json_text(report_json(view, comparison, stored))
     if format_name == "md":

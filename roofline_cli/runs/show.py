@@ -106,7 +106,7 @@ def _case_blocks(answer: RunAnswer, cases: Sequence[CaseResult]) -> Iterator[Blo
 
 
 def _run_json(answer: RunAnswer, state: RunState) -> dict[str, Any]:
-    from reports.answers.run_answer import run_detail
+    from reports.present.answers.runs import RunDetail
     from reports.present.cases import profile_doubts
     from reports.present.display_text import stored_text
     from reports.present.encoder import answer_json, command_json
@@ -114,7 +114,7 @@ def _run_json(answer: RunAnswer, state: RunState) -> dict[str, Any]:
     from results.cases.model_results import model_results
 
     return {
-        **command_json(run_detail(answer.run, answer.cases, state.canary_sentence if answer.canaries else "")),
+        **command_json(RunDetail(answer.run, answer.cases, state.canary_sentence if answer.canaries else "")),
         "cases": [answer_json(case, stored_text) for case in answer.cases],
         "models": [model_json(model) for model in model_results(answer.cases)],
         "canaries": [asdict(canary) for canary in answer.canaries],
@@ -124,7 +124,7 @@ def _run_json(answer: RunAnswer, state: RunState) -> dict[str, Any]:
 
 
 def _cases_json(answer: RunAnswer, cases: Sequence[CaseResult]) -> dict[str, Any]:
-    from reports.answers.run_answer import case_detail_json
+    from reports.present.answers.runs import case_detail_json
     from reports.present.encoder import SCHEMA_VERSION, answer_json
 
     environment = answer.run.environment

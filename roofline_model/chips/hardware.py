@@ -192,7 +192,9 @@ class Device:
     """A chip as the model sees it. Immutable; all numbers SI."""
 
     key: str
+    """Key of the chip."""
     name: str
+    """Product name of the chip."""
     kind: Literal["gpu", "cpu", "custom"]
     bandwidth: Quantity
     paths: Mapping[str, ComputePath]
@@ -200,6 +202,7 @@ class Device:
     architecture: str = ""
     aliases: tuple[str, ...] = ()
     is_placeholder: bool = False
+    """Whether its numbers are invented, for examples only."""
     bandwidth_achieved: Quantity | None = None
     capacity: Quantity | None = None
     system_memory: Quantity | None = None

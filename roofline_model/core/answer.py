@@ -47,10 +47,13 @@ class Estimate:
     """One time of one case, its interval, and where it comes from."""
 
     time_s: float
+    """Seconds."""
     low_s: float | None = None
     """Lower end of the interval: 80 % of a prediction, 95 % of a measurement; None where there is none."""
     high_s: float | None = None
+    """Upper end of it, seconds; None where there is none."""
     source: Source = "expected"
+    """Kind of time: measured, expected, ceilings or ideal."""
     provenance: str = ""
     """fitted, transferred-sibling, …, measured-here, datasheet, …; of a measured time the run it is of."""
     half_width_ratio: float | None = None
@@ -246,6 +249,7 @@ class Trust:
     runs.
     """
     speedup_high_ratio: float | None = None
+    """Upper end of that interval."""
 
     @property
     def is_across_runs(self) -> bool:
@@ -289,7 +293,9 @@ class Option:
     """What takes the time: memory, compute, launch."""
     times: Times
     memory: Memory | None
+    """What it takes of the memory; None where nobody knows."""
     loss: Loss
+    """What is known of its loss."""
     speedup_ratio: float | None
     """Over the baseline, times of the same source; ideal against ideal where the sources cannot be compared."""
     ideal_speedup_ratio: float | None
@@ -357,6 +363,7 @@ class Exclusion:
     """An option that is not ranked, and why."""
 
     key: str
+    """Key of the option, or what else names it."""
     findings: tuple[Finding, ...]
     """The reasons, the one that decides first; at least one."""
     option: Option | None = None
@@ -378,6 +385,7 @@ class Question:
     """What was asked, so that an answer says it without its caller."""
 
     subject: Literal["shape", "model", "attention", "cache", "pipeline"]
+    """What is ranked for: a shape, a model, a cache, …"""
     hardware: str
     """Chip key."""
     name: str
@@ -414,6 +422,7 @@ class Alternative:
     """An option worth naming beside the choice, and what picks it."""
 
     role: AlternativeRole
+    """Why it is named."""
     option: Option
     slowdown_ratio: float | None = None
     """Its time over that of the choice; None where their sources cannot be compared, and without a choice."""

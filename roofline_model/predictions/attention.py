@@ -34,14 +34,23 @@ class AttentionQuestion(NamedTuple):
     """One shape of attention: Q (B, Hq, Sq, D) with K and V (B, Hkv, Skv, D)."""
 
     B: int
+    """Sequences, count."""
     Hq: int
+    """Query heads, count."""
     Hkv: int
+    """Key/value heads, count."""
     Sq: int
+    """New tokens, count."""
     Skv: int
+    """Tokens in the cache, count."""
     D: int
+    """Elements of a head, count."""
     causal: bool = False
+    """Whether a query sees only the keys up to its own place."""
     window: int | None = None
+    """Keys a query sees, count; null: all."""
     page_tokens: int | None = None
+    """Tokens of a page where the cache is paged, count; null: it is not."""
 
     def work(self, cache: str | NumberFormat, query: str | NumberFormat) -> Operator:
         """Return the fused kernel in these formats."""

@@ -52,7 +52,9 @@ class ModelRanking(Ranking):
     wide: str
     """16-bit format of the baseline."""
     traffic: tuple[TrafficShare, ...]
+    """The passes that the time is of."""
     limits: Limits
+    """The limits a plan has to keep."""
     searches: tuple[FormatSearch, ...] = ()
     front: tuple[FormatAssignment, ...] = ()
     """Every plan of the search that no other beats in loss, time and memory, least loss first; empty without losses."""

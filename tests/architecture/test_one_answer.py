@@ -21,8 +21,8 @@ pytest.importorskip("fastapi", reason="fastapi is not installed: pip install 'ro
 from fastapi.testclient import TestClient
 
 import roofline_model as rm
-from reports.answers.report_json import report_json
 from reports.api.http.app import create_app
+from reports.document.report_json import report_json
 from reports.view.views import report_view
 from results.cases.case_result import case_results
 from results.cases.model_results import model_results

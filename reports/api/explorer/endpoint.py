@@ -11,7 +11,6 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 from pydantic_core import to_json
 
-from reports.answers.batch_answer import batch_answer
 from reports.api.answer_models import json_response
 from reports.api.catalog.chip_lookup import DEFAULT_CHIP, asked_chip, find_chip, find_model
 from reports.api.catalog.sensors import SharedSensors
@@ -34,6 +33,7 @@ from reports.api.http.problem import ProblemError
 from reports.api.http.service import Service, computed
 from reports.api.predict.whole_model import BatchRequest, curves_of_model
 from reports.api.stored.run_endpoints import ReadRun, cases_with, fastest_cases, read_run
+from reports.present.answers.batches import batch_answer
 from reports.present.block_json import block_json
 from reports.present.blocks import Block, FigureBlock, Heading, Paragraph
 from reports.present.display_text import printable

@@ -6,9 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
-from reports.answers.cache_advice import AttentionRecommendation
-from reports.answers.model_advice import ModelRecommendation
-from reports.answers.shape_advice import Recommendation
 from reports.api.catalog.chip_lookup import find_chip, find_model
 from reports.api.explorer.address import MOST_FORMATS, Address, listed
 from reports.api.explorer.rows import Row, kernel_row, pass_row
@@ -21,7 +18,11 @@ from reports.api.predict.whole_model import (
     model_recommendation,
     pass_of,
 )
+from reports.present.answers.caches import AttentionRecommendation
+from reports.present.answers.models import ModelRecommendation
+from reports.present.answers.products import Recommendation
 from reports.present.predicted.advice import ShortAnswer
+from reports.present.predicted.words import plan_text
 from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import RooflineError, UnsupportedError
 from roofline_model.formats.catalog import Pair, attention_name, format_name, format_pair, pair_label
@@ -29,6 +30,7 @@ from roofline_model.models.chip_and_model import wide_format
 from roofline_model.predictions.attention import predict_attention
 from roofline_model.predictions.product import Shape, predict_product
 from roofline_model.recommend.options import baseline_format
+from roofline_model.recommend.plan_formats import plan_name
 
 Advice = Recommendation | AttentionRecommendation | ModelRecommendation
 USUAL_FORMATS = ("FP16", "BF16", "FP8_E4M3", "INT8.INT8", "NVFP4", "MXFP4")
@@ -175,17 +177,17 @@ class Question:
     def _best(self, chip: Device, handle: str, advice: Advice) -> tuple[Row | None, str]:
         """Return the row of what the ranking takes, or why it takes nothing. Nothing here ranks."""
         if isinstance(advice, ModelRecommendation):
-            if advice.chosen is None or advice.prediction is None:
+            plan = advice.ranking.choice
+            if plan is None or advice.prediction is None:
                 return None, advice.summary
-            plan = next(each for each in advice.candidates if each.plan == advice.chosen)
-            key = canonical(plan.plan if plan.kind == "baseline" else plan.formats)
-            return pass_row(advice.prediction, chip, key, plan.name), ""
+            key = canonical(plan.key if plan.kind == "baseline" else plan_text(plan.parts))
+            return pass_row(advice.prediction, chip, key, plan_name(plan)), ""
         if isinstance(advice, Recommendation):
             if advice.fits_memory_limit is False:
                 return None, advice.summary
-            pair = advice.best.weight_format, advice.best.activation_format
+            pair = advice.best.option.weight_format, advice.best.option.activation_format
         else:
-            pair = advice.best.kv_format, advice.activation_format
+            pair = advice.best.option.key, advice.activation_format
         return self._predicted(chip, handle, format_pair(".".join(pair))), ""
 
 

@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from reports.answers.batch_answer import BatchAnswer, BatchRow
-from reports.answers.cache_advice import AttentionRecommendation
-from reports.answers.model_advice import ModelRecommendation
 from reports.api.explorer.address import MOST_FORMATS
 from reports.api.explorer.questions import Advice, ChipAnswer, Question
 from reports.api.explorer.rows import Row
@@ -20,6 +17,10 @@ from reports.api.explorer.words import (
     traffic,
     why,
 )
+from reports.present.answers.batches import BatchAnswer, BatchRow
+from reports.present.answers.caches import AttentionRecommendation, cache_quality, cache_reason
+from reports.present.answers.models import ModelRecommendation
+from reports.present.answers.options import PlacedOption
 from reports.present.blocks import (
     Block,
     Bullets,
@@ -38,9 +39,12 @@ from reports.present.blocks import (
     table,
     time_cell,
 )
+from reports.present.cases import option_memory_cell
 from reports.present.predicted.advice import ShortAnswer, ShortRow
 from reports.present.predicted.tiles import PART_MEANINGS, tile_facts
-from roofline_model.core.finding import short_text
+from reports.present.predicted.words import place_reason, plan_text
+from roofline_model.core.answer import Option
+from roofline_model.core.finding import findings_text, short_text
 from roofline_model.core.units import (
     counted,
     format_bandwidth,
@@ -52,6 +56,10 @@ from roofline_model.core.units import (
     sentence,
 )
 from roofline_model.formats.catalog import attention_name
+from roofline_model.recommend.loss import loss_text
+from roofline_model.recommend.options import product_name
+from roofline_model.recommend.plan_formats import plan_name
+from roofline_model.recommend.plan_options import PlanOption
 from roofline_model.tiling.waves import Tiling
 
 if TYPE_CHECKING:
@@ -322,68 +330,78 @@ def ranking_blocks(advice: Advice) -> Iterator[Block]:
     yield Paragraph(" ".join(_basis(advice)), "quiet")
     columns = [
         Column("Format", lambda pair: f"{pair[0]}. {_candidate_name(advice, pair[1])}", is_head=True),
-        Column("Time", lambda pair: time_cell(pair[1].time_s), "number"),
-        Column("", lambda pair: Span("no kernel", "bad") if pair[1].kernel_gap else pair[1].time_source, "name"),
-        Column("Gain", lambda pair: Cell(format_speedup(pair[1].speedup_ratio), pair[1].speedup_ratio), "number"),
-        Column("Tokens/s", lambda pair: _number(getattr(pair[1], "tokens_per_s", None)), "number"),
-        Column("Memory", lambda pair: memory_cell(_candidate_bytes(pair[1])), "number"),
-        Column("Why", lambda pair: _candidate_reason(pair[1]), "prose"),
+        Column("Time", lambda pair: time_cell(pair[1].option.estimate.time_s), "number"),
+        Column(
+            "",
+            lambda pair: Span("no kernel", "bad") if pair[1].kernel_gap else pair[1].option.estimate.source,
+            "name",
+        ),
+        Column("Gain", lambda pair: _speedup_cell(pair[1].option), "number"),
+        Column("Tokens/s", lambda pair: _number(pair[1].option.tokens_per_s), "number"),
+        Column("Memory", lambda pair: option_memory_cell(pair[1].option), "number"),
+        Column("Why", lambda pair: _candidate_reason(advice, pair[1]), "prose"),
     ]
     places = list(enumerate(advice.candidates, start=1))
     yield table("Ranking of formats", columns, places[:MOST_RANKED], look="stacks ranked")
     if len(places) > MOST_RANKED:
         rest = table("The rest of the ranking", columns, places[MOST_RANKED:], look="stacks ranked")
         yield Folded(f"{len(places) - MOST_RANKED} more", (rest,))
-    if advice.excluded:
-        excluded = Bullets(tuple((Span(name, "bold"), f": {reason}") for name, reason in _excluded(advice)))
-        yield Folded(f"{len(advice.excluded)} excluded", (excluded,))
+    reasons = list(_excluded(advice))
+    if reasons:
+        excluded = Bullets(tuple((Span(name, "bold"), f": {reason}") for name, reason in reasons))
+        yield Folded(f"{len(reasons)} excluded", (excluded,))
     yield Bullets(tuple(sentence(short_text(item)) for item in advice.findings), "quiet")
 
 
 def _basis(advice: Advice) -> Iterator[str]:
     """Yield by what a ranking is ordered, and what is known of the loss of its first."""
     if isinstance(advice, ModelRecommendation):
-        chosen = next((plan for plan in advice.candidates if plan.plan == advice.chosen), None)
-        if chosen is not None:
-            yield f"Loss {chosen.quality.text}."
-        limits = advice.limits
+        if advice.ranking.choice is not None:
+            yield f"Loss {loss_text(advice.ranking.choice.loss)}."
+        limits = advice.ranking.limits
         size = "" if limits.memory_limit_bytes is None else f"{format_memory(limits.memory_limit_bytes)} and "
         yield (
             f"Within {size}a loss of at most {limits.loss_pct:.3g} %, by the upper end of the "
-            f"{advice.time_source} time of a pass."
+            f"{advice.baseline.option.estimate.source} time of a pass."
         )
         return
     if isinstance(advice, AttentionRecommendation):
         yield f"Query in {advice.activation_format}."
     time = "the end of the 80 % interval of the expected time" if advice.ranked_by == "expected" else "ideal time"
+    best = advice.best
+    quality = cache_quality(best) if isinstance(advice, AttentionRecommendation) else loss_text(best.option.loss)
     yield f"Ranked for {advice.phase} by {time}."
-    yield f"Quality: {advice.best.quality.rstrip('.')}."
+    yield f"Quality: {quality.rstrip('.')}."
 
 
-def _candidate_name(advice: Advice, candidate: object) -> str:
+def _speedup_cell(option: Option) -> Cell:
+    ratio = 1.0 if option.speedup_ratio is None else option.speedup_ratio
+    return Cell(format_speedup(ratio), ratio)
+
+
+def _candidate_name(advice: Advice, candidate: PlacedOption) -> str:
     if isinstance(advice, AttentionRecommendation):
-        return attention_name(candidate.kv_format, advice.activation_format)  # type: ignore[attr-defined]
-    return candidate.name  # type: ignore[attr-defined, no-any-return]
+        return attention_name(candidate.option.key, advice.activation_format)
+    return plan_name(candidate.option) if isinstance(advice, ModelRecommendation) else product_name(candidate.option)
 
 
-def _candidate_bytes(candidate: object) -> float | None:
-    memory = getattr(candidate, "memory", None)
-    return memory.total_bytes if memory is not None else getattr(candidate, "kv_bytes", None)
-
-
-def _candidate_reason(candidate: object) -> str:
+def _candidate_reason(advice: Advice, candidate: PlacedOption) -> str:
     """Return why it stands there; of a mixed plan its formats, of every plan what it loses."""
-    reason, gap = candidate.reason, candidate.kernel_gap  # type: ignore[attr-defined]
-    quality = getattr(candidate, "quality", "")
-    if isinstance(quality, str):
-        return f"{reason}; {short_text(gap)}" if gap is not None and short_text(gap) not in reason else reason
-    formats = f"{candidate.formats}. " if candidate.kind in ("strategy", "search") else ""  # type: ignore[attr-defined]
-    return f"{formats}Loss {quality.text}. {sentence(reason)}"
+    option, gap = candidate.option, candidate.kernel_gap
+    if isinstance(option, PlanOption):
+        formats = f"{plan_text(option.parts)}. " if option.kind in ("strategy", "search") else ""
+        return f"{formats}Loss {loss_text(option.loss)}. {sentence(place_reason(option))}"
+    is_cache = isinstance(advice, AttentionRecommendation)
+    reason = cache_reason(candidate) if is_cache else findings_text(option.findings)
+    return f"{reason}; {short_text(gap)}" if gap is not None and short_text(gap) not in reason else reason
 
 
 def _excluded(advice: Advice) -> Iterator[tuple[str, str]]:
-    for each in advice.excluded:
-        if isinstance(advice, ModelRecommendation):
-            yield (each.candidate.name if each.candidate else each.plan), each.reason  # type: ignore[union-attr]
-        else:
-            yield each.format, each.reason  # type: ignore[union-attr]
+    if isinstance(advice, ModelRecommendation):
+        for each in advice.excluded:
+            option = each.exclusion.option
+            yield (each.exclusion.key if option is None else plan_name(option)), each.reason
+    elif isinstance(advice, AttentionRecommendation):
+        yield from ((each.key, short_text(each.finding)) for each in advice.ranking.excluded)
+    else:
+        yield from ((each.key, findings_text(each.findings)) for each in advice.excluded)

@@ -164,8 +164,8 @@ def _warm_up(service: Service, has_ended: threading.Event) -> None:
     _warm_model()
     for name in (
         "reports.api.stored.pages",
-        "reports.answers.diff_answer",
-        "reports.answers.history_answer",
+        "reports.present.answers.diff",
+        "reports.present.answers.history",
         "results.diff.suites",
         "results.history.case_history",
         "results.store.store",

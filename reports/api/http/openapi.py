@@ -92,4 +92,4 @@ def _document(app: FastAPI) -> dict[str, Any]:
 
 def _model(name: str) -> type[BaseModel]:
     answer: type = pkgutil.resolve_name(name)
-    return document_model(answer) if is_dataclass(answer) else answer
+    return document_model(answer) if is_dataclass(answer) or hasattr(answer, "JSON_OF") else answer

@@ -9,13 +9,13 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import ConfigDict, Field
 
-from reports.answers.cache_advice import AttentionRecommendation, cache_advice
 from reports.api.answer_models import answer_bytes, json_response
 from reports.api.base_models import Dimension, FormatName, RequestBody
 from reports.api.catalog.chip_lookup import DEFAULT_CHIP, HardwareKey, asked_chip, find_chip
 from reports.api.http.openapi import answered
 from reports.api.http.problem import naming
 from reports.api.predict.product import KEPT_ANSWERS
+from reports.present.answers.caches import AttentionRecommendation, cache_advice
 from roofline_model.formats.catalog import get_format
 from roofline_model.kernels.attention_kernels import find_attention_kernel
 from roofline_model.operators.attention_shape import check_attention_shape

@@ -13,12 +13,12 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import ConfigDict, Field
 
-from reports.answers.shape_advice import Recommendation, shape_advice
 from reports.api.answer_models import answer_bytes, json_response
 from reports.api.base_models import CACHE_TEXT, CacheName, Dimension, FormatName, PhaseName, RequestBody
 from reports.api.catalog.chip_lookup import DEFAULT_CHIP, HardwareKey, asked_chip, find_chip
 from reports.api.http.openapi import answered
 from reports.api.http.problem import naming
+from reports.present.answers.products import Recommendation, shape_advice
 from reports.present.predicted.words import asked_chip_words
 from roofline_model.expected.predict import expected_times
 from roofline_model.formats.catalog import Pair, get_format

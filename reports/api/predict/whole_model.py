@@ -11,14 +11,14 @@ from fastapi import APIRouter, Path, Request
 from fastapi.responses import Response
 from pydantic import ConfigDict, Field
 
-from reports.answers.batch_answer import BatchAnswer, batch_answer
-from reports.answers.model_advice import ModelRecommendation, model_advice
 from reports.api.answer_models import answer_bytes, json_response
 from reports.api.base_models import Dimension, FormatName, PhaseName, RequestBody
 from reports.api.catalog.chip_lookup import DEFAULT_CHIP, HardwareKey, asked_chip, find_chip, find_model
 from reports.api.http.openapi import answered
 from reports.api.http.problem import naming
 from reports.api.http.service import computed
+from reports.present.answers.batches import BatchAnswer, batch_answer
+from reports.present.answers.models import ModelRecommendation, model_advice
 from reports.present.predicted.words import Asked, asked_chip_words
 from roofline_model.chips.hardware import Device
 from roofline_model.kernels.attention_kernels import find_attention_kernel

@@ -47,14 +47,14 @@ SideName = Annotated[
 
 @router.get(
     "/api/cases/{case_key}/history",
-    responses=answered("reports.answers.history_answer:HistoryAnswer"),
+    responses=answered("reports.present.answers.history:HistoryAnswer"),
     summary="A case over its runs",
 )
 def history(
     request: Request, case_key: CaseKey, metric: MetricName = "time", branch: Branch = None, since: Since = None
 ) -> Response:
     """The nights of a case in comparable segments, the levels between its steps, and the changes."""
-    from reports.answers.history_answer import history_answer
+    from reports.present.answers.history import HistoryAnswer
     from results.history.case_history import case_history
 
     with request.app.state.service.store.reading() as store:
@@ -62,13 +62,13 @@ def history(
             _check_is_stored(store, case_key.lower())
         with naming("metric", "query"):
             case_points = case_history(store, case_key.lower(), metric=metric, since=since, branch=branch)
-    return json_response(answer_bytes(history_answer(case_points), stored_text))
+    return json_response(answer_bytes(case_points, stored_text, HistoryAnswer))
 
 
-@router.get("/api/diff", responses=answered("reports.answers.diff_answer:DiffAnswer"), summary="Compare two runs")
+@router.get("/api/diff", responses=answered("reports.present.answers.diff:DiffAnswer"), summary="Compare two runs")
 def diff(request: Request, before: SideName = "latest~1", after: SideName = "latest") -> Response:
     """What got slower or faster by more than noise: the verdict of `roofline diff` with its usual rules."""
-    from reports.answers.diff_answer import diff_answer
+    from reports.present.answers.diff import DiffAnswer
     from results.diff.gate import gate, parse_fail_on
     from results.diff.rules import DiffRules
     from results.diff.suites import compare_suites
@@ -80,7 +80,7 @@ def diff(request: Request, before: SideName = "latest~1", after: SideName = "lat
     with naming("after", "query"):
         comparison = compare_suites(suites[0], suites[1], noise, DiffRules())
     fail_on = parse_fail_on(["slower"])
-    return json_response(answer_bytes(diff_answer(comparison, gate(comparison, fail_on), fail_on), stored_text))
+    return json_response(answer_bytes(DiffAnswer(comparison, gate(comparison, fail_on), fail_on), stored_text))
 
 
 def _check_is_stored(store: ResultStore, case_key: str) -> None:

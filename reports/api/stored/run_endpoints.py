@@ -75,13 +75,13 @@ def runs(request: Request, limit: Limit = DEFAULT_PAGE, offset: Offset = 0) -> R
     return json_response(answer_bytes(answer, stored_text))
 
 
-@router.get("/api/runs/{run}", responses=answered("reports.answers.run_answer:RunDetail"), summary="Show a run")
+@router.get("/api/runs/{run}", responses=answered("reports.present.answers.runs:RunDetail"), summary="Show a run")
 def run_detail(request: Request, run: RunName) -> Response:
     """One run: when, where, how many cases of which status, and what the canary says of the machine."""
-    from reports.answers.run_answer import run_detail
+    from reports.present.answers.runs import RunDetail
 
     stored_run = read_run(_service(request), run)
-    answer = run_detail(stored_run.run, stored_run.cases, stored_run.state_sentence)
+    answer = RunDetail(stored_run.run, stored_run.cases, stored_run.state_sentence)
     return json_response(answer_bytes(answer, stored_text))
 
 

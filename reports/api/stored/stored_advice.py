@@ -120,7 +120,7 @@ async def recommendations(
 
 def recommendations_answer(store: ResultStore, question: StoredQuestion) -> dict[str, Any]:
     """Return all rankings as the API tells them: the document of the command line, its texts cleaned, with links."""
-    from reports.answers.ranking_json import recommendations_json
+    from reports.present.answers.rankings import recommendations_json
     from results.rankings import recommend_from_store
 
     recommendations = recommend_from_store(store, question)

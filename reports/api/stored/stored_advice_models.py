@@ -1,5 +1,5 @@
-"""Answers that rank what the stored runs say: those of `reports.answers.ranking_json`, with the paths of this API to
-their evidence.
+"""Answers that rank what the stored runs say: those of `reports.present.answers.rankings`, with the paths of this API
+to their evidence.
 """
 
 from __future__ import annotations
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from reports.answers.ranking_json import StoredAnswer, StoredAnswers, StoredConfiguration
 from reports.api.answer_models import answer_model, document_model
 from reports.api.base_models import Answer
 from reports.api.stored.pages import Page
+from reports.present.answers.rankings import StoredAnswer, StoredAnswers, StoredConfiguration
 from roofline_model.core.answer import Evidence
 
 if TYPE_CHECKING:

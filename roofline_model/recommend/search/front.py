@@ -38,10 +38,11 @@ class FormatAssignment:
     labels: tuple[str, ...]
     """Format of every group, in the problem's order."""
     loss_value: float
+    """Sum of the layers' losses, in their unit."""
     time_s: float
-    """Of a pass, what no choice changes included."""
+    """Of a pass, what no choice changes included, seconds."""
     memory_bytes: float
-    """Altogether, what no choice changes included."""
+    """Altogether, what no choice changes included, bytes."""
 
 
 @dataclass(frozen=True, slots=True)

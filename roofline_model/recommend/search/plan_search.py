@@ -28,7 +28,7 @@ from roofline_model.recommend.search.search import BudgetMiss, ParetoChoice, cho
 
 FASTEST, LEAST_LOSS = "pareto-fastest", "pareto-least-loss"
 MAX_PASSES = 4
-"""Searches for a plan that meets the latency as a whole."""
+"""Searches for a plan that meets the latency as a whole, count."""
 _SLACK_RATIO = 1e-9
 """A time budget that a plan was found for is given back this much wider: sums in another order differ."""
 
@@ -44,7 +44,7 @@ class FormatSearch:
     choice: ParetoChoice
     """Format, reason and neighbours of every group; its times are sums over groups."""
     passes_count: int
-    """Searches until the plan met the latency as a whole."""
+    """Searches until the plan met the latency as a whole, count."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,10 +85,13 @@ class ParetoChoice:
     misses: tuple[BudgetMiss, ...]
     """What cannot be met, and by how much; empty when a plan was found."""
     reasons: tuple[GroupReason, ...]
+    """The groups of layers, in the model's order."""
 
     @property
     def gap_value(self) -> float | None:
-        """How much less than the plan's loss an undiscovered plan could lose at most; 0: proven best; None: no plan."""
+        """How much less than the plan's loss an undiscovered plan could lose at most; in the unit of the
+        losses. 0: proven best; None: no plan.
+        """
         return None if self.plan is None else max(0.0, self.plan.loss_value - self.bound_value)
 
     @property

@@ -13,7 +13,7 @@ from model_records import CHIP, model_profile, model_run, model_run_records
 from page_rows import unpacked
 
 from reports.advice.trade_offs import on_front, trade_groups
-from reports.answers.report_json import report_json
+from reports.document.report_json import report_json
 from reports.page.page_data import page_data, script_json
 from reports.view.views import report_view
 from results.rankings import StoredQuestion, recommend_from_runs

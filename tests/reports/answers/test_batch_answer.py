@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from reports.answers.batch_answer import batch_answer
 from reports.figures.batches import batch_colours, batch_figure
 from reports.figures.palette import format_colours
 from reports.figures.spec import Marks
+from reports.present.answers.batches import batch_answer
 from roofline_model.models.chip_and_model import get_chip_and_model
 from roofline_model.predictions.batches import batch_curves, with_limits
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from reports.advice.shape_matrix import entries_and_matrices
-from reports.answers.report_json import report_json
 from reports.document.report import Report
 from reports.document.report_blocks import report_blocks
+from reports.document.report_json import report_json
 from reports.page.html import render_page
 from reports.present.cases import profile_doubts
 from reports.present.markdown import markdown

@@ -10,9 +10,9 @@ from html.parser import HTMLParser
 
 import pytest
 
-from reports.answers.report_json import SCHEMA_VERSION, report_json
 from reports.document.report import Report
 from reports.document.report_blocks import report_blocks
+from reports.document.report_json import SCHEMA_VERSION, report_json
 from reports.page.html import print_page
 from reports.present.blocks import Bullets, Column, Heading, plain_text, table, text_blocks
 from reports.present.cases import title_of

@@ -10,7 +10,7 @@ import diff_runs as runs
 import numpy as np
 import pytest
 
-from reports.answers.diff_answer import diff_answer
+from reports.present.answers.diff import DiffAnswer
 from reports.present.encoder import answer_json
 from reports.present.words.diff_text import (
     common_text,
@@ -335,7 +335,7 @@ def test_numbers_as_text():
 
 def test_the_document_holds_what_the_diff_says():
     suite_diff = diff({1: 0.1})
-    document = answer_json(diff_answer(suite_diff, gate(suite_diff, SLOWER), SLOWER))
+    document = answer_json(DiffAnswer(suite_diff, gate(suite_diff, SLOWER), SLOWER))
     assert document["exit_code"] == 1
     assert document["counts"] == {**dict.fromkeys(VERDICTS, 0), "SLOWER": 1, "SAME": 7}
     (failure,) = document["failures"]

@@ -8,7 +8,7 @@ import diff_runs as runs
 import pytest
 from diff_runs import pair
 
-from reports.answers.diff_answer import diff_answer
+from reports.present.answers.diff import DiffAnswer
 from reports.present.encoder import answer_json
 from reports.present.words.diff_text import counts_text, headline
 from results.diff.gate import gate, parse_fail_on
@@ -59,7 +59,7 @@ def test_what_a_selection_leaves_out_is_one_line_and_fails_nothing():
     assert result.exit_code == 0
     assert headline(suite_diff, result) == "nothing changed by more than noise in 9 cases"
     assert counts_text(suite_diff) == "9 same, 3 not selected by -k 'gemv and 1x1024'"
-    document = answer_json(diff_answer(suite_diff, result, GONE))
+    document = answer_json(DiffAnswer(suite_diff, result, GONE))
     assert (document["unselected_count"], document["selection"]) == (3, "-k 'gemv and 1x1024'")
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from reports.answers.ranking_json import recommendations_json
+from reports.present.answers.rankings import recommendations_json
 from reports.present.words.evidence_text import missing_texts
 from reports.present.words.ranking_text import excluded_texts
 from reports.present.words.stored_text import summary_of

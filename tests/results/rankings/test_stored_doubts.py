@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 
 from reports.advice.trade_offs import trade_groups
-from reports.answers.ranking_json import recommendations_json
 from reports.document.advice_blocks import stored_section
 from reports.document.report import Report
+from reports.present.answers.rankings import recommendations_json
 from reports.present.markdown import markdown
 from reports.present.words.evidence_text import note_texts
 from reports.present.words.stored_text import confidence_words, summary_of

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 import reports.api.http.app as app_module
-from reports.answers.shape_advice import Recommendation
 from reports.api.answer_models import answer_bytes, document_model
 from reports.api.predict.product import recommendation
+from reports.present.answers.products import Recommendation
 from roofline_model import gemm, get_hardware, list_hardware, predict_expected
 from roofline_model.formats.catalog import get_format
 from roofline_model.predictions.product import ProductPrediction, predict_product

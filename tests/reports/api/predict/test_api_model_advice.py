@@ -8,10 +8,10 @@ import json
 
 import pytest
 
-from reports.answers.cache_advice import AttentionRecommendation
-from reports.answers.model_advice import ModelRecommendation, model_advice
-from reports.answers.shape_advice import Recommendation
 from reports.api.answer_models import document_model
+from reports.present.answers.caches import AttentionRecommendation
+from reports.present.answers.models import ModelRecommendation, model_advice
+from reports.present.answers.products import Recommendation
 from reports.present.encoder import command_json
 from roofline_model.chips.hardware import get_hardware
 from roofline_model.expected.predict import predict_expected

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import pytest
 
-from reports.answers.ranking_json import recommendations_json
 from reports.api.stored.stored_advice_models import StoredRecommendationList
+from reports.present.answers.rankings import recommendations_json
 from results.rankings import StoredQuestion, recommend_from_store
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from reports.answers.diff_answer import diff_answer
+from reports.present.answers.diff import DiffAnswer
 from reports.present.encoder import answer_json
 from reports.view.comparison import Comparison, against_text
 from results.diff.gate import parse_fail_on
@@ -29,7 +29,7 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
     diff, result = comparison.diff, comparison.result
     document = None
     if diff is not None and result is not None:
-        document = answer_json(diff_answer(diff, result, parse_fail_on(["slower"])))
+        document = answer_json(DiffAnswer(diff, result, parse_fail_on(["slower"])))
         document["cases"] = [case for case in document["cases"] if case["verdict"] != "SAME"]
     changes = [
         {"case_key": name.case.case_key, "case": name.name, "metric": "time", **answer_json(change)}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from reports.present.display_text import stored_text
-from reports.present.encoder import answer_json
+from reports.present.encoder import Keys, answer_json
 from results.cases.case_result import CaseResult
 from results.records.records import STATUSES, Measurement, Record, RunInfo
 
@@ -17,28 +17,30 @@ from results.records.records import STATUSES, Measurement, Record, RunInfo
 class RunDetail:
     """One run with its counts, its machine and that machine's state."""
 
+    JSON_KEYS: ClassVar[Keys] = {
+        "run": "run",
+        "counts": "counts",
+        "case_count": "case_count",
+        "environment": "run.environment.facts",
+        "canary_sentence": "canary_sentence",
+    }
+
     run: RunInfo
     """The run itself."""
-    counts: Mapping[str, int]
-    """measured, predicted, skipped, failed → cases, count."""
-    case_count: int
-    """Cases, count."""
-    environment: Mapping[str, Any]
-    """Facts of machine and software."""
+    cases: Sequence[CaseResult]
     canary_sentence: str
     """What the canary kernel says of the machine's state; may be empty."""
 
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """measured, predicted, skipped, failed → cases, count."""
+        counts = Counter(case.status for case in self.cases)
+        return {status: counts[status] for status in STATUSES}
 
-def run_detail(run: RunInfo, cases: Iterable[CaseResult], canary_sentence: str) -> RunDetail:
-    """Return a run as an answer; `canary_sentence`: of its `RunState`."""
-    counts = Counter(case.status for case in cases)
-    return RunDetail(
-        run=run,
-        counts={status: counts[status] for status in STATUSES},
-        case_count=counts.total(),
-        environment=run.environment.facts,
-        canary_sentence=canary_sentence,
-    )
+    @property
+    def case_count(self) -> int:
+        """Cases, count."""
+        return len(self.cases)
 
 
 def case_detail_json(result: CaseResult) -> dict[str, Any]:

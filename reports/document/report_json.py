@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from reports.advice.trade_offs import trade_group_json, trade_groups
-from reports.answers.ranking_json import recommendations_json, run_ranking
+from reports.present.answers.rankings import RunRanking, recommendations_json
 from reports.present.cases import name_of, option_label, remarks_of
 from reports.present.display_text import shown, stored_text
 from reports.present.encoder import answer_json
@@ -88,7 +88,7 @@ def _action(hardware_key: str, action: Action) -> dict[str, Any]:
 
 
 def _comparison(comparison: Comparison) -> dict[str, Any]:
-    from reports.answers.comparison_json import comparison_json  # it brings the diff and the database along
+    from reports.document.comparison_json import comparison_json  # it brings the diff and the database along
 
     return comparison_json(comparison)
 
@@ -104,7 +104,7 @@ def _chip(view: ReportView, chip: ChipView) -> dict[str, Any]:
         "errors": [answer_json(error) for error in chip.errors],
         "calibration_doubts": list(chip.calibration_doubts),
         "overall_error": None if chip.overall is None else answer_json(chip.overall),
-        "recommendations": [answer_json(run_ranking(ranking)) for ranking in chip.recommendations],
+        "recommendations": [answer_json(ranking, stored_text, RunRanking) for ranking in chip.recommendations],
         "trade_offs": [
             trade_group_json(group) for group in trade_groups(view.run, chip.models, chip.recommendations, chip.cases)
         ],
