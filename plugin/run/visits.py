@@ -190,6 +190,8 @@ class OpenCase:
     """The state in its test, without what the kernel itself changes."""
     spent_s: float = field(init=False)
     """Seconds that all visits took."""
+    waited_s: float = 0.0
+    """Seconds that visits waited for the CPU to be fast: they cost the run, and nothing of the budget."""
     visits: list[Visit] = field(default_factory=list)
     left_s: float = field(default_factory=time.perf_counter)
     """When its last visit ended, by the process's clock."""
@@ -228,7 +230,7 @@ class OpenCase:
         seconds = max(VISIT_RATIO * self.budget_s, SHORTEST_WINDOW_S)
         first = len(self.series.samples)
         if self.series.speed is not None:
-            self.series.speed.wait(LONGEST_WAIT_S)
+            self.waited_s += self.series.speed.wait(LONGEST_WAIT_S)
         was_enabled = gc.isenabled()
         gc.disable()
         load = LoadWatch()
@@ -261,7 +263,7 @@ class OpenCase:
         with self.settings():
             timing: CaseTiming = series.finish()
         state = replace(self.observed.state, others_ratio=together.others_ratio)
-        own_s = self.observed.timing.wall_s + self.spent_s - self.first_s
+        own_s = self.observed.timing.wall_s + self.spent_s - self.first_s + self.waited_s
         timing = replace(timing, wall_s=own_s)  # what other cases took in between is theirs
         flags = [flag for flag in self.observed.flags if flag not in (*_DISTURBED, *_OF_SAMPLES)]
         if together.is_disturbed:

@@ -69,12 +69,15 @@ class HostSpeed:
         self._counts[step] = self._counts.get(step, 0) + 1
         self._read_at_s = time.perf_counter()
 
-    def wait(self, longest_s: float) -> None:
-        """Wait until the CPU is fast again, for so long at most: a slow spell mostly ends after some tens of ms."""
-        until_s = time.perf_counter() + longest_s
+    def wait(self, longest_s: float) -> float:
+        """Wait until the CPU is fast again, for so long at most, and return the seconds that took: a slow spell mostly
+        ends after some tens of ms.
+        """
+        began_s = time.perf_counter()
         self.read()
-        while self._latest_s[-1] > SLOW_RATIO * self.fast_s and time.perf_counter() < until_s:
+        while self._latest_s[-1] > SLOW_RATIO * self.fast_s and time.perf_counter() - began_s < longest_s:
             self.read()
+        return time.perf_counter() - began_s
 
     @property
     def fast_s(self) -> float:
