@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from importlib import metadata
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import typer
 
@@ -13,12 +13,17 @@ from roofline_cli.shared.group import LazyGroup, RooflineGroup, commands_of
 
 COMPLETE_VARIABLE = "_ROOFLINE_COMPLETE"
 """Set by a shell that asks for completions, as click and typer do."""
-COMMAND_ORDER = (
-    "doctor", "demo", "predict", "recommend", "losses", "pipeline", "compare", "formats", "explain", "hardware", "runs", "show", "diff",
-    "export", "import", "report", "serve", "push", "db", "prune", "tiling", "sweep", "history", "nightly", "pr", "calibrate", "fit", "validate",
-    "predict gemv", "predict gemm", "predict attention", "predict ffn", "predict model",
-)  # fmt: skip
-"""Order in which a newcomer meets the commands; a command that is not named here comes after them."""
+COMMAND_GROUPS = {
+    "Predict": ("predict", "tiling", "sweep"),
+    "Choose": ("recommend", "losses", "pipeline", "explain"),
+    "Measure": ("doctor", "demo", "compare", "calibrate", "validate", "fit"),
+    "Watch": ("runs", "show", "diff", "history", "nightly", "pr"),
+    "Report": ("report", "serve"),
+    "Keep": ("export", "import", "push", "db", "prune"),
+    "Look up": ("formats", "hardware"),
+}
+"""Task → its commands, as `docs/reference/commands.md` lists them."""
+PREDICT_ORDER = ("predict gemv", "predict gemm", "predict attention", "predict ffn", "predict model")
 
 COMMANDS = {"predict": ("predict", "Predict how fast an operator or a whole model runs, per format.")}
 
@@ -26,13 +31,20 @@ COMMANDS = {"predict": ("predict", "Predict how fast an operator or a whole mode
 class RootCommands(RooflineGroup):
     """The commands of `roofline`."""
 
-    entries: ClassVar = commands_of("", COMMAND_ORDER)
+    entries: ClassVar = commands_of("", [name for names in COMMAND_GROUPS.values() for name in names])
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands task by task, their sentences in one column."""
+        width = max(map(len, self.entries))
+        for task, names in COMMAND_GROUPS.items():
+            with formatter.section(task):
+                formatter.write_dl([(name.ljust(width), self.entries[name].summary) for name in names])
 
 
 class PredictCommands(LazyGroup):
     """The commands of `roofline predict`."""
 
-    entries: ClassVar = commands_of("predict", COMMAND_ORDER)
+    entries: ClassVar = commands_of("predict", PREDICT_ORDER)
 
 
 predict = typer.Typer(cls=PredictCommands, help=COMMANDS["predict"][1])
