@@ -59,10 +59,20 @@ def validate(
             "--cross-validate", help="Fit to this table, and score each row by constants that never saw its site."
         ),
     ] = False,
+    model_dir: Annotated[
+        Path | None,
+        typer.Option(
+            "--model-dir",
+            metavar="FOLDER",
+            help="Of engine runs: config.json files of models that are not shipped (OWNER--MODEL_config.json).",
+        ),
+    ] = None,
     show_all: AllOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Compare predicted with measured times.
+
+    The table holds kernels, or runs of engines that serve whole models (`--model-dir` gives their shapes).
 
     Prints mean, median and 90 % |error|, the signed bias and the coverage of the 80 % interval per device, operator,
     phase and format, beside the error of the plain roofline. Error = (predicted − measured) / measured: negative is too
@@ -75,6 +85,14 @@ def validate(
         check_is_not_input(predictions, _inputs(table_file, constants), "--predictions")
     if cross_validate and constants is not None:
         raise InvalidValueError("--cross-validate fits its own constants; leave out --constants")
+    if model_dir is not None and not model_dir.is_dir():
+        raise InvalidValueError(f"--model-dir {model_dir} is no folder; name one that holds config.json files")
+    if _is_of_engines(table_file):
+        if cross_validate or constants is not None:
+            raise InvalidValueError("a table of engine runs is compared with the shipped constants alone")
+        from roofline_cli.model_fit.validate_engines import validate_engines
+
+        return validate_engines(table_file, model_dir, predictions, show_all=show_all, as_json=as_json)
     table = read_kernel_table(table_file)
     constants_used = _constants(constants, with_local=not no_local_calibration and not cross_validate)
     with progress_bar("predicting", is_quiet=as_json) as advance:
@@ -89,6 +107,13 @@ def validate(
         lambda: _blocks(prediction, method, cross_validate, predictions, show_all=show_all),
         as_json=as_json,
     )
+
+
+def _is_of_engines(table_file: Path) -> bool:
+    from roofline_model.core.table_file import read_table
+    from roofline_model.validation.engine_rows import is_engine_table
+
+    return is_engine_table(read_table(table_file, "table").header)
 
 
 def _inputs(table_file: Path, constants: Path | None) -> dict[str, Path]:

@@ -1,0 +1,189 @@
+"""An engine: a TOML file with its defaults and, for each class of chips, the constants that were fitted for it."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from roofline_model.core.errors import UnknownNameError, UnsupportedError
+
+CATALOG = Path(__file__).parent / "catalog"
+
+
+_UNKNOWN_INTERVAL = (0.5, 2.0)
+"""Where no row tells: a judgement."""
+
+
+class PowerConstants(NamedTuple):
+    """Watts of a chip that is idle, that has a request in flight, and that its tensor cores add at their peak."""
+
+    idle_w: float
+    busy_w: float
+    tensor_w: float
+
+
+class Protocol(NamedTuple):
+    """How a benchmark with a fixed number of requests in flight meets an engine."""
+
+    prefill_ratio: float
+    """Time of a prompt computed beside others over that of one computed alone."""
+    wave_count: float
+    """Waves of prompts over which the queue of the first one is spread."""
+    first_token_step_count: float
+    """Steps until the client sees the first token: some engines stream every twentieth."""
+    client_s: float
+    """Seconds from a request to the engine and back to the client."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineConstants:
+    """How an engine runs on a class of chips. Shares are of the chip's rated bandwidth and dense peaks."""
+
+    bandwidth_ratio: float
+    """Share of the bandwidth that products reach which read their weights once."""
+    layer_s: float
+    """Seconds per layer and step beside bytes and FLOPs: launches, norms, casts, routing."""
+    tensor_ratio: float
+    """Share of the dense peak that large products in 16 bit reach."""
+    has_first_token: bool = True
+    """Whether prompts were measured, too; without, the first token is not predicted."""
+    expert_bandwidth_ratio: float | None = None
+    """The same share of routed experts; None: as of other products."""
+    expert_spread_ratio: float = 1.0
+    """Share of the experts that a workload's tokens are spread over."""
+    narrow_tensor_ratio: float = 1.0
+    """What is left of `tensor_ratio` where activations are narrower than 16 bit."""
+    four_bit_tensor_ratio: float = 1.0
+    """The same where activations, or weights multiplied in 16 bit, have four bits."""
+    unpacking_ratios: Mapping[str, float] = field(default_factory=dict)
+    """Kind of unpacking → the bytes that a weight costs over those it has."""
+    cache_ratio: float = 1.0
+    """Share of the bandwidth that attention reads the cache with."""
+    wide_cache_ratio: float = 1.0
+    """The same of heads of 512 and of a latent cache."""
+    attention_ratio: float = 1.0
+    """Share of the 16-bit peak that attention reaches in a prefill."""
+    wide_attention_ratio: float = 1.0
+    """The same of heads of 512."""
+    elementwise_ratio: float = 1.0
+    """Traffic of elementwise kernels over what was counted."""
+    expert_layer_ratio: float = 0.0
+    """What experts add to `layer_s`, as a share of it."""
+    block_scale_layer_ratio: float = 0.0
+    """What FP8 with block scales adds to `layer_s`, as a share of it."""
+    recurrent_layer_ratio: float = 0.0
+    """What a recurrent layer adds to `layer_s`, as a share of it."""
+    post_norm_layer_ratio: float = 0.0
+    """What norms behind attention and feed-forward add to `layer_s`, as a share of it."""
+    latent_layer_s: float = 0.0
+    """What latent attention adds to a layer, seconds."""
+    sparse_layer_s: float = 0.0
+    """What picking tokens by an index adds to a layer, seconds."""
+    sequence_layer_s: float = 0.0
+    """Per layer and sequence, seconds: attention, rotary positions, cache writes."""
+    step_s: float = 0.0
+    """Per step, seconds."""
+    prefill_norm_order: float = 4.0
+    """Exponent of the norm of reading and computing in a prefill; 1: they follow one another."""
+    prompt_chunk_tokens: int = 8192
+    """Tokens of a prompt that one pass computes at most."""
+    mixed_prefill_ratio: float = 1.0
+    """Time of a prompt computed beside decodes over that of one computed alone."""
+    client_s: float = 0.0
+    """Seconds from a request to the engine and back to the client."""
+    first_token_step_count: float = 0.0
+    """Steps until a client sees the first token, where the protocol does not say it."""
+    protocols: Mapping[str, Protocol] = field(default_factory=dict)
+    """Way of benchmarking with a fixed number of requests in flight → what its first token waits for."""
+    memory_ratio: float = 0.9
+    """Share of the memory that the engine takes."""
+    memory_own_bytes: float = 3e9
+    """What the engine needs of that for itself."""
+    fitted_chips: tuple[str, ...] = ()
+    """Chips whose rows are behind the constants."""
+    similar_chips: tuple[str, ...] = ()
+    """Chips of the same kind that they are taken for without rows."""
+    sweep_together: tuple[tuple[int, int], tuple[int, int]] | None = None
+    """Lengths of input and output, from and to, at which the sweeps behind the constants start all requests at once."""
+    power: PowerConstants | None = None
+    """Watts, where telemetry was there to fit them."""
+    interval_ratios: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """Group → factors of the 80 % interval, from rows of models left out of the fit."""
+
+    def interval(self, quantity: str, load: str) -> tuple[float, float]:
+        """Return the factors of the 80 % interval of a quantity under a load; the widest of that quantity where that
+        load was not fitted.
+        """
+        by_load = {
+            name.rpartition("-")[2]: factors
+            for name, factors in self.interval_ratios.items()
+            if name.startswith(quantity)
+        }
+        if load in by_load:
+            return by_load[load]
+        if not by_load:
+            return _UNKNOWN_INTERVAL
+        return min(low for low, _ in by_load.values()), max(high for _, high in by_load.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """One engine."""
+
+    key: str
+    name: str
+    versions: str
+    """Versions that the constants were fitted on."""
+    source: str
+    """Rows behind the constants, and where they come from."""
+    constants: tuple[EngineConstants, ...]
+    """One for each kind of chips."""
+
+    def constants_for(self, chip_key: str) -> EngineConstants:
+        """Return the constants for a chip. Raises `UnsupportedError` where there are none."""
+        for each in self.constants:
+            if chip_key in each.fitted_chips or chip_key in each.similar_chips:
+                return each
+        keys = sorted({key for each in self.constants for key in (*each.fitted_chips, *each.similar_chips)})
+        raise UnsupportedError(f"{self.name} has no constants for {chip_key}; they are known for {', '.join(keys)}")
+
+
+def engine_names() -> tuple[str, ...]:
+    """Return the keys of all engines."""
+    return tuple(sorted(path.stem for path in CATALOG.glob("*.toml")))
+
+
+@cache
+def get_engine(name: str) -> Engine:
+    """Return an engine by its key. Raises `UnknownNameError` for another name."""
+    path = CATALOG / f"{name}.toml"
+    if name not in engine_names():
+        raise UnknownNameError("engine", name, engine_names())
+    data = tomllib.loads(path.read_text(encoding="utf-8"))
+    common: dict[str, Any] = data.get("constants", {})
+    return Engine(
+        key=name,
+        name=data["name"],
+        versions=data["versions"],
+        source=data["source"],
+        constants=tuple(_constants({**common, **own}) for own in data["chips"].values()),
+    )
+
+
+def _constants(values: Mapping[str, Any]) -> EngineConstants:
+    names = {each.name for each in fields(EngineConstants)}
+    made: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in values.items() if name in names
+    }
+    intervals = {group: (low, high) for group, (low, high) in values.get("intervals", {}).items()}
+    protocols = {name: Protocol(**own) for name, own in values.get("protocols", {}).items()}
+    made |= {"protocols": protocols, "interval_ratios": intervals}
+    if "power" in values:
+        made["power"] = PowerConstants(**values["power"])
+    if "sweep_together" in values:
+        made["sweep_together"] = tuple(map(tuple, values["sweep_together"]))
+    return EngineConstants(**made)

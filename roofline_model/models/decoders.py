@@ -1,0 +1,136 @@
+"""Decoders by name: shipped ones (`decoders.toml` and the model catalog), or those of a folder of config.json files."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from roofline_model.core.definition_text import read_definition_text
+from roofline_model.core.errors import DefinitionError, RooflineError, UnknownNameError
+from roofline_model.models.hf.config import MAX_CONFIG_BYTES
+from roofline_model.models.hf.decoder_config import decoder_from_config
+from roofline_model.models.hf.stored_formats import CheckpointFormats, checkpoint_formats
+from roofline_model.models.layer_kinds import Attention, Decoder, FeedForward, Latent, LayerRun, Mixer
+from roofline_model.models.model_registry import get_model
+from roofline_model.models.model_shapes import ModelShape
+
+_FILE = Path(__file__).parent / "decoders.toml"
+_SUFFIXES = re.compile(r"-(instruct|it|base|bf16|fp8|nvfp4|hf|chat)$")
+"""What names of checkpoints add to the name of a model."""
+
+
+@cache
+def _shipped() -> Mapping[str, Mapping[str, Any]]:
+    models: dict[str, Mapping[str, Any]] = {}
+    for name, fields in tomllib.loads(_FILE.read_text(encoding="utf-8"))["models"].items():
+        models |= dict.fromkeys([name, *fields.get("same_as", ())], fields)
+    return models
+
+
+def get_decoder(name: str, folder: Path | None = None) -> Decoder:
+    """Return a decoder: of a config.json in `folder` that has this name, else a shipped one.
+
+    Names are those of checkpoints (`Qwen/Qwen3-32B`) or of models (`qwen3-32b`). Raises `UnknownNameError` for a name
+    that neither has.
+    """
+    if folder is not None and (path := _config_in(folder, name)) is not None:
+        return decoder_from_config(_read(path), name=name, where=f"model config {path}")
+    plain = _plain(name)
+    shipped = _shipped().get(plain)
+    if shipped is not None:
+        return decoder_from_config(shipped, name=plain)
+    try:
+        return decoder_of(get_model(plain))
+    except RooflineError:
+        raise UnknownNameError("model", name, _shipped(), fix="give its config.json with --model-dir") from None
+
+
+def published_formats(name: str, folder: Path, decoder: Decoder) -> CheckpointFormats | None:
+    """Return what the checkpoint of exactly this name stores, by the files of a folder; None where it has none or
+    they say nothing of formats.
+    """
+    path = _config_in(folder, name)
+    if path is None or path.name.lower() != f"{name.replace('/', '--')}_config.json".lower():
+        return None
+    beside = path.with_name(path.name.replace("_config.json", "_hf_quant_config.json"))
+    sidecar = _read(beside) if beside.is_file() else None
+    formats = checkpoint_formats(_read(path), sidecar, decoder, where=f"model config {path}")
+    return formats if formats.roles else None
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    text = read_definition_text(path, "model config", fix="give a config.json", most_bytes=MAX_CONFIG_BYTES)
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise DefinitionError(f"model config {path} cannot be read as JSON: {error}") from None
+    if not isinstance(data, dict):
+        raise DefinitionError(f"model config {path} must be a JSON object")
+    return data
+
+
+def decoder_of(shape: ModelShape) -> Decoder:
+    """Return the layers of a model of the catalog."""
+    layers = tuple(_runs(shape))
+    sizes = shape.hidden_size, shape.vocab_size
+    return Decoder(shape.name, *sizes, layers, shape.has_tied_embedding, has_post_norms=shape.norm_count == 4)
+
+
+def _runs(shape: ModelShape) -> Iterator[LayerRun]:
+    counts: dict[tuple[bool, bool], int] = {}
+    for layer in range(shape.layer_count):
+        key = shape.is_windowed(layer), shape.has_experts(layer)
+        counts[key] = counts.get(key, 0) + 1
+    for (is_windowed, has_experts), count in counts.items():
+        yield LayerRun(_mixer(shape, is_windowed=is_windowed), _block(shape, has_experts=has_experts), count)
+
+
+def _mixer(shape: ModelShape, *, is_windowed: bool) -> Mixer:
+    latent = shape.latent
+    if latent is not None:
+        ranks = latent.query_rank or 0, latent.kv_rank
+        return Latent(shape.query_heads, *ranks, latent.nope_dim, latent.rope_dim, latent.value_dim)
+    window = shape.window_size if is_windowed else None
+    return Attention(shape.query_heads, shape.kv_heads, shape.head_dim, shape.head_dim, window)
+
+
+def _block(shape: ModelShape, *, has_experts: bool) -> FeedForward:
+    experts = shape.experts
+    if experts is None or not has_experts:
+        return FeedForward(shape.ffn_size, is_gated=shape.ffn == "gated")
+    return FeedForward(
+        expert_count=experts.expert_count,
+        active_count=experts.active_count,
+        expert_size=experts.ffn_size,
+        shared_size=experts.shared_ffn_size,
+        has_shared_gate=experts.has_shared_gate,
+    )
+
+
+def _config_in(folder: Path, name: str) -> Path | None:
+    """Return the config of a model in a folder: `OWNER--MODEL_config.json`, `MODEL.json` or `MODEL/config.json`."""
+    wanted, plain = name.replace("/", "--").lower(), _plain(name)
+    candidates: dict[str, Path] = {}
+    for path in sorted(folder.glob("*")):
+        stem = path.name.removesuffix(".json").removesuffix("_config")
+        if path.is_dir() and (path / "config.json").is_file():
+            path, stem = path / "config.json", path.name
+        elif path.suffix != ".json" or stem.endswith("_hf_quant"):
+            continue
+        if wanted in (stem.lower(), stem.rpartition("--")[2].lower()):
+            return path
+        candidates.setdefault(_plain(stem.replace("--", "/")), path)
+    return candidates.get(plain)
+
+
+def _plain(name: str) -> str:
+    """Return the name of a model without owner, case and what checkpoints add."""
+    plain = name.rsplit("/", 1)[-1].lower()
+    while (shorter := _SUFFIXES.sub("", plain)) != plain:
+        plain = shorter
+    return plain.removeprefix("nvidia-").removeprefix("meta-")

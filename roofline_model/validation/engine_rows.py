@@ -1,0 +1,296 @@
+"""A table of measured engine runs beside what the engine model says of each row.
+
+Columns as in public collections of runs: chip, engine, base_model, weight_format, activation_format, kv_format, the
+layout over devices, load, concurrency, lengths, and the measured `tpot_s`, `ttft_s`, `power_w`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache, partial
+from pathlib import Path
+from statistics import fmean, median
+from typing import Literal
+
+from roofline_model.chips.hardware import Device, get_hardware
+from roofline_model.core.answer import Estimate
+from roofline_model.core.errors import InvalidValueError, RooflineError, UnknownNameError, UnsupportedError
+from roofline_model.core.finding import Finding, finding_of
+from roofline_model.core.table_file import cut, read_table
+from roofline_model.engines.amounts import (
+    Layout,
+    StoredFormat,
+    StoredModel,
+    checkpoint_roles,
+    gguf_roles,
+    stored_format,
+)
+from roofline_model.engines.engine import EngineConstants, get_engine
+from roofline_model.engines.loads import Load, LoadKind, client_times
+from roofline_model.engines.power import mean_power_w
+from roofline_model.engines.steps import StepModel
+from roofline_model.formats.gguf import MIXES
+from roofline_model.models.decoders import get_decoder, published_formats
+from roofline_model.models.hf.stored_formats import CheckpointFormats
+from roofline_model.models.layer_kinds import Decoder, Role
+
+REQUIRED = ("chip", "engine", "base_model", "input_len", "output_len", "tpot_s")
+Quantity = Literal["tpot", "ttft", "power"]
+QUANTITIES: Mapping[Quantity, str] = {"tpot": "tpot_s", "ttft": "ttft_s", "power": "power_w"}
+"""What is predicted → the column of its measurement."""
+_ENGINES = {"llama.cpp": "llama-cpp", "ollama": "llama-cpp", "vllm.cpp": "vllm"}
+"""Name in a table → engine here, where they differ."""
+_QUANTISED: tuple[Role, ...] = ("attention", "linear", "indexer", "ffn", "shared_expert", "expert")
+_NVFP4_ROLES: Mapping[str, tuple[Role, ...]] = {
+    "gemma-4-26b": ("expert",),
+    "nemotron": ("linear", "ffn", "shared_expert", "expert"),
+    "qwen3.5": ("attention", "ffn", "shared_expert", "expert"),
+    "minimax": ("ffn", "shared_expert", "expert"),
+    "glm": ("ffn", "shared_expert", "expert"),
+    "deepseek": ("ffn", "shared_expert", "expert"),
+}
+"""Start of a model's name → what its published NVFP4 checkpoint quantises, by its hf_quant_config.json."""
+_TEN_WAVES = {(1024, 1024), (1024, 8192), (8192, 1024)}
+"""Lengths of the benchmarks that run ten waves of their concurrency (InferenceX)."""
+_INPUT, _OUTPUT = 30, 256
+"""Tokens where a row does not say them: a short question and an answer."""
+_CHUNK = re.compile(r"max_num_batched_tokens[ =:]*(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class EngineTable:
+    """The rows as they were read."""
+
+    name: str
+    sha256: str
+    header: tuple[str, ...]
+    rows: tuple[Mapping[str, str], ...]
+    line_numbers: tuple[int, ...]
+
+    def measured(self, quantity: Quantity, row: int) -> float | None:
+        """Return a measurement of a row; None where it has none."""
+        value = _number(self.rows[row], QUANTITIES[quantity])
+        return value if value is not None and 0 < value < math.inf else None
+
+
+@dataclass(frozen=True, slots=True)
+class RowPrediction:
+    """What the engine model says of one row."""
+
+    estimates: Mapping[Quantity, Estimate]
+    reason: Finding | None = None
+    """Why there is none."""
+    is_scored: bool = True
+    """False of rows that are marked as not comparable, or that speculate: their step is not one token."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineAccuracy:
+    """How far one quantity of a group of rows is off. Errors are of the ratio, so that 2× and ½× count alike."""
+
+    quantity: Quantity
+    chip: str
+    engine: str
+    model_class: str
+    load: str
+    row_count: int
+    median_ratio: float
+    mean_ratio: float
+    bias_ratio: float
+    """Median of predicted over measured, less one."""
+    coverage_ratio: float
+    """Share of rows inside their 80 % interval."""
+
+
+def is_engine_table(header: Sequence[str]) -> bool:
+    """Return whether a header is that of engine runs, not of kernels."""
+    return {"engine", "tpot_s"} <= set(header)
+
+
+def read_engine_table(path: Path) -> EngineTable:
+    """Read a table of engine runs, CSV or Parquet. Raises `InvalidValueError` for one without the needed columns."""
+    read = read_table(path, "engine table")
+    missing = [name for name in REQUIRED if name not in read.header]
+    if missing:
+        raise InvalidValueError(f"engine table {cut(str(path))} has no column {' and no column '.join(missing)}")
+    rows = tuple(dict(zip(read.header, map(str.strip, cells), strict=False)) for cells in read.rows)
+    return EngineTable(cut(path.name), read.sha256, read.header, rows, read.line_numbers)
+
+
+def predict_engine_rows(table: EngineTable, folder: Path | None = None) -> list[RowPrediction]:
+    """Return a prediction for each row; `folder`: config.json files of models that are not shipped."""
+    shapes = _Shapes(folder)
+    return [_predicted(row, shapes) for row in table.rows]
+
+
+class _Shapes:
+    """Decoders and checkpoints of the models of a table, each read once."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+        self.decoder = cache(partial(get_decoder, folder=folder))
+
+    def published(self, name: str, decoder: Decoder) -> CheckpointFormats | None:
+        """Return what the checkpoint of this name stores, where its config is there."""
+        return None if self._folder is None else _published(name, self._folder, decoder)
+
+
+_published = lru_cache(maxsize=256)(published_formats)
+
+
+def _predicted(row: Mapping[str, str], shapes: _Shapes) -> RowPrediction:
+    is_scored = row.get("comparable", "").lower() != "false" and not row.get("speculative")
+    try:
+        estimates = _estimates(row, shapes)
+    except RooflineError as error:
+        return RowPrediction({}, finding_of(error), is_scored)
+    return RowPrediction(estimates, None, is_scored)
+
+
+def _estimates(row: Mapping[str, str], shapes: _Shapes) -> dict[Quantity, Estimate]:
+    decoder = _decoder(row, shapes)
+    device = get_hardware(row["chip"])
+    engine = get_engine(_ENGINES.get(row["engine"], row["engine"]))
+    constants = engine.constants_for(device.key)
+    chunk = _CHUNK.search(row.get("notes", ""))
+    if chunk is not None:
+        constants = replace(constants, prompt_chunk_tokens=max(1, int(chunk.group(1))))
+    steps = StepModel(_stored(row, decoder, device, shapes), device, constants, _layout(row))
+    load = _load(row, constants)
+    times = client_times(steps, load)
+    provenance = "fitted" if device.key in constants.fitted_chips else "transferred-class"
+    values: dict[Quantity, float] = {"tpot": times.token_s}
+    if constants.has_first_token:
+        values["ttft"] = times.first_token_s
+    if constants.power is not None:
+        values["power"] = mean_power_w(steps, load, times, constants.power)
+    return {name: _estimate(value, constants.interval(name, load.kind), provenance) for name, value in values.items()}
+
+
+def _estimate(value: float, factors: tuple[float, float], provenance: str) -> Estimate:
+    return Estimate(value, value * factors[0], value * factors[1], "expected", provenance)
+
+
+def _decoder(row: Mapping[str, str], shapes: _Shapes) -> Decoder:
+    try:
+        return shapes.decoder(row["base_model"])
+    except UnknownNameError:
+        if not row.get("model"):
+            raise
+        return shapes.decoder(row["model"])
+
+
+def _stored(row: Mapping[str, str], decoder: Decoder, device: Device, shapes: _Shapes) -> StoredModel:
+    """Return the model as its checkpoint's own config says, else as published checkpoints of the row's format are."""
+    weights = row.get("weight_format") or "BF16"
+    mix = weights.removeprefix("UD-").replace("_XL", "_M")
+    is_data_center = device.link_bytes_per_s is not None
+    if mix in MIXES and row["engine"] in ("llama.cpp", "ollama"):
+        return StoredModel(decoder, gguf_roles(decoder, mix), 2.0)
+    published = shapes.published(row.get("model", ""), decoder)
+    if published is not None and any(each.weights.startswith(weights[:4]) for each in published.roles.values()):
+        own = checkpoint_roles(published)
+        own = {
+            role: replace(each, multiplied_in=_multiplied_in(each.multiplied_in, device)) for role, each in own.items()
+        }
+        return StoredModel(
+            decoder, own, _cache_bytes(row, weights, device), has_block_scales=published.has_block_scales
+        )
+    base = row["base_model"]
+    activations = row.get("activation_format") or _activations(weights, device)
+    roles: dict[Role, StoredFormat] = {}
+    if weights == "NVFP4":
+        named = next((roles for start, roles in _NVFP4_ROLES.items() if base.startswith(start)), _QUANTISED)
+        roles = dict.fromkeys(named, stored_format("NVFP4", _activations(weights, device)))
+    elif weights == "MXFP4":
+        roles = {"expert": stored_format("MXFP4", _activations(weights, device))}
+    elif weights.startswith("FP8"):
+        roles = dict.fromkeys(_QUANTISED, stored_format("FP8_E4M3", activations))
+    elif weights not in ("BF16", "FP16"):
+        raise UnsupportedError(f"weights in {cut(weights, 40)} have no model in {row['engine']} here")
+    is_block = weights.startswith("FP8") and is_data_center
+    is_block = is_block and (decoder.experts is not None or "fp8_block" in row.get("notes", ""))
+    return StoredModel(decoder, roles, _cache_bytes(row, weights, device), has_block_scales=is_block)
+
+
+def _activations(weights: str, device: Device) -> str:
+    """Return what engines multiply a format in: vLLM 0.26 unpacks FP4 to 16 bit on GB10, and everything does on
+    Hopper; the experts of gpt-oss are multiplied in FP8 on data-center Blackwell.
+    """
+    has_fp4_tensor_cores = device.link_bytes_per_s is not None and device.path("NVFP4").kind == "native"
+    if weights == "MXFP4":
+        return "FP8_E4M3" if has_fp4_tensor_cores else "BF16"
+    if weights == "NVFP4":
+        return "NVFP4" if has_fp4_tensor_cores else "BF16"
+    is_one_gpu = device.link_bytes_per_s is None
+    return "FP8_E4M3" if weights.startswith("FP8") and not is_one_gpu else "BF16"
+
+
+def _multiplied_in(activations: str, device: Device) -> str:
+    """Return what products multiply in that a checkpoint declares activations for: FP4 needs a kernel of the chip."""
+    return _activations(activations, device) if activations in ("NVFP4", "MXFP4") else activations
+
+
+def _cache_bytes(row: Mapping[str, str], weights: str, device: Device) -> float:
+    """Return the bytes of a cached element: as stated, else 16 bit but for the checkpoints that ask for FP8."""
+    stated = row.get("kv_format", "")
+    if stated:
+        return 1.0 if stated.startswith("FP8") else 2.0
+    asks = row["base_model"].startswith("llama") and weights != "BF16" and row["engine"] in ("vllm", "tensorrt-llm")
+    is_oss = row["base_model"].startswith("gpt-oss") and _activations("MXFP4", device) == "FP8_E4M3"
+    return 1.0 if asks or is_oss else 2.0
+
+
+def _layout(row: Mapping[str, str]) -> Layout:
+    def count(name: str) -> int:
+        return max(1, int(_number(row, name) or 1))
+
+    return Layout(count("n_gpus"), count("tp"), count("attention_dp"), count("moe_tp") * count("moe_ep"))
+
+
+def _load(row: Mapping[str, str], constants: EngineConstants) -> Load:
+    lengths = int(_number(row, "input_len") or _INPUT), int(_number(row, "output_len") or _OUTPUT)
+    concurrency = _number(row, "batch" if constants.protocols else "concurrency") or 1.0
+    kind: LoadKind = "single" if concurrency <= 1 else "wave"
+    if row.get("load") == "open":
+        kind = "arrivals"
+    elif constants.protocols:
+        kind = "steady"
+    together = constants.sweep_together
+    if kind == "steady" and together is not None:
+        (low, high), (short, long) = together
+        kind = "wave" if low <= lengths[0] <= high and short <= lengths[1] <= long else "steady"
+    protocol = "ten-waves" if lengths in _TEN_WAVES else "sweep"
+    cached, rate = int(_number(row, "context") or 0), _number(row, "request_rate_per_s")
+    return Load(kind, *lengths, max(1.0, concurrency), cached, rate, protocol)
+
+
+def _number(row: Mapping[str, str], name: str) -> float | None:
+    try:
+        value = float(row.get(name) or "nan")
+    except ValueError:
+        return None
+    return None if math.isnan(value) else value
+
+
+def engine_accuracies(table: EngineTable, predictions: Sequence[RowPrediction]) -> list[EngineAccuracy]:
+    """Return the errors by quantity, chip, engine, class of model and load; rows that are not scored are left out."""
+    groups: dict[tuple[Quantity, str, str, str, str], list[tuple[float, Estimate]]] = defaultdict(list)
+    for place, (row, prediction) in enumerate(zip(table.rows, predictions, strict=True)):
+        for quantity, estimate in prediction.estimates.items() if prediction.is_scored else ():
+            measured = table.measured(quantity, place)
+            if measured is not None:
+                key = quantity, row["chip"], row["engine"], row.get("model_class", ""), row.get("load", "")
+                groups[key].append((measured, estimate))
+    return [_accuracy(key, members) for key, members in sorted(groups.items())]
+
+
+def _accuracy(key: tuple[Quantity, str, str, str, str], members: Sequence[tuple[float, Estimate]]) -> EngineAccuracy:
+    logs = [math.log(estimate.time_s / measured) for measured, estimate in members]
+    inside = [(estimate.low_s or 0) <= measured <= (estimate.high_s or math.inf) for measured, estimate in members]
+    errors = [math.expm1(abs(log)) for log in logs]
+    return EngineAccuracy(*key, len(members), median(errors), fmean(errors), math.expm1(median(logs)), fmean(inside))

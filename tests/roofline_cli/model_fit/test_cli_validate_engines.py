@@ -1,0 +1,90 @@
+"""`roofline validate` on a table of engine runs."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from roofline_cli.main import app
+
+runner = CliRunner()
+COLUMNS = ("chip", "engine", "base_model", "weight_format", "kv_format", "load", "concurrency", "input_len", "output_len",
+           "tpot_s", "ttft_s", "power_w", "comparable", "speculative", "model_class")  # fmt: skip
+ROWS = (
+    ("gb10", "vllm", "granite-4.1-8b", "BF16", "FP8_E4M3", "single", 1, 2048, 512, 0.0799, 0.509, 49.5, "True", "", "dense"),
+    ("gb10", "llama.cpp", "qwen3-14b", "Q4_K_M", "", "single", 1, 30, 300, 0.044, "", "", "True", "", "dense"),
+    ("h100-sxm", "vllm", "llama-3.1-8b", "FP8_E4M3", "", "closed", 8, 1024, 1024, 0.0055, 0.08, "", "True", "", "dense"),
+    ("gb10", "vllm", "granite-4.1-8b", "BF16", "FP8_E4M3", "single", 1, 2048, 512, 0.03, "", "", "True", "mtp:2", "dense"),
+    ("gb10", "vllm", "nobody-9b", "BF16", "", "single", 1, 2048, 512, 0.05, "", "", "True", "", "dense"),
+    ("rtx-5090", "vllm", "granite-4.1-8b", "BF16", "", "single", 1, 2048, 512, 0.02, "", "", "True", "", "dense"),
+)  # fmt: skip
+
+
+@pytest.fixture
+def table(tmp_path):
+    path = tmp_path / "runs.csv"
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([COLUMNS, *ROWS])
+    return path
+
+
+def test_errors_are_told_by_engine_and_chip_without_rows_that_speculate(table):
+    document = json.loads(runner.invoke(app, ["validate", str(table), "--json"]).stdout)
+    assert document["row_count"] == 6
+    assert document["scored_count"] == 5
+    groups = {(group["engine"], group["chip"], group["quantity"]): group for group in document["groups"]}
+    assert groups["vllm", "gb10", "tpot"]["row_count"] == 1
+    assert groups["vllm", "gb10", "tpot"]["median_ratio"] == pytest.approx(0.03, abs=0.02)
+    assert groups["llama.cpp", "gb10", "tpot"]["median_ratio"] < 0.05
+    assert ("llama.cpp", "gb10", "ttft") not in groups  # prompts of llama.cpp were never fitted
+    assert groups["vllm", "gb10", "power"]["row_count"] == 1
+    reasons = [each["reason"] for each in document["reasons"]]
+    assert any("nobody-9b" in reason for reason in reasons)
+    assert any("no constants for rtx-5090" in reason for reason in reasons)
+
+
+def test_predictions_stand_beside_each_row_with_intervals_or_a_reason(table, tmp_path):
+    out = tmp_path / "out.csv"
+    assert runner.invoke(app, ["validate", str(table), "--predictions", str(out)]).exit_code == 0
+    rows = list(csv.DictReader(out.open()))
+    assert len(rows) == len(ROWS)
+    for row in rows[:3]:
+        low, expected, high = (float(row[f"tpot_expected{end}_s"]) for end in ("_low", "", "_high"))
+        assert low < expected < high
+        assert row["reason"] == ""
+    assert float(rows[0]["power_expected_w"]) == pytest.approx(45, rel=0.2)
+    assert rows[4]["tpot_expected_s"] == ""
+    assert "nobody-9b" in rows[4]["reason"]
+
+
+def test_a_model_that_is_not_shipped_is_read_from_a_folder(table, tmp_path):
+    config = {"hidden_size": 4096, "num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8,
+              "intermediate_size": 12288, "vocab_size": 150000}  # fmt: skip
+    (tmp_path / "owner--Nobody-9B_config.json").write_text(json.dumps(config))
+    document = json.loads(runner.invoke(app, ["validate", str(table), "--model-dir", str(tmp_path), "--json"]).stdout)
+    assert not any("nobody-9b" in each["reason"] for each in document["reasons"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--cross-validate"], "a table of engine runs is compared with the shipped constants alone"),
+        (["--model-dir", "absent"], "--model-dir absent is no folder"),
+    ],
+)
+def test_what_does_not_fit_a_table_of_engines_is_one_line(table, arguments, message):
+    done = runner.invoke(app, ["validate", str(table), *arguments])
+    assert done.exit_code == 2
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_table_without_lengths_names_the_column(tmp_path):
+    path = tmp_path / "runs.csv"
+    path.write_text("chip,engine,base_model,tpot_s\ngb10,vllm,qwen3-14b,0.04\n")
+    done = runner.invoke(app, ["validate", str(path)])
+    assert done.exit_code == 2
+    assert "has no column input_len and no column output_len" in done.stderr
