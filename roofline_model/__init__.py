@@ -86,7 +86,6 @@ _PUBLIC = {
     "UnsupportedError": "core.errors",
     "assess": "recommend.search.front",
     "attention": "operators.attention",
-    "batch_sweep": "models.llm",
     "batched_gemm": "operators.product",
     "bytes_per_element": "formats.catalog",
     "check_strategy": "models.strategies.chip_check",

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from roofline_model.chips.hardware import Device, MatchRule, MemoryLevel, Quantity
+from roofline_model.chips.hardware import Device, MatchRule, Quantity
 
 _READABLE: dict[str, tuple[tuple[str, float], ...]] = {
     "B/s": (("GB/s", 1e9),),
@@ -22,67 +22,39 @@ def device_text(device: Device, *, heading: str = "") -> str:
 
     One thing is not kept by `Device` and so not written as it was: the source of a cache's capacity.
     """
+    calibration, match = device.calibration, device.match
     lines = [f"# {line}" for line in heading.splitlines()]
-    lines += ["schema = 1"]
-    lines += [f"{name} = {_value(getattr(device, name))}" for name in ("key", "name", "kind")]
-    lines += [f"{name} = {_value(text)}" for name in ("vendor", "architecture") if (text := getattr(device, name))]
-    lines += [f"aliases = {_value(list(device.aliases))}"] if device.aliases else []
-    lines += ["placeholder = true"] if device.is_placeholder else []
-    lines += [f"notes = {_value(list(device.notes))}"] if device.notes else []
-    lines += _match(device.match)
-    lines += ["", "[memory]", f"bandwidth = {_quantity(device.bandwidth)}"]
-    lines += [
-        f"{name} = {_quantity(quantity)}"
-        for name, quantity in (
-            ("bandwidth_achieved", device.bandwidth_achieved),
-            ("capacity", device.capacity),
-            ("system", device.system_memory),
-        )
-        if quantity is not None
-    ]
+    lines += _fields(schema=1, key=device.key, name=device.name, kind=device.kind, vendor=device.vendor)
+    lines += _fields(architecture=device.architecture, aliases=device.aliases, placeholder=device.is_placeholder)
+    lines += _fields(notes=device.notes)
+    if match != MatchRule():
+        names, capability = match.device_names, match.compute_capability
+        lines += ["", "[match]", *_fields(device_names=names, compute_capability=capability)]
+        lines += _fields(sm_count=match.sm_count, memory_gb=match.memory_gb)
+    lines += ["", "[memory]", *_fields(bandwidth=device.bandwidth, bandwidth_achieved=device.bandwidth_achieved)]
+    lines += _fields(capacity=device.capacity, system=device.system_memory)
+    is_here = calibration is not None and calibration.kind == "cpu"
+    source = "the kernel's files of this machine" if is_here else f"the chip file of {device.key}"
     for level in device.levels:
-        lines += _level(device, level)
+        capacity = Quantity(level.capacity_bytes, "B", "measured-here" if is_here else "secondary", source=source)
+        lines += ["", "[[level]]", *_fields(name=level.name, capacity=capacity, bandwidth=level.bandwidth)]
     if device.chip:
-        lines += ["", "[chip]", *(f"{name} = {_quantity(quantity)}" for name, quantity in device.chip.items())]
-    lines += _paths(device)
-    if device.calibration is not None:
-        lines += _table("calibration", device.calibration.to_dict())
+        lines += ["", "[chip]", *_fields(**device.chip)]
+    for key, path in device.paths.items():
+        if path.kind == "native":
+            lines += ["", "[[peak]]", *_fields(formats=[key], dense=path.dense, sparse=path.sparse)]
+            lines += _fields(achieved=path.achieved, fp16_accumulate=path.fp16_accumulate, reason=path.reason)
+        else:
+            lines += ["", "[[path]]", *_fields(formats=[key], kind=path.kind, compute=path.compute_format)]
+            lines += _fields(reason=path.reason)
+    if calibration is not None:
+        lines += _table("calibration", calibration.to_dict())
     return "\n".join(lines) + "\n"
 
 
-def _match(rule: MatchRule) -> list[str]:
-    if rule == MatchRule():
-        return []
-    lines = ["", "[match]", f"device_names = {_value(list(rule.device_names))}"]
-    lines += [] if rule.compute_capability is None else [f"compute_capability = {_value(rule.compute_capability)}"]
-    lines += [] if rule.sm_count is None else [f"sm_count = {rule.sm_count}"]
-    return lines + ([] if rule.memory_gb is None else [f"memory_gb = {_value(list(rule.memory_gb))}"])
-
-
-def _level(device: Device, level: MemoryLevel) -> list[str]:
-    here = device.calibration is not None and device.calibration.kind == "cpu"
-    source = "the kernel's files of this machine" if here else f"the chip file of {device.key}"
-    capacity = Quantity(level.capacity_bytes, "B", "measured-here" if here else "secondary", source=source)
-    lines = ["", "[[level]]", f"name = {_value(level.name)}", f"capacity = {_quantity(capacity)}"]
-    return lines + ([] if level.bandwidth is None else [f"bandwidth = {_quantity(level.bandwidth)}"])
-
-
-def _paths(device: Device) -> list[str]:
-    lines: list[str] = []
-    for key, path in device.paths.items():
-        if path.kind == "native":
-            lines += ["", "[[peak]]", f"formats = {_value([key])}", f"dense = {_quantity(path.dense)}"]
-            optional = (
-                ("sparse", path.sparse),
-                ("achieved", path.achieved),
-                ("fp16_accumulate", path.fp16_accumulate),
-            )
-            lines += [f"{name} = {_quantity(quantity)}" for name, quantity in optional if quantity is not None]
-        else:
-            lines += ["", "[[path]]", f"formats = {_value([key])}", f"kind = {_value(path.kind)}"]
-            lines += [f"compute = {_value(path.compute_format)}"]
-        lines += [f"reason = {_value(path.reason)}"] if path.reason else []
-    return lines
+def _fields(**values: Any) -> list[str]:
+    """Return a line for each value that there is: not for None, False, and what is empty."""
+    return [f"{name} = {_value(value)}" for name, value in values.items() if value not in (None, False, "", ())]
 
 
 def _quantity(quantity: Quantity) -> str:
@@ -128,6 +100,8 @@ def _value(value: Any) -> str:
     """Return one value as TOML writes it; texts take JSON's escapes, which TOML shares except for DEL."""
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, Quantity):
+        return _quantity(value)
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, Mapping):

@@ -9,27 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 MEMINFO = Path("/proc/meminfo")
 CGROUP = Path("/sys/fs/cgroup")
 
 
-class CudaMemory(Protocol):
-    """What is asked of `torch.cuda`."""
-
-    def current_device(self) -> int:
-        """Return the device that is meant."""
-
-    def mem_get_info(self, /) -> tuple[int, int]:
-        """Return free and total bytes, as the driver counts them."""
-
-    def get_device_properties(self, device: int, /) -> Any:
-        """Return the properties; `is_integrated` is 1 where CPU and GPU share their memory."""
-
-
-def free_device_bytes(cuda: CudaMemory) -> int:
-    """Return the bytes that kernels on the current GPU can still be given.
+def free_device_bytes(cuda: Any) -> int:
+    """Return the bytes that kernels on the current GPU can still be given; `cuda` is `torch.cuda`.
 
     Counts: what the driver calls free, and what torch keeps of tensors that are gone and hands out again. Where memory
     is shared with the CPU (GB10, Thor, Orin) the driver counts the page cache as used, which the system gives back when

@@ -273,6 +273,8 @@ class PhaseTime:
     """Of the pass that takes longest, seconds."""
     tokens_per_s: float
     """Tokens per second while such passes run: decode generates them, prefill reads prompts."""
+    prudent_s: float
+    """Of the pass that may take longest, the upper end of its interval; the time itself where it has none; seconds."""
 
 
 @dataclass(frozen=True, slots=True)

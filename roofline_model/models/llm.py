@@ -354,16 +354,6 @@ def time_to_first_token_s(prediction: ModelPrediction, hardware: Device | str) -
     return first_token_pass(prediction, hardware).time_s
 
 
-def batch_sweep(
-    hardware: Device | str, model: ModelShape | str, batches: Sequence[int], **options: object
-) -> list[ModelPrediction]:
-    """Return a prediction for each batch size; `options` as in `predict_model`."""
-    if not batches:
-        raise InvalidValueError("a batch sweep needs at least one batch size, e.g. 1,8,64")
-    device, shape = get_chip_and_model(hardware, model)
-    return [predict_model(device, shape, batch=batch, **options) for batch in batches]  # type: ignore[arg-type]
-
-
 def _plan(formats: str | FormatPlan, shape: ModelShape, kv: str | None, exceptions: Sequence[str]) -> FormatPlan:
     if isinstance(formats, FormatPlan):
         if kv is not None or exceptions:

@@ -94,6 +94,12 @@ def weights_bytes(shape: ModelShape, plan: FormatPlan) -> float:
         total += counts.embedding_count * width(plan.of("embedding").weights)
     else:
         total += counts.embedding_count * width(plan.of("lm_head").weights)
+    return total + layer_weights_bytes(shape, plan)
+
+
+def layer_weights_bytes(shape: ModelShape, plan: FormatPlan) -> float:
+    """Return the bytes of all matrices inside the layers."""
+    width, total = plan.weight_bytes_per_element, 0.0
     for layer, times in layer_kinds(shape, plan):
         total += times * sum(size * width(plan.of(part, layer).weights) for part, size in layer_matrices(shape, layer))
     return total

@@ -345,9 +345,12 @@ def _has_latent_kernel(attention_kernel: str | None, device: Device) -> bool:
     return attention_kernel is None or ATTENTION_KERNELS[attention_kernel].model_on(device) == FITTED_MODEL
 
 
-def expected_call(work: Operator, device: Device) -> ExpectedPrediction | None:
+def expected_call(work: Operator, device: Device, *, allow_ceilings: bool = False) -> ExpectedPrediction | None:
     """Return the expected time of one call with cold operands, or None: the estimator that others stand in for."""
-    return _cold(work, device, allow_ceilings=False)
+    sizes = dict(work.shape)
+    if sizes.get("Dv", sizes.get("D")) != sizes.get("D") and device.calibration is None:
+        return None  # the attention constants are of kernels with one head size
+    return predict_expected(work, device, cache="cold", allow_ceilings=allow_ceilings)
 
 
 def call_within_ceilings(work: Operator, device: Device) -> ExpectedPrediction | None:
@@ -355,14 +358,7 @@ def call_within_ceilings(work: Operator, device: Device) -> ExpectedPrediction |
 
     For those who know that something runs the call, or who say of a time that it rests on ceilings.
     """
-    return _cold(work, device, allow_ceilings=True)
-
-
-def _cold(work: Operator, device: Device, *, allow_ceilings: bool) -> ExpectedPrediction | None:
-    sizes = dict(work.shape)
-    if sizes.get("Dv", sizes.get("D")) != sizes.get("D") and device.calibration is None:
-        return None  # the attention constants are of kernels with one head size
-    return predict_expected(work, device, cache="cold", allow_ceilings=allow_ceilings)
+    return expected_call(work, device, allow_ceilings=True)
 
 
 def _kernel(kernel: StepKernel, device: Device, ask: Estimator, reference: _Reference) -> KernelExpectation | None:

@@ -89,7 +89,6 @@ class PlanPricer:
         self._shares = [share.share_ratio / whole for share in traffic]
         self.baseline: PlanOption | None = None
         self._baseline_passes: tuple[ModelPrediction, ...] = ()
-        self._originals: dict[str, PlanFormats | None] = {}
 
     @property
     def is_ideal(self) -> bool:
@@ -143,7 +142,9 @@ class PlanPricer:
         methods = plan_methods(candidate.formats)
         kernels, gap = plan_kernels(candidate.formats, self.device) if self.is_listed else ((), None)
         largest = max((prediction.memory for prediction in passes), key=lambda memory: memory.total_bytes)
-        loss, findings = plan_loss(candidate, book, self.shape.name, self._original(candidate.formats.wide))
+        published = published_candidate(self.shape, candidate.formats.wide)
+        original = None if published is None else published.formats
+        loss, findings = plan_loss(candidate, book, self.shape.name, original)
         speedup_ratio, ideal_speedup_ratio = speedups(times, self.baseline)
         parts, execution = plan_parts(candidate.formats), execution_of(passes)
         wide = None if self.baseline is None else self.baseline.memory
@@ -212,13 +213,6 @@ class PlanPricer:
             findings.append(finding("reference-kernel", candidate.label, kernel=kernel))
         return findings
 
-    def _original(self, wide: str) -> PlanFormats | None:
-        """Return what a checkpoint that was published narrow has; None for one of 16 bit."""
-        if wide not in self._originals:
-            published = published_candidate(self.shape, wide)
-            self._originals[wide] = None if published is None else published.formats
-        return self._originals[wide]
-
     def latency_share(self, plan: FormatPlan, limits: Limits) -> float:
         """Return the time of a plan, of the kind that plans are ranked by, over its limit: of a mix the largest of its
         phases; 0 without a limit.
@@ -232,21 +226,26 @@ class PlanPricer:
 
     def _phases(self, passes: Sequence[ModelPrediction], *, is_ideal: bool) -> tuple[PhaseTime, ...]:
         """Return the times of the passes by phase, ideal ones or the best known of each."""
-        estimates = [prediction if is_ideal else self._estimate(prediction) or prediction for prediction in passes]
+        better = [None if is_ideal else self._estimate(prediction) for prediction in passes]
+        estimates = [
+            Estimate(prediction.time_s, source="ideal") if estimate is None else estimate
+            for prediction, estimate in zip(passes, better, strict=True)
+        ]
         phases = []
         for phase in dict.fromkeys(prediction.workload.phase for prediction in passes):
             own = [
-                (share, prediction.token_count, estimate.time_s)
+                (share, prediction.token_count, estimate.time_s, estimate.prudent_s)
                 for share, prediction, estimate in zip(self._shares, passes, estimates, strict=True)
                 if prediction.workload.phase == phase
             ]
-            busy_s = math.fsum(share * time_s for share, _, time_s in own)
+            busy_s = math.fsum(share * time_s for share, _, time_s, _ in own)
             phases.append(
                 PhaseTime(
                     phase,
-                    busy_s / math.fsum(share for share, _, _ in own),
-                    max(time_s for _, _, time_s in own),
-                    math.fsum(share * count for share, count, _ in own) / busy_s,
+                    busy_s / math.fsum(share for share, *_ in own),
+                    max(time_s for _, _, time_s, _ in own),
+                    math.fsum(share * count for share, count, *_ in own) / busy_s,
+                    max(prudent_s for *_, prudent_s in own),
                 )
             )
         return tuple(phases)

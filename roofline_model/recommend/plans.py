@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from roofline_model.chips.hardware import Device
 from roofline_model.core.answer import Exclusion, Memory
@@ -135,6 +136,7 @@ def uniform_plan(text: str, shape: ModelShape, wide: str) -> FormatPlan:
     return replace(plan, label=plan.base.label if plan.kv == plan.wide else with_cache)
 
 
+@lru_cache(64)  # every plan of a ranking is held against it
 def published_candidate(shape: ModelShape, wide: str) -> CandidatePlan | None:
     """Return the checkpoint as it was published where that is not 16 bit and is known: it loses nothing against
     itself.

@@ -376,9 +376,7 @@ def rank(
             ahead = takewhile(lambda each: each is not choice, ordered)
             reasons += _why_not_first(choice.item, [each for each in ahead if each in beyond], limits)
         taken = choice.item
-        high_s = choice.item.estimate.prudent_s
-        if limits.time_s is not None and high_s > limits.time_s:
-            findings = (*findings, finding("may-exceed-limit", choice.item.key, high_s=high_s, limit_s=limits.time_s))
+        findings = (*findings, *_may_exceed(taken, limits))
         if reasons:
             taken = replace(taken, findings=(*taken.findings, *reasons))
             ranked = [taken if each is choice else each.item for each in ordered]
@@ -481,6 +479,17 @@ def limit_misses(option: Option, limits: Limits) -> list[Finding]:
         elif loss.pct is not None and loss.pct > limits.loss_pct:
             misses.append(_miss("loss", option.key, "_pct", loss.pct, limits.loss_pct))
     return sorted(misses, key=lambda miss: -_excess_ratio(miss, limits)) if misses else misses
+
+
+def _may_exceed(option: Option, limits: Limits) -> list[Finding]:
+    """Return the limits of time that the end of an option's interval is beyond: of a pass, or by phase of a mix."""
+    limit_s = {"": limits.time_s, **dict(limits.phase_times_s)}
+    ends_s = {"": option.estimate.prudent_s, **{phase.phase: phase.prudent_s for phase in option.phases}}
+    return [
+        finding("may-exceed-limit", option.key, high_s=high_s, limit_s=most_s, phase=phase or None)
+        for phase, high_s in ends_s.items()
+        if (most_s := limit_s.get(phase)) is not None and high_s > most_s
+    ]
 
 
 def excess_ratio(miss: Finding) -> float:

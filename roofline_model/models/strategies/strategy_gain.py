@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from roofline_model.chips.hardware import Device, get_hardware
-from roofline_model.formats.catalog import get_format
-from roofline_model.models.hf.parameters import parameter_counts
 from roofline_model.models.llm import ModelPrediction, predict_model
+from roofline_model.models.model_memory import layer_weights_bytes
 from roofline_model.models.step_expected import expected_step
 from roofline_model.models.strategies.model_plan import strategy_plan
 from roofline_model.models.strategies.strategies import create_fp16_baseline
@@ -64,15 +63,4 @@ def strategy_gain(prediction: ModelPrediction, hardware: Device | str) -> Strate
 
 def _layer_bytes(prediction: ModelPrediction) -> float:
     """Return the bytes of one device's matrices inside the layers: everything but embedding, head and norms."""
-    counts, plan = parameter_counts(shard(prediction.model, prediction.parallel.device_count)), prediction.plan
-    outside = counts.small_count * _width(plan.wide)
-    if counts.head_count:
-        outside += counts.head_count * plan.weight_bytes_per_element(plan.of("lm_head").weights)
-        outside += counts.embedding_count * plan.weight_bytes_per_element(plan.of("embedding").weights)
-    else:
-        outside += counts.embedding_count * plan.weight_bytes_per_element(plan.of("lm_head").weights)
-    return prediction.memory.weights_bytes - outside
-
-
-def _width(key: str) -> float:
-    return get_format(key).traffic_bytes_per_element
+    return layer_weights_bytes(shard(prediction.model, prediction.parallel.device_count), prediction.plan)

@@ -13,8 +13,8 @@ from functools import lru_cache
 
 from roofline_model.core.definition_text import shown
 from roofline_model.core.errors import InvalidValueError
-from roofline_model.formats.catalog import get_format, split_precision
-from roofline_model.models.format_plan import PartFormats, check_pair
+from roofline_model.formats.catalog import split_precision
+from roofline_model.models.format_plan import PartFormats
 from roofline_model.models.model_shapes import ModelShape
 from roofline_model.models.strategies.module_names import operators_of_module
 from roofline_model.models.strategies.operator_type import ATTENTION_PROJECTIONS, FFN_PROJECTIONS, OperatorType
@@ -146,15 +146,6 @@ def is_loss(value: object) -> bool:
 def named(name: str) -> str:
     """Print a name of a file for an error: as it is where that is one short line."""
     return name if name.isprintable() and len(name) <= 120 else shown(name)
-
-
-def why_no_pair(formats: PartFormats) -> str:
-    """Return why no kernel multiplies these two formats; empty when one does."""
-    try:
-        check_pair("formats", get_format(formats.weights), get_format(formats.activations))
-    except InvalidValueError as error:
-        return str(error)
-    return ""
 
 
 def _part_of(name: str, operators: tuple[OperatorType, ...], layer: int | None, shape: ModelShape) -> str | None:

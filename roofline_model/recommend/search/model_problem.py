@@ -34,6 +34,7 @@ from roofline_model.models.format_plan import (
     FormatException,
     FormatPlan,
     PartFormats,
+    check_pair,
     checked_plan,
     joined_layers,
     parts_of,
@@ -42,7 +43,7 @@ from roofline_model.models.hf.parameters import parameter_counts
 from roofline_model.models.model_memory import layer_matrices, model_memory
 from roofline_model.models.model_shapes import DEFAULT_CONTEXT, ModelShape
 from roofline_model.models.step_expected import Estimator
-from roofline_model.recommend.search.losses import WHOLE_FFN, LossTable, parse_formats, why_no_pair
+from roofline_model.recommend.search.losses import WHOLE_FFN, LossTable, parse_formats
 from roofline_model.recommend.search.pass_times import TimedPass, Times, remembering, timed_pass
 from roofline_model.recommend.search.problem import FormatChoice, LayerGroup, ParetoProblem, joined_source
 
@@ -148,12 +149,6 @@ class ModelProblem:
     def timed(self, share: TrafficShare, plan: FormatPlan) -> TimedPass:
         """Return one kind of pass with a plan, kernel by kernel."""
         return timed_pass(self.shape, share.workload, plan, self.device, times=self.times, estimate=self.estimate)
-
-
-def members_of(problem: ParetoProblem, choices: Mapping[str, str]) -> dict[str, str]:
-    """Return a choice by the parts of the model: joined groups taken apart."""
-    groups = {group.name: group for group in problem.groups}
-    return {part: label for name, label in choices.items() for part in groups[name].members or (name,)}
 
 
 def model_problem(
@@ -298,9 +293,8 @@ class _Builder:
         changed: dict[str, list[TimedPass]] = {}
         for label in formats:
             wanted = parse_formats(label)
-            problem = why_no_pair(wanted) if part != "kv" else ""
-            if problem:
-                raise InvalidValueError(f"{label}: {problem}")
+            if part != CACHE:
+                check_pair(f"{label}: formats", get_format(wanted.weights), get_format(wanted.activations))
             plan = replace(model.base, exceptions=(FormatException(part, wanted, layer, layer),))
             try:
                 changed[label] = [model.timed(each, plan) for each in model.traffic]

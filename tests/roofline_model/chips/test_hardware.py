@@ -139,13 +139,6 @@ def test_rates_agree_with_units_times_clock(device: Device) -> None:
         assert per_clock == pytest.approx(nearest, rel=0.02), key
 
 
-@pytest.mark.parametrize("device", REAL, ids=by_key)
-def test_both_fp8_layouts_and_both_16_bit_floats_run_on_one_unit(device: Device) -> None:
-    for left, other in (("FP8_E4M3", "FP8_E5M2"), ("MXFP8_E4M3", "MXFP8_E5M2"), ("BF16", "FP16"), ("NVFP4", "MXFP4")):
-        assert device.peak_flops_per_s(left) == device.peak_flops_per_s(other)
-        assert device.path(left).kind == device.path(other).kind
-
-
 @pytest.mark.parametrize(
     ("key", "precision", "tflops"),
     [("gb10", "BF16", 118.8), ("gb10", "NVFP4", 475.3), ("gb10", "INT4", 237.7), ("h100", "FP16", 989.4), ("h200", "FP8", 1979),
@@ -170,11 +163,6 @@ def test_memories(key: str, gb_s: float, memory_gb: float) -> None:
     device = get_hardware(key)
     assert device.capacity is not None
     assert (device.peak_bandwidth_gb_s, round(device.capacity.value / 1e9, 1)) == (pytest.approx(gb_s), memory_gb)
-
-
-def test_critical_intensities_of_the_corrected_chips() -> None:
-    assert get_hardware("h100").critical_intensity("FP16") == pytest.approx(295, abs=1)
-    assert get_hardware("b200").critical_intensity("FP16") == pytest.approx(281, abs=1)
 
 
 def test_gb10_is_the_measured_machine() -> None:
@@ -417,18 +405,3 @@ def test_the_lazy_names_of_the_package() -> None:
 )  # fmt: skip
 def test_dashes_blanks_and_capitals_of_a_name_do_not_count(typed, key):
     assert get_hardware(typed).key == key
-
-
-def test_no_two_chips_share_a_name_without_its_dashes():
-    from roofline_model.chips.hardware import _squeezed
-
-    names = [
-        name for device in list_hardware() for name in {_squeezed(alias) for alias in (device.key, *device.aliases)}
-    ]
-    assert len(names) == len(set(names))
-
-
-@pytest.mark.parametrize("wrong", ["", "-", " ", "rtx", "rtx40900"])
-def test_a_part_of_a_name_is_no_name(wrong):
-    with pytest.raises(UnknownNameError):
-        get_hardware(wrong)

@@ -17,6 +17,8 @@ from roofline_model.operators.product import gemm
 
 NO_VALUE_OF_A_CHIP = (None, "x", -1, 0, math.nan, 10**400, 1e-300, [], {}, True)
 PROFILE = get_hardware("gb10").to_dict()
+SHORT = {**PROFILE, "paths": {key: PROFILE["paths"][key] for key in ("FP16", "BF16", "INT2")}}
+"""Three paths stand for their sisters: all formats have the same fields."""
 
 
 def places(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -30,7 +32,7 @@ def places(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]
 def changed(place: tuple[Any, ...], value: Any) -> Any:
     if not place:
         return value
-    profile = copy.deepcopy(PROFILE)
+    profile = copy.deepcopy(SHORT)
     part: Any = profile
     for key in place[:-1]:
         part = part[key]
@@ -45,7 +47,7 @@ def test_a_profile_round_trips(device: Device) -> None:
 
 def test_any_field_of_any_value_is_refused_in_one_line_or_can_be_predicted_with() -> None:
     accepted, refusals = [], []
-    for place in places(PROFILE):
+    for place in places(SHORT):
         for value in NO_VALUE_OF_A_CHIP:
             try:
                 accepted.append(device_from_profile(changed(place, value)))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 import roofline_model as rm
 from reports.present.predicted.advice import model_answer
-from roofline_model.chips.hardware import Quantity, list_hardware
+from roofline_model.chips.hardware import list_hardware
 from roofline_model.chips.usable_memory import memory_shares, usable_bytes
 from roofline_model.predictions.batches import batch_curves
 
@@ -41,20 +39,6 @@ def test_a_headroom_counts_where_it_is_more_than_what_is_taken_anyway() -> None:
     whole = GB10.capacity.value
     assert usable_bytes(GB10, 0.05) == usable_bytes(GB10)
     assert usable_bytes(GB10, 0.5) == whole / 2
-
-
-def test_a_limit_of_the_callers_own_is_taken_as_it_is() -> None:
-    limits = rm.recommend_model("gb10", "llama-3.1-8b", formats=["FP8"], memory_limit_bytes=125e9).limits
-    assert limits.memory_bytes == 125e9
-
-
-def test_the_shares_are_of_gpus_whose_memory_is_known_and_change_no_time() -> None:
-    assert usable_bytes(replace(GB10, capacity=None)) is None
-    assert memory_shares(replace(GB10, kind="cpu")) == ()
-    other = replace(GB10, system_memory=Quantity(1e9, "B", "declared", source="me"))
-    assert usable_bytes(other) > usable_bytes(GB10)
-    assert other.content_hash == GB10.content_hash
-    assert rm.get_hardware("h100").to_dict().keys() == GB10.to_dict().keys() - {"system_memory"}
 
 
 def test_an_engine_is_told_no_more_than_is_usable() -> None:

@@ -60,11 +60,6 @@ def test_nearest_names(name: str, nearest: str) -> None:
     assert nearest in nearest_names(name, ["h100", "h200", "orin-agx-64gb", "l40s", "l4"])
 
 
-def test_nothing_is_near_nonsense() -> None:
-    assert nearest_names("", ["gb10"]) == []
-    assert nearest_names("%%%%%%", ["gb10", "h100"]) == []
-
-
 @pytest.mark.parametrize(
     "error",
     [
@@ -96,8 +91,3 @@ def test_the_nearest_name_is_the_fewest_edits_away(name: str, names: list[str], 
 def test_an_alias_may_be_the_nearest_and_is_never_listed() -> None:
     assert UnknownNameError("hardware", "dgx-spar", ["gb10"], aliases=["dgx-spark"]).nearest == ("dgx-spark",)
     assert "dgx-spark" not in str(UnknownNameError("hardware", "nowhere", ["gb10"], aliases=["dgx-spark"]))
-
-
-def test_the_nearest_of_many_long_names_is_quick() -> None:
-    names = [f"gemv 1x{size}x4096-w4a16-INT4.BF16-tinygemm-cold" for size in range(20_000)]
-    assert nearest_names("gemv 1x77x4096-w4a16-INT4.BF16-tinygem-cold", names)[0].startswith("gemv 1x77x4096")

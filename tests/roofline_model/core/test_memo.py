@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from roofline_model.chips.hardware import get_hardware
 from roofline_model.core.memo import Memo
 
@@ -40,17 +38,3 @@ def test_the_oldest_value_makes_room():
         memo.of((value,), lambda number=number: number)
     assert [memo.of((value,), lambda: -1) for value in objects[1:]] == [1, 2]
     assert memo.of((objects[0],), lambda: -1) == -1
-
-
-def test_an_object_lives_as_long_as_its_value():
-    memo: Memo[int] = Memo(1_000)
-    # Without the reference that an entry holds, later objects would take over the identities of these.
-    assert [memo.of((object(),), lambda number=number: number) for number in range(500)] == list(range(500))
-
-
-def test_what_failed_is_tried_again():
-    memo: Memo[int] = Memo(2)
-    value = object()
-    with pytest.raises(ZeroDivisionError):
-        memo.of((value,), lambda: 1 // 0)
-    assert memo.of((value,), lambda: 7) == 7

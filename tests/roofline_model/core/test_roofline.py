@@ -60,13 +60,6 @@ def test_a_compute_bound_product_by_hand() -> None:
     assert prediction.bound == "compute"
 
 
-def test_at_the_ridge_both_terms_are_equal_and_the_bound_is_called_memory() -> None:
-    prediction = predict(OpCost({"FP16": 100e9}, read_bytes=1e9), chip())
-    assert prediction.memory_time_s == prediction.compute_time_s == prediction.time_s == 1e-3
-    assert prediction.bound == "memory"
-    assert predict(OpCost({"FP16": 100e9 + 1e6}, read_bytes=1e9), chip()).bound == "compute"
-
-
 @given(CHIPS, SIZES, SIZES, SIZES, KEYS)
 def test_time_is_the_larger_term_and_the_bound_follows_the_ridge(
     key: str, m: int, n: int, k: int, precision: str
@@ -82,47 +75,9 @@ def test_time_is_the_larger_term_and_the_bound_follows_the_ridge(
     )
 
 
-@given(CHIPS, SIZES, SIZES, SIZES, KEYS, st.floats(1.0, 10.0), st.floats(1.0, 10.0))
-def test_a_faster_chip_is_never_slower(
-    key: str, m: int, n: int, k: int, precision: str, more_memory: float, more_compute: float
-) -> None:
-    slow = get_hardware(key)
-    paths = {
-        name: replace(path, dense=replace(path.dense, value=path.dense.value * more_compute))
-        for name, path in slow.paths.items()
-    }
-    fast = replace(slow, bandwidth=replace(slow.bandwidth, value=slow.bandwidth.value * more_memory), paths=paths)
-    assert predict_gemm(fast, m, n, k, precision).time_s <= predict_gemm(slow, m, n, k, precision).time_s
-
-
-@given(CHIPS, SIZES, SIZES, SIZES, KEYS)
-def test_more_work_never_takes_less_time(key: str, m: int, n: int, k: int, precision: str) -> None:
-    here = predict_gemm(key, m, n, k, precision).time_s
-    assert predict_gemm(key, m + 1, n, k, precision).time_s >= here
-    assert predict_gemm(key, m, n + 1, k, precision).time_s >= here
-    assert predict_gemm(key, m, n, k + 1, precision).time_s >= here
-
-
-@given(CHIPS, SIZES, SIZES, SIZES, KEYS, st.integers(2, 9))
-def test_repeating_the_work_repeats_the_time_and_fusing_is_never_slower(
-    key: str, m: int, n: int, k: int, precision: str, n_times: int
-) -> None:
-    first, second = gemm(m, n, k, a=precision).cost, gemm(1, n, k, a=precision).cost
-    left_s, other = predict(first, key).time_s, predict(second, key).time_s
-    assert predict(first * n_times, key).time_s == pytest.approx(n_times * left_s)
-    assert max(left_s, other) <= predict(first + second, key).time_s <= (left_s + other) * (1 + 1e-12)
-
-
 @given(CHIPS, SIZES, SIZES, KEYS)
 def test_gemv_equals_gemm_at_one_row(key: str, n: int, k: int, precision: str) -> None:
     assert predict_gemv(key, n, k, precision) == predict_gemm(key, 1, n, k, precision)
-
-
-def test_with_one_term_out_of_the_way_the_other_decides() -> None:
-    compute_only = predict_gemm(chip(100_000), 4096, 4096, 4096)
-    assert compute_only.time_s == compute_only.compute_time_s
-    memory_only = predict_gemm(chip(1000, FP16=40_000.0), 4096, 4096, 4096)
-    assert memory_only.time_s == memory_only.memory_time_s
 
 
 # --- the path that really exists
@@ -174,11 +129,6 @@ def test_provenance_is_that_of_the_weakest_number() -> None:
 # --- a copy, caches, and work that is none
 
 
-def test_a_pure_copy_is_memory_bound() -> None:
-    prediction = predict(OpCost(read_bytes=5e8, write_bytes=5e8), chip())
-    assert (prediction.time_s, prediction.bound, prediction.compute_format, prediction.flops) == (1e-3, "memory", "", 0)
-
-
 def test_a_warm_case_uses_the_cache_only_when_it_fits_and_is_known() -> None:
     h200 = get_hardware("h200")
     small, large = gemm(1, 2048, 2048), gemm(1, 16384, 16384)
@@ -201,13 +151,6 @@ def test_operands_that_nearly_fill_the_cache_are_not_predicted_at_its_speed() ->
     assert partly.time_s == predict(OpCost({"FP16": 1}, 800_000), device).time_s
     assert partly.findings == (finding("partly-cached", cache_share_ratio=0.8, level="L2"),)
     assert predict(OpCost({"FP16": 1}, 1_000_001), device, cache="warm").findings == ()
-
-
-def test_the_last_level_decides_for_warm_cases() -> None:
-    fast = Quantity(5e12, "B/s", "declared", "test")
-    levels = (MemoryLevel("L1", 1e5, Quantity(2e13, "B/s", "declared", "test")), MemoryLevel("L2", 1e8, fast))
-    device = replace(chip(), levels=levels)
-    assert predict(OpCost({"FP16": 1}, 1e4), device, cache="warm").memory_level == "L2"
 
 
 @pytest.mark.parametrize("work", [OpCost(), OpCost(flops=5), OpCost(flops={"": 5}, read_bytes=5)])

@@ -130,15 +130,6 @@ def test_a_csv_has_the_same_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         read_table(path, "kernel table")
 
 
-def test_a_file_of_shapes_has_the_limits_of_every_table(tmp_path: Path) -> None:
-    from bench_cases.shapes.products import resolve_shapes
-
-    path = tmp_path / "shapes.csv"
-    path.write_text("m,n,k," + ",".join(f"c{i}" for i in range(MAX_COLUMNS)) + "\n1,2,3\n", encoding="utf-8")
-    with pytest.raises(InvalidValueError, match="columns, more than are read"):
-        resolve_shapes(str(path))
-
-
 def test_what_parquet_can_say_reads_as_its_csv_would(tmp_path: Path) -> None:
     import pandas
 

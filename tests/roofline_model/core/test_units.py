@@ -100,14 +100,3 @@ def test_the_achieved_rate_is_the_one_the_bound_is_about() -> None:
 )  # fmt: skip
 def test_memory_is_printed_in_decimal_units(size, text):
     assert units.format_memory(size) == text
-
-
-@pytest.mark.parametrize(("count", "text"), [(0, "0 rows"), (1, "1 row"), (2, "2 rows"), (1000, "1,000 rows")])
-def test_one_is_singular(count, text):
-    assert units.counted(count, "row") == text
-    assert units.counted(count, "row has", "rows have").startswith(text.split("s")[0])
-
-
-def test_what_nothing_real_takes_keeps_its_exponent():
-    assert units.format_time(1e300) == "1e+300 s"
-    assert units.format_time(1.5e14) == "150000000000000 s"

@@ -9,11 +9,9 @@ import pytest
 
 from roofline_model.formats.rounding import (
     FALSE_ALARM_RATIO,
-    Deviation,
     Rounding,
     spreads_allowed,
     unit_roundoff,
-    worst,
 )
 
 
@@ -60,18 +58,3 @@ def test_a_tensor_core_rounds_once_a_step_and_cuts_one_way():
     assert Rounding(cut_ratio=2.0**-9).systematic_ratio(5) == 2.0**-9
     assert Rounding(operands_ratio=2.0**-8).terms_factor(100) == 2.0**-16
     assert Rounding(result_ratio=2.0**-8, has_partials=True).terms_factor(100) == 2.0**-16
-
-
-def test_deviations_are_compared_by_their_share():
-    near, far, exact, never = Deviation(0.1, 1), Deviation(0.02, 0.01), Deviation(0, 0), Deviation(1e-9, 0)
-    assert worst([near, far, exact]) is far
-    assert [judged.is_right for judged in (near, far, exact, never)] == [True, False, True, False]
-    assert not Deviation(math.nan, 1).is_right
-
-
-def test_promoted_sums_are_sums_of_independent_parts():
-    law = Rounding(sums_ratio=2.0**-13, terms_are_cut=True, terms_per_promotion=128)
-    assert law.partial_sum_factors(64) == pytest.approx((1 / 3, 1 / 6))  # never promoted
-    assert law.partial_sum_factors(512) == pytest.approx((1 / 48, 1 / 24))
-    assert law.exact_factor(512) == pytest.approx(512 * 2.0**-26 / 48)
-    assert law.terms_factor(512) == pytest.approx(512 * 2.0**-26 / 24)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 
 from roofline_model import (
-    UnknownNameError,
-    expected_kernels,
     expected_step,
     predict_expected,
     predict_model,
@@ -41,12 +39,6 @@ def test_only_attention_and_what_it_covered_change(chip: str, kernel: str) -> No
     assert named.time_s == pytest.approx(sum(seconds for _, seconds in named.parts))
 
 
-def test_the_fitted_kernel_by_name_is_the_default() -> None:
-    for model in ("llama-3-8b", "deepseek-v2-lite", "gpt-oss-20b"):
-        default, named = (expected_step(predicted("h100", kernel, model), "h100") for kernel in (None, "trtllm"))
-        assert default == named
-
-
 def test_a_kernel_that_does_not_run_there_leaves_no_expected_time() -> None:
     prediction = predicted("gb10", "fa3")
     assert expected_step(prediction, "gb10") is None
@@ -69,14 +61,3 @@ def test_the_name_stays_with_the_passes_that_follow() -> None:
     assert time_to_first_token_s(prediction, "h100") == first.time_s
     same = strategy_gain(predicted("h100", "fa3", formats="FP16"), "h100")
     assert same.expected_speedup == pytest.approx(1.0)
-
-
-def test_other_estimates_keep_the_rest() -> None:
-    kernels = [kernel.kernel for kernel in predicted("h100", None).kernels]
-    answers = expected_kernels(kernels, "h100", estimate=lambda work, device: None, attention_kernel="fa3")
-    assert [answer is not None for answer in answers] == [kernel.name == "attention" for kernel in kernels]
-
-
-def test_an_unknown_name() -> None:
-    with pytest.raises(UnknownNameError):
-        predicted("h100", "fa9")

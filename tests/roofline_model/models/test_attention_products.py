@@ -80,18 +80,6 @@ def test_the_expected_time_is_that_of_fp8_attention(chip: str, phase: str) -> No
     )
 
 
-def test_formats_without_a_measured_kernel_have_a_reason_and_an_ideal_time() -> None:
-    whole = predicted("h100", "decode", "attention_products=INT8", "kv=INT8")
-    assert expected_step(whole, "h100") is None
-    assert "attention: no expected attention with INT8 activations" in reason_text(why_no_step(whole, "h100"))
-    mixed = predicted("h100", "prefill", "qk_matmul=FP8", "kv=FP8")
-    assert reason_text(why_no_step(mixed, "h100")).startswith(
-        "attention: no expected time for attention with scores in FP8_E4M3 and values in BF16"
-    )
-    assert predicted("h100", "prefill", *FP8).time_s < mixed.time_s < predicted("h100", "prefill", "kv=FP8").time_s
-    assert finding("operands-widened", operand="values", format="FP8_E4M3", compute_format="BF16") in mixed.findings
-
-
 def test_scores_and_values_of_two_formats_are_counted_apart() -> None:
     work = attention(2, 8, 2, 64, 128, 64, q="FP8", kv="FP8", p="BF16", o="BF16", Dv=32)
     pairs = 2 * 8 * 64 * 128
@@ -104,21 +92,6 @@ def test_scores_and_values_of_two_formats_are_counted_apart() -> None:
     assert both.path == "dequantize"
     with pytest.raises(InvalidValueError, match="p is a format inside the fused kernel"):
         attention(1, 1, 1, 4, 4, 8, q="FP8", p="BF16", fused=False)
-
-
-def test_layers_and_windows_have_their_own() -> None:
-    prediction = predicted("h100", "decode", "attention_products@0-5=FP8", "kv@0-5=FP8", model=GEMMA)
-    calls = {
-        (kernel_row.kernel.name, dict(kernel_row.kernel.work.formats)["q"]): kernel_row.kernel.calls_count
-        for kernel_row in prediction.kernels
-        if kernel_row.kernel.work.op == "attention"
-    }
-    assert calls == {
-        ("attention[1024]", "FP8_E4M3"): 5,
-        ("attention", "FP8_E4M3"): 1,
-        ("attention[1024]", "BF16"): 47,
-        ("attention", "BF16"): 9,
-    }
 
 
 def test_latent_attention_casts_the_query_and_in_prefill_the_expanded_cache() -> None:

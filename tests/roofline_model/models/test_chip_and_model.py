@@ -7,7 +7,7 @@ import inspect
 import pytest
 
 import roofline_model
-from roofline_model import InvalidValueError, UnknownNameError, get_hardware, get_model, predict_model, recommend_model
+from roofline_model import InvalidValueError, get_hardware, get_model, predict_model, recommend_model
 
 
 def functions_of_a_chip_and_a_model() -> list[str]:
@@ -22,13 +22,13 @@ def functions_of_a_chip_and_a_model() -> list[str]:
 
 @pytest.mark.parametrize("name", functions_of_a_chip_and_a_model())
 def test_every_public_function_names_swapped_arguments(name: str) -> None:
-    further = {"batch_sweep": ([1],), "model_problem": ({},)}
+    further = {"model_problem": ({},)}
     with pytest.raises(InvalidValueError, match="the chip comes first and the model second"):
         getattr(roofline_model, name)("llama-3.1-8b", "gb10", *further.get(name, ()))
 
 
 def test_the_functions_of_a_chip_and_a_model_are_seen() -> None:
-    assert {"predict_model", "recommend_model", "batch_sweep"} <= set(functions_of_a_chip_and_a_model())
+    assert {"predict_model", "recommend_model"} <= set(functions_of_a_chip_and_a_model())
 
 
 @pytest.mark.parametrize("answer", [predict_model, recommend_model])
@@ -40,13 +40,6 @@ def test_swapped_arguments_are_named(answer, first, second) -> None:
     with pytest.raises(InvalidValueError, match="the chip comes first and the model second") as raised:
         answer(first, second)
     assert "\n" not in str(raised.value)
-
-
-def test_a_wrong_name_is_still_the_name_that_is_wrong() -> None:
-    with pytest.raises(UnknownNameError, match=r"hardware 'llama-3.1-8b'"):
-        predict_model("llama-3.1-8b", "no-chip")
-    with pytest.raises(UnknownNameError, match="model 'nothing-like-it'"):
-        predict_model("gb10", "nothing-like-it")
 
 
 def test_dir_shows_the_public_names_alone_and_each_can_be_had() -> None:

@@ -54,22 +54,3 @@ def test_the_original_documents_count_without() -> None:
     scaled = predict_model("gb10", LLAMA, formats="INT4.FP16", exceptions=EVERY_MATRIX)
     assert scaled.time_s > plain.time_s
     assert scaled.memory.weights_bytes / plain.memory.weights_bytes == pytest.approx(4.125 / 4, rel=1e-3)
-
-
-@pytest.mark.parametrize("formats", ["BF16", "FP8", "INT8.BF16", "NVFP4", "MXFP4.BF16"])
-def test_formats_with_scales_of_their_own_or_none_are_left_alone(formats: str) -> None:
-    single, other = (
-        predict_model("gb10", LLAMA, formats=formats, has_group_scales=has_group_scales)
-        for has_group_scales in (True, False)
-    )
-    assert single.plan.grouped_weights == ()
-    assert single.time_s == other.time_s
-    assert single.memory == other.memory
-
-
-def test_experts_and_exceptions_have_them_too() -> None:
-    shape = get_model("mixtral-8x7b")
-    prediction = predict_model("gb10", shape, formats="BF16", exceptions=("experts=INT4.BF16",))
-    down = next(kernel for kernel in prediction.kernels if kernel.kernel.name == "experts_down")
-    assert dict(down.kernel.work.cost.read_bytes)["B"] == 2 * 4096 * 14336 * WITH_SCALES
-    assert prediction.plan.grouped_weights == ("INT4",)

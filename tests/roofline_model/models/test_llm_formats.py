@@ -7,11 +7,10 @@ from dataclasses import replace
 import pytest
 
 from roofline_model.core.errors import InvalidValueError, RooflineError
-from roofline_model.formats.catalog import get_format
 from roofline_model.models.format_plan import FormatPlan, plan_from_text
 from roofline_model.models.hf.parameters import parameter_counts
 from roofline_model.models.llm import predict_model
-from roofline_model.models.model_memory import plan_kv_bytes, weights_bytes
+from roofline_model.models.model_memory import weights_bytes
 from roofline_model.models.model_registry import get_model
 
 LLAMA, MIXTRAL, GPT, DEEPSEEK = (
@@ -49,13 +48,6 @@ def test_exceptions_a_part_beats_a_group_and_layers_beat_all() -> None:
     assert parsed.of("o_proj", 1).label == "NVFP4"
     assert parsed.of("ffn", 0).label == "INT4.BF16"
     assert (parsed.kv_of(0), parsed.kv_of(31)) == ("FP8_E4M3", "BF16")
-
-
-def test_exceptions_change_exactly_their_layers() -> None:
-    plain, mixed = (weights_bytes(LLAMA, plan("BF16", *more)) for more in ((), ("ffn@0-3=FP8",)))
-    assert plain - mixed == 4 * 3 * 4096 * 14336
-    halved = plan_kv_bytes(LLAMA, plan("BF16", "kv@0-15=FP8"), 1000)
-    assert halved == 0.75 * plan_kv_bytes(LLAMA, plan("BF16"), 1000)
 
 
 def test_every_layer_is_predicted_in_its_own_format() -> None:
@@ -123,14 +115,6 @@ def test_a_tied_embedding_has_the_format_of_the_head() -> None:
     assert weights_bytes(tied, parsed) == expected
 
 
-def test_scales_are_part_of_the_bytes() -> None:
-    counts = parameter_counts(LLAMA)
-    matrices = counts.total_count - counts.small_count
-    width = get_format("NVFP4").traffic_bytes_per_element
-    everywhere = plan("NVFP4", "lm_head=NVFP4", "embedding=NVFP4")
-    assert weights_bytes(LLAMA, everywhere) == pytest.approx(matrices * width + 2 * counts.small_count)
-
-
 @pytest.mark.parametrize(
     ("text", "exceptions", "kv", "words"),
     [
@@ -161,15 +145,3 @@ def test_contradictions_are_named(text: str, exceptions: tuple[str, ...], kv: st
         plan_from_text(text, LLAMA, kv=kv, exceptions=exceptions)
     assert words in str(raised.value)
     assert "\n" not in str(raised.value)
-
-
-def test_exceptions_of_different_layers_do_not_contradict() -> None:
-    parsed = plan("BF16", "ffn@0-3=FP8", "ffn@4-5=INT8", "mlp=INT4.BF16")
-    assert [parsed.of("ffn", layer).weights for layer in (0, 4, 6)] == ["FP8_E4M3", "INT8", "INT4"]
-
-
-def test_experts_have_formats_of_their_own() -> None:
-    parsed = plan_from_text("BF16", MIXTRAL, exceptions=("experts=INT4.BF16",))
-    assert weights_bytes(MIXTRAL, parsed) == pytest.approx(
-        2 * parameter_counts(MIXTRAL).total_count - (2 - 4.125 / 8) * parameter_counts(MIXTRAL).expert_count
-    )

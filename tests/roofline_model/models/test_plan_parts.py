@@ -5,7 +5,6 @@ parts.
 from __future__ import annotations
 
 from collections import Counter
-from itertools import combinations
 from typing import Any
 
 import pytest
@@ -14,11 +13,10 @@ from hypothesis import strategies as st
 
 from roofline_model.core.errors import InvalidValueError, RooflineError
 from roofline_model.formats.catalog import get_format
-from roofline_model.models.format_plan import GROUPS, MATRICES, PARTS, parts_of, plan_from_text
+from roofline_model.models.format_plan import MATRICES, plan_from_text
 from roofline_model.models.llm import ModelPrediction, predict_model, read_weight_bytes
-from roofline_model.models.model_memory import layer_matrices, weights_bytes
+from roofline_model.models.model_memory import layer_matrices
 from roofline_model.models.model_registry import get_model
-from roofline_model.models.step_expected import expected_step
 
 LLAMA, MIXTRAL, DEEPSEEK, LITE, PHI, QWEN_MOE = (
     get_model(name)
@@ -51,17 +49,6 @@ def test_matrices_of_other_formats_are_products_of_their_own() -> None:
     assert rows["down_proj", "INT4.BF16", 4096] == 32
 
 
-def test_any_two_of_query_key_and_value_can_stay_together() -> None:
-    rows = products(predicted(LLAMA, "k_proj=INT8.BF16"))
-    assert rows["qv_proj", "BF16.BF16", 4096 + 1024] == rows["k_proj", "INT8.BF16", 1024] == 32
-    apart = products(predicted(LLAMA, "q_proj=FP8", "k_proj=INT8.BF16"))
-    assert {name for name, *_ in apart if name.endswith(("q_proj", "k_proj", "v_proj"))} == {
-        "q_proj",
-        "k_proj",
-        "v_proj",
-    }
-
-
 def test_a_cast_serves_every_reader_of_its_format() -> None:
     """Query and key read FP8, value 16 bit: the norm writes 16 bit and one cast serves both."""
     prediction = predicted(LLAMA, "q_proj=FP8", "k_proj=NVFP4.FP8", "down_proj=FP8")
@@ -77,25 +64,6 @@ def test_a_cast_serves_every_reader_of_its_format() -> None:
     assert "quantize" not in both
     assert dict(both["input_norm"].work.formats)["o"] == "FP8_E4M3"
     assert both["qk_proj"].calls_count == 32
-
-
-def test_kernels_stand_in_the_order_they_run() -> None:
-    names = [
-        kernel.kernel.name
-        for kernel in predicted(LLAMA, "qk_matmul=FP8", "sv_matmul=FP8", "kv=FP8", "q_proj=FP8").kernels
-    ]
-    order = [
-        "input_norm",
-        "quantize",
-        "kv_proj",
-        "rope",
-        "kv_write",
-        "quantize_query",
-        "attention",
-        "o_proj",
-        "ffn_norm",
-    ]
-    assert [name for name in names if name in order] == order
 
 
 def test_experts_and_shared_experts_split_as_well() -> None:
@@ -166,35 +134,6 @@ def test_every_matrix_is_counted_once_in_its_own_format(model: Any, data: st.Dat
     assert wide.memory.weights_bytes - prediction.memory.weights_bytes == pytest.approx(saved, rel=1e-12)
     if model.experts is None:
         assert read_weight_bytes(model, wide.plan) - read_weight_bytes(model, plan) == pytest.approx(saved, rel=1e-12)
-
-
-@pytest.mark.parametrize("group", [name for name in GROUPS if name != "attention_products"])
-@pytest.mark.parametrize("text", ["FP8", "INT4.BF16"])
-def test_naming_all_parts_is_naming_the_group(group: str, text: str) -> None:
-    model = QWEN_MOE if "experts" in group or group == "mlp" else LLAMA
-    prediction = predicted(model, f"{group}={text}")
-    each = predicted(model, *(f"{part}={text}" for part in parts_of(group)))
-    assert prediction.kernels == each.kernels
-    assert prediction.memory == each.memory
-
-
-def test_groups_hold_parts_and_no_two_are_the_same() -> None:
-    assert all(set(parts) <= set(PARTS) and len(parts) > 1 for parts in GROUPS.values())
-    assert not set(GROUPS) & set(PARTS)
-    # What names fewer parts wins: two groups that share a part must never name equally many.
-    assert all(len(a) != len(b) for a, b in combinations(GROUPS.values(), 2) if set(a) & set(b))
-
-
-def test_splitting_a_product_costs_time_and_memory_stays() -> None:
-    """Three products in place of one launch twice more and read the input twice more."""
-    same = predicted(LLAMA, base="INT4.BF16")
-    split = predicted(LLAMA, "q_proj=INT8.BF16", base="INT4.BF16")
-    assert split.launch_count == same.launch_count + 32
-    expected = [expected_step(prediction, "gb10") for prediction in (same, split)]
-    assert expected[0] is not None
-    assert expected[1] is not None
-    assert expected[1].time_s > expected[0].time_s
-    assert weights_bytes(LLAMA, split.plan) - weights_bytes(LLAMA, same.plan) == 32 * 4096 * 4096 * (1 - 4.125 / 8)
 
 
 @pytest.mark.parametrize(

@@ -75,8 +75,3 @@ def test_a_fused_up_projection_takes_its_products_time(gated):
     assert kernel_row.binding == product.binding
     # It is a product: without a model for products there is none for it either.
     assert expected_kernels([up], H100, estimate=lambda work, device: None) == (None,)
-
-
-def test_fusing_never_costs_expected_time():
-    fused, apart = (expected_sequence(expected_kernels(steps(fused=fused), H100)) for fused in (True, False))
-    assert fused.time_s < apart.time_s

@@ -4,8 +4,6 @@ bytes.
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import pytest
 
 from roofline_model import get_hardware
@@ -16,39 +14,7 @@ from roofline_model.models.step_expected import expected_step
 from roofline_model.operators.product import Operator
 
 H100 = get_hardware("h100-sxm")
-BATCHES = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 24, 32)
 LAUNCH_S, RATE = 2e-6, 1e12
-
-
-def expert_times(chip: str, name: str) -> list[tuple[float, float]]:
-    """Return (ideal, expected) seconds of all experts' products at each batch."""
-    times = []
-    for batch in BATCHES:
-        prediction = predict_model(chip, name, batch=batch, context=512)
-        whole = expected_step(prediction, chip)
-        assert whole is not None
-        times.append(
-            (
-                sum(each.time_s for each in prediction.kernels if each.kernel.work.op == "grouped_gemm"),
-                sum(
-                    each.time_s * each.kernel.calls_count
-                    for each in whole.kernels
-                    if each.kernel.work.op == "grouped_gemm"
-                ),
-            )
-        )
-    return times
-
-
-@pytest.mark.parametrize(
-    ("chip", "name"), [("gb10", "mixtral-8x7b"), ("h100-sxm", "mixtral-8x7b"), ("gb10", "gpt-oss-120b")]
-)
-def test_no_stairs_in_the_batch(chip: str, name: str) -> None:
-    times = expert_times(chip, name)
-    for (ideal, expected), (next_ideal, next_expected) in pairwise(times):
-        assert next_expected > expected
-        # Rounded experts gave 1.17, 1.33, 1.31, 1.12, 1.20, 1.29 times the ideal at batches 1 to 6 of Mixtral on GB10.
-        assert next_expected / next_ideal == pytest.approx(expected / ideal, rel=0.03)
 
 
 @pytest.mark.parametrize("chip", ["gb10", "h100-sxm", "b200", "l40s"])

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import pytest
 
-from roofline_model.core.errors import InvalidValueError, UnknownNameError
+from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import Finding, has_code
 from roofline_model.models.llm import predict_model
 from roofline_model.models.step_expected import expected_step
 from roofline_model.models.strategies.config import MixedPrecisionConfig
 from roofline_model.models.strategies.model_plan import strategy_plan
-from roofline_model.models.strategies.strategies import STRATEGIES, get_strategy
+from roofline_model.models.strategies.strategies import get_strategy
 from roofline_model.recommend.engine import IntegratedQuantizationEngine, QuantizationRecommendation
 
 LLAMA = {"H": 4096, "L": 32, "nh": 32, "nkv": 8, "dh": 128, "dff": 14336}
@@ -58,15 +58,6 @@ def test_figures_are_those_of_the_predictions(on_gb10):
     assert on_gb10.kv_cache_bytes == passes[0].memory.kv_bytes
     sizes = [step.memory.weights_bytes + step.memory.kv_bytes for step in passes]
     assert on_gb10.memory_savings_pct == pytest.approx(100 * (1 - sizes[0] / sizes[1]))
-
-
-def test_bottlenecks_cover_the_pass(on_gb10):
-    shares = [part["share_pct"] for part in on_gb10.bottleneck_analysis.values()]
-    assert sum(shares) == pytest.approx(100)
-    assert on_gb10.bottleneck_analysis["gate_up_proj"]["bound"] == "memory"
-    prefill = IntegratedQuantizationEngine("gb10").recommend(LLAMA, "prefill", 2048).bottleneck_analysis
-    assert prefill["gate_up_proj"]["bound"] == "compute"
-    assert prefill["input_norm"]["bound"] == "memory"
 
 
 def test_gb10_gets_the_attention_it_can_run(on_gb10):
@@ -130,24 +121,6 @@ def test_dynamic_and_adaptive_are_set_where_they_mean_something():
     assert engine.recommend(LLAMA, "prefill", 2048).config.dynamic is None
 
 
-def test_quantising_at_run_time_takes_time():
-    engine = IntegratedQuantizationEngine("h100")
-    plain, dynamic = (engine.recommend(LLAMA, "prefill", 2048, enable_dynamic=is_on) for is_on in (False, True))
-    assert plain.config.strategy_name == dynamic.config.strategy_name == "fp8_balanced"
-    assert dynamic.predicted_time_us > 1.05 * plain.predicted_time_us
-    assert dynamic.baseline_time_us == plain.baseline_time_us
-
-
-@pytest.mark.parametrize(
-    ("chip", "formats"), [("gb10", ("NVFP4", "FP8_E4M3", "FP16")), ("h100", ("FP8_E4M3", "FP16")), ("a100", None)]
-)
-def test_the_formats_to_choose_from_are_those_of_the_chip(chip, formats):
-    recommendation = IntegratedQuantizationEngine(chip).recommend(LLAMA, enable_adaptive=True)
-    adaptive = recommendation.config.adaptive
-    assert (None if adaptive is None else adaptive.precision_candidates) == formats
-    assert ("one-format" in remarks(recommendation)) == (formats is None)
-
-
 def test_block_sparsity_is_taken_where_the_model_has_such_a_mask_and_offered_at_long_contexts():
     engine = IntegratedQuantizationEngine("b10")
     dense, sparse = (engine.recommend(LLAMA, "decode", 32768, sparsity_ratio=ratio) for ratio in (None, 0.3))
@@ -178,14 +151,6 @@ def test_strategies_of_the_users_own():
     assert "gives keys and values by one matrix" in refused.finding.value("error")
 
 
-@pytest.mark.parametrize("chip", ["b10", "gb10", "h100", "h200"])
-def test_all_six_strategies_are_weighed(chip):
-    for phase in ("decode", "prefill"):
-        ranking = IntegratedQuantizationEngine(chip).recommend("llama-3-8b", phase, 4096)
-        predicted = [*ranking.ranking.options, *(exclusion.option for exclusion in ranking.ranking.excluded)]
-        assert {option.key for option in predicted} == set(STRATEGIES)
-
-
 @pytest.mark.parametrize(
     ("model", "options", "message"),
     [
@@ -202,8 +167,3 @@ def test_all_six_strategies_are_weighed(chip):
 def test_bad_questions_are_named(model, options, message):
     with pytest.raises(InvalidValueError, match=message):
         IntegratedQuantizationEngine("gb10").recommend(model, **options)
-
-
-def test_a_chip_nobody_knows():
-    with pytest.raises(UnknownNameError):
-        IntegratedQuantizationEngine("b9000")

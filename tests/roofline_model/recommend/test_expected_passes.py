@@ -9,7 +9,6 @@ import pytest
 from roofline_model.chips.curve import CurvePoint, KernelCurve, work_size
 from roofline_model.chips.hardware import Device, create_custom_asic
 from roofline_model.chips.machine_constants import Calibration, Constant
-from roofline_model.core.answer import is_comparable
 from roofline_model.core.finding import has_code
 from roofline_model.models.llm import predict_model
 from roofline_model.models.model_shapes import ModelShape
@@ -99,14 +98,6 @@ def test_a_baseline_that_was_not_timed_ranks_by_ceilings_and_says_what_they_are(
     ranking = recommend_model(replace(cpu, calibration=replace(cpu.calibration, kernels=(attention_only,))), SHAPE)
     assert ranking.baseline.estimate.source == "ceilings"
     assert has_code(ranking.findings, "ranked-by-ceilings")
-
-
-def test_kinds_that_may_be_compared():
-    assert is_comparable("expected", "measured")
-    assert is_comparable("ceilings", "ceilings")
-    assert not is_comparable("expected", "ceilings")
-    assert not is_comparable("ideal", "expected")
-    assert not is_comparable("ceilings", "ideal")
 
 
 def test_a_plan_on_ceilings_stands_behind_and_is_not_chosen(cpu):

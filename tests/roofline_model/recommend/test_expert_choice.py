@@ -111,20 +111,6 @@ def test_where_only_what_loses_more_fits_it_is_named_and_not_taken():
     assert allowed.choice.key == "INT4.BF16"
 
 
-def test_a_plan_that_is_named_is_weighed_last_without_a_kernel():
-    ranking = recommend_model(
-        "h100", "llama-3.1-8b", formats=["NVFP4.BF16.NVFP4", "INT8.BF16"], strategies=[], max_loss_pct=16.0
-    )
-    assert ranking.options[-1].key == "NVFP4.BF16.NVFP4"
-    assert has_code(ranking.options[-1].findings, "kernel-gap")
-    only = recommend_model(
-        "h100", "llama-3.1-8b", formats=["NVFP4.BF16.NVFP4"], strategies=[], max_latency_s=5e-3, max_loss_pct=16.0
-    )
-    assert only.choice is None  # all that runs is too slow
-    assert (only.headline.code, only.headline.subject) == ("nothing-has-kernel", "NVFP4.BF16.NVFP4")
-    assert only.headline.value("time_s") == only.options[0].estimate.time_s
-
-
 def test_a_slowdown_is_called_one():
     ranking = recommend_model("h100", "llama-3.1-8b", phase="prefill", memory_limit_bytes=7.5e9, max_loss_pct=16.0)
     assert ranking.choice.speedup_ratio < 1

@@ -423,6 +423,21 @@ def test_a_latency_of_a_mix_is_held_against_the_longest_pass_of_its_phase():
     assert single.limits == recommend_model("gb10", shape, **passes[1], max_latency_s=0.9 * wide_s).limits
 
 
+def test_a_choice_whose_interval_crosses_the_limit_of_a_phase_is_marked_for_that_phase():
+    shares = [traffic_share(batch=8, context=2048, share=9), traffic_share("prefill", context=1024)]
+    decode, prefill = recommend_model("gb10", small_llama(), traffic=shares).choice.phases
+    assert decode.prudent_s > decode.longest_s
+    limits = {"decode": (decode.longest_s + decode.prudent_s) / 2, "prefill": 2 * prefill.prudent_s}
+    ranking = recommend_model("gb10", small_llama(), traffic=shares, max_latency_s=limits)
+    marks = [item for item in ranking.findings if item.code == "may-exceed-limit"]
+    assert [(item.value("phase"), item.value("high_s"), item.value("limit_s")) for item in marks] == [
+        ("decode", decode.prudent_s, limits["decode"])
+    ]
+    limits["prefill"] = (prefill.longest_s + prefill.prudent_s) / 2
+    both = recommend_model("gb10", small_llama(), traffic=shares, max_latency_s=limits).findings
+    assert [item.value("phase") for item in both if item.code == "may-exceed-limit"] == ["decode", "prefill"]
+
+
 def test_the_search_keeps_the_latency_of_each_phase():
     shares = [traffic_share(batch=8, context=2048, share=9), traffic_share("prefill", context=1024)]
     free = recommend_model("gb10", small_llama(), losses=small_losses(), traffic=shares)

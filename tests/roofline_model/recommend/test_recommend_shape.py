@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from roofline_model import (
     InvalidValueError,
@@ -12,10 +10,8 @@ from roofline_model import (
     UnsupportedError,
     create_custom_asic,
     get_format,
-    list_hardware,
 )
 from roofline_model.core.answer import Estimate, Option, Ranking
-from roofline_model.core.finding import has_code
 from roofline_model.operators.case import Case
 from roofline_model.recommend.shape import recommend_quantization
 
@@ -68,19 +64,6 @@ def test_real_chips(chip: str, shape: tuple[int, int, int], answer: str, path: s
     assert codes(ranking) == []
 
 
-def test_native_formats_take_both_operands_and_others_only_the_weight() -> None:
-    options = by_key(recommend_quantization("h200", *PREFILL))
-    assert {key: (*operands(c), c.method, c.path) for key, c in options.items()} == {
-        "FP16": ("FP16", "FP16", "none", "native"),
-        "FP8_E4M3": ("FP8_E4M3", "FP8_E4M3", "native_fp8", "native"),
-        "INT8": ("INT8", "INT8", "PTQ", "native"),
-        "MXFP8_E4M3": ("MXFP8_E4M3", "FP16", "weight_only", "dequantize"),
-        "NVFP4": ("NVFP4", "FP16", "weight_only", "dequantize"),
-        "MXFP4": ("MXFP4", "FP16", "weight_only", "dequantize"),
-        "INT4": ("INT4", "FP16", "AWQ", "dequantize"),
-    }
-
-
 def test_weight_only_int4_is_counted_with_the_scales_that_its_kernels_read() -> None:
     options = by_key(recommend_quantization("gb10", *DECODE))
     wide_bytes = 4096 * 4096 * 2 + 2 * 4096 * 2
@@ -127,44 +110,7 @@ def test_the_reasons_say_what_a_user_needs_to_know() -> None:
     assert reasons(by_key(prefill)["FP16"]) == ["bound-by"]
 
 
-def test_losses_are_published_claims() -> None:
-    for option in recommend_quantization("gb10", *DECODE).options:
-        assert option.loss.source == ("reference" if option.method == "none" else "claimed")
-
-
-@given(
-    st.sampled_from([device.key for device in list_hardware()]),
-    st.integers(1, 8192),
-    st.integers(1, 8192),
-    st.integers(1, 8192),
-)
-def test_laws_of_the_ranking(chip: str, m: int, n: int, k: int) -> None:
-    ranking = recommend_quantization(chip, m, n, k)
-    places = [option.key for option in ranking.options]
-    assert len(places) == len(set(places))
-    assert ranking.baseline in ranking.options
-    assert ranking.baseline.speedup_ratio == 1
-    middle = places.index(ranking.baseline.key)
-    for place, option in enumerate(ranking.options):
-        assert option.estimate is option.times.ideal
-        assert option.speedup_ratio == pytest.approx(ranking.baseline.estimate.time_s / option.estimate.time_s)
-        if not has_code(option.findings, "kernel-gap"):
-            assert place < middle or option.speedup_ratio <= 1.0501
-            assert place >= middle or option.speedup_ratio > 1
-        assert 0 <= option.memory.saved_ratio < 1
-    gaps = [has_code(option.findings, "kernel-gap") for option in ranking.options]
-    assert gaps == sorted(gaps)
-    runnable = [option.estimate.time_s for option, gap in zip(ranking.options, gaps, strict=True) if not gap]
-    assert ranking.choice.estimate.time_s <= 1.0501 * min(runnable)
-    assert ranking.question.phase == ("decode" if m <= 16 else "prefill")
-
-
 # --- ties and the baseline
-
-
-def test_equal_times_are_decided_by_quality() -> None:
-    places = [option.key for option in recommend_quantization("b10", *PREFILL).options]
-    assert places == ["NVFP4", "MXFP4", "INT4", "FP8_E4M3", "MXFP8_E4M3", "INT8", "FP16"]
 
 
 def test_a_near_tie_is_a_tie_and_a_clear_lead_is_not() -> None:
@@ -207,12 +153,6 @@ def test_a_placeholder_chip_warns() -> None:
 
 
 # --- phase, formats, bad input
-
-
-def test_the_phase_follows_the_rows_unless_given() -> None:
-    assert recommend_quantization("gb10", 16, 64, 64).question.phase == "decode"
-    assert recommend_quantization("gb10", 17, 64, 64).question.phase == "prefill"
-    assert recommend_quantization("gb10", 64, 64, 64, "decode").question.phase == "decode"
 
 
 def test_a_format_filter_keeps_the_order_of_merit_and_explains_what_it_drops() -> None:
@@ -298,20 +238,10 @@ def test_when_nothing_fits_the_smallest_is_named_with_what_it_misses() -> None:
     assert ranking.headline.code == "nothing-fits"
 
 
-def test_a_fitting_answer_says_so() -> None:
-    assert recommend_quantization("gb10", *DECODE).choice is not None
-    assert recommend_quantization("gb10", *DECODE, memory_limit_gb=100, model_parameters=70e9).choice is not None
-
-
 def test_a_limit_without_a_model_is_said_to_hold_for_one_product() -> None:
     assert codes(recommend_quantization("gb10", *DECODE, memory_limit_gb=2)) == ["limit-of-one-product"]
     assert codes(recommend_quantization("gb10", *DECODE)) == []
     assert codes(recommend_quantization("gb10", *DECODE, memory_limit_gb=200, model_parameters=70e9)) == []
-
-
-def test_saved_memory_is_that_of_the_weights() -> None:
-    for key, option in by_key(recommend_quantization("b10", *PREFILL)).items():
-        assert option.memory.saved_ratio == 1 - get_format(key).bytes_per_element / 2
 
 
 # --- better times than the ideal
@@ -352,11 +282,6 @@ def test_measured_times_replace_the_ideal_ones_and_can_turn_the_answer() -> None
     assert codes(ranking) == []
 
 
-def test_a_kernel_measured_slower_than_the_baseline_loses() -> None:
-    times, _ = measured(FP16=100e-6, INT8=150e-6)
-    assert str(recommend_quantization("gb10", *DECODE, formats=["INT8"], times=times)) == "stay with FP16"
-
-
 def test_an_unmeasured_option_stands_behind_measured_ones_and_is_compared_ideal_with_ideal() -> None:
     times, _ = measured(FP16=200e-6)
     ranking = recommend_quantization("gb10", *DECODE, formats=["INT8"], times=times)
@@ -375,9 +300,3 @@ def test_an_ideal_baseline_gives_way_to_what_was_measured_faster_than_it_could_b
     assert str(recommend_quantization("gb10", *DECODE, formats=["INT8"], times=times)) == "stay with FP16"
     times, _ = measured(INT8=100e-6)
     assert recommend_quantization("gb10", *DECODE, formats=["INT8"], times=times).choice.key == "INT8"
-
-
-@pytest.mark.parametrize("wrong", [0, -1e-6, float("nan"), float("inf")])
-def test_a_time_must_be_a_time(wrong: float) -> None:
-    with pytest.raises(InvalidValueError, match="positive number of seconds"):
-        Estimate(wrong, source="measured")

@@ -87,14 +87,6 @@ def test_any_width_comes_back(bits, count, signed):
     assert np.array_equal(unpack_bits(packed, count, bits, codes.dtype.name), codes)
 
 
-def test_chunks_meet_at_whole_bytes():
-    codes = np.random.default_rng(12).integers(0, 8, (1 << 16) + 1003).astype(np.uint8)
-    packed = pack_bits(codes, 3)
-    bits = (codes[:, None] >> np.arange(3)) & 1
-    assert np.array_equal(packed, np.packbits(bits.astype(np.uint8).reshape(-1), bitorder="little"))
-    assert np.array_equal(unpack_bits(packed, len(codes), 3, "uint8"), codes)
-
-
 def test_a_wrong_number_of_bytes_is_refused():
     q = quantize(sample((3, 33)), "MXFP4")
     with pytest.raises(InvalidValueError, match=r"5.*MXFP4.*\(3, 33\).*56"):

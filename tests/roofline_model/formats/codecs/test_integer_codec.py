@@ -76,24 +76,6 @@ def test_zero_points_by_hand():
     assert not dequantize(quantize(np.zeros((2, 8)), "INT8", symmetric=False)).any()
 
 
-def test_zero_keeps_an_exact_code_with_any_zero_point():
-    x = normal(50, 64) + 1.7
-    x[:, 5] = 0
-    for key in ("INT8", "INT4", "INT2"):
-        assert not round_trip(x, key, symmetric=False)[:, 5].any()
-
-
-def test_a_range_as_wide_as_float32():
-    x = np.array([[3e38, -3e38, 1e38, 0]], np.float32)
-    for options in ({}, {"symmetric": False}):
-        assert np.allclose(round_trip(x, "INT8", **options), x, atol=1.2e36 * 2)
-
-
-def test_zero_points_pay_for_one_sided_values():
-    x = np.abs(normal(8, 256))
-    assert format_error(x, "INT4", symmetric=False).sqnr_db > format_error(x, "INT4").sqnr_db + 4  # a bit is 6 dB
-
-
 def test_scales_in_16_bits_are_the_ones_that_encode():
     x = normal(4, 128)
     for dtype in ("bfloat16", "float16"):
@@ -179,8 +161,3 @@ def test_blocks_run_along_the_named_axis():
 def test_choices_that_make_no_sense(options, message):
     with pytest.raises(InvalidValueError, match=message):
         quantize(np.ones((2, 4)), "INT8", **options)
-
-
-def test_fp8_takes_no_zero_point():
-    with pytest.raises(InvalidValueError, match="symmetric=False means nothing for FP8_E4M3"):
-        quantize(np.ones((2, 4)), "FP8_E4M3", symmetric=False)

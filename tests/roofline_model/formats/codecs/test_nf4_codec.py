@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from roofline_model.core.errors import InvalidValueError
 from roofline_model.formats.catalog import FORMATS
 from roofline_model.formats.codecs import dequantize, format_error, quantize
 from roofline_model.formats.codecs.elements.elements import NF4_VALUES
@@ -32,19 +31,6 @@ def test_codes_by_hand():
     assert q.scales.tolist() == [[8]]
 
 
-@pytest.mark.parametrize(("dtype", "bits"), [("float16", 16), ("bfloat16", 16), ("float32", 32)])
-def test_the_type_of_the_scales(dtype, bits):
-    q = quantize(np.ones((2, 100)), "NF4", scale_dtype=dtype)
-    assert q.packed_bytes == 100 + 2 * 2 * bits // 8
-    if dtype == "float16":
-        with pytest.raises(InvalidValueError, match=r"float16.*scale_dtype='float32'"):
-            quantize(np.full((1, 64), 1e6), "NF4")
-    else:
-        assert dequantize(quantize(np.full((1, 64), 1e6), "NF4", scale_dtype=dtype))[0, 0] == pytest.approx(
-            1e6, rel=4e-3
-        )
-
-
 def test_double_quantised_scales_cost_an_eighth_bit_and_little_error():
     x = np.random.default_rng(9).standard_normal((16, 64 * 256)).astype(np.float32)
     plain, double = format_error(x, "NF4", scale_dtype="float32"), format_error(x, "NF4", double_scales=True)
@@ -66,24 +52,9 @@ def test_scales_by_hand():
     assert np.allclose(dequantize_scales(codes, groups, mean), scales, atol=1e-6)
 
 
-def test_a_scale_that_rounding_pushed_below_zero_is_zero():
-    codes, groups = np.array([[-127, 127]], np.int8), np.array([[0.01]], np.float32)
-    assert dequantize_scales(codes, groups, 1.25).tolist() == [[0, pytest.approx(2.52)]]
-
-
 def test_groups_of_scales_stay_in_their_row():
     scales = np.random.default_rng(10).uniform(0.1, 2, (3, 300)).astype(np.float32)
     codes, groups, mean = quantize_scales(scales)
     assert groups.shape == (3, 2)
     back = dequantize_scales(codes, groups, mean)
     assert (np.abs(back - scales) <= np.repeat(groups, 256, axis=1)[:, :300] * 0.5001).all()
-
-
-def test_a_block_much_smaller_than_the_others_survives_doubling():
-    x = np.ones((1, 64 * 8), np.float32)
-    x[0, :64] = 1e-6
-    x[0, 64:128] = 0
-    values = dequantize(quantize(x, "NF4", double_scales=True))
-    assert np.isfinite(values).all()
-    assert (np.abs(values - x) < 0.01).all()
-    assert (values >= 0).all()

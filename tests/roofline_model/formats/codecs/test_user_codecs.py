@@ -89,14 +89,6 @@ def test_what_is_described_in_full_is_encoded_and_packed(load):
     assert quantize(x, "INT12", scale="none").codes.dtype == np.int16
 
 
-def test_a_described_mx_format_by_hand(load):
-    load(ENOUGH)
-    # E3M4 reaches 15.5; steps of 0.5 from 8 on. Scale of a maximum 20: 2^(4 − 3).
-    q = quantize(np.array([20.0, 20.4, 31.9, -1.0]), "MXE3M4")
-    assert q.scales.astype(float).tolist() == [2]
-    assert dequantize(q).tolist() == [20, 20, 31, -1]
-
-
 @pytest.mark.parametrize(
     ("fields", "message"),
     [

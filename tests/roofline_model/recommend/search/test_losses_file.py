@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -13,8 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline_model.core.errors import DefinitionError, InvalidValueError
-from roofline_model.recommend.model import recommend_model
-from roofline_model.recommend.search.losses import LossTable
 from roofline_model.recommend.search.losses_file import (
     CONFIDENCE_OF,
     METHODS,
@@ -101,12 +98,6 @@ def test_neither_a_device_nor_a_link_is_replaced(tmp_path: Path):
     assert read_losses(file) == losses
 
 
-def test_a_table_of_this_process_becomes_losses():
-    table = LossTable({("lm_head", "INT4.BF16"): 0.1}, "given", "medium")
-    losses = MeasuredLosses.of(table, model="tiny", method="kl", tokens_count=8)
-    assert (losses.confidence, losses.values) == ("medium", table.values)
-
-
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -162,21 +153,6 @@ def test_noise_below_zero_is_read_as_zero():
     score = {"lm_head": {"INT4.BF16": -2.0}}
     prior = read_losses_text(text_of(method="prior", unit="score", tokens_count=0, losses=score))
     assert prior.values["lm_head", "INT4.BF16"] == -2.0
-
-
-def test_many_unknown_modules_are_read_in_one_pass():
-    many = {f"model.layers.0.foo{index}": {"INT4.BF16": 0.1} for index in range(20_000)}
-    losses = read_losses_text(text_of(losses=many))
-    started = time.process_time()
-    with pytest.raises(InvalidValueError, match="llama-3-8b"):
-        recommend_model("gb10", "llama-3-8b", losses=losses)
-    assert time.process_time() - started < 5
-
-
-def test_the_largest_losses_add_up():
-    values = {(f"layers.{layer}.o_proj", "INT4.BF16"): 9e99 for layer in range(32)}
-    prior = MeasuredLosses(values, "llama-3-8b", "prior", "score")
-    assert recommend_model("gb10", "llama-3-8b", losses=prior).front
 
 
 @pytest.mark.parametrize(

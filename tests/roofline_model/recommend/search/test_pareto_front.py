@@ -97,11 +97,3 @@ def test_a_plan_of_ones_own_is_assessed():
         assess(problem, {"a": "INT4", "b": "BF16"})
     with pytest.raises(InvalidValueError, match="no format is given for b"):
         assess(problem, {"a": "FP8"})
-
-
-def test_equal_layers_are_one_plan_whatever_their_order():
-    """Sums of 0.1 in another order differ in the last digit; those are no two plans."""
-    choices = tuple(FormatChoice(f"f{i}", 0.1 * i, 0.7 - 0.1 * i, 0.3 - 0.1 * i) for i in range(3))
-    front = pareto_front(ParetoProblem(tuple(LayerGroup(f"g{at}", choices) for at in range(12))))
-    assert front.is_complete
-    assert len(front.points) == 25

@@ -17,7 +17,7 @@ from roofline_model.models.model_shapes import ModelShape
 from roofline_model.models.step_expected import expected_step
 from roofline_model.recommend.search.front import assess, pareto_front
 from roofline_model.recommend.search.losses import LossTable
-from roofline_model.recommend.search.model_problem import ModelProblem, members_of, model_problem, traffic_share
+from roofline_model.recommend.search.model_problem import ModelProblem, model_problem, traffic_share
 from roofline_model.recommend.search.problem import Budgets, share_formats
 from roofline_model.recommend.search.search import choose_formats
 
@@ -136,23 +136,11 @@ def test_groups_of_the_users_own():
     edge = {"ends": ["layers.0.down_proj", f"layers.{LAYERS - 1}.down_proj"]}
     problem = share_formats(model.problem, edge)
     answer = choose_formats(problem, Budgets(time_s=0.5 * model.pass_time_s(model.base)))
-    parts = members_of(problem, answer.choices)
+    members = {group.name: group.members for group in problem.groups}
+    parts = {part: label for name, label in answer.choices.items() for part in members[name]}
     assert parts["layers.0.down_proj"] == parts[f"layers.{LAYERS - 1}.down_proj"] == answer.choices["ends"]
     assert answer.plan is not None
     assert model.pass_time_s(model.plan(parts)) == pytest.approx(answer.plan.time_s)
-
-
-def test_neighbouring_layers_of_one_format_are_one_exception():
-    model = model_problem("b10", small_llama(), losses())
-    plan = model.plan({f"layers.{layer}.ffn": "INT4.BF16" for layer in (0, 1, 3)})
-    spans = [(exception.first_layer_index, exception.last_layer_index) for exception in plan.exceptions]
-    assert spans == [(0, 1), (3, 3)]
-    with pytest.raises(InvalidValueError, match="not a part of a decoder model"):
-        model.plan({"blocks.one.ffn": "INT4.BF16"})
-    with pytest.raises(UnknownNameError, match=r"'fnn'.*ffn"):
-        model.plan({"layers.0.fnn": "INT4.BF16"})
-    with pytest.raises(InvalidValueError, match=r"layers\.4\.ffn.*0.*3"):
-        model.plan({"layers.4.ffn": "INT4.BF16"})
 
 
 def test_down_has_a_format_of_its_own():
@@ -187,16 +175,6 @@ def test_the_old_name_of_a_whole_block_still_works():
     assert (mixed.of("gate_up_proj", 0).label, mixed.of("down_proj", 0).label) == ("INT4.BF16", "BF16")
     with pytest.raises(InvalidValueError, match=r"parts of ffn differ in this plan"):
         model.choices(mixed)
-
-
-def test_a_tied_embedding_goes_with_its_head():
-    model = model_problem("b10", small_llama(has_tied_embedding=True), losses())
-    plan = model.plan({"lm_head": "NVFP4.BF16"})
-    memory = predict_model("b10", model.shape, formats=plan).memory.weights_bytes
-    wide = predict_model("b10", model.shape, formats=model.base).memory.weights_bytes
-    head = model.problem.groups[-1]
-    saved = head.choice("BF16").memory_bytes - head.choice("NVFP4.BF16").memory_bytes
-    assert wide - memory == pytest.approx(saved)
 
 
 def test_losses_of_modules_add_up_to_parts():
@@ -242,22 +220,6 @@ def test_experts_are_groups_and_their_router_is_none():
     smallest = min(front.points, key=lambda point: point.memory_bytes)
     plan = model.plan(dict(zip((group.name for group in model.problem.groups), smallest.labels, strict=True)))
     assert model.pass_time_s(plan) == pytest.approx(smallest.time_s)
-
-
-@pytest.mark.parametrize("name", ["FP8_E4M3", "NVFP4.BF16"])
-def test_a_norm_that_two_parts_read_is_counted_once(name):
-    """Phi-2's attention and FFN read one norm, which writes FP8 for both."""
-    shape = get_model("phi-2")
-    layers = range(shape.layer_count)
-    values = {(f"layers.{layer}.{part}", name): 0.1 for layer in layers for part in ("qkv_proj", "o_proj", "ffn")}
-    losses = LossTable(values, "given", "low")
-    model = model_problem("b200", shape, losses, traffic=[traffic_share(context=2048)], is_ideal=True, wide="BF16")
-    choices = {group.name: name for group in model.problem.groups}
-    whole_s = model.pass_time_s(model.plan(choices))
-    # Each part alone asks for a cast of its own; together the norm writes FP8 at once.
-    assert assess(model.problem, choices).time_s == pytest.approx(whole_s, rel=1e-9 if "." in name else 0.05)
-    wide = dict.fromkeys(choices, "BF16")
-    assert assess(model.problem, wide).time_s == pytest.approx(model.pass_time_s(model.base))
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import math
 from dataclasses import replace
-from itertools import pairwise, product
+from itertools import product
 
 import pytest
 from hypothesis import assume, given
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from benchmarks.predictions.pareto_rate import layered_problem
 from roofline_model.core.errors import InvalidValueError, UnknownNameError
-from roofline_model.recommend.search.front import assess, pareto_front
+from roofline_model.recommend.search.front import assess
 from roofline_model.recommend.search.problem import Budgets, FormatChoice, LayerGroup, ParetoProblem, share_formats
 from roofline_model.recommend.search.search import choose_formats
 
@@ -98,49 +98,6 @@ def test_a_miss_is_what_the_closest_plan_misses_by(data):
             assert miss.least_value == pytest.approx(min(plan[1] for plan in inside))
 
 
-@given(problems(), st.integers(-20, 20), st.integers(-20, 20), st.integers(-20, 20))
-def test_units_do_not_matter(problem, loss_power, time_power, byte_power):
-    units = [2.0**power for power in (loss_power, time_power, byte_power)]
-    scaled = ParetoProblem(
-        tuple(
-            replace(
-                group,
-                choices=tuple(
-                    replace(
-                        choice,
-                        loss_value=choice.loss_value * units[0],
-                        time_s=choice.time_s * units[1],
-                        memory_bytes=choice.memory_bytes * units[2],
-                    )
-                    for choice in group.choices
-                ),
-            )
-            for group in problem.groups
-        ),
-        problem.fixed_time_s * units[1],
-        problem.fixed_bytes * units[2],
-    )
-    plans = every_plan(problem)
-    time_s = sum(plan[1] for plan in plans) / len(plans)
-    memory = sum(plan[2] for plan in plans) / len(plans)
-    assume(time_s > 0 and memory > 0)
-    ours = choose_formats(problem, Budgets(time_s, memory))
-    theirs = choose_formats(scaled, Budgets(time_s * units[1], memory * units[2]))
-    assert (ours.plan is None) == (theirs.plan is None)
-    if ours.plan is not None and theirs.plan is not None:
-        assert theirs.plan.loss_value == pytest.approx(ours.plan.loss_value * units[0])
-        assert theirs.plan.time_s == pytest.approx(ours.plan.time_s * units[1])
-
-
-@given(problems(), st.lists(st.floats(0.1, 60), min_size=2, max_size=6))
-def test_more_time_never_costs_quality(problem, times):
-    losses = []
-    for time_s in sorted(times):
-        plan = choose_formats(problem, Budgets(time_s=time_s)).plan
-        losses.append(math.inf if plan is None else plan.loss_value)
-    assert all(later <= earlier + 1e-9 for earlier, later in pairwise(losses))
-
-
 def decoder(layer_count: int, *, is_equal: bool = False) -> ParetoProblem:
     """Return a problem large enough that no search enumerates it."""
     groups = []
@@ -160,42 +117,6 @@ def decoder(layer_count: int, *, is_equal: bool = False) -> ParetoProblem:
         )
         groups.append(LayerGroup(f"layers.{layer}", choices))
     return ParetoProblem(tuple(groups), 1e-3, 1e6)
-
-
-def relaxed_bound(problem: ParetoProblem, budgets: Budgets) -> float:
-    """Return the optimum of the linear relaxation, by scipy's solver: no plan can lose less."""
-    from scipy.optimize import linprog
-
-    rows = [choice for group in problem.groups for choice in group.choices]
-    one_each = [[float(choice in group.choices and choice is not None) for choice in rows] for group in problem.groups]
-    at = 0
-    for line, group in zip(one_each, problem.groups, strict=True):
-        line[:] = [float(at <= i < at + len(group.choices)) for i in range(len(rows))]
-        at += len(group.choices)
-    optimum = linprog(
-        [row.loss_value for row in rows],
-        A_ub=[[row.time_s * 1e3 for row in rows], [row.memory_bytes / 1e6 for row in rows]],
-        b_ub=[(budgets.time_s - problem.fixed_time_s) * 1e3, (budgets.memory_bytes - problem.fixed_bytes) / 1e6],
-        A_eq=one_each,
-        b_eq=[1.0] * len(one_each),
-        bounds=(0, 1),
-    )
-    return float(optimum.fun)
-
-
-@pytest.mark.parametrize("is_equal", [False, True])
-def test_a_large_problem_ends_near_the_linear_relaxation(is_equal):
-    problem = decoder(80, is_equal=is_equal)
-    budgets = Budgets(time_s=0.042, memory_bytes=5.2e8)
-    choice = choose_formats(problem, budgets)
-    assert choice.plan is not None
-    bound = relaxed_bound(problem, budgets)
-    # The relaxation splits at most two groups; what that saves is less than their largest losses.
-    assert bound - 1e-9 <= choice.plan.loss_value <= bound + 2 * 0.16
-    assert bound - 1e-6 <= choice.bound_value <= choice.plan.loss_value
-    assert choice.gap_value == pytest.approx(choice.plan.loss_value - choice.bound_value)
-    assert choice.plan.time_s <= 0.042 * (1 + 1e-12)
-    assert choice.plan.memory_bytes <= 5.2e8 * (1 + 1e-12)
 
 
 def test_a_search_cut_short_reports_its_gap(monkeypatch):
@@ -238,13 +159,6 @@ def test_budgets_nothing_meets_say_by_how_much():
     assert [(miss.constraint, miss.least_value) for miss in both] == [("time within memory", 2e-3)]
 
 
-def test_without_limits_the_least_loss_wins():
-    problem = decoder(30)
-    choice = choose_formats(problem)
-    assert set(choice.choices.values()) == {"BF16"}
-    assert choice.is_optimal
-
-
 def test_groups_that_share_a_format():
     problem = decoder(4)
     joined = share_formats(problem, {"first": ["layers.0", "layers.1"], "last": ["layers.3"]})
@@ -285,17 +199,6 @@ def test_groups_that_share_a_format():
 def test_bad_input_is_named(make, message):
     with pytest.raises(InvalidValueError, match=message):
         make()
-
-
-@given(problems(max_groups=4))
-def test_points_of_the_front_are_choices(problem):
-    front = pareto_front(problem)
-    for point in front.points[:: max(1, len(front.points) // 3)]:
-        if point.time_s <= 0 or point.memory_bytes <= 0:
-            continue
-        choice = choose_formats(problem, Budgets(point.time_s, point.memory_bytes))
-        assert choice.plan is not None
-        assert choice.plan.loss_value == pytest.approx(point.loss_value, abs=1e-9)
 
 
 def test_the_solver_prints_nothing(capfd):
