@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from statistics import median
 
-from results.cases.pooling import pool, sightings
+from results.cases.pooling import Pooled, pool, sightings
 from results.history.points import main_branch
 from results.rankings.levels import POOLED_COUNT, CaseLevel, is_of_this_chip
 from results.records.records import Record, RunInfo
@@ -74,17 +74,17 @@ class RunSpeedups:
         clear = [
             key
             for key in newest
-            if times[key].is_clear and baseline_times[key].is_clear and self._is_regular(key, branch)
+            if times[key].is_judgeable and baseline_times[key].is_judgeable and self._is_regular(key, branch)
         ]
         used = (clear or newest)[:POOLED_COUNT]
-        ratio = median(baseline_times[key].time_s / times[key].time_s for key in used)
+        ratio = median(baseline_times[key].value / times[key].value for key in used)
         return RunSpeedup(ratio, len(used), not clear)
 
     def _is_regular(self, run_id: str, branch: str | None) -> bool:
         run = self._runs[run_id]
         return run.status == "complete" and (branch is None or run.git_branch in (None, branch))
 
-    def _times(self, level: CaseLevel, class_hash: str) -> dict[str, _RunTime]:
+    def _times(self, level: CaseLevel, class_hash: str) -> dict[str, Pooled]:
         """Return the times of a level's case by run: of one environment class, by the level's method, without the
         disturbed processes of a run.
         """
@@ -95,15 +95,4 @@ class RunSpeedups:
             is_comparable = record.method == lead.method and run.environment.class_hash == class_hash
             if is_comparable and is_of_this_chip(record, run):
                 by_run.setdefault(record.run_id, []).append(record)
-        return {run_id: run_time for run_id, members in by_run.items() if (run_time := _run_time(members)) is not None}
-
-
-@dataclass(frozen=True, slots=True)
-class _RunTime:
-    time_s: float
-    is_clear: bool
-
-
-def _run_time(records: Iterable[Record]) -> _RunTime | None:
-    pooled = pool(sightings(records))
-    return None if pooled is None else _RunTime(pooled.value, pooled.is_judgeable)
+        return {run_id: time for run_id, members in by_run.items() if (time := pool(sightings(members))) is not None}

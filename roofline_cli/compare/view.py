@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -35,21 +35,10 @@ from roofline_model.operators.case import sizes_text
 
 if TYPE_CHECKING:
     from results.cases.case_result import CaseResult
+    from results.cases.shape_verdict import ShapeVerdict
     from results.records.records import RunInfo
     from results.store.store import ResultStore
     from roofline_model.core.answer import Option, Ranking
-
-
-@dataclass(frozen=True, slots=True)
-class ComparedRow:
-    """One case with its speed-ups over the run's own 16-bit baseline."""
-
-    case: CaseResult
-    predicted_speedup: float | None
-    """Ideal against ideal."""
-    measured_speedup: float | None
-    expected_speedup: float | None = None
-    """Expected against expected; None where either has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,54 +47,52 @@ class Comparison:
 
     run: RunInfo
     hardware_name: str
-    baseline_label: str | None
-    rows: tuple[ComparedRow, ...]
+    cases: tuple[CaseResult, ...]
     """Fastest measured first, then predicted, then skipped and failed."""
-    verdicts: tuple[str, ...]
+    results: tuple[ShapeVerdict, ...]
     recommendations: tuple[Ranking, ...]
+
+    @property
+    def options(self) -> dict[str, Option]:
+        """The cases with a time by their key, with their speed-ups over the run's own 16-bit baseline."""
+        return {option.key: option for result in self.results for option in result.options}
+
+    @property
+    def baseline_label(self) -> str | None:
+        """What speed-ups are counted against; None where no 16-bit kernel ran."""
+        baselines = (result.baseline for result in self.results if result.baseline is not None)
+        return next(map(option_label, baselines), None)
 
     @property
     def is_measured(self) -> bool:
         """True when at least one kernel was timed."""
-        return any(row.case.measured_s is not None for row in self.rows)
+        return any(case.measured_s is not None for case in self.cases)
 
 
 def comparison_from_store(store: ResultStore, run_name: str) -> Comparison:
     """Read one run and put measured, predicted and recommended side by side."""
-    from reports.present.shapes import shape_sentence
     from results.cases.case_result import run_cases
     from results.cases.shape_verdict import shape_verdicts
     from results.rankings.shape import recommend_from_run
 
     run = store.resolve_run(run_name)
     records = store.records(run.run_id, with_samples=False)
-    floors = store.noise_floors(run.environment.class_hash)
-    cases = run_cases(run, records, floors)
-    by_key = {case.case_key: case for case in cases}
+    cases = run_cases(run, records, store.noise_floors(run.environment.class_hash))
     hashes = (case.ideal.profile_hash for case in cases if case.ideal is not None)
     profile = next(map(store.profile, hashes), None)
-    device = None if profile is None else profile.device
     results = shape_verdicts(cases)
-    compared = [
-        ComparedRow(
-            by_key[option.key],
-            option.ideal_speedup_ratio,
-            option.speedup_ratio if option.is_measured else None,
-            option.expected_speedup_ratio,
-        )
-        for result in results
-        for option in result.options
-    ]
-    listed = {id(row.case) for row in compared}
-    compared += [ComparedRow(case, None, None) for case in cases if id(case) not in listed]
-    baseline = next((result.baseline for result in results if result.baseline is not None), None)
+    places = [option.key for result in results for option in result.options]
     return Comparison(
         run=run,
-        hardware_name=profile.name if profile is not None else run.hardware_key,
-        baseline_label=None if baseline is None else option_label(baseline),
-        rows=tuple(compared),
-        verdicts=tuple(shape_sentence(result) for result in results),
-        recommendations=tuple(recommend_from_run(cases, device)),
+        hardware_name=run.hardware_key if profile is None else profile.name,
+        cases=tuple(
+            sorted(
+                cases,
+                key=lambda case: places.index(case.case_key) if case.case_key in places else len(places),
+            )
+        ),
+        results=results,
+        recommendations=tuple(recommend_from_run(cases, None if profile is None else profile.device)),
     )
 
 
@@ -129,7 +116,7 @@ def comparison_blocks(comparison: Comparison, *, db_option: str, show_all: bool)
         yield _answer_table(comparison, ranking)
         has_gain = comparison.baseline_label and ranking.gap is None
         over = f"Gain: over {comparison.baseline_label}. " if has_gain else ""
-        has_error = any(row.case.error_ideal_ratio is not None for row in comparison.rows)
+        has_error = any(case.error_ideal_ratio is not None for case in comparison.cases)
         error = "Error −50 %: the prediction is half the measured time. " if has_error else ""
         provenances = [option.estimate.provenance for option in ranking.options if not option.is_measured]
         carried = expected_words(*provenances) if any(map(is_carried_over, provenances)) else ""
@@ -143,9 +130,9 @@ def comparison_blocks(comparison: Comparison, *, db_option: str, show_all: bool)
 
 def _question(comparison: Comparison) -> str:
     """Return the shape and its cache state in a line."""
-    if not comparison.rows:
+    if not comparison.cases:
         return f"run {comparison.run.run_id[:8]} (no case)"
-    case = comparison.rows[0].case.case
+    case = comparison.cases[0].case
     return f"{title_of(case)}, {regime_of(case)}"
 
 
@@ -157,7 +144,7 @@ def _answer_table(comparison: Comparison, ranking: Ranking) -> TableBlock:
     options = [*named, *others][:ANSWER_ROW_COUNT]
     if ranking.baseline is not None and not any(map(ranking.is_baseline, options)):
         options[-1] = ranking.baseline
-    by_record = {record.record_id: row.case for row in comparison.rows for record in row.case.records}
+    by_record = {record.record_id: case for case in comparison.cases for record in case.records}
 
     def error(item: tuple[Option, CaseResult]) -> Cell:
         expected, ideal = item[1].error_expected_ratio, item[1].error_ideal_ratio
@@ -196,14 +183,14 @@ def _caveats(comparison: Comparison) -> list[str]:
     from roofline_model.core.finding import code_text
 
     texts = [_NO_BASELINE] if comparison.baseline_label is None else []
-    failed = [row.case for row in comparison.rows if row.case.status == "failed"]
+    failed = [case for case in comparison.cases if case.status == "failed"]
     if failed:
         others = f" and {len(failed) - 1} more" if len(failed) > 1 else ""
         texts.append(f"failed: {case_label(failed[0].case)}{others}: {shown(failed[0].reason) or 'no reason stored'}")
-    flags = dict.fromkeys(flag for row in comparison.rows for flag in sorted(row.case.doubts))
+    flags = dict.fromkeys(flag for case in comparison.cases for flag in sorted(case.doubts))
     texts += [f"! {flag}: {code_text(flag)}" for flag in flags]
     if not comparison.is_measured:
-        reasons = dict.fromkeys(row.case.reason for row in comparison.rows if row.case.status == "predicted")
+        reasons = dict.fromkeys(case.reason for case in comparison.cases if case.status == "predicted")
         texts += [f"nothing was measured: {shown(reason)}" for reason in reasons if reason]
     return texts
 
@@ -212,13 +199,16 @@ def _details(comparison: Comparison) -> Iterator[Block]:
     """Yield every kernel, the reasons of what did not run, and the ranking."""
     from reports.present.cases import CASES, flag_blocks, interval_blocks, reason_blocks
 
-    cases = [row.case for row in comparison.rows]
-    rows = {id(row.case): row for row in comparison.rows}
+    cases, options = comparison.cases, comparison.options
+
+    def speedup(kind: str) -> Callable[[CaseResult], str]:
+        return lambda case: format_speedup(_speedups(options.get(case.case_key))[kind])
+
     columns = (
         *CASES,
-        Column("Pred.", lambda case: format_speedup(rows[id(case)].predicted_speedup), "number"),
-        Column("Exp. gain", lambda case: format_speedup(rows[id(case)].expected_speedup), "number", drop=6),
-        Column("Meas.", lambda case: format_speedup(rows[id(case)].measured_speedup), "number"),
+        Column("Pred.", speedup("predicted_speedup_ratio"), "number"),
+        Column("Exp. gain", speedup("expected_speedup_ratio"), "number", drop=6),
+        Column("Meas.", speedup("measured_speedup_ratio"), "number"),
     )
     listed = [case for case in cases if case.ideal_s is not None or case.status == "measured"]
     yield table("Kernels", columns, listed, title="Every kernel")
@@ -233,6 +223,15 @@ def _details(comparison: Comparison) -> Iterator[Block]:
     yield from reason_blocks(cases)
     yield from flag_blocks(cases)
     yield from map(_ranking_table, comparison.recommendations)
+
+
+def _speedups(option: Option | None) -> dict[str, float | None]:
+    """Return the speed-ups of a case over the run's 16-bit baseline, each time over one of its own kind."""
+    return {
+        "predicted_speedup_ratio": None if option is None else option.ideal_speedup_ratio,
+        "expected_speedup_ratio": None if option is None else option.expected_speedup_ratio,
+        "measured_speedup_ratio": option.speedup_ratio if option is not None and option.is_measured else None,
+    }
 
 
 def _ranking_table(ranking: Ranking) -> TableBlock:
@@ -258,23 +257,18 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
     """Return the measured comparison as JSON; every key ends in its unit."""
     from reports.present.display_text import stored_text
     from reports.present.encoder import answer_json
+    from reports.present.shapes import shape_sentence
 
-    first = comparison.recommendations[0] if comparison.recommendations else None
+    first, options = next(iter(comparison.recommendations), None), comparison.options
     return {
         "run_id": comparison.run.run_id,
         "hardware": comparison.run.hardware_key,
         "hardware_name": comparison.hardware_name,
         "baseline": comparison.baseline_label,
         "cases": [
-            {
-                **answer_json(row.case, stored_text),
-                "predicted_speedup_ratio": row.predicted_speedup,
-                "expected_speedup_ratio": row.expected_speedup,
-                "measured_speedup_ratio": row.measured_speedup,
-            }
-            for row in comparison.rows
+            {**answer_json(case, stored_text), **_speedups(options.get(case.case_key))} for case in comparison.cases
         ],
-        "verdicts": list(comparison.verdicts),
+        "verdicts": list(map(shape_sentence, comparison.results)),
         "recommendation": None if first is None else {**_ranking_json(first), "doubts": _doubts(first)},
     }
 

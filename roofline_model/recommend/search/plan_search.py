@@ -28,7 +28,7 @@ from roofline_model.recommend.search.search import BudgetMiss, ParetoChoice, cho
 
 FASTEST, LEAST_LOSS = "pareto-fastest", "pareto-least-loss"
 MAX_PASSES = 4
-"""Searches for a plan that meets the latency as a whole, count."""
+"""Searches for a plan that meets the latency as a whole."""
 _SLACK_RATIO = 1e-9
 """A time budget that a plan was found for is given back this much wider: sums in another order differ."""
 

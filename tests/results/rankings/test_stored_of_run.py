@@ -118,11 +118,6 @@ def test_the_page_has_answers_changes_and_evidence(page, stored_answer, nights):
     assert looked_at_text(stored_answer) in section
 
 
-def test_a_page_without_it_says_nothing(make, nights):
-    run, records = nights[-1]
-    assert 'id="stored"' not in render_page(report_view(run, records, make.profiles(make.GPU)))
-
-
 def test_blocks_say_answer_and_moves(stored_answer):
     blocks = list(text_blocks([stored_section(Report(None), stored_answer)]))
     assert blocks[0] == Heading(2, "What all stored runs recommend")
