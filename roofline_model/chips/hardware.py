@@ -855,7 +855,7 @@ def check_device(device: Device) -> list[Finding]:
 
     Warnings make a file unusable (`errors_of`); cautions are shown by `roofline hardware check`.
     """
-    findings = _check_ranges(device) + _check_paths(device) + _check_memory(device) + _check_usual(device)
+    findings = [*_check_ranges(device), *_check_paths(device), *_check_memory(device), *_check_usual(device)]
     if device.capacity is not None and device.capacity.value <= _SMALLEST_MEMORY_BYTES:
         findings.append(finding("chip-file-doubtful", kind="memory", value_bytes=device.capacity.value))
     if device.kind != "gpu":
@@ -876,89 +876,73 @@ def errors_of(findings: Iterable[Finding]) -> list[Finding]:
     return [item for item in findings if item.severity == "warning"]
 
 
-def _check_ranges(device: Device) -> list[Finding]:
+def _check_ranges(device: Device) -> Iterator[Finding]:
     quantities: dict[str, Quantity] = {"memory bandwidth": device.bandwidth}
     optional = (("achieved bandwidth", device.bandwidth_achieved), ("memory capacity", device.capacity))
     quantities.update({name: quantity for name, quantity in optional if quantity is not None})
     quantities.update({f"peak of {key}": path.dense for key, path in device.paths.items() if path.kind == "native"})
     quantities.update(device.chip)
-    findings = []
     for name, quantity in quantities.items():
         low, high = _RANGES.get(quantity.unit, (1, 1e9))
         if not low <= quantity.value <= high:
             value, least, most = (format_quantity(number, quantity.unit) for number in (quantity.value, low, high))
-            findings.append(finding("chip-file-wrong", name, kind="out-of-range", value=value, low=least, high=most))
-    return findings
+            yield finding("chip-file-wrong", name, kind="out-of-range", value=value, low=least, high=most)
 
 
-def _check_usual(device: Device) -> list[Finding]:
-    """Return what a file may say and no chip has: bandwidths, clocks and rates off by a thousand."""
+def _check_usual(device: Device) -> Iterator[Finding]:
+    """Yield what a file may say and no chip has: bandwidths, clocks and rates off by a thousand."""
     native = {key: path.dense for key, path in device.paths.items() if path.kind == "native"}
     numbers = {"memory bandwidth": (device.bandwidth.value, "B/s")}
     numbers.update({name: (each.value, each.unit) for name, each in device.chip.items() if each.unit == "Hz"})
     numbers.update({f"clock of {key}": (each.clock_hz, "Hz") for key, each in native.items() if each.clock_hz})
-    findings = []
     for name, (value, unit) in numbers.items():
         low, high = _USUAL[unit]
         if not low <= value <= high:
             shown_value, least, most = (format_quantity(number, unit) for number in (value, low, high))
-            findings.append(
-                finding("chip-file-doubtful", name, kind="unusual", value=shown_value, low=least, high=most)
-            )
+            yield finding("chip-file-doubtful", name, kind="unusual", value=shown_value, low=least, high=most)
     wide = next((key for key in ("BF16", "FP16") if key in native), None)
     if wide is None:
-        return findings
+        return
     for key, rate in native.items():
         factor = rate.value / native[wide].value
         if key != "FP64" and not 1 / _RATES_APART_FACTOR <= factor <= _RATES_APART_FACTOR:
-            findings.append(finding("chip-file-doubtful", key, kind="rates-apart", wide=wide, rate_factor=factor))
-    return findings
+            yield finding("chip-file-doubtful", key, kind="rates-apart", wide=wide, rate_factor=factor)
 
 
-def _check_paths(device: Device) -> list[Finding]:
-    findings: list[Finding] = []
+def _check_paths(device: Device) -> Iterator[Finding]:
     native = {key: path for key, path in device.paths.items() if path.kind == "native"}
     for key, path in native.items():
         ridge = path.dense.value / device.bandwidth.value
         if not _RIDGE_RANGE[0] <= ridge <= _RIDGE_RANGE[1]:
-            findings.append(finding("chip-file-wrong", key, kind="ridge", ridge_flop_per_byte=ridge))
+            yield finding("chip-file-wrong", key, kind="ridge", ridge_flop_per_byte=ridge)
         if path.sparse is not None and not math.isclose(path.sparse.value, 2 * path.dense.value, rel_tol=0.02):
-            findings.append(
-                finding("chip-file-wrong", key, kind="sparse", sparse_factor=path.sparse.value / path.dense.value)
-            )
+            yield finding("chip-file-wrong", key, kind="sparse", sparse_factor=path.sparse.value / path.dense.value)
         if path.achieved is not None and path.achieved.value > 1.25 * path.dense.value:
-            findings.append(
-                finding("chip-file-doubtful", key, kind="achieved", achieved_flops_per_s=path.achieved.value)
-            )
+            yield finding("chip-file-doubtful", key, kind="achieved", achieved_flops_per_s=path.achieved.value)
         if device.kind == "gpu" and path.dense.clock_hz is None and not device.is_placeholder:
-            findings.append(finding("chip-file-doubtful", key, kind="clock"))
+            yield finding("chip-file-doubtful", key, kind="clock")
     for wide, narrow in _MONOTONE:
         if wide not in native or narrow not in native:
             continue
         is_lower = native[narrow].dense.value < 0.99 * native[wide].dense.value
         # A CPU's narrow formats really are slower where it lacks the instructions; a GPU's are not.
         if is_lower and not native[narrow].reason and device.kind == "gpu":
-            findings.append(finding("chip-file-wrong", narrow, kind="narrow-rate", wide=wide))
-    return findings
+            yield finding("chip-file-wrong", narrow, kind="narrow-rate", wide=wide)
 
 
-def _check_memory(device: Device) -> list[Finding]:
-    findings: list[Finding] = []
+def _check_memory(device: Device) -> Iterator[Finding]:
     reached = [] if device.bandwidth_achieved is None else [device.bandwidth_achieved.value]
     if device.calibration is not None and device.calibration.kind == "cuda":  # a CPU's peak is one of these itself
         reached += [constant.best_value for constant in device.calibration.dram.values()]
     odd = [rate for rate in reached if not 0.3 <= rate / device.bandwidth.value <= 1.02]
     if odd:
-        findings.append(
-            finding("chip-file-wrong", kind="achieved-bandwidth", share_ratio=odd[0] / device.bandwidth.value)
-        )
+        yield finding("chip-file-wrong", kind="achieved-bandwidth", share_ratio=odd[0] / device.bandwidth.value)
     cached_bytes = sum(level.capacity_bytes for level in device.levels)
     if device.capacity is not None and cached_bytes >= device.capacity.value:
-        findings.append(
-            finding("chip-file-wrong", kind="caches", caches=" + ".join(level.name for level in device.levels))
-        )
-    slow = [level for level in device.levels if level.bandwidth and level.bandwidth.value < device.bandwidth.value]
-    return findings + [finding("chip-file-wrong", level.name, kind="cache-bandwidth") for level in slow]
+        yield finding("chip-file-wrong", kind="caches", caches=" + ".join(level.name for level in device.levels))
+    for level in device.levels:
+        if level.bandwidth and level.bandwidth.value < device.bandwidth.value:
+            yield finding("chip-file-wrong", level.name, kind="cache-bandwidth")
 
 
 def doubt_of_ideals(device: Device) -> Finding | None:
