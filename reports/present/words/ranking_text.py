@@ -4,7 +4,13 @@ ranked.
 
 from __future__ import annotations
 
-from reports.present.words.verdict_text import doubt_text, maybe_faster_text, possible_loss_text, within_limit_text
+from reports.present.words.verdict_text import (
+    doubt_text,
+    maybe_faster_text,
+    origin_text,
+    possible_loss_text,
+    within_limit_text,
+)
 from results.cases.gain import doubts_to_mend, gain_over_baseline, roughly
 from roofline_model.core.answer import Option, Ranking, Trust
 from roofline_model.core.finding import findings_text, first_with, has_code, optional_text, short_text
@@ -80,11 +86,11 @@ def _speedup_words(option: Option, ranking: Ranking) -> str:
     ideal, expected = option.ideal_speedup_ratio, option.expected_speedup_ratio
     if option.is_measured:
         if option.speedup_ratio is None or not name:
-            return "measured; no measured 16-bit or FP32 kernel to compare with"
+            return f"{origin_text(option)}; no measured 16-bit or FP32 kernel to compare with"
         promises = [f"expected {format_speedup(expected)}"] if expected is not None else []
         promises += [f"ideal {format_speedup(ideal)}"] if ideal is not None else []
         promised = f" ({', '.join(promises)})" if promises else ""
-        kind = ACROSS_RUNS if option.trust.is_across_runs else "measured"
+        kind = ACROSS_RUNS if option.trust.is_across_runs else origin_text(option)
         return f"{kind} {format_speedup(option.speedup_ratio)} {name}{promised}"
     if ideal is None:
         return "predicted, not measured"
@@ -165,7 +171,7 @@ def verb(choice: Option, ranking: Ranking) -> str:
 def evidence_text(option: Option) -> str:
     """Return `measured 432 µs`, `not measured, expected 432 µs`."""
     estimate = option.estimate
-    return f"{'' if option.is_measured else 'not measured, '}{estimate.source} {format_time(estimate.time_s)}"
+    return f"{'' if option.is_measured else 'not measured, '}{origin_text(option)} {format_time(estimate.time_s)}"
 
 
 def tied_text(choice: Option, ranking: Ranking) -> str:

@@ -93,7 +93,7 @@ def _beyond_limit(option: Option, baseline: Option) -> str:
     ratio, source = (ideal, "ideal") if expected is None else (expected, "expected")
     figure = "" if ratio is None else f", {source} {format_speedup(ratio)}"
     if gain is not None:
-        figure = f", measured {gain.figure}"
+        figure = f", {origin_text(option)} {gain.figure}"
     return f"{option.label}{figure}, {possible_loss_text(option.loss)}"
 
 
@@ -171,7 +171,8 @@ def comparison(option: Option, baseline: Option) -> str:
     promised = promise(option, baseline, name)
     if gain is not None:
         # Without a promise the baseline has not been named yet.
-        return f"{promised}, measured {gain.figure}" if promised else f"measured {gain.figure} {name}"
+        figure = f"{origin_text(option)} {gain.figure}"
+        return f"{promised}, {figure}" if promised else f"{figure} {name}"
     first = f"{promised}, " if promised else ""
     if option.is_measured:
         return f"{first}{time_text(option)} (no 16-bit or FP32 kernel was measured)"
@@ -196,9 +197,9 @@ def level_text(option: Option, baseline: Option) -> str:
     if measured is None:
         parts.append("not measured")
     elif has_few_samples(option, baseline):
-        parts.append(f"measured {format_speedup(measured)}, of too few samples to tell the two apart")
+        parts.append(f"{origin_text(option)} {format_speedup(measured)}, of too few samples to tell the two apart")
     elif abs(measured - 1) < BASELINE_TIE_RATIO:
-        parts.append(f"measured {format_speedup(measured)} within the intervals")
+        parts.append(f"{origin_text(option)} {format_speedup(measured)} within the intervals")
     else:
         which = "faster" if measured > 1 else "slower"
         parts.append(f"{which} by the medians ({format_speedup(measured)}), but their intervals overlap")
@@ -303,7 +304,7 @@ def _lone_texts(option: Option) -> tuple[str, str]:
         share = above_roof_text(times.ideal_s / times.measured_s)
     else:
         share = f"{format_percent(likely_s / times.measured_s, 0)} of {whose} rate"
-    return f"{option.label} {_source(option)} {rate}", share
+    return f"{option.label} {origin_text(option)} {rate}", share
 
 
 def above_roof_text(ratio: float) -> str:
@@ -337,7 +338,7 @@ def _named(item: Finding, ranking: Ranking) -> Finding:
 def _stay_text(phase: PhaseRanking) -> str:
     """Return why to stay: nothing within the limit is faster, and on which evidence."""
     choice = phase.choice
-    source = _source(choice) if choice is not None and choice.is_measured else "predicted"
+    source = origin_text(choice) if choice is not None and choice.is_measured else "predicted"
     if _has_one_precision(phase):
         return f"the fastest kernel {_where(phase)} ({source}); no narrower format to compare with"
     return f"because nothing within a loss of {MAX_LOSS_PCT:g} % is clearly faster {_where(phase)} ({source})"
@@ -350,7 +351,7 @@ def _has_one_precision(phase: PhaseRanking) -> bool:
     return len(options) > 1 and len({option.precision for option in options}) == 1
 
 
-def _source(choice: Option) -> str:
+def origin_text(choice: Option) -> str:
     """Return where the time of a choice comes from: a simulated one was measured by no clock."""
     return "simulated" if "simulated" in choice.flags else choice.estimate.source
 
@@ -358,7 +359,7 @@ def _source(choice: Option) -> str:
 def _gain_text(phase: PhaseRanking, choice: Option) -> str:
     """Return the speed-up of the choice: `measured 1.6× BF16 in the sum of 2 shapes`."""
     baseline = phase.ranking.baseline
-    source = _source(choice)
+    source = origin_text(choice)
     if baseline is None:
         return f"{source}, no 16-bit or FP32 time to compare with, {_where(phase)}"
     return f"{source} {gain_text(choice, baseline)} {baseline.precision} {_where(phase)}"
