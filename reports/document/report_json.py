@@ -46,7 +46,7 @@ def report_json(
         "schema_version": SCHEMA_VERSION,
         "title": view.title,
         "machine": view.machine or None,
-        "run": answer_json(view.run),
+        "run": answer_json(view.run, stored_text),
         "verdict": {
             "headlines": list(view.headlines),
             "findings": list(view.findings),
@@ -101,9 +101,9 @@ def _chip(view: ReportView, chip: ChipView) -> dict[str, Any]:
         "cases": [_case(case) for case in chip.cases],
         "shapes": [_shape(shape) for shape in chip.shapes],
         "models": [model_json(model) for model in chip.models],
-        "errors": [answer_json(error) for error in chip.errors],
+        "errors": [answer_json(error, stored_text) for error in chip.errors],
         "calibration_doubts": list(chip.calibration_doubts),
-        "overall_error": None if chip.overall is None else answer_json(chip.overall),
+        "overall_error": None if chip.overall is None else answer_json(chip.overall, stored_text),
         "recommendations": [answer_json(ranking, stored_text, RunRanking) for ranking in chip.recommendations],
         "trade_offs": [
             trade_group_json(group) for group in trade_groups(view.run, chip.models, chip.recommendations, chip.cases)
