@@ -6,26 +6,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Literal
 
 from reports.present.cases import case_precision, option_precision
 from reports.present.display_text import regime_title, shown
-from reports.present.shapes import shape_judgement, shape_title
+from reports.present.shapes import shape_title
 from reports.present.words.ranking_text import kernel_gap_text
 from results.cases.shape_verdict import ShapeVerdict
-from roofline_model.core.answer import Estimate, Option, Ranking
-from roofline_model.core.finding import has_code
+from roofline_model.core.answer import Option, Ranking
 from roofline_model.core.units import format_speedup, format_time
 from roofline_model.operators.case import Case
-from roofline_model.recommend.ranking import (
-    LEVEL_RATIO,
-    POLICIES,
-    UNKNOWN_LEVEL_RATIO,
-    are_level_predictions,
-    standing,
-)
 
 State = Literal["measured", "expected", "ideal", "missing", "none"]
 """missing: it failed or was skipped; none: not part of this shape."""
@@ -132,11 +124,6 @@ class ShapeEntry:
         """Cache state and mode where they are not the usual ones."""
         return regime_title(self.result.question.cache, self.result.question.mode)
 
-    @property
-    def verdict(self) -> str:
-        """The sentence without the title."""
-        return shape_judgement(self.result)
-
 
 @dataclass(frozen=True, slots=True)
 class ShapeMatrix:
@@ -152,42 +139,24 @@ class ShapeMatrix:
     """Formats that no kernel is known to run here, and why: they have no column."""
 
 
-def shape_entries(results: Iterable[ShapeVerdict], recommendations: Iterable[Ranking]) -> tuple[ShapeEntry, ...]:
-    """Return the shapes of a chip, models left out, each with the ranking of its own cache state."""
+def entries_and_matrices(
+    results: Iterable[ShapeVerdict], recommendations: Iterable[Ranking]
+) -> tuple[tuple[ShapeEntry, ...], tuple[ShapeMatrix, ...]]:
+    """Return the shapes of a chip, models left out, each with the ranking of its own cache state; and their matrices:
+    one for all products, and one for every other operator of which several kernels compete.
+    """
     rankings = {
         (each.question.op, each.question.sizes, each.question.mode, each.question.cache): each
         for each in recommendations
     }
-    shapes = [result for result in results if result.model is None]
-    return tuple(
-        ShapeEntry(
-            str(number),
-            place,
-            rankings.get(
-                (shown(place.question.op, 60), place.question.sizes, place.question.mode, place.question.cache)
-            ),
-        )
-        for number, place in enumerate(shapes, start=1)
-    )
-
-
-def shape_matrices(entries: Iterable[ShapeEntry]) -> tuple[ShapeMatrix, ...]:
-    """Return one matrix for all products, and one for every other operator of which several kernels compete."""
+    entries: list[ShapeEntry] = []
     families: dict[str, list[ShapeEntry]] = {}
-    for entry in entries:
-        families.setdefault(
-            "" if entry.result.question.op in _PRODUCTS else shown(entry.result.question.op, 60), []
-        ).append(entry)
-    made = (_matrix(name or "Products", members) for name, members in families.items())
-    return tuple(matrix for matrix in made if len(matrix.columns) > 1 or matrix.title == "Products")
-
-
-def entries_and_matrices(
-    results: Iterable[ShapeVerdict], recommendations: Iterable[Ranking]
-) -> tuple[tuple[ShapeEntry, ...], tuple[ShapeMatrix, ...]]:
-    """Return a chip's shapes and their matrices; see `shape_entries` and `shape_matrices`."""
-    entries = shape_entries(results, recommendations)
-    return entries, shape_matrices(entries)
+    for number, result in enumerate((result for result in results if result.model is None), start=1):
+        asked, op = result.question, shown(result.question.op, 60)
+        entries.append(ShapeEntry(str(number), result, rankings.get((op, asked.sizes, asked.mode, asked.cache))))
+        families.setdefault("Products" if asked.op in _PRODUCTS else op, []).append(entries[-1])
+    matrices = (_matrix(name, members) for name, members in families.items())
+    return tuple(entries), tuple(each for each in matrices if len(each.columns) > 1 or each.title == "Products")
 
 
 def reason_spans(reasons: Sequence[str]) -> list[int]:
@@ -237,63 +206,21 @@ def _place(cells: Sequence[MatrixCell]) -> tuple[int, float]:
 
 
 def _cells(entry: ShapeEntry) -> dict[MatrixColumn, MatrixCell]:
-    result = entry.result
-    if entry.ranking is not None:
-        options, (level, is_clear) = entry.ranking.options, _leaders(entry.ranking.options, result)
-    else:
-        leaders = () if result.gap is not None else result.leaders
-        options, is_clear = result.options, result.is_clear
-        level = {at for at, option in enumerate(options) if any(option is leader for leader in leaders)}
+    result, ranking = entry.result, entry.ranking
+    # Formats that the model proposes compete, too: those that some kernel is known to run.
+    judged = result if ranking is None else replace(result, options=ranking.runnable)
+    leaders = () if result.gap is not None else judged.leaders
     cells = {
         MatrixColumn(option_precision(option), shown(option.kernel or "", 60)): _cell(
-            option, result, is_leading=at in level, is_clear=is_clear
+            option, result, is_leading=any(option is leader for leader in leaders), is_clear=judged.is_clear
         )
-        for at, option in enumerate(options)
+        for option in (result if ranking is None else ranking).options
     }
     for record in result.lost:
         if record.status in ("failed", "skipped"):
             note = f"{record.status}: {record.reason or 'no reason was stored'}"
             cells.setdefault(_column(record.case), MatrixCell("missing", note=shown(note)))
     return cells
-
-
-def _leaders(options: Sequence[Option], result: ShapeVerdict) -> tuple[set[int], bool]:
-    """Return the places of the best option and of those tied with it on the same evidence, proposed formats among them,
-    and whether the intervals tell the best from every other. The rule is that of `ShapeVerdict.leaders`.
-    """
-    key = None if result.best is None else result.best.key
-    best = next((at for at, option in enumerate(options) if option.key == key), None)
-    if best is None or result.gap is not None:
-        return set(), False
-    first = options[best]
-    rivals = [(at, option) for at, option in enumerate(options) if at != best and _is_rival(option, first)]
-    near = [(at, option) for at, option in rivals if _reaches(option.estimate, first.estimate)]
-    level = (
-        at
-        for at, option in near
-        if first.is_measured
-        or are_level_predictions(standing(first, POLICIES["stored"]), standing(option, POLICIES["stored"]))
-    )
-    return {best, *level}, not near
-
-
-def _is_rival(option: Option, best: Option) -> bool:
-    is_fit = option.is_measured or not (
-        has_code(option.findings, "emulated") or has_code(option.findings, "kernel-gap")
-    )
-    return is_fit and option.estimate.source == best.estimate.source
-
-
-def _reaches(other: Estimate, best: Estimate) -> bool:
-    """Whether another time may be as short: it is, or the intervals (without them, the predictions) are one."""
-    if other.time_s <= best.time_s:
-        return True
-    has_few_samples = best.source == "measured" and None in (best.half_width_ratio, other.half_width_ratio)
-    if has_few_samples and other.time_s <= best.time_s * (1 + UNKNOWN_LEVEL_RATIO):
-        return True
-    if best.low_s is None or best.high_s is None or other.low_s is None or other.high_s is None:
-        return abs(other.time_s / best.time_s - 1) <= LEVEL_RATIO
-    return best.low_s <= other.high_s and other.low_s <= best.high_s
 
 
 def _cell(option: Option, result: ShapeVerdict, *, is_leading: bool, is_clear: bool) -> MatrixCell:

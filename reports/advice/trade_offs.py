@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import ClassVar, Literal
 
 from reports.present.display_text import regime_title, shown
 from reports.present.models import model_title
@@ -20,7 +20,7 @@ from results.cases.losses import StoredLosses, pass_loss
 from results.cases.model_results import ModelResult, PassResult, PhaseResult
 from results.rankings import StoredRanking, StoredRecommendations
 from results.records.records import RunInfo
-from roofline_model.core.answer import LossSource, Option, Ranking, Source
+from roofline_model.core.answer import Option, Ranking
 from roofline_model.recommend.loss import loss_text
 from roofline_model.recommend.search.front import undominated
 
@@ -28,29 +28,6 @@ Per = Literal["call", "token"]
 Origin = Literal["this run", "all stored runs"]
 Y_AXES = ("loss_pct", "memory_bytes", "energy_j")
 """What speed is held against."""
-
-
-POINT_KEYS = (
-    "label",
-    "precision",
-    "time_source",
-    "time_s",
-    "speedup_ratio",
-    "loss_pct",
-    "loss_low_pct",
-    "loss_high_pct",
-    "loss_source",
-    "loss_text",
-    "memory_bytes",
-    "energy_j",
-    "is_best",
-    "is_doubtful",
-    "record_ids",
-    "speedup_basis",
-    "fronts",
-    "is_on_front",
-)
-"""What answers in JSON say of a `PlottedOption`, in their order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,40 +44,36 @@ class PlottedOption:
     known.
     """
 
+    JSON_KEYS: ClassVar = {
+        "label": "label",
+        "precision": "option.precision",
+        "time_source": "option.estimate.source",
+        "time_s": "option.estimate.time_s",
+        "speedup_ratio": "option.speedup_ratio",
+        "loss_pct": "option.loss.pct",
+        "loss_low_pct": "loss_low_pct",
+        "loss_high_pct": "loss_high_pct",
+        "loss_source": "option.loss.source",
+        "loss_text": "loss_text",
+        "memory_bytes": "option.memory.total_bytes",
+        "energy_j": "option.energy_j",
+        "is_best": "is_best",
+        "is_doubtful": "is_doubtful",
+        "record_ids": "option.record_ids",
+        "speedup_basis": "speedup_basis",
+        "fronts": "fronts",
+        "is_on_front": "is_on_front",
+    }
+
     @property
     def label(self) -> str:
         """What people call it."""
         return shown(self.option.label, 120)
 
     @property
-    def precision(self) -> str:
-        """What people call its formats."""
-        return self.option.precision
-
-    @property
-    def time_source(self) -> Source:
-        """Source of its time: measured, expected or ideal."""
-        return self.option.estimate.source
-
-    @property
-    def time_s(self) -> float:
-        """Its time, seconds."""
-        return self.option.estimate.time_s
-
-    @property
-    def speedup_ratio(self) -> float | None:
-        """Speed-up over the group's baseline, times of the same kind."""
-        return self.option.speedup_ratio
-
-    @property
     def speedup_basis(self) -> str:
         """Where it and the baseline rest on different nights, what the speed-up is of: see `speedup_basis_text`."""
         return speedup_basis_text(self.option.trust)
-
-    @property
-    def loss_pct(self) -> float | None:
-        """Rise of perplexity in percent; of a claim its upper end."""
-        return self.option.loss.pct
 
     @property
     def loss_low_pct(self) -> float | None:
@@ -113,34 +86,14 @@ class PlottedOption:
         return self.option.loss.high_pct if self.option.loss.source == "measured" else None
 
     @property
-    def loss_source(self) -> LossSource:
-        """Where its loss is known from."""
-        return self.option.loss.source
-
-    @property
     def loss_text(self) -> str:
         """Its loss in words, fit to be shown."""
         return shown(loss_text(self.option.loss), 160)
 
     @property
-    def memory_bytes(self) -> float | None:
-        """Of a product the operands of a call; of a model its weights and cache."""
-        return None if self.option.memory is None else self.option.memory.total_bytes
-
-    @property
-    def energy_j(self) -> float | None:
-        """Its energy, joules."""
-        return self.option.energy_j
-
-    @property
     def is_doubtful(self) -> bool:
         """Whether its time is in doubt, or of another state of the machine."""
         return bool(self.option.trust.doubts or self.option.trust.stale)
-
-    @property
-    def record_ids(self) -> tuple[str, ...]:
-        """The stored records behind it."""
-        return self.option.record_ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,29 +140,37 @@ def trade_groups(
     return tuple(replace(group, points=with_fronts(group.points)) for group in (*contests, *groups))
 
 
-def trade_group_json(group: TradeGroup) -> dict[str, Any]:
-    """Return a group as plain values, its points by `POINT_KEYS`."""
-    return {
-        "title": group.title,
-        "origin": group.origin,
-        "per": group.per,
-        "baseline_label": group.baseline_label,
-        "points": tuple({key: getattr(point, key) for key in POINT_KEYS} for point in group.points),
-        "barred": group.barred,
-        "baseline_doubts": group.baseline_doubts,
-    }
+def coordinate(point: PlottedOption, axis: str) -> float | None:
+    """Return the number of a point on an axis, named by its key in JSON; of a product memory is the operands of a call,
+    of a model its weights and cache.
+    """
+    option = point.option
+    match axis:
+        case "time_s":
+            return option.estimate.time_s
+        case "loss_pct":
+            return option.loss.pct
+        case "memory_bytes":
+            return None if option.memory is None else option.memory.total_bytes
+        case "energy_j":
+            return option.energy_j
+        case _:
+            return option.speedup_ratio
 
 
 def _is_repeat(stored: TradeGroup, run_group: TradeGroup) -> bool:
     """Whether a stored group rests on nothing but the records of a run's own group, and has no other configuration or
     loss.
     """
-    of_stored, of_own = ({key for point in group.points for key in point.record_ids} for group in (stored, run_group))
+    of_stored, of_own = (
+        {key for point in group.points for key in point.option.record_ids} for group in (stored, run_group)
+    )
     if not of_stored or not of_stored <= of_own:
         return False
     # A loss may have been measured by another run.
     stored_figures, own_figures = (
-        {(point.label, point.time_source, point.loss_pct) for point in group.points} for group in (stored, run_group)
+        {(point.label, point.option.estimate.source, point.option.loss.pct) for point in group.points}
+        for group in (stored, run_group)
     )
     return stored_figures <= own_figures
 
@@ -226,21 +187,24 @@ def on_front(values: Sequence[tuple[float, float, float]]) -> list[bool]:
 
 def with_fronts(points: Sequence[PlottedOption]) -> tuple[PlottedOption, ...]:
     """Return the points with the fronts they are on. Where times were measured, predicted points are on none."""
-    competing = [point for point in points if point.time_source == "measured"] or list(points)
+    competing = [point for point in points if point.option.is_measured] or list(points)
     axes_by_point: dict[int, list[str]] = {}
     for axis in Y_AXES:
-        members = [point for point in competing if getattr(point, axis) is not None]
+        members = [point for point in competing if coordinate(point, axis) is not None]
         for plotted, is_front in zip(
-            members, on_front([(member.time_s, getattr(member, axis), 0.0) for member in members]), strict=True
+            members,
+            on_front([(each.option.estimate.time_s, coordinate(each, axis) or 0.0, 0.0) for each in members]),
+            strict=True,
         ):
             if is_front:
                 axes_by_point.setdefault(id(plotted), []).append(axis)
     whole = [
-        (point, (point.time_s, point.loss_pct, point.memory_bytes))
+        (point, (point.option.estimate.time_s, loss_pct, memory_bytes))
         for point in competing
-        if point.loss_pct is not None and point.memory_bytes is not None
+        if (loss_pct := coordinate(point, "loss_pct")) is not None
+        and (memory_bytes := coordinate(point, "memory_bytes")) is not None
     ]
-    fronts = on_front([values for _, values in whole])  # type: ignore[misc]  # None was left out
+    fronts = on_front([values for _, values in whole])
     best = {id(point) for (point, _), is_front in zip(whole, fronts, strict=True) if is_front}
     return tuple(
         replace(point, fronts=tuple(axes_by_point.get(id(point), ())), is_on_front=id(point) in best)

@@ -8,26 +8,18 @@ from reports.document.report import Report
 from reports.present.blocks import (
     Block,
     Bullets,
-    Cell,
     Column,
     Live,
     Paragraph,
-    Rich,
     Section,
     Span,
-    TableBlock,
     percent_cell,
     table,
     time_cell,
 )
+from reports.present.changes import CASE_CHANGES, CHANGES_NOTE, code_meaning
 from reports.present.display_text import counted, shown
-from reports.view.comparison import (
-    ComparedRow,
-    Comparison,
-    compared_rows,
-    compared_texts,
-    gate_text,
-)
+from reports.view.comparison import Comparison, changed_cases, compared_texts, gate_text
 from results.history.alerts import Change
 from results.history.case_history import CaseHistory
 from roofline_model.core.finding import fix_text, short_text
@@ -47,8 +39,8 @@ def comparison_sections(report: Report) -> Iterator[Section]:
 
 
 def _changed_cases(comparison: Comparison) -> Iterator[Block]:
-    rows, result = compared_rows(comparison), comparison.result
-    if comparison.diff is None or result is None:
+    diff, result = comparison.diff, comparison.result
+    if diff is None or result is None:
         yield Paragraph(
             (
                 "No earlier complete run of this machine is stored that ",
@@ -57,6 +49,7 @@ def _changed_cases(comparison: Comparison) -> Iterator[Block]:
             )
         )
         return
+    rows = changed_cases(diff)
     if result.exit_code:
         yield Paragraph(f"`roofline diff` exits with {result.exit_code}. {sentence(gate_text(comparison))}")
         if remedy := [text for text in map(fix_text, result.reasons) if text]:
@@ -64,34 +57,11 @@ def _changed_cases(comparison: Comparison) -> Iterator[Block]:
     elif not rows:
         yield Paragraph("Nothing changed by more than noise.")
     if rows:
-        yield _change_table(rows)
-        meanings = dict.fromkeys(f"{row.case.reason}: {row.meaning}" for row in rows if row.meaning)
+        yield table("Cases that changed", CASE_CHANGES, rows, look="changes", text_note=CHANGES_NOTE)
+        meanings = dict.fromkeys(f"{case.reason}: {text}" for case, _ in rows if (text := code_meaning(case)))
         if meanings:
             yield Bullets(tuple(meanings), "quiet", "text")
     yield Bullets(tuple(shown(text, 400) for text in compared_texts(comparison)), "quiet")
-
-
-def _change_table(rows: tuple[ComparedRow, ...]) -> TableBlock:
-    q = "share of cases called so that may be wrong, after correction for many cases"
-    sees = "the smallest slow-down of this case that 80 % of comparisons would have seen"
-    columns = (
-        Column("Verdict", lambda row: Span(row.verdict, f"change {row.verdict.lower()}")),
-        Column("Case", _case_name, is_head=True),
-        Column("Change", lambda row: Cell(row.change, row.case.change_ratio), "number"),
-        Column("95\u00a0%", lambda row: row.interval, "number"),
-        Column("Before", lambda row: time_cell(row.case.before_s if row.count == 1 else None), "number", drop=1),
-        Column("After", lambda row: time_cell(row.case.after_s if row.count == 1 else None), "number", drop=2),
-        Column("q", lambda row: row.probability, "number", q, drop=4),
-        Column("Sees", lambda row: row.sensitivity, "number", sees, drop=5),
-        Column("Reason", lambda row: Cell(row.reason, title=row.meaning), "prose", drop=3),
-    )
-    return table("Cases that changed", columns, rows, look="changes", text_note=f"q: the {q}; sees: {sees}.")
-
-
-def _case_name(row: ComparedRow) -> Rich:
-    """Return the name of a row's case; of several their number and the first."""
-    name = Span(row.name, "code")
-    return name if row.count == 1 else (f"{row.count:,} cases: ", name, ", …")
 
 
 def _nights(report: Report, comparison: Comparison) -> Iterator[Block]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from reports.advice.trade_offs import trade_group_json, trade_groups
+from reports.advice.trade_offs import trade_groups
 from reports.present.answers.rankings import RunRanking, recommendations_json
 from reports.present.cases import name_of, option_label, remarks_of
 from reports.present.display_text import shown, stored_text
@@ -106,7 +106,7 @@ def _chip(view: ReportView, chip: ChipView) -> dict[str, Any]:
         "overall_error": None if chip.overall is None else answer_json(chip.overall, stored_text),
         "recommendations": [answer_json(ranking, stored_text, RunRanking) for ranking in chip.recommendations],
         "trade_offs": [
-            trade_group_json(group) for group in trade_groups(view.run, chip.models, chip.recommendations, chip.cases)
+            answer_json(group) for group in trade_groups(view.run, chip.models, chip.recommendations, chip.cases)
         ],
     }
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from math import floor, log10
 
-from reports.advice.trade_offs import PlottedOption, TradeGroup
+from reports.advice.trade_offs import PlottedOption, TradeGroup, coordinate
 from reports.figures.palette import ACCENT, GRID, INK, MUTED, SURFACE, Colour, Shape
 from reports.figures.spec import Axis, Card, Figure, Label, LegendEntry, Line, Marks, Series
 from reports.present.display_text import prefixed
@@ -36,13 +36,13 @@ def axes_of(group: TradeGroup, texts: Mapping[str, str]) -> tuple[str, ...]:
     """Return the axes of `X_AXES` or `Y_AXES` on which any point of a group has a place, else the first of all. That of
     the losses needs the loss of a point that is no reference: zeros alone say nothing.
     """
-    placed = [key for key in texts if any(getattr(point, key) is not None for point in _telling(group, key))]
+    placed = [key for key in texts if any(coordinate(point, key) is not None for point in _telling(group, key))]
     return tuple(placed) or (next(iter(texts)),)
 
 
 def _telling(group: TradeGroup, key: str) -> Iterator[PlottedOption]:
     """Yield the points whose coordinate says what tells them apart: no loss of what is the reference itself."""
-    return (point for point in group.points if key != "loss_pct" or point.loss_source != "reference")
+    return (point for point in group.points if key != "loss_pct" or point.option.loss.source != "reference")
 
 
 def trade_off_figure(group: TradeGroup, x: str, y: str, colours: Mapping[str, Colour]) -> Figure:
@@ -50,10 +50,10 @@ def trade_off_figure(group: TradeGroup, x: str, y: str, colours: Mapping[str, Co
 
     Every pair of axes has the same series, empty where nothing is drawn of them.
     """
-    places = {at: point for at, point in enumerate(group.points) if getattr(point, x) is not None}
+    places = {at: point for at, point in enumerate(group.points) if coordinate(point, x) is not None}
     x_axis, x_scale = _x_axis(group, x)
     y_scale, y_title, y_brief = _title(group, y)
-    ys = [value / y_scale for point in places.values() if (value := getattr(point, y)) is not None]
+    ys = [value / y_scale for point in places.values() if (value := coordinate(point, y)) is not None]
     tops = [top for point in places.values() if y == "loss_pct" and (top := point.loss_high_pct) is not None]
     high = max(1.2 * max(ys, default=1.0), 1.05 * max(tops, default=0.0)) or 1.2
     is_any_apart = len(ys) < len(places)
@@ -62,8 +62,8 @@ def trade_off_figure(group: TradeGroup, x: str, y: str, colours: Mapping[str, Co
         y_axis = replace(y_axis, low_value=_BOTTOM * high, ticks=((_APART * high, _UNKNOWN), *_ticks(high)))
     spots = {
         at: (
-            getattr(point, x) / x_scale,
-            _APART * high if (value := getattr(point, y)) is None else value / y_scale,
+            (coordinate(point, x) or 0.0) / x_scale,
+            _APART * high if (value := coordinate(point, y)) is None else value / y_scale,
         )
         for at, point in places.items()
     }
@@ -109,7 +109,7 @@ def _intervals(places: Mapping[int, PlottedOption], spots: Mapping[int, tuple[fl
     ends = {
         at: (point.loss_low_pct, point.loss_high_pct)
         for at, point in places.items()
-        if y == "loss_pct" and None not in (point.loss_pct, point.loss_low_pct, point.loss_high_pct)
+        if y == "loss_pct" and None not in (point.option.loss.pct, point.loss_low_pct, point.loss_high_pct)
     }
     return Marks(
         "interval",
@@ -136,14 +136,14 @@ def _mark(
     y: str,
     colours: Mapping[str, Colour],
 ) -> Marks:
-    is_measured = point.time_source == "measured"
+    is_measured = point.option.estimate.source == "measured"
     pale_ratio = 0.42 if is_measured else 0.75  # an outline has little ink
     return Marks(
         point.label,
         () if spot is None else (spot[0],),
         () if spot is None else (spot[1],),
-        colours[point.precision],
-        LOSS_SHAPES.get(point.loss_source, "circle"),
+        colours[point.option.precision],
+        LOSS_SHAPES.get(point.option.loss.source, "circle"),
         _size(point, group),
         "full" if is_measured else "ring",
         SURFACE if is_measured else None,
@@ -155,8 +155,9 @@ def _mark(
 
 def _size(point: PlottedOption, group: TradeGroup) -> float:
     """Return a diameter whose square grows with the memory."""
-    largest = max((other.memory_bytes or 0.0 for other in group.points), default=0.0)
-    return 8.25 + 14.25 * (point.memory_bytes / largest) ** 0.5 if point.memory_bytes and largest else 9.0
+    largest = max((coordinate(other, "memory_bytes") or 0.0 for other in group.points), default=0.0)
+    memory_bytes = coordinate(point, "memory_bytes")
+    return 8.25 + 14.25 * (memory_bytes / largest) ** 0.5 if memory_bytes and largest else 9.0
 
 
 def _ink(point: PlottedOption, y: str) -> Colour:
@@ -165,7 +166,7 @@ def _ink(point: PlottedOption, y: str) -> Colour:
 
 def _x_axis(group: TradeGroup, key: str) -> tuple[Axis, float]:
     scale, title, brief_title = _title(group, key)
-    values = [value / scale for point in group.points if (value := getattr(point, key)) is not None] or [0.0, 1.0]
+    values = [value / scale for point in group.points if (value := coordinate(point, key)) is not None] or [0.0, 1.0]
     left, right = min(values), max(values)
     air = 0.16 * ((right - left) or right or 1.0)
     floor_value = -0.02 * right if key == "time_s" else -0.05
@@ -182,7 +183,7 @@ def _ticks(high: float) -> Iterator[tuple[float, str]]:
 
 def _title(group: TradeGroup, key: str) -> tuple[float, str, str]:
     """Return the unit of an axis as a factor of SI, its title, and its title where there is little room."""
-    most = max((value for point in group.points if (value := getattr(point, key)) is not None), default=1.0)
+    most = max((value for point in group.points if (value := coordinate(point, key)) is not None), default=1.0)
     if key == "speedup_ratio":
         return 1.0, f"Speed-up over {group.baseline_label or 'the baseline'}: more is better →", "Speed-up"
     if key == "loss_pct":
@@ -220,16 +221,16 @@ def point_labels(group: TradeGroup) -> dict[str, str]:
 
 def _notes(group: TradeGroup, x: str, y: str) -> Iterator[str]:
     """Yield what the figure of two axes does not say itself."""
-    points = [point for point in group.points if getattr(point, x) is not None]
-    is_measured = any(point.loss_source == "measured" for point in points)
+    points = [point for point in group.points if coordinate(point, x) is not None]
+    is_measured = any(point.option.loss.source == "measured" for point in points)
     if any(is_over_doubt(point, group) for point in points):
         doubts = ", ".join(group.baseline_doubts)
         yield f"Speed-ups are over {group.baseline_label}, whose time is in doubt ({doubts}): measure it again."
-    if y == "loss_pct" and any(point.loss_source == "claimed" for point in points) and not is_measured:
+    if y == "loss_pct" and any(point.option.loss.source == "claimed" for point in points) and not is_measured:
         yield "No loss was measured here: published losses are drawn, each at its upper end."
     if y == "loss_pct" and is_measured:
         yield "Measured loss: e^KL − 1 against the 16-bit model, the rise of perplexity on text that model writes."
-    unknown = [point.label for point in points if getattr(point, y) is None]
+    unknown = [point.label for point in points if coordinate(point, y) is None]
     if unknown:
         yield f"{Y_AXES[y]} not known, drawn below the dotted line: {', '.join(unknown)}."
     if any(point.is_on_front and y not in point.fronts for point in group.points):
@@ -238,11 +239,11 @@ def _notes(group: TradeGroup, x: str, y: str) -> Iterator[str]:
             "no other beats in speed, loss and memory together."
         )
     telling = list(_telling(group, "loss_pct"))
-    if y != "loss_pct" and len(telling) < len(group.points) and all(point.loss_pct is None for point in telling):
+    if y != "loss_pct" and len(telling) < len(group.points) and all(point.option.loss.pct is None for point in telling):
         why = "it is known of the 16-bit reference alone" if telling else "every configuration is a 16-bit reference"
         yield f"{Y_AXES['loss_pct']} is not drawn: {why}."
     missing = [
-        text.lower() for key, text in Y_AXES.items() if all(getattr(point, key) is None for point in group.points)
+        text.lower() for key, text in Y_AXES.items() if all(coordinate(point, key) is None for point in group.points)
     ]
     if missing:
         yield f"Not known for any configuration: {', '.join(missing)}."
@@ -252,14 +253,18 @@ def _notes(group: TradeGroup, x: str, y: str) -> Iterator[str]:
 
 def is_over_doubt(point: PlottedOption, group: TradeGroup) -> bool:
     """Return whether a point's measured speed-up is over a baseline whose time is in doubt."""
-    return bool(group.baseline_doubts) and point.time_source == "measured" and point.label != group.baseline_label
+    return (
+        bool(group.baseline_doubts)
+        and point.option.estimate.source == "measured"
+        and point.label != group.baseline_label
+    )
 
 
 def _card(point: PlottedOption, group: TradeGroup) -> Card:
     labels = point_labels(group)
     facts = [(labels[key], text) for key, text in point_texts(point, group).items()]
-    facts[0] = (facts[0][0], f"{facts[0][1]}, {point.time_source}")
-    if point.loss_source != "reference" and point.loss_text:
+    facts[0] = (facts[0][0], f"{facts[0][1]}, {point.option.estimate.source}")
+    if point.option.loss.source != "reference" and point.loss_text:
         facts.append(("", point.loss_text))
     marks = {
         "is_on_front": point.is_on_front,
@@ -274,11 +279,11 @@ def point_texts(point: PlottedOption, group: TradeGroup) -> dict[str, str]:
     """Return the numbers of a point as they are shown, by coordinate."""
     unknown = point_labels(group)["unknown"]
     return {
-        "time_s": format_time(point.time_s),
+        "time_s": format_time(point.option.estimate.time_s),
         "speedup_ratio": _speedup_text(point, group),
         "loss_pct": _loss_text(point),
-        "memory_bytes": unknown if point.memory_bytes is None else format_memory(point.memory_bytes),
-        "energy_j": unknown if point.energy_j is None else prefixed(point.energy_j, "J"),
+        "memory_bytes": format_memory(memory.total_bytes) if (memory := point.option.memory) else unknown,
+        "energy_j": unknown if point.option.energy_j is None else prefixed(point.option.energy_j, "J"),
     }
 
 
@@ -286,18 +291,18 @@ def _speedup_text(point: PlottedOption, group: TradeGroup) -> str:
     """Return a speed-up with what it is of, where its two times are of different nights, and whether the baseline is in
     doubt.
     """
-    if point.speedup_ratio is None:
+    if point.option.speedup_ratio is None:
         return "not known"
     basis = f" ({point.speedup_basis})" if point.speedup_basis else ""
-    return f"{point.speedup_ratio:.3g}×{' !' if is_over_doubt(point, group) else ''}{basis}"
+    return f"{point.option.speedup_ratio:.3g}×{' !' if is_over_doubt(point, group) else ''}{basis}"
 
 
 def _loss_text(point: PlottedOption) -> str:
-    if point.loss_source == "reference":
+    if point.option.loss.source == "reference":
         return "none: the reference"
-    if point.loss_pct is None:
+    if point.option.loss.pct is None:
         return "not known"
     ends = (point.loss_low_pct, point.loss_high_pct)
     span = "" if None in ends else f" [{point.loss_low_pct:.3g}, {point.loss_high_pct:.3g}]"
-    source = "published" if point.loss_source == "claimed" else point.loss_source
-    return f"{point.loss_pct:.3g} %{span}, {source}"
+    source = "published" if point.option.loss.source == "claimed" else point.option.loss.source
+    return f"{point.option.loss.pct:.3g} %{span}, {source}"

@@ -4,28 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reports.present.markdown import escaped
+from reports.present.blocks import table
+from reports.present.changes import CASE_CHANGES
+from reports.present.markdown import escaped, table_text
 from reports.present.words.diff_text import (
-    change_text,
-    changed_metric_texts,
     common_text,
     counts_text,
     exit_text,
     incomparable_texts,
-    interval_text,
     listed_headline,
-    percent,
-    probability,
     run_text,
     sensitivity_text,
-    signed,
     time_text,
 )
 from results.diff.case_diff import CaseDiff, SuiteDiff
 from results.diff.gate import EXIT_NOT_COMPARABLE, GateResult
 from results.diff.rules import REASONS, VERDICTS
-from roofline_model.core.finding import code_text, short_text, subject_text
-from roofline_model.core.units import format_time
+from roofline_model.core.finding import code_text, subject_text
 
 SIGNS = {0: "✅", 1: "❌", 3: "⚠️", 4: "⛔", 5: "⚠️"}
 MOST_ROWS = 50
@@ -55,39 +50,9 @@ def diff_markdown(diff: SuiteDiff, result: GateResult) -> str:
 
 def _table(verdict: str, cases: Sequence[CaseDiff]) -> list[str]:
     listed = cases[:MOST_ROWS]
-    lines = [
-        f"**{verdict}** ({len(cases)})",
-        "",
-        "| case | before | after | change | 95 % interval | q | would see | reason |",
-        "|---|--:|--:|--:|--:|--:|--:|---|",
-    ]
-    for case in listed:
-        step = "–" if case.smallest_step_ratio is None else percent(case.smallest_step_ratio)
-        cells = [
-            f"{escaped(case.name)}",
-            format_time(case.before_s),
-            format_time(case.after_s),
-            change_text(case) if case.change_ratio is not None else "–",
-            interval_text(case),
-            probability(case.adjusted_p_value).replace("<", "\\<"),
-            step,
-            _why(case),
-        ]
-        lines.append(f"| {' | '.join(cells)} |")
-    if len(cases) > len(listed):
-        lines.append(f"\n… and {len(cases) - len(listed)} more.")
-    return [*lines, ""]
-
-
-def _why(case: CaseDiff) -> str:
-    parts = [case.reason]
-    if case.cycles_change_ratio is not None and case.verdict in ("SLOWER", "FASTER"):
-        parts.append(f"cycles {signed(case.cycles_change_ratio)}")
-    parts += [case.detail] if case.detail else [short_text(item) for item in case.set_aside]
-    parts += changed_metric_texts(case)
-    parts += [f"quarantined: {case.quarantine_reason}"] if case.quarantine_reason else []
-    parts += [f"expected: {case.expected_reason}"] if case.expected_reason else []
-    return escaped("; ".join(parts))
+    more = [f"\n… and {len(cases) - len(listed)} more."] if len(cases) > len(listed) else []
+    made = table(f"{verdict} cases", CASE_CHANGES[1:], [(case, 1) for case in listed])
+    return [f"**{verdict}** ({len(cases)})", "", table_text(made), *more, ""]
 
 
 def _sides(diff: SuiteDiff) -> list[str]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from reports.document.case_blocks import SAMPLED_CASES
 from reports.document.report import Report, origin_text
@@ -45,8 +45,7 @@ from reports.present.display_text import NO_BREAK, printable, shown
 from reports.view.sample_series import SHAPE_FLAGS
 from reports.view.views import ReportView, report_view
 from results.cases.run import stored_profiles
-from results.records.records import HardwareProfile, Record, RunInfo
-from results.records.state_records import CanaryReading, NoiseFloor
+from results.records.records import RunInfo
 from roofline_model.core.errors import RooflineError
 
 if TYPE_CHECKING:
@@ -56,22 +55,7 @@ if TYPE_CHECKING:
 
     from reports.view.comparison import Comparison
     from results.rankings import StoredRecommendations
-
-
-class RecordSource(Protocol):
-    """What a report asks of a store."""
-
-    def records(self, run_id: str, *, with_samples: bool = True) -> list[Record]:
-        """Return the records of a run."""
-
-    def profile(self, profile_hash: str) -> HardwareProfile | None:
-        """Return a stored chip profile."""
-
-    def canaries(self, run_id: str) -> list[CanaryReading]:
-        """Return the canary readings of a run."""
-
-    def noise_floors(self, class_hash: str) -> dict[tuple[str, str], NoiseFloor]:
-        """Return the noise floors of a machine and software, by case key and method hash."""
+    from results.store.store import ResultStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +75,7 @@ folded away.
 
 
 def write_report(
-    store: RecordSource,
+    store: ResultStore,
     run: RunInfo,
     output: Path,
     *,
@@ -130,7 +114,7 @@ def write_report(
 
 
 def read_view(
-    store: RecordSource,
+    store: ResultStore,
     run: RunInfo,
     *,
     has_all_samples: bool = True,

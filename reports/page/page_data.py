@@ -10,7 +10,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from reports.advice.trade_offs import POINT_KEYS, TradeGroup, trade_groups
+from reports.advice.trade_offs import PlottedOption, TradeGroup, trade_groups
 from reports.figures.errors import errors_figure
 from reports.figures.gaps import gaps_figure, group_gaps_figure
 from reports.figures.history import change_text, drawn_points, history_figure
@@ -39,6 +39,7 @@ from reports.present.cases import (
     total_basis,
 )
 from reports.present.display_text import counted, shown
+from reports.present.encoder import answer_json
 from reports.present.shapes import standing_text
 from reports.view.run_state import RunTimeline, reading_of
 from reports.view.sample_series import SHAPE_FLAGS
@@ -283,7 +284,7 @@ def packed(rows: Iterable[Mapping[str, Any]], texts: Texts, names: Sequence[str]
     of texts is a list of numbers.
     """
     rows = list(rows)
-    is_text = {name: any(isinstance(row[name], str | tuple) for row in rows) for name in names}
+    is_text = {name: any(isinstance(row[name], str | list | tuple) for row in rows) for name in names}
     floats = {name: cells for name in names if _are_floats(cells := [row[name] for row in rows])}
     others = [name for name in names if name not in floats]
     return {
@@ -323,8 +324,8 @@ def difference(value: Any, base: Any) -> Any:
     return value
 
 
-def _text_cell(value: str | tuple[str, ...] | None, texts: Texts) -> int | list[int] | None:
-    if isinstance(value, tuple):
+def _text_cell(value: str | list[str] | tuple[str, ...] | None, texts: Texts) -> int | list[int] | None:
+    if isinstance(value, list | tuple):
         return [texts.number(text) for text in value]
     return None if value is None else texts.number(value)
 
@@ -479,8 +480,7 @@ def case_phase(case: Case) -> str:
     return phase or "other"
 
 
-_STORED = tuple(key for key in POINT_KEYS if key != "record_ids")
-POINT_COLUMNS = (*_STORED, "texts", "is_over_doubt", "number")
+POINT_COLUMNS = (*(key for key in PlottedOption.JSON_KEYS if key != "record_ids"), "texts", "is_over_doubt", "number")
 """What the page knows of a point, in the order of its cells; `texts`: its numbers as they are shown, in the order of
 `point_texts`."""
 
@@ -491,7 +491,7 @@ def pareto_data(groups: Sequence[TradeGroup], numbers: Mapping[str, int]) -> lis
 
     `numbers`: record → the number of its case on the page.
     """
-    colours = format_colours(point.precision for group in groups for point in group.points)
+    colours = format_colours(point.option.precision for group in groups for point in group.points)
     made = [_trade_offs(group, numbers, colours) for group in groups]
     for each in made[1:]:
         own = each["figure"].items()
@@ -520,11 +520,11 @@ def _trade_offs(group: TradeGroup, numbers: Mapping[str, int], colours: Mapping[
         "figure": base,
         "figures": {"|".join(pair): difference(figure, base) for pair, figure in figures.items()},
         "points": [
-            {name: getattr(point, name) for name in _STORED}
+            answer_json(point)
             | {
                 "texts": tuple(point_texts(point, group).values()),
                 "is_over_doubt": is_over_doubt(point, group),
-                "number": next((numbers[key] for key in point.record_ids if key in numbers), None),
+                "number": next((numbers[key] for key in point.option.record_ids if key in numbers), None),
             }
             for point in group.points
         ],

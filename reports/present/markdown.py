@@ -62,14 +62,15 @@ def _text(block: Block) -> str:
     if isinstance(block, Bullets):
         mark = "**" if block.tone == "verdict" else ""
         return "\n".join(f"- {_LEADS.get(block.tone, '')}{mark}{_escaped(item)}{mark}" for item in block.items)
-    return _table(block) if isinstance(block, TableBlock) else ""
+    return table_text(block) if isinstance(block, TableBlock) else ""
 
 
 def _escaped(text: Rich) -> str:
     return escaped_sentence(plain_text(text))
 
 
-def _table(block: TableBlock) -> str:
+def table_text(block: TableBlock) -> str:
+    """Return a table, folded up where few read it."""
     rows = block.rows[:MOST_ROWS]
     lines = [f"**{_escaped(block.title)}**", ""] if block.title else []
     lines.append(f"| {' | '.join(_cell(column.header) for column in block.columns)} |")

@@ -2,38 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from reports.present.display_text import change_words, counted, shown
 from reports.present.words.diff_text import (
-    change_text,
-    changed_metric_texts,
     common_text,
     counts_text,
     incomparable_texts,
-    interval_text,
     listed_headline,
     percent,
-    probability,
     run_text,
     runs_text,
     sensitivity_text,
-    short,
     time_text,
+    why_text,
 )
 from results.diff.baseline import find_baseline
 from results.diff.case_diff import CaseDiff, SuiteDiff
 from results.diff.gate import GateResult, gate, parse_fail_on
-from results.diff.rules import REASONS, VERDICTS, DiffRules
+from results.diff.rules import VERDICTS, DiffRules
 from results.diff.stored_sides import baseline_side, side_of
 from results.diff.suites import compare_suites
 from results.history.alerts import Change
 from results.history.case_history import CaseHistory, HistoryOptions, case_histories
 from results.records.metrics import get_metric
 from results.records.records import RunInfo
-from roofline_model.core.finding import code_text, findings_text, short_text
+from roofline_model.core.finding import findings_text
 
 if TYPE_CHECKING:
     from results.store.store import ResultStore
@@ -80,24 +75,6 @@ class Comparison:
         return sum(len(history.alerts) for history in self.histories)
 
 
-@dataclass(frozen=True, slots=True)
-class ComparedRow:
-    """One changed case, ready for a table."""
-
-    verdict: str
-    name: str
-    case: CaseDiff
-    change: str
-    interval: str
-    probability: str
-    sensitivity: str
-    reason: str
-    meaning: str
-    """Of the reason's code; empty for one that explains itself."""
-    count: int = 1
-    """Cases it stands for, of which `case` is the first: those that are invalid for one reason are one row."""
-
-
 def compare_with_baseline(store: ResultStore, run: RunInfo, against: str) -> Comparison:
     """Return the diff of a run against what `against` means for it (as `roofline diff --against`), and its cases'
     histories.
@@ -114,25 +91,17 @@ def compare_with_baseline(store: ResultStore, run: RunInfo, against: str) -> Com
     return Comparison(against, diff, gate(diff, parse_fail_on(["slower"])), histories)
 
 
-def compared_rows(comparison: Comparison) -> tuple[ComparedRow, ...]:
-    """Return the cases that changed, the gravest verdict first and of each the largest changes."""
-    if comparison.diff is None:
-        return ()
-    rows: list[ComparedRow] = []
+def changed_cases(diff: SuiteDiff) -> tuple[tuple[CaseDiff, int], ...]:
+    """Return the cases that changed, the gravest verdict first and of each the largest changes, with how many cases
+    each stands for: those that are invalid for one reason are one row.
+    """
+    rows: list[tuple[CaseDiff, int]] = []
     for verdict in VERDICTS:
-        if verdict != "SAME":
-            of_verdict = map(_row, comparison.diff.of(verdict))
-            rows += list(_grouped(of_verdict) if verdict == "INVALID" else of_verdict)[:ROWS_PER_VERDICT]
+        groups: dict[str, list[CaseDiff]] = {}
+        for case in () if verdict == "SAME" else diff.of(verdict):
+            groups.setdefault(why_text(case) if verdict == "INVALID" else case.case_key, []).append(case)
+        rows += [(members[0], len(members)) for members in groups.values()][:ROWS_PER_VERDICT]
     return tuple(rows)
-
-
-def _grouped(rows: Iterable[ComparedRow]) -> Iterator[ComparedRow]:
-    """Yield a row for each reason."""
-    groups: dict[str, list[ComparedRow]] = {}
-    for row in rows:
-        groups.setdefault(row.reason, []).append(row)
-    for members in groups.values():
-        yield replace(members[0], count=len(members))
 
 
 def against_text(comparison: Comparison) -> str:
@@ -198,20 +167,3 @@ def _histories(store: ResultStore, run: RunInfo) -> tuple[CaseHistory, ...]:
     keys = {record.case.case_key for record in store.records(run.run_id, with_samples=False)}
     every = case_histories(store, options=HistoryOptions(get_metric("time")))
     return tuple(change for change in every if change.case.case_key in keys)
-
-
-def _row(case: CaseDiff) -> ComparedRow:
-    parts = [case.detail] if case.detail else [short_text(item) for item in case.set_aside]
-    parts += changed_metric_texts(case)
-    parts += [f"quarantined: {case.quarantine_reason}"] if case.quarantine_reason else []
-    return ComparedRow(
-        verdict=case.verdict,
-        name=shown(short(case.name), 160),
-        case=case,
-        change=change_text(case) if case.change_ratio is not None else "–",
-        interval=interval_text(case),
-        probability=probability(case.adjusted_p_value),
-        sensitivity="–" if case.smallest_step_ratio is None else percent(case.smallest_step_ratio),
-        reason=shown("; ".join([case.reason, *parts]), 400),
-        meaning=code_text(case.reason) if case.reason in REASONS else "",
-    )

@@ -11,7 +11,7 @@ from results.diff.gate import EXIT_NOT_COMPARABLE, EXIT_SAME, Failure, GateResul
 from results.diff.rules import VERDICTS, Verdict
 from results.diff.significance.metrics import TIME_MOVED, MetricChange
 from results.records.records import RunInfo
-from roofline_model.core.finding import advice_text, code_text, findings_text
+from roofline_model.core.finding import advice_text, code_text, findings_text, short_text
 from roofline_model.core.units import counted
 from roofline_model.operators.case import Case, case_title
 
@@ -171,6 +171,18 @@ def changed_metric_texts(case: CaseDiff) -> list[str]:
         for metric in case.metrics
         if metric.verdict != "SAME" and not (is_called and metric.group == "error" and metric.reason == TIME_MOVED)
     ]
+
+
+def why_text(case: CaseDiff) -> str:
+    """Return why a case has its verdict, what of it was not used, what else changed, and which list it is on."""
+    parts = [case.reason]
+    if case.cycles_change_ratio is not None and case.verdict in ("SLOWER", "FASTER"):
+        parts.append(f"cycles {signed(case.cycles_change_ratio)}")
+    parts += [case.detail] if case.detail else [short_text(item) for item in case.set_aside]
+    parts += changed_metric_texts(case)
+    parts += [f"quarantined: {case.quarantine_reason}"] if case.quarantine_reason else []
+    parts += [f"expected: {case.expected_reason}"] if case.expected_reason else []
+    return "; ".join(parts)
 
 
 def metric_text(change: MetricChange) -> str:

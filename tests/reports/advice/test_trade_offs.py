@@ -44,28 +44,30 @@ def test_a_models_measured_loss_is_percent_with_its_interval(model_view):
     decode = groups_of(model_view)[0]
     by_label = {point.label: point for point in decode.points}
     int4 = by_label["INT4 (W4A16)"]
-    assert int4.loss_source == "measured"
-    assert int4.loss_low_pct < int4.loss_pct < int4.loss_high_pct
-    assert int4.loss_pct == pytest.approx(3.56, abs=0.01)  # 100·(e^0.035 − 1)
-    assert by_label["BF16"].loss_source == "reference"
-    assert by_label["BF16"].loss_pct == 0
+    assert int4.option.loss.source == "measured"
+    assert int4.loss_low_pct < int4.option.loss.pct < int4.loss_high_pct
+    assert int4.option.loss.pct == pytest.approx(3.56, abs=0.01)  # 100·(e^0.035 − 1)
+    assert by_label["BF16"].option.loss.source == "reference"
+    assert by_label["BF16"].option.loss.pct == 0
     assert int4.is_best
     assert decode.per == "token"
     passes = {step.label: step for step in model_view.chips[0].models[0].phases[0].passes}
     figures = passes["INT4 (W4A16)"].figures
-    assert int4.memory_bytes == figures.held_bytes + figures.cache_bytes
-    assert int4.energy_j == passes["INT4 (W4A16)"].figures.energy_j_per_token
+    assert int4.option.memory.total_bytes == figures.held_bytes + figures.cache_bytes
+    assert int4.option.energy_j == passes["INT4 (W4A16)"].figures.energy_j_per_token
 
 
 def test_fronts_are_of_one_kind_of_evidence(model_view, make):
     view = report_view(make.run(), make.cpu_records(), make.profiles(make.CPU))
     for group in (*groups_of(model_view), *groups_of(view)):
-        has_measured = any(point.time_source == "measured" for point in group.points)
+        has_measured = any(point.option.estimate.source == "measured" for point in group.points)
         for plotted in group.points:
             if plotted.fronts or plotted.is_on_front:
-                assert not has_measured or plotted.time_source == "measured"
+                assert not has_measured or plotted.option.estimate.source == "measured"
         for plotted, other in itertools.permutations([point for point in group.points if point.is_on_front], 2):
-            mine, theirs = ((p.time_s, p.loss_pct, p.memory_bytes) for p in (plotted, other))
+            mine, theirs = (
+                (p.option.estimate.time_s, p.option.loss.pct, p.option.memory.total_bytes) for p in (plotted, other)
+            )
             assert mine == theirs or not all(a <= b for a, b in zip(mine, theirs, strict=True))
 
 
@@ -74,26 +76,26 @@ def test_a_shapes_point_has_its_claim_its_weight_and_its_energy(make):
     group = next(titled for titled in groups_of(view) if titled.title.startswith("gemv 1x28672x8192"))
     by_label = {point.label: point for point in group.points}
     fp8 = by_label["FP8 (W8A8) · scaled_mm_row"]
-    assert fp8.loss_source == "claimed"
-    assert 0 < fp8.loss_pct < 5
+    assert fp8.option.loss.source == "claimed"
+    assert 0 < fp8.option.loss.pct < 5
     row = next(
         recommendation for recommendation in view.chips[0].recommendations if recommendation.question.op == "gemv"
     ).options
     assert (
-        fp8.memory_bytes
+        fp8.option.memory.total_bytes
         == next(option.memory.total_bytes for option in row if option.label == fp8.label)
         > 28672 * 8192
     )
-    assert fp8.energy_j == pytest.approx(612 * 71e-6, rel=0.02)
-    assert by_label["BF16 · matmul"].speedup_ratio == 1.0
+    assert fp8.option.energy_j == pytest.approx(612 * 71e-6, rel=0.02)
+    assert by_label["BF16 · matmul"].option.speedup_ratio == 1.0
 
 
 def test_unknown_stays_unknown(make):
     view = report_view(make.run(), make.cpu_records(), make.profiles(make.CPU))
     points = [point for group in groups_of(view) for point in group.points]
-    assert {point.energy_j for point in points} == {None}
+    assert {point.option.energy_j for point in points} == {None}
     for point in points:
-        assert (point.loss_pct is None) == (point.loss_source == "unknown")
+        assert (point.option.loss.pct is None) == (point.option.loss.source == "unknown")
 
 
 def with_stored(view, runs, records, profiles):
@@ -111,7 +113,7 @@ def test_what_stored_runs_say_is_no_question_of_its_own_where_this_run_is_all_th
     assert repeated == []
     # Another night measured one of the shapes: that answer is another one, the others still repeat.
     other = make.run(run_id="f" * 32, started_at="2026-11-01T00:00:00.000000+00:00")
-    case = next(record.case for record in records if record.record_id in own_groups[0].points[0].record_ids)
+    case = next(record.case for record in records if record.record_id in own_groups[0].points[0].option.record_ids)
     same = [record for record in records if subject_of(record.case) == subject_of(case)]
     before = [replace(record, run_id=other.run_id, record_id=f"{at:032x}") for at, record in enumerate(same, 1)]
     _, (own_groups, stored_groups) = with_stored(view, [other, run], [*before, *records], profiles)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from reports.advice.trade_offs import PlottedOption, TradeGroup, with_fronts
+from reports.advice.trade_offs import PlottedOption, TradeGroup, coordinate, with_fronts
 from reports.figures.matplotlib_drawer import draw_figure, figure_svg
 from reports.figures.palette import format_colours
 from reports.figures.plotly_drawer import plotly_json
@@ -38,7 +38,7 @@ WIDE = point("BF16", 2e-4, 1.0, Loss("reference", 0.0), 3.2e7)
 NARROW = point("INT4", 1e-4, 2.0, Loss("measured", 3.0, low_pct=2.5, high_pct=3.5), 8e6, is_best=True)
 UNKNOWN = point("FP8_E4M3", 3e-4, 0.7, Loss("unknown"), 3.2e7)
 GROUP = TradeGroup("gemv", "this run", "call", "BF16", with_fronts((WIDE, NARROW, UNKNOWN)))
-COLOURS = format_colours(point.precision for point in GROUP.points)
+COLOURS = format_colours(point.option.precision for point in GROUP.points)
 PAIRS = [(x, y) for x in X_AXES for y in axes_of(GROUP, Y_AXES)]
 
 
@@ -86,8 +86,8 @@ def test_a_point_stands_where_its_numbers_are(x, y):
     first, second = (marks_of(figure, at) for at in (0, 1))
     for axis in ("x", "y"):
         key = x if axis == "x" else y
-        ratio = getattr(GROUP.points[1], key) / (getattr(GROUP.points[0], key) or 1)
-        if getattr(GROUP.points[0], key):
+        ratio = coordinate(GROUP.points[1], key) / (coordinate(GROUP.points[0], key) or 1)
+        if coordinate(GROUP.points[0], key):
             assert getattr(second, axis)[0] / getattr(first, axis)[0] == pytest.approx(ratio)
     assert figure_svg(draw_figure(figure)).count("<svg") == 1
 

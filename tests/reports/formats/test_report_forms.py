@@ -14,7 +14,7 @@ from reports.document.report import Report
 from reports.document.report_blocks import report_blocks
 from reports.document.report_json import SCHEMA_VERSION, report_json
 from reports.page.html import print_page
-from reports.present.blocks import Bullets, Column, Heading, plain_text, table, text_blocks
+from reports.present.blocks import Bullets, Column, Heading, table
 from reports.present.cases import title_of
 from reports.present.markdown import MOST_CHARACTERS, MOST_ROWS, escaped_sentence, markdown
 from reports.view.views import report_view
@@ -274,12 +274,3 @@ def test_hostile_names_are_text_on_paper(make, monkeypatch):
     assert "<script>alert(1)</script>" in page.text
     assert not set("\x1b\u202e\x00") & set(text)
     assert len(page.text) < 20_000
-
-
-def test_blocks_are_the_same_every_time(rich):
-    first, second = (
-        [plain_text(block.text) for block in text_blocks(report_blocks(Report(rich))) if isinstance(block, Heading)]
-        for _ in range(2)
-    )
-    assert first == second
-    assert len(first) == len(set(first))

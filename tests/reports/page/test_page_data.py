@@ -16,7 +16,6 @@ from reports.page.page_data import (
     MAX_SAMPLES_COUNT,
     TEXT_COLUMNS,
     Texts,
-    case_phase,
     packed,
     packed_floats,
     page_data,
@@ -24,7 +23,6 @@ from reports.page.page_data import (
     script_json,
 )
 from reports.view.views import report_view
-from roofline_model.operators.product import gemm
 
 
 def data_of(make, records, device=None, **run):
@@ -51,26 +49,6 @@ def test_rows_hold_the_records_numbers_to_the_digit(make):
         if measured:
             assert row["achieved_flops_per_s"] == record.ideal.flops / record.measurement.median_s
             assert row["intensity_flop_per_byte"] == record.ideal.flops / record.ideal.total_bytes
-
-
-def test_the_fastest_of_a_shape_says_whether_others_are_level_with_it(make):
-    shape = (1, 4096, 4096)
-    records = [
-        make.record(shape, "BF16", "BF16", "matmul", 2e-3),
-        make.record(shape, "INT8", "BF16", "int8pack", 1e-3),
-        make.record(shape, "INT8", "INT8", "int_mm", 1.001e-3),
-        make.record((1, 64, 64), "BF16", "BF16", "matmul", 1e-5),
-    ]
-    assert [(row["is_best"], row["standing"]) for row in rows_of(data_of(make, records))] == [
-        (False, ""),
-        (False, "fastest, tied with INT8 (W8A8) · int_mm"),
-        (False, ""),
-        (False, ""),
-    ]
-    assert [(row["is_best"], row["standing"]) for row in rows_of(data_of(make, records[:2]))] == [
-        (False, ""),
-        (True, "fastest"),
-    ]
 
 
 def test_only_plotted_rows_have_what_a_point_needs(make):
@@ -117,11 +95,6 @@ def test_the_expected_roof_is_the_best_that_expected_times_reach(make):
     assert roof.peak_flops_per_s is None
     assert roof.last_flop_per_byte == max(record.ideal.intensity_flop_per_byte for record in records[:2])
     assert report_view(make.run(), make.gpu_records(), {}).chips[0].roofline.expected_roofs == ()
-
-
-@pytest.mark.parametrize(("shape", "phase"), [((1, 64, 64), "decode"), ((512, 64, 64), "prefill")])
-def test_phase_of_a_product_is_by_its_rows(shape, phase):
-    assert case_phase(gemm(*shape, a="BF16", b="BF16").case("k")) == phase
 
 
 def test_samples_are_whole_and_the_flagged_come_first(make):

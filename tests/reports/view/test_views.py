@@ -42,12 +42,6 @@ def test_a_run_is_simulated_where_every_time_of_it_is(make, count):
     assert report_view(make.run(), []).is_simulated is False
 
 
-def test_the_same_input_gives_the_same_view(make):
-    assert report_view(make.run(), make.cpu_records(), make.profiles(make.CPU)) == report_view(
-        make.run(), make.cpu_records(), make.profiles(make.CPU)
-    )
-
-
 def test_empty_run(make):
     view = report_view(make.run(environment=EnvironmentInfo({}, {})), [], {})
     assert view.headlines == ("The run holds no cases, so there is nothing to judge.",)
@@ -136,12 +130,6 @@ def test_nothing_hostile_reaches_the_view_unprintable(make):
     assert ("n.k", "1, None") in view.environment
     remarks = [remark for case in view.cases for remark in remarks_of(case)]
     assert all(remark.isprintable() and len(remark) <= 240 for remark in remarks)
-
-
-@pytest.mark.parametrize("name", ["b10"])
-def test_profiles_round_trip_to_the_same_chip(make, name):
-    for device in (get_hardware(name), make.CPU, make.GPU):
-        assert device_from_profile(device.to_dict()).content_hash == device.content_hash
 
 
 @pytest.mark.parametrize(

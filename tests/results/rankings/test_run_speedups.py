@@ -73,7 +73,7 @@ def test_without_a_common_night_it_is_said_at_the_number_and_trusted_less(stored
     advice = recommend([stored_run(1, {INT4: 10e-6}), stored_run(2, {BF16: 22e-6})])
     assert "| 2.2× across runs |" in markdown([stored_section(Report(None), advice)])
     (group,) = trade_groups(stored_run(2, {BF16: 22e-6})[0], (), (), (), advice, ranking.question.hardware)
-    bases = {point.label: point.speedup_basis for point in group.points if point.time_source == "measured"}
+    bases = {point.label: point.speedup_basis for point in group.points if point.option.is_measured}
     assert bases == {"INT4 (W4A16) · tinygemm": "across runs", "BF16 · matmul": ""}
 
 

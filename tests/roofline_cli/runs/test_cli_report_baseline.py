@@ -17,7 +17,9 @@ from reports.figures.matplotlib_drawer import draw_figure, figure_svg
 from reports.figures.palette import ACCENT
 from reports.figures.spec import Marks
 from reports.page.page_data import history_data
-from reports.view.comparison import Comparison, compare_with_baseline, compared_rows, compared_texts
+from reports.present.changes import code_meaning
+from reports.present.words.diff_text import change_text, interval_text
+from reports.view.comparison import Comparison, changed_cases, compare_with_baseline, compared_texts
 from results.store.store import open_store
 from roofline_cli.main import app
 
@@ -62,11 +64,11 @@ def report(database, page, *arguments: str, code: int = 0) -> str:
 
 
 def test_the_comparison_is_that_of_the_diff(compared):
-    assert [row.verdict for row in compared_rows(compared)] == ["SLOWER", "GONE"]
-    slower, gone = compared_rows(compared)
-    assert slower.case.case_key == runs.case(1).case_key
-    assert slower.change == f"{slower.case.change_ratio * 100:+.1f} %"
-    assert gone.case.after_s is None
+    assert [case.verdict for case, _ in changed_cases(compared.diff)] == ["SLOWER", "GONE"]
+    (slower, _), (gone, _) = changed_cases(compared.diff)
+    assert slower.case_key == runs.case(1).case_key
+    assert change_text(slower) == f"{slower.change_ratio * 100:+.1f} %"
+    assert gone.after_s is None
     assert compared.result.exit_code == 1
     assert any("such diffs would find a case" in text for text in compared_texts(compared))
     assert any(text.startswith("before and after: geometric mean") for text in compared_texts(compared))
@@ -129,8 +131,8 @@ def test_a_busy_machine_gets_no_red_verdict_and_one_row_for_all_its_cases(tmp_pa
     with open_store(tmp_path / "r.db", read_only=True) as store:
         comparison = compare_with_baseline(store, store.resolve_run("latest"), "latest")
     assert (comparison.result.exit_code, comparison.diff.is_judged) == (5, False)
-    (row,) = compared_rows(comparison)
-    assert (row.verdict, row.count) == ("INVALID", CASES)
+    ((case, count),) = changed_cases(comparison.diff)
+    assert (case.verdict, count) == ("INVALID", CASES)
     page = tmp_path / "report.html"
     report(tmp_path / "r.db", page, "--baseline", "latest")
     text = page.read_text(encoding="utf-8")
@@ -149,28 +151,28 @@ def test_markdown_and_paper_carry_the_comparison_of_the_page(database, compared,
     report(database, tmp_path / "r.md", "--format", "md", "--baseline", "latest")
     text = (tmp_path / "r.md").read_text(encoding="utf-8")
     assert text.index("What got worse") < text.index("## Against the baseline") < text.index("## Over the runs")
-    slower, gone = compared_rows(compared)
+    (slower, _), (gone, _) = changed_cases(compared.diff)
     row = next(line for line in text.splitlines() if line.startswith("| SLOWER"))
-    assert slower.change in row
-    assert slower.interval in row
+    assert change_text(slower) in row
+    assert interval_text(slower) in row
     assert any(line.startswith("| GONE") for line in text.splitlines())
-    assert gone.meaning in text.replace("\\", "")
+    assert code_meaning(gone) in text.replace("\\", "")
     assert "four of five such diffs would find a case that got" in text
     assert "1 open alert" in text
     report(database, tmp_path / "r.html", "--format", "pdf-ready", "--baseline", "latest")
     paper = (tmp_path / "r.html").read_text(encoding="utf-8")
     assert "Against the baseline" in paper
-    assert slower.interval in paper
+    assert interval_text(slower) in paper
     assert "<script" not in paper
 
 
 def test_the_json_report_holds_the_diff_of_what_changed(database, compared, tmp_path):
     report(database, tmp_path / "r.json", "--format", "json", "--baseline", "latest")
     comparison = json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))["comparison"]
-    rows = compared_rows(compared)
-    assert [case["verdict"] for case in comparison["diff"]["cases"]] == [row.verdict for row in rows]
+    cases = [case for case, _ in changed_cases(compared.diff)]
+    assert [case["verdict"] for case in comparison["diff"]["cases"]] == [case.verdict for case in cases]
     slower = comparison["diff"]["cases"][0]
-    assert (slower["low_ratio"], slower["high_ratio"]) == (rows[0].case.low_ratio, rows[0].case.high_ratio)
+    assert (slower["low_ratio"], slower["high_ratio"]) == (cases[0].low_ratio, cases[0].high_ratio)
     assert comparison["diff"]["counts"]["SAME"] == len(compared.diff.of("SAME"))
     assert isinstance(comparison["diff"]["environment_differences"], list)
     assert comparison["changes_over_nights"][0]["kind"] == "step"
