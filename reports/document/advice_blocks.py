@@ -55,6 +55,7 @@ from reports.present.words.stored_text import (
     speedup_words,
     summary_of,
 )
+from reports.present.words.verdict_text import origin_text
 from results.cases.gain import doubts_to_mend
 from results.cases.saved_bytes import saved_ratio
 from results.rankings import StoredRanking, StoredRecommendations
@@ -97,7 +98,7 @@ def advice_section(part: ChipPart) -> Section | None:
     most_rows_count = part.report.most_rows_count
     blocks = [block for matrix in matrices for block in matrix_blocks(part, matrix, is_only=len(matrices) == 1)]
     if any(matrix.rows for matrix in matrices):
-        blocks.append(_matrix_legend())
+        blocks.append(_matrix_legend("simulated" if part.report.view.is_simulated else "measured"))
     ranked = [entry for entry in entries if entry.ranking is not None]
     others = [entry for entry in entries if entry.ranking is None]
     order = (Paragraph(f"{RANKING_NOTE} {_RANKING_MARKS}", "quiet"),)
@@ -208,9 +209,9 @@ def _matrix_cell(cell: MatrixCell) -> Cell:
     return Cell(spans, cell.speedup)
 
 
-def _matrix_legend() -> Bullets:
+def _matrix_legend(origin: str) -> Bullets:
     looks = (
-        ("measured", "2.0×", " measured"),
+        ("measured", "2.0×", f" {origin}"),
         ("expected", "2.0×", " predicted, not measured here"),
         ("measured best-of", "2.0×", " faster than every other of its shape, by more than the intervals"),
         ("measured", "2.0× ≈", f" {_LEVEL}"),
@@ -264,7 +265,7 @@ def _ranking_blocks(part: ChipPart, ranking: Ranking, label: str) -> Iterator[Bl
         return (f"{row.method or '–'}, ", Span(loss_text(row.loss), "quiet"))
 
     def evidence(row: Option) -> Rich:
-        return _evidence(part.report, row.estimate.source, row.record_ids, meanings(row.trust.doubts))
+        return _evidence(part.report, row, meanings(row.trust.doubts))
 
     columns = (
         Column("#", lambda row: str(ranking.rank_of(row)), "number"),
@@ -327,10 +328,10 @@ def _excluded(barred: Sequence[Option], others: Sequence[tuple[str, str]]) -> It
         yield Bullets(tuple(items), "quiet", look="excluded")
 
 
-def _evidence(report: Report, source: str, record_ids: tuple[str, ...], doubts: str, stale: str = "") -> Rich:
+def _evidence(report: Report, row: Option, doubts: str, stale: str = "") -> Rich:
     """Return what a time rests on, with the way to its case and marks where it is in doubt or old."""
     return (
-        Span(source, f"evidence {source}", anchor=report.place(record_ids)),
+        Span(origin_text(row), f"evidence {row.estimate.source}", anchor=report.place(row.record_ids)),
         *((" ", Span("!", "mark", doubts)) if doubts else ()),
         *((" ", Span("old", "mark", stale)) if stale else ()),
     )
@@ -416,7 +417,7 @@ def _quietly(*texts: str) -> tuple[str | Span, ...]:
 
 
 def _stored_evidence(report: Report, row: Option) -> Rich:
-    return _evidence(report, row.estimate.source, row.record_ids, ", ".join(row.trust.doubts), stale_text(row.trust))
+    return _evidence(report, row, ", ".join(row.trust.doubts), stale_text(row.trust))
 
 
 def _stored_speedup(row: Option) -> Cell:

@@ -531,6 +531,7 @@ def _entry(entry: LegendEntry, palette: _Palette) -> dict[str, Any]:
         "dash": list(entry.dash),
         "is_hatched": entry.is_hatched,
         "is_large": entry.is_large,
+        "is_on_demand": entry.is_on_demand,
     }
 
 

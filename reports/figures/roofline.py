@@ -191,7 +191,10 @@ def _rate(view: RooflineView, roof: Roof) -> str:
 
 
 def roof_entries(view: RooflineView, colours: Mapping[str, Colour]) -> Iterator[LegendEntry]:
-    """Yield every format in its colour with the peak of its roof, the highest first."""
+    """Yield every format in its colour with the peak of its roof, the highest first; those that are not the fastest of
+    any shape on demand, where some are.
+    """
+    fastest = {point.precision for point in view.points if point.standing}
     if view.roofs:
         yield LegendEntry(f"roof of a format, with its peak in {view.unit_label}:", INK, "line", medium="live")
     texts: dict[str, str] = {}
@@ -201,7 +204,8 @@ def roof_entries(view: RooflineView, colours: Mapping[str, Colour]) -> Iterator[
     for precision in dict.fromkeys(point.precision for point in view.points):
         texts.setdefault(precision, shown(precision, 40))
     for precision, text in texts.items():
-        yield LegendEntry(text, colours[precision], "swatch", medium="live")
+        is_on_demand = bool(fastest) and precision not in fastest
+        yield LegendEntry(text, colours[precision], "swatch", medium="live", is_on_demand=is_on_demand)
 
 
 def roof_cards(view: RooflineView) -> Iterator[tuple[str, Card]]:
@@ -433,7 +437,7 @@ def _legend(view: RooflineView, shapes: Mapping[str, Shape]) -> Iterator[LegendE
     first: Shape = next((shapes[op] for op in drawn), "circle")
     measured = [point for point in view.points if point.measured_flops_per_s]
     if measured:
-        yield LegendEntry("measured", MUTED, shape=first)
+        yield LegendEntry("simulated" if view.is_simulated else "measured", MUTED, shape=first)
     if any(point.predicted_flops_per_s for point in view.points):
         yield LegendEntry("predicted (ideal)", MUTED, shape=first, fill="hollow")
     if len(view.points) <= MANY_POINTS and any(point.expected_flops_per_s for point in view.points):

@@ -207,6 +207,8 @@ class LegendEntry:
     opacity_ratio: float = 1.0
     is_hatched: bool = False
     is_large: bool = False
+    is_on_demand: bool = False
+    """Whether a page folds it away: a format that no answer names."""
     medium: Medium = "any"
 
 

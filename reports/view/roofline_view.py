@@ -122,6 +122,8 @@ class RooflineView:
     """Of the roofs and of every case, those without a point among them, in the order first met."""
     operators: tuple[str, ...] = ()
     """Of every case, in the order first met."""
+    is_simulated: bool = False
+    """Whether no kernel ran for any of its times."""
 
     @property
     def measured_count(self) -> int:
@@ -164,6 +166,7 @@ def roofline_view(
             dict.fromkeys([*(roof.precision for roof in roofs), *(case_precision(each.case) for each in cases)])
         ),
         operators=tuple(dict.fromkeys(operator_title(each.case) for each in cases)),
+        is_simulated=any("simulated" in each.flags for each in cases),
     )
 
 

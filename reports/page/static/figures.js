@@ -5,8 +5,10 @@ const POINTED = { hovermode: "closest", hoverdistance: 12, dragmode: matchMedia(
 function explain(place, figureOf) {
   const paint = () => {
     const entries = legendOf(figureOf(), isDark());
-    const items = entries.map((entry) => el("li", {}, entry.mark, entry.text));
-    place.replaceChildren(...(items.length ? [el("ul", { class: "legend-line" }, items)] : []));
+    const lines = [false, true].map((onDemand) => entries.filter((entry) => entry.is_on_demand === onDemand));
+    const [first, rest] = lines.map((line) => el("ul", { class: "legend-line" }, line.map((entry) => el("li", {}, entry.mark, entry.text))));
+    const more = fit(WORDS.moreFormats, { count: lines[1].length });
+    place.replaceChildren(...(entries.length ? [first] : []), ...(lines[1].length ? [el("details", {}, el("summary", {}, more), rest)] : []));
   };
   themeWatchers.push(paint);
   paint();

@@ -15,6 +15,7 @@ const WORDS = {
   shown: "{count} of {total} cases",
   page: ", page {page} of {pages}",
   allCases: "All cases of {chip}",
+  moreFormats: "{count} more formats",
   points: "The points of the figure",
   pareto: "Speed against loss, memory or energy of each configuration; the numbers are in the table below.",
   pointTable: "The points as a table",

@@ -295,6 +295,24 @@ def test_every_format_is_in_the_legend_in_its_own_colour_and_equal_peaks_share_t
     assert sorted(dashes) == [(0.0, 9.0, 9.0, 0.0), (9.0, 9.0)]
 
 
+def test_a_page_shows_the_formats_that_are_fastest_of_a_shape_and_the_rest_on_demand(make):
+    view = report_view(make.run(), make.cpu_records(), make.profiles(make.CPU)).chips[0].roofline
+    fastest = {point.precision for point in view.points if point.standing}
+    swatches = [entry for entry in roofline_figure(view).legend if entry.kind == "swatch"]
+    assert 0 < len(fastest) < len(swatches)
+    first = {entry.text.rpartition(" ")[0] for entry in swatches if not entry.is_on_demand}
+    assert first == fastest
+    nobody = replace(view, points=tuple(replace(point, standing="") for point in view.points))
+    assert not any(entry.is_on_demand for entry in roofline_figure(nobody).legend)
+
+
+def test_the_legend_of_simulated_times_does_not_call_them_measured(make):
+    view = report_view(make.run(), make.cpu_records(), make.profiles(make.CPU)).chips[0].roofline
+    texts = {entry.text for entry in roofline_figure(replace(view, is_simulated=True)).legend}
+    assert "simulated" in texts
+    assert "measured" not in texts
+
+
 def test_the_json_has_every_point_as_the_figure_and_colours_of_both_themes(make):
     view, figure = spec_of(make, make.cpu_records(), make.CPU)
     drawn = plotly_json(figure)
