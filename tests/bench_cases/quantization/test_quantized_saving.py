@@ -118,14 +118,14 @@ def test_packing_really_depends_on_the_processor():
         "packed = torch.ops.aten._convert_weight_to_int4pack_for_cpu(codes, 1)\n"
         "print(torch.backends.cpu.get_cpu_capability(), hashlib.sha256(packed.numpy().tobytes()).hexdigest())"
     )
+    if not torch.backends.cpu.get_cpu_capability().lower().startswith("avx512"):
+        pytest.skip("without AVX-512 torch packs like a processor without vectors")
     digests = {}
     for capability in ("default", torch.backends.cpu.get_cpu_capability().lower()):
         environment = {**os.environ, "ATEN_CPU_CAPABILITY": capability}
         done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
         name, digest = done.stdout.split()
         digests[name] = digest
-    if len(digests) == 1:
-        pytest.skip("this processor has one capability only")
     assert len(set(digests.values())) == len(digests)
 
 
