@@ -75,6 +75,11 @@ class StrategyCheck:
         """Operators the chip cannot run at all."""
         return tuple(path for path in self.paths if path.kind == "unsupported")
 
+    @property
+    def is_runnable(self) -> bool:
+        """Whether every operator runs."""
+        return not self.unsupported
+
 
 def check_strategy(config: MixedPrecisionConfig, hardware: Device | str) -> StrategyCheck:
     """Return the path of every operator. Raises `UnknownNameError` for the chip, never for one that cannot run the

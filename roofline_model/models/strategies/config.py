@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations, groupby
 
@@ -56,10 +56,14 @@ class MixedPrecisionConfig:
 
     def __post_init__(self) -> None:
         _check_name(self.name)
+        if not isinstance(self.description, str):
+            raise InvalidValueError(f"{self.name}: description must be text")
         default = activation_format("default_activation_precision", self.default_activation_precision)
         object.__setattr__(self, "default_activation_precision", default.key)
         object.__setattr__(self, "operator_precisions", canonical_precisions(self.operator_precisions))
         self._settle_cache()
+        if not isinstance(self.layers, Sequence):
+            raise InvalidValueError(f"{self.name}: layers holds LayerPrecisions, got a {type(self.layers).__name__}")
         object.__setattr__(self, "layers", tuple(self.layers))
         self._check_layers()
         self._check_pairs()
@@ -83,7 +87,7 @@ class MixedPrecisionConfig:
         """Return the format of an operator: of its weight for a projection, of what is stored or multiplied otherwise.
 
         Without a layer the answer is the format outside all layer ranges. Raises `UnknownNameError` for an operator
-        nobody knows.
+        nobody knows, `InvalidValueError` for a layer the strategy does not have.
         """
         return self.formats(operator, layer).weights
 
@@ -94,6 +98,7 @@ class MixedPrecisionConfig:
     def formats(self, operator: OperatorType | str, layer: int | None = None) -> PartFormats:
         """Return weight and activation format of an operator; both are the same for all but projections."""
         operator = parse_operator(operator)
+        self._check_layer(layer)
         text = self._text(operator, layer)
         if text is None:
             return PartFormats(self.wide_precision, self.wide_precision)
@@ -110,6 +115,10 @@ class MixedPrecisionConfig:
             return [(None, None, self.formats(operator))]
         runs = [(list(run), own) for own, run in groupby(range(self.layer_count), partial(self.formats, operator))]
         return [(run[0], run[-1], own) if len(runs) > 1 else (None, None, own) for run, own in runs]
+
+    def with_name(self, name: str) -> MixedPrecisionConfig:
+        """Return the same strategy under another name, without the claims of the original."""
+        return replace(self, name=name, claims=None)
 
     def _text(self, operator: OperatorType, layer: int | None) -> str | None:
         for layer_formats in self.layers:
@@ -135,6 +144,13 @@ class MixedPrecisionConfig:
                 f"{named}; keep one"
             )
 
+    def _check_layer(self, layer: int | None) -> None:
+        if layer is None:
+            return
+        count = MAX_LAYERS if self.layer_count is None else self.layer_count
+        if isinstance(layer, bool) or not isinstance(layer, int) or not 0 <= layer < count:
+            raise InvalidValueError(f"{self.name} has layers 0 to {count - 1}, got {layer!r:.40}")
+
     def _check_layers(self) -> None:
         count = self.layer_count
         if count is not None and (
@@ -148,6 +164,8 @@ class MixedPrecisionConfig:
         if count is None:
             raise InvalidValueError(f"{self.name}: layer ranges need layer_count, the layers of the whole model")
         for layer in self.layers:
+            if not isinstance(layer, LayerPrecisions):
+                raise InvalidValueError(f"{self.name}: layers holds LayerPrecisions, got a {type(layer).__name__}")
             if layer.last_layer_index >= count:
                 raise InvalidValueError(
                     f"{self.name}: layers {layer.label} are beyond layer_count {count} (0 to {count - 1})"

@@ -121,6 +121,12 @@ class AdaptivePrecisionSelector:
         self, operator_name: str, activation_stats: ActivationStats, context: Mapping[str, Any] | None = None
     ) -> PrecisionDecision:
         """Return the choice of `select_precision` with its reason; nothing is remembered."""
+        if not isinstance(operator_name, str) or not operator_name:
+            raise InvalidValueError(f"operator_name must be text, got {str(operator_name)[:40]!r}")
+        if not isinstance(activation_stats, ActivationStats):
+            raise InvalidValueError(
+                f"activation_stats must be ActivationStats, got a {type(activation_stats).__name__}"
+            )
         precision, why = self._choice(activation_stats.outlier_ratio, _checked_context(context))
         return PrecisionDecision(operator_name, precision, activation_stats.outlier_ratio, why)
 

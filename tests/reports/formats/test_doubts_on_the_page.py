@@ -76,7 +76,7 @@ def test_a_doubtful_baseline_is_marked_at_every_speed_up_over_it(doubtful):
     document = report_json(doubtful)["chips"][0]
     assert document["recommendations"][0]["baseline_doubts"] == ["noisy"]
     assert document["shapes"][0]["baseline"]["doubts"] == ["noisy"]
-    assert document["trade_offs"][0]["baseline_doubts"] == ("noisy",)
+    assert document["trade_offs"][0]["baseline_doubts"] == ["noisy"]
     page = render_page(doubtful)
     assert '<caption>Against BF16 · matmul <abbr class="mark" title="its time is in doubt: ' in page
     assert "the baseline&#39;s time is doubtful: measure again" in page

@@ -195,6 +195,18 @@ def test_fields_that_say_a_part_is_absent_refuse_nothing() -> None:
     assert shape_from_config({**llama(), **absent}, name="x").layer_count == 32
 
 
+def test_a_config_of_several_megabytes_is_read(tmp_path: Path) -> None:
+    names = [f"model.layers.{layer}.experts.{index}.w1" for layer in range(300) for index in range(256)]
+    config = {**llama(), "quantization_config": {"quant_method": "modelopt", "quant_algo": "NVFP4", "ignore": names}}
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(config, indent=1))
+    assert path.stat().st_size > 2 * 1024**2
+    assert read_config(path).layer_count == 32
+    path.write_text("{" + " " * 16 * 1024**2)
+    with pytest.raises(DefinitionError, match="longer than 16 MiB"):
+        read_config(path)
+
+
 @pytest.mark.parametrize(
     ("name", "changes", "words"),
     [
@@ -311,6 +323,12 @@ def test_an_id_that_was_never_downloaded_says_so(tmp_path: Path, monkeypatch: py
     assert cached_config("a/../b") is None
 
 
+@pytest.mark.parametrize("text", ["", "\x00", "x" * 5000, "a\nb", "./nowhere.json", "~nobody/x"])
+def test_hostile_names_are_errors_of_ours(text: str) -> None:
+    with pytest.raises(RooflineError):
+        get_model(text)
+
+
 JSON_VALUES = st.one_of(
     st.none(),
     st.booleans(),
@@ -334,3 +352,9 @@ def test_any_value_in_any_field_is_a_shape_or_one_line(data: st.DataObject, name
         message = str(error)
     assert "\n" not in message
     assert len(message) < 1000
+
+
+def test_a_name_of_any_length_is_cut(tmp_path: Path) -> None:
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps({**CONFIGS["gpt-oss-20b"], "_name_or_path": "n" * 900_000}), encoding="utf-8")
+    assert len(read_config(file).name) < 300

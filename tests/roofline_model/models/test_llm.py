@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from roofline_model import create_custom_asic, get_hardware
 from roofline_model.core.errors import InvalidValueError, RooflineError, UnsupportedError
@@ -22,6 +24,7 @@ from roofline_model.models.llm import (
 )
 from roofline_model.models.model_memory import plan_kv_bytes, weights_bytes
 from roofline_model.models.model_registry import get_model, list_models
+from roofline_model.models.tensor_parallel import Parallel, shard
 
 GB10 = get_hardware("gb10")
 NAMES = [shape.name for shape in list_models()]
@@ -237,12 +240,56 @@ def test_memory_is_parameters_and_cache(name: str) -> None:
         assert plan_kv_bytes(shape, plan, context, 3) == model_kv_bytes(shape, context, 3)
 
 
+@given(
+    name=st.sampled_from(NAMES),
+    batch=st.integers(1, 64),
+    context=st.integers(1, 2048),
+    data=st.data(),
+    phase=st.sampled_from(["decode", "prefill"]),
+)
+def test_more_work_never_takes_less_time(name: str, batch: int, context: int, phase: str, data: st.DataObject) -> None:
+    prediction = predict_model(GB10, name, phase, batch=batch, context=context)
+    more_batch = predict_model(GB10, name, phase, batch=batch + data.draw(st.integers(1, 64)), context=context)
+    longer = predict_model(GB10, name, phase, batch=batch, context=min(2048, context + data.draw(st.integers(1, 512))))
+    assert prediction.time_s > 0
+    assert more_batch.time_s >= prediction.time_s
+    assert longer.time_s >= prediction.time_s * (1 - 1e-12)
+    assert prediction.graph_time_s >= prediction.time_s
+    assert prediction.stream_time_s >= prediction.graph_time_s
+
+
+@given(name=st.sampled_from(["llama-3-8b", "qwen3-8b", "gemma-2-9b", "mixtral-8x7b"]), tokens=st.integers(1, 64))
+def test_prefill_of_one_token_is_a_decode_step(name: str, tokens: int) -> None:
+    decode = predict_model(GB10, name, "decode", batch=tokens, context=1)
+    prefill = predict_model(GB10, name, "prefill", batch=tokens, context=1)
+    assert decode.time_s == prefill.time_s
+
+
+@given(name=st.sampled_from(NAMES), context=st.integers(2, 1024), chunk=st.integers(1, 1024))
+def test_a_chunk_is_never_more_than_the_whole_prompt(name: str, context: int, chunk: int) -> None:
+    whole = predict_model(GB10, name, "prefill", context=context)
+    part = predict_model(GB10, name, "prefill", context=context, new_tokens=min(chunk, context))
+    assert part.flops <= whole.flops
+
+
+def test_faster_chips_and_narrower_formats_are_never_slower() -> None:
+    times = [predict_model("b10", "llama-3-8b", formats=text).time_s for text in ("FP16", "FP8", "NVFP4")]
+    assert times[0] > times[1] > times[2]
+    assert predict_model("h100-sxm", "llama-3-8b").time_s < predict_model(GB10, "llama-3-8b").time_s
+
+
 def test_time_to_first_token_is_the_prompt() -> None:
     decode = predict_model(GB10, "llama-3-8b", context=1025)
     prompt = predict_model(GB10, "llama-3-8b", "prefill", context=1024)
     assert time_to_first_token_s(decode, GB10) == prompt.time_s == time_to_first_token_s(prompt, GB10)
     first = predict_model(GB10, "llama-3-8b", context=1)
     assert time_to_first_token_s(first, GB10) == first.time_s
+
+
+def test_new_tokens_of_speculative_decoding() -> None:
+    single, five = (predict_model(GB10, "llama-3-8b", context=1024, new_tokens=count) for count in (1, 5))
+    assert five.token_count == 5
+    assert single.time_s < five.time_s < 1.05 * single.time_s
 
 
 # --- launches
@@ -267,6 +314,36 @@ def test_a_cpu_launches_nothing() -> None:
 
 
 # --- several devices
+
+
+def test_tensor_parallelism_divides_weights_and_adds_the_all_reduces() -> None:
+    link = 450e9
+    prediction = predict_model("h100-sxm", "llama-3.1-70b")
+    two = predict_model("h100-sxm", "llama-3.1-70b", parallel=Parallel(2, link))
+    assert two.memory.weights_bytes == pytest.approx(prediction.memory.weights_bytes / 2, rel=1e-3)
+    assert two.memory.kv_bytes == prediction.memory.kv_bytes / 2
+    assert two.all_reduce_s == pytest.approx(2 * 80 * (8192 * 2) / link)  # 2·(n − 1)/n = 1
+    assert prediction.time_s / 2 < two.time_s < 0.6 * prediction.time_s
+    many = shard(get_model("llama-3.1-70b"), 16)
+    assert (many.query_heads, many.kv_heads) == (4, 1)  # key/value heads are copied
+
+
+@pytest.mark.parametrize(
+    ("count", "link", "words"),
+    [
+        (0, None, "1 to 1024 devices, got 0"),
+        (2, -1.0, "must be a positive number"),
+    ],
+)
+def test_devices_are_checked(count: int, link: float | None, words: str) -> None:
+    with pytest.raises(InvalidValueError) as raised:
+        Parallel(count, link)
+    assert words in str(raised.value)
+
+
+def test_what_cannot_be_divided_is_named() -> None:
+    with pytest.raises(InvalidValueError, match=r"query_heads 32.*3"):
+        predict_model(GB10, "llama-3-8b", parallel=Parallel(3, 1e9))
 
 
 # --- bad input

@@ -80,6 +80,11 @@ def test_the_crossover_is_that_of_one_device(name: str, chip: str, count: int, t
     assert below < weights == pytest.approx(above, rel=0.01)
 
 
+def test_heads_that_divide_leave_the_crossover_where_it_was() -> None:
+    single, two = (predict_model("h100", "llama-3.1-70b", parallel=Parallel(n, LINK)) for n in (1, 2))
+    assert two.kv_crossover_tokens == pytest.approx(single.kv_crossover_tokens, rel=1e-3)
+
+
 def test_all_reduces_are_kernels_with_a_latency() -> None:
     single, four = (predict_model("h100", "llama-3.1-70b", parallel=Parallel(n, LINK)) for n in (1, 4))
     assert (single.all_reduce_count, single.expected_all_reduce_s) == (0, 0)
@@ -101,6 +106,23 @@ def test_all_reduces_are_kernels_with_a_latency() -> None:
 def test_a_ring_on_more_than_two_devices_is_no_lower_bound(count: int, is_bound: bool) -> None:
     """A switch that reduces moves each byte once."""
     assert predict_model("h100", "llama-3.1-70b", parallel=Parallel(count, LINK)).ideal_is_bound is is_bound
+
+
+def test_a_pass_that_waits_for_its_link_is_bound_by_it() -> None:
+    slow, fast = (
+        predict_model(
+            "h100", "llama-3.1-70b", "prefill", batch=16, context=8192, formats="FP8", parallel=Parallel(8, rate)
+        )
+        for rate in (450e9, 4500e9)
+    )
+    assert slow.bound == "link"
+    assert fast.bound != "link"
+
+
+@pytest.mark.parametrize("latency", [-1e-6, 1.0, True, float("nan")])
+def test_the_latency_is_checked(latency: float) -> None:
+    with pytest.raises(InvalidValueError, match=r"all-reduce.*0.*1"):
+        Parallel(2, LINK, latency)
 
 
 def test_a_plan_for_the_whole_model_serves_its_slice() -> None:

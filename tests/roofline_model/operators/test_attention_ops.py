@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofline_model import InvalidValueError, Operator, total_cost
-from roofline_model.operators.attention import attention, unfused_attention_parts
+from roofline_model import FORMATS, InvalidValueError, Operator, gemm, total_cost
+from roofline_model.operators.attention import attention, qk_scores, scores_value, unfused_attention_parts
 from roofline_model.operators.attention_shape import visible_pairs
 
 SMALL = st.integers(min_value=1, max_value=64)
@@ -117,6 +119,117 @@ def test_unfused_attention_is_the_sum_of_its_kernels(
     assert whole.op == "unfused_attention"
     assert whole.cost == total_cost(part.cost for part in parts.values())
     assert list(parts) == ["qk_scores", "softmax", "scores_value"]
+
+
+@given(SHAPES, FLOATS)
+def test_fusion_saves_the_scores_and_nothing_else(shape: tuple[int, int, int, int, int, int], key: str) -> None:
+    b, hkv, group, sq, more, d = shape
+    arguments = (b, hkv * group, hkv, sq, sq + more, d)
+    fused, unfused = attention(*arguments, q=key).cost, attention(*arguments, q=key, fused=False).cost
+    parts = unfused_attention_parts(*arguments, q=key)
+    softmax_flops = parts["softmax"].cost.total_flops
+    assert fused.total_flops == unfused.total_flops - softmax_flops
+    saved = 2 * parts["softmax"].cost.total_bytes  # written, read, written, read
+    assert fused.total_bytes == pytest.approx(unfused.total_bytes - saved)
+
+
+@given(SMALL, HEADS, HEADS, SMALL, SMALL, FLOATS)
+def test_decode_is_prefill_with_one_query(b: int, hkv: int, group: int, skv: int, d: int, key: str) -> None:
+    """The only query stands at the end: it sees every key, masked or not."""
+    plain = attention(b, hkv * group, hkv, 1, skv, d, q=key)
+    assert attention(b, hkv * group, hkv, 1, skv, d, q=key, causal=True).cost == plain.cost
+    assert plain.cost.total_flops == 4 * b * hkv * group * skv * d
+
+
+@given(SMALL, HEADS, HEADS, SMALL, SMALL, FLOATS)
+def test_decode_steps_add_up_to_causal_prefill(b: int, hkv: int, group: int, s: int, d: int, key: str) -> None:
+    steps = [attention(b, hkv * group, hkv, 1, past, d, q=key).cost for past in range(1, s + 1)]
+    prefill = attention(b, hkv * group, hkv, s, s, d, q=key, causal=True).cost
+    whole = total_cost(steps)
+    assert whole.total_flops == prefill.total_flops
+    assert dict(whole.read_bytes)["Q"] == pytest.approx(dict(prefill.read_bytes)["Q"])
+    assert whole.total_write_bytes == pytest.approx(prefill.total_write_bytes)
+    assert whole.total_read_bytes >= prefill.total_read_bytes * (1 - 1e-12)  # each step reads the cache again
+
+
+@given(SMALL, HEADS, SMALL, SMALL, SMALL, FLOATS)
+def test_grouped_queries_with_a_head_each_are_multi_head(b: int, h: int, sq: int, more: int, d: int, key: str) -> None:
+    grouped, full = attention(b, h, 1, sq, sq + more, d, q=key).cost, attention(b, h, h, sq, sq + more, d, q=key).cost
+    assert grouped.total_flops == full.total_flops
+    assert dict(grouped.read_bytes)["Q"] == dict(full.read_bytes)["Q"]
+    assert h * dict(grouped.read_bytes)["K"] == pytest.approx(dict(full.read_bytes)["K"])
+    # One query head for each key/value head, sequence by sequence: batch and heads mean the same then.
+    flat = attention(b * h, 1, 1, sq, sq + more, d, q=key).cost
+    assert flat.total_flops == full.total_flops
+    assert flat.total_bytes == pytest.approx(full.total_bytes)
+
+
+@given(st.integers(min_value=1, max_value=10**5), SMALL)
+def test_causal_halves_the_flops_and_no_byte(s: int, d: int) -> None:
+    full, causal = attention(1, 4, 2, s, s, d), attention(1, 4, 2, s, s, d, causal=True)
+    assert Fraction(causal.cost.total_flops) / Fraction(full.cost.total_flops) == Fraction(s + 1, 2 * s)
+    assert causal.cost.read_bytes == full.cost.read_bytes
+    assert causal.cost.write_bytes == full.cost.write_bytes
+
+
+@given(st.integers(min_value=1, max_value=10**4), SMALL, st.integers(min_value=1, max_value=2 * 10**4))
+def test_a_window_bounds_the_cost_of_decode(skv: int, d: int, window: int) -> None:
+    cost = attention(1, 4, 2, 1, skv, d, window=window).cost
+    short = attention(1, 4, 2, 1, min(skv, window), d).cost
+    assert cost == short
+
+
+@given(SHAPES, FLOATS, FLOATS)
+def test_one_query_head_is_two_products(shape: tuple[int, int, int, int, int, int], q: str, kv: str) -> None:
+    _, _, _, sq, skv, d = shape
+    scores = qk_scores(1, 1, 1, sq, skv, d, q=q, kv=kv, scores="FP32")
+    assert scores.cost.flops == gemm(sq, skv, d, a=q, b=kv, c="FP32").cost.flops
+    assert scores.cost.total_bytes == pytest.approx(gemm(sq, skv, d, a=q, b=kv, c="FP32").cost.total_bytes)
+    value = scores_value(1, 1, 1, sq, skv, d, scores="FP32", kv=kv, o="BF16")
+    assert value.cost.flops == gemm(sq, d, skv, a="FP32", b=kv, c="BF16").cost.flops
+    assert value.cost.total_bytes == pytest.approx(gemm(sq, d, skv, a="FP32", b=kv, c="BF16").cost.total_bytes)
+
+
+@given(SHAPES, st.booleans(), st.none() | SMALL)
+def test_cost_grows_with_every_size(
+    shape: tuple[int, int, int, int, int, int], causal: bool, window: int | None
+) -> None:
+    b, hkv, group, sq, more, d = shape
+
+    def cost(b: int, hkv: int, sq: int, skv: int, d: int) -> tuple[float, float]:
+        done = attention(b, hkv * group, hkv, sq, skv, d, causal=causal, window=window).cost
+        return done.total_flops, done.total_bytes
+
+    base = cost(b, hkv, sq, sq + more, d)
+    for bigger in (
+        cost(b + 1, hkv, sq, sq + more, d),
+        cost(b, hkv + 1, sq, sq + more, d),
+        cost(b, hkv, sq, sq + more, d + 1),
+    ):
+        assert bigger > base
+    longer = cost(b, hkv, sq, sq + more + 1, d)
+    assert longer >= base
+
+
+@given(SHAPES, st.sampled_from(sorted(FORMATS)))
+def test_a_narrower_cache_changes_only_what_is_read_of_it(shape: tuple[int, int, int, int, int, int], kv: str) -> None:
+    b, hkv, group, sq, more, d = shape
+    arguments = (b, hkv * group, hkv, sq, sq + more, d)
+    plain, narrow = attention(*arguments, q="FP64").cost, attention(*arguments, q="FP64", kv=kv).cost
+    ratio = FORMATS[kv].traffic_bytes_per_element / 8
+    assert narrow.flops == plain.flops
+    assert narrow.write_bytes == plain.write_bytes
+    assert dict(narrow.read_bytes)["Q"] == dict(plain.read_bytes)["Q"]
+    assert dict(narrow.read_bytes)["V"] == pytest.approx(dict(plain.read_bytes)["V"] * ratio)
+
+
+@given(SMALL, st.integers(min_value=0, max_value=4096), st.integers(min_value=1, max_value=256))
+def test_paging_adds_the_block_table_only(sq: int, before: int, page_tokens: int) -> None:
+    plain = attention(2, 4, 2, sq, sq + before, 64).cost
+    paged = attention(2, 4, 2, sq, sq + before, 64, page_tokens=page_tokens).cost
+    table = 2 * 4 * -(-(sq + before) // page_tokens)
+    assert paged.total_bytes - plain.total_bytes == table
+    assert paged.flops == plain.flops
 
 
 def make(**changes: object) -> Operator:

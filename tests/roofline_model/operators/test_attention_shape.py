@@ -48,6 +48,23 @@ def test_causal_is_half_of_full_plus_half_a_diagonal(s: int) -> None:
     assert 2 * visible_pairs(s, s, causal=True) == visible_pairs(s, s) + s
 
 
+@given(LENGTHS, st.integers(min_value=0, max_value=10**5), st.booleans())
+def test_a_window_as_long_as_the_cache_is_no_window(sq: int, before: int, causal: bool) -> None:
+    skv = sq + before
+    for window in (skv, skv + 1, 10**9):
+        assert visible_pairs(sq, skv, causal=causal, window=window) == visible_pairs(sq, skv, causal=causal)
+        assert keys_read(sq, skv, window=window) == skv
+
+
+@given(LENGTHS, st.integers(min_value=0, max_value=10**5), st.integers(min_value=1, max_value=10**5))
+def test_a_causal_prefill_in_two_chunks_is_the_whole(first: int, second: int, window: int) -> None:
+    for size in (None, window):
+        whole = visible_pairs(first + second, first + second, causal=True, window=size)
+        chunks = visible_pairs(first, first, causal=True, window=size)
+        chunks += visible_pairs(second, first + second, causal=True, window=size) if second else 0
+        assert chunks == whole
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -75,3 +92,14 @@ def test_wrong_shapes_are_refused_by_field(change: dict[str, object], words: str
     check_attention_shape(**good)  # type: ignore[arg-type]
     with pytest.raises(InvalidValueError, match=words):
         check_attention_shape(**{**good, **change})  # type: ignore[arg-type]
+
+
+def test_cross_attention_may_have_more_queries_than_keys() -> None:
+    check_attention_shape(1, 8, 8, 100, 7, 64)
+    assert visible_pairs(100, 7) == 700
+
+
+@pytest.mark.parametrize("wrong", [0, -16, 1.5])
+def test_pages_hold_at_least_one_token(wrong: object) -> None:
+    with pytest.raises(InvalidValueError, match="page_tokens"):
+        pages_read(1, 64, wrong)  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofline_model import InvalidValueError, Operator
+from roofline_model import InvalidValueError, Operator, get_hardware, list_hardware, predict
 from roofline_model.operators.elementwise import gelu, residual_add, residual_rmsnorm, rmsnorm, rope, silu_mul, softmax
 
 ALL: dict[str, Callable[..., Operator]] = {
@@ -68,9 +68,24 @@ def test_fusing_residual_and_norm_saves_one_read(rows: int, width: int) -> None:
     assert apart.total_bytes - fused.total_bytes == rows * width * 2
 
 
+@pytest.mark.parametrize("name", sorted(ALL))
+@given(st.integers(min_value=1, max_value=2000), st.integers(min_value=1, max_value=2000))
+def test_rows_and_width_are_interchangeable_and_additive(name: str, rows: int, width: int) -> None:
+    operator = ALL[name]
+    assert operator(rows, width).cost == operator(width, rows).cost
+    assert operator(rows, width).cost + operator(rows, width).cost == operator(2 * rows, width).cost
+
+
 def test_double_precision_computes_in_double_precision() -> None:
     assert [name for name, _ in rmsnorm(4, 64, a="FP64").cost.flops] == ["FP64"]
     assert [name for name, _ in rmsnorm(4, 64, a="FP8", o="BF16").cost.flops] == ["FP32"]
+
+
+@pytest.mark.parametrize("key", [chip.key for chip in list_hardware()])
+def test_memory_bounds_them_on_every_shipped_chip(key: str) -> None:
+    device = get_hardware(key)
+    for operator in ALL.values():
+        assert predict(operator(4096, 4096, a="BF16"), device).bound == "memory"
 
 
 @pytest.mark.parametrize("name", sorted(ALL))

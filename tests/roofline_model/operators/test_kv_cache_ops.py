@@ -23,6 +23,12 @@ def test_sizes_by_hand() -> None:
     assert kv_cache_bytes(1, 2, 10, 192, Dv=128) == 2 * 10 * (192 + 128) * 2
 
 
+def test_pages_are_kept_whole() -> None:
+    paged = kv_cache_bytes(2, 8, 100, 128, layers=4, page_tokens=16)
+    assert paged == 4 * 2 * 112 * 2 * 8 * 128 * 2 + 2 * 7 * 4  # seven pages of 16 for 100 tokens
+    assert kv_cache_bytes(2, 8, 112, 128, layers=4, page_tokens=16) == paged
+
+
 def test_writing_by_hand() -> None:
     operator = kv_write(3, 8, 5, 128, source="BF16", kv="FP8", page_tokens=16)
     elements = 3 * 5 * 2 * 8 * 128
@@ -57,6 +63,22 @@ def test_what_attention_reads_is_what_was_written(b: int, hkv: int, s: int, d: i
     assert dict(kv_read(b, hkv, s, d, kv=kv, target="FP32", shared_kv=shared).cost.read_bytes)[
         "cache"
     ] == pytest.approx(written)
+
+
+@given(SMALL, SMALL, st.integers(min_value=1, max_value=5000), st.integers(min_value=1, max_value=64), KEYS)
+def test_pages_waste_less_than_one_page_per_sequence(b: int, hkv: int, s: int, page: int, kv: str) -> None:
+    plain, paged = kv_cache_bytes(b, hkv, s, 64, kv=kv), kv_cache_bytes(b, hkv, s, 64, kv=kv, page_tokens=page)
+    table = 4 * b * -(-s // page)
+    per_token = plain / s
+    assert plain <= paged - table + 1e-6
+    assert paged - table < plain + (page - 0.999) * per_token
+
+
+@given(SMALL, SMALL, SMALL, SMALL, KEYS)
+def test_tokens_add_up(b: int, hkv: int, s: int, d: int, kv: str) -> None:
+    single, all_at_once = kv_write(b, hkv, 1, d, kv=kv).cost * s, kv_write(b, hkv, s, d, kv=kv).cost
+    assert single.total_bytes == pytest.approx(all_at_once.total_bytes)
+    assert single.total_flops == all_at_once.total_flops
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from roofline_model import FORMATS, InvalidValueError, gemm, gemv
+from roofline_model import FORMATS, InvalidValueError, gemm, gemv, total_cost
 from roofline_model.operators.elementwise import silu_mul
 from roofline_model.operators.layers import embedding, ffn_parts, lm_head, projections
 from roofline_model.operators.quantize import quantize
+
+SMALL = st.integers(min_value=1, max_value=64)
+HEADS = st.integers(min_value=1, max_value=8)
+WEIGHTS = st.sampled_from(sorted(key for key, fmt in FORMATS.items() if fmt.element_bits != 16))
 
 
 def test_projections_by_hand() -> None:
@@ -28,6 +34,21 @@ def test_projections_by_hand() -> None:
     assert dict(works["q_proj"].cost.read_bytes) == {"A": 3 * 64 * 2, "B": 64 * 128 / 2}
     assert dict(works["q_proj"].cost.write_bytes) == {"C": 3 * 128 * 2}
     assert {op.op for op in works.values()} == {"gemv"}
+
+
+@given(SMALL, SMALL, HEADS, HEADS, SMALL, WEIGHTS)
+def test_fused_projections_read_the_tokens_once(rows: int, hidden: int, hkv: int, group: int, d: int, b: str) -> None:
+    apart, fused = (projections(rows, hidden, hkv * group, hkv, d, b=b, fused=flag) for flag in (False, True))
+    assert list(fused) == ["qkv_proj", "o_proj"]
+    first, second = total_cost(op.cost for op in apart.values()), total_cost(op.cost for op in fused.values())
+    assert first.total_flops == second.total_flops
+    assert first.total_bytes - second.total_bytes == pytest.approx(2 * rows * hidden * 2)
+
+
+@given(SMALL, SMALL, HEADS, SMALL, WEIGHTS)
+def test_as_many_kv_heads_as_heads_is_multi_head(rows: int, hidden: int, heads: int, d: int, b: str) -> None:
+    works = projections(rows, hidden, heads, heads, d, b=b)
+    assert works["q_proj"] == works["k_proj"] == works["v_proj"]
 
 
 def test_a_decode_step_is_four_gemvs() -> None:
@@ -63,6 +84,15 @@ def test_a_fused_block_by_hand() -> None:
     assert dict(first.cost.write_bytes) == {"C": 5 * 96 * 2}
 
 
+@given(SMALL, SMALL, SMALL, WEIGHTS)
+def test_fusion_saves_the_intermediates_and_one_read_of_the_tokens(rows: int, hidden: int, inner: int, b: str) -> None:
+    apart = total_cost(op.cost for op in ffn_parts(rows, hidden, inner, b=b).values())
+    fused = total_cost(op.cost for op in ffn_parts(rows, hidden, inner, b=b, fused=True).values())
+    # gate and up written and read, 16 bit; the tokens read once instead of twice
+    assert apart.total_bytes - fused.total_bytes == pytest.approx(4 * rows * inner * 2 + rows * hidden * 2)
+    assert apart.total_flops - fused.total_flops == 3 * rows * inner
+
+
 def test_quantised_activations_by_hand() -> None:
     static = ffn_parts(5, 64, 96, a="FP8")
     assert dict(static["silu_mul"].formats) == {"x": "FP16", "o": "FP8_E4M3"}  # the cast is fused
@@ -87,6 +117,15 @@ def test_embedding_by_hand() -> None:
 
 def test_lm_head_is_a_product() -> None:
     assert lm_head(3, 32000, 4096, a="BF16", b="FP8", c="FP32") == gemm(3, 32000, 4096, a="BF16", b="FP8", c="FP32")
+
+
+@given(SMALL, SMALL, SMALL, SMALL)
+def test_rows_cost_no_weights(rows: int, more: int, hidden: int, inner: int) -> None:
+    """Tokens share the weights: what grows with them are activations and FLOPs, in proportion."""
+    single, many = ffn_parts(rows, hidden, inner), ffn_parts(rows + more, hidden, inner)
+    for first, second in zip(single.values(), many.values(), strict=True):
+        assert second.cost.total_flops * rows == first.cost.total_flops * (rows + more)
+        assert dict(second.cost.read_bytes).get("B") == dict(first.cost.read_bytes).get("B")
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from roofline_model import (
     FORMATS,
     InvalidValueError,
     UnknownNameError,
+    batched_gemm,
     gemm,
     gemv,
     grouped_gemm,
@@ -58,6 +59,17 @@ def test_gemv_is_gemm_at_one_row(n: int, k: int, a: str, b: str) -> None:
     assert gemv(n, k, a=a, b=b) == gemm(1, n, k, a=a, b=b)
 
 
+@given(SIZES, SIZES, SIZES, KEYS)
+def test_counts_grow_with_every_dimension_and_with_the_width(m: int, n: int, k: int, key: str) -> None:
+    small = gemm(m, n, k, a=key).cost
+    for bigger in (gemm(m + 1, n, k, a=key).cost, gemm(m, n + 1, k, a=key).cost, gemm(m, n, k + 1, a=key).cost):
+        assert bigger.total_flops > small.total_flops
+        assert bigger.total_bytes > small.total_bytes
+    wide = gemm(m, n, k, a="FP64").cost
+    assert wide.total_flops == small.total_flops
+    assert wide.total_read_bytes >= small.total_read_bytes
+
+
 @given(SIZES, SIZES, SIZES)
 def test_transposing_the_product_swaps_the_operands(m: int, n: int, k: int) -> None:
     assert gemm(m, n, k).cost.total_bytes == gemm(n, m, k).cost.total_bytes
@@ -67,6 +79,18 @@ def test_names_follow_the_number_of_rows() -> None:
     assert gemm(16, 64, 64).op == "gemv"
     assert gemm(17, 64, 64).op == "gemm"
     assert gemm(2, 64, 64).shape == (("M", 2), ("N", 64), ("K", 64))
+
+
+def test_a_batch_is_that_many_products() -> None:
+    single, many = gemm(8, 16, 32, a="INT8"), batched_gemm(5, 8, 16, 32, a="INT8")
+    assert many.cost == single.cost * 5
+    assert many.shape[0] == ("batch", 5)
+
+
+def test_an_expert_without_tokens_costs_nothing() -> None:
+    with_idle = grouped_gemm([(4, 64, 32), (0, 64, 32), (2, 64, 32)])
+    assert with_idle.cost == gemm(4, 64, 32).cost + gemm(2, 64, 32).cost
+    assert dict(with_idle.shape) == {"groups": 3, "M": 6, "N": 64, "K": 32}
 
 
 @pytest.mark.parametrize("groups", [[], [(0, 64, 32)]])

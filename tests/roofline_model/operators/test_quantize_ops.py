@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from roofline_model import FORMATS, InvalidValueError
 from roofline_model.operators.quantize import dequantize, quantize
+
+NARROW = sorted(key for key, fmt in FORMATS.items() if fmt.element_bits <= 8)
 
 
 @pytest.mark.parametrize(
@@ -46,6 +50,24 @@ def test_dequantize_by_hand() -> None:
     assert dict(work.cost.write_bytes) == {"Y": 64 * 128 * 2}
     assert work.formats == (("x", "NVFP4"), ("o", "BF16"))
     assert work.shape == (("rows", 64), ("width", 128))
+
+
+@given(st.sampled_from(NARROW), st.integers(min_value=1, max_value=4096), st.integers(min_value=1, max_value=4096))
+def test_there_and_back_moves_the_same_tensors(target: str, rows: int, width: int) -> None:
+    there, back = (
+        quantize(rows, width, "BF16", target, scale="static").cost,
+        dequantize(rows, width, target, "BF16").cost,
+    )
+    assert there.total_write_bytes == back.total_read_bytes
+    assert there.total_read_bytes == back.total_write_bytes == rows * width * 2
+
+
+@given(st.sampled_from(NARROW))
+def test_a_search_never_costs_less_than_a_known_scale(target: str) -> None:
+    static = quantize(32, 256, "BF16", target, scale="static").cost
+    dynamic = quantize(32, 256, "BF16", target).cost
+    assert dynamic.total_flops > static.total_flops
+    assert dynamic.total_bytes >= static.total_bytes
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import copy
+import pickle
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,13 +10,23 @@ from hypothesis import strategies as st
 from roofline_model.core.errors import InvalidValueError, RooflineError, UnknownNameError
 from roofline_model.models.strategies.config import MixedPrecisionConfig
 from roofline_model.models.strategies.layer_precisions import LayerPrecisions
-from roofline_model.models.strategies.operator_type import PROJECTIONS, OperatorType
+from roofline_model.models.strategies.operator_type import LAYERED, PROJECTIONS, OperatorType, parse_operator
 from roofline_model.models.strategies.strategies import (
     STRATEGIES,
+    create_fp8_balanced,
     create_layerwise_gradient,
+    create_w4a16_aggressive,
     get_strategy,
     list_strategies,
 )
+
+
+def test_there_are_thirteen_operators_and_seven_projections() -> None:
+    assert len(OperatorType) == 13
+    assert len(PROJECTIONS) == 7
+    assert parse_operator(" Q_Proj ") is OperatorType.Q_PROJ
+    with pytest.raises(UnknownNameError, match=r"'qproj'.*q_proj"):
+        parse_operator("qproj")
 
 
 def test_formats_are_spelled_as_in_the_catalog_and_keys_may_be_enums() -> None:
@@ -51,6 +64,8 @@ def test_layers_override_and_without_a_layer_the_format_outside_them_holds() -> 
     spans = [(first, last, formats.weights) for first, last, formats in config.spans("ffn_up")]
     assert spans == [(0, 1, "INT8"), (2, 3, "INT4"), (4, 5, "INT8")]
     assert config.spans("q_proj") == [(None, None, config.formats("q_proj"))]
+    with pytest.raises(InvalidValueError, match="mine has layers 0 to 5, got 6"):
+        config.get_precision("ffn_up", 6)
 
 
 @pytest.mark.parametrize(
@@ -95,6 +110,8 @@ def test_layers_override_and_without_a_layer_the_format_outside_them_holds() -> 
             },
             "contradict",
         ),
+        ({"layers": ({"q_proj": "FP8"},), "layer_count": 8}, "layers holds LayerPrecisions, got a dict"),
+        ({"layers": None}, "layers holds LayerPrecisions, got a NoneType"),
         (
             {"operator_precisions": dict.fromkeys(("qk_matmul", "sv_matmul"), "FP8"), "kv_cache_precision": "INT8"},
             "contradict each other",
@@ -103,6 +120,7 @@ def test_layers_override_and_without_a_layer_the_format_outside_them_holds() -> 
         ({"layer_count": True}, "layer_count must be a whole number from 1"),
         ({"name": " "}, "a strategy's name is printable text"),
         ({"name": "a\x1b[2J"}, "a strategy's name is printable text"),
+        ({"description": None}, "description must be text"),
     ],
 )
 def test_contradictions_are_refused_in_one_line(arguments: dict, words: str) -> None:
@@ -142,6 +160,16 @@ def test_the_six_strategies_by_name() -> None:
         get_strategy("nvfp4")
 
 
+def test_what_the_strategies_say() -> None:
+    fp8 = create_fp8_balanced()
+    assert fp8.formats("q_proj").label == "FP8_E4M3"
+    assert (fp8.get_precision("kv_cache"), fp8.get_precision("rmsnorm")) == ("FP8_E4M3", "FP16")
+    assert create_w4a16_aggressive().formats("ffn_down").label == "INT4.FP16"
+    hybrid = get_strategy("hybrid_long_context")
+    assert {hybrid.get_precision(operator) for operator in ("q_proj", "o_proj")} == {"FP8_E4M3"}
+    assert {hybrid.get_precision(operator) for operator in ("ffn_gate", "ffn_down", "kv_cache")} == {"NVFP4"}
+
+
 @given(st.integers(1, 200), st.integers(1, 6))
 def test_a_gradient_covers_every_layer_in_order(layers: int, parts: int) -> None:
     formats = ["FP32", "FP16", "FP8_E4M3", "MXFP6_E3M2", "NVFP4", "MXFP4"][:parts]
@@ -165,3 +193,14 @@ def test_a_gradient_of_another_depth_and_bad_ones() -> None:
             create_layerwise_gradient(bad)  # type: ignore[arg-type]
     with pytest.raises(InvalidValueError, match="precisions is empty"):
         create_layerwise_gradient(4, [])
+
+
+def test_a_config_is_a_value() -> None:
+    config = get_strategy("layerwise_gradient")
+    assert pickle.loads(pickle.dumps(config)) == config
+    assert copy.deepcopy(config) == config
+    renamed = config.with_name("mine")
+    assert (renamed.name, renamed.claims, renamed.layers) == ("mine", None, config.layers)
+    with pytest.raises(AttributeError):
+        config.name = "other"  # type: ignore[misc]
+    assert set(LAYERED) == {*PROJECTIONS, OperatorType.KV_CACHE}

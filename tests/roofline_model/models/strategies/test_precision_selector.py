@@ -3,18 +3,30 @@ from __future__ import annotations
 import math
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from roofline_model.core.errors import InvalidValueError, RooflineError
+from roofline_model.core.errors import InvalidValueError, RooflineError, UnknownNameError
 from roofline_model.core.finding import finding
 from roofline_model.models.strategies.activation_stats import ActivationStats
 from roofline_model.models.strategies.dynamic_config import DynamicQuantConfig
 from roofline_model.models.strategies.precision_selector import AdaptivePrecisionSelector, AdaptiveQuantConfig
 
+CANDIDATES = ("NVFP4", "FP8_E4M3", "FP16")
 DECODE = {"phase": "decode", "seq_len": 4096, "is_kv_cache": False}
 
 
 def stats_with(ratio: float) -> ActivationStats:
     return ActivationStats(ratio, 0.0, 1.0, 1.0, 1.0, (4, 4096))
+
+
+def test_outlier_ratio_and_range() -> None:
+    stats = ActivationStats(10.0, 0.0, 2.0, 8.0, 9.5, (1024, 4096))
+    assert stats.outlier_ratio == 10.0 / 9.5
+    assert stats.dynamic_range == 9.5
+    assert stats.element_count == 1024 * 4096
+    assert ActivationStats(5.0, 0.0, 0.1, 0.0, 0.0, (4000,)).outlier_ratio == math.inf
+    assert ActivationStats(0.0, 0.0, 0.0, 0.0, 0.0, (4,)).outlier_ratio == 1.0
 
 
 @pytest.mark.parametrize(
@@ -59,6 +71,17 @@ def test_impossible_statistics_are_refused(field: str, value: object, words: str
 def test_thresholds_and_context(ratio: float, context: dict | None, chosen: str) -> None:
     stats = stats_with(ratio) if math.isfinite(ratio) else ActivationStats(1.0, 0.0, 0.1, 0.0, 0.0, (4096,))
     assert AdaptivePrecisionSelector().select_precision("q_proj", stats, context) == chosen
+
+
+@given(
+    st.floats(1, 10),
+    st.floats(1, 10),
+    st.sampled_from([None, DECODE, {"phase": "prefill"}, {"is_kv_cache": True, "seq_len": 9000}]),
+)
+def test_more_outliers_never_get_a_narrower_format(a: float, b: float, context: dict | None) -> None:
+    selector = AdaptivePrecisionSelector()
+    low, high = (selector.select_precision("x", stats_with(ratio), context) for ratio in sorted((a, b)))
+    assert CANDIDATES.index(low) <= CANDIDATES.index(high)
 
 
 def test_two_candidates_one_candidate_and_others() -> None:
@@ -107,6 +130,14 @@ def test_a_bad_context_is_refused_and_changes_nothing(context: dict, words: str)
     assert not selector.decisions
 
 
+def test_bad_arguments_are_refused() -> None:
+    selector = AdaptivePrecisionSelector()
+    with pytest.raises(InvalidValueError, match="operator_name must be text"):
+        selector.select_precision("", stats_with(1.2))
+    with pytest.raises(InvalidValueError, match="ActivationStats"):
+        selector.select_precision("x", 1.2)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -146,3 +177,13 @@ def test_a_bad_dynamic_config_is_refused(arguments: dict, words: str) -> None:
     with pytest.raises(RooflineError) as caught:
         DynamicQuantConfig(**arguments)
     assert words in str(caught.value)
+
+
+def test_the_documents_defaults() -> None:
+    config = DynamicQuantConfig()
+    assert (config.precision, config.granularity, config.calibration_mode) == ("FP8_E4M3", "per_token", "percentile")
+    assert config.fallback_to_fp16
+    assert (config.percentile_pct, config.outlier_threshold_ratio) == (99.9, 2.0)
+    assert DynamicQuantConfig("fp8").precision == "FP8_E4M3"
+    with pytest.raises(UnknownNameError):
+        DynamicQuantConfig("nothing")

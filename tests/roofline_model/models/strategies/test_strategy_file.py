@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofline_model.core.errors import DefinitionError
+from roofline_model.core.errors import DefinitionError, InvalidValueError, UnknownNameError
 from roofline_model.models.strategies.config import MixedPrecisionConfig
 from roofline_model.models.strategies.layer_precisions import LayerPrecisions
 from roofline_model.models.strategies.operator_type import PROJECTIONS
@@ -104,6 +104,54 @@ def test_a_bad_file_is_refused_with_field_and_reason(old: str, new: str, words: 
     assert words in str(caught.value)
     assert str(caught.value).startswith(str(path))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[1, 2]", "expected a table of fields, got [1, 2]"),
+        ('{"schema": 1, "schema": 1}', "'schema' is given twice"),
+        ('{"schema": NaN}', "NaN is not a number of a strategy"),
+        ("{", "not valid JSON"),
+        ("[" * 100_000, "nested too deeply"),
+        (
+            '{"schema": 1, "name": "x", "operator_precisions": {}, "layers": {}}',
+            "layers must be written as [[layers]] tables",
+        ),
+    ],
+)
+def test_bad_json_is_refused(text: str, words: str) -> None:
+    with pytest.raises(DefinitionError) as caught:
+        read_strategy_text(text, "json", "mine.json")
+    assert words in str(caught.value)
+
+
+def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DefinitionError, match="does not exist"):
+        find_strategy("absent.toml")
+    with pytest.raises(InvalidValueError, match=r"ends in \.toml or \.json"):
+        read_strategy(tmp_path / "strategy.yaml")
+    (tmp_path / "folder.toml").mkdir()
+    with pytest.raises(DefinitionError, match="is a folder"):
+        read_strategy(tmp_path / "folder.toml")
+    with pytest.raises(UnknownNameError, match=r"unknown strategy"):
+        find_strategy("absent")
+    with pytest.raises(DefinitionError, match="cannot be written"):
+        write_strategy(get_strategy("fp8_balanced"), tmp_path / "absent" / "x.toml")
+
+
+def test_a_failed_write_leaves_the_older_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_strategy(get_strategy("fp8_balanced"), tmp_path / "x.toml")
+    before = path.read_text()
+
+    def full(self: Path, target: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(DefinitionError, match="No space left on device"):
+        write_strategy(get_strategy("w4a16_aggressive"), path)
+    assert path.read_text() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["x.toml"]
 
 
 def test_find_strategy_passes_a_config_through_and_sets_the_depth() -> None:

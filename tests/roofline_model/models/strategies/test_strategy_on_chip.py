@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from roofline_model.chips.hardware import create_custom_asic
+from roofline_model.chips.hardware import create_custom_asic, list_hardware
 from roofline_model.core.errors import InvalidValueError, UnsupportedError
 from roofline_model.models.format_plan import plan_from_text
 from roofline_model.models.llm import predict_model
@@ -53,13 +53,21 @@ def test_ranges_of_layers_are_told_apart() -> None:
     assert "ffn_up@0-10" not in [path.label for path in check.dequantized]
 
 
+@pytest.mark.parametrize("chip", list_hardware(), ids=lambda chip: chip.key)
+def test_every_shipped_chip_can_be_checked(chip) -> None:
+    for name in STRATEGIES:
+        check = check_strategy(get_strategy(name), chip)
+        assert check.is_runnable == (not check.unsupported)
+        assert {path.operator for path in check.paths} == set(OperatorType)
+
+
 def test_what_a_chip_cannot_run_is_refused_by_name() -> None:
     chip = create_custom_asic("int8 only", 100.0, {"INT8": 10.0})
     with pytest.raises(
         UnsupportedError, match=r"fp16_baseline: q_proj=FP16 \(and \d+ more\): int8-only has no rate for FP16"
     ):
         validate_strategy(get_strategy("fp16_baseline"), chip)
-    assert not validate_strategy(get_strategy("fp16_baseline"), "gb10").unsupported
+    assert validate_strategy(get_strategy("fp16_baseline"), "gb10").is_runnable
 
 
 def test_a_uniform_strategy_is_the_plan_written_by_hand() -> None:
@@ -71,6 +79,14 @@ def test_a_uniform_strategy_is_the_plan_written_by_hand() -> None:
     assert ours.memory == theirs.memory
     assert ours.time_s == theirs.time_s
     assert ours.plan.label == "w4a16_aggressive"
+
+
+def test_formats_by_operator_reach_the_plan() -> None:
+    plan = strategy_plan(get_strategy("hybrid_long_context"), LLAMA)
+    assert plan.of("qkv_proj", 0).label == plan.of("o_proj", 31).label == "FP8_E4M3.FP16"
+    assert plan.of("ffn", 5).label == "NVFP4.FP16"
+    assert plan.of("lm_head").label == plan.of("embedding").label == "FP16"
+    assert (plan.kv, plan.wide) == ("NVFP4", "FP16")
 
 
 def test_formats_by_layer_reach_the_plan_and_time_and_memory_follow() -> None:
@@ -160,6 +176,11 @@ def test_a_plain_ffn_has_no_gate_to_agree_with() -> None:
     formats = {"ffn_gate": "FP8", "ffn_up": "INT4", "ffn_down": "INT4"}
     plan = strategy_plan(MixedPrecisionConfig("p", "", formats), get_model("phi-2"))
     assert plan.of("ffn", 0).label == "INT4.FP16"
+
+
+def test_a_wider_format_of_the_residual_stream_is_kept() -> None:
+    plan = strategy_plan(MixedPrecisionConfig("b", "", {"rmsnorm": "BF16", "ffn_up": "BF16"}, "BF16", "BF16"), LLAMA)
+    assert (plan.wide, plan.base.label, plan.kv) == ("BF16", "BF16", "BF16")
 
 
 def test_a_strategy_of_another_depth_is_refused() -> None:
