@@ -50,7 +50,11 @@ def bounded(text: str) -> str:
 
 def printable(text: str) -> str:
     """Return `bounded` text whose control characters are `�`."""
-    text = bounded(text)
+    return without_controls(bounded(text))
+
+
+def without_controls(text: str) -> str:
+    """Return a text whose control characters, those that turn its direction among them, are `�`."""
     if text.isprintable():
         return text
     return "".join(ch if ch.isprintable() or ch in _HARMLESS else "�" for ch in text)

@@ -115,7 +115,7 @@ def _serve_rows(fields: Fields, stated: Stated) -> list[ForeignRow]:
             "tpot",
             PassRun("decode", in_flight or 1, max(prompt + output // 2, 1), 1, 1.0),
             in_flight or 1,
-            why_unknown_count,
+            _speculating(fields) or why_unknown_count,
         ),
         (
             "prefill",
@@ -175,6 +175,14 @@ def _check_totals(fields: Fields, completed: int) -> None:
 
 def _mean_tokens(fields: Fields, name: str, completed: int, stated: int | None) -> int:
     return stated if stated is not None else round(fields.count(name) / completed)
+
+
+def _speculating(fields: Fields) -> Finding | None:
+    """Return that several tokens were accepted a step, so that a time per token is of no step."""
+    if not fields.data.get("spec_decode_acceptance_length"):
+        return None
+    token_count = fields.number("spec_decode_acceptance_length")
+    return finding("foreign-not-predicted", kind="speculated", token_count=token_count)
 
 
 def _waiting(in_flight: int | None) -> Finding | None:

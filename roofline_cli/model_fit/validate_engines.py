@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 NAMES = {"tpot": "time per token", "ttft": "first token", "power": "power"}
 _SHOWN_REASONS = 8
+_EXPLANATION = (
+    "Error: the larger of predicted and measured over the smaller, less one; 2× and ½× are both 100 %. Bias: median of "
+    "predicted over measured, less one; negative is too fast."
+)
 
 
 def validate_engines(
@@ -80,7 +84,7 @@ def _blocks(
     yield Paragraph(f"{rows.name}: {counted(len(rows.rows), 'row')}, shipped constants of each engine.", "quiet")
     shown = groups if show_all else [group for group in groups if group.quantity == "tpot"]
     yield table("Errors by engine", _GROUPS, shown)
-    yield Paragraph("Error: of the ratio, median and mean. Bias: predicted over measured, less one.", "quiet")
+    yield Paragraph(_EXPLANATION, "quiet")
     yield from more("adds first token and power", is_shown=show_all)
     reasons = Counter(_reason(prediction) for prediction in scored if prediction.reason is not None)
     for text, count in reasons.most_common(_SHOWN_REASONS):

@@ -40,7 +40,7 @@ def get_decoder(name: str, folder: Path | None = None) -> Decoder:
     """
     if folder is not None and (path := _config_in(folder, name)) is not None:
         return decoder_from_config(_read(path), name=name, where=f"model config {path}")
-    plain = _plain(name)
+    plain = plain_name(name)
     shipped = _shipped().get(plain)
     if shipped is not None:
         return decoder_from_config(shipped, name=plain)
@@ -72,6 +72,15 @@ def _read(path: Path) -> Mapping[str, Any]:
     if not isinstance(data, dict):
         raise DefinitionError(f"model config {path} must be a JSON object")
     return data
+
+
+def published_weights(name: str) -> str:
+    """Return the format that the maker's own checkpoint stores most weights in; BF16 where nothing else is known."""
+    try:
+        shape = get_model(plain_name(name))
+    except RooflineError:
+        return "BF16"
+    return shape.expert_format or shape.weight_format or "BF16"
 
 
 def decoder_of(shape: ModelShape) -> Decoder:
@@ -114,7 +123,7 @@ def _block(shape: ModelShape, *, has_experts: bool) -> FeedForward:
 
 def _config_in(folder: Path, name: str) -> Path | None:
     """Return the config of a model in a folder: `OWNER--MODEL_config.json`, `MODEL.json` or `MODEL/config.json`."""
-    wanted, plain = name.replace("/", "--").lower(), _plain(name)
+    wanted, plain = name.replace("/", "--").lower(), plain_name(name)
     candidates: dict[str, Path] = {}
     for path in sorted(folder.glob("*")):
         stem = path.name.removesuffix(".json").removesuffix("_config")
@@ -124,11 +133,11 @@ def _config_in(folder: Path, name: str) -> Path | None:
             continue
         if wanted in (stem.lower(), stem.rpartition("--")[2].lower()):
             return path
-        candidates.setdefault(_plain(stem.replace("--", "/")), path)
+        candidates.setdefault(plain_name(stem.replace("--", "/")), path)
     return candidates.get(plain)
 
 
-def _plain(name: str) -> str:
+def plain_name(name: str) -> str:
     """Return the name of a model without owner, case and what checkpoints add."""
     plain = name.rsplit("/", 1)[-1].lower()
     while (shorter := _SUFFIXES.sub("", plain)) != plain:

@@ -34,7 +34,7 @@ from roofline_model.engines.loads import Load, LoadKind, client_times
 from roofline_model.engines.power import mean_power_w
 from roofline_model.engines.steps import StepModel
 from roofline_model.formats.gguf import MIXES
-from roofline_model.models.decoders import get_decoder, published_formats
+from roofline_model.models.decoders import get_decoder, plain_name, published_formats, published_weights
 from roofline_model.models.hf.stored_formats import CheckpointFormats
 from roofline_model.models.layer_kinds import Decoder, Role
 
@@ -186,7 +186,8 @@ def _decoder(row: Mapping[str, str], shapes: _Shapes) -> Decoder:
 
 def _stored(row: Mapping[str, str], decoder: Decoder, device: Device, shapes: _Shapes) -> StoredModel:
     """Return the model as its checkpoint's own config says, else as published checkpoints of the row's format are."""
-    weights = row.get("weight_format") or "BF16"
+    base = plain_name(row["base_model"])
+    weights = row.get("weight_format") or published_weights(base)
     mix = weights.removeprefix("UD-").replace("_XL", "_M")
     is_data_center = device.link_bytes_per_s is not None
     if mix in MIXES and row["engine"] in ("llama.cpp", "ollama"):
@@ -200,7 +201,6 @@ def _stored(row: Mapping[str, str], decoder: Decoder, device: Device, shapes: _S
         return StoredModel(
             decoder, own, _cache_bytes(row, weights, device), has_block_scales=published.has_block_scales
         )
-    base = row["base_model"]
     activations = row.get("activation_format") or _activations(weights, device)
     roles: dict[Role, StoredFormat] = {}
     if weights == "NVFP4":
@@ -240,8 +240,9 @@ def _cache_bytes(row: Mapping[str, str], weights: str, device: Device) -> float:
     stated = row.get("kv_format", "")
     if stated:
         return 1.0 if stated.startswith("FP8") else 2.0
-    asks = row["base_model"].startswith("llama") and weights != "BF16" and row["engine"] in ("vllm", "tensorrt-llm")
-    is_oss = row["base_model"].startswith("gpt-oss") and _activations("MXFP4", device) == "FP8_E4M3"
+    base = plain_name(row["base_model"])
+    asks = base.startswith("llama") and weights != "BF16" and row["engine"] in ("vllm", "tensorrt-llm")
+    is_oss = base.startswith("gpt-oss") and _activations("MXFP4", device) == "FP8_E4M3"
     return 1.0 if asks or is_oss else 2.0
 
 
@@ -254,9 +255,11 @@ def _layout(row: Mapping[str, str]) -> Layout:
 
 def _load(row: Mapping[str, str], constants: EngineConstants) -> Load:
     lengths = int(_number(row, "input_len") or _INPUT), int(_number(row, "output_len") or _OUTPUT)
-    concurrency = _number(row, "batch" if constants.protocols else "concurrency") or 1.0
+    concurrency = _number(row, "batch" if constants.protocols else "concurrency") or _number(row, "concurrency") or 1.0
     kind: LoadKind = "single" if concurrency <= 1 else "wave"
     if row.get("load") == "open":
+        if _number(row, "request_rate_per_s") is None or _number(row, "concurrency") is None:
+            raise InvalidValueError("an open load needs request_rate_per_s, and the concurrency that it leads to")
         kind = "arrivals"
     elif constants.protocols:
         kind = "steady"

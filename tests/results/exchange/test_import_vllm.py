@@ -148,6 +148,18 @@ def test_a_throughput_is_kept_but_no_pass(write: Write) -> None:
     assert record.extra["unpredicted"]["code"] == "foreign-not-predicted"
 
 
+def test_a_time_per_token_with_speculation_is_no_step_and_the_prefill_stays_one(write: Write) -> None:
+    path = write("s.json", {**SERVE, "max_concurrency": 1, "spec_decode_acceptance_length": 2.7})
+    per_token, first = records(path, hardware=H100)
+    assert per_token.case.op == "tpot:llama-3.1-8b"
+    assert per_token.predictions == ()
+    assert from_stored(per_token.extra["unpredicted"]) == finding(
+        "foreign-not-predicted", kind="speculated", token_count=2.7
+    )
+    assert first.case.op == "prefill:llama-3.1-8b"
+    assert first.predictions
+
+
 def test_several_devices_share_the_work_over_the_chips_own_link_or_the_one_given(write: Write) -> None:
     path = write("s.json", SERVE)
     (unlinked, _) = records(path, hardware=get_hardware("l40s"), device_count=2)

@@ -68,6 +68,23 @@ def test_a_model_that_is_not_shipped_is_read_from_a_folder(table, tmp_path):
     assert not any("nobody-9b" in each["reason"] for each in document["reasons"])
 
 
+def test_a_format_that_a_row_does_not_name_is_the_makers_own_and_an_open_load_needs_its_rate(tmp_path):
+    path, out = tmp_path / "runs.csv", tmp_path / "out.csv"
+    header = "chip,engine,base_model,weight_format,load,concurrency,input_len,output_len,tpot_s"
+    rows = [
+        "gpt-oss-120b,,single,1",
+        "gpt-oss-120b,MXFP4,single,1",
+        "openai/gpt-oss-120b,MXFP4,single,1",
+        "qwen3-32b,BF16,open,",
+    ]
+    path.write_text("\n".join([header, *(f"gb10,vllm,{row},1024,256,0.03" for row in rows)]))
+    assert runner.invoke(app, ["validate", str(path), "--predictions", str(out)]).exit_code == 0
+    unnamed, named, owned, opened = csv.DictReader(out.open())
+    assert unnamed["tpot_expected_s"] == named["tpot_expected_s"] == owned["tpot_expected_s"] != ""
+    assert float(named["tpot_expected_s"]) < 0.03
+    assert "open load needs request_rate_per_s" in opened["reason"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
