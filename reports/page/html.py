@@ -41,7 +41,7 @@ from reports.present.blocks import (
     plain_text,
     text_blocks,
 )
-from reports.present.display_text import NO_BREAK, printable, shown
+from reports.present.display_text import NO_BREAK, printable, shown, without_controls
 from reports.view.sample_series import SHAPE_FLAGS
 from reports.view.views import ReportView, report_view
 from results.cases.run import stored_profiles
@@ -166,7 +166,7 @@ def render_page(
         figures=_figures(view, drawn),
         css=Markup(tight_css(_css()) + (interactive_css() if is_interactive else "")),
         policy=script_policy() if is_interactive else STATIC_POLICY,
-        data=None if data is None else Markup(script_json(data)),
+        data=None if data is None else Markup(without_controls(script_json(data))),
         scripts=[Markup(text) for text in scripts()] if is_interactive else [],
         row_limit=ROW_LIMIT,
     )

@@ -38,7 +38,7 @@ from reports.present.cases import (
     shown_flags,
     total_basis,
 )
-from reports.present.display_text import counted, shown, without_controls
+from reports.present.display_text import counted, shown
 from reports.present.encoder import answer_json
 from reports.present.shapes import standing_text
 from reports.view.run_state import RunTimeline, reading_of
@@ -120,7 +120,7 @@ def script_json(data: Any) -> str:
 
     Raises `ValueError` for a number that JSON does not have.
     """
-    text = without_controls(json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":")))
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for sign in "<>&\u2028\u2029":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
     return text
