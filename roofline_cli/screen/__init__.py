@@ -1,1 +1,1 @@
-"""Tables, numbers and files that commands print."""
+"""Files that commands write, and their progress on the screen; tables are `reports.present`."""
