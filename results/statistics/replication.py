@@ -21,8 +21,8 @@ times (`OTHER_RUN`). Never narrower than the sampling error inside the processes
 **Why the mean of logarithms and not the median of the process medians.** Processes often come in two states (a case ran
 18 % slower in four processes of ten on a two-core machine): the median of three then jumps between the states and runs
 of unchanged code agree for 84 % of the cases only; the mean agrees for 92–98 % with normal, heavy-tailed, skewed and
-two-state noise alike (tests/results/statistics/test_replication.py). The price is that one disturbed process moves it: its
-interval is then wide, and the disturbed measurement carries its flag.
+two-state noise alike (tests/results/statistics/test_replication.py). The price is that one disturbed process moves it:
+its interval is then wide, and the disturbed measurement carries its flag.
 """
 
 from __future__ import annotations
