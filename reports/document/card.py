@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from reports.document.answer_blocks import errors_text, gain_cell, loss_cell, named_options
 from reports.document.report import origin_text
-from reports.figures.matplotlib_drawer import SHEET_DPI, draw_sheet, figure_png
+from reports.figures.drawing.matplotlib_drawer import SHEET_DPI, draw_sheet, figure_png
+from reports.figures.drawing.spec import Sheet, SheetTable
 from reports.figures.roofline import roofline_figure
-from reports.figures.spec import Sheet, SheetTable
 from reports.present.blocks import plain_text
 from reports.present.words.verdict_text import action_of
 from reports.view.views import ChipView, ReportView

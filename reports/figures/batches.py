@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from reports.figures.palette import ACCENT, INK, MUTED, Colour, format_colours
-from reports.figures.spec import Axis, Card, Figure, Label, LegendEntry, Line, Marks, Series
+from reports.figures.drawing.palette import ACCENT, INK, MUTED, Colour, format_colours
+from reports.figures.drawing.spec import Axis, Card, Figure, Label, LegendEntry, Line, Marks, Series
 from roofline_model.core.units import format_memory, format_rate, format_time
 from roofline_model.predictions.batches import BatchCurve, BatchCurves, BatchPoint
 

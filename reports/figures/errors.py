@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from reports.figures.palette import MUTED, Colour, format_colours
-from reports.figures.spec import MOST_DOTS, Axis, LegendEntry, Row, RowFigure, Strip
+from reports.figures.drawing.palette import MUTED, Colour, format_colours
+from reports.figures.drawing.spec import MOST_DOTS, Axis, LegendEntry, Row, RowFigure, Strip
 from reports.present.cases import case_precision, operator_title
 from reports.present.display_text import counted, regime_title, shown
 from results.cases.case_result import CaseResult

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from reports.figures.palette import HATCHED_PARTS, PART_COLOURS
-from reports.figures.spec import Axis, Card, LegendEntry, Part, Row, RowFact, RowFigure, RowOrder
+from reports.figures.drawing.palette import HATCHED_PARTS, PART_COLOURS
+from reports.figures.drawing.spec import Axis, Card, LegendEntry, Part, Row, RowFact, RowFigure, RowOrder
 from reports.present.cases import LABELS, NAMES, case_label, case_precision, operator_title, title_of
 from reports.present.display_text import counted, regime_title, shown
 from results.cases.case_result import CaseResult

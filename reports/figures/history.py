@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from reports.figures.palette import ACCENT, INK, MUTED, SURFACE, format_colours
+from reports.figures.drawing.palette import ACCENT, INK, MUTED, SURFACE, format_colours
+from reports.figures.drawing.spec import Axis, Figure, Label, LegendEntry, Line, Marks
 from reports.figures.samples import time_unit
-from reports.figures.spec import Axis, Figure, Label, LegendEntry, Line, Marks
 from reports.present.display_text import shown
 from results.history.alerts import Change
 from results.history.case_history import CaseHistory

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from reports.figures.palette import INK, MUTED, SURFACE, Colour, Shape, format_colours
+from reports.figures.drawing.palette import INK, MUTED, SURFACE, Colour, Shape, format_colours
+from reports.figures.drawing.spec import Axis, Card, Figure, LegendEntry, Line, Marks, Series
 from reports.figures.roofline import (
     plane_axes,
     roof_cards,
@@ -19,7 +20,6 @@ from reports.figures.roofline import (
     slope_labels,
     slope_lines,
 )
-from reports.figures.spec import Axis, Card, Figure, LegendEntry, Line, Marks, Series
 from reports.present.cases import case_precision, title_of
 from reports.present.display_text import shown
 from reports.view.roofline_view import CacheRoof, Roof, RooflineView, rate_unit

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from math import ceil, floor, log10
 
 from reports.advice.trade_offs import on_front
-from reports.figures.palette import ACCENT, GRID, INK, MUTED, SURFACE, format_colours
-from reports.figures.spec import Axis, Figure, Label, LegendEntry, Line, Marks, Series
+from reports.figures.drawing.palette import ACCENT, GRID, INK, MUTED, SURFACE, format_colours
+from reports.figures.drawing.spec import Axis, Figure, Label, LegendEntry, Line, Marks, Series
 from reports.present.display_text import prefixed, shown
 from reports.present.words.model_text import NOT_LANGUAGE, OF_DEVICE, text_source
 from reports.present.words.verdict_text import tokens_text

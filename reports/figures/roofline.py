@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from reports.figures.palette import ACCENT, INK, MUTED, SURFACE, Colour, Shape, format_colours, operator_shapes
-from reports.figures.spec import Axis, Card, Figure, Fill, Key, Label, LegendEntry, Line, Marks, Medium, Series
+from reports.figures.drawing.palette import ACCENT, INK, MUTED, SURFACE, Colour, Shape, format_colours, operator_shapes
+from reports.figures.drawing.spec import Axis, Card, Figure, Fill, Key, Label, LegendEntry, Line, Marks, Medium, Series
 from reports.present.display_text import shown
 from reports.view.roofline_view import CacheRoof, ExpectedRoof, Point, Roof, RooflineView
 from roofline_model.core.units import format_bandwidth, format_flops

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from statistics import median, quantiles
 
-from reports.figures.palette import ACCENT, format_colours
-from reports.figures.spec import Axis, Beside, LegendEntry, Line, Marks, Plane, Row, RowFigure, Strip
+from reports.figures.drawing.palette import ACCENT, format_colours
+from reports.figures.drawing.spec import Axis, Beside, LegendEntry, Line, Marks, Plane, Row, RowFigure, Strip
 from reports.present.cases import case_label, regime_of, title_of
 from reports.present.display_text import counted, shown
 from results.cases.case_result import CaseResult

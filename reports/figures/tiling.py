@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reports.figures.palette import ACCENT, MUTED, format_colours
-from reports.figures.spec import Axis, Figure, Label, LegendEntry, Line, Marks
+from reports.figures.drawing.palette import ACCENT, MUTED, format_colours
+from reports.figures.drawing.spec import Axis, Figure, Label, LegendEntry, Line, Marks
 from reports.present.display_text import shown
 from roofline_model.tiling.waves import EfficiencyCurve
 

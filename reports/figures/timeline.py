@@ -8,9 +8,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import floor, log10
 from typing import TYPE_CHECKING
 
-from reports.figures.palette import ACCENT, GRID, INK, MUTED, SURFACE, Colour, Shape, format_colours
+from reports.figures.drawing.palette import ACCENT, GRID, INK, MUTED, SURFACE, Colour, Shape, format_colours
+from reports.figures.drawing.spec import (
+    Axis,
+    Bars,
+    Beside,
+    Card,
+    Key,
+    LegendEntry,
+    Line,
+    Marks,
+    Panel,
+    Plane,
+    Series,
+    Stack,
+)
 from reports.figures.samples import thinned
-from reports.figures.spec import Axis, Bars, Beside, Card, Key, LegendEntry, Line, Marks, Panel, Plane, Series, Stack
 from reports.present.display_text import prefixed, shown
 from reports.view.run_state import CaseSpan, RunTimeline, reading_of
 

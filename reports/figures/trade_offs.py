@@ -9,8 +9,8 @@ from dataclasses import replace
 from math import floor, log10
 
 from reports.advice.trade_offs import PlottedOption, TradeGroup, coordinate
-from reports.figures.palette import ACCENT, GRID, INK, MUTED, SURFACE, Colour, Shape
-from reports.figures.spec import Axis, Card, Figure, Label, LegendEntry, Line, Marks, Series
+from reports.figures.drawing.palette import ACCENT, GRID, INK, MUTED, SURFACE, Colour, Shape
+from reports.figures.drawing.spec import Axis, Card, Figure, Label, LegendEntry, Line, Marks, Series
 from reports.present.display_text import prefixed
 from roofline_model.core.units import DECIMAL_PREFIXES, format_memory, format_time
 

@@ -14,13 +14,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from reports.figures.drawing.matplotlib_drawer import draw, figure_png, figure_svg
+from reports.figures.drawing.spec import Beside, Drawable, Stack
 from reports.figures.errors import errors_figure
 from reports.figures.gaps import gaps_figure
-from reports.figures.matplotlib_drawer import draw, figure_png, figure_svg
 from reports.figures.pareto import pareto_figure
 from reports.figures.roofline import roofline_figure
 from reports.figures.samples import MOST_DOTS, samples_figure, spreads_figure
-from reports.figures.spec import Beside, Drawable, Stack
 from reports.figures.timeline import canary_figure, run_stack
 from reports.present.display_text import counted
 from reports.present.models import model_title

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 from reports.document.case_blocks import SAMPLED_CASES
 from reports.document.report import Report, origin_text
 from reports.document.report_blocks import report_blocks
-from reports.figures.matplotlib_drawer import draw_figure, figure_png, figure_svg
-from reports.figures.palette import PAGE_COLOURS, all_colours, theme_css
+from reports.figures.drawing.matplotlib_drawer import draw_figure, figure_png, figure_svg
+from reports.figures.drawing.palette import PAGE_COLOURS, all_colours, theme_css
 from reports.figures.roofline import roofline_figure
 from reports.formats.figure_files import figure_suffix, report_figures
 from reports.page.page_data import page_data, script_json

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reports.advice.trade_offs import PlottedOption, TradeGroup, trade_groups
+from reports.figures.drawing.palette import ACCENT, GRID, INK, MUTED, SURFACE, Colour, format_colours, operator_shapes
+from reports.figures.drawing.plotly_drawer import beside_json, plotly_json, rows_json, stack_json
 from reports.figures.errors import errors_figure
 from reports.figures.gaps import gaps_figure, group_gaps_figure
 from reports.figures.history import change_text, drawn_points, history_figure
-from reports.figures.palette import ACCENT, GRID, INK, MUTED, SURFACE, Colour, format_colours, operator_shapes
-from reports.figures.plotly_drawer import beside_json, plotly_json, rows_json, stack_json
 from reports.figures.roofline import roofline_figure
 from reports.figures.samples import samples_figure
 from reports.figures.timeline import drawn_readings, run_stack

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar
 from reports.present.display_text import bounded
 from results.records.flags import DOUBTFUL_FLAGS
 from roofline_model.core.finding import code_text
-from roofline_model.core.units import column_times, format_memory, format_percent, format_time
+from roofline_model.core.units import column_times, counted, format_memory, format_percent, format_time
 
 Tone = Literal["plain", "verdict", "good", "bad", "failed", "warning", "quiet"]
 Medium = Literal["any", "page", "text"]
@@ -308,6 +308,17 @@ def more(what: str, *, is_shown: bool) -> Iterator[Paragraph]:
     """Yield what --all adds, unless it was given."""
     if not is_shown:
         yield Paragraph(f"More: --all {what}.", "quiet")
+
+
+SHOWN_REASONS = 8
+
+
+def reason_blocks(reasons: Sequence[str], all_of_them: str) -> Iterator[Paragraph]:
+    """Yield why something stands without an answer: the first reasons, and where all of them are."""
+    for reason in reasons[:SHOWN_REASONS]:
+        yield Paragraph(f"  {reason}", "warning")
+    if len(reasons) > SHOWN_REASONS:
+        yield Paragraph(f"  … and {counted(len(reasons) - SHOWN_REASONS, 'more reason')}; {all_of_them}")
 
 
 def brief(text: str, most: int = NOTE_LENGTH) -> str:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from reports.present.blocks import Block, Column, Paragraph, Span, table
+from reports.present.blocks import Block, Column, Paragraph, Span, reason_blocks, table
 from reports.present.screen import MISSING
 from reports.present.words.verdict_text import above_roof_text
 from roofline_model.core.finding import advice_text, from_stored
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from results.records.records import Record
 
 SHOWN_ROWS = 60
-SHOWN_REASONS = 8
 
 
 def comparison_json(foreign: ForeignRun) -> dict[str, Any]:
@@ -69,11 +68,8 @@ def comparison_blocks(foreign: ForeignRun) -> Iterator[Block]:
 def unpredicted_blocks(records: Sequence[Record]) -> Iterator[Paragraph]:
     """Yield why imported measurements stand without a prediction, each reason once with the count of its records."""
     counts = Counter(filter(None, map(_unpredicted_text, records)))
-    for reason, count in counts.most_common(SHOWN_REASONS):
-        yield Paragraph(f"not predicted ({count}): {reason}", "warning")
-    if len(counts) > SHOWN_REASONS:
-        left = counted(len(counts) - SHOWN_REASONS, "more reason")
-        yield Paragraph(f"… and {left}; --json holds that of every record")
+    texts = [f"not predicted ({count}): {reason}" for reason, count in counts.most_common()]
+    yield from reason_blocks(texts, "--json holds that of every record")
 
 
 def _unpredicted_text(record: Record) -> str | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from reports.present.blocks import Block, Column, Paragraph, Span, more, notes, table
+from reports.present.blocks import Block, Column, Paragraph, Span, more, notes, reason_blocks, table
 from reports.present.screen import present
 from roofline_cli.screen.output_file import check_is_not_input, check_output, write_text
 from roofline_cli.screen.progress_bar import progress_bar
@@ -31,7 +31,6 @@ COMMANDS = {
 }
 
 ADDED_COLUMNS = ("ideal_s", "expected_s", "expected_low_s", "expected_high_s", "provenance", "reason")
-SHOWN_REASONS = 8
 
 
 def validate(
@@ -78,22 +77,24 @@ def validate(
     phase and format, beside the error of the plain roofline. Error = (predicted − measured) / measured: negative is too
     fast.
     """
-    from roofline_model.expected.fitting.table import read_kernel_table
+    from roofline_model.core.table_file import read_table
+    from roofline_model.expected.fitting.table import kernel_table
+    from roofline_model.validation.engine_rows import engine_table, is_engine_table
 
     if predictions is not None:
         check_output(predictions, None, "--predictions")
         check_is_not_input(predictions, _inputs(table_file, constants), "--predictions")
     if cross_validate and constants is not None:
         raise InvalidValueError("--cross-validate fits its own constants; leave out --constants")
-    if model_dir is not None and not model_dir.is_dir():
-        raise InvalidValueError(f"--model-dir {model_dir} is no folder; name one that holds config.json files")
-    if _is_of_engines(table_file):
+    read = read_table(table_file, "table")
+    if is_engine_table(read.header):
         if cross_validate or constants is not None:
             raise InvalidValueError("a table of engine runs is compared with the shipped constants alone")
         from roofline_cli.model_fit.validate_engines import validate_engines
 
-        return validate_engines(table_file, model_dir, predictions, show_all=show_all, as_json=as_json)
-    table = read_kernel_table(table_file)
+        runs = engine_table(table_file, read)
+        return validate_engines(runs, model_dir, predictions, show_all=show_all, as_json=as_json)
+    table = kernel_table(table_file, read)
     constants_used = _constants(constants, with_local=not no_local_calibration and not cross_validate)
     with progress_bar("predicting", is_quiet=as_json) as advance:
         prediction = _predicted(table, constants_used, cross_validate, advance)
@@ -107,13 +108,6 @@ def validate(
         lambda: _blocks(prediction, method, cross_validate, predictions, show_all=show_all),
         as_json=as_json,
     )
-
-
-def _is_of_engines(table_file: Path) -> bool:
-    from roofline_model.core.table_file import read_table
-    from roofline_model.validation.engine_rows import is_engine_table
-
-    return is_engine_table(read_table(table_file, "table").header)
 
 
 def _inputs(table_file: Path, constants: Path | None) -> dict[str, Path]:
@@ -208,12 +202,8 @@ def _blocks(
             title = f"{op} {phase}".strip()
             yield table(title, _GROUPS, members, title=title)
         yield Paragraph("")
-    reasons = _reasons(prediction)
-    for text, count in reasons[:SHOWN_REASONS]:
-        yield Paragraph(f"  {text}{f' ({count} rows like it)' if count > 1 else ''}")
-    if len(reasons) > SHOWN_REASONS:
-        left = len(reasons) - SHOWN_REASONS
-        yield Paragraph(f"  … and {left} more reasons; --predictions OUT.csv holds the reason of every row")
+    texts = [f"{text}{f' ({count} rows like it)' if count > 1 else ''}" for text, count in _reasons(prediction)]
+    yield from reason_blocks(texts, "--predictions OUT.csv holds the reason of every row")
     if predictions is not None:
         yield Paragraph(f"predictions of {counted(len(prediction.table), 'row')} written to {predictions}")
 

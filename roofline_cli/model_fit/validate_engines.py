@@ -10,9 +10,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reports.present.blocks import Block, Column, Paragraph, more, table
+from reports.present.blocks import Block, Column, Paragraph, more, reason_blocks, table
 from reports.present.screen import present
 from roofline_cli.screen.output_file import write_text
+from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import subject_text
 from roofline_model.core.units import counted, format_percent
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from roofline_model.validation.engine_rows import EngineAccuracy, EngineTable, RowPrediction
 
 NAMES = {"tpot": "time per token", "ttft": "first token", "power": "power"}
-_SHOWN_REASONS = 8
 _EXPLANATION = (
     "Error: the larger of predicted and measured over the smaller, less one; 2× and ½× are both 100 %. Bias: median of "
     "predicted over measured, less one; negative is too fast."
@@ -28,12 +28,13 @@ _EXPLANATION = (
 
 
 def validate_engines(
-    table_file: Path, folder: Path | None, predictions: Path | None, *, show_all: bool, as_json: bool
+    rows: EngineTable, folder: Path | None, predictions: Path | None, *, show_all: bool, as_json: bool
 ) -> None:
     """Print how far the engine model is off; write the rows with what it predicts where `predictions` names a file."""
-    from roofline_model.validation.engine_rows import engine_accuracies, predict_engine_rows, read_engine_table
+    from roofline_model.validation.engine_rows import engine_accuracies, predict_engine_rows
 
-    rows = read_engine_table(table_file)
+    if folder is not None and not folder.is_dir():
+        raise InvalidValueError(f"--model-dir {folder} is no folder; name one that holds config.json files")
     predicted = predict_engine_rows(rows, folder)
     if predictions is not None:
         write_text(predictions, _predictions_text(rows, predicted), "--predictions")
@@ -59,9 +60,10 @@ def _predictions_text(rows: EngineTable, predicted: Sequence[RowPrediction]) -> 
     for cells, prediction in zip(rows.rows, predicted, strict=True):
         numbers: list[str] = []
         for quantity in QUANTITIES:
-            estimate = prediction.estimates.get(quantity)
-            times = (None,) * 3 if estimate is None else (estimate.time_s, estimate.low_s, estimate.high_s)
-            numbers += ["" if value is None else f"{value:.6g}" for value in times]
+            expected = prediction.expected.get(quantity)
+            numbers += (
+                [""] * 3 if expected is None else [f"{value:.6g}" for value in (expected.value, *expected.interval)]
+            )
         writer.writerow([*(cells.get(name, "") for name in header), *numbers, _reason(prediction)])
     return out.getvalue()
 
@@ -79,7 +81,7 @@ def _blocks(
     show_all: bool,
 ) -> Iterator[Block]:
     scored = [prediction for prediction in predicted if prediction.is_scored]
-    answered = sum(bool(prediction.estimates) for prediction in scored)
+    answered = sum(bool(prediction.expected) for prediction in scored)
     yield Paragraph(f"{answered:,} of {counted(len(scored), 'comparable row')} predicted.", "verdict")
     yield Paragraph(f"{rows.name}: {counted(len(rows.rows), 'row')}, shipped constants of each engine.", "quiet")
     shown = groups if show_all else [group for group in groups if group.quantity == "tpot"]
@@ -87,10 +89,8 @@ def _blocks(
     yield Paragraph(_EXPLANATION, "quiet")
     yield from more("adds first token and power", is_shown=show_all)
     reasons = Counter(_reason(prediction) for prediction in scored if prediction.reason is not None)
-    for text, count in reasons.most_common(_SHOWN_REASONS):
-        yield Paragraph(f"  {text} ({counted(count, 'row')})")
-    if len(reasons) > _SHOWN_REASONS:
-        yield Paragraph(f"  … and {len(reasons) - _SHOWN_REASONS} more reasons; --predictions OUT.csv holds each row's")
+    texts = [f"{text} ({counted(count, 'row')})" for text, count in reasons.most_common()]
+    yield from reason_blocks(texts, "--predictions OUT.csv holds the reason of every row")
     if predictions is not None:
         yield Paragraph(f"predictions of {counted(len(rows.rows), 'row')} written to {predictions}")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
-from reports.figures.spec import Axis
+from reports.figures.drawing.spec import Axis
 from roofline_cli.plot.canvas import Canvas, Line, ends_of, merged
 from roofline_model.core.units import DECIMAL_PREFIXES
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from reports.figures.spec import Axis
+from reports.figures.drawing.spec import Axis
 
 _BRAILLE = 0x2800
 _DOTS = ((0x40, 0x04, 0x02, 0x01), (0x80, 0x20, 0x10, 0x08))
@@ -18,7 +18,7 @@ Patterns).
 _SEGMENT_STYLE = "dim"
 
 Dash = tuple[float, ...]
-"""Of `reports.figures.spec.Line`."""
+"""Of `reports.figures.drawing.spec.Line`."""
 DOTTED: Dash = (1.5, 2.25)
 DASHED: Dash = (5.0, 3.0)
 _LOOKS: dict[Dash, tuple[str, tuple[int, int]]] = {DASHED: ("dim", (3, 6)), DOTTED: ("cyan", (1, 3)), (): ("", (1, 1))}

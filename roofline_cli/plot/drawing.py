@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from reports.figures.spec import Figure, Label, Marks
-from reports.figures.spec import Line as Curve
+from reports.figures.drawing.spec import Figure, Label, Marks
+from reports.figures.drawing.spec import Line as Curve
 from roofline_cli.plot.axes import axis_rows, rate_tick, tick_values
 from roofline_cli.plot.canvas import ASCII_SIGNS, UNICODE_SIGNS, Canvas, Line
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from reports.figures.palette import INK, MUTED
-from reports.figures.spec import Axis, Figure, Label, Line, Marks, Series
+from reports.figures.drawing.palette import INK, MUTED
+from reports.figures.drawing.spec import Axis, Figure, Label, Line, Marks, Series
 from reports.view.roofline_view import CacheRoof, Roof
 from roofline_cli.plot.canvas import DASHED, DOTTED
 from roofline_model.core.units import format_bandwidth, format_flops

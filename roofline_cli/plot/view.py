@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from reports.figures.drawing.spec import Figure
 from reports.figures.roofline import memory_slopes
-from reports.figures.spec import Figure
 from reports.present.blocks import Column, table
 from reports.present.display_text import prefixed
 from reports.present.screen import PIPED_WIDTH, has_unicode, intensity, screen_width, show, show_line, show_pieces

@@ -92,7 +92,7 @@ def tiling(
 
 
 def _draw(output: Path, chip: Device, shape: Shape, pair: Pair, cache: str) -> None:
-    from reports.figures.matplotlib_drawer import draw_figure
+    from reports.figures.drawing.matplotlib_drawer import draw_figure
     from reports.figures.tiling import efficiency_figure
     from roofline_model.predictions.tiling import product_curve
 

@@ -12,11 +12,12 @@ import os
 import re
 import stat
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from roofline_model.core.errors import DefinitionError, InvalidValueError
+from roofline_model.core.errors import DefinitionError, InvalidValueError, RooflineError
 from roofline_model.core.units import format_bytes
 from roofline_model.core.whole_file import write_whole
 
@@ -138,6 +139,21 @@ def write_definition_text(file: Path, text: str, what: str) -> Path:
     except OSError as error:
         raise DefinitionError(f"{what} {file} cannot be written: {error.strerror or error}") from None
     return file
+
+
+@contextmanager
+def reading_fields(where: str) -> Iterator[None]:
+    """Turn what a field of an unforeseen kind raises into one line that begins with `where`, a `DefinitionError`.
+
+    For files of others, whose fields are too many to check each: a text where a list is expected, an expression that
+    is none.
+    """
+    try:
+        yield
+    except RooflineError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError, re.error) as error:
+        raise DefinitionError(f"{where} has a field that no known file has: {shortened(str(error))}") from None
 
 
 def only_known_fields(where: str, place: str, table: Mapping[str, Any], known_names: Iterable[str]) -> None:

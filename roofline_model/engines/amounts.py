@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,8 +23,6 @@ _PASSES = 14
 """BF16 values per token, layer and element of the width that norms, residuals and casts read and write."""
 _RECURRENT_PASSES = 8
 """The same of a recurrent layer, per element of its input."""
-
-
 Unpacking = Literal["none", "four-bit", "k-quant"]
 """What stands between the bytes of a weight and its use: engines pay a little for it."""
 
@@ -182,17 +179,29 @@ class StoredModel:
                 total += run.count * held / min(kv_ranks, run.mixer.kv_heads)
         return total
 
-    @cached_property
-    def weight_bytes(self) -> float:
-        """Bytes of all weights as they are stored, a tied embedding once."""
+    def weight_bytes(self, layout: Layout | None = None) -> float:
+        """Return the bytes of all weights as they are stored, a tied embedding once; with a layout those of a
+        device.
+        """
         experts = self.decoder.experts
         total = 0.0
         for role, count in self.elements.items():
             if role == "embedding" and self.decoder.has_tied_embedding:
                 continue
             copies = experts.expert_count if role == "expert" and experts is not None else 1
-            total += count * copies * self.stored(role).bytes_per_element
+            ranks = 1 if layout is None else layout.ranks(role)
+            total += count * copies * self.stored(role).bytes_per_element / ranks
         return total
+
+    @cached_property
+    def active_count(self) -> float:
+        """Elements of layers that a token is multiplied with: the experts that it visits, no embedding and no head."""
+        experts = self.decoder.experts
+        return sum(
+            count * (experts.active_count if role == "expert" and experts is not None else 1)
+            for role, count in self.elements.items()
+            if role not in ("embedding", "per_layer_embedding", "lm_head")
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,10 +236,3 @@ class Layout:
 
 
 ONE_DEVICE = Layout()
-
-
-def visited_experts(tokens: float, active: int, spread_count: float) -> float:
-    """Return the distinct experts that tokens visit together, of `spread_count` that they are drawn from evenly."""
-    if spread_count <= active:
-        return float(active)
-    return spread_count * -math.expm1(tokens * math.log1p(-active / spread_count))

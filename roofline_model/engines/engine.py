@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import UnknownNameError, UnsupportedError
 
 CATALOG = Path(__file__).parent / "catalog"
-
-
 _UNKNOWN_INTERVAL = (0.5, 2.0)
 """Where no row tells: a judgement."""
 
@@ -59,6 +58,8 @@ class EngineConstants:
     """What is left of `tensor_ratio` where activations are narrower than 16 bit."""
     four_bit_tensor_ratio: float = 1.0
     """The same where activations, or weights multiplied in 16 bit, have four bits."""
+    multiplied_wide: tuple[str, ...] = ()
+    """Formats of weights that its kernels here multiply in 16 bit, though the chip could do otherwise."""
     unpacking_ratios: Mapping[str, float] = field(default_factory=dict)
     """Kind of unpacking → the bytes that a weight costs over those it has."""
     cache_ratio: float = 1.0
@@ -88,15 +89,13 @@ class EngineConstants:
     step_s: float = 0.0
     """Per step, seconds."""
     prefill_norm_order: float = 4.0
-    """Exponent of the norm of reading and computing in a prefill; 1: they follow one another."""
+    """Order of the norm of reading and computing in a prefill; 1: they follow one another."""
     prompt_chunk_tokens: int = 8192
     """Tokens of a prompt that one pass computes at most."""
     mixed_prefill_ratio: float = 1.0
     """Time of a prompt computed beside decodes over that of one computed alone."""
     client_s: float = 0.0
     """Seconds from a request to the engine and back to the client."""
-    first_token_step_count: float = 0.0
-    """Steps until a client sees the first token, where the protocol does not say it."""
     protocols: Mapping[str, Protocol] = field(default_factory=dict)
     """Way of benchmarking with a fixed number of requests in flight → what its first token waits for."""
     memory_ratio: float = 0.9
@@ -111,23 +110,27 @@ class EngineConstants:
     """Lengths of input and output, from and to, at which the sweeps behind the constants start all requests at once."""
     power: PowerConstants | None = None
     """Watts, where telemetry was there to fit them."""
-    interval_ratios: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    """Group → factors of the 80 % interval, from rows of models left out of the fit."""
+    intervals: Mapping[str, Mapping[str, tuple[float, float]]] = field(default_factory=dict)
+    """Quantity → load → factors of the 80 % interval, from rows of models left out of the fit."""
 
     def interval(self, quantity: str, load: str) -> tuple[float, float]:
         """Return the factors of the 80 % interval of a quantity under a load; the widest of that quantity where that
         load was not fitted.
         """
-        by_load = {
-            name.rpartition("-")[2]: factors
-            for name, factors in self.interval_ratios.items()
-            if name.startswith(quantity)
-        }
-        if load in by_load:
-            return by_load[load]
-        if not by_load:
+        by_load = self.intervals.get(quantity)
+        if by_load is None:
             return _UNKNOWN_INTERVAL
-        return min(low for low, _ in by_load.values()), max(high for _, high in by_load.values())
+        lows, highs = zip(*by_load.values(), strict=True)
+        return by_load.get(load) or (min(lows), max(highs))
+
+    def multiplied_in(self, weights: str, device: Device) -> str:
+        """Return the format that products of such weights multiply in on a chip: their own where it has the units and
+        the engine the kernels; MXFP4 experts on Blackwell in FP8, as in vLLM's recipe of gpt-oss.
+        """
+        has_units = device.declares(weights) and device.path(weights).kind == "native"
+        if weights in self.multiplied_wide or not has_units:
+            return "BF16"
+        return "FP8_E4M3" if weights == "MXFP4" else weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,26 +167,20 @@ def get_engine(name: str) -> Engine:
     if name not in engine_names():
         raise UnknownNameError("engine", name, engine_names())
     data = tomllib.loads(path.read_text(encoding="utf-8"))
-    common: dict[str, Any] = data.get("constants", {})
     return Engine(
         key=name,
         name=data["name"],
         versions=data["versions"],
         source=data["source"],
-        constants=tuple(_constants({**common, **own}) for own in data["chips"].values()),
+        constants=tuple(_constants(own) for own in data["chips"].values()),
     )
 
 
 def _constants(values: Mapping[str, Any]) -> EngineConstants:
-    names = {each.name for each in fields(EngineConstants)}
-    made: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in values.items() if name in names
-    }
-    intervals = {group: (low, high) for group, (low, high) in values.get("intervals", {}).items()}
-    protocols = {name: Protocol(**own) for name, own in values.get("protocols", {}).items()}
-    made |= {"protocols": protocols, "interval_ratios": intervals}
-    if "power" in values:
-        made["power"] = PowerConstants(**values["power"])
-    if "sweep_together" in values:
-        made["sweep_together"] = tuple(map(tuple, values["sweep_together"]))
+    """Return the constants of one kind of chips; a key that is none of theirs is a `TypeError`."""
+    made: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+    if "protocols" in made:
+        made["protocols"] = {name: Protocol(**own) for name, own in made["protocols"].items()}
+    if "power" in made:
+        made["power"] = PowerConstants(**made["power"])
     return EngineConstants(**made)

@@ -73,14 +73,14 @@ def _single(steps: StepModel, load: Load) -> ClientTimes:
     constants = steps.constants
     token_s = steps.step_s(1, load.context)
     prefill_s = steps.prefill_s(load.input_tokens, load.cached_tokens)
-    return ClientTimes(token_s, prefill_s + constants.first_token_step_count * token_s + constants.client_s, 1.0)
+    return ClientTimes(token_s, prefill_s + constants.client_s, 1.0)
 
 
 def _wave(steps: StepModel, load: Load) -> ClientTimes:
     """Requests that start together: their prompts are computed one after the other, decodes wait meanwhile."""
     constants, count = steps.constants, round(load.request_count)
     together = max(1, min(count, constants.prompt_chunk_tokens // load.input_tokens))  # short prompts share a pass
-    pass_s = steps.prefill_s(together * load.input_tokens, load.cached_tokens)
+    pass_s = steps.prefill_s(load.input_tokens, load.cached_tokens, prompts=together)
     prompt_s, passes = pass_s / together, math.ceil(count / together)
     token_s, decoding = steps.step_s(count, load.context), float(count)
     for _ in range(_ITERATIONS):
@@ -90,7 +90,7 @@ def _wave(steps: StepModel, load: Load) -> ClientTimes:
         )
         decoding = overlap / count
         token_s = steps.step_s(decoding, load.context) + (count - 1) / 2 * prompt_s / load.output_tokens
-    first_s = pass_s * (passes + 1) / 2 + constants.first_token_step_count * token_s + constants.client_s
+    first_s = pass_s * (passes + 1) / 2 + constants.client_s
     return ClientTimes(token_s, first_s, decoding)
 
 

@@ -14,14 +14,11 @@ from roofline_model.engines.steps import StepModel
 def mean_power_w(steps: StepModel, load: Load, times: ClientTimes, constants: PowerConstants) -> float:
     """Return the mean power under a load, watts."""
     busy = min(1.0, load.request_count)
-    model, experts = steps.model, steps.model.decoder.experts
-    active = sum(
-        count * (experts.active_count if role == "expert" and experts is not None else 1)
-        for role, count in model.elements.items()
-        if role not in ("embedding", "per_layer_embedding")
-    )
-    prompt_flops = 2 * active * load.input_tokens + sum(model.attention_flops(load.input_tokens, load.cached_tokens))
-    flops_per_request = 2 * active * load.output_tokens + prompt_flops
+    model = steps.model
+    head_flops = 2 * model.elements["lm_head"] * load.output_tokens
+    layer_flops = 2 * model.active_count * (load.input_tokens + load.output_tokens)
+    attention_flops = sum(model.attention_flops(load.input_tokens, load.cached_tokens))
+    flops_per_request = layer_flops + head_flops + attention_flops
     seconds_per_request = (times.token_s * load.output_tokens + times.first_token_s * (load.kind == "single")) / max(
         1.0, times.decoding_count
     )

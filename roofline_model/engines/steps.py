@@ -1,8 +1,8 @@
 """The time of one step of decode and of one prefill, from what they read and compute.
 
-Structure and constants: fits on public runs of vLLM, SGLang, TensorRT-LLM, llama.cpp, Ollama and MLX (`docs/theory/
-engines.md`). Products that read and compute at once take the larger, softly (exponent 4); parts follow one another;
-what a layer costs beside them adds up, because kernels of a step run one after the other.
+Structure and constants: fits on public runs of vLLM, SGLang, TensorRT-LLM, llama.cpp, Ollama and MLX
+(`docs/theory/engines.md`). Products that read and compute at once take about the larger (a norm of order 4); parts
+follow one another; what a layer costs beside them adds up, because kernels of a step run one after the other.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from dataclasses import dataclass
 
 from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import InvalidValueError
-from roofline_model.engines.amounts import ONE_DEVICE, Layout, StoredFormat, StoredModel, visited_experts
+from roofline_model.engines.amounts import ONE_DEVICE, Layout, StoredFormat, StoredModel
 from roofline_model.engines.engine import EngineConstants
 from roofline_model.formats.catalog import get_format
+from roofline_model.models.experts import visited_count
 from roofline_model.models.layer_kinds import Role
 
-SOFTNESS = 4.0
-"""Exponent of the norm of reading and computing: 1 adds them up, infinity takes the larger."""
+_STEP_NORM_ORDER = 4.0
+"""Order of the norm of reading and computing in a step: 1 adds them up, infinity takes the larger."""
 _MIN_TILE_ROWS, _MAX_TILE_ROWS = 16.0, 64.0
 """Rows that the tiles of a grouped product are padded to, by the rows an expert gets (gpt-oss, B200 and H100)."""
 _ONE_SHOT_S, _RING_S = 5e-6, 30e-6
@@ -50,58 +51,58 @@ class StepModel:
         ) / bandwidth
         layers = model.decoder.layer_count
         return (
-            self._products_s(sequences)
+            self._products_s(sequences, sequences, _STEP_NORM_ORDER)
             + sequences * (per_sequence + layers * constants.sequence_layer_s)
             + self._layers_s()
             + constants.step_s
         )
 
-    def prefill_s(self, tokens: float, cached: float = 0.0) -> float:
-        """Return the time of one prompt computed alone, in chunks, after `cached` tokens."""
-        constants, bandwidth = self.constants, self.device.bandwidth.value
-        wide_peak = self.device.peak_flops_per_s(self.model.wide)
-        total, left = 0.0, tokens
-        while left > 0:
-            chunk = min(left, constants.prompt_chunk_tokens)
-            total += self._products_s(chunk, constants.prefill_norm_order) + self._layers_s()
-            left -= chunk
-        narrow, wide = self.model.attention_flops(tokens, cached)
-        narrow, wide = narrow / constants.attention_ratio, wide / constants.wide_attention_ratio
-        total += (narrow + wide) / wide_peak / self.layout.cache_ranks
-        return total + tokens * self.model.elementwise_bytes * constants.elementwise_ratio / bandwidth
+    def prefill_s(self, tokens: int, cached: float = 0.0, prompts: int = 1) -> float:
+        """Return the time of prompts of `tokens` each that share passes, after `cached` tokens, with nothing beside."""
+        model, constants = self.model, self.constants
+        whole_passes, rest = divmod(prompts * tokens, constants.prompt_chunk_tokens)
+        products_s = whole_passes * self._pass_s(constants.prompt_chunk_tokens)
+        products_s += self._pass_s(rest) if rest else 0.0
+        narrow, wide = model.attention_flops(tokens, cached)
+        attention_flops = prompts * (narrow / constants.attention_ratio + wide / constants.wide_attention_ratio)
+        attention_s = attention_flops / self.device.peak_flops_per_s(model.wide) / self.layout.cache_ranks
+        moved_bytes = prompts * tokens * model.elementwise_bytes * constants.elementwise_ratio
+        return products_s + attention_s + moved_bytes / self.device.bandwidth.value
 
-    def _products_s(self, tokens: float, softness: float = SOFTNESS) -> float:
+    def _pass_s(self, tokens: int) -> float:
+        """Return the products and layers of one pass over tokens of prompts; the head computes one of them."""
+        return self._products_s(tokens, 1, self.constants.prefill_norm_order) + self._layers_s()
+
+    def _products_s(self, tokens: float, head_tokens: float, norm_order: float) -> float:
         """Return the time of all products over some tokens, and of the all-reduces between devices."""
-        reads_s, computes_s = map(sum, zip(*self._dense_parts(tokens), strict=True))
-        total = _softly_larger(reads_s, computes_s, softness)
-        experts = self.model.decoder.experts
-        if experts is not None:
-            total += self._experts_s(tokens * self.layout.attention_replica_count, softness)
+        parts = list(self._dense_parts(tokens, head_tokens))
+        total = _norm(sum(read_s for read_s, _ in parts), sum(compute_s for _, compute_s in parts), norm_order)
+        if self.model.decoder.experts is not None:
+            total += self._experts_s(tokens * self.layout.attention_replica_count, norm_order)
         if self.layout.device_count > 1:
             total += 2 * self.model.decoder.layer_count * self._all_reduce_s(tokens)
         return total
 
-    def _dense_parts(self, tokens: float) -> Iterator[tuple[float, float]]:
+    def _dense_parts(self, tokens: float, head_tokens: float) -> Iterator[tuple[float, float]]:
         """Yield (seconds of reading, seconds of computing) of each role that every token passes."""
         for role in _PRODUCTS:
             count = self.model.elements.get(role, 0.0) / self.layout.ranks(role)
             stored = self.model.stored(role)
-            # Of a prompt the head computes one token.
-            rows = 0.0 if role == "lm_head" and tokens > 1024 else tokens
+            rows = head_tokens if role == "lm_head" else tokens
             yield self._read_s(count, stored, self.constants.bandwidth_ratio), 2 * count * rows / self._rate(stored)
 
-    def _experts_s(self, tokens: float, softness: float) -> float:
+    def _experts_s(self, tokens: float, norm_order: float) -> float:
         """Return the time of the routed experts over the tokens of all replicas."""
         block, stored = self.model.decoder.experts, self.model.stored("expert")
         assert block is not None
         count = self.model.elements["expert"] / self.layout.expert_rank_count
         constants = self.constants
-        visited = visited_experts(tokens, block.active_count, constants.expert_spread_ratio * block.expert_count)
+        visited = visited_count(tokens, block.active_count, constants.expert_spread_ratio * block.expert_count)
         share = constants.expert_bandwidth_ratio or constants.bandwidth_ratio
-        rows = tokens * block.active_count / visited_experts(tokens, block.active_count, block.expert_count)
+        rows = tokens * block.active_count / visited_count(tokens, block.active_count, block.expert_count)
         padding = 1 + min(max(rows, _MIN_TILE_ROWS), _MAX_TILE_ROWS) / rows
         computed_s = 2 * count * block.active_count * tokens * padding / self._rate(stored)
-        return _softly_larger(visited * self._read_s(count, stored, share), computed_s, softness)
+        return _norm(visited * self._read_s(count, stored, share), computed_s, norm_order)
 
     def _read_s(self, count: float, stored: StoredFormat, share: float) -> float:
         unpacking = self.constants.unpacking_ratios.get(stored.unpacking, 1.0)
@@ -145,21 +146,12 @@ class StepModel:
 
     def most_sequences(self, context: float) -> float:
         """Return how many sequences of a length fit into the memory of a device."""
-        model, constants = self.model, self.constants
-        experts = model.decoder.experts
-        weights = sum(
-            count
-            * (experts.expert_count if role == "expert" and experts is not None else 1)
-            * model.stored(role).bytes_per_element
-            / self.layout.ranks(role)
-            for role, count in model.elements.items()
-            if not (role == "embedding" and model.decoder.has_tied_embedding)
-        )
         if self.device.capacity is None:
             return math.inf
-        free = constants.memory_ratio * self.device.capacity.value - weights - constants.memory_own_bytes
-        return free / model.held_bytes(context, self.layout.cache_ranks)
+        constants = self.constants
+        free = constants.memory_ratio * self.device.capacity.value - constants.memory_own_bytes
+        return (free - self.model.weight_bytes(self.layout)) / self.model.held_bytes(context, self.layout.cache_ranks)
 
 
-def _softly_larger(first: float, second: float, softness: float) -> float:
-    return float((first**softness + second**softness) ** (1 / softness))
+def _norm(first: float, second: float, order: float) -> float:
+    return float((first**order + second**order) ** (1 / order))

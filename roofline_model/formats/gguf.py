@@ -1,7 +1,7 @@
 """Storage types of GGUF files, exact, and which of them the published mixes give to the roles of a model.
 
-Sources: gguf-py 0.19.0 (`GGML_QUANT_SIZES`); `llama-quant.cpp` of llama.cpp 0c1e57098 (October 2026) for mixes and for
-what a row that is no multiple of 256 falls back to.
+Sources: gguf-py 0.19.0 (`GGML_QUANT_SIZES`); mixes and what a row that is no multiple of 256 falls back to from files
+published for llama.cpp 0c1e57098 (October 2026). Mixes whose rules were not read are not here.
 """
 
 from __future__ import annotations
@@ -17,13 +17,11 @@ BLOCKS: Mapping[str, tuple[int, int]] = {
     "TQ1_0": (256, 54), "TQ2_0": (256, 66), "MXFP4": (32, 17), "NVFP4": (64, 36), "Q1_0": (128, 18), "Q2_0": (64, 18),
 }  # fmt: skip
 """Type → elements of a block, and its bytes."""
-_FALLBACKS = {"Q2_K": "Q4_0", "Q3_K": "Q4_0", "IQ4_XS": "IQ4_NL", "Q4_K": "Q5_0", "Q5_K": "Q5_1", "Q6_K": "Q8_0"}
+_FALLBACKS = {"Q4_K": "Q5_0", "Q5_K": "Q5_1", "Q6_K": "Q8_0"}
 MIXES: Mapping[str, tuple[str, str, str]] = {
-    "Q4_0": ("Q4_0", "Q4_0", "Q6_K"), "Q8_0": ("Q8_0", "Q8_0", "Q8_0"),
-    "Q2_K": ("Q2_K", "Q3_K", "Q6_K"), "Q3_K_M": ("Q3_K", "Q4_K", "Q6_K"),
-    "Q4_K_S": ("Q4_K", "Q4_K", "Q6_K"), "Q4_K_M": ("Q4_K", "Q6_K", "Q6_K"),
-    "Q5_K_S": ("Q5_K", "Q5_K", "Q6_K"), "Q5_K_M": ("Q5_K", "Q6_K", "Q6_K"), "Q6_K": ("Q6_K", "Q6_K", "Q6_K"),
-    "IQ4_XS": ("IQ4_XS", "IQ4_XS", "Q6_K"), "F16": ("F16", "F16", "F16"), "BF16": ("BF16", "BF16", "BF16"),
+    "Q4_0": ("Q4_0", "Q4_0", "Q6_K"), "Q4_K_M": ("Q4_K", "Q6_K", "Q6_K"), "Q5_K_M": ("Q5_K", "Q6_K", "Q6_K"),
+    "Q6_K": ("Q6_K", "Q6_K", "Q6_K"), "Q8_0": ("Q8_0", "Q8_0", "Q8_0"),
+    "F16": ("F16", "F16", "F16"), "BF16": ("BF16", "BF16", "BF16"),
 }  # fmt: skip
 """Name of a mix → types of most matrices, of half of the down projections, and of the output."""
 

@@ -25,11 +25,18 @@ class ExpertProduct(Operator):
     visited_count: float
 
 
+def visited_count(tokens: float, active_count: int, spread_count: float) -> float:
+    """Return the distinct experts that tokens visit on average, of `spread_count` that each draws from evenly."""
+    if spread_count <= active_count:
+        return float(active_count)
+    missed_ratio = 1 - active_count / spread_count
+    return float(spread_count * (1 - missed_ratio**tokens))
+
+
 def visited_experts(rows: int, experts: Experts) -> float:
     """Return how many routed experts `rows` tokens visit on average under uniform routing."""
     check_dimension("rows", rows)
-    missed_ratio = 1 - experts.active_count / experts.expert_count
-    return experts.expert_count * (1 - missed_ratio**rows)
+    return visited_count(rows, experts.active_count, experts.expert_count)
 
 
 def expert_product(

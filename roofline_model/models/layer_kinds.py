@@ -7,15 +7,22 @@ Sizes are elements; formats are the checkpoint's (`stored_formats`).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
 Role = Literal[
-    "attention", "linear", "indexer", "ffn", "shared_expert", "expert", "router", "embedding", "per_layer_embedding",
+    "attention",
+    "linear",
+    "indexer",
+    "ffn",
+    "shared_expert",
+    "expert",
+    "router",
+    "embedding",
+    "per_layer_embedding",
     "lm_head",
-]  # fmt: skip
+]
 """What a matrix is for; a checkpoint stores each role in a format of its own."""
 _STATE_BYTES = 4
 """Recurrent states are kept in FP32 by every engine that was read (vLLM 0.33: `mamba_ssm_cache_dtype`)."""
@@ -324,16 +331,3 @@ class Decoder:
         """The feed-forward block with experts; None without. All such blocks of a published model are alike."""
         blocks = (run.feed_forward for run in self.layers)
         return next((block for block in blocks if block is not None and block.expert_count), None)
-
-    def held_bytes(self, context: float, cache_element_bytes: float) -> float:
-        """Return what one sequence keeps in memory: its cache and its states, bytes."""
-        return math.fsum(
-            run.count
-            * (
-                run.mixer.held_elements(context) * cache_element_bytes
-                if isinstance(run.mixer, Attention | Latent)
-                else run.mixer.state_bytes
-            )
-            for run in self.layers
-            if run.mixer is not None
-        )

@@ -9,21 +9,19 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 from pathlib import Path
 from statistics import fmean, median
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from roofline_model.chips.hardware import Device, get_hardware
-from roofline_model.core.answer import Estimate
+from roofline_model.chips.hardware import get_hardware
 from roofline_model.core.errors import InvalidValueError, RooflineError, UnknownNameError, UnsupportedError
 from roofline_model.core.finding import Finding, finding_of
-from roofline_model.core.table_file import cut, read_table
+from roofline_model.core.table_file import TextTable, cut
 from roofline_model.engines.amounts import (
     Layout,
-    StoredFormat,
     StoredModel,
     checkpoint_roles,
     gguf_roles,
@@ -74,14 +72,21 @@ class EngineTable:
     def measured(self, quantity: Quantity, row: int) -> float | None:
         """Return a measurement of a row; None where it has none."""
         value = _number(self.rows[row], QUANTITIES[quantity])
-        return value if value is not None and 0 < value < math.inf else None
+        return value if value is not None and value > 0 else None
+
+
+class Expected(NamedTuple):
+    """An expected value and its 80 % interval, in the unit of the quantity."""
+
+    value: float
+    interval: tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
 class RowPrediction:
     """What the engine model says of one row."""
 
-    estimates: Mapping[Quantity, Estimate]
+    expected: Mapping[Quantity, Expected]
     reason: Finding | None = None
     """Why there is none."""
     is_scored: bool = True
@@ -111,47 +116,46 @@ def is_engine_table(header: Sequence[str]) -> bool:
     return {"engine", "tpot_s"} <= set(header)
 
 
-def read_engine_table(path: Path) -> EngineTable:
-    """Read a table of engine runs, CSV or Parquet. Raises `InvalidValueError` for one without the needed columns."""
-    read = read_table(path, "engine table")
+def engine_table(path: Path, read: TextTable) -> EngineTable:
+    """Return a table that was read from `path` as runs of engines; raises `InvalidValueError` for one without the
+    needed columns.
+    """
     missing = [name for name in REQUIRED if name not in read.header]
     if missing:
         raise InvalidValueError(f"engine table {cut(str(path))} has no column {' and no column '.join(missing)}")
-    rows = tuple(dict(zip(read.header, map(str.strip, cells), strict=False)) for cells in read.rows)
+    blank = dict.fromkeys(read.header, "")
+    rows = tuple(blank | dict(zip(read.header, map(str.strip, cells), strict=False)) for cells in read.rows)
     return EngineTable(cut(path.name), read.sha256, read.header, rows, read.line_numbers)
 
 
 def predict_engine_rows(table: EngineTable, folder: Path | None = None) -> list[RowPrediction]:
     """Return a prediction for each row; `folder`: config.json files of models that are not shipped."""
-    shapes = _Shapes(folder)
+    shapes = _Shapes(cache(partial(get_decoder, folder=folder)), cache(partial(_published, folder=folder)))
     return [_predicted(row, shapes) for row in table.rows]
 
 
-class _Shapes:
-    """Decoders and checkpoints of the models of a table, each read once."""
+class _Shapes(NamedTuple):
+    """Decoders and checkpoints of the models of a table by name, each read once."""
 
-    def __init__(self, folder: Path | None) -> None:
-        self._folder = folder
-        self.decoder = cache(partial(get_decoder, folder=folder))
-
-    def published(self, name: str, decoder: Decoder) -> CheckpointFormats | None:
-        """Return what the checkpoint of this name stores, where its config is there."""
-        return None if self._folder is None else _published(name, self._folder, decoder)
+    decoder: Callable[[str], Decoder]
+    published: Callable[[str, Decoder], CheckpointFormats | None]
+    """What the checkpoint of exactly this name stores, where its config is there."""
 
 
-_published = lru_cache(maxsize=256)(published_formats)
+def _published(name: str, decoder: Decoder, folder: Path | None) -> CheckpointFormats | None:
+    return None if folder is None else published_formats(name, folder, decoder)
 
 
 def _predicted(row: Mapping[str, str], shapes: _Shapes) -> RowPrediction:
     is_scored = row.get("comparable", "").lower() != "false" and not row.get("speculative")
     try:
-        estimates = _estimates(row, shapes)
+        expected = _expected(row, shapes)
     except RooflineError as error:
         return RowPrediction({}, finding_of(error), is_scored)
-    return RowPrediction(estimates, None, is_scored)
+    return RowPrediction(expected, None, is_scored)
 
 
-def _estimates(row: Mapping[str, str], shapes: _Shapes) -> dict[Quantity, Estimate]:
+def _expected(row: Mapping[str, str], shapes: _Shapes) -> dict[Quantity, Expected]:
     decoder = _decoder(row, shapes)
     device = get_hardware(row["chip"])
     engine = get_engine(_ENGINES.get(row["engine"], row["engine"]))
@@ -159,20 +163,19 @@ def _estimates(row: Mapping[str, str], shapes: _Shapes) -> dict[Quantity, Estima
     chunk = _CHUNK.search(row.get("notes", ""))
     if chunk is not None:
         constants = replace(constants, prompt_chunk_tokens=max(1, int(chunk.group(1))))
-    steps = StepModel(_stored(row, decoder, device, shapes), device, constants, _layout(row))
+    stored = _stored(row, decoder, partial(constants.multiplied_in, device=device), shapes)
+    steps = StepModel(stored, device, constants, _layout(row))
     load = _load(row, constants)
     times = client_times(steps, load)
-    provenance = "fitted" if device.key in constants.fitted_chips else "transferred-class"
     values: dict[Quantity, float] = {"tpot": times.token_s}
     if constants.has_first_token:
         values["ttft"] = times.first_token_s
     if constants.power is not None:
         values["power"] = mean_power_w(steps, load, times, constants.power)
-    return {name: _estimate(value, constants.interval(name, load.kind), provenance) for name, value in values.items()}
-
-
-def _estimate(value: float, factors: tuple[float, float], provenance: str) -> Estimate:
-    return Estimate(value, value * factors[0], value * factors[1], "expected", provenance)
+    factors = {name: constants.interval(name, load.kind) for name in values}
+    return {
+        name: Expected(value, (value * factors[name][0], value * factors[name][1])) for name, value in values.items()
+    }
 
 
 def _decoder(row: Mapping[str, str], shapes: _Shapes) -> Decoder:
@@ -184,66 +187,51 @@ def _decoder(row: Mapping[str, str], shapes: _Shapes) -> Decoder:
         return shapes.decoder(row["model"])
 
 
-def _stored(row: Mapping[str, str], decoder: Decoder, device: Device, shapes: _Shapes) -> StoredModel:
+def _stored(
+    row: Mapping[str, str], decoder: Decoder, multiplied_in: Callable[[str], str], shapes: _Shapes
+) -> StoredModel:
     """Return the model as its checkpoint's own config says, else as published checkpoints of the row's format are."""
     base = plain_name(row["base_model"])
     weights = row.get("weight_format") or published_weights(base)
     mix = weights.removeprefix("UD-").replace("_XL", "_M")
-    is_data_center = device.link_bytes_per_s is not None
     if mix in MIXES and row["engine"] in ("llama.cpp", "ollama"):
         return StoredModel(decoder, gguf_roles(decoder, mix), 2.0)
+    key = {"FP8": "FP8_E4M3"}.get(weights, weights)
+    cache_bytes = _cache_bytes(row, key, multiplied_in)
     published = shapes.published(row.get("model", ""), decoder)
-    if published is not None and any(each.weights.startswith(weights[:4]) for each in published.roles.values()):
-        own = checkpoint_roles(published)
-        own = {
-            role: replace(each, multiplied_in=_multiplied_in(each.multiplied_in, device)) for role, each in own.items()
+    if published is not None and any(each.weights == key for each in published.roles.values()):
+        roles = {
+            role: replace(stored, multiplied_in=multiplied_in(stored.multiplied_in))
+            for role, stored in checkpoint_roles(published).items()
         }
-        return StoredModel(
-            decoder, own, _cache_bytes(row, weights, device), has_block_scales=published.has_block_scales
-        )
-    activations = row.get("activation_format") or _activations(weights, device)
-    roles: dict[Role, StoredFormat] = {}
-    if weights == "NVFP4":
-        named = next((roles for start, roles in _NVFP4_ROLES.items() if base.startswith(start)), _QUANTISED)
-        roles = dict.fromkeys(named, stored_format("NVFP4", _activations(weights, device)))
-    elif weights == "MXFP4":
-        roles = {"expert": stored_format("MXFP4", _activations(weights, device))}
-    elif weights.startswith("FP8"):
-        roles = dict.fromkeys(_QUANTISED, stored_format("FP8_E4M3", activations))
-    elif weights not in ("BF16", "FP16"):
-        raise UnsupportedError(f"weights in {cut(weights, 40)} have no model in {row['engine']} here")
-    is_block = weights.startswith("FP8") and is_data_center
-    is_block = is_block and (decoder.experts is not None or "fp8_block" in row.get("notes", ""))
-    return StoredModel(decoder, roles, _cache_bytes(row, weights, device), has_block_scales=is_block)
+        return StoredModel(decoder, roles, cache_bytes, has_block_scales=published.has_block_scales)
+    if key in ("BF16", "FP16"):
+        return StoredModel(decoder, {}, cache_bytes)
+    quantised = _quantised_roles(key, base, row["engine"])
+    stored = stored_format(key, row.get("activation_format") or multiplied_in(key))
+    is_block = key == "FP8_E4M3" and (decoder.experts is not None or "fp8_block" in row.get("notes", ""))
+    return StoredModel(decoder, dict.fromkeys(quantised, stored), cache_bytes, has_block_scales=is_block)
 
 
-def _activations(weights: str, device: Device) -> str:
-    """Return what engines multiply a format in: vLLM 0.26 unpacks FP4 to 16 bit on GB10, and everything does on
-    Hopper; the experts of gpt-oss are multiplied in FP8 on data-center Blackwell.
-    """
-    has_fp4_tensor_cores = device.link_bytes_per_s is not None and device.path("NVFP4").kind == "native"
+def _quantised_roles(weights: str, base: str, engine: str) -> tuple[Role, ...]:
+    """Return the roles that published checkpoints of a format store in it."""
     if weights == "MXFP4":
-        return "FP8_E4M3" if has_fp4_tensor_cores else "BF16"
+        return ("expert",)
     if weights == "NVFP4":
-        return "NVFP4" if has_fp4_tensor_cores else "BF16"
-    is_one_gpu = device.link_bytes_per_s is None
-    return "FP8_E4M3" if weights.startswith("FP8") and not is_one_gpu else "BF16"
+        return next((roles for start, roles in _NVFP4_ROLES.items() if base.startswith(start)), _QUANTISED)
+    if weights == "FP8_E4M3":
+        return _QUANTISED
+    raise UnsupportedError(f"weights in {cut(weights, 40)} have no model in {engine} here")
 
 
-def _multiplied_in(activations: str, device: Device) -> str:
-    """Return what products multiply in that a checkpoint declares activations for: FP4 needs a kernel of the chip."""
-    return _activations(activations, device) if activations in ("NVFP4", "MXFP4") else activations
-
-
-def _cache_bytes(row: Mapping[str, str], weights: str, device: Device) -> float:
+def _cache_bytes(row: Mapping[str, str], weights: str, multiplied_in: Callable[[str], str]) -> float:
     """Return the bytes of a cached element: as stated, else 16 bit but for the checkpoints that ask for FP8."""
     stated = row.get("kv_format", "")
     if stated:
         return 1.0 if stated.startswith("FP8") else 2.0
     base = plain_name(row["base_model"])
     asks = base.startswith("llama") and weights != "BF16" and row["engine"] in ("vllm", "tensorrt-llm")
-    is_oss = base.startswith("gpt-oss") and _activations("MXFP4", device) == "FP8_E4M3"
-    return 1.0 if asks or is_oss else 2.0
+    return 1.0 if asks or (base.startswith("gpt-oss") and multiplied_in("MXFP4") == "FP8_E4M3") else 2.0
 
 
 def _layout(row: Mapping[str, str]) -> Layout:
@@ -277,23 +265,23 @@ def _number(row: Mapping[str, str], name: str) -> float | None:
         value = float(row.get(name) or "nan")
     except ValueError:
         return None
-    return None if math.isnan(value) else value
+    return value if math.isfinite(value) else None
 
 
 def engine_accuracies(table: EngineTable, predictions: Sequence[RowPrediction]) -> list[EngineAccuracy]:
     """Return the errors by quantity, chip, engine, class of model and load; rows that are not scored are left out."""
-    groups: dict[tuple[Quantity, str, str, str, str], list[tuple[float, Estimate]]] = defaultdict(list)
+    groups: dict[tuple[Quantity, str, str, str, str], list[tuple[float, Expected]]] = defaultdict(list)
     for place, (row, prediction) in enumerate(zip(table.rows, predictions, strict=True)):
-        for quantity, estimate in prediction.estimates.items() if prediction.is_scored else ():
+        for quantity, expected in prediction.expected.items() if prediction.is_scored else ():
             measured = table.measured(quantity, place)
             if measured is not None:
                 key = quantity, row["chip"], row["engine"], row.get("model_class", ""), row.get("load", "")
-                groups[key].append((measured, estimate))
+                groups[key].append((measured, expected))
     return [_accuracy(key, members) for key, members in sorted(groups.items())]
 
 
-def _accuracy(key: tuple[Quantity, str, str, str, str], members: Sequence[tuple[float, Estimate]]) -> EngineAccuracy:
-    logs = [math.log(estimate.time_s / measured) for measured, estimate in members]
-    inside = [(estimate.low_s or 0) <= measured <= (estimate.high_s or math.inf) for measured, estimate in members]
+def _accuracy(key: tuple[Quantity, str, str, str, str], members: Sequence[tuple[float, Expected]]) -> EngineAccuracy:
+    logs = [math.log(expected.value / measured) for measured, expected in members]
+    inside = [expected.interval[0] <= measured <= expected.interval[1] for measured, expected in members]
     errors = [math.expm1(abs(log)) for log in logs]
     return EngineAccuracy(*key, len(members), median(errors), fmean(errors), math.expm1(median(logs)), fmean(inside))

@@ -141,8 +141,8 @@ def _roofline(
     rows: Iterable[Row], cases: list[CaseResult], focus: Row | None, named: Iterable[str] = ()
 ) -> dict[str, Any]:
     """Return the roofline of formats and cases; `named`: labels of other formats on the page, to be coloured alike."""
+    from reports.figures.drawing.plotly_drawer import plotly_json
     from reports.figures.options_roofline import options_colours, options_roofline
-    from reports.figures.plotly_drawer import plotly_json
 
     rows = list(rows)
     options = [option for row in rows if (option := row.option()) is not None]
@@ -155,7 +155,7 @@ def _tiling(question: Question, chip: Device, row: Row) -> tuple[list[Block], di
     """Return the tile of a row's product with its figure; nothing for what has none: other operators, chips without
     tiles, and products without an expected time, for a tile is a choice of the kernel that would have one.
     """
-    from reports.figures.plotly_drawer import figure_json
+    from reports.figures.drawing.plotly_drawer import figure_json
     from reports.figures.tiling import efficiency_figure
     from roofline_model.core.finding import reason_text
 
@@ -224,7 +224,7 @@ def chips_part(request: Request, address: Address) -> dict[str, Any]:
 def batches_part(request: Request, address: Address) -> dict[str, Any]:
     """Return the curves of batch against latency within two limits of time, and the steps of their sliders."""
     from reports.figures.batches import batch_figure
-    from reports.figures.plotly_drawer import plotly_json
+    from reports.figures.drawing.plotly_drawer import plotly_json
 
     fields = ("context_tokens", "memory_limit_gb", "max_loss_pct", "max_token_s", "max_first_token_s")
     try:

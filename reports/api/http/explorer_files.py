@@ -9,7 +9,7 @@ from fastapi import FastAPI
 from fastapi.responses import FileResponse, Response
 from fastapi.staticfiles import StaticFiles
 
-from reports.figures.palette import PAGE_COLOURS, theme_css
+from reports.figures.drawing.palette import PAGE_COLOURS, theme_css
 
 FOLDERS = {"explorer": "explorer", "figures": "figures/static", "vendor": "page/vendor"}
 """First part of the path → folder of the package `reports`."""

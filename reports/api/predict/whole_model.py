@@ -234,7 +234,7 @@ async def batches_of_model(
     limits.
     """
     from reports.figures.batches import batch_colours, batch_figure
-    from reports.figures.plotly_drawer import plotly_json
+    from reports.figures.drawing.plotly_drawer import plotly_json
 
     model, chip = find_model(key).name, asked_chip(request, hardware_key)
     question = body.context_tokens, body.memory_limit_gb, body.max_loss_pct

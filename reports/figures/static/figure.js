@@ -1,4 +1,4 @@
-// Draws a figure that came as JSON (reports/figures/plotly_drawer.py): its colours by theme, its points by filter, its labels where
+// Draws a figure that came as JSON (reports/figures/drawing/plotly_drawer.py): its colours by theme, its points by filter, its labels where
 // they cover least. The report inlines this file, the explorer loads it as a module. It ranks nothing and words nothing.
 const BARE = { displayModeBar: false, displaylogo: false, responsive: false, scrollZoom: false, doubleClick: "reset" };
 const NARROW_MARKS = 0.75;

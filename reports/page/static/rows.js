@@ -1,4 +1,4 @@
-// Figures with a row per name, from JSON (rows_json of reports/figures/plotly_drawer.py): the rows that pass the filter, in the chosen order,
+// Figures with a row per name, from JSON (rows_json of reports/figures/drawing/plotly_drawer.py): the rows that pass the filter, in the chosen order,
 // what is told of a row, and the way to its case.
 const ROW_PIXELS = { wide: 34, narrow: 29 };
 const TWO_STRIPS_PIXELS = 38;

@@ -163,7 +163,11 @@ def read_kernel_table(path: str | Path) -> KernelTable:
     without pyarrow.
     """
     file = Path(path)
-    read = read_table(file, "kernel table")
+    return kernel_table(file, read_table(file, "kernel table"))
+
+
+def kernel_table(file: Path, read: TextTable) -> KernelTable:
+    """Return a table that was read from `file` as kernels; raises `InvalidValueError` where it holds none."""
     _check_header(file, read.header)
     if not read.rows:
         raise InvalidValueError(f"kernel table {cut(str(file))} has a header but no row; nothing can be compared")

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
+from roofline_model.core.definition_text import reading_fields
 from roofline_model.core.errors import DefinitionError, UnsupportedError
 from roofline_model.models.layer_kinds import (
     Attention,
@@ -23,7 +24,6 @@ from roofline_model.models.layer_kinds import (
 )
 from roofline_model.models.model_shapes import MAX_LAYERS
 
-T = TypeVar("T")
 _WITHOUT_MODEL = {
     "compress_ratios": "compressed attention",
     "lru_width": "recurrent layers",
@@ -94,10 +94,16 @@ def decoder_from_config(data: Mapping[str, Any], *, name: str, where: str = "mod
     Raises `DefinitionError` for a field that is missing or contradicts another, `UnsupportedError` that names the part
     without a layer kind.
     """
-    fields = _Fields(data, where)
+    with reading_fields(where):
+        return _decoder(_Fields(data, where), name)
+
+
+def _decoder(fields: _Fields, name: str) -> Decoder:
     part = next((part for field, part in _WITHOUT_MODEL.items() if fields.get(field)), None)
     if part is not None:
-        raise UnsupportedError(f"{where}: no model here has {part}; the other layers alone would give a wrong answer")
+        raise UnsupportedError(
+            f"{fields.where}: no model here has {part}; the other layers alone would give a wrong answer"
+        )
     if fields.get("hybrid_override_pattern") is not None or fields.get("layers_block_type") is not None:
         layers = _mixers_and_blocks(fields)
     elif fields.get("block_configs") is not None:
@@ -263,12 +269,11 @@ def _block_of(fields: _Fields, layers: int) -> Callable[[int], FeedForward]:
             "dense_intermediate_size", "intermediate_size_mlp", "block_ff_dim", "intermediate_size", "ffn_dim"
         )
     )
-    first = fields.size_or_zero("first_k_dense_replace")
+    first = fields.size_or_zero("num_dense_layers", "first_k_dense_replace")
     kinds = fields.per_layer("mlp_layer_types", layers)
     every = fields.get("moe_layer_freq")
     step = fields.size_or_zero("interleave_moe_layer_step", "decoder_sparse_step") or 1
     dense_layers = fields.get("mlp_only_layers") or ()
-    first = fields.size_or_zero("num_dense_layers") or first
 
     def has_experts(layer: int) -> bool:
         if kinds is not None:

@@ -15,6 +15,7 @@ from fnmatch import translate
 from itertools import product
 from typing import Any
 
+from roofline_model.core.definition_text import reading_fields
 from roofline_model.core.errors import UnsupportedError
 from roofline_model.models.layer_kinds import Decoder, Role
 
@@ -79,8 +80,16 @@ def checkpoint_formats(
 ) -> CheckpointFormats:
     """Return the formats of a checkpoint from its parsed config.json and, if there is one, its hf_quant_config.json.
 
-    Raises `UnsupportedError` for a quantisation that is not known here.
+    Raises `UnsupportedError` for a quantisation that is not known here, `DefinitionError` for fields that no known
+    file has.
     """
+    with reading_fields(where):
+        return _formats(config, sidecar, decoder, where)
+
+
+def _formats(
+    config: Mapping[str, Any], sidecar: Mapping[str, Any] | None, decoder: Decoder, where: str
+) -> CheckpointFormats:
     inner = config.get("text_config")
     own = config.get("quantization_config") or (
         inner.get("quantization_config") if isinstance(inner, Mapping) else None

@@ -10,7 +10,7 @@ from importlib import resources
 import pytest
 
 from reports.api.http.explorer_files import FOLDERS
-from reports.figures.palette import PAGE_COLOURS, all_colours, theme_css
+from reports.figures.drawing.palette import PAGE_COLOURS, all_colours, theme_css
 
 FOLDER = resources.files("reports").joinpath("explorer")
 SHARED = "../figures/figure.js"

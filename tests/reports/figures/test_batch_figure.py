@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from reports.figures.batches import batch_colours, batch_figure
-from reports.figures.palette import format_colours
-from reports.figures.spec import Marks
+from reports.figures.drawing.palette import format_colours
+from reports.figures.drawing.spec import Marks
 from reports.present.answers.batches import batch_answer
 from roofline_model.models.chip_and_model import get_chip_and_model
 from roofline_model.predictions.batches import batch_curves, with_limits

@@ -7,7 +7,7 @@ import io
 import pytest
 
 from reports.document.card import card_png, card_sheet
-from reports.figures.matplotlib_drawer import draw_sheet
+from reports.figures.drawing.matplotlib_drawer import draw_sheet
 from reports.view.views import report_view
 
 

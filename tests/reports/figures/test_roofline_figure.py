@@ -9,12 +9,12 @@ from dataclasses import replace
 
 import pytest
 
-from reports.figures.label_places import spread
-from reports.figures.matplotlib_drawer import draw_figure, figure_png, figure_svg
-from reports.figures.palette import ACCENT, INK, SURFACE, all_colours, format_colours, operator_shapes
-from reports.figures.plotly_drawer import plotly_json
+from reports.figures.drawing.label_places import spread
+from reports.figures.drawing.matplotlib_drawer import draw_figure, figure_png, figure_svg
+from reports.figures.drawing.palette import ACCENT, INK, SURFACE, all_colours, format_colours, operator_shapes
+from reports.figures.drawing.plotly_drawer import plotly_json
+from reports.figures.drawing.spec import Axis, Figure, Label, Line, Marks
 from reports.figures.roofline import MANY_POINTS, roofline_figure
-from reports.figures.spec import Axis, Figure, Label, Line, Marks
 from reports.view.roofline_view import CacheRoof
 from reports.view.views import report_view
 
@@ -241,9 +241,9 @@ def test_formulas_and_control_characters_in_labels_are_text(make):
 
 def test_drawing_leaves_pyplot_alone():
     code = (
-        "import sys, reports.figures.matplotlib_drawer as m, reports.figures.plotly_drawer, reports.page.html; "
+        "import sys, reports.figures.drawing.matplotlib_drawer as m, reports.figures.drawing.plotly_drawer, reports.page.html; "
         "heavy = [name for name in ('matplotlib', 'numpy', 'sqlalchemy', 'torch', 'jinja2') if name in sys.modules]; "
-        "from reports.figures.spec import Axis, Figure; m.draw_figure(Figure('t', Axis(''), Axis(''), ())); "
+        "from reports.figures.drawing.spec import Axis, Figure; m.draw_figure(Figure('t', Axis(''), Axis(''), ())); "
         "print(heavy, 'matplotlib.pyplot' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from reports.figures.matplotlib_drawer import draw_stack
-from reports.figures.palette import format_colours
-from reports.figures.plotly_drawer import stack_json
-from reports.figures.spec import Bars, Line
+from reports.figures.drawing.matplotlib_drawer import draw_stack
+from reports.figures.drawing.palette import format_colours
+from reports.figures.drawing.plotly_drawer import stack_json
+from reports.figures.drawing.spec import Bars, Line
 from reports.figures.timeline import timeline_stack
 from reports.view.run_state import CHANNELS, spans_over_time
 from results.cases.case_result import case_results

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from reports.figures.matplotlib_drawer import draw_beside, figure_png, figure_svg
+from reports.figures.drawing.matplotlib_drawer import draw_beside, figure_png, figure_svg
+from reports.figures.drawing.spec import Line, Marks
 from reports.figures.samples import MOST_DOTS, samples_figure, thinned
-from reports.figures.spec import Line, Marks
 from reports.figures.timeline import canary_figure
 from reports.view.run_state import run_state
 from reports.view.sample_series import flagged_series

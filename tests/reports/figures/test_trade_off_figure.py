@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from reports.advice.trade_offs import PlottedOption, TradeGroup, coordinate, with_fronts
-from reports.figures.matplotlib_drawer import draw_figure, figure_svg
-from reports.figures.palette import format_colours
-from reports.figures.plotly_drawer import plotly_json
-from reports.figures.spec import Line, Marks
+from reports.figures.drawing.matplotlib_drawer import draw_figure, figure_svg
+from reports.figures.drawing.palette import format_colours
+from reports.figures.drawing.plotly_drawer import plotly_json
+from reports.figures.drawing.spec import Line, Marks
 from reports.figures.trade_offs import X_AXES, Y_AXES, axes_of, point_key, trade_off_figure
 from reports.page.page_data import difference
 from roofline_model.core.answer import Estimate, Loss, Memory, Option, Times

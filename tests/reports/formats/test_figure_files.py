@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 from trained_run import as_trained
 
+from reports.figures.drawing.matplotlib_drawer import draw_figure, draw_rows, figure_png, figure_svg
 from reports.figures.errors import errors_figure
 from reports.figures.gaps import gaps_figure
-from reports.figures.matplotlib_drawer import draw_figure, draw_rows, figure_png, figure_svg
 from reports.figures.pareto import pareto_figure, pareto_points
 from reports.figures.samples import spreads_figure
 from reports.formats.figure_files import report_figures, write_figures

@@ -10,11 +10,11 @@ from dataclasses import replace
 import pytest
 
 from reports.figures import timeline as timeline_module
+from reports.figures.drawing.matplotlib_drawer import draw_rows
+from reports.figures.drawing.palette import PART_COLOURS
+from reports.figures.drawing.plotly_drawer import rows_json
 from reports.figures.errors import MOST_ERROR_PCT, errors_figure
 from reports.figures.gaps import gaps_figure, group_gaps_figure
-from reports.figures.matplotlib_drawer import draw_rows
-from reports.figures.palette import PART_COLOURS
-from reports.figures.plotly_drawer import rows_json
 from reports.page.page_data import page_data, script_json, timeline_data
 from reports.view.views import report_view
 from results.records.records import TelemetrySample

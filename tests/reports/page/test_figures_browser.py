@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from reports.figures.palette import ACCENT, SURFACE
+from reports.figures.drawing.palette import ACCENT, SURFACE
 from reports.page.html import render_page
 from reports.view.views import report_view
 from results.exchange.exported.load import read_exports

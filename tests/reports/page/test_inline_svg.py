@@ -8,8 +8,8 @@ from xml.etree import ElementTree
 import matplotlib.pyplot as plt
 import pytest
 
-from reports.figures.matplotlib_drawer import figure_svg
-from reports.figures.palette import format_colours
+from reports.figures.drawing.matplotlib_drawer import figure_svg
+from reports.figures.drawing.palette import format_colours
 from reports.page.html import inline_svg, tight_css
 
 HOSTILE = 'a > b <script>alert(1)</script> & style="font-family: x" id="p" d="M 1.23456 2" url(#x)'

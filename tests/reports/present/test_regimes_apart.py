@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reports.figures.matplotlib_drawer import draw_figure
+from reports.figures.drawing.matplotlib_drawer import draw_figure
 from reports.figures.roofline import roofline_figure
 from reports.present.display_text import regime_meanings, regime_title, regime_words
 from reports.view.roofline_view import roofline_view

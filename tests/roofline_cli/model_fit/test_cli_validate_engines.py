@@ -61,8 +61,14 @@ def test_predictions_stand_beside_each_row_with_intervals_or_a_reason(table, tmp
 
 
 def test_a_model_that_is_not_shipped_is_read_from_a_folder(table, tmp_path):
-    config = {"hidden_size": 4096, "num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8,
-              "intermediate_size": 12288, "vocab_size": 150000}  # fmt: skip
+    config = {
+        "hidden_size": 4096,
+        "num_hidden_layers": 36,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "intermediate_size": 12288,
+        "vocab_size": 150000,
+    }
     (tmp_path / "owner--Nobody-9B_config.json").write_text(json.dumps(config))
     document = json.loads(runner.invoke(app, ["validate", str(table), "--model-dir", str(tmp_path), "--json"]).stdout)
     assert not any("nobody-9b" in each["reason"] for each in document["reasons"])
@@ -83,6 +89,17 @@ def test_a_format_that_a_row_does_not_name_is_the_makers_own_and_an_open_load_ne
     assert unnamed["tpot_expected_s"] == named["tpot_expected_s"] == owned["tpot_expected_s"] != ""
     assert float(named["tpot_expected_s"]) < 0.03
     assert "open load needs request_rate_per_s" in opened["reason"]
+
+
+def test_a_row_that_is_short_or_not_finite_is_answered_or_has_a_reason(tmp_path):
+    path, out = tmp_path / "runs.csv", tmp_path / "out.csv"
+    header = "chip,engine,base_model,weight_format,concurrency,input_len,output_len,tpot_s"
+    rows = ["gb10,vllm,qwen3-32b,BF16,inf,1024,256,0.03", "gb10,vllm", "gb10,vllm,qwen3-32b,BF16,1,1e400,256,0.03"]
+    path.write_text("\n".join([header, *rows]))
+    assert runner.invoke(app, ["validate", str(path), "--predictions", str(out)]).exit_code == 0
+    endless, short, _ = csv.DictReader(out.open())
+    assert endless["tpot_expected_s"] != ""
+    assert short["tpot_expected_s"] == "" != short["reason"]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reports.figures.spec import Axis
+from reports.figures.drawing.spec import Axis
 from reports.view.roofline_view import CacheRoof, Roof
 from roofline_cli.plot.axes import rate_tick, tick_values
 from roofline_cli.plot.canvas import value_at

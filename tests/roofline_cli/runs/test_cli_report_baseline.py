@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from reports.figures.drawing.matplotlib_drawer import draw_figure, figure_svg
+from reports.figures.drawing.palette import ACCENT
+from reports.figures.drawing.spec import Marks
 from reports.figures.history import MOST_POINTS, history_figure
-from reports.figures.matplotlib_drawer import draw_figure, figure_svg
-from reports.figures.palette import ACCENT
-from reports.figures.spec import Marks
 from reports.page.page_data import history_data
 from reports.present.changes import code_meaning
 from reports.present.words.diff_text import change_text, interval_text

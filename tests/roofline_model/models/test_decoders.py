@@ -79,6 +79,7 @@ def test_a_part_without_a_layer_kind_is_refused_by_name(fields, message):
         ({"layer_types": ["full_attention"]}, "layer_types must list 32 layers"),
         ({"block_configs": [{}] * 32}, "block_configs must give attention and ffn of each layer"),
         ({"intermediate_size": None}, "field 'intermediate_size' is missing"),
+        ({"linear_attn_config": "kda"}, "model config has a field that no known file has"),
     ],
 )
 def test_a_config_that_contradicts_itself_names_the_field(fields, message):

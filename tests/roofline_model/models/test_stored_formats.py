@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from roofline_model.core.errors import UnsupportedError
+from roofline_model.core.errors import DefinitionError, UnsupportedError
 from roofline_model.engines.amounts import StoredModel, checkpoint_roles
 from roofline_model.models.decoders import get_decoder
 from roofline_model.models.hf.stored_formats import checkpoint_formats
@@ -97,8 +97,24 @@ def test_what_is_not_known_is_named_and_never_taken_for_16_bit():
             checkpoint_formats(config, None, DENSE)
 
 
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"quantization_config": "fp8"},
+        {"quantization_config": {"quant_method": "fp8", "ignore": ["re:(["]}},
+        {"quantization_config": {"quant_method": "fp8", "ignore": [7]}},
+        {"quantization_config": {"config_groups": [group(8, "float")]}},
+        {"quantization_config": {"config_groups": {"0": "Linear"}}},
+        {"quantization": [4]},
+    ],
+)
+def test_a_field_of_another_kind_is_one_line(config):
+    with pytest.raises(DefinitionError, match="model config has a field that no known file has"):
+        checkpoint_formats(config, None, DENSE)
+
+
 def test_bytes_are_those_of_the_published_checkpoint():
     sidecar = {"quantization": {"quant_algo": "FP8", "exclude_modules": ["lm_head"]}}
     decoder = get_decoder("llama-3.1-70b")
     stored = StoredModel(decoder, checkpoint_roles(checkpoint_formats({}, sidecar, decoder)), 1.0)
-    assert stored.weight_bytes == pytest.approx(72.7e9, rel=0.005)  # nvidia/Llama-3.1-70B-Instruct-FP8
+    assert stored.weight_bytes() == pytest.approx(72.7e9, rel=0.005)  # nvidia/Llama-3.1-70B-Instruct-FP8

@@ -12,7 +12,7 @@ import pytest
 from explorer_page import drawn, served, text, watched
 from typer.testing import CliRunner
 
-from reports.figures.palette import format_colours
+from reports.figures.drawing.palette import format_colours
 
 pytest.importorskip("fastapi", reason="fastapi is not installed: pip install 'roofline-bench[api]'")
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from reports.figures.palette import Colour, Shape
+from reports.figures.drawing.palette import Colour, Shape
 
 LEAST_BOXED = 2
 """Values of a strip from which on it has a box."""

@@ -13,10 +13,9 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
-from reports.figures.label_places import PLAIN_TEXT, Position, write_labels
-from reports.figures.palette import ACCENT, GRID, INK, MUTED, SURFACE, Colour, Shape
-from reports.figures.samples import thinned
-from reports.figures.spec import (
+from reports.figures.drawing.label_places import PLAIN_TEXT, Position, write_labels
+from reports.figures.drawing.palette import ACCENT, GRID, INK, MUTED, SURFACE, Colour, Shape
+from reports.figures.drawing.spec import (
     LEAST_BOXED,
     MOST_DOTS,
     Axis,
@@ -35,6 +34,7 @@ from reports.figures.spec import (
     Stack,
     Strip,
 )
+from reports.figures.samples import thinned
 from reports.present.display_text import shown
 from roofline_model.core.units import format_time
 

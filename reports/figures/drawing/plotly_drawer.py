@@ -12,9 +12,8 @@ from dataclasses import replace
 from math import log10
 from typing import Any
 
-from reports.figures.palette import ACCENT, GRID, INK, MUTED, SURFACE, Colour, Shape
-from reports.figures.samples import time_unit
-from reports.figures.spec import (
+from reports.figures.drawing.palette import ACCENT, GRID, INK, MUTED, SURFACE, Colour, Shape
+from reports.figures.drawing.spec import (
     LEAST_BOXED,
     MOST_DOTS,
     Axis,
@@ -36,6 +35,7 @@ from reports.figures.spec import (
     Stack,
     Strip,
 )
+from reports.figures.samples import time_unit
 
 MOST_SVG_POINTS = 1_000
 """More cases than this are drawn by WebGL where the browser has it."""

@@ -14,8 +14,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from reports.figures.palette import SURFACE
-from reports.figures.spec import Label
+from reports.figures.drawing.palette import SURFACE
+from reports.figures.drawing.spec import Label
 
 if TYPE_CHECKING:
     import numpy as np
