@@ -12,10 +12,14 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from roofline_model.core.errors import InvalidValueError
+from roofline_model.engines.engine import EngineConstants
 from roofline_model.engines.steps import StepModel
 
 LoadKind = Literal["single", "wave", "steady", "arrivals"]
 _ITERATIONS = 6
+_LEAST_IN_FLIGHT, _MOST_IN_FLIGHT, _HALVINGS = 1e-3, 4096.0, 40
+_TEN_WAVES = {(1024, 1024), (1024, 8192), (8192, 1024)}
+"""Lengths of the benchmarks that run ten waves of their concurrency (InferenceX)."""
 _MAX_UTILISATION, _MAX_BUSY = 0.85, 0.9
 """Share of the time spent on prompts, of arrivals and of a fixed number in flight: beyond it the queue grows without
 end, and a closed form says nothing.
@@ -48,6 +52,48 @@ class Load:
     def context(self) -> float:
         """Tokens that a sequence holds on average while it decodes."""
         return self.cached_tokens + self.input_tokens + self.output_tokens / 2
+
+
+def closed_load(
+    constants: EngineConstants, input_tokens: int, output_tokens: int, concurrency: float, cached_tokens: int = 0
+) -> Load:
+    """Return a load of a fixed number of requests in flight, as the runs behind the constants met the engine: each
+    finished request followed by the next, or all at once.
+    """
+    protocol = "ten-waves" if (input_tokens, output_tokens) in _TEN_WAVES else "sweep"
+    kind: LoadKind = "single" if concurrency <= 1 else "wave"
+    if constants.protocols:
+        kind, together = "steady", constants.sweep_together
+        if together is not None:
+            (least_in, most_in), (least_out, most_out) = together
+            is_wave = least_in <= input_tokens <= most_in and least_out <= output_tokens <= most_out
+            kind = "wave" if is_wave else "steady"
+    return Load(kind, input_tokens, output_tokens, max(1.0, concurrency), cached_tokens, protocol=protocol)
+
+
+def arriving_load(
+    steps: StepModel, input_tokens: int, output_tokens: int, rate_per_s: float, cached_tokens: int = 0
+) -> Load:
+    """Return a load of requests that arrive at a rate, with the number in flight that follows from it (Little's law).
+
+    Raises `InvalidValueError` for a rate beyond what the engine serves: the number would grow without end.
+    """
+
+    def at(count: float) -> Load:
+        return Load("arrivals", input_tokens, output_tokens, count, cached_tokens, rate_per_s)
+
+    def excess(count: float) -> float:
+        times = client_times(steps, at(count))
+        return rate_per_s * (times.first_token_s + output_tokens * times.token_s) - count
+
+    low, high = _LEAST_IN_FLIGHT, steps.most_sequences(cached_tokens + input_tokens + output_tokens)
+    high = min(high, _MOST_IN_FLIGHT)
+    if high <= low or excess(high) > 0:
+        raise InvalidValueError(f"{rate_per_s:g} requests/s are more than {steps.device.key} serves: the queue grows")
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if excess(middle) > 0 else (low, middle)
+    return at(high)
 
 
 class ClientTimes(NamedTuple):

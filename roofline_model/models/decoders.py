@@ -6,6 +6,7 @@ import json
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from roofline_model.models.hf.config import MAX_CONFIG_BYTES
 from roofline_model.models.hf.decoder_config import decoder_from_config
 from roofline_model.models.hf.stored_formats import CheckpointFormats, checkpoint_formats
 from roofline_model.models.layer_kinds import Attention, Decoder, FeedForward, Latent, LayerRun, Mixer
-from roofline_model.models.model_registry import get_model
+from roofline_model.models.model_registry import config_path, get_model
 from roofline_model.models.model_shapes import ModelShape
 
 _FILE = Path(__file__).parent / "decoders.toml"
@@ -50,6 +51,32 @@ def get_decoder(name: str, folder: Path | None = None) -> Decoder:
         raise UnknownNameError("model", name, _shipped(), fix="give its config.json with --model-dir") from None
 
 
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A decoder with what its files, or its maker, say of the formats that it is stored in."""
+
+    decoder: Decoder
+    formats: CheckpointFormats | None
+    """As its own files say; None where they say nothing, or there are none."""
+    main_format: str
+    """Format that most of its weights are published in."""
+
+
+def find_checkpoint(name: str) -> Checkpoint:
+    """Return a model by its shipped name, the path of a config.json or of a folder that holds one, or an id of the
+    local hub cache. An hf_quant_config.json beside the config is read, too. Nothing is downloaded.
+
+    Raises `UnknownNameError` for another name, `DefinitionError` and `UnsupportedError` for a file.
+    """
+    path = config_path(name)
+    if path is None:
+        return Checkpoint(get_decoder(name), None, published_weights(name))
+    decoder = decoder_from_config(_read(path), name=path.parent.name or name, where=f"model config {path}")
+    beside = path.with_name("hf_quant_config.json")
+    formats = _formats_in(path, beside, decoder)
+    return Checkpoint(decoder, formats, "BF16" if formats is None else formats.main_format)
+
+
 def published_formats(name: str, folder: Path, decoder: Decoder) -> CheckpointFormats | None:
     """Return what the checkpoint of exactly this name stores, by the files of a folder; None where it has none or
     they say nothing of formats.
@@ -58,6 +85,10 @@ def published_formats(name: str, folder: Path, decoder: Decoder) -> CheckpointFo
     if path is None or path.name.lower() != f"{name.replace('/', '--')}_config.json".lower():
         return None
     beside = path.with_name(path.name.replace("_config.json", "_hf_quant_config.json"))
+    return _formats_in(path, beside, decoder)
+
+
+def _formats_in(path: Path, beside: Path, decoder: Decoder) -> CheckpointFormats | None:
     sidecar = _read(beside) if beside.is_file() else None
     formats = checkpoint_formats(_read(path), sidecar, decoder, where=f"model config {path}")
     return formats if formats.roles else None

@@ -107,12 +107,9 @@ def get_model(name: str | Path | ModelShape) -> ModelShape:
     if shape is not None:
         return shape
 
-    path = user_path(text)
-    if isinstance(name, Path) or text.endswith(".json") or _exists(path):
-        return read_config(path)
-    cached = cached_config(text)
-    if cached is not None:
-        return read_config(cached, name=text)
+    path = config_path(name)
+    if path is not None:
+        return read_config(path, name="" if _is_path(name) else text)
     raise UnknownNameError(
         "model",
         text,
@@ -123,6 +120,21 @@ def get_model(name: str | Path | ModelShape) -> ModelShape:
             "downloaded here)."
         ),
     )
+
+
+def config_path(name: str | Path) -> Path | None:
+    """Return the config.json that a path or an id of the local hub cache means, None for any other name; a path that
+    is spelled as one need not exist.
+    """
+    if not _is_path(name):
+        return cached_config(str(name).strip())
+    path = user_path(str(name).strip())
+    return path / "config.json" if path.is_dir() else path
+
+
+def _is_path(name: str | Path) -> bool:
+    text = str(name).strip()
+    return isinstance(name, Path) or text.endswith(".json") or _exists(user_path(text))
 
 
 def _exists(path: Path) -> bool:

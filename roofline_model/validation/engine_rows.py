@@ -16,25 +16,19 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Literal, NamedTuple
 
-from roofline_model.chips.hardware import get_hardware
-from roofline_model.core.errors import InvalidValueError, RooflineError, UnknownNameError, UnsupportedError
+from roofline_model.chips.hardware import Device, get_hardware
+from roofline_model.core.errors import InvalidValueError, RooflineError, UnknownNameError
 from roofline_model.core.finding import Finding, finding_of
 from roofline_model.core.table_file import TextTable, cut
-from roofline_model.engines.amounts import (
-    Layout,
-    StoredModel,
-    checkpoint_roles,
-    gguf_roles,
-    stored_format,
-)
-from roofline_model.engines.engine import EngineConstants, get_engine
-from roofline_model.engines.loads import Load, LoadKind, client_times
+from roofline_model.engines.amounts import Layout, StoredModel
+from roofline_model.engines.checkpoints import CACHE_8_BIT, CACHE_16_BIT, format_key, stored_model
+from roofline_model.engines.engine import Engine, EngineConstants, get_engine
+from roofline_model.engines.loads import Load, client_times, closed_load
 from roofline_model.engines.power import mean_power_w
 from roofline_model.engines.steps import StepModel
-from roofline_model.formats.gguf import MIXES
-from roofline_model.models.decoders import get_decoder, plain_name, published_formats, published_weights
+from roofline_model.models.decoders import Checkpoint, get_decoder, plain_name, published_formats, published_weights
 from roofline_model.models.hf.stored_formats import CheckpointFormats
-from roofline_model.models.layer_kinds import Decoder, Role
+from roofline_model.models.layer_kinds import Decoder
 
 REQUIRED = ("chip", "engine", "base_model", "input_len", "output_len", "tpot_s")
 Quantity = Literal["tpot", "ttft", "power"]
@@ -42,18 +36,6 @@ QUANTITIES: Mapping[Quantity, str] = {"tpot": "tpot_s", "ttft": "ttft_s", "power
 """What is predicted → the column of its measurement."""
 _ENGINES = {"llama.cpp": "llama-cpp", "ollama": "llama-cpp", "vllm.cpp": "vllm"}
 """Name in a table → engine here, where they differ."""
-_QUANTISED: tuple[Role, ...] = ("attention", "linear", "indexer", "ffn", "shared_expert", "expert")
-_NVFP4_ROLES: Mapping[str, tuple[Role, ...]] = {
-    "gemma-4-26b": ("expert",),
-    "nemotron": ("linear", "ffn", "shared_expert", "expert"),
-    "qwen3.5": ("attention", "ffn", "shared_expert", "expert"),
-    "minimax": ("ffn", "shared_expert", "expert"),
-    "glm": ("ffn", "shared_expert", "expert"),
-    "deepseek": ("ffn", "shared_expert", "expert"),
-}
-"""Start of a model's name → what its published NVFP4 checkpoint quantises, by its hf_quant_config.json."""
-_TEN_WAVES = {(1024, 1024), (1024, 8192), (8192, 1024)}
-"""Lengths of the benchmarks that run ten waves of their concurrency (InferenceX)."""
 _INPUT, _OUTPUT = 30, 256
 """Tokens where a row does not say them: a short question and an answer."""
 _CHUNK = re.compile(r"max_num_batched_tokens[ =:]*(\d+)")
@@ -163,7 +145,7 @@ def _expected(row: Mapping[str, str], shapes: _Shapes) -> dict[Quantity, Expecte
     chunk = _CHUNK.search(row.get("notes", ""))
     if chunk is not None:
         constants = replace(constants, prompt_chunk_tokens=max(1, int(chunk.group(1))))
-    stored = _stored(row, decoder, partial(constants.multiplied_in, device=device), shapes)
+    stored = _stored(row, decoder, engine, constants, device, shapes)
     steps = StepModel(stored, device, constants, _layout(row))
     load = _load(row, constants)
     times = client_times(steps, load)
@@ -188,50 +170,39 @@ def _decoder(row: Mapping[str, str], shapes: _Shapes) -> Decoder:
 
 
 def _stored(
-    row: Mapping[str, str], decoder: Decoder, multiplied_in: Callable[[str], str], shapes: _Shapes
+    row: Mapping[str, str],
+    decoder: Decoder,
+    engine: Engine,
+    constants: EngineConstants,
+    device: Device,
+    shapes: _Shapes,
 ) -> StoredModel:
     """Return the model as its checkpoint's own config says, else as published checkpoints of the row's format are."""
-    base = plain_name(row["base_model"])
-    weights = row.get("weight_format") or published_weights(base)
-    mix = weights.removeprefix("UD-").replace("_XL", "_M")
-    if mix in MIXES and row["engine"] in ("llama.cpp", "ollama"):
-        return StoredModel(decoder, gguf_roles(decoder, mix), 2.0)
-    key = {"FP8": "FP8_E4M3"}.get(weights, weights)
-    cache_bytes = _cache_bytes(row, key, multiplied_in)
-    published = shapes.published(row.get("model", ""), decoder)
-    if published is not None and any(each.weights == key for each in published.roles.values()):
-        roles = {
-            role: replace(stored, multiplied_in=multiplied_in(stored.multiplied_in))
-            for role, stored in checkpoint_roles(published).items()
-        }
-        return StoredModel(decoder, roles, cache_bytes, has_block_scales=published.has_block_scales)
-    if key in ("BF16", "FP16"):
-        return StoredModel(decoder, {}, cache_bytes)
-    quantised = _quantised_roles(key, base, row["engine"])
-    stored = stored_format(key, row.get("activation_format") or multiplied_in(key))
-    is_block = key == "FP8_E4M3" and (decoder.experts is not None or "fp8_block" in row.get("notes", ""))
-    return StoredModel(decoder, dict.fromkeys(quantised, stored), cache_bytes, has_block_scales=is_block)
+    weights = format_key(row.get("weight_format") or published_weights(row["base_model"]))
+    is_block = weights == "FP8_E4M3" and "fp8_block" in row.get("notes", "")
+    return stored_model(
+        Checkpoint(decoder, shapes.published(row.get("model", ""), decoder), weights),
+        weights,
+        engine,
+        constants,
+        device,
+        activations=row.get("activation_format") or None,
+        cache_bytes=_cache_bytes(row, weights, constants.multiplied_in("MXFP4", device)),
+        has_block_scales=is_block or None,
+    )
 
 
-def _quantised_roles(weights: str, base: str, engine: str) -> tuple[Role, ...]:
-    """Return the roles that published checkpoints of a format store in it."""
-    if weights == "MXFP4":
-        return ("expert",)
-    if weights == "NVFP4":
-        return next((roles for start, roles in _NVFP4_ROLES.items() if base.startswith(start)), _QUANTISED)
-    if weights == "FP8_E4M3":
-        return _QUANTISED
-    raise UnsupportedError(f"weights in {cut(weights, 40)} have no model in {engine} here")
+def _cache_bytes(row: Mapping[str, str], weights: str, experts_in: str) -> float:
+    """Return the bytes of a cached element: as stated, else 16 bit but for the checkpoints that ask for FP8.
 
-
-def _cache_bytes(row: Mapping[str, str], weights: str, multiplied_in: Callable[[str], str]) -> float:
-    """Return the bytes of a cached element: as stated, else 16 bit but for the checkpoints that ask for FP8."""
+    `experts_in`: what the engine multiplies MXFP4 experts in on that chip.
+    """
     stated = row.get("kv_format", "")
     if stated:
-        return 1.0 if stated.startswith("FP8") else 2.0
+        return CACHE_8_BIT if stated.startswith("FP8") else CACHE_16_BIT
     base = plain_name(row["base_model"])
     asks = base.startswith("llama") and weights != "BF16" and row["engine"] in ("vllm", "tensorrt-llm")
-    return 1.0 if asks or (base.startswith("gpt-oss") and multiplied_in("MXFP4") == "FP8_E4M3") else 2.0
+    return CACHE_8_BIT if asks or (base.startswith("gpt-oss") and experts_in == "FP8_E4M3") else CACHE_16_BIT
 
 
 def _layout(row: Mapping[str, str]) -> Layout:
@@ -244,20 +215,13 @@ def _layout(row: Mapping[str, str]) -> Layout:
 def _load(row: Mapping[str, str], constants: EngineConstants) -> Load:
     lengths = int(_number(row, "input_len") or _INPUT), int(_number(row, "output_len") or _OUTPUT)
     concurrency = _number(row, "batch" if constants.protocols else "concurrency") or _number(row, "concurrency") or 1.0
-    kind: LoadKind = "single" if concurrency <= 1 else "wave"
-    if row.get("load") == "open":
-        if _number(row, "request_rate_per_s") is None or _number(row, "concurrency") is None:
-            raise InvalidValueError("an open load needs request_rate_per_s, and the concurrency that it leads to")
-        kind = "arrivals"
-    elif constants.protocols:
-        kind = "steady"
-    together = constants.sweep_together
-    if kind == "steady" and together is not None:
-        (low, high), (short, long) = together
-        kind = "wave" if low <= lengths[0] <= high and short <= lengths[1] <= long else "steady"
-    protocol = "ten-waves" if lengths in _TEN_WAVES else "sweep"
-    cached, rate = int(_number(row, "context") or 0), _number(row, "request_rate_per_s")
-    return Load(kind, *lengths, max(1.0, concurrency), cached, rate, protocol)
+    cached = int(_number(row, "context") or 0)
+    if row.get("load") != "open":
+        return closed_load(constants, *lengths, concurrency, cached)
+    rate = _number(row, "request_rate_per_s")
+    if rate is None or _number(row, "concurrency") is None:
+        raise InvalidValueError("an open load needs request_rate_per_s, and the concurrency that it leads to")
+    return Load("arrivals", *lengths, max(1.0, concurrency), cached, rate)
 
 
 def _number(row: Mapping[str, str], name: str) -> float | None:

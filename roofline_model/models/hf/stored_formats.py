@@ -69,6 +69,12 @@ class CheckpointFormats:
     """Format of keys and values that the checkpoint asks for; None: it asks for nothing."""
     has_block_scales: bool = False
 
+    @property
+    def main_format(self) -> str:
+        """Format of the experts, else of the feed-forward, else of any role: that of most weights."""
+        most = next((self.roles[role] for role in ("expert", "ffn") if role in self.roles), None)
+        return (most or next(iter(self.roles.values()))).weights
+
 
 Formats = tuple[str, str]
 """Keys of weights and activations."""
