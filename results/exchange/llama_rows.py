@@ -165,8 +165,10 @@ def _named(fields: Fields, description: str, model: KnownModel | None, stated: S
     formats = stated.formats
     if formats is None and quantization is not None:
         formats = quantization.formats
-        if model is not None and size is not None and quantization.is_mixed:
-            formats = nearest_formats(model.shape, size)
+        if model is not None and size is not None:
+            experts = quantization.experts or model.shape.expert_format
+            if quantization.is_mixed or experts is not None:
+                formats = nearest_formats(model.shape, size, experts)
     caches = {fields.text(name, "f16").lower() for name in ("type_k", "type_v")}
     cache = _CACHE_FORMATS.get(caches.pop()) if len(caches) == 1 else None
     return NamedModel(

@@ -62,6 +62,8 @@ class Quantization:
     """The plan that computes like it; how many bytes there are, the file's size says."""
     is_mixed: bool = True
     """Whether its bits are not those of one format of ours: of a known size, the nearest one is taken."""
+    experts: str | None = None
+    """Format of routed experts alone, the rest is wider; None: experts have no format of their own."""
 
 
 def stated_model(name: str) -> KnownModel:
@@ -143,7 +145,7 @@ def quantization_of(description: str, file_name: str) -> Quantization | None:
     if word in _GGUF_WIDE:
         return Quantization(name, _GGUF_WIDE[word], is_mixed=False)
     if word.startswith("MXFP4"):
-        return Quantization(name, "MXFP4.BF16", is_mixed=False)
+        return Quantization(name, "MXFP4.BF16", is_mixed=False, experts="MXFP4")
     if word == "NVFP4":
         return Quantization(name, "NVFP4.BF16", is_mixed=False)
     bits = re.match(r"[IT]?Q(\d)", word)
@@ -190,11 +192,12 @@ def _sizes(shape: ModelShape) -> tuple[object, ...]:
 def plan_formats(
     formats: str, kv_format: str | None, shape: ModelShape
 ) -> tuple[tuple[tuple[str, str], ...], Finding | None]:
-    """Return the formats of a case (a, b, kv) under a plan, or none and why."""
-    from roofline_model.models.format_plan import plan_from_text
+    """Return the formats of a case (a, b, kv) under a plan, or none and why. Of several, a and b are the experts'."""
+    from roofline_model.models.format_plan import EXPERTS, stored_plan
 
     try:
-        plan = plan_from_text(formats, shape, kv=kv_format)
+        plan = stored_plan(formats, shape, kv=kv_format)
     except RooflineError as error:
         return (), finding("unsupported", reason=str(error))
-    return (("a", plan.base.activations), ("b", plan.base.weights), ("kv", plan.kv)), None
+    most = plan.base if shape.experts is None else plan.of(EXPERTS[0])
+    return (("a", most.activations), ("b", most.weights), ("kv", plan.kv)), None

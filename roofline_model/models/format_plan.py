@@ -140,12 +140,12 @@ class FormatPlan:
     @property
     def name(self) -> str:
         """What people are shown: `FP8 (W8A8) + FP8 KV`; of a published or mixed plan its label."""
-        is_mixed = any(not self._keeps_wide(exception) for exception in self.exceptions)
+        is_mixed = any(not self.keeps_wide(exception) for exception in self.exceptions)
         if is_mixed or self.label.startswith(AS_PUBLISHED):
             return self.label
         return format_name(self.base.weights, self.base.activations, self.kv)
 
-    def _keeps_wide(self, exception: FormatException) -> bool:
+    def keeps_wide(self, exception: FormatException) -> bool:
         """Return whether an exception is what every uniform plan has: a part outside quantisation."""
         return exception.name in KEPT_WIDE and exception.formats == PartFormats(self.wide, self.wide)
 
@@ -492,11 +492,13 @@ def plan_coverage(plan: FormatPlan) -> Finding | None:
 def stored_plan(
     text: str, shape: ModelShape, *, kv: str | None = None, weight_bytes: float | None = None
 ) -> FormatPlan:
-    """Return the plan of a file: as `plan_from_text`, but of one whose size is known every matrix has the format.
+    """Return the plan of a file: as `plan_from_text`, but of one whose size is known every matrix has a format of the
+    text. Exceptions stand behind the base: `INT8.BF16 experts=MXFP4.BF16`.
 
     Such a file is a GGUF, whose head and embedding are quantised with the rest; its size says how far they are not.
     """
-    plan = plan_from_text(text, shape, kv=kv)
+    base, *exceptions = text.split()
+    plan = plan_from_text(base, shape, kv=kv, exceptions=exceptions)
     if weight_bytes is None or plan.label.startswith(AS_PUBLISHED):
         return plan
-    return replace(plan, exceptions=())
+    return replace(plan, exceptions=tuple(item for item in plan.exceptions if not plan.keeps_wide(item)))

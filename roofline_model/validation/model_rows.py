@@ -154,13 +154,31 @@ def _formats(table: KernelTable, i: int, shape: ModelShape, weight_bytes: float 
         if activation in ("", weight) and is_weight_only(get_format(weight)):
             activation = "BF16"
         return weight if activation in ("", weight) else f"{weight}.{activation}"
-    return AS_PUBLISHED if weight_bytes is None else nearest_formats(shape, weight_bytes)
+    return AS_PUBLISHED if weight_bytes is None else nearest_formats(shape, weight_bytes, shape.expert_format)
 
 
-def nearest_formats(shape: ModelShape, weight_bytes: float) -> str:
-    """Return the plan whose size is nearest to that of a file whose formats are not named, or mixed."""
+def nearest_formats(shape: ModelShape, weight_bytes: float, experts: str | None) -> str:
+    """Return the plan whose size is nearest to that of a file whose formats are not named, or mixed.
 
-    bits = 8 * weight_bytes / parameter_counts(shape).total_count
+    Routed experts have the format `experts` where the file's size leaves room for it and for the rest, as in
+    `INT8.BF16 experts=MXFP4.BF16`.
+    """
+    counts = parameter_counts(shape)
+    if shape.experts is not None and experts is not None:
+        rest_bytes = weight_bytes - counts.expert_count * get_format(experts).traffic_bytes_per_element
+        rest_bits = 8 * rest_bytes / (counts.total_count - counts.expert_count)
+        if _LEAST_REST_BITS < rest_bits < _MOST_REST_BITS:
+            return f"{_weight_only(rest_bits)} experts={experts}.BF16"
+    return _weight_only(8 * weight_bytes / counts.total_count)
+
+
+_LEAST_REST_BITS, _MOST_REST_BITS = 3.5, 20.0
+"""What is not an expert has four bits or more, and 16 with norms and biases in FP32 at most: beyond either, the
+experts have another format.
+"""
+
+
+def _weight_only(bits: float) -> str:
     return "BF16" if bits > 11 else "INT8.BF16" if bits > 6.3 else "INT4.BF16"
 
 

@@ -18,7 +18,10 @@ from results.store.store import ResultStore
 from roofline_model.chips.hardware import get_hardware
 from roofline_model.core.errors import StoreError
 from roofline_model.core.finding import finding, from_stored
+from roofline_model.models.format_plan import stored_plan
+from roofline_model.models.hf.parameters import parameter_counts
 from roofline_model.models.llm import predict_model
+from roofline_model.models.model_registry import get_model
 
 Write = Callable[[str, Any], Path]
 
@@ -308,3 +311,40 @@ def test_quantisations_by_llama_cpps_names(description: str, file: str, name: st
     assert quantization is not None
     assert (quantization.name, quantization.formats) == (name, formats)
     assert quantization_of("llama 8B", "model.gguf") is None
+
+
+# Sizes of files: experts stay MXFP4, the rest is Q8_0 or F16; of a model that ships no MXFP4, and of some whose experts
+# were widened with the rest.
+@pytest.mark.parametrize(
+    ("model", "kind", "size", "plan"),
+    [
+        ("gpt-oss-120b", "MXFP4 MoE", 63_369_809_088, "INT8.BF16 experts=MXFP4.BF16"),
+        ("gpt-oss-20b", "MXFP4 MoE", 12_109_566_976, "INT8.BF16 experts=MXFP4.BF16"),
+        ("gpt-oss-20b", "F16", 13_780_000_000, "BF16 experts=MXFP4.BF16"),
+        ("qwen3-30b-a3b", "MXFP4 MoE", 17_060_000_000, "INT8.BF16 experts=MXFP4.BF16"),
+        ("gpt-oss-20b", "Q8_0", 22_260_000_000, "INT8.BF16"),
+        ("qwen3-30b-a3b", "Q8_0", 32_480_000_000, "INT8.BF16"),
+    ],
+)
+def test_experts_and_the_rest_of_a_file_have_their_own_formats(
+    write: Write, model: str, kind: str, size: int, plan: str
+) -> None:
+    count = parameter_counts(get_model(model)).total_count
+    facts = {"model_type": f"{model} {kind}", "model_size": size, "model_n_params": count, "gpu_info": "NVIDIA GB10"}
+    (record,) = records(write("l.json", [{**TG, **facts, "model_filename": f"{model}.gguf"}]))
+    assert record.extra["imported"]["compared_as"] == plan
+    assert record.ideal is not None
+    formats = stored_plan(plan, get_model(model), weight_bytes=size)
+    alone = predict_model("gb10", model, "decode", context=64, formats=formats)
+    assert record.ideal.time_s == pytest.approx(alone.time_s, rel=0.07)  # scales of Q8_0 and norms are left to scale
+    assert dict(record.case.formats)["b"] == ("MXFP4" if "experts" in plan else "INT8")
+
+
+def test_gpt_oss_on_a_gb10_is_not_promised_the_bytes_of_a_file_that_is_mxfp4_throughout(write: Write) -> None:
+    for model, size, tokens_per_s in (("gpt-oss-120b", 63_369_809_088, 78.8), ("gpt-oss-20b", 12_109_566_976, 109.4)):
+        count = parameter_counts(get_model(model)).total_count
+        facts = {"model_type": f"{model} MXFP4 MoE", "model_size": size, "model_n_params": count}
+        facts |= {"model_filename": f"{model}-mxfp4.gguf", "gpu_info": "NVIDIA GB10"}
+        (record,) = records(write("l.json", [{**TG, **facts}]))
+        assert record.ideal is not None
+        assert 1 / record.ideal.time_s == pytest.approx(tokens_per_s, rel=0.015)
