@@ -20,6 +20,7 @@ from roofline_model.core.units import (
     format_flops,
     format_memory,
     format_percent,
+    format_rate,
     format_time,
 )
 
@@ -252,6 +253,7 @@ _FORMATS: Mapping[str, Callable[[float], str]] = {
     "speedup_ratio": times_text,
     "slowdown_ratio": _two_digits,
     "change_ratio": lambda ratio: format_percent(ratio, signed=True),
+    "tokens_per_s": format_rate,
     "_bytes_per_s": format_bandwidth,
     "_flops_per_s": format_flops,
     "_bytes": format_memory,
