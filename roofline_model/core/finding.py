@@ -63,9 +63,9 @@ def finding(code: str, subject: str = "", **values: Value | None) -> Finding:
     return Finding(code, subject, tuple([(name, value) for name, value in values.items() if value is not None]))
 
 
-def has_code(findings: Iterable[Finding], code: str) -> bool:
-    """Return whether one of the findings has the code."""
-    return code in [item.code for item in findings]
+def has_code(findings: Iterable[Finding], code: str, kind: str | None = None) -> bool:
+    """Return whether one of the findings has the code, of the kind where one is named."""
+    return any(item.code == code and kind in (None, item.value("kind")) for item in findings)
 
 
 def unsupported(item: Finding) -> UnsupportedError:

@@ -147,7 +147,7 @@ def _predicted(
             raise unsupported(why_not)
         if attention_kernel is None and (constants := constants_of(op, kernel)) in ATTENTION_KERNELS:
             if device.match.capability is None:  # no chip of CUDA's: these kernels are not written for it
-                raise unsupported(finding("kernel-not-described", kernel))
+                raise unsupported(finding("no-expected-time", kernel, kind="kernel"))
             attention_kernel = constants
     if isinstance(work, Operator) and op == "attention" and attention_kernel is not None:
         return _above_roof(_attention(work, device, cache, attention_kernel), work, device, cache, ideal)
@@ -282,7 +282,7 @@ def at_least_ideal(prediction: ExpectedPrediction, ideal: Prediction, beaten_rat
     roofed = under_roofs(prediction, memory_s, compute_s, time_s)
     if time_s <= prediction.time_s:
         return roofed if low_s <= prediction.low_s else replace(roofed, low_s=low_s)
-    findings = (*prediction.findings, finding("ideal-is-limit"))
+    findings = (*prediction.findings, finding("product-held", kind="ideal"))
     return replace(roofed, low_s=low_s, high_s=high_s, binding=_bound(memory_s, compute_s), findings=findings)
 
 

@@ -14,8 +14,6 @@ from roofline_model.core.units import format_time
 
 NORM_PARTS = ("tensor", "dram", "l2", "sm", "latency", "exp", "widen_kv")
 """Terms that overlap: the model joins them by a p-norm. The seconds of each are what it would take by itself."""
-UNMEASURED_CODES = ("unmeasured-cache", "unmeasured-queries")
-"""Findings that name a cache or a query that no measured attention had."""
 
 
 @dataclass(frozen=True, slots=True)

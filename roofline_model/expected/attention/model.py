@@ -265,19 +265,20 @@ def _constants(
     return at_hand(fitted, device)
 
 
-LENT_CODES = {
-    "transferred-sibling": "attention-of-sibling",
-    "transferred-family": "attention-of-family",
-    "transferred-class": "attention-of-class",
+_LENT = {
+    "transferred-sibling": ("constants-of-family", "sibling"),
+    "transferred-family": ("constants-of-others", "attention-family"),
+    "transferred-class": ("constants-of-others", "attention-class"),
 }
-"""Provenance → the finding that names the lenders."""
+"""Provenance → code and kind of the finding that names the lenders."""
 
 
 def _evidence(fitted: FittedAttention) -> tuple[Finding, ...]:
     """Return what the constants rest on: rows of this chip, or another's constants."""
-    code, evidence = LENT_CODES.get(fitted.provenance), fitted.evidence
-    if code is not None:
-        return (finding(code, chips=fitted.sources), *fitted.findings)
+    if fitted.provenance in _LENT:
+        code, kind = _LENT[fitted.provenance]
+        return (finding(code, kind=kind, chips=fitted.sources), *fitted.findings)
+    evidence = fitted.evidence
     return (finding("rows-fitted", row_count=evidence.row_count, mean_error_ratio=evidence.cv_mape_ratio),)
 
 

@@ -127,7 +127,9 @@ def _fitted(work: Operator, device: Device, cache: str, *, is_named: bool) -> Ex
         kernel=batch.kernel[0],
         provenance=batch.provenance,
         findings=(
-            finding("attention-kernel-alone") if batch.is_kernel_alone else finding("attention-time", kind="module"),
+            finding("attention-time", kind="kernel-alone")
+            if batch.is_kernel_alone
+            else finding("attention-time", kind="module"),
             *batch.findings,
             *((finding("unsplit-cache"),) if is_cache_unsplit else ()),
         ),

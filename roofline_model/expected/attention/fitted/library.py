@@ -125,12 +125,12 @@ def transferred(
     findings: list[Finding] = []
     if source.phase == "prefill" and chip.accumulate_factor != source.chip.accumulate_factor:
         values = _with_accumulator(values, source.chip, chip)
-        findings.append(finding("attention-adjusted", kind="accumulator", accumulate_factor=chip.accumulate_factor))
+        findings.append(finding("constants-adjusted", kind="accumulator", accumulate_factor=chip.accumulate_factor))
     if chip.family == "sm103" and source.chip.family == "sm100" and source.phase == "prefill":
         values = {name: value * _exp_gain(name) for name, value in values.items()}
-        findings.append(finding("exponentials-doubled"))
+        findings.append(finding("attention-assumption", kind="exponentials-doubled"))
     if abs(stretch - 1) > 0.005:
-        findings.append(finding("attention-adjusted", kind="latencies", latency_factor=stretch))
+        findings.append(finding("constants-adjusted", kind="latencies", latency_factor=stretch))
     steps = _steps(chip, source.chip, source.phase, provenance)
     surface, share = source.correction, SURFACE_TRUST[provenance]
     return replace(
@@ -227,7 +227,7 @@ def _by_kernel(
         lenders |= {borrower.chip.key for borrower, _ in grouped} | {lender.chip.key for lender in everyone}
     half_widths = {mix: drift[step] for mix, step in class_steps(chip, "decode", library).items()}
     names = tuple(sorted(lenders))
-    findings = (finding("attention-adjusted", kind="kernel-by-kernel"),)
+    findings = (finding("constants-adjusted", kind="kernel-by-kernel"),)
     return replace(fitted, values=values, intervals=_widened(source, half_widths), sources=names, findings=findings)
 
 

@@ -81,7 +81,7 @@ class AttentionRows:
         """
         kv = get_format(self.kv_format)
         is_taught = kv.element_bits >= 8 and not kv.scales
-        return None if is_taught else finding("cache-not-fitted", format=kv.key)
+        return None if is_taught else finding("fit-doubtful", kind="cache", format=kv.key)
 
     def expected(self, library: tuple[FittedAttention, ...] | None = None) -> ExpectedBatch:
         """Return the expected times; `library` replaces the shipped library. Raises `UnsupportedError` without
