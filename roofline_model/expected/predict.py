@@ -37,7 +37,7 @@ from roofline_model.expected.calibrated import (
     predict_calibrated,
     predict_kernel,
 )
-from roofline_model.expected.prediction import EXPECTED_VERSION, NORM_PARTS, ExpectedBatch, ExpectedPrediction, is_far
+from roofline_model.expected.prediction import EXPECTED_VERSION, NORM_PARTS, ExpectedPrediction, is_far
 from roofline_model.formats.catalog import NumberFormat, ScaleLevel, get_format
 from roofline_model.ideal.operator_sequence import predict_operator
 from roofline_model.ideal.roofline import Prediction, ProductRoof, beaten_ratio, predict
@@ -210,7 +210,7 @@ def _product(work: Operator, device: Device, cache: str, quantizes: bool) -> Exp
     calls = [
         candidate.expected(*sizes_mnk, cache=cache, quantizes_activations=quantizes) for candidate in (model, *others)
     ]
-    prediction = _from_call(device, max(calls, key=lambda call: call.time_s))
+    prediction = ExpectedPrediction.of(device.key, max(calls, key=lambda call: call.time_s))
     if (beyond := extrapolation(work, prediction.provenance)) is not None:
         prediction = replace(prediction, findings=(*prediction.findings, beyond))
     if computed != activation:
@@ -254,21 +254,6 @@ def _attention(work: Operator, device: Device, cache: str, kernel: str | None = 
     from roofline_model.expected.attention.predict import predict_attention
 
     return predict_attention(work, device, cache=cache, kernel=kernel)
-
-
-def _from_call(device: Device, call: ExpectedBatch) -> ExpectedPrediction:
-    return ExpectedPrediction(
-        hardware=device.key,
-        time_s=call.time_s,
-        low_s=call.low_s,
-        high_s=call.high_s,
-        parts=tuple((name, value) for name, value in call.additive_parts().items() if value > 0),
-        binding=call.binding[0],
-        kernel=call.kernel[0],
-        provenance=call.provenance,
-        findings=call.findings,
-        terms=tuple((name, value) for name, value in call.parts.items() if value > 0),
-    )
 
 
 def at_least_ideal(prediction: ExpectedPrediction, ideal: Prediction, beaten_ratio: float = 1.0) -> ExpectedPrediction:

@@ -120,7 +120,7 @@ def test_several_results_share_one_gap_only_where_all_have_one() -> None:
     assert gap_of_all([gap]) is gap
     together = gap_of_all([gap, gap, gap])
     assert together is not None
-    assert dict(together.values) == {"disturbed_count": 3, "case_count": 3}
+    assert dict(together.values) == {"kind": "cases", "disturbed_count": 3, "case_count": 3}
 
 
 def test_healthy_runs_trip_at_most_once_in_a_hundred() -> None:

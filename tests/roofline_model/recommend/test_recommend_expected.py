@@ -139,6 +139,7 @@ def test_the_surer_one_comes_first_and_the_faster_one_is_named():
     assert nvfp4.high_s < mxfp4.high_s / 1.05
     assert ranking.choice.key == "NVFP4"
     assert reason(ranking.choice, "faster-not-first") == {
+        "kind": "less-certain",
         "time_s": mxfp4.time_s,
         "high_s": mxfp4.high_s,
         "choice_high_s": nvfp4.high_s,
