@@ -26,7 +26,7 @@ from plugin.run.options import BenchOptions
 from plugin.run.target import Target, resolve_target
 from plugin.run.visits import VisitPool
 from plugin.timers.clock import utc_now
-from results.exchange.exported.export import export_documents, export_run_json
+from results.exchange.exported.export import ExportedRun, export_document, export_run_json
 from results.records.records import EnvironmentInfo, HardwareProfile, ProcessInfo, Record, RunInfo, RunStatus
 from results.records.state_records import CanaryReading, NoiseFloor
 from results.store.target import parse_target
@@ -352,7 +352,7 @@ class BenchSession:
         records = list({each.record_id: each for each in [*self.records, self._unsaved] if each is not None}.values())
         hardware = self.target.hardware
         profile = HardwareProfile(hardware.key, hardware.name, self._profile_hash, hardware.to_dict())
-        document = export_documents(run, [profile], records, canaries=self.canaries)
+        document = export_document(ExportedRun(run, (profile,), (), tuple(records), canaries=tuple(self.canaries)))
         try:
             stored_ids = self._store.record_ids(self.run.run_id)
         except StoreError:

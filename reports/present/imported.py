@@ -14,13 +14,13 @@ from roofline_model.core.finding import advice_text, from_stored
 from roofline_model.core.units import counted, format_percent
 
 if TYPE_CHECKING:
-    from results.exchange.to_records import ForeignRun
+    from results.exchange.foreign import ReadFile
     from results.records.records import Record
 
 SHOWN_ROWS = 60
 
 
-def comparison_json(foreign: ForeignRun) -> dict[str, Any]:
+def comparison_json(foreign: ReadFile) -> dict[str, Any]:
     """Return what was read, each measurement beside its predictions; SI units, null where nothing is known."""
     return {
         "hardware": None if foreign.chip is None else foreign.chip.key,
@@ -29,7 +29,7 @@ def comparison_json(foreign: ForeignRun) -> dict[str, Any]:
     }
 
 
-def comparison_blocks(foreign: ForeignRun) -> Iterator[Block]:
+def comparison_blocks(foreign: ReadFile) -> Iterator[Block]:
     """Yield the measurements of models beside their predictions, a summary of anything else, and what was not
     matched.
     """
@@ -41,7 +41,7 @@ def comparison_blocks(foreign: ForeignRun) -> Iterator[Block]:
         title = f"tokens/s, measured and predicted{chip}"
         yield table(title, _COLUMNS, shown, title=title)
         if len(models) > len(shown):
-            lists = f"`roofline show {foreign.run.run_id[:8]}` lists all"
+            lists = f"`roofline show {foreign.runs[0].run.run_id[:8]}` lists all"
             yield Paragraph(f"  … and {len(models) - len(shown)} more; {lists}")
         if any(row.predictions for row in shown):
             yield Paragraph(

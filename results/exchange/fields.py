@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from results.records.limits import MAX_COUNT, MAX_TIME_S, in_utc
 from results.records.plain_form import FormError, kind_name
 
 LONGEST_TEXT = 4096
+
+Located = tuple[str, Any]
+"""Where a value stands in its file (`[3]`, `line 7`; empty for all of it), and the value."""
 
 
 class Fields:
@@ -26,9 +30,16 @@ class Fields:
         """Return whether a field is there and not null or empty text."""
         return self.data.get(name) not in (None, "")
 
+    def picked(self, *names: str) -> dict[str, Any]:
+        """Return those of some fields that are there; true is 1, as a CSV writes it: equal tests are equal in every
+        form.
+        """
+        values = {name: self.data[name] for name in names if name in self.data}
+        return {name: int(value) if isinstance(value, bool) else value for name, value in values.items()}
+
     def inside(self, name: str) -> Fields:
         """Return an object inside this one. Raises `FormError` where there is none."""
-        return Fields(self.data.get(name), self._name(name))
+        return Fields(self.data.get(name), self.name(name))
 
     def text(self, name: str, default: str | None = None) -> str:
         """Return text; `default` where it is absent (None: it must be there)."""
@@ -36,36 +47,39 @@ class Fields:
         if value is None and default is not None:
             return default
         if not isinstance(value, str) or (default is None and not value.strip()):
-            raise FormError(f"{self._name(name)} is {_shown(value)}, not text")
+            raise FormError(f"{self.name(name)} is {_shown(value)}, not text")
         if len(value) > LONGEST_TEXT:
-            raise FormError(f"{self._name(name)} is {len(value):,} characters long, not {LONGEST_TEXT:,} or fewer")
+            raise FormError(f"{self.name(name)} is {len(value):,} characters long, not {LONGEST_TEXT:,} or fewer")
         return value.strip()
 
     def number(self, name: str, *, least: float = -math.inf) -> float:
         """Return a finite number of `least` or more."""
-        return self._number(name, self.data.get(name), least)
+        value = self.data.get(name)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise FormError(f"{self.name(name)} is {_shown(value)}, not a number")
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+        if not math.isfinite(number) or number < least:
+            limits = "" if least == -math.inf else f" of {least:g} or more"
+            raise FormError(f"{self.name(name)} is {number:g}, not a finite number{limits}")
+        return number
 
     def time_s(self, name: str, unit_s: float = 1.0) -> float:
         """Return a time in seconds that a clock can give, written in units of `unit_s` seconds."""
         value = self.number(name) * unit_s
         if not 0 < value < MAX_TIME_S:
-            shown = f"{value:g} s" if unit_s != 1 else f"{value:g}"
-            raise FormError(f"{self._name(name)} is {shown}, not a time above 0 s and below {MAX_TIME_S:g} s")
+            raise FormError(f"{self.name(name)} is {value:g} s, not a time above 0 s and below {MAX_TIME_S:g} s")
         return value
 
     def times_s(self, name: str, unit_s: float = 1.0) -> tuple[float, ...]:
         """Return a list of times in seconds; empty where the field is absent."""
         values = self.data.get(name)
-        if values is None:
-            return ()
-        if not isinstance(values, list):
-            raise FormError(f"{self._name(name)} is {kind_name(values)}, not a list")
-        numbers = (self._number(f"{name}[{position}]", value) for position, value in enumerate(values))
-        times_s = tuple(number * unit_s for number in numbers)
-        for position, time_s in enumerate(times_s):
-            if not 0 <= time_s < MAX_TIME_S:
-                raise FormError(f"{self._name(name)}[{position}] is {time_s:g} s, not a time from 0 s on")
-        return times_s
+        if values is not None and not isinstance(values, list):
+            raise FormError(f"{self.name(name)} is {kind_name(values)}, not a list")
+        items = Fields({f"{name}[{position}]": value for position, value in enumerate(values or ())}, self.where)
+        return tuple(items.time_s(item, unit_s) for item in items.data)
 
     def count(self, name: str, *, least: int = 0) -> int:
         """Return a whole number of `least` or more."""
@@ -73,46 +87,24 @@ class Fields:
         if isinstance(value, float) and value.is_integer():
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int):
-            raise FormError(f"{self._name(name)} is {_shown(value)}, not a whole number")
+            raise FormError(f"{self.name(name)} is {_shown(value)}, not a whole number")
         if not least <= value < MAX_COUNT:
-            raise FormError(
-                f"{self._name(name)} is {str(value)[:40]}, not a whole number from {least} to {MAX_COUNT:,}"
-            )
+            raise FormError(f"{self.name(name)} is {str(value)[:40]}, not a whole number from {least} to {MAX_COUNT:,}")
         return value
 
     def date(self, name: str) -> str:
-        """Return a date and time as ISO 8601 in UTC; empty where the field is absent."""
+        """Return a date and time as ISO 8601 in UTC; empty where the field is absent. vLLM writes `20260211-101530`."""
         if not self.has(name):
             return ""
         text = self.text(name)
-        for parse in (datetime.fromisoformat, _compact_date):
-            try:
-                return in_utc(parse(text))
-            except ValueError:
-                continue
-            except OverflowError:
-                break
-        raise FormError(f"{self._name(name)} is {text[:40]!r}, not a date and time")
-
-    def _number(self, name: str, value: Any, least: float = -math.inf) -> float:
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise FormError(f"{self._name(name)} is {_shown(value)}, not a number")
         try:
-            number = float(value)
-        except OverflowError:
-            number = math.inf
-        if not math.isfinite(number) or number < least:
-            limits = "" if least == -math.inf else f" of {least:g} or more"
-            raise FormError(f"{self._name(name)} is {number:g}, not a finite number{limits}")
-        return number
+            return in_utc(datetime.fromisoformat(re.sub(r"^(\d{8})-(\d{6})$", r"\1T\2", text)))
+        except (ValueError, OverflowError):
+            raise FormError(f"{self.name(name)} is {text[:40]!r}, not a date and time") from None
 
-    def _name(self, name: str) -> str:
+    def name(self, name: str) -> str:
+        """Return a field's name with where its record stands, for a message."""
         return f"{self.where}.{name}" if self.where else name
-
-
-def _compact_date(text: str) -> datetime:
-    """Return the date of `20260211-101530`, as vLLM writes it."""
-    return datetime.strptime(text, "%Y%m%d-%H%M%S").replace(tzinfo=UTC)
 
 
 def _shown(value: Any) -> str:

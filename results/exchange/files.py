@@ -7,12 +7,14 @@ import csv
 import itertools
 import json
 import stat
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from results.exchange import llama_bench
 from results.exchange.exported.export import EXPORT_FORMAT, RUNS_FORMAT
+from results.exchange.fields import Located
 from results.exchange.kernel_rows import KIND as KERNEL_TABLE
 from results.exchange.kernel_rows import REQUIRED_COLUMNS
 from results.exchange.pytest_benchmark import KIND as PYTEST_BENCHMARK
@@ -22,8 +24,6 @@ from roofline_model.core.definition_text import whole_number
 from roofline_model.core.errors import InvalidValueError, MissingDependencyError
 from roofline_model.core.table_file import MAX_CELLS, MAX_ROWS, MAX_TABLE_BYTES, parquet_columns
 from roofline_model.core.units import format_memory
-
-Form = Literal["json", "json lines", "csv", "markdown", "table"]
 
 MAX_JSON_BYTES = 10**9
 """An export of 100,000 records with all samples is far smaller; the whole file is read into memory."""
@@ -50,9 +50,8 @@ class Recognised:
     path: Path
     kind: str
     """roofline-bench, pytest-benchmark, kernel-table, llama-bench or vllm."""
-    form: Form
     content: Any = None
-    """Of a JSON file: what was parsed, a list of objects for JSON lines; of Markdown its text."""
+    """An iterable of `Located` objects of llama-bench and vLLM, the document of roofline-bench and pytest-benchmark."""
 
 
 def recognise(path: Path) -> Recognised:
@@ -65,12 +64,15 @@ def recognise(path: Path) -> Recognised:
     _check_size(path, size, MAX_JSON_BYTES)
     if path.suffix.lower() == ".parquet":
         _check_size(path, size, MAX_TABLE_BYTES)
-        _check_parquet(path)
-        return Recognised(path, KERNEL_TABLE, "table")
+        # Without pyarrow reading it will say what to install.
+        with suppress(MissingDependencyError):
+            if {"run_id", "run_label"} <= set(parquet_columns(path, KERNEL_TABLE.replace("-", " "))):
+                raise _part_of_a_run(path, "Parquet")
+        return Recognised(path, KERNEL_TABLE)
     text = _bounded_text(path, size).strip()
     if not text:
         raise _refused(path, "is empty")
-    return _json_kind(path, text) if text.startswith(("{", "[")) else _text_kind(path, text)
+    return _of_json(path, text) if text.startswith(("{", "[")) else _of_text(path, text)
 
 
 def _regular_size(path: Path) -> int:
@@ -110,17 +112,7 @@ def _bounded_text(path: Path, size: int) -> str:
         raise _refused(path, "is not UTF-8 text") from None
 
 
-def _check_parquet(path: Path) -> None:
-    """Raise `InvalidValueError` for a Parquet file that is damaged or an export; without pyarrow do nothing."""
-    try:
-        names = parquet_columns(path, KERNEL_TABLE.replace("-", " "))
-    except MissingDependencyError:  # reading it will say what to install
-        return
-    if {"run_id", "run_label"} <= set(names):
-        raise _part_of_a_run(path, "Parquet")
-
-
-def _json_kind(path: Path, text: str) -> Recognised:
+def _of_json(path: Path, text: str) -> Recognised:
     # Beyond the two signs of each value its text costs no memory; our own exports have their own, larger limit.
     if EXPORT_FORMAT not in text[:200] and text.count(",") + text.count("[") + text.count("{") > MAX_CELLS:
         raise _refused(path, f"holds more than {MAX_CELLS:,} values: split it, or")
@@ -129,56 +121,57 @@ def _json_kind(path: Path, text: str) -> Recognised:
     except RecursionError:
         raise _refused(path, "is nested too deeply") from None
     except ValueError as error:
-        json_lines = _json_lines(text)
-        if json_lines is None:
-            raise _refused(path, f"is not JSON ({str(error)[:120]}): the file is damaged;") from None
-        return Recognised(path, _kind_of_objects(path, json_lines), "json lines", json_lines)
+        if (of_lines := _of_json_lines(path, text)) is not None:
+            return of_lines
+        raise _refused(path, f"is not JSON ({str(error)[:120]}): the file is damaged;") from None
     if isinstance(document, dict) and document.get("format") in (EXPORT_FORMAT, RUNS_FORMAT):
-        return Recognised(path, OURS, "json", document)
+        return Recognised(path, OURS, document)
     if is_pytest_benchmark(document):
-        return Recognised(path, PYTEST_BENCHMARK, "json", document)
+        return Recognised(path, PYTEST_BENCHMARK, document)
     objects = document if isinstance(document, list) else [document]
-    return Recognised(path, _kind_of_objects(path, objects), "json", objects)
+    return _of_objects(path, [(f"[{number}]" if len(objects) > 1 else "", each) for number, each in enumerate(objects)])
 
 
-def _json_lines(text: str) -> list[Any] | None:
-    """Return the values of JSON lines, None where some line is none."""
+def _of_json_lines(path: Path, text: str) -> Recognised | None:
+    """Return what JSON lines are, None where some line is no JSON."""
     if text.count("\n") > MAX_ROWS:
         return None
     try:
-        return [json.loads(line, parse_int=whole_number) for line in text.split("\n") if line.strip()]
+        values = [json.loads(line, parse_int=whole_number) for line in text.split("\n") if line.strip()]
     except (ValueError, RecursionError):
         return None
+    return _of_objects(path, [(f"line {number}", value) for number, value in enumerate(values, 1)])
 
 
-def _kind_of_objects(path: Path, objects: list[Any]) -> str:
-    if objects and llama_bench.is_row(objects[0]):
-        return llama_bench.KIND
-    if objects and vllm_kind(objects[0]) is not None:
-        return "vllm"
+def _of_objects(path: Path, objects: list[Located]) -> Recognised:
+    first = objects[0][1] if objects else None
+    if llama_bench.is_row(first):
+        return Recognised(path, llama_bench.KIND, objects)
+    if vllm_kind(first) is not None:
+        return Recognised(path, "vllm", objects)
     raise _refused(path, "is JSON of nothing that is known here")
 
 
-def _text_kind(path: Path, text: str) -> Recognised:
+def _of_text(path: Path, text: str) -> Recognised:
     lines = text.splitlines()
     if max(map(len, lines)) > LONGEST_LINE_CHARS:
         raise _refused(path, f"has a line of more than {LONGEST_LINE_CHARS:,} characters")
     try:
-        cells = [cell.strip() for cell in next(csv.reader(lines[:1]), [])] or [""]
-    except csv.Error:
-        cells = [""]  # a line that no CSV begins with
+        cells = [cell.strip() for cell in next(csv.reader(lines[:1]))]
+    except (csv.Error, StopIteration):
+        cells = []  # a line that no CSV begins with
     if set(cells) >= REQUIRED_COLUMNS:
-        return Recognised(path, KERNEL_TABLE, "table")
+        return Recognised(path, KERNEL_TABLE)
     if llama_bench.is_csv_header(cells):
-        return Recognised(path, llama_bench.KIND, "csv")
-    if cells[0] == "run_id":
+        return Recognised(path, llama_bench.KIND, llama_bench.tests_of_csv(path))
+    if cells[:1] == ["run_id"]:
         raise _part_of_a_run(path, "CSV")
     if any(map(llama_bench.is_markdown_header, lines[:_MOST_LINES_ABOVE])):
-        return Recognised(path, llama_bench.KIND, "markdown", text)
+        return Recognised(path, llama_bench.KIND, llama_bench.tests_of_markdown(text))
     # Messages of the program, when its errors were sent to the same file.
     records = "\n".join(itertools.dropwhile(lambda line: not line.startswith("{"), lines))
-    if records and (json_lines := _json_lines(records)) is not None:
-        return Recognised(path, _kind_of_objects(path, json_lines), "json lines", json_lines)
+    if records and (of_lines := _of_json_lines(path, records)) is not None:
+        return of_lines
     raise _refused(path, "is text of nothing that is known here")
 
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from results.records.records import Measurement, PredictionRecord
+from results.exchange.exported.export import ExportedRun
+from results.records.records import Measurement, PredictionRecord, Record
 from roofline_model.chips.hardware import Device
 from roofline_model.core.finding import Finding
 from roofline_model.models.model_shapes import ModelShape
@@ -32,6 +33,11 @@ class Stated:
     """Devices that shared every layer (tensor parallel)."""
     link_bytes_per_s: float | None = None
     """One direction of one device's link; None: the chip's own."""
+
+    @property
+    def parallel_word(self) -> str:
+        """How many devices shared a layer, as a word of a kernel's name: `tp2`; empty for one."""
+        return f"tp{self.device_count}" if self.device_count > 1 else ""
 
     def identity(self) -> dict[str, Any]:
         """Return the stated facts that identify a record: other facts make another record of the same numbers."""
@@ -90,6 +96,7 @@ class ForeignRow:
     settings: Mapping[str, Any] = field(default_factory=dict)
     """How the other program ran it; part of the method."""
     created_at: str = ""
+    """ISO 8601; empty where the file has no date."""
     test_id: str = ""
     """What the other program calls it: `llama 8B Q4_K - Medium tg128`."""
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -111,8 +118,6 @@ class ForeignFile:
     """pytest-benchmark, llama-bench, vllm-serve, vllm-latency, vllm-throughput, kernel-table."""
     name: str
     rows: tuple[ForeignRow, ...]
-    started_at: str = ""
-    """ISO 8601; empty where the file has no date."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """Of machine and software."""
     class_facts: Mapping[str, Any] = field(default_factory=dict)
@@ -124,6 +129,25 @@ class ForeignFile:
     git_commit: str | None = None
     git_branch: str | None = None
     git_is_dirty: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadFile:
+    """A file that was read and checked, ready to be stored."""
+
+    runs: tuple[ExportedRun, ...]
+    """Of a foreign file one, each measurement once."""
+    kind: str = ""
+    """Kind of a foreign file; empty for an export of ours."""
+    repeated_count: int = 0
+    """Rows that stand in a foreign file twice."""
+    chip: Device | None = None
+    """The chip that its predictions were asked of; None: not known, or each row its own."""
+
+    @property
+    def records(self) -> tuple[Record, ...]:
+        """The records of all of its runs."""
+        return tuple(record for exported in self.runs for record in exported.records)
 
 
 def printable(text: str) -> str:

@@ -8,25 +8,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
-from results.exchange.foreign import ForeignFile, ForeignRow, ModelAsk, PassRun
+from results.exchange.foreign import ForeignFile, ForeignRow, ModelAsk, PassRun, Stated
 from results.exchange.measured import doubted, from_one_figure
-from results.exchange.model_cases import NamedModel, kernel_name, model_case
+from results.exchange.model_cases import kernel_name, model_case
+from results.exchange.model_names import NamedModel
 from results.exchange.model_predictions import model_predictions
 from results.records.plain_form import FormError
 from results.records.records import PredictionRecord
 from roofline_model.chips.hardware import Device, get_hardware
 from roofline_model.core.errors import RooflineError
-from roofline_model.core.finding import Finding, finding, reason_text
+from roofline_model.core.finding import finding, reason_text
 from roofline_model.expected.fitting.table import KernelTable, phase_of, read_kernel_table
 from roofline_model.expected.prediction import EXPECTED_VERSION
 from roofline_model.expected.products.fitted.rows import default_activation
 from roofline_model.formats.catalog import get_format
 from roofline_model.ideal.limits import limit_s
-from roofline_model.ideal.roofline import predict
+from roofline_model.ideal.roofline import Prediction, predict
 from roofline_model.operators.attention import attention
 from roofline_model.operators.case import Case
 from roofline_model.operators.product import Operator, gemm, with_group_scales
@@ -38,7 +38,7 @@ REQUIRED_COLUMNS = frozenset({"device", "op", "time_s"})
 Advance = Callable[[int, int], None]
 
 
-def read_kernel_rows(path: Path, advance: Advance | None = None) -> ForeignFile:
+def read_kernel_rows(path: Path, advance: Advance) -> ForeignFile:
     """Return the rows of a table with their predictions; `advance` is told (rows done, rows).
 
     Raises `FormError` naming the first row that cannot be read (`roofline validate` would pass over it: here nothing is
@@ -51,53 +51,54 @@ def read_kernel_rows(path: Path, advance: Advance | None = None) -> ForeignFile:
             raise FormError(f"row {table.line_numbers[i]}: {reason_text(problem)}")
         if math.isnan(table.numbers["time_s"][i]):
             raise FormError(f"row {table.line_numbers[i]}: time_s is empty: nothing was measured")
-    prediction = predict_table(table, progress=None if advance is None else lambda done: advance(done, len(table)))
-    chips = {name: _chip(name) for name in dict.fromkeys(table.texts["device"])}
-    rows = tuple(_row(prediction, i, chips[table.texts["device"][i]]) for i in range(len(table)))
-    devices = {chip.device.key: chip.device for chip in chips.values() if chip is not None}
-    facts = {"sha256": table.sha256, "devices": sorted(dict.fromkeys(table.texts["device"]))}
+    prediction = predict_table(table, progress=lambda done: advance(done, len(table)))
+    devices: dict[str, Device | None] = dict.fromkeys(table.texts["device"])
+    for name in devices:
+        with suppress(RooflineError):
+            devices[name] = get_hardware(name)
+    # A chip's hash takes longer to make than a prediction.
+    hashes = {name: device.content_hash for name, device in devices.items() if device is not None}
+    rows = tuple(
+        _row(prediction, i, devices[name], hashes.get(name, "")) for i, name in enumerate(table.texts["device"])
+    )
+    devices_by_key = {device.key: device for device in devices.values() if device is not None}
+    facts = {"sha256": table.sha256, "devices": sorted(devices)}
     return ForeignFile(
-        KIND, table.name, rows, facts=facts, class_facts={"engine": KIND}, devices=tuple(devices.values())
+        KIND, table.name, rows, facts=facts, class_facts={"engine": KIND}, devices=tuple(devices_by_key.values())
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Chip:
-    """A chip with its hash, which takes longer to make than a prediction."""
-
-    device: Device
-    profile_hash: str
-
-
-def _chip(name: str) -> _Chip | None:
-    try:
-        device = get_hardware(name)
-    except RooflineError:
-        return None
-    return _Chip(device, device.content_hash)
-
-
-def _row(prediction: TablePrediction, i: int, chip: _Chip | None) -> ForeignRow:
+def _row(prediction: TablePrediction, i: int, device: Device | None, profile_hash: str) -> ForeignRow:
     table = prediction.table
-    where = f"row {table.line_numbers[i]}"
-    measured_s = float(table.numbers["time_s"][i])
-    ask: ModelAsk | None = None
-    reason = prediction.reasons[i]
+    where, op, measured_s = f"row {table.line_numbers[i]}", table.texts["op"][i], float(table.numbers["time_s"][i])
+    kernel = kernel_name(
+        table.text("kernel")[i] or "unnamed",
+        "dynamic" if table.numbers["dynamic_activation_quantization"][i] == 1 else "",
+    )
+    reason, tokens, least_s = prediction.reasons[i], None, 0.0
     predictions: tuple[PredictionRecord, ...] = ()
-    tokens: int | None = None
-    least_s = 0.0
+    ask: ModelAsk | None = None
     try:
-        if table.texts["op"][i] == "model":
-            case, ask, measured_s, tokens, reason = _model_row(table, i, measured_s)
-            if ask is not None and chip is not None:
-                predictions, reason, least_s = model_predictions(ask, chip.device, measured_s)
-        elif table.texts["op"][i] == "copy":
-            case = Case("copy", (("bytes", int(table.numbers["bytes"][i])),), (), _kernel(table, i), "none")
+        if op == "model":
+            row = read_model_row(table, i)
+            run = PassRun(row.phase, row.batch_count, row.context_count, row.new_count, 1.0)
+            model = NamedModel(
+                row.shape.name, row.shape, "named", formats=row.formats, kv_format=row.kv, weight_bytes=row.weight_bytes
+            )
+            stated = Stated(device_count=row.device_count)
+            kernel = kernel_name(kernel, stated.parallel_word)
+            case, ask, reason = model_case(model, row.phase, (run,), kernel, stated)
+            measured_s, tokens = measured_s / row.steps_count, row.batch_count * row.new_count
+            if ask is not None and device is not None:
+                predictions, reason, least_s = model_predictions(ask, device, measured_s)
+        elif op == "copy":
+            case = Case("copy", (("bytes", int(table.numbers["bytes"][i])),), (), kernel, "none")
         else:
-            case = _work(table, i).case(_kernel(table, i), cache="none")
-            if chip is not None:
-                predictions = _predictions(prediction, i, _work(table, i, has_scales=True), chip, measured_s)
-                least_s = limit_s(predictions[0], chip.device)
+            case = _work(table, i).case(kernel, cache="none")
+            if device is not None:
+                work = _work(table, i, has_scales=True)
+                predictions = _predictions(prediction, i, predict(work, device), profile_hash, measured_s)
+                least_s = limit_s(predictions[0], device)
     except RooflineError as error:
         raise FormError(f"{where}: {error}") from None
     content = {name: cell for name, cell in zip(table.header, table.cells[i], strict=True) if cell}
@@ -151,16 +152,10 @@ def _work(table: KernelTable, i: int, *, has_scales: bool = False) -> Operator:
     )
 
 
-def _kernel(table: KernelTable, i: int) -> str:
-    casts = table.numbers["dynamic_activation_quantization"][i] == 1
-    return kernel_name(table.text("kernel")[i] or "unnamed", "dynamic" if casts else "")
-
-
 def _predictions(
-    prediction: TablePrediction, i: int, work: Operator, chip: _Chip, measured_s: float
+    prediction: TablePrediction, i: int, ideal: Prediction, profile_hash: str, measured_s: float
 ) -> tuple[PredictionRecord, ...]:
-    ideal = predict(work, chip.device)
-    first = PredictionRecord.from_prediction(ideal, chip.profile_hash, measured_s)
+    first = PredictionRecord.from_prediction(ideal, profile_hash, measured_s)
     expected_s = float(prediction.expected_s[i])
     if math.isnan(expected_s):
         return (first,)
@@ -175,18 +170,3 @@ def _predictions(
         findings=(finding("mostly-bound", binding=binding),) if binding else (),
     )
     return first, expected
-
-
-def _model_row(
-    table: KernelTable, i: int, measured_s: float
-) -> tuple[Case, ModelAsk | None, float, int, Finding | None]:
-    """Return case, question, seconds and tokens of one pass, and why there is no question."""
-    from results.exchange.foreign import Stated
-
-    row = read_model_row(table, i)
-    run = PassRun(row.phase, row.batch_count, row.context_count, row.new_count, 1.0)
-    named_model = NamedModel(row.shape.name, row.shape, "named", "", row.formats, row.kv, row.weight_bytes)
-    stated = Stated(device_count=row.device_count)
-    name_parts: list[Any] = [_kernel(table, i), f"tp{row.device_count}" if row.device_count > 1 else ""]
-    case, ask, reason = model_case(named_model, row.phase, (run,), kernel_name(*name_parts), stated, None)
-    return case, ask, measured_s / row.steps_count, row.batch_count * row.new_count, reason

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 from results.exchange.fields import Fields
 from results.exchange.foreign import ForeignFile, ForeignRow, Stated
-from results.exchange.measured import FLAGS, STOP_REASON, from_one_figure, from_samples
+from results.exchange.measured import from_one_figure, from_samples
 from results.records.plain_form import FormError, UnclearFormError
 from results.records.records import Measurement
 from roofline_model.core.finding import finding
@@ -44,139 +45,107 @@ def read_pytest_benchmark(value: Any, name: str, stated: Stated) -> ForeignFile:
     `stated` is not looked at: a test of somebody's own has no work that we could predict.
     """
     document = Fields(value, "")
-    machine = document.inside("machine_info")
-    facts = {key: machine.data[key] for key in _MACHINE if isinstance(machine.data.get(key), str)}
-    cpu = machine.data.get("cpu")
-    brand = cpu.get("brand_raw") or cpu.get("brand") if isinstance(cpu, Mapping) else None
-    if isinstance(brand, str):
+    machine = document.inside("machine_info").data
+    facts = {key: machine[key] for key in _MACHINE if isinstance(machine.get(key), str)}
+    cpu, commit = (
+        each if isinstance(each, Mapping) else {} for each in (machine.get("cpu"), document.data.get("commit_info"))
+    )
+    if isinstance(brand := cpu.get("brand_raw") or cpu.get("brand"), str):
         facts["cpu"] = brand
     if document.has("version"):
         facts["pytest_benchmark"] = document.text("version")
     started = document.date("datetime")
-    commit = document.data.get("commit_info")
-    commit = commit if isinstance(commit, Mapping) else {}
     rows = tuple(
-        _row(Fields(benchmark, f"benchmarks[{position}]"), started, facts)
+        _row(Fields(benchmark, f"benchmarks[{position}]"), started, facts.get("node", ""))
         for position, benchmark in enumerate(document.data["benchmarks"])
     )
     if not rows:
         raise FormError("benchmarks is empty: nothing was timed")
     # Outside a repository it writes `unversioned` or `unknown`, on the branch `(unknown)`.
-    commit_id, dirty = _text(commit.get("id")), commit.get("dirty")
-    has_commit = commit_id is not None and _COMMIT.fullmatch(commit_id) is not None
-    branch = _text(commit.get("branch"))
+    commit_id, dirty, branch = (commit.get(key) for key in ("id", "dirty", "branch"))
+    has_commit = isinstance(commit_id, str) and _COMMIT.fullmatch(commit_id[:200]) is not None
     return ForeignFile(
         KIND,
         name,
         rows,
-        started_at=started,
         facts=facts,
         class_facts={key: facts[key] for key in ("node", "cpu", "python_version") if key in facts} | {"engine": KIND},
         git_commit=commit_id if has_commit else None,
-        git_branch=None if branch == "(unknown)" else branch,
+        git_branch=branch[:200] if isinstance(branch, str) and branch not in ("", "(unknown)") else None,
         git_is_dirty=dirty if has_commit and isinstance(dirty, bool) else None,
     )
 
 
-def _row(fields: Fields, started: str, facts: Mapping[str, Any]) -> ForeignRow:
+def _row(fields: Fields, started: str, node: str) -> ForeignRow:
     name = fields.text("fullname") if fields.has("fullname") else fields.text("name")
-    stats = fields.inside("stats")
-    options = fields.data.get("options")
+    stats, options = fields.inside("stats"), fields.data.get("options")
     timer = options.get("timer") if isinstance(options, Mapping) else None
-    unit_s = _unit_s(timer, fields.where)
+    # Files of old versions name no timer.
+    unit_s = 1.0 if timer is None else _UNITS_S.get(str(timer).rpartition(".")[2])
+    if unit_s is None:
+        raise UnclearFormError(
+            f"{fields.where}.options.timer is {str(timer)[:60]!r}, whose unit is unknown (known: {', '.join(_UNITS_S)}): "
+            "run it with --benchmark-timer=time.perf_counter"
+        )
     measurement = _measurement(stats, unit_s)
-    extra = {key: fields.data[key] for key in ("group", "params", "param", "extra_info") if fields.data.get(key)}
+    names = ("min", "max", "mean", "median", "rounds", "iterations", "total")
     content = {
         "fullname": name,
         "datetime": started,
-        "node": facts.get("node", ""),
-        "stats": {
-            key: stats.data.get(key) for key in ("min", "max", "mean", "median", "rounds", "iterations", "total")
-        },
+        "node": node,
+        "stats": {key: stats.data.get(key) for key in names},
     }
-    if unit_s != 1:
-        content["unit_s"] = unit_s
     return ForeignRow(
         where=fields.where,
-        content=content,
+        content=content if unit_s == 1 else {**content, "unit_s": unit_s},
         case=Case(KIND, (), (), name, "none", "eager"),
         measurement=measurement,
         settings={"timer": timer} if isinstance(timer, str) else {},
         created_at=started,
         test_id=name,
-        facts={"statistic": "samples" if measurement.samples_s else "statistics", **extra},
+        facts={
+            "statistic": "samples" if measurement.samples_s else "statistics",
+            **{key: fields.data[key] for key in ("group", "params", "param", "extra_info") if fields.data.get(key)},
+        },
         reason=finding("foreign-not-predicted", kind="work"),
     )
-
-
-def _unit_s(timer: Any, where: str) -> float:
-    """Return the seconds in what a timer counts; without a timer, as old files are, 1. Raises `FormError` for an
-    unknown one.
-    """
-    if timer is None:
-        return 1.0
-    unit_s = _UNITS_S.get(str(timer).rpartition(".")[2])
-    if unit_s is None:
-        raise UnclearFormError(
-            f"{where}.options.timer is {str(timer)[:60]!r}, whose unit is unknown (known: {', '.join(_UNITS_S)}): "
-            "run it with --benchmark-timer=time.perf_counter"
-        )
-    return unit_s
 
 
 def _measurement(stats: Fields, unit_s: float) -> Measurement:
     iterations = stats.count("iterations", least=1) if stats.has("iterations") else 1
     rounds = stats.count("rounds", least=1) if stats.has("rounds") else None
     samples_s = stats.times_s("data", unit_s)
-    if samples_s:
-        if any(time_s <= 0 for time_s in samples_s):
-            raise FormError(f"{stats.where}.data holds 0 s: no call takes no time")
-        if rounds is not None and rounds != len(samples_s):
-            raise FormError(f"{stats.where}.rounds is {rounds:,}, but data holds {len(samples_s):,} times")
-        measured = from_samples(samples_s, iterations)
-        _check_statistics(stats, measured.min_s, measured.max_s, unit_s)
-        return measured
-    if not stats.has("median"):
+    if samples_s and rounds not in (None, len(samples_s)):
+        raise FormError(f"{stats.where}.rounds is {rounds:,}, but data holds {len(samples_s):,} times")
+    if not samples_s and not stats.has("median"):
         return from_one_figure(stats.time_s("mean", unit_s), iterations)
-    median, low, high = (stats.time_s(name, unit_s) for name in ("median", "min", "max"))
-    quartiles = [stats.time_s(name, unit_s) if stats.has(name) else None for name in ("q1", "q3")]
-    if None in quartiles:
-        return from_one_figure(median, iterations)
-    first, third = (value for value in quartiles if value is not None)
-    ordered = (low, first, median, third, high)
-    if any(value > other * (1 + _ROUNDING) for value, other in pairwise(ordered)):
-        raise FormError(f"{stats.where}: min, q1, median, q3 and max are not in this order")
-    _check_statistics(stats, low, high, unit_s)
-    return Measurement(
-        samples_s=(),
-        calls_per_sample=iterations,
-        median_s=median,
-        min_s=low,
-        max_s=high,
-        mean_s=stats.time_s("mean", unit_s),
-        std_s=stats.number("stddev", least=0) * unit_s if stats.has("stddev") else None,
-        q1_s=first,
-        q3_s=third,
-        sample_count=rounds or 1,
-        ci_low_s=None,
-        ci_high_s=None,
-        stop_reason=STOP_REASON,
-        flags=FLAGS,
-    )
-
-
-def _check_statistics(stats: Fields, low_s: float, high_s: float, unit_s: float) -> None:
-    """Raise `FormError` for a statistic that no times between `low_s` and `high_s` have."""
+    times_s = {name: stats.time_s(name, unit_s) for name in ("min", "median", "max", "mean") if stats.has(name)}
+    std_s = stats.number("stddev", least=0) * unit_s if stats.has("stddev") else None
+    if samples_s:
+        measured = from_samples(samples_s, iterations)
+    else:
+        median_s, min_s, max_s = (stats.time_s(name, unit_s) for name in ("median", "min", "max"))
+        if not (stats.has("q1") and stats.has("q3")):
+            return from_one_figure(median_s, iterations)
+        q1_s, q3_s = (stats.time_s(name, unit_s) for name in ("q1", "q3"))
+        if any(value > other * (1 + _ROUNDING) for value, other in pairwise((min_s, q1_s, median_s, q3_s, max_s))):
+            raise FormError(f"{stats.where}: min, q1, median, q3 and max are not in this order")
+        measured = replace(
+            from_one_figure(median_s, iterations),
+            samples_s=(),
+            min_s=min_s,
+            max_s=max_s,
+            mean_s=stats.time_s("mean", unit_s),
+            std_s=std_s,
+            q1_s=q1_s,
+            q3_s=q3_s,
+            sample_count=rounds or 1,
+        )
     for name in ("min", "mean", "median", "max"):
-        if stats.has(name):
-            value = stats.time_s(name, unit_s)
-            if not low_s * (1 - _ROUNDING) <= value <= high_s * (1 + _ROUNDING):
-                raise FormError(f"{stats.where}.{name} is {value:g} s, not between {low_s:g} s and {high_s:g} s")
-    if stats.has("stddev"):
-        spread_s = stats.number("stddev", least=0) * unit_s
-        if spread_s > high_s - low_s + _ROUNDING * high_s:  # it is at most their range / √2
-            raise FormError(f"{stats.where}.stddev is {spread_s:g} s, more than max − min")
-
-
-def _text(value: Any) -> str | None:
-    return value[:200] if isinstance(value, str) and value else None
+        low_s, high_s = measured.min_s, measured.max_s
+        if name in times_s and not low_s * (1 - _ROUNDING) <= times_s[name] <= high_s * (1 + _ROUNDING):
+            raise FormError(f"{stats.where}.{name} is {times_s[name]:g} s, not between {low_s:g} s and {high_s:g} s")
+    # The standard deviation is at most their range / √2.
+    if std_s is not None and std_s > measured.max_s - measured.min_s + _ROUNDING * measured.max_s:
+        raise FormError(f"{stats.where}.stddev is {std_s:g} s, more than max − min")
+    return measured

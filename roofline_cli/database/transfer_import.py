@@ -27,8 +27,7 @@ from roofline_model.formats.catalog import get_format
 
 if TYPE_CHECKING:
     from results.exchange.exported.load import ImportReport
-    from results.exchange.foreign import Stated
-    from results.exchange.importing import ReadFile
+    from results.exchange.foreign import ReadFile, Stated
 
 COMMANDS = {
     "import": ("import_files", "Store exported runs, or what other programs measured."),
@@ -126,8 +125,8 @@ def _document(file: Path, read: ReadFile, report: ImportReport) -> dict[str, Any
         "inconsistent_count": report.inconsistent_count,
         "differing_run_ids": list(report.differing_runs),
     }
-    if read.foreign is not None:
-        document |= {"kind": read.kind, **comparison_json(as_stored(read.foreign, report))}
+    if read.kind:
+        document |= {"kind": read.kind, **comparison_json(as_stored(read, report))}
     return document
 
 
@@ -135,21 +134,21 @@ def _blocks(file: Path, read: ReadFile, report: ImportReport) -> Iterator[Block]
     from results.exchange.importing import as_stored
 
     names = ", ".join(run_id[:8] for run_id in report.run_ids[:8]) + (", …" if len(report.run_ids) > 8 else "")
-    kind = "" if read.foreign is None else f" ({read.kind})"
+    kind = f" ({read.kind})" if read.kind else ""
     several = "s" if len(report.run_ids) > 1 else ""
     yield Paragraph(
         f"{file}{kind}: run{several} {names}: {report.added} record{'s' * (report.added != 1)} added, "
         f"{report.duplicates} already there"
     )
     yield from (Paragraph(text, "warning") for text in _doubts(read, report))
-    if read.foreign is not None:
-        yield from comparison_blocks(as_stored(read.foreign, report))
+    if read.kind:
+        yield from comparison_blocks(as_stored(read, report))
 
 
 def _doubts(read: ReadFile, report: ImportReport) -> Iterator[str]:
     """Yield what of a file does not agree with what is stored, or with itself."""
     count = report.differing_count
-    if count and read.foreign is None:
+    if count and not read.kind:
         yield (
             f"{count} of these are stored with other contents: the file or the database is a changed copy; nothing was "
             "overwritten"
@@ -159,12 +158,12 @@ def _doubts(read: ReadFile, report: ImportReport) -> Iterator[str]:
         yield f"run {shown}: stored with another label, start, commit or machine than in the file; nothing was overwritten"
     if report.inconsistent_count:
         yield f"{report.inconsistent_count} of the file's records have statistics that their samples do not have"
-    if count and read.foreign is not None:
+    if count and read.kind:
         chips = sorted({each.hardware_key for record in report.stored_records for each in record.predictions})
         runs = sorted({record.run_id[:8] for record in report.stored_records})
         yield (
             f"{count} of these are stored with the predictions of {', '.join(chips) or 'no chip'}, which stay and are "
             f"shown; for others: `roofline runs delete {runs[0]} --yes{typed('--db')}`, then import again"
         )
-    elif read.foreign is not None and report.duplicates and not report.added:
+    elif read.kind and report.duplicates and not report.added:
         yield "nothing was added: the same measurements are stored already, with the predictions they came with"

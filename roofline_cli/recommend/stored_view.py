@@ -85,10 +85,10 @@ def _print_answers(rankings: Sequence[StoredRanking], *, has_rows: bool) -> None
     count = len(rankings)
     gaps = [ranking.gap for ranking in rankings if ranking.choice is None and ranking.gap is not None]
     if len(gaps) == count:
-        text = short_text(finding("disturbed-result", kind="cases", disturbed_count=count, case_count=count))
+        text = short_text(finding("disturbed-results", disturbed_count=count, case_count=count))
         show_line(f"No result: {text}, or see the numbers with --force.", "bold red")
         return
-    is_busy = all(has_code([gap], "disturbed-result", "option") for gap in gaps)
+    is_busy = all(gap.code == "disturbed-result" for gap in gaps)
     why = "the machine was busy, run again" if is_busy else "times were disturbed or cannot be, run again"
     busy = f" No result for {len(gaps)} of {count}: {why}." if gaps else ""
     show_line(f"{_pays_sentence(rankings)}{busy}", "bold")

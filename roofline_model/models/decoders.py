@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from roofline_model.models.hf.config import MAX_CONFIG_BYTES
 from roofline_model.models.hf.decoder_config import decoder_from_config
 from roofline_model.models.hf.stored_formats import CheckpointFormats, checkpoint_formats
 from roofline_model.models.layer_kinds import Attention, Decoder, FeedForward, Latent, LayerRun, Mixer
-from roofline_model.models.model_registry import config_path, get_model, list_models
+from roofline_model.models.model_registry import config_path, get_model
 from roofline_model.models.model_shapes import ModelShape
 
 _FILE = Path(__file__).parent / "decoders.toml"
@@ -76,22 +75,6 @@ def find_checkpoint(name: str) -> Checkpoint:
     beside = path.with_name("hf_quant_config.json")
     formats = _formats_in(path, beside, decoder)
     return Checkpoint(decoder, formats, "BF16" if formats is None else formats.main_format)
-
-
-def sized_checkpoint(parameter_count: float, active_count: float | None = None) -> Checkpoint:
-    """Return a checkpoint of about so many parameters where nobody says which model it is: the shipped one of the next
-    size with more or fewer of its layers. `active_count`: parameters that a token visits, of a mixture of experts.
-    """
-
-    def distance(decoder: Decoder) -> float:
-        apart = abs(math.log(decoder.parameter_count / parameter_count))
-        return apart if active_count is None else apart + abs(math.log(decoder.active_parameter_count / active_count))
-
-    decoders = (get_decoder(name) for name in (*_shipped(), *(shape.name for shape in list_models())))
-    nearest = min((each for each in decoders if (each.experts is None) == (active_count is None)), key=distance)
-    ratio = parameter_count / nearest.parameter_count
-    layers = tuple(replace(run, count=max(1, round(run.count * ratio))) for run in nearest.layers)
-    return Checkpoint(replace(nearest, layers=layers), None, "BF16")
 
 
 def published_formats(name: str, folder: Path, decoder: Decoder) -> CheckpointFormats | None:

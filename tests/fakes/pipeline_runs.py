@@ -13,7 +13,7 @@ from bench_cases.models.model_cases import ModelCase
 from bench_cases.models.reference import find_model
 from bench_cases.pipeline.measure import MeasuredPair, MeasureRequest, read_pair
 from results.cases.case_result import CaseResult, case_results
-from results.exchange.exported.export import export_documents
+from results.exchange.exported.export import ExportedRun, export_document
 from results.records.records import Method, PredictionRecord, ProcessInfo, Record
 from roofline_model.chips.hardware import Device, create_custom_asic
 
@@ -122,5 +122,5 @@ class FakeMeasure:
             own = records(precision, run_id=run.run_id, reason="timeout after 180 s")
         else:
             own = records(precision, *[self.base_s / self.speedups[precision]] * count, run_id=run.run_id)
-        request.export.write_text(json.dumps(export_documents(run, [], [*base, *own])))
+        request.export.write_text(json.dumps(export_document(ExportedRun(run, (), (), (*base, *own)))))
         return read_pair(request)

@@ -42,9 +42,9 @@ class ExportedRun:
     run: RunInfo
     profiles: tuple[HardwareProfile, ...]
     """Chip descriptions that its predictions used."""
+    processes: tuple[ProcessInfo, ...]
+    """All of the run, those that stored no record too; those of its records need not be among them."""
     records: tuple[Record, ...]
-    processes: tuple[ProcessInfo, ...] = ()
-    """All of the run, those that stored no record too."""
     canaries: tuple[CanaryReading, ...] = ()
     noise_floors: tuple[NoiseFloor, ...] = ()
     """Of the run's environment class."""
@@ -57,8 +57,8 @@ def stored_whole(store: ResultStore, run: RunInfo) -> ExportedRun:
     return ExportedRun(
         run,
         tuple(profile for profile in map(store.profile, hashes) if profile is not None),
-        tuple(records),
         tuple(store.processes(run.run_id)),
+        tuple(records),
         tuple(store.canaries(run.run_id)),
         tuple(store.noise_floors(run.environment.class_hash).values()),
     )
@@ -69,41 +69,20 @@ def export_run_json(store: ResultStore, run_id: str) -> dict[str, Any]:
 
     Raises `UnknownNameError` for an unknown run.
     """
-    whole = stored_whole(store, _run(store, run_id))
-    return export_documents(
-        whole.run,
-        whole.profiles,
-        whole.records,
-        processes=whole.processes,
-        canaries=whole.canaries,
-        noise_floors=whole.noise_floors,
-    )
+    run = store.resolve_run(run_id)
+    if run.run_id != run_id:
+        raise StoreError(f"{run_id[:40]!r} is not the whole id of a run: resolve_run gives it")
+    return export_document(stored_whole(store, run))
 
 
-def export_documents(
-    run: RunInfo,
-    profiles: Sequence[HardwareProfile],
-    records: Sequence[Record],
-    *,
-    processes: Sequence[ProcessInfo] = (),
-    canaries: Sequence[CanaryReading] = (),
-    noise_floors: Sequence[NoiseFloor] = (),
-) -> dict[str, Any]:
+def export_document(exported: ExportedRun) -> dict[str, Any]:
     """Return the document of `export_run_json` from values in memory: it rescues a run whose database is lost.
 
-    `import_file` reads it like any other export. Processes of the records need not be given again.
+    `import_file` reads it like any other export.
     """
-    all_processes = dict.fromkeys([*processes, *(record.process for record in records)])
-    return {
-        "format": EXPORT_FORMAT,
-        "schema_version": EXPORT_VERSION,
-        "run": to_plain(run),
-        "profiles": [to_plain(profile) for profile in profiles],
-        "processes": [to_plain(process) for process in all_processes],
-        "records": [to_plain(record) for record in records],
-        "canaries": [to_plain(reading) for reading in canaries],
-        "noise_floors": [to_plain(floor) for floor in noise_floors],
-    }
+    processes = dict.fromkeys([*exported.processes, *(record.process for record in exported.records)])
+    document = to_plain(replace(exported, processes=tuple(processes)))
+    return {"format": EXPORT_FORMAT, "schema_version": EXPORT_VERSION, **document}
 
 
 def write_json(store: ResultStore, runs: Sequence[FoundRun], stream: TextIO, *, is_part: bool) -> None:
@@ -172,13 +151,6 @@ def flat_lots(store: ResultStore, runs: Iterable[FoundRun]) -> Iterator[list[Row
     for stored_run in runs:
         for records in read_lots(store, stored_run, with_samples=False):
             yield list(flat_rows(stored_run.run, records))
-
-
-def _run(store: ResultStore, run_id: str) -> RunInfo:
-    run = store.resolve_run(run_id)
-    if run.run_id != run_id:
-        raise StoreError(f"{run_id[:40]!r} is not the whole id of a run: resolve_run gives it")
-    return run
 
 
 def _cell(column: str, value: Any) -> str:

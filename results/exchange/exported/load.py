@@ -161,8 +161,8 @@ def parse_export(document: Any) -> ExportedRun:
     exported = ExportedRun(
         from_plain(RunInfo, document.get("run"), "run", with_limits=True),
         _listed(document, "profiles", HardwareProfile),
-        _listed(document, "records", Record),
         _listed(document, "processes", ProcessInfo),
+        _listed(document, "records", Record),
         _listed(document, "canaries", CanaryReading),
         _listed(document, "noise_floors", NoiseFloor),
     )

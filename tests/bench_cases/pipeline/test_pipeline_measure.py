@@ -27,7 +27,7 @@ from bench_cases.pipeline.recommend import (
 )
 from bench_cases.pipeline.settings import PipelineLimits, make_settings
 from bench_cases.quantization.target import Target
-from results.exchange.exported.export import export_documents
+from results.exchange.exported.export import ExportedRun, export_document
 from roofline_model.chips.hardware import get_hardware
 from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import finding
@@ -115,7 +115,9 @@ def test_pytest_collects_exactly_the_two_cases(tmp_path):
 
 def exported(question: MeasureRequest, *given) -> MeasureRequest:
     """Write a run of these records where pytest would."""
-    question.export.write_text(json.dumps(export_documents(make_run(run_id="a" * 32), [], list(given))))
+    question.export.write_text(
+        json.dumps(export_document(ExportedRun(make_run(run_id="a" * 32), (), (), tuple(given))))
+    )
     return question
 
 
@@ -224,7 +226,7 @@ def test_candidates_are_what_the_device_runs_ranked_by_the_time_of_the_real_path
     assert recommendation.candidates[0].key == "INT4"
     left = dict(recommendation.left_out)
     assert left["FP8"] == finding(
-        "torchao-kernel-missing", "FP8", kind="device", device="cpu"
+        "torchao-kernel-missing", "FP8", device="cpu"
     )  # a fallback to FP8.BF16 is no candidate
     assert left["MXFP8"].value("best_count") == 3
     assert recommendation.speedup(recommendation.candidates[0], "ideal") > 2.5
@@ -242,7 +244,7 @@ def test_a_gpu_runs_others_and_ranks_by_expected_times():
     assert "NVFP4" in dict(recommendation.left_out)
     assert all(time_finding(option) for option in recommendation.candidates if option.times.expected is None)
     assert {time_finding(option) for option in recommendation.candidates if option.times.expected is not None} == {
-        finding("device-time", kind="step")
+        finding("device-time")
     }
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from results.exchange.exported.export import RUNS_FORMAT, export_documents
+from results.exchange.exported.export import RUNS_FORMAT, ExportedRun, export_document
 from results.exchange.exported.load import ImportReport, import_file
 from results.operations.check import check_store
 from results.records.records import HardwareProfile, Measurement, ProcessInfo, Record, RunInfo
@@ -44,10 +44,9 @@ def document(
         run.environment.class_hash, "case", "method", 0.03, 0.01, 12, "2026-03-01T10:00:00+00:00", (run.run_id,)
     )
     chip = replace(profile, profile=get_hardware("b10").to_dict())
-    exported = export_documents(
-        run, [chip], records, canaries=[canary, replace(canary, ordinal=1)], noise_floors=[floor]
-    )
-    return json.loads(json.dumps(exported))  # type: ignore[no-any-return]
+    canaries = (canary, replace(canary, ordinal=1))
+    exported = ExportedRun(run, (chip,), (), tuple(records), canaries=canaries, noise_floors=(floor,))
+    return json.loads(json.dumps(export_document(exported)))  # type: ignore[no-any-return]
 
 
 @pytest.fixture(scope="module")

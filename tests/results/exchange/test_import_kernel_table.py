@@ -64,11 +64,10 @@ def test_parquet_is_read_like_csv(write: Write, empty_store: ResultStore, tmp_pa
 
 
 def test_an_unknown_chip_is_stored_without_prediction(write: Write) -> None:
-    foreign = read_any(write("k.csv", TABLE.replace("h100-sxm", "some-chip"))).foreign
-    assert foreign is not None
-    assert all(record.predictions == () for record in foreign.records)
-    assert "some-chip" in foreign.records[0].extra["unpredicted"]["values"]["reason"]
-    assert foreign.profiles == ()
+    (exported,) = read_any(write("k.csv", TABLE.replace("h100-sxm", "some-chip"))).runs
+    assert all(record.predictions == () for record in exported.records)
+    assert "some-chip" in exported.records[0].extra["unpredicted"]["values"]["reason"]
+    assert exported.profiles == ()
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from results.exchange.exported.export import export_documents, export_run_json
+from results.exchange.exported.export import ExportedRun, export_document, export_run_json
 from results.exchange.exported.load import import_file
 from results.records.records import HardwareProfile, Record, RunInfo
 from results.store import connection, migrate
@@ -111,9 +111,10 @@ def test_a_lost_run_is_rescued_from_memory(
         whole.add_profile(profile)
         for record in records:
             whole.add_record(record)
-        assert export_documents(run, [profile], records) == export_run_json(whole, run.run_id)
+        rescue = ExportedRun(run, (profile,), (), tuple(records))
+        assert export_document(rescue) == export_run_json(whole, run.run_id)
     rescued = tmp_path / "r.db.rescued.json"
-    rescued.write_text(json.dumps(export_documents(run, [profile], records), allow_nan=False), encoding="utf-8")
+    rescued.write_text(json.dumps(export_document(rescue), allow_nan=False), encoding="utf-8")
     with open_store(tmp_path / "new.db") as store:
         assert import_file(store, rescued).added == 2
         assert store.runs() == [run]

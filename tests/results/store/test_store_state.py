@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from results.exchange.exported.export import export_documents, export_run_json
+from results.exchange.exported.export import ExportedRun, export_document, export_run_json
 from results.exchange.exported.load import import_file
 from results.records.flags import FLAGS
 from results.records.records import EnvironmentInfo, Measurement, ProcessInfo, Record, RunInfo
@@ -347,7 +347,7 @@ def test_a_document_from_memory_names_the_processes_of_its_records(
 ) -> None:
     run = make_run()
     record = make_record(run.run_id)
-    document = export_documents(run, [], [record, make_record(run.run_id)], canaries=[reading(1)])
+    document = export_document(ExportedRun(run, (), (), (record, make_record(run.run_id)), canaries=(reading(1),)))
     assert [process["pid"] for process in document["processes"]] == [4711]
     (tmp_path / "rescued.json").write_text(json.dumps(document), encoding="utf-8")
     with open_store(tmp_path / "there.db") as there:
