@@ -50,17 +50,7 @@ def visible_devices(environ: Mapping[str, str], count: int) -> list[str]:
 def installed_devices() -> int:
     """Return how many NVIDIA GPUs this machine has, without starting CUDA."""
     count = device_count()
-    if count is not None:
-        return count
-    try:
-        return sum(1 for _ in _PROC_GPUS.iterdir())
-    except OSError:
-        return 0
-
-
-def own_device(position: int, devices: Sequence[str]) -> str:
-    """Return the device of the xdist worker at `position`."""
-    return devices[position % len(devices)]
+    return len(list(_PROC_GPUS.glob("*"))) if count is None else count
 
 
 def claim_device(environ: MutableMapping[str, str], count: int | None = None) -> str | None:
@@ -75,7 +65,7 @@ def claim_device(environ: MutableMapping[str, str], count: int | None = None) ->
         return None
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_initialized():
-        environ[VARIABLE] = own_device(worker[0], devices)
+        environ[VARIABLE] = devices[worker[0] % len(devices)]
     return environ.get(VARIABLE, devices[0])
 
 
@@ -92,11 +82,8 @@ def refuse_too_many(worker_count: int, devices: Sequence[str]) -> None:
 
 def controller_worker_count(config: Any) -> int:
     """Return how many workers this xdist controller starts: `--tx 3*popen` counts three."""
-    count = 0
-    for text in getattr(config.option, "tx", None) or ():
-        number, star, _ = str(text).partition("*")
-        count += int(number) if star and number.isdecimal() else 1
-    return count
+    given = (re.match(r"(\d+)\*", str(text)) for text in getattr(config.option, "tx", None) or ())
+    return sum(1 if several is None else int(several[1]) for several in given)
 
 
 @contextlib.contextmanager

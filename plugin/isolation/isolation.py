@@ -10,11 +10,11 @@ then partial. pytest's cache remembers a failed pass as the test that it repeats
 
 from __future__ import annotations
 
-import itertools
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from itertools import zip_longest
 from typing import Any, Literal
 
 import pytest
@@ -23,7 +23,6 @@ from plugin.run.options import BenchOptions
 from plugin.run.target import Target
 from roofline_model.core.errors import InvalidValueError
 
-_DEFAULT_TIMEOUT_S = BenchOptions().timeout_s
 _DEBUGGERS = ("pydevd", "debugpy")
 
 
@@ -63,18 +62,8 @@ def decide(options: BenchOptions, target: Target, config: pytest.Config) -> Isol
         return Isolation("none")
     if options.isolate == "case":
         return Isolation("case")
-    gains_nothing = options.timer.partition(":")[0] in ("simulated", "replay") or _coverage_is_active(config)
+    gains_nothing = options.is_simulated or _coverage_is_active(config)
     return Isolation("none" if gains_nothing else "auto")
-
-
-def watchdog_s(options: BenchOptions) -> float:
-    """Return how long one case may take: what the user said, else the default, which grows with the sampling budget.
-
-    A burst rests more than it measures and takes several budgets; loading and warming up come on top.
-    """
-    if options.timeout_s != _DEFAULT_TIMEOUT_S:
-        return options.timeout_s
-    return max(_DEFAULT_TIMEOUT_S, 30 + 10 * options.max_seconds)
 
 
 def _needs_this_process(config: pytest.Config) -> str:
@@ -119,27 +108,20 @@ class PassItem(pytest.Item):
         """Refuse to run here: only a fresh process makes it a further measurement."""
         pytest.fail(f"{self.name} is run by a worker only", pytrace=False)
 
-    def reportinfo(self) -> tuple[Path | str, int | None, str]:
+    def reportinfo(self) -> tuple[os.PathLike[str] | str, int | None, str]:
         """Return where the test is, under this pass's name."""
-        path, line, _ = self.measured_item.reportinfo()
-        return Path(path), line, self.name
+        return (*self.measured_item.reportinfo()[:2], self.name)
 
 
 def add_passes(items: list[pytest.Item], roofline_items: Sequence[pytest.Item], process_count: int) -> None:
     """Append the passes 2 … N of `roofline_items` to a session's items, every second pass in reversed order."""
     for number in range(2, process_count + 1):
         again = [
-            PassItem.from_parent(
-                _parent(item), name=pass_name(item.name, number), measured_item=item, pass_number=number
-            )
+            PassItem.from_parent(item.parent, name=pass_name(item.name, number), measured_item=item, pass_number=number)
             for item in roofline_items
+            if item.parent is not None  # every collected test lies in a module
         ]
         items += again[::-1] if number % 2 == 0 else again
-
-
-def _parent(item: pytest.Item) -> pytest.Collector:
-    assert item.parent is not None  # every collected test lies in a module
-    return item.parent
 
 
 def pass_name(name: str, number: int) -> str:
@@ -172,11 +154,10 @@ def _like(name: Any, item: pytest.Item) -> Any:
 
 def followers(items: Sequence[pytest.Item]) -> dict[pytest.Item, pytest.Item | None]:
     """Return for each roofline item what the same worker is asked for next: the next one of its pass, or None."""
-    fromkeys: dict[pytest.Item, pytest.Item | None] = dict.fromkeys(items)
-    for item, other in itertools.pairwise(items):
-        if pass_of(item) == pass_of(other):
-            fromkeys[item] = measured(other)
-    return fromkeys
+    return {
+        item: measured(other) if other is not None and pass_of(item) == pass_of(other) else None
+        for item, other in zip_longest(items, items[1:])
+    }
 
 
 def pass_of(item: pytest.Item) -> int:

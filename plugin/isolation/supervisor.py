@@ -13,11 +13,11 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
-from plugin.isolation.isolation import Isolation, measured, pass_of, watchdog_s
+from plugin.isolation.isolation import Isolation, measured, pass_of
 from plugin.isolation.replay_item import finish_here, replay_benchmark
 from plugin.isolation.worker import EndOfTest, Message
 from plugin.isolation.worker_process import WorkerDiedError, WorkerProcess
@@ -214,7 +214,7 @@ class Supervisor:
     def _listen(self, worker: WorkerProcess, running: _Running) -> None:
         """Take messages until the test is done. Raises `WorkerDiedError`."""
         began_s = time.monotonic()
-        limit_s = watchdog_s(self.session.options)
+        limit_s = self.session.options.timeout_s
         until_s = began_s + limit_s
         while running.end is None:
             message = worker.wait(until_s)
@@ -234,7 +234,9 @@ class Supervisor:
     def _take(self, running: _Running, message: Message) -> None:
         kind, content = message
         if kind == "report":
-            self._log(running, self.config.hook.pytest_report_from_serializable(config=self.config, data=content))
+            report = self.config.hook.pytest_report_from_serializable(config=self.config, data=content)
+            report.nodeid, report.location = running.item.nodeid, running.item.location
+            self._log(running, report)
         elif kind == "declared":
             running.declared[content.record_id] = content
         elif kind == "warning":
@@ -256,9 +258,7 @@ class Supervisor:
         elif kind == "internal-error":
             raise WorkerDiedError(f"broke down: {content}")
 
-    def _log(self, running: _Running, report: Any) -> None:
-        report.nodeid = running.item.nodeid
-        report.location = running.item.location
+    def _log(self, running: _Running, report: pytest.TestReport) -> None:
         running.phases[report.when] = report.passed
         running.item.ihook.pytest_runtest_logreport(report=report)
 
@@ -308,30 +308,17 @@ class Supervisor:
 
     def _fail(self, running: _Running, reason: str, stack: Sequence[str], output: str, began_s: float) -> None:
         """Log the phase in which the worker was lost as failed."""
-        phase = "teardown" if "call" in running.phases else "call"
-        end_time = time.time()
+        phase: Literal["call", "teardown"] = "teardown" if "call" in running.phases else "call"
         text = "\n".join([reason, *(["", "Innermost frame first:", *_own_frames(stack)] if stack else [])])
-        item = running.item
-
-        def log(when: str, outcome: str, longrepr: str | None, started: float) -> None:
-            report = pytest.TestReport(
-                nodeid=item.nodeid,
-                location=item.location,
-                keywords=dict.fromkeys(item.keywords, 1),
-                outcome=outcome,  # type: ignore[arg-type]
-                longrepr=longrepr,
-                when=when,  # type: ignore[arg-type]
-                sections=[("Worker output", output)] if output and longrepr else [],
-                duration=max(0.0, end_time - started),
-                start=started,
-                stop=end_time,
-            )
-            running.phases[when] = outcome == "passed"
-            item.ihook.pytest_runtest_logreport(report=report)
-
-        log(phase, "failed", text, began_s)
+        call = pytest.CallInfo.from_call(lambda: pytest.fail(reason), when=phase)
+        call.start, call.duration = began_s, max(0.0, call.stop - began_s)
+        report = pytest.TestReport.from_item_and_call(running.item, call)
+        report.longrepr = text
+        report.sections += [("Worker output", output)] if output else []
+        self._log(running, report)
         if phase == "call":
-            log("teardown", "passed", None, end_time)
+            nothing = pytest.CallInfo.from_call(lambda: None, when="teardown")
+            self._log(running, pytest.TestReport.from_item_and_call(running.item, nothing))
 
     def _note_end(self, end: str) -> None:
         self.session.end_process(self._process, end[:300])

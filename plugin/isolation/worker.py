@@ -122,19 +122,17 @@ class WorkerHooks:
         self.send("ready")
         for test_id, following_id in self._commands():
             self.test_id = test_id
-            item, following = items.get(test_id), items.get(following_id or "")
-            end = self._missing() if item is None else self._run(item, following)
+            end = self._run(items.get(test_id), items.get(following_id or ""))
             self.send("done", end)
             if end.ending is not None:
                 break
         return True
 
-    def _missing(self) -> EndOfTest:
-        reason = why_not_collected(self.start.rootdir, str(self._config.rootpath), self._collect_errors[:3])
-        return EndOfTest(missing=reason)
-
-    def _run(self, item: pytest.Item, nextitem: pytest.Item | None) -> EndOfTest:
-        """Run one test; its reports are sent while it runs."""
+    def _run(self, item: pytest.Item | None, nextitem: pytest.Item | None) -> EndOfTest:
+        """Run one test, None: one that is not known here; its reports are sent while it runs."""
+        if item is None:
+            folder = str(self._config.rootpath)
+            return EndOfTest(missing=why_not_collected(self.start.rootdir, folder, self._collect_errors[:3]))
         self._lost_device = None
         ending: BaseException | None = None
         try:

@@ -6,16 +6,19 @@ import contextlib
 import multiprocessing
 import os
 import pickle
+import re
 import signal
 import sys
 import tempfile
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing import connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 import roofline_pytest
 from plugin.isolation.worker import DUMP_SIGNAL, Message
@@ -59,19 +62,23 @@ class WorkerProcess:
 
     @classmethod
     def start(cls, arguments: Sequence[str], folder: Path, start: WorkerStart, passes_output: bool) -> WorkerProcess:
-        """Start a pytest with these arguments as a worker.
+        """Start a pytest with these arguments as a worker. It prints to our standard output only where `passes_output`.
 
-        It prints to our standard output only where `passes_output`.
+        It imports neither our program (`python my_runner.py` need not guard its `pytest.main`) nor what lies in the
+        working folder under a name of the standard library.
         """
         context = multiprocessing.get_context("spawn")
         pipe, theirs = context.Pipe()
         output, crash = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115 - read when it has died
         environment = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
-        with theirs, _inherited(output) as its_output, _inherited(crash) as its_crash, _bare_start():
+        with theirs, _inherited(output) as its_output, _inherited(crash) as its_crash:
             files = theirs, its_crash, None if passes_output else its_output
             given = list(arguments), str(folder), environment, pickle.dumps(start), *files
             process = context.Process(target=roofline_pytest.run_worker, args=given, daemon=False)
-            process.start()
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setitem(sys.modules, "__main__", types.ModuleType("__main__"))
+                patch.setenv("PYTHONSAFEPATH", "1")
+                process.start()
         return cls(process, time.monotonic(), pipe, output, crash, oom_kill_count())
 
     def send(self, command: tuple[str, str | None] | None) -> None:
@@ -146,36 +153,20 @@ class WorkerProcess:
         if code >= 0:
             return WorkerDiedError(f"ended itself (exit code {code})")
         name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
-        if name != "SIGKILL":
-            return WorkerDiedError.was(f"killed by {name}")
+        cause = self._cause_of_kill() if name == "SIGKILL" else ""
+        return WorkerDiedError.was(f"killed by {name}{cause}")
+
+    def _cause_of_kill(self) -> str:
         kill_count = oom_kill_count()
         if kill_count is None or self._oom_kill_count is None:
-            return WorkerDiedError.was("killed by SIGKILL: out of memory?")
-        if kill_count > self._oom_kill_count:
-            return WorkerDiedError.was("killed by SIGKILL: out of memory")
-        return WorkerDiedError.was("killed by SIGKILL from outside (memory did not run out)")
+            return ": out of memory?"
+        is_for_memory = kill_count > self._oom_kill_count
+        return ": out of memory" if is_for_memory else " from outside (memory did not run out)"
 
 
 def _inherited(file: Any) -> connection.Connection:
     """Return a file's descriptor in the form in which multiprocessing hands one to a spawned process."""
     return connection.Connection(os.dup(file.fileno()), readable=False)
-
-
-@contextlib.contextmanager
-def _bare_start() -> Iterator[None]:
-    """Start a process that imports neither our program (`python my_runner.py` need not guard its `pytest.main`) nor
-    what lies in the working folder under a name of the standard library.
-    """
-    program, is_safe = sys.modules["__main__"], os.environ.get("PYTHONSAFEPATH")
-    sys.modules["__main__"] = types.ModuleType("__main__")
-    os.environ["PYTHONSAFEPATH"] = "1"
-    try:
-        yield
-    finally:
-        sys.modules["__main__"] = program
-        del os.environ["PYTHONSAFEPATH"]
-        if is_safe is not None:
-            os.environ["PYTHONSAFEPATH"] = is_safe
 
 
 def _size(file: Any) -> int:
@@ -201,11 +192,8 @@ def oom_kill_count() -> int | None:
     """Return how many processes this machine's (or container's) kernel has killed for memory, or None where
     unreadable.
     """
-    total = None
+    counts: list[str] = []
     for path in (Path("/proc/vmstat"), Path("/sys/fs/cgroup/memory.events")):
-        with contextlib.suppress(OSError, ValueError):
-            for line in path.read_text().splitlines():
-                name, _, value = line.partition(" ")
-                if name == "oom_kill":
-                    total = (total or 0) + int(value)
-    return total
+        with contextlib.suppress(OSError):
+            counts += re.findall(r"^oom_kill (\d+)$", path.read_text(), re.MULTILINE)
+    return sum(map(int, counts)) if counts else None

@@ -24,7 +24,6 @@ from plugin.isolation.isolation import (
     decide,
     followers,
     remember_as_tests,
-    watchdog_s,
 )
 from plugin.isolation.supervisor import CannotStartError, Supervisor
 from plugin.isolation.worker import PLUGIN_NAME
@@ -236,7 +235,7 @@ class RooflineHooks:
         turn: Any = contextlib.nullcontext()
         if _is_xdist_worker(self.config):
             turn = device_share.one_at_a_time(Path(str(self.config.invocation_params.dir)), self._device or "cpu")
-        watch: Any = contextlib.nullcontext() if self.config.option.usepdb else alarm(watchdog_s(self.options))
+        watch: Any = contextlib.nullcontext() if self.config.option.usepdb else alarm(self.options.timeout_s)
         with turn, watch:
             return (yield)
 
@@ -430,7 +429,7 @@ def _check_for_xdist(options: BenchOptions) -> None:
 
 def _share_machine(config: pytest.Config, options: BenchOptions, target: Target) -> None:
     """Under xdist: refuse more workers than GPUs, and let several workers on one CPU predict only."""
-    if not target.can_measure or options.predict_only or options.timer.partition(":")[0] in ("simulated", "replay"):
+    if not target.can_measure or options.predict_only or options.is_simulated:
         return
     if config.pluginmanager.hasplugin("dsession") and target.device == "cuda":
         devices = device_share.visible_devices(os.environ, device_share.installed_devices())

@@ -75,14 +75,9 @@ class Instruments:
             raise UnsupportedError("--roofline-timer cuda-event needs kernels on a GPU; use monotonic on a CPU")
 
     @property
-    def is_simulated(self) -> bool:
-        """Whether times are invented or replayed."""
-        return self._options.timer.partition(":")[0] in ("simulated", "replay")
-
-    @property
     def runs_on_gpu(self) -> bool:
         """Whether kernels are timed on a real GPU."""
-        return self._target.device == "cuda" and not self.is_simulated
+        return self._target.device == "cuda" and not self._options.is_simulated
 
     def watched_device(self, timer: Timer) -> str | None:
         """Return whose state is watched beside a timer: cpu, cuda, or None where it runs nothing on this machine."""
@@ -105,7 +100,7 @@ class Instruments:
     def _sensors_or_reason(self) -> tuple[Sensors | None, Finding | None]:
         if self._simulated is not None and not self._simulated.settings.has_sensors:
             return None, finding("sensors-absent", kind="simulated")
-        if self._options.power is False or self.is_simulated or not self._target.can_measure:
+        if self._options.power is False or self._options.is_simulated or not self._target.can_measure:
             return None, None
         if self._target.device == "cpu":
             cpu_sensors, reason = open_cpu_sensors()
@@ -240,7 +235,7 @@ class Instruments:
 
     def _flusher(self) -> Callable[[], None]:
         """Return the one flush of this session: its buffer is twice the cache and made once."""
-        if self.is_simulated:
+        if self._options.is_simulated:
             return _no_flush
         if self._flush is None:
             from plugin.timers.cache_state import make_flush

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from results.records.limits import CONTROLS
 from results.store.target import parse_target
@@ -16,6 +17,9 @@ from roofline_model.operators.case import MODES
 
 if TYPE_CHECKING:
     import pytest
+
+Value = TypeVar("Value")
+Default = TypeVar("Default")
 
 CACHE_CHOICES = ("cold", "warm", "flushed", "both")
 ISOLATE_CHOICES = ("auto", "case", "none")
@@ -42,10 +46,8 @@ class BenchOptions:
     """Path or URL; None: $ROOFLINE_DB, else .roofline/results.db in the folder pytest was called from."""
     run_label: str = ""
     predict_only: bool = False
-    formats: tuple[str, ...] | None = None
-    """Weight format keys to keep, or None for all."""
     model_formats: tuple[str, ...] | None = None
-    """The same as they were given, for the model_quant cases: a weight's key, or `WEIGHT.ACTIVATION`."""
+    """Formats to keep as they were given, for the model_quant cases: a weight's key, or `WEIGHT.ACTIVATION`."""
     shapes: str = "quick"
     model: str | None = None
     """Model of the model_quant cases; None: the workloads' own default."""
@@ -66,6 +68,7 @@ class BenchOptions:
     """Fresh processes per case; None: not replicated."""
     isolate: str = "auto"
     timeout_s: float = 60.0
+    """How long one case may take. What the user does not say grows with the sampling budget."""
     timer: str = "auto"
     attribution: str = "none"
     canary: bool = True
@@ -92,75 +95,90 @@ class BenchOptions:
         model_options = (self.model, self.batches, self.contexts, self.kv_formats, self.plan_paths, self.method)
         return any(value for value in model_options)
 
+    @property
+    def formats(self) -> tuple[str, ...] | None:
+        """Weight format keys to keep, or None for all."""
+        pairs = self.model_formats
+        return None if pairs is None else tuple(dict.fromkeys(pair.partition(".")[0] for pair in pairs))
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether times are invented or replayed."""
+        return self.timer.partition(":")[0] in ("simulated", "replay")
+
     @classmethod
     def from_pytest_config(cls, config: pytest.Config) -> BenchOptions:
         """Read the options of one pytest session; raises a `RooflineError` naming the option that is wrong."""
-        parsed = config.option
-        invocation = Path(str(config.invocation_params.dir))
-        db = parsed.roofline_bench_db if parsed.roofline_bench_db is not None else os.environ.get("ROOFLINE_DB") or None
+        parsed, folder = vars(config.option), Path(str(config.invocation_params.dir))
+
+        def given(name: str, read: Callable[..., Value], default: Default, *details: Any) -> Value | Default:
+            value = parsed[f"roofline_bench_{name}"]
+            return default if value is None else read(f"--roofline-{name.replace('_', '-')}", value, *details)
+
+        database = os.environ.get("ROOFLINE_DB")
+        if database is not None and parsed["roofline_bench_db"] is None:
+            parsed = {**parsed, "roofline_bench_db": database or None}
+        baseline = given("baseline", _text, None, "the default")
+        for name in ("fail_on", "quarantine", "annotations"):
+            given(name, _needing_baseline, None, baseline)
+        max_seconds = given("max_seconds", _positive, 0.7, "seconds", 86_400)
+        # A burst rests more than it measures and takes several budgets; loading and warming up come on top.
+        timeout_s = max(60.0, 30 + 10 * max_seconds)
         return cls(
-            hw=_text("--roofline-hw", parsed.roofline_bench_hw, "auto"),
-            device=_choice("--roofline-device", parsed.roofline_bench_device, DEVICE_CHOICES),
-            db=_located(db, invocation) if db is not None else str(invocation / ".roofline" / "results.db"),
-            run_label=_label(parsed.roofline_bench_run),
-            predict_only=bool(parsed.roofline_bench_predict_only),
-            formats=_format_keys("--roofline-formats", parsed.roofline_bench_formats),
-            model_formats=_format_pairs("--roofline-formats", parsed.roofline_bench_formats),
-            shapes=_text("--roofline-shapes", parsed.roofline_bench_shapes, "quick", MAX_SHAPES_CHARS),
-            model=_name("--roofline-model", parsed.roofline_bench_model),
-            batches=_counts("--roofline-batch", parsed.roofline_bench_batch, "sequences"),
-            contexts=_counts("--roofline-context", parsed.roofline_bench_context, "tokens"),
-            kv_formats=_format_pairs("--roofline-kv", parsed.roofline_bench_kv) or (),
-            plan_paths=_inputs("--roofline-plan", parsed.roofline_bench_plan, invocation),
-            method=_name("--roofline-method", parsed.roofline_bench_method),
-            compile=bool(parsed.roofline_bench_compile),
-            text_path=_input("--roofline-text", parsed.roofline_bench_text, invocation, fix="give a UTF-8 text file"),
-            cache=_choice("--roofline-cache", parsed.roofline_bench_cache, CACHE_CHOICES) or "cold",
-            modes=_modes(parsed.roofline_bench_mode),
-            target_ci_ratio=_positive("--roofline-target-ci", parsed.roofline_bench_target_ci, 1.0, "percent", 100)
-            / 100,
-            max_seconds=_positive("--roofline-max-seconds", parsed.roofline_bench_max_seconds, 0.7, "seconds", 86_400),
-            process_count=_count("--roofline-processes", parsed.roofline_bench_processes, "processes", 1000),
-            isolate=_choice("--roofline-isolate", parsed.roofline_bench_isolate, ISOLATE_CHOICES) or "auto",
-            timeout_s=_positive(
-                "--roofline-timeout", parsed.roofline_bench_timeout, 60.0, "seconds", 86_400, LEAST_TIMEOUT_S
-            ),
-            timer=_text("--roofline-timer", parsed.roofline_bench_timer, "auto"),
-            attribution=_choice("--roofline-attribution", parsed.roofline_bench_attribution, ATTRIBUTION_CHOICES)
-            or "none",
-            canary=not parsed.roofline_bench_no_canary,
-            profile_file=_input("--roofline-profile-file", parsed.roofline_bench_profile_file, invocation),
-            profiler=_choice("--roofline-profile", parsed.roofline_bench_profile, PROFILER_CHOICES),
-            power=parsed.roofline_bench_power,
-            json_path=_output("--roofline-json", parsed.roofline_bench_json, invocation),
-            baseline=_name("--roofline-baseline", parsed.roofline_bench_baseline),
-            fail_on=_fail_on(parsed.roofline_bench_fail_on, parsed.roofline_bench_baseline),
-            quarantine_path=_of_baseline("--roofline-quarantine", parsed.roofline_bench_quarantine, parsed, invocation),
-            annotations_path=_of_baseline(
-                "--roofline-annotations", parsed.roofline_bench_annotations, parsed, invocation
-            ),
-            require_measured=_count("--roofline-require-measured", parsed.roofline_bench_require_measured, "cases"),
-            force_measure=bool(parsed.roofline_bench_force_measure),
+            hw=given("hw", _text, "auto", "auto"),
+            device=given("device", _choice, None, DEVICE_CHOICES),
+            db=given("db", _located, str(folder / ".roofline" / "results.db"), folder),
+            run_label=given("run", _label, ""),
+            predict_only=bool(parsed["roofline_bench_predict_only"]),
+            model_formats=given("formats", _format_pairs, None),
+            shapes=given("shapes", _text, "quick", "quick", MAX_SHAPES_CHARS),
+            model=given("model", _text, None, "the default"),
+            batches=given("batch", _counts, None, "sequences"),
+            contexts=given("context", _counts, None, "tokens"),
+            kv_formats=given("kv", _format_pairs, ()),
+            plan_paths=given("plan", _inputs, (), folder),
+            method=given("method", _text, None, "the default"),
+            compile=bool(parsed["roofline_bench_compile"]),
+            text_path=given("text", _input, None, folder, "give a UTF-8 text file"),
+            cache=given("cache", _choice, "cold", CACHE_CHOICES),
+            modes=given("mode", _modes, ("eager",)),
+            target_ci_ratio=given("target_ci", _positive, 1.0, "percent", 100) / 100,
+            max_seconds=max_seconds,
+            process_count=given("processes", _count, None, "processes", 1000),
+            isolate=given("isolate", _choice, "auto", ISOLATE_CHOICES),
+            timeout_s=given("timeout", _positive, timeout_s, "seconds", 86_400, LEAST_TIMEOUT_S),
+            timer=given("timer", _text, "auto", "auto"),
+            attribution=given("attribution", _choice, "none", ATTRIBUTION_CHOICES),
+            canary=not parsed["roofline_bench_no_canary"],
+            profile_file=given("profile_file", _input, None, folder, "`roofline calibrate -o FILE` writes one"),
+            profiler=given("profile", _choice, None, PROFILER_CHOICES),
+            power=parsed["roofline_bench_power"],
+            json_path=given("json", _output, None, folder),
+            baseline=baseline,
+            fail_on=given("fail_on", _fail_on, ()),
+            quarantine_path=given("quarantine", _input, None, folder, f"see {_LISTS}"),
+            annotations_path=given("annotations", _input, None, folder, f"see {_LISTS}"),
+            require_measured=given("require_measured", _count, None, "cases"),
+            force_measure=bool(parsed["roofline_bench_force_measure"]),
         )
 
 
-def _located(db: str, invocation: Path) -> str:
+# How options are read: the flag and what the user wrote come in; `InvalidValueError` names both.
+
+
+def _located(option: str, db: str, folder: Path) -> str:
     """Make a plain path independent of later changes of folder; URLs stay as they are."""
     if not db.strip():
-        raise InvalidValueError("--roofline-db is empty; give a path such as .roofline/results.db or a database URL")
+        raise InvalidValueError(f"{option} is empty; give a path such as .roofline/results.db or a database URL")
     if db.startswith(":"):
-        raise InvalidValueError(
-            f"--roofline-db {_shown(db)}: a run must outlive its process; give a path or a database URL"
-        )
-    path = _path("--roofline-db", db)
+        raise InvalidValueError(f"{option} {_shown(db)}: a run must outlive its process; give a path or a database URL")
+    path = _path(option, db)
     parse_target(db)  # what may hold a password is refused before a folder is put in front of it
-    return db if "://" in db else str(invocation / path)
+    return db if "://" in db else str(folder / path)
 
 
-def _label(value: str | None) -> str:
+def _label(option: str, value: str) -> str:
     """Return the label without the spaces around it; refuses one that no list of runs could show."""
-    if value is None:
-        return ""
     label = value.strip()
     if not label or len(label) > MAX_LABEL_CHARS or CONTROLS.search(label):
         option_texts = (
@@ -173,7 +191,7 @@ def _label(value: str | None) -> str:
             else "holds a control character"
         )
         raise InvalidValueError(
-            f"--roofline-run {option_texts}; give one line of 1 to {MAX_LABEL_CHARS} characters, or leave it out"
+            f"{option} {option_texts}; give one line of 1 to {MAX_LABEL_CHARS} characters, or leave it out"
         )
     return label
 
@@ -189,9 +207,7 @@ def _shown(value: str) -> str:
     return repr(shortened(value))
 
 
-def _text(option: str, value: str | None, default: str, most: int = 4096) -> str:
-    if value is None:
-        return default
+def _text(option: str, value: str, default: str, most: int = 4096) -> str:
     if not value.strip():
         raise InvalidValueError(f"{option} is empty; leave it out for {default}")
     if len(value) > most:
@@ -199,40 +215,28 @@ def _text(option: str, value: str | None, default: str, most: int = 4096) -> str
     return value.strip()
 
 
-def _name(option: str, value: str | None) -> str | None:
-    return None if value is None else _text(option, value, "the default")
+def _needing_baseline(option: str, value: str, baseline: str | None) -> None:
+    if baseline is None:
+        raise InvalidValueError(f"{option} needs --roofline-baseline: what should this run be compared with?")
 
 
-def _fail_on(value: str | None, baseline: str | None) -> tuple[str, ...]:
-    """Return the conditions as texts; refuses what means nothing, and conditions without anything to compare with."""
-    if value is None:
-        return ()
+def _fail_on(option: str, value: str) -> tuple[str, ...]:
+    """Return the conditions as texts; refuses what means nothing."""
     from results.diff.gate import parse_fail_on
 
-    if baseline is None:
-        raise InvalidValueError("--roofline-fail-on needs --roofline-baseline: what should this run be compared with?")
     try:
         return tuple(rule.text for rule in parse_fail_on([value]))
     except InvalidValueError as error:
-        raise InvalidValueError(str(error).replace("--fail-on", "--roofline-fail-on")) from None
+        raise InvalidValueError(str(error).replace("--fail-on", option)) from None
 
 
-def _of_baseline(option: str, value: str | None, parsed: Any, invocation: Path) -> Path | None:
-    """Return the path of a list of the comparison; refuses one without a comparison."""
-    if value is not None and parsed.roofline_bench_baseline is None:
-        raise InvalidValueError(f"{option} needs --roofline-baseline: what should this run be compared with?")
-    return _input(option, value, invocation, f"see {_LISTS}")
-
-
-def _choice(option: str, value: str | None, choices: tuple[str, ...]) -> str | None:
-    if value is not None and value not in choices:
+def _choice(option: str, value: str, choices: tuple[str, ...]) -> str:
+    if value not in choices:
         raise InvalidValueError(f"{option} must be {' or '.join(choices)}, got {_shown(value)}")
     return value
 
 
-def _positive(option: str, value: str | None, default: float, unit: str, most: float, least: float = 0.0) -> float:
-    if value is None:
-        return default
+def _positive(option: str, value: str, unit: str, most: float, least: float = 0.0) -> float:
     try:
         number = float(value) if value.isascii() else math.nan  # Python reads digits of other scripts, people rarely do
     except ValueError:
@@ -243,9 +247,7 @@ def _positive(option: str, value: str | None, default: float, unit: str, most: f
     return number
 
 
-def _count(option: str, value: str | None, what: str, most: int = 10**9) -> int | None:
-    if value is None:
-        return None
+def _count(option: str, value: str, what: str, most: int = 10**9) -> int:
     if not (value.isascii() and value.isdecimal() and len(value) <= len(str(most))) or not 1 <= int(value) <= most:
         raise InvalidValueError(
             f"{option} takes a whole number of {what} from 1 to {most}, got {_shown(value)}; write {option}=N"
@@ -253,55 +255,42 @@ def _count(option: str, value: str | None, what: str, most: int = 10**9) -> int 
     return int(value)
 
 
-def _counts(option: str, value: str | None, what: str) -> tuple[int, ...] | None:
+def _counts(option: str, value: str, what: str) -> tuple[int, ...]:
     """Return the whole numbers of a list `1,8`, each once."""
-    if value is None:
-        return None
     counts = [_count(option, part.strip(), what) for part in value.split(",") if part.strip()]
     if not counts:
         raise InvalidValueError(f"{option} is empty; give whole numbers of {what} such as 1,8 or leave it out")
-    return tuple(dict.fromkeys(number for number in counts if number is not None))
+    return tuple(dict.fromkeys(counts))
 
 
-def _modes(value: str | None) -> tuple[str, ...]:
-    if value is None:
-        return ("eager",)
+def _modes(option: str, value: str) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(part.strip().lower() for part in value.split(",") if part.strip()))
     if names == ("all",):
         return MODES
     wrong = [name for name in names if name not in MODES]
     if wrong or not names:
-        raise InvalidValueError(f"--roofline-mode must be some of {', '.join(MODES)}, or all; got {_shown(value)}")
+        raise InvalidValueError(f"{option} must be some of {', '.join(MODES)}, or all; got {_shown(value)}")
     return names
 
 
-def _input(
-    option: str, value: str | None, invocation: Path, fix: str = "`roofline calibrate -o FILE` writes one"
-) -> Path | None:
-    if value is None:
-        return None
-    path = invocation / _path(option, value)
+def _input(option: str, value: str, folder: Path, fix: str) -> Path:
+    path = folder / _path(option, value)
     if not value.strip() or not os.path.isfile(path):
         raise InvalidValueError(f"{option} {_shown(value)} is not a file; {fix}")
     return path
 
 
-def _inputs(option: str, value: str | None, invocation: Path) -> tuple[Path, ...]:
+def _inputs(option: str, value: str, folder: Path) -> tuple[Path, ...]:
     """Return the files of a list `a.json,b.json`."""
-    if value is None:
-        return ()
     names = [part for part in value.split(",") if part.strip()] or [""]
-    paths = [_input(option, name, invocation, fix='give JSON files such as {"ffn": "INT4"}') for name in names]
-    return tuple(path for path in paths if path is not None)
+    return tuple(_input(option, name, folder, 'give JSON files such as {"ffn": "INT4"}') for name in names)
 
 
-def _output(option: str, value: str | None, invocation: Path) -> Path | None:
+def _output(option: str, value: str, folder: Path) -> Path:
     """Return the path of a file to be written; refuses what cannot become one, and a file that is no earlier export."""
-    if value is None:
-        return None
     from results.exchange.exported.export import EXPORT_FORMAT
 
-    path = invocation / _path(option, value)
+    path = folder / _path(option, value)
     if not value.strip() or (os.path.exists(path) and not os.path.isfile(path)):
         raise InvalidValueError(
             f"{option} {_shown(value)} is not a file that can be written; give a path such as run.json"
@@ -309,46 +298,27 @@ def _output(option: str, value: str | None, invocation: Path) -> Path | None:
     try:
         with path.open("rb") as stream:
             start = stream.read(200)
-        if start.startswith(b"SQLite format 3"):
-            raise InvalidValueError(
-                f"{option} {_shown(value)} is a results database; give another path, such as run.json"
-            )
-        if start and EXPORT_FORMAT.encode() not in start:
-            raise InvalidValueError(
-                f"{option} {_shown(value)} is there already and no export of a run: it is not overwritten; remove it, "
-                "or "
-                "give another path, such as run.json"
-            )
     except FileNotFoundError:
-        pass
-    except InvalidValueError:
-        raise
+        start = b""
     except (OSError, ValueError) as error:  # ValueError: a NUL character
         reason = getattr(error, "strerror", None) or error
         raise InvalidValueError(f"{option} {_shown(value)} cannot be written ({reason})") from None
+    if start.startswith(b"SQLite format 3"):
+        raise InvalidValueError(f"{option} {_shown(value)} is a results database; give another path, such as run.json")
+    if start and EXPORT_FORMAT.encode() not in start:
+        raise InvalidValueError(
+            f"{option} {_shown(value)} is there already and no export of a run: it is not overwritten; remove it, or "
+            "give another path, such as run.json"
+        )
     return path
 
 
-def _format_keys(option: str, value: str | None) -> tuple[str, ...] | None:
-    """Return the keys of a list of formats, each once; of `WEIGHT.ACTIVATION` the weight's."""
-    pairs = _pairs(option, value)
-    return None if pairs is None else tuple(dict.fromkeys(weight for weight, _ in pairs))
-
-
-def _format_pairs(option: str, value: str | None) -> tuple[str, ...] | None:
+def _format_pairs(option: str, value: str) -> tuple[str, ...]:
     """Return the formats of a list in canonical spelling, each once: `INT4`, `INT4.INT8`."""
-    pairs = _pairs(option, value)
-    return None if pairs is None else tuple(dict.fromkeys(".".join(filter(None, pair)) for pair in pairs))
-
-
-def _pairs(option: str, value: str | None) -> list[tuple[str, str]] | None:
-    """Return (weight, activation) of a list of formats; the second is empty where one alone is named."""
-    if value is None:
-        return None
     from roofline_model.formats.catalog import split_precision
 
     names = [name for name in value.split(",") if name.strip()]
     if not names:
         raise InvalidValueError(f"{option} is empty; give keys such as BF16,INT4 or leave it out")
     pairs = [split_precision(name.strip()) for name in names]
-    return [(weight.key, "" if activation is None else activation.key) for weight, activation in pairs]
+    return tuple(dict.fromkeys(".".join(each.key for each in pair if each is not None) for pair in pairs))

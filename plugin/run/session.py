@@ -161,7 +161,7 @@ class BenchSession:
         """Return the facts of this machine, with what should be mended first where cases will be measured on it."""
         machine = find_machine()
         info = capture_environment(machine, self.target.device if self.target.can_measure else machine.kind)
-        measures = self.target.can_measure and not self.instruments.is_simulated and not self.options.predict_only
+        measures = self.target.can_measure and not self.options.is_simulated and not self.options.predict_only
         remarks = warnings(self.instruments.sensors, machine, self.target.device) if measures else []
         remarks += [doubt] if (doubt := doubt_of_ideals(self.target.hardware)) is not None else []
         if remarks:

@@ -50,11 +50,10 @@ def resolve_target(
     takes its place.
     """
     this_machine = machine or find_machine()
-    simulates = options.timer.partition(":")[0] in ("simulated", "replay")
     if (
         options.device == "cuda"
         and this_machine.kind != "cuda"
-        and not simulates
+        and not options.is_simulated
         and not options.predict_only
         and options.hw == "auto"
     ):
@@ -68,7 +67,7 @@ def resolve_target(
     device: DeviceKind = "cpu" if chip.kind == "cpu" or options.device == "cpu" else "cuda"
     if options.profile_file is not None:
         chip = _same_chip(options.profile_file, chip)
-    if simulates:
+    if options.is_simulated:
         return Target(device, lambda: chip)
     if chip.calibration is not None and chip.kind == "cpu":
         return _own_cpu_file(options, this_machine, chip, chip.calibration)

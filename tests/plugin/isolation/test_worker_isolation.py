@@ -17,7 +17,7 @@ from plugin.isolation.device_share import (
     visible_devices,
     xdist_worker,
 )
-from plugin.isolation.isolation import decide, watchdog_s
+from plugin.isolation.isolation import decide
 from plugin.run.options import BenchOptions
 from plugin.run.target import Target
 from plugin.sensors.nvml import number_like_nvml
@@ -85,19 +85,6 @@ def test_processes_need_workers(obstacle):
     options = replace(OPTIONS, process_count=2, **{k: v for k, v in obstacle.items() if k == "isolate"})
     with pytest.raises(InvalidValueError, match="--roofline-processes"):
         decide(options, HERE, config(options={k: v for k, v in obstacle.items() if k == "usepdb"}))
-
-
-@pytest.mark.parametrize(
-    ("options", "limit_s"),
-    [
-        ({}, 60.0),
-        ({"max_seconds": 20.0}, 230.0),
-        ({"timeout_s": 5.0, "max_seconds": 20.0}, 5.0),
-        ({"timeout_s": 90.0}, 90.0),
-    ],
-)
-def test_the_watchdog_waits_for_a_long_sampling_budget_unless_told_otherwise(options, limit_s):
-    assert watchdog_s(replace(OPTIONS, **options)) == limit_s
 
 
 # Device errors --------------------------------------------------------------------------------------------------

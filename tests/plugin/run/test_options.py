@@ -217,6 +217,20 @@ def test_a_long_value_is_not_echoed_whole(tmp_path, option):
     assert len(str(caught.value).splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    ("given", "limit_s"),
+    [
+        ({}, 60.0),
+        ({"max_seconds": "20"}, 230.0),
+        ({"timeout": "5", "max_seconds": "20"}, 5.0),
+        ({"timeout": "60", "max_seconds": "20"}, 60.0),
+        ({"timeout": "90"}, 90.0),
+    ],
+)
+def test_the_watchdog_waits_for_a_long_sampling_budget_unless_told_otherwise(tmp_path, given, limit_s):
+    assert parse(tmp_path, **given).timeout_s == limit_s
+
+
 def test_a_label_keeps_no_space_around_it(tmp_path):
     assert parse(tmp_path, run="  night  ").run_label == "night"
     assert len(parse(tmp_path, run="x" * 200).run_label) == 200
