@@ -8,7 +8,7 @@ import uuid
 from dataclasses import replace
 
 from plugin.samples.stats import summarize
-from results.records.records import EnvironmentInfo, Measurement, Method, PredictionRecord, ProcessInfo, Record, RunInfo
+from results.records.records import EnvironmentInfo, Method, PredictionRecord, ProcessInfo, Record, RunInfo
 from roofline_model import gemm, get_hardware, predict
 
 SAMPLE_COUNT = 100
@@ -28,20 +28,9 @@ def measured_record(run_id: str, seed: int = 0) -> Record:
     ideal = predict(work, get_hardware("gb10"), cache=case.cache)
     source = random.Random(seed)
     samples_s = tuple(source.lognormvariate(0, 0.02) * ideal.time_s / 0.7 for _ in range(SAMPLE_COUNT))
-    stats = summarize(samples_s)
-    measurement = Measurement(
-        samples_s=samples_s,
+    measurement = replace(
+        summarize(samples_s),
         calls_per_sample=4,
-        median_s=stats.median_s,
-        min_s=stats.min_s,
-        max_s=stats.max_s,
-        mean_s=stats.mean_s,
-        std_s=stats.std_s,
-        q1_s=stats.q1_s,
-        q3_s=stats.q3_s,
-        sample_count=stats.count,
-        ci_low_s=stats.ci_low_s,
-        ci_high_s=stats.ci_high_s,
         stop_reason="converged",
         first_call_s=0.01,
         warmup_calls=64,
@@ -61,7 +50,7 @@ def measured_record(run_id: str, seed: int = 0) -> Record:
         process=ProcessInfo(0, os.getpid(), "host", STARTED_AT),
         method=Method("monotonic", "1", {"target_ci_ratio": 0.01, "max_seconds": 0.7, "cache": "rotation"}),
         measurement=measurement,
-        predictions=(PredictionRecord.from_prediction(ideal, "0" * 16, stats.median_s),),
+        predictions=(PredictionRecord.from_prediction(ideal, "0" * 16, measurement.median_s),),
         extra={"origin": "llama-3-8b o_proj"},
     )
 

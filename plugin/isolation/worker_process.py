@@ -153,15 +153,14 @@ class WorkerProcess:
         if code >= 0:
             return WorkerDiedError(f"ended itself (exit code {code})")
         name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
-        cause = self._cause_of_kill() if name == "SIGKILL" else ""
-        return WorkerDiedError.was(f"killed by {name}{cause}")
-
-    def _cause_of_kill(self) -> str:
+        if name != "SIGKILL":
+            return WorkerDiedError.was(f"killed by {name}")
         kill_count = oom_kill_count()
         if kill_count is None or self._oom_kill_count is None:
-            return ": out of memory?"
-        is_for_memory = kill_count > self._oom_kill_count
-        return ": out of memory" if is_for_memory else " from outside (memory did not run out)"
+            return WorkerDiedError.was("killed by SIGKILL: out of memory?")
+        if kill_count > self._oom_kill_count:
+            return WorkerDiedError.was("killed by SIGKILL: out of memory")
+        return WorkerDiedError.was("killed by SIGKILL from outside (memory did not run out)")
 
 
 def _inherited(file: Any) -> connection.Connection:

@@ -20,14 +20,14 @@ from plugin.machine.facts import find_machine
 from plugin.run import benchmark_bridge
 from plugin.run.instruments import Instruments
 from plugin.run.later_calls import State, cleans_up, is_enclosed, is_same, program_state
-from plugin.run.observe import Observed, observe, with_attribution, with_energy
+from plugin.run.observe import observe, with_attribution, with_energy
 from plugin.run.pending import Pending
 from plugin.run.session import BenchSession
 from plugin.run.visits import VISIT_RATIO, VISITS, OpenCase, Settings
 from plugin.samples.correctness import Check
 from plugin.samples.kernel_call import KernelCall, make_kernel_call
 from plugin.samples.plan import MeasurePlan
-from plugin.samples.series import Series
+from plugin.samples.series import MeasuredKernel, Series
 from plugin.timers.profiler import is_profiled, profile_one_call
 from plugin.timers.timers import Timer
 from results.records.flags import DOUBTFUL_FLAGS
@@ -209,17 +209,17 @@ class RooflineFixture:
         test_state = {} if state is None else state()
         pool.pay()
         with _skipping(pending):
-            observed = self._observe([pending], {"": (call, timer)}, plan, opened)[""]
+            kernel = self._observe([pending], {"": (call, timer)}, plan, opened)[""]
             if self._session.options.power:
-                observed = with_energy(observed, call, timer, plan, self._instruments)
+                kernel = with_energy(kernel, call, timer, plan, self._instruments)
             if self._session.options.attribution == "cupti" and timer.runs_kernel:
-                observed = with_attribution(observed, call, timer, plan)
+                kernel = with_attribution(kernel, call, timer, plan)
         if opened is not None:
             settings = contextlib.nullcontext if isinstance(again, bool) else again
-            observed = self._keep_open(pending, observed, opened[""], timer, plan, settings, state, test_state)
-        measurement = pending.measured(self._session, observed, timer, plan)
+            kernel = self._keep_open(pending, kernel, opened[""], timer, plan, settings, state, test_state)
+        measurement = pending.measured(self._session, kernel, timer, plan)
         self._session.declared(pending)  # measured: a crash later in this test does not cost it
-        row = benchmark_bridge.feed(self._benchmark, self._request.node, observed.timing.samples_s)
+        row = benchmark_bridge.feed(self._benchmark, self._request.node, measurement.samples_s)
         self._session.benchmark_rows[pending.record_id] = row
         return Outcome(measurement, pending.prediction, pending.expected)
 
@@ -272,13 +272,14 @@ class RooflineFixture:
             for label, fn in kernels.items()
         }
         with _skipping(*members):
-            observed = self._observe(members, contestants, plan)
+            kernels_measured = self._observe(members, contestants, plan)
         outcomes = {}
         for label, entry in entries.items():
-            measurement = entry.measured(self._session, observed[label], contestants[label][1], plan)
+            measurement = entry.measured(self._session, kernels_measured[label], contestants[label][1], plan)
             self._session.declared(entry)
             outcomes[label] = Outcome(measurement, entry.prediction, entry.expected)
-        benchmark_bridge.feed(self._benchmark, self._request.node, next(iter(observed.values())).timing.samples_s)
+        first = next(iter(outcomes.values())).measurement
+        benchmark_bridge.feed(self._benchmark, self._request.node, first.samples_s)
         return outcomes
 
     # Steps ---------------------------------------------------------------------------------------------------
@@ -297,19 +298,19 @@ class RooflineFixture:
     def _keep_open(
         self,
         pending: Pending,
-        observed: Observed,
+        kernel: MeasuredKernel,
         series: Series,
         timer: Timer,
         plan: MeasurePlan,
         settings: Settings,
         state: Callable[[], State] | None,
         test_state: State,
-    ) -> Observed:
+    ) -> MeasuredKernel:
         """Let a case be visited again."""
         options = self._session.options
         budget_s, target = options.max_seconds, options.target_ci_ratio
         case = OpenCase(
-            pending, observed, series, timer, plan, settings, budget_s, target, series.elapsed_s, state, test_state
+            pending, kernel, series, timer, plan, settings, budget_s, target, series.elapsed_s, state, test_state
         )
         return self._session.visits.keep(case)
 
@@ -328,7 +329,7 @@ class RooflineFixture:
         kernels: Mapping[str, tuple[KernelCall, Timer]],
         plan: MeasurePlan,
         opened: dict[str, Series] | None = None,
-    ) -> dict[str, Observed]:
+    ) -> dict[str, MeasuredKernel]:
         """Look at the canary when it is due, then measure."""
         __tracebackhide__ = True
         for pending in members:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from statistics import median
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -25,7 +25,7 @@ from plugin.run.instruments import Instruments
 from plugin.run.runner import run_interleaved
 from plugin.samples.kernel_call import KernelCall
 from plugin.samples.plan import MeasurePlan
-from plugin.samples.series import CaseTiming, Series
+from plugin.samples.series import MeasuredKernel, Series
 from plugin.samples.stats import quantile
 from plugin.sensors.bounded_sensors import bounded, unbounded
 from plugin.sensors.energy import disagrees, measure_energy, measure_idle_power
@@ -36,7 +36,7 @@ from plugin.timers.clock import time
 from plugin.timers.profiler import case_range
 from plugin.timers.timers import Timer
 from results.records.records import TelemetrySample
-from results.records.state_records import EnergyReading, KernelAttribution, MachineState
+from results.records.state_records import MachineState
 from roofline_model.core.errors import UnsupportedError
 
 ENERGY_STRETCH_S = 0.2
@@ -49,21 +49,6 @@ MAX_ENERGY_CALLS = 20_000
 TRACED_CALLS = 32
 
 
-@dataclass(frozen=True, slots=True)
-class Observed:
-    """Measurement of one kernel, with the state of the machine."""
-
-    timing: CaseTiming
-    telemetry: tuple[TelemetrySample, ...]
-    state: MachineState
-    flags: tuple[str, ...]
-    """Of the samples and of the machine."""
-    clock_hz: float | None = None
-    """Median SM clock: of the kernel's own samples where they know it, else of the sensor."""
-    energy: EnergyReading | None = None
-    attribution: KernelAttribution | None = None
-
-
 def observe(
     name: str,
     kernels: Mapping[str, tuple[KernelCall, Timer]],
@@ -72,7 +57,7 @@ def observe(
     *,
     share: float = 1.0,
     opened: dict[str, Series] | None = None,
-) -> dict[str, Observed]:
+) -> dict[str, MeasuredKernel]:
     """Measure the kernels side by side, again while the clock is held down, and say what the machine did.
 
     `name` is the range that profilers show. `share` of the sampling budget is spent; `opened` is given the series, to
@@ -80,7 +65,7 @@ def observe(
     """
     __tracebackhide__ = True
     retries = RetrySchedule()
-    first_calls_s: dict[str, float] = {}
+    first_calls_s: dict[str, float | None] = {}
     timer = next(iter(kernels.values()))[1]
     sensors = sensors_of(timer, instruments)
     while True:
@@ -92,10 +77,16 @@ def observe(
             case_range(name),
             StateWatch(sensors, instruments.watched_device(timer), timer.idle) as watch,
         ):
-            timings = run_interleaved(contestants, plan, sensors, after_round=telemetry.tick, opened=opened)
-        for label, timing in timings.items():
-            first_calls_s.setdefault(label, timing.first_call_s)
-        clocks_hz = {label: _clock(timing, telemetry) for label, timing in timings.items()}
+            measured = run_interleaved(contestants, plan, sensors, after_round=telemetry.tick, opened=opened)
+        for label, kernel in measured.items():
+            first_calls_s.setdefault(label, kernel.measurement.first_call_s)
+        of_sensor_hz = median_of(
+            telemetry.samples, "sm_clock_hz"
+        )  # of all kernels, where they have no clock of their own
+        clocks_hz = {
+            label: median(own_hz) if (own_hz := kernel.measurement.clocks_hz) else of_sensor_hz
+            for label, kernel in measured.items()
+        }
         states = {
             label: _with_active_reasons(watch.state, watch.active_reasons, clock_hz)
             for label, clock_hz in clocks_hz.items()
@@ -109,21 +100,22 @@ def observe(
         rest_s = retries.next_rest_s() if capped_labels else None
         if rest_s is None:
             break
-        timings.clear()  # the operands of this try, before the next one makes its own
+        measured.clear()  # the operands of this try, before the next one makes its own
         timer.idle(rest_s)
     machine_flags = watch.flags()
-    return {
-        label: Observed(
-            timing=replace(timing, first_call_s=first_calls_s[label]),
-            telemetry=telemetry.samples,
+    temperature_c = median_of(telemetry.samples, "temperature_c")
+    for label, kernel in measured.items():
+        flags = [*kernel.measurement.flags, *machine_flags, *(["capped"] if label in capped_labels else [])]
+        measurement = replace(
+            kernel.measurement,
+            first_call_s=first_calls_s[label],
+            sm_clock_hz=clocks_hz[label],
+            temperature_c=temperature_c,
+            flags=tuple(dict.fromkeys(flags)),
             state=replace(states[label], retry_count=retries.count),
-            flags=tuple(
-                dict.fromkeys([*timing.flags, *machine_flags, *(["capped"] if label in capped_labels else [])])
-            ),
-            clock_hz=clocks_hz[label],
         )
-        for label, timing in timings.items()
-    }
+        measured[label] = replace(kernel, measurement=measurement, telemetry=telemetry.samples)
+    return measured
 
 
 def sensors_of(timer: Timer, instruments: Instruments) -> Sensors | None:
@@ -133,24 +125,24 @@ def sensors_of(timer: Timer, instruments: Instruments) -> Sensors | None:
 
 
 def with_energy(
-    observed: Observed, call: KernelCall, timer: Timer, plan: MeasurePlan, instruments: Instruments
-) -> Observed:
+    measured: MeasuredKernel, call: KernelCall, timer: Timer, plan: MeasurePlan, instruments: Instruments
+) -> MeasuredKernel:
     """Add the energy of windows that hold the kernel alone; as it was where no sensor can tell.
 
     Not for flushed cases: without the flushes the windows would hold a warm kernel, with them the flushes.
     """
     sensors = sensors_of(timer, instruments)
     if sensors is None or plan.flush is not None:
-        return observed
-    timing = observed.timing
-    if timing.graph_schedule is not None:
-        schedule = timing.graph_schedule
+        return measured
+    measurement = measured.measurement
+    if measured.graph_schedule is not None:
+        schedule = measured.graph_schedule
     else:
         stretch_s = ENERGY_STRETCH_S if timer.runs_kernel else SIMULATED_STRETCH_S
-        schedule = timing.rotation.schedule(0, min(MAX_ENERGY_CALLS, max(1, int(stretch_s / timing.stats.median_s))))
+        schedule = measured.rotation.schedule(0, min(MAX_ENERGY_CALLS, max(1, int(stretch_s / measurement.median_s))))
 
     def run() -> int:
-        if timing.graph_schedule is not None or not timer.runs_kernel:
+        if measured.graph_schedule is not None or not timer.runs_kernel:
             timer.sample(call.kernel, schedule)
         else:
             for arguments in schedule:  # not through the timer: its blocking kernel would be in the window
@@ -165,25 +157,36 @@ def with_energy(
         idle_power_w = measure_idle_power(sensors, now=timer.now, pause=pause)
     energy = measure_energy(run, sensors, now=timer.now, idle_power_w=idle_power_w, pause=pause)
     if energy is None:
-        return observed
-    flags = list(observed.flags)
-    if abs(energy.call_s / timing.stats.median_s - 1) > PACE_RATIO:
+        return measured
+    flags = list(measurement.flags)
+    if abs(energy.call_s / measurement.median_s - 1) > PACE_RATIO:
         flags.append("energy-pace")
     if disagrees(energy):
         flags.append("energy-disagrees")
-    return replace(observed, energy=energy, flags=tuple(flags))
+    measurement = replace(
+        measurement,
+        energy=energy,
+        power_w=energy.power_w,
+        energy_j=energy.energy_j,
+        power_source=energy.source,
+        flags=tuple(flags),
+    )
+    return replace(measured, measurement=measurement)
 
 
-def with_attribution(observed: Observed, call: KernelCall, timer: Timer, plan: MeasurePlan) -> Observed:
+def with_attribution(measured: MeasuredKernel, call: KernelCall, timer: Timer, plan: MeasurePlan) -> MeasuredKernel:
     """Add what ran on the device per call; where that cannot be traced, a flag, and a warning that says why."""
     from plugin.timers.cupti import attribute
 
-    schedule = observed.timing.rotation.schedule(0, TRACED_CALLS)
+    schedule, measurement = measured.rotation.schedule(0, TRACED_CALLS), measured.measurement
     try:
-        return replace(observed, attribution=attribute(call.kernel, schedule, timer.synchronize, plan.flush))
+        attribution = attribute(call.kernel, schedule, timer.synchronize, plan.flush)
     except UnsupportedError as error:
         warnings.warn(str(error), stacklevel=2)
-        return replace(observed, flags=(*observed.flags, "not-attributed"))
+        measurement = replace(measurement, flags=(*measurement.flags, "not-attributed"))
+    else:
+        measurement = replace(measurement, attribution=attribution)
+    return replace(measured, measurement=measurement)
 
 
 def _with_active_reasons(state: MachineState, active: Sequence[str], clock_hz: float | None) -> MachineState:
@@ -193,11 +196,6 @@ def _with_active_reasons(state: MachineState, active: Sequence[str], clock_hz: f
     if not active or not is_capped(None, clock_hz, state.rated_clock_hz, active):
         return state
     return replace(state, throttled_s=dict.fromkeys(active, 0.0) | dict(state.throttled_s or {}))
-
-
-def _clock(timing: CaseTiming, telemetry: Telemetry) -> float | None:
-    """Return the median SM clock of a kernel's own samples, else of the sensor beside all kernels, else None."""
-    return median(timing.clocks_hz) if timing.clocks_hz else median_of(telemetry.samples, "sm_clock_hz")
 
 
 PERIOD_S = 0.010

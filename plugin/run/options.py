@@ -111,9 +111,11 @@ class BenchOptions:
         """Read the options of one pytest session; raises a `RooflineError` naming the option that is wrong."""
         parsed, folder = vars(config.option), Path(str(config.invocation_params.dir))
 
-        def given(name: str, read: Callable[..., Value], default: Default, *details: Any) -> Value | Default:
+        def given(
+            name: str, read: Callable[..., Value], default: Default, *details: Any, **fix: str
+        ) -> Value | Default:
             value = parsed[f"roofline_bench_{name}"]
-            return default if value is None else read(f"--roofline-{name.replace('_', '-')}", value, *details)
+            return default if value is None else read(f"--roofline-{name.replace('_', '-')}", value, *details, **fix)
 
         database = os.environ.get("ROOFLINE_DB")
         if database is not None and parsed["roofline_bench_db"] is None:
@@ -139,7 +141,7 @@ class BenchOptions:
             plan_paths=given("plan", _inputs, (), folder),
             method=given("method", _text, None, "the default"),
             compile=bool(parsed["roofline_bench_compile"]),
-            text_path=given("text", _input, None, folder, "give a UTF-8 text file"),
+            text_path=given("text", _input, None, folder, fix="give a UTF-8 text file"),
             cache=given("cache", _choice, "cold", CACHE_CHOICES),
             modes=given("mode", _modes, ("eager",)),
             target_ci_ratio=given("target_ci", _positive, 1.0, "percent", 100) / 100,
@@ -150,14 +152,14 @@ class BenchOptions:
             timer=given("timer", _text, "auto", "auto"),
             attribution=given("attribution", _choice, "none", ATTRIBUTION_CHOICES),
             canary=not parsed["roofline_bench_no_canary"],
-            profile_file=given("profile_file", _input, None, folder, "`roofline calibrate -o FILE` writes one"),
+            profile_file=given("profile_file", _input, None, folder, fix="`roofline calibrate -o FILE` writes one"),
             profiler=given("profile", _choice, None, PROFILER_CHOICES),
             power=parsed["roofline_bench_power"],
             json_path=given("json", _output, None, folder),
             baseline=baseline,
             fail_on=given("fail_on", _fail_on, ()),
-            quarantine_path=given("quarantine", _input, None, folder, f"see {_LISTS}"),
-            annotations_path=given("annotations", _input, None, folder, f"see {_LISTS}"),
+            quarantine_path=given("quarantine", _input, None, folder, fix=f"see {_LISTS}"),
+            annotations_path=given("annotations", _input, None, folder, fix=f"see {_LISTS}"),
             require_measured=given("require_measured", _count, None, "cases"),
             force_measure=bool(parsed["roofline_bench_force_measure"]),
         )
@@ -283,7 +285,7 @@ def _input(option: str, value: str, folder: Path, fix: str) -> Path:
 def _inputs(option: str, value: str, folder: Path) -> tuple[Path, ...]:
     """Return the files of a list `a.json,b.json`."""
     names = [part for part in value.split(",") if part.strip()] or [""]
-    return tuple(_input(option, name, folder, 'give JSON files such as {"ffn": "INT4"}') for name in names)
+    return tuple(_input(option, name, folder, fix='give JSON files such as {"ffn": "INT4"}') for name in names)
 
 
 def _output(option: str, value: str, folder: Path) -> Path:

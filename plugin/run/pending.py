@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from plugin.run.observe import Observed, median_of
 from plugin.run.session import BenchSession
 from plugin.samples.plan import MeasurePlan
-from plugin.samples.series import CaseTiming
+from plugin.samples.series import MeasuredKernel
 from plugin.timers.clock import utc_now
 from plugin.timers.timers import Timer
 from results.records.records import Measurement, Method, PredictionRecord, Record, TelemetrySample
@@ -52,33 +51,33 @@ class Pending:
     """Stays that the case may get; 1: all samples lie in its test."""
     extra: dict[str, Any] = field(default_factory=dict)
 
-    def measured(self, session: BenchSession, observed: Observed, timer: Timer, plan: MeasurePlan) -> Measurement:
+    def measured(self, session: BenchSession, kernel: MeasuredKernel, timer: Timer, plan: MeasurePlan) -> Measurement:
         """Take over what the runner and the instruments found; return the measurement."""
-        flags = observed.flags
+        flags = kernel.measurement.flags
         flags += ("simulated",) if not timer.runs_kernel else ()
         flags += ("forced",) if session.target.is_forced else ()
-        flags += ("above-roof",) if self._is_impossible(session, observed.timing, flags) else ()
-        self.measurement = _measurement(observed, flags)
-        self.telemetry = observed.telemetry
+        flags += ("above-roof",) if self._is_impossible(session, kernel, flags) else ()
+        self.measurement = replace(kernel.measurement, flags=flags)
+        self.telemetry = kernel.telemetry
         self.method = session.instruments.method(timer, plan, self.visit_count)
         self.status = "measured"
-        if observed.timing.issue_s is not None:
-            self.extra["issue_s"] = observed.timing.issue_s
+        if kernel.issue_s is not None:
+            self.extra["issue_s"] = kernel.issue_s
         return self.measurement
 
-    def _is_impossible(self, session: BenchSession, timing: CaseTiming, flags: tuple[str, ...]) -> bool:
+    def _is_impossible(self, session: BenchSession, kernel: MeasuredKernel, flags: tuple[str, ...]) -> bool:
         """Return whether no kernel of this work can be so fast: its work is counted wrongly, or it did not do it.
 
         Without work, what a call was seen to read of its operands takes its time.
         """
-        chip, median_s = session.target.hardware, timing.stats.median_s
+        chip, median_s = session.target.hardware, kernel.measurement.median_s
         if _OF_ANOTHER_CHIP.intersection(flags) or doubt_of_ideals(chip) is not None:
             return False
         if self.prediction is not None:
             return median_s < limit_s(self.prediction, chip, cache=self.case.cache)
-        if not timing.read_bytes:
+        if not kernel.read_bytes:
             return False
-        seen = predict(OpCost(read_bytes=timing.read_bytes), chip)
+        seen = predict(OpCost(read_bytes=kernel.read_bytes), chip)
         return median_s * SEEN_BYTES_MARGIN < limit_s(seen, chip, cache=self.case.cache)
 
     def record(self, session: BenchSession, test_id: str, failure: tuple[str, str] | None) -> Record | None:
@@ -113,45 +112,6 @@ class Pending:
             telemetry=self.telemetry,
             extra=self.extra | ({"test_failure": failure[1]} if failure and self.measurement else {}),
         )
-
-
-def _measurement(observed: Observed, flags: tuple[str, ...]) -> Measurement:
-    timing, telemetry, energy = observed.timing, observed.telemetry, observed.energy
-    stats = timing.stats
-    return Measurement(
-        samples_s=timing.samples_s,
-        calls_per_sample=timing.calls_per_sample,
-        median_s=stats.median_s,
-        min_s=stats.min_s,
-        max_s=stats.max_s,
-        mean_s=stats.mean_s,
-        std_s=stats.std_s,
-        q1_s=stats.q1_s,
-        q3_s=stats.q3_s,
-        sample_count=stats.count,
-        ci_low_s=stats.ci_low_s,
-        ci_high_s=stats.ci_high_s,
-        stop_reason=timing.stop_reason,
-        first_call_s=timing.first_call_s,
-        warmup_calls=timing.warmup_calls,
-        wall_s=timing.wall_s,
-        rotation_count=len(timing.rotation.sets),
-        working_set_bytes=timing.rotation.working_set_bytes,
-        max_error=timing.max_error,
-        tolerance=timing.tolerance,
-        power_w=None if energy is None else energy.power_w,
-        energy_j=None if energy is None else energy.energy_j,
-        power_source=None if energy is None else energy.source,
-        sm_clock_hz=observed.clock_hz,
-        temperature_c=median_of(telemetry, "temperature_c"),
-        flags=flags,
-        clocks_hz=timing.clocks_hz,
-        effective_sample_count=stats.effective_count,
-        outlier_count=stats.outlier_count,
-        energy=energy,
-        state=observed.state,
-        attribution=observed.attribution,
-    )
 
 
 def failure(report: Any, call: pytest.CallInfo[None]) -> tuple[str, str] | None:

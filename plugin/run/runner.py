@@ -23,7 +23,7 @@ from plugin.samples.held_outputs import HeldOutputs, part_of
 from plugin.samples.kernel_call import KernelCall
 from plugin.samples.operand_data import copied
 from plugin.samples.plan import MeasurePlan
-from plugin.samples.series import CaseTiming, Series, StoppingRule, WarmUp
+from plugin.samples.series import MeasuredKernel, Series, StoppingRule, WarmUp
 from plugin.sensors.protocol import Sensors
 from plugin.timers.clock import time
 from plugin.timers.rotation import CACHE_MULTIPLE, Arguments, Rotation, build_rotation, operand_bytes, sets_needed
@@ -57,7 +57,7 @@ def run_interleaved(
     *,
     after_round: Callable[[], None] = lambda: None,
     opened: dict[str, Series] | None = None,
-) -> dict[str, CaseTiming]:
+) -> dict[str, MeasuredKernel]:
     """Measure one kernel, or several side by side, one sample of each in turn: a drifting machine is fair to all.
 
     `after_round` is called when each has given one, outside every timed region. `opened` is given their series, which

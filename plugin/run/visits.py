@@ -29,13 +29,13 @@ from typing import TYPE_CHECKING, Any
 
 from plugin.machine.cpu_state import SHORTEST_WINDOW_S, LoadWatch
 from plugin.run.later_calls import State, is_same
-from plugin.run.observe import Observed
 from plugin.samples.correctness import WrongResultError
 from plugin.samples.plan import MeasurePlan
-from plugin.samples.series import CaseTiming, Series
+from plugin.samples.series import MeasuredKernel, Series
 from plugin.samples.stats import estimate_median
 from plugin.timers.clock import time
 from plugin.timers.timers import Timer
+from results.records.state_records import MachineState
 
 if TYPE_CHECKING:
     from plugin.run.pending import Pending
@@ -173,7 +173,8 @@ class OpenCase:
     """One case between its test and its completion."""
 
     pending: Pending
-    observed: Observed
+    first: MeasuredKernel
+    """As the first visit found it."""
     series: Series
     timer: Timer
     plan: MeasurePlan
@@ -188,8 +189,8 @@ class OpenCase:
     """
     test_state: State = field(default_factory=dict)
     """The state in its test, without what the kernel itself changes."""
-    spent_s: float = field(init=False)
-    """Seconds that all visits took."""
+    later_s: float = 0.0
+    """Seconds that all later visits sampled."""
     waited_s: float = 0.0
     """Seconds that visits waited for the CPU to be fast: they cost the run, and nothing of the budget."""
     visits: list[Visit] = field(default_factory=list)
@@ -199,7 +200,6 @@ class OpenCase:
     """As it is stored; None until its test is over."""
 
     def __post_init__(self) -> None:
-        self.spent_s = self.first_s
         if self.state is not None:
             after = self.state()
             self.test_state = {name: value for name, value in self.test_state.items() if after.get(name) == value}
@@ -217,7 +217,7 @@ class OpenCase:
     @property
     def is_done(self) -> bool:
         """Whether no further visit is due."""
-        if self.spent_s >= self.budget_s or len(self.visits) >= VISITS:
+        if self.first_s + self.later_s >= self.budget_s or len(self.visits) >= VISITS:
             return True
         together = self.agreement
         if not together.is_settled:
@@ -249,10 +249,10 @@ class OpenCase:
             if was_enabled:
                 gc.enable()
         self.left_s = time.perf_counter()
-        self.spent_s += self.left_s - began
+        self.later_s += self.left_s - began
         self.visits.append(visit_of(self.series, first, bool(load.flags()), load.others_ratio))
 
-    def completed(self) -> Observed:
+    def completed(self) -> MeasuredKernel:
         """Return the measurement of all visits that count; raises `WrongResultError` for a kernel that is wrong by
         now.
         """
@@ -261,16 +261,22 @@ class OpenCase:
         series.samples, series.clocks = list(together.samples_s), list(together.clocks_hz)
         series.stop_reason = "agreed" if together.is_settled else "budget"
         with self.settings():
-            timing: CaseTiming = series.finish()
-        state = replace(self.observed.state, others_ratio=together.others_ratio)
-        own_s = self.observed.timing.wall_s + self.spent_s - self.first_s + self.waited_s
-        timing = replace(timing, wall_s=own_s)  # what other cases took in between is theirs
-        flags = [flag for flag in self.observed.flags if flag not in (*_DISTURBED, *_OF_SAMPLES)]
+            kernel = series.finish()
+        first, last = self.first.measurement, kernel.measurement
+        flags = [flag for flag in first.flags if flag not in (*_DISTURBED, *_OF_SAMPLES)]
         if together.is_disturbed:
-            flags += [flag for flag in _DISTURBED if flag in self.observed.flags] or ["contended"]
+            flags += [flag for flag in _DISTURBED if flag in first.flags] or ["contended"]
         if together.agreed_count < LEAST_AGREEING <= len(self.visits):
             flags.append("bimodal")  # hardly any visit was as fast as the one that counts
-        return replace(self.observed, timing=timing, state=state, flags=tuple(dict.fromkeys([*timing.flags, *flags])))
+        measurement = replace(
+            last,
+            wall_s=(first.wall_s or 0.0) + self.later_s + self.waited_s,  # what other cases took is theirs
+            sm_clock_hz=first.sm_clock_hz,
+            temperature_c=first.temperature_c,
+            flags=tuple(dict.fromkeys([*last.flags, *flags])),
+            state=replace(first.state or MachineState(), others_ratio=together.others_ratio),
+        )
+        return replace(kernel, measurement=measurement, telemetry=self.first.telemetry)
 
 
 def visit_of(series: Series, first: int, is_contended: bool, others_ratio: float | None) -> Visit:
@@ -307,17 +313,18 @@ class VisitPool:
             and options.attribution == "none"
         )
 
-    def keep(self, case: OpenCase) -> Observed:
+    def keep(self, case: OpenCase) -> MeasuredKernel:
         """Keep a case open after its first visit and return what is known of it so far; the oldest go where there is
         no room.
 
         One whose operands alone take too much memory gets its visits now, one after the other.
         """
-        is_contended = bool(set(_DISTURBED).intersection(case.observed.flags))
-        case.visits.append(visit_of(case.series, 0, is_contended, case.observed.state.others_ratio))
+        first = case.first.measurement
+        is_contended = bool(set(_DISTURBED).intersection(first.flags))
+        case.visits.append(visit_of(case.series, 0, is_contended, (first.state or MachineState()).others_ratio))
         case.pending.extra["visits"] = case.agreement.facts()
         if case.is_done:
-            return case.observed
+            return case.first
         free = self._session.instruments.free_bytes()
         most_bytes = math.inf if free is None else MOST_BYTES_RATIO * free
         own_bytes = case.series.rotation.working_set_bytes
@@ -331,7 +338,7 @@ class VisitPool:
             self._leave(self._cases[0])
             held.pop(0)
         self._cases.append(case)
-        return case.observed
+        return case.first
 
     def stored(self, record: Record) -> None:
         """Note that the record of an open case is in the store; one whose test failed is not visited again."""
@@ -397,13 +404,13 @@ class VisitPool:
         assert case.record is not None
         together = case.agreement
         try:
-            observed = case.completed()
+            kernel = case.completed()
         except Exception as error:  # whatever the kernel raises when it is checked once more
             self._fail(case, error)
             return
         self._cases.remove(case)
         case.pending.extra["visits"] = together.facts()
-        case.pending.measured(self._session, observed, case.timer, case.plan)
+        case.pending.measured(self._session, kernel, case.timer, case.plan)
         record = case.pending.record(self._session, case.record.test_id, None)
         assert record is not None
         self._session.complete(replace(record, created_at=case.record.created_at))

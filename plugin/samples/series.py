@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Any, Protocol
 
@@ -16,11 +16,12 @@ from plugin.samples.leaves import raw_leaves
 from plugin.samples.operand_data import copied, fill, is_array
 from plugin.samples.plan import MeasurePlan
 from plugin.samples.poison import holds_poison, memory_of, poison
-from plugin.samples.stats import SampleStats, estimate_median, shape_flags, summarize
+from plugin.samples.stats import estimate_median, shape_flags, summarize
 from plugin.timers.clock import raw_s, time
 from plugin.timers.host_speed import HostSpeed
 from plugin.timers.rotation import Rotation
 from plugin.timers.timers import Schedule, Timer
+from results.records.records import Measurement, TelemetrySample
 from roofline_model.core.errors import UnsupportedError
 
 NOISY_RATIO = 0.05
@@ -62,28 +63,18 @@ class WarmUp:
 
 
 @dataclass(frozen=True, slots=True)
-class CaseTiming:
-    """Timing of one case."""
+class MeasuredKernel:
+    """One measured kernel: what is stored of it, and what the process that measured it needs beside that."""
 
-    samples_s: tuple[float, ...]
-    clocks_hz: tuple[float, ...]
-    """SM clock of each sample; empty unless it is known for every one."""
-    stats: SampleStats
-    calls_per_sample: int
-    stop_reason: str
-    first_call_s: float
-    warmup_calls: int
-    wall_s: float
+    measurement: Measurement
     rotation: Rotation
-    max_error: float | None
-    tolerance: float | None
-    flags: tuple[str, ...] = field(default=())
     graph_schedule: Schedule | None = None
     """The calls that the timer's captured graph holds; None in other modes."""
     issue_s: float | None = None
     """Median of the host's time to queue one call; None unless it is known for every sample."""
     read_bytes: int = 0
     """Bytes of one operand set that a call was seen to read; 0 where nobody looked."""
+    telemetry: tuple[TelemetrySample, ...] = ()
 
 
 @dataclass(slots=True)
@@ -267,32 +258,31 @@ class Series:
         if self.timer.runs_kernel and self.warm_up.per_call_s < WAKE_S:
             self._sample()
 
-    def finish(self) -> CaseTiming:
+    def finish(self) -> MeasuredKernel:
         """Check the kernel once more and return what was found."""
         __tracebackhide__ = True
         if self.held is not None:
             self._check_end(self.held)
         verifier = None if self.held is None else self.held.verifier
-        stats = summarize(self.samples)
+        summary = summarize(self.samples)
         clocks = [clock for clock in self.clocks if clock is not None]
         issues_s = [issue_s for issue_s in self.issues_s if issue_s is not None]
-        return CaseTiming(
-            samples_s=tuple(self.samples),
-            clocks_hz=tuple(clocks) if len(clocks) == len(self.samples) else (),
-            stats=stats,
+        measurement = replace(
+            summary,
             calls_per_sample=self.calls,
             stop_reason=self.stop_reason,
             first_call_s=self.first_call_s,
             warmup_calls=self.warm_up.calls,
             wall_s=time.perf_counter() - self.began,
-            rotation=self.rotation,
+            rotation_count=len(self.rotation.sets),
+            working_set_bytes=self.rotation.working_set_bytes,
             max_error=None if verifier is None else verifier.max_error,
             tolerance=None if verifier is None else verifier.tolerance,
-            flags=self._flags(stats),
-            graph_schedule=self.graph_schedule,
-            read_bytes=self.read_bytes,
-            issue_s=median(issues_s) if issues_s and len(issues_s) == len(self.samples) else None,
+            flags=self._flags(summary.ci_half_width_ratio),
+            clocks_hz=tuple(clocks) if len(clocks) == len(self.samples) else (),
         )
+        issue_s = median(issues_s) if issues_s and len(issues_s) == len(self.samples) else None
+        return MeasuredKernel(measurement, self.rotation, self.graph_schedule, issue_s, self.read_bytes)
 
     def _check_end(self, held: HeldOutputs) -> None:
         """Check the kernel once more, on the first set as it was before anything was timed, then on other data."""
@@ -394,7 +384,7 @@ class Series:
             self.timer.sample(self.call.kernel, schedule)
         self.timer.synchronize()
 
-    def _flags(self, stats: SampleStats) -> tuple[str, ...]:
+    def _flags(self, half_width_ratio: float | None) -> tuple[str, ...]:
         flags = []
         if self.held is None:
             flags.append("unchecked")
@@ -402,9 +392,9 @@ class Series:
             flags += sorted(self.held.flags)
         if self._is_misclocked:
             flags.append("clocks-disagree")
-        if stats.half_width_ratio is None:
+        if half_width_ratio is None:
             flags.append("few-samples")
-        elif stats.half_width_ratio > NOISY_RATIO:
+        elif half_width_ratio > NOISY_RATIO:
             flags.append("noisy")
         flags += shape_flags(self.samples)
         if self.plan.cache == "cold" and self.timer.runs_kernel and not self.rotation.defeats(self.plan.cache_bytes):

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from results.records.records import Measurement
 from roofline_model.core.units import counted
 
 if TYPE_CHECKING:
@@ -57,31 +58,10 @@ class MedianEstimate:
         return (self.high_s - self.low_s) / 2 / self.median_s
 
 
-@dataclass(frozen=True, slots=True)
-class SampleStats:
-    """Robust summary of one series of samples, seconds per call. Every sample counts; none is dropped."""
-
-    count: int
-    median_s: float
-    min_s: float
-    max_s: float
-    mean_s: float
-    std_s: float | None
-    q1_s: float
-    q3_s: float
-    ci_low_s: float | None
-    ci_high_s: float | None
-    effective_count: float
-    outlier_count: int
-
-    @property
-    def half_width_ratio(self) -> float | None:
-        """Half the interval of the median over the median; None while there are too few samples for an interval."""
-        return MedianEstimate(self.median_s, self.ci_low_s, self.ci_high_s, self.effective_count).half_width_ratio
-
-
-def summarize(samples_s: Sequence[float]) -> SampleStats:
-    """Return the summary of at least one sample; raises `ValueError` for none."""
+def summarize(samples_s: Sequence[float]) -> Measurement:
+    """Return the statistics of at least one sample, of one call each; every sample counts. Raises `ValueError` for
+    none.
+    """
     import numpy as np
 
     if not len(samples_s):
@@ -90,8 +70,9 @@ def summarize(samples_s: Sequence[float]) -> SampleStats:
     estimate = estimate_median(series)
     ordered = np.sort(series)
     mean = math.fsum(series) / len(series)
-    return SampleStats(
-        count=len(series),
+    return Measurement(
+        samples_s=tuple(samples_s),
+        calls_per_sample=1,
         median_s=estimate.median_s,
         min_s=float(ordered[0]),
         max_s=float(ordered[-1]),
@@ -99,9 +80,11 @@ def summarize(samples_s: Sequence[float]) -> SampleStats:
         std_s=math.sqrt(float(np.sum((series - mean) ** 2)) / (len(series) - 1)) if len(series) > 1 else None,
         q1_s=quantile(ordered, 0.25),
         q3_s=quantile(ordered, 0.75),
+        sample_count=len(series),
         ci_low_s=estimate.low_s,
         ci_high_s=estimate.high_s,
-        effective_count=estimate.effective_count,
+        stop_reason="",
+        effective_sample_count=estimate.effective_count,
         outlier_count=int(np.count_nonzero(outlier_mask(series))),
     )
 

@@ -73,17 +73,17 @@ class LyingTimer:
 @pytest.mark.parametrize("true_s", [1e-12, 1e-9, 1e-6, 1.0, 30.0, 3600.0])
 def test_kernels_of_every_length_are_measured(true_s):
     timing = measure(f"true_s={true_s},noise=0.002")
-    assert timing.stats.median_s == pytest.approx(true_s, rel=0.01)
-    assert timing.stats.count >= 3
-    assert timing.stop_reason in ("converged", "budget", "max-samples")
+    assert timing.measurement.median_s == pytest.approx(true_s, rel=0.01)
+    assert timing.measurement.sample_count >= 3
+    assert timing.measurement.stop_reason in ("converged", "budget", "max-samples")
 
 
 def test_a_kernel_of_thirty_seconds_is_called_three_times():
     timing = measure("true_s=30,noise=0.01")
-    assert (timing.stats.count, timing.stop_reason) == (3, "budget")
-    assert timing.stats.ci_low_s is None
-    assert "few-samples" in timing.flags
-    assert "noisy" not in timing.flags  # nothing is known of its interval
+    assert (timing.measurement.sample_count, timing.measurement.stop_reason) == (3, "budget")
+    assert timing.measurement.ci_low_s is None
+    assert "few-samples" in timing.measurement.flags
+    assert "noisy" not in timing.measurement.flags  # nothing is known of its interval
 
 
 @pytest.mark.parametrize("fault", ["backwards", "still", "zero", "infinite"])
@@ -96,16 +96,18 @@ def test_a_clock_that_always_lies_ends_in_one_line(fault):
 @pytest.mark.parametrize("fault", ["backwards", "still", "zero", "infinite"])
 def test_a_clock_that_lies_now_and_then_costs_those_samples_only(fault):
     timing = measure(f"true_s=1e-3,noise=0.002,fault={fault},fault_share=0.05")
-    assert timing.stats.median_s == pytest.approx(1e-3, rel=0.01)
-    assert all(0 < sample < 1 for sample in timing.samples_s)
+    assert timing.measurement.median_s == pytest.approx(1e-3, rel=0.01)
+    assert all(0 < sample < 1 for sample in timing.measurement.samples_s)
 
 
 def test_a_clock_that_jumps_makes_outliers_that_are_kept():
     timing = measure("true_s=1e-3,noise=0.002,fault=jump,fault_share=0.1")
-    assert timing.stats.median_s == pytest.approx(1e-3, rel=0.01)
-    assert timing.stats.max_s > 3600
-    assert timing.stats.outlier_count >= 1
-    assert {"outliers", "bimodal"} & set(timing.flags)  # an hour away, a tenth of them may count as a second mode
+    assert timing.measurement.median_s == pytest.approx(1e-3, rel=0.01)
+    assert timing.measurement.max_s > 3600
+    assert timing.measurement.outlier_count >= 1
+    assert {"outliers", "bimodal"} & set(
+        timing.measurement.flags
+    )  # an hour away, a tenth of them may count as a second mode
 
 
 @pytest.mark.parametrize("mode", ["eager", "burst", "sustained"])
@@ -121,20 +123,20 @@ def test_real_kernels_under_a_lying_clock_end_in_one_line(answers, mode):
 def test_budget_clock_that_does_not_advance_ends_with_the_samples(tick_s):
     answers = [1.0 + n * 7919 % 1000 / 1000 for n in range(1000)]
     timing = timed(LyingTimer(answers, tick_s), max_samples=200)
-    assert timing.stop_reason == "max-samples"
+    assert timing.measurement.stop_reason == "max-samples"
 
 
 def test_waiting_for_a_steady_machine_ends_although_its_clock_stands_still(monkeypatch):
     monkeypatch.setattr(runner, "STEADY_LIMIT_S", 0.05)
     timing = timed(LyingTimer([1.0], 0.0), "sustained", max_samples=20)
-    assert "not-steady" in timing.flags
+    assert "not-steady" in timing.measurement.flags
 
 
 def test_a_kernel_shorter_than_the_clock_can_tell_gets_many_calls_but_not_endless_ones():
     timer = LyingTimer([1e-12])
     timing = timed(timer)
-    assert timing.calls_per_sample == 100_000
-    assert timing.stats.median_s == 1e-12
+    assert timing.measurement.calls_per_sample == 100_000
+    assert timing.measurement.median_s == 1e-12
 
 
 def test_one_broken_clock_does_not_hide_behind_a_good_one():

@@ -8,14 +8,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from plugin.run.observe import Observed
 from plugin.run.pending import Pending
 from plugin.run.runner import run_interleaved
 from plugin.samples.kernel_call import KernelCall
 from plugin.samples.plan import MeasurePlan
 from plugin.samples.series import MedianInterval
 from results.records.flags import DOUBTFUL_FLAGS
-from results.records.state_records import MachineState
 from roofline_model import gemm, get_hardware, predict
 
 TIME_S = 1 / 64
@@ -38,8 +36,8 @@ def flags_of(fake_timer):
         pending = Pending(WORK.case("k", cache=cache), predict(WORK, chip) if read_bytes is None else None)
         session = SimpleNamespace(target=SimpleNamespace(is_forced=is_forced, hardware=chip), instruments=method)
         timer = SimpleNamespace(runs_kernel=is_own)
-        observed = Observed(replace(timing, flags=seen, read_bytes=read_bytes or 0), (), MachineState(), seen)
-        return pending.measured(session, observed, timer, plan).flags
+        kernel = replace(timing, measurement=replace(timing.measurement, flags=seen), read_bytes=read_bytes or 0)
+        return pending.measured(session, kernel, timer, plan).flags
 
     return flags
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -32,10 +33,10 @@ def observed(**settings):
 
 def test_each_kernel_of_a_comparison_has_the_clock_of_its_own_samples():
     kernels = observed(slowed="throttle_after=0.001,throttle_clock=0.5", steady="throttle_after=1e6")
-    slowed, steady = kernels["slowed"], kernels["steady"]
-    assert slowed.clock_hz == min(slowed.timing.clocks_hz)
-    assert steady.clock_hz == max(steady.timing.clocks_hz) == steady.state.rated_clock_hz
-    assert slowed.clock_hz < 0.9 * steady.clock_hz
+    slowed, steady = kernels["slowed"].measurement, kernels["steady"].measurement
+    assert slowed.sm_clock_hz == min(slowed.clocks_hz)
+    assert steady.sm_clock_hz == max(steady.clocks_hz) == steady.state.rated_clock_hz
+    assert slowed.sm_clock_hz < 0.9 * steady.sm_clock_hz
     # Held down is the one whose clock was low, though the sensors are read beside both.
     assert ("capped" in slowed.flags, "capped" in steady.flags) == (True, False)
     assert slowed.state.retry_count == steady.state.retry_count > 0
@@ -48,6 +49,6 @@ def test_kernels_that_cannot_be_traced_cost_no_time(monkeypatch):
     call = KernelCall(lambda: None, lambda index: (), can_rotate=False)
     with pytest.warns(UserWarning, match="needs cupti-python"):
         untraced = with_attribution(timed, call, SimulatedTimer.from_text("true_s=1e-3"), MeasurePlan())
-    assert untraced.attribution is None
-    assert untraced.flags == (*timed.flags, "not-attributed")
-    assert untraced.timing is timed.timing
+    flags = (*timed.measurement.flags, "not-attributed")
+    assert untraced == replace(timed, measurement=replace(timed.measurement, flags=flags))
+    assert untraced.measurement.attribution is None

@@ -33,9 +33,9 @@ def test_set_up_is_never_timed_and_the_first_call_is_apart(fake_timer):
         fake_timer.spend(100.0 if calls["n"] == 1 else 0.25)
 
     timing = run(call(kernel, setup=lambda: fake_timer.spend(1000.0)), fake_timer, max_seconds=60)
-    assert set(timing.samples_s) == {0.25}
-    assert timing.warmup_calls >= 3
-    assert timing.stop_reason == "converged"
+    assert set(timing.measurement.samples_s) == {0.25}
+    assert timing.measurement.warmup_calls >= 3
+    assert timing.measurement.stop_reason == "converged"
 
 
 def test_warm_up_is_not_among_the_samples(fake_timer):
@@ -46,12 +46,16 @@ def test_warm_up_is_not_among_the_samples(fake_timer):
         fake_timer.spend(0.25 if calls["n"] <= 4 else 0.125)
 
     timing = run(call(kernel), fake_timer, max_seconds=20)
-    assert set(timing.samples_s) == {0.125}
+    assert set(timing.measurement.samples_s) == {0.125}
 
 
 def test_a_kernel_of_half_a_minute_is_called_once_before_its_samples(fake_timer):
     timing = run(call(lambda: fake_timer.spend(30.0)), fake_timer, max_seconds=0.7)
-    assert (timing.warmup_calls, timing.stats.count, timing.stop_reason) == (1, 3, "budget")
+    assert (timing.measurement.warmup_calls, timing.measurement.sample_count, timing.measurement.stop_reason) == (
+        1,
+        3,
+        "budget",
+    )
 
 
 def test_wrong_result_is_never_timed(fake_timer):
@@ -90,7 +94,7 @@ def test_mutated_argument_is_restored_for_every_check(fake_timer):
         run(call(kernel, lambda i: (accumulator,), reference=np.ones(2)), fake_timer, max_seconds=5)
     accumulator[:] = 0.0
     timing = run(call(kernel, lambda i: (accumulator,), reference=np.ones(2), mutates=(0,)), fake_timer, max_seconds=5)
-    assert timing.max_error == 0.0
+    assert timing.measurement.max_error == 0.0
     assert accumulator.tolist() == [0.0, 0.0]
 
 
@@ -107,7 +111,7 @@ def test_set_up_resets_what_a_kernel_changes(fake_timer):
         fake_timer,
         max_seconds=5,
     )
-    assert timing.max_error == 0.0
+    assert timing.measurement.max_error == 0.0
 
 
 def test_mutates_outside_the_arguments_is_named(fake_timer):
@@ -128,7 +132,7 @@ def test_cold_goes_round_enough_sets(fake_timer):
     timing = run(call(kernel, make_args, can_rotate=True), fake_timer, cold(5 * 1024), max_seconds=30)
     assert len(timing.rotation.sets) == 10  # 2 × 5 KiB / 1 KiB
     assert timing.rotation.defeats(5 * 1024)
-    assert "cold-unproven" not in timing.flags
+    assert "cold-unproven" not in timing.measurement.flags
     body = seen[1:]  # after the first, checked call
     assert [int(value) for value in body[:20]] == [i % 10 for i in range(20)]
 
@@ -146,14 +150,14 @@ def test_sets_that_share_memory_are_no_rotation(fake_timer):
 
 def test_cold_with_an_unknown_cache_is_said(fake_timer):
     kernel = call(lambda x: fake_timer.spend(1.0), lambda i: (np.zeros(128),), can_rotate=True)
-    assert "cold-unproven" in run(kernel, fake_timer, cold(None), max_seconds=20).flags
+    assert "cold-unproven" in run(kernel, fake_timer, cold(None), max_seconds=20).measurement.flags
 
 
 def test_short_kernels_share_a_sample(fake_timer):
     fake_timer.min_sample_s = 1.0
     timing = run(call(lambda: fake_timer.spend(1 / 128)), fake_timer, max_seconds=30)
-    assert timing.calls_per_sample == 128
-    assert timing.stats.median_s == pytest.approx(1 / 128)
+    assert timing.measurement.calls_per_sample == 128
+    assert timing.measurement.median_s == pytest.approx(1 / 128)
 
 
 def test_backwards_clock_gives_a_clear_error_and_ends(fake_timer):
@@ -168,10 +172,10 @@ def test_clock_that_stands_still_ends_too(fake_timer):
 
 def test_slow_kernel_gets_three_samples(fake_timer):
     timing = run(call(lambda: fake_timer.spend(30.0)), fake_timer, max_seconds=1.0)
-    assert (timing.stats.count, timing.stop_reason) == (3, "budget")
-    assert timing.stats.ci_low_s is None
-    assert "few-samples" in timing.flags
-    assert "noisy" not in timing.flags  # nothing is known of its interval
+    assert (timing.measurement.sample_count, timing.measurement.stop_reason) == (3, "budget")
+    assert timing.measurement.ci_low_s is None
+    assert "few-samples" in timing.measurement.flags
+    assert "noisy" not in timing.measurement.flags  # nothing is known of its interval
 
 
 def test_simulated_device_runs_the_kernel_only_to_check_it():
@@ -185,7 +189,7 @@ def test_simulated_device_runs_the_kernel_only_to_check_it():
     timer.begin_case("k", None)
     timing = run(call(kernel, reference=np.array([1.0])), timer)
     assert calls["n"] == 2
-    assert timing.stats.median_s == pytest.approx(0.001, rel=0.01)
+    assert timing.measurement.median_s == pytest.approx(0.001, rel=0.01)
 
 
 def test_interleaved_kernels_take_turns(fake_timer):
@@ -203,5 +207,5 @@ def test_interleaved_kernels_take_turns(fake_timer):
         {"a": (call(make("a", 1.0)), fake_timer, rule()), "b": (call(make("b", 3.0)), fake_timer, rule())},
         MeasurePlan(),
     )
-    assert measured["b"].stats.median_s / measured["a"].stats.median_s == pytest.approx(3.0)
+    assert measured["b"].measurement.median_s / measured["a"].measurement.median_s == pytest.approx(3.0)
     assert order[-24:] == ["a", "b"] * 12  # twelve samples of each, in turn

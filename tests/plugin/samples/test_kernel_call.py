@@ -64,7 +64,7 @@ def test_a_kernel_in_place_is_checked_on_fresh_input_before_and_after(fake_timer
     timing = measured(
         fake_timer, incrementing(fake_timer, returns), args=(x,), mutates=(0,), reference=2 * np.ones(8), tolerance=0
     )
-    assert timing.max_error == 0
+    assert timing.measurement.max_error == 0
     assert (x == 1).all()  # given back as it was
 
 
@@ -129,7 +129,7 @@ def test_the_second_of_two_kernels_gets_the_arguments_as_they_were(fake_timer):
     }
     rules = {name: MedianInterval(max_samples=4, min_samples=2) for name in calls}
     timings = run_interleaved({name: (call, fake_timer, rules[name]) for name, call in calls.items()}, MeasurePlan())
-    assert {name: timing.max_error for name, timing in timings.items()} == {"first": 0, "second": 0}
+    assert {name: timing.measurement.max_error for name, timing in timings.items()} == {"first": 0, "second": 0}
 
 
 def test_the_wrong_one_of_two_kernels_is_named(fake_timer):

@@ -67,9 +67,9 @@ def test_a_flush_stands_before_every_single_call(fake_timer):
     flushes = []
     plan = MeasurePlan(cache="flushed", flush=lambda: flushes.append(fake_timer.spend(5.0)))
     timing = measured(fake_timer, lambda: fake_timer.spend(1e-3), plan)
-    assert timing.calls_per_sample == 1
-    assert timing.stats.median_s == pytest.approx(1e-3)  # the flush is never in it
-    assert len(flushes) == timing.stats.count + timing.warmup_calls
+    assert timing.measurement.calls_per_sample == 1
+    assert timing.measurement.median_s == pytest.approx(1e-3)  # the flush is never in it
+    assert len(flushes) == timing.measurement.sample_count + timing.measurement.warmup_calls
 
 
 def test_cold_samples_hold_whole_turns_of_the_rotation(fake_timer):
@@ -77,16 +77,16 @@ def test_cold_samples_hold_whole_turns_of_the_rotation(fake_timer):
     plan = MeasurePlan(cache="cold", cache_bytes=5 * 1024)
     timing = measured(fake_timer, doubling(fake_timer, 1.0), plan, arrays, True)
     assert len(timing.rotation.sets) == 10
-    assert timing.calls_per_sample == 20  # 12 calls would be enough; two turns of ten
+    assert timing.measurement.calls_per_sample == 20  # 12 calls would be enough; two turns of ten
 
 
 def test_a_graph_holds_whole_turns_and_is_checked_with_poison(fake_timer):
     timer = GraphTimer(fake_timer)
     plan = MeasurePlan(cache="cold", mode="graph", cache_bytes=2 * 1024)
     timing = measured(timer, doubling(fake_timer), plan, arrays, True, reference=np.full(128, 6.0))
-    assert len(timer.captured) == timing.calls_per_sample == 4
-    assert timer.replays == timing.stats.count + 2  # the upload before, the checked one after
-    assert timing.max_error == 0.0
+    assert len(timer.captured) == timing.measurement.calls_per_sample == 4
+    assert timer.replays == timing.measurement.sample_count + 2  # the upload before, the checked one after
+    assert timing.measurement.max_error == 0.0
     assert timing.graph_schedule is not None
 
 
@@ -109,8 +109,8 @@ def test_a_burst_rests_before_every_sample_and_stays_short(fake_timer):
     fake_timer.min_sample_s = 1.0
     timing = measured(fake_timer, lambda: fake_timer.spend(1e-3), MeasurePlan(mode="burst"))
     rests = [event for event in fake_timer.events if event == ("idle", BURST_REST_S)]
-    assert len(rests) == timing.stats.count
-    assert timing.calls_per_sample * timing.stats.median_s <= BURST_S
+    assert len(rests) == timing.measurement.sample_count
+    assert timing.measurement.calls_per_sample * timing.measurement.median_s <= BURST_S
 
 
 def test_a_short_kernel_is_woken_after_the_rest(fake_timer):
@@ -119,7 +119,7 @@ def test_a_short_kernel_is_woken_after_the_rest(fake_timer):
     events = fake_timer.events[fake_timer.events.index(("idle", BURST_REST_S)) :]
     kinds = ["idle" if event[0] == "idle" else event[0] for event in events if isinstance(event, tuple)]
     assert kinds[:6] == ["idle", "sample", "sample", "idle", "sample", "sample"]
-    assert timing.stats.median_s == pytest.approx(1e-5)
+    assert timing.measurement.median_s == pytest.approx(1e-5)
 
 
 def test_sustained_is_flagged_when_the_machine_never_settles(fake_timer):
@@ -129,4 +129,4 @@ def test_sustained_is_flagged_when_the_machine_never_settles(fake_timer):
         fake_timer.spend(0.001 * math.exp(0.3 * (fake_timer.clock_s - began)))
 
     timing = measured(fake_timer, kernel, MeasurePlan(mode="sustained"))
-    assert "not-steady" in timing.flags
+    assert "not-steady" in timing.measurement.flags

@@ -116,11 +116,11 @@ def test_student_quantile_by_expansion(freedom):
 
 def test_summary_by_hand():
     stats = summarize([4.0, 1.0, 3.0, 2.0])
-    assert (stats.count, stats.median_s, stats.min_s, stats.max_s, stats.mean_s) == (4, 2.5, 1.0, 4.0, 2.5)
+    assert (stats.sample_count, stats.median_s, stats.min_s, stats.max_s, stats.mean_s) == (4, 2.5, 1.0, 4.0, 2.5)
     assert (stats.q1_s, stats.q3_s) == (1.75, 3.25)
     assert stats.std_s == pytest.approx(math.sqrt(5 / 3))
-    assert stats.half_width_ratio is None
-    assert (stats.effective_count, stats.outlier_count) == (4.0, 0)
+    assert stats.ci_half_width_ratio is None
+    assert (stats.effective_sample_count, stats.outlier_count) == (4.0, 0)
 
 
 def test_outliers_are_counted_and_kept():
@@ -151,7 +151,7 @@ def test_every_summary_is_ordered_and_inside_the_range(values):
     assert marks[-1] == ordered[-1]
     assert all(a <= b * (1 + 1e-12) for a, b in itertools.pairwise(marks))
     stats = summarize(values)
-    assert 0 < stats.effective_count <= len(values)
+    assert 0 < stats.effective_sample_count <= len(values)
     if stats.ci_low_s is not None:
         assert stats.ci_low_s <= stats.median_s * (1 + 1e-12)
         assert stats.median_s <= stats.ci_high_s * (1 + 1e-12)

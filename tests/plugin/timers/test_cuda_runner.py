@@ -55,35 +55,37 @@ def measured(kind, *, mode="eager", cache="cold", is_lost=False, flush_s=None):
 
 def test_eager_and_cold():
     timing, timer, cuda = measured(CudaEventTimer)
-    assert timing.stats.median_s == pytest.approx(KERNEL_S + cuda.kernel_gap_s, rel=0.02)
+    assert timing.measurement.median_s == pytest.approx(KERNEL_S + cuda.kernel_gap_s, rel=0.02)
     assert len(timing.rotation.sets) == 4  # 32 KiB each against twice 64 KiB
-    assert timing.calls_per_sample % 4 == 0
-    assert timing.clocks_hz
-    assert all(clock == pytest.approx(1.6e9, rel=0.02) for clock in timing.clocks_hz)
+    assert timing.measurement.calls_per_sample % 4 == 0
+    assert timing.measurement.clocks_hz
+    assert all(clock == pytest.approx(1.6e9, rel=0.02) for clock in timing.measurement.clocks_hz)
     assert timer.unqueued_count == 0
     assert timing.issue_s == pytest.approx(7e-6)  # the launch, which is not in the time
 
 
 def test_flushed_calls_are_timed_without_their_flush():
     timing, _, cuda = measured(CudaEventTimer, cache="flushed", flush_s=400e-6)
-    assert timing.calls_per_sample == 1
-    assert timing.stats.median_s < KERNEL_S + cuda.kernel_gap_s + 2 * cuda.step_s
-    assert cuda.log.count("flush") >= len(timing.samples_s)
+    assert timing.measurement.calls_per_sample == 1
+    assert timing.measurement.median_s < KERNEL_S + cuda.kernel_gap_s + 2 * cuda.step_s
+    assert cuda.log.count("flush") >= len(timing.measurement.samples_s)
 
 
 def test_burst_rests_between_samples():
     timing, _, cuda = measured(CudaEventTimer, mode="burst")
-    assert sum(1 for entry in cuda.log if isinstance(entry, tuple) and entry[0] == "idle") >= len(timing.samples_s)
+    assert sum(1 for entry in cuda.log if isinstance(entry, tuple) and entry[0] == "idle") >= len(
+        timing.measurement.samples_s
+    )
 
 
 def test_graph_replays_whole_turns_and_is_no_slower_than_eager():
     graph, _, cuda = measured(CudaGraphTimer, mode="graph")
     eager, _, _ = measured(CudaEventTimer)
-    assert graph.calls_per_sample % len(graph.rotation.sets) == 0
-    assert graph.stats.median_s == pytest.approx(KERNEL_S + cuda.kernel_gap_s / 2, rel=0.02)
-    assert graph.stats.median_s <= eager.stats.median_s
-    assert graph.issue_s == pytest.approx(7e-6 / graph.calls_per_sample)  # one launch for all of them
-    assert graph.max_error == 0
+    assert graph.measurement.calls_per_sample % len(graph.rotation.sets) == 0
+    assert graph.measurement.median_s == pytest.approx(KERNEL_S + cuda.kernel_gap_s / 2, rel=0.02)
+    assert graph.measurement.median_s <= eager.measurement.median_s
+    assert graph.issue_s == pytest.approx(7e-6 / graph.measurement.calls_per_sample)  # one launch for all of them
+    assert graph.measurement.max_error == 0
 
 
 def test_a_kernel_that_is_missing_from_the_graph_is_found():
