@@ -18,7 +18,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from statistics import median
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from plugin.machine.state_warnings import StateWatch
 from plugin.run.instruments import Instruments
@@ -31,7 +30,7 @@ from plugin.sensors.bounded_sensors import bounded, unbounded
 from plugin.sensors.energy import disagrees, measure_energy, measure_idle_power
 from plugin.sensors.energy_math import infer_period_s
 from plugin.sensors.protocol import Sensors
-from plugin.sensors.throttle import RetrySchedule, is_capped
+from plugin.sensors.throttle import RETRY_RESTS_S, is_capped
 from plugin.timers.clock import time
 from plugin.timers.profiler import case_range
 from plugin.timers.timers import Timer
@@ -64,11 +63,10 @@ def observe(
     be sampled on later. Raises what the runner raises.
     """
     __tracebackhide__ = True
-    retries = RetrySchedule()
     first_calls_s: dict[str, float | None] = {}
     timer = next(iter(kernels.values()))[1]
     sensors = sensors_of(timer, instruments)
-    while True:
+    for retry_count, rest_s in enumerate((*RETRY_RESTS_S, None)):
         contestants = {
             label: (call, timer, instruments.make_rule(plan.mode, share)) for label, (call, timer) in kernels.items()
         }
@@ -87,9 +85,9 @@ def observe(
             label: median(own_hz) if (own_hz := kernel.measurement.clocks_hz) else of_sensor_hz
             for label, kernel in measured.items()
         }
+        seen = replace(watch.state, retry_count=retry_count)
         states = {
-            label: _with_active_reasons(watch.state, watch.active_reasons, clock_hz)
-            for label, clock_hz in clocks_hz.items()
+            label: _with_active_reasons(seen, watch.active_reasons, clock_hz) for label, clock_hz in clocks_hz.items()
         }
         capped_labels = {
             label
@@ -97,8 +95,7 @@ def observe(
             if plan.mode != "sustained"
             and is_capped(state.throttled_s, clocks_hz[label], state.rated_clock_hz, watch.active_reasons)
         }
-        rest_s = retries.next_rest_s() if capped_labels else None
-        if rest_s is None:
+        if rest_s is None or not capped_labels:
             break
         measured.clear()  # the operands of this try, before the next one makes its own
         timer.idle(rest_s)
@@ -112,7 +109,7 @@ def observe(
             sm_clock_hz=clocks_hz[label],
             temperature_c=temperature_c,
             flags=tuple(dict.fromkeys(flags)),
-            state=replace(states[label], retry_count=retries.count),
+            state=states[label],
         )
         measured[label] = replace(kernel, measurement=measurement, telemetry=telemetry.samples)
     return measured
@@ -206,9 +203,6 @@ LEARNING_READINGS = 100
 SILENT_READINGS = 3
 """Sensors that have told nothing in this many readings have nothing to tell."""
 
-_LEARNT_S: WeakKeyDictionary[Any, float] = WeakKeyDictionary()
-"""Period found for each device in this process."""
-
 
 class Telemetry:
     """Samples the sensors of one device between `with` and its end; sensors of None give empty results.
@@ -224,7 +218,8 @@ class Telemetry:
         self._sensors: Sensors | None = getattr(inner, "beside_work", lambda: inner)()
         self._guard = None if sensors is None else bounded(sensors)
         self._given_s = period_s if period_s is not None else getattr(self._sensors, "reading_period_s", None)
-        self.period_s = self._given_s if self._given_s is not None else _learnt_s(self._sensors)
+        learnt_s = None if self._guard is None else self._guard.state.period_s
+        self.period_s: float = self._given_s or learnt_s or PERIOD_S
         """Time between two readings."""
         self._stop = threading.Event()
         self._samples: list[TelemetrySample] = []
@@ -273,16 +268,13 @@ class Telemetry:
                 samples.clear()
                 return
             if len(samples) == LEARNING_READINGS and self._given_s is None:
-                self._learn(sensors, samples)
+                self._learn(samples)
 
-    def _learn(self, sensors: Sensors, samples: list[TelemetrySample]) -> None:
+    def _learn(self, samples: list[TelemetrySample]) -> None:
         found_s = infer_period_s([sample.time_s for sample in samples], [sample.power_w for sample in samples])
         self.period_s = min(MAX_PERIOD_S, max(PERIOD_S, found_s or PERIOD_S))
-        if found_s is not None:
-            try:
-                _LEARNT_S[sensors] = self.period_s
-            except TypeError:  # not weakly referable: learnt anew each time
-                return
+        if found_s is not None and self._guard is not None:
+            self._guard.state.period_s = self.period_s
 
     @property
     def samples(self) -> tuple[TelemetrySample, ...]:
@@ -309,10 +301,3 @@ def _read(sensors: Sensors, time_s: float) -> TelemetrySample | None:
 
 def _tells(sample: TelemetrySample) -> bool:
     return any(getattr(sample, name) is not None for name in _READINGS)
-
-
-def _learnt_s(sensors: Sensors | None) -> float:
-    try:
-        return _LEARNT_S.get(sensors, PERIOD_S)
-    except TypeError:
-        return PERIOD_S

@@ -7,24 +7,27 @@ which costs about a tenth of a millisecond: for readings before and after a case
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from plugin.sensors.protocol import Sensors
+from plugin.sensors.protocol import READINGS, Sensors
 
 LIMIT_S = 0.5
 
 
 @dataclass(slots=True)
-class _Freeze:
-    """The reading of one device that has not come back: shared by all who guard that device."""
+class DeviceState:
+    """What is known of one device's sensors: shared by all who guard that device."""
 
-    thread: threading.Thread | None = None
+    stuck: threading.Thread | None = None
+    """The reading that has not come back."""
+    period_s: float | None = None
+    """Time between two updates of its power; None while it is not known."""
 
 
-_FREEZES: WeakKeyDictionary[Any, _Freeze] = WeakKeyDictionary()
+_STATES: WeakKeyDictionary[Any, DeviceState] = WeakKeyDictionary()
 
 
 def bounded(sensors: Sensors) -> BoundedSensors:
@@ -37,7 +40,7 @@ def unbounded(sensors: Sensors) -> Sensors:
     return sensors.inner if isinstance(sensors, BoundedSensors) else sensors
 
 
-class BoundedSensors:
+class BoundedSensors(Sensors):
     """`Sensors` whose every reading ends within `limit_s` (0.5 s). Attributes beyond the protocol are the inner
     sensors'.
     """
@@ -46,9 +49,9 @@ class BoundedSensors:
         self.inner = inner
         self.limit_s = LIMIT_S if limit_s is None else limit_s
         try:
-            self._freeze = _FREEZES.setdefault(inner, _Freeze())
+            self.state = _STATES.setdefault(inner, DeviceState())
         except TypeError:  # not hashable or not weakly referable: guarded for itself
-            self._freeze = _Freeze()
+            self.state = DeviceState()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)
@@ -56,15 +59,15 @@ class BoundedSensors:
     @property
     def is_frozen(self) -> bool:
         """Whether a reading has not come back yet."""
-        return self._freeze.thread is not None and self._freeze.thread.is_alive()
+        return self.state.stuck is not None and self.state.stuck.is_alive()
 
     def wait_for(self, thread: threading.Thread, limit_s: float | None = None) -> bool:
         """Wait for a thread that reads these sensors, `limit_s` at most; return whether it ended. If not, they are
         frozen.
         """
         thread.join(self.limit_s if limit_s is None else limit_s)
-        self._freeze.thread = thread if thread.is_alive() else None
-        return self._freeze.thread is None
+        self.state.stuck = thread if thread.is_alive() else None
+        return self.state.stuck is None
 
     def ask(self, call: Callable[[], Any]) -> Any:
         """Return the result of `call`, or None if it raises, exceeds its time limit, or another call is still stuck."""
@@ -78,52 +81,16 @@ class BoundedSensors:
 
     @property
     def scope(self) -> str:
-        """What power and energy cover."""
+        """Scope of the inner sensors' power and energy."""
         return self.inner.scope
 
-    def power_w(self) -> float | None:
-        """Return the instantaneous power."""
-        return self.ask(self.inner.power_w)
 
-    def total_energy_j(self) -> float | None:
-        """Return the energy counter."""
-        return self.ask(self.inner.total_energy_j)
+def _guarded(name: str) -> Callable[[BoundedSensors], Any]:
+    return lambda guard: guard.ask(lambda: getattr(guard.inner, name)())  # an inner one may lack it
 
-    def sm_clock_hz(self) -> float | None:
-        """Return the current SM clock."""
-        return self.ask(self.inner.sm_clock_hz)
 
-    def memory_clock_hz(self) -> float | None:
-        """Return the current memory clock."""
-        return self.ask(self.inner.memory_clock_hz)
-
-    def rated_clock_hz(self) -> float | None:
-        """Return the SM clock the chip should hold."""
-        return self.ask(self.inner.rated_clock_hz)
-
-    def temperature_c(self) -> float | None:
-        """Return the temperature in °C."""
-        return self.ask(self.inner.temperature_c)
-
-    def utilization_ratio(self) -> float | None:
-        """Return the share of the last sensor period in which a kernel ran."""
-        return self.ask(self.inner.utilization_ratio)
-
-    def memory_used_bytes(self) -> float | None:
-        """Return the device memory in use."""
-        return self.ask(self.inner.memory_used_bytes)
-
-    def throttle_s(self) -> Mapping[str, float] | None:
-        """Return the cumulative seconds per throttle reason."""
-        return self.ask(self.inner.throttle_s)
-
-    def throttle_reasons(self) -> tuple[str, ...] | None:
-        """Return the reasons active now for a clock below the maximum."""
-        return self.ask(lambda: self.inner.throttle_reasons())  # an inner one without them is one that does not tell
-
-    def other_process_count(self) -> int | None:
-        """Return how many other processes have a compute context on the device."""
-        return self.ask(self.inner.other_process_count)
+for _name in READINGS:
+    setattr(BoundedSensors, _name, _guarded(_name))
 
 
 def _answer(call: Callable[[], Any], answers: list[Any]) -> None:

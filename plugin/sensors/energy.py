@@ -2,7 +2,7 @@
 
 Each window lasts at least two seconds: an A100 or H100 senses power during a quarter of the time only (arXiv
 2312.02741) and its counter steps every 20–100 ms. Quantisation is avoided, not averaged: the mean power is taken
-between the first and the last step inside the window (`energy_math.counter_window`, error ≤ reading interval / window,
+between the first and the last step inside the window (`energy_math.counter_power_w`, error ≤ reading interval / window,
 0.5 % at 10 ms and 2 s), then spread over the window's calls. The windows start at different phases of the sensor.
 Energy per call includes the gaps between launches: it is what the window used over the calls it held.
 
@@ -15,7 +15,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from plugin.sensors.energy_math import MIN_STEPS, change_times_s, counter_window, integrate_j
+from plugin.sensors.energy_math import MIN_STEPS, change_times_s, counter_power_w, integrate_j
 from plugin.sensors.protocol import Sensors
 from plugin.sensors.sensor_log import SensorLog
 from plugin.timers.clock import time
@@ -44,8 +44,6 @@ class EnergyWindow:
     end_s: float
     call_count: int
     counter_power_w: float | None = None
-    counter_bound_ratio: float | None = None
-    """Largest relative error of `counter_power_w` from the reading interval."""
     sampled_power_w: float | None = None
     """Power integrated over the window, divided by its length."""
     change_count: int = 0
@@ -160,15 +158,13 @@ def _stretches(
 def _evaluate(log: SensorLog, span: tuple[float, float, int]) -> EnergyWindow:
     begin_s, end_s, calls = span
     times_s, powers_w, counters_j = log.columns()
-    counter = counter_window(times_s, counters_j, begin_s, end_s)
     joules = integrate_j(times_s, powers_w, begin_s, end_s)
     changes = [when for when in change_times_s(times_s, powers_w) if begin_s <= when <= end_s]
     return EnergyWindow(
         begin_s,
         end_s,
         calls,
-        counter_power_w=None if counter is None else counter.power_w,
-        counter_bound_ratio=None if counter is None else counter.bound_ratio,
+        counter_power_w=counter_power_w(times_s, counters_j, begin_s, end_s),
         sampled_power_w=None if joules is None else joules / (end_s - begin_s),
         change_count=len(changes),
     )

@@ -31,21 +31,6 @@ class Edge:
     uncertainty_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class CounterWindow:
-    """Mean power between the first and the last step of a counter within a window."""
-
-    power_w: float
-    span_s: float
-    """From the first step to the last."""
-    step_s: float
-    """Time between two steps."""
-    bound_ratio: float
-    """Largest relative error from not knowing when exactly the two steps happened; quantisation itself has
-    cancelled.
-    """
-
-
 def change_times_s(times_s: Sequence[float], values: Sequence[float | None], drop: int = 0) -> list[float]:
     """Return when a reading first differed from the one before it."""
     points = [(time_s, value) for time_s, value in zip(times_s, values, strict=True) if value is not None][drop:]
@@ -109,14 +94,14 @@ def counter_edges(times_s: Sequence[float], counters_j: Sequence[float | None]) 
     return edges
 
 
-def counter_window(
+def counter_power_w(
     times_s: Sequence[float], counters_j: Sequence[float | None], begin_s: float, end_s: float
-) -> CounterWindow | None:
+) -> float | None:
     """Return the mean power in a window from a stepping counter, or None where it cannot be told.
 
     A counter of 20–100 ms steps read at the window's ends is wrong by up to a step at each. Between two *steps* it is
-    exact: what remains is when they happened, known to half the reading interval, hence `bound_ratio`. None when the
-    counter ran backwards, stepped less than `MIN_STEPS` times, or stood still at either end of the window.
+    exact: what remains is when they happened, known to half the reading interval. None when the counter ran backwards,
+    stepped less than `MIN_STEPS` times, or stood still at either end of the window.
     """
     inside = [(t, value) for t, value in zip(times_s, counters_j, strict=True) if begin_s <= t <= end_s]
     edges = counter_edges([t for t, _ in inside], [value for _, value in inside])
@@ -129,5 +114,4 @@ def counter_window(
     slack_s = EDGE_STEPS * step_s + first.uncertainty_s + last.uncertainty_s
     if span_s <= 0 or first.time_s - begin_s > slack_s or end_s - last.time_s > slack_s:
         return None
-    bound_ratio = (first.uncertainty_s + last.uncertainty_s) / span_s
-    return CounterWindow((last.energy_j - first.energy_j) / span_s, span_s, step_s, bound_ratio)
+    return (last.energy_j - first.energy_j) / span_s

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from plugin.machine import cpu_state
+from plugin.sensors.protocol import Sensors
 from plugin.timers.clock import time
 from roofline_model.core.finding import Finding, finding
 
@@ -55,8 +56,11 @@ class _Counter:
         return self.total_uj
 
 
-class CpuSensors:
-    """`Sensors` of the CPU packages. Power is derived from the energy counter, so it cannot check it."""
+class CpuSensors(Sensors):
+    """`Sensors` of the CPU packages. Power is derived from the energy counter, so it cannot check it.
+
+    There is no SM and no device memory; `cpu_state` tells the frequency, `LoadWatch` the load of others.
+    """
 
     scope = "cpu-package"
     counter_source = "rapl"
@@ -96,46 +100,14 @@ class CpuSensors:
                 self._power_from = (now_s, energy_j)
             return self._power_w
 
-    def sm_clock_hz(self) -> float | None:
-        """Return None: a CPU has no SM."""
-        return None
-
-    def memory_clock_hz(self) -> float | None:
-        """Return None: not told by the kernel."""
-        return None
-
-    def cpu_clock_hz(self) -> float | None:
-        """Return the mean frequency of the CPUs we may use."""
-        return cpu_state.mean_clock_hz(root=self._root)
-
-    def rated_clock_hz(self) -> float | None:
-        """Return None: what a CPU should hold depends on how many of its cores work."""
-        return None
-
     def temperature_c(self) -> float | None:
         """Return the hottest reading of the CPU's own sensors, in °C."""
         readings = [_number(path) for path in self._heat_paths]
         return max((value / 1e3 for value in readings if value is not None and 0 < value < 200_000), default=None)
 
-    def utilization_ratio(self) -> float | None:
-        """Return None: `load.LoadWatch` measures CPU time over a window."""
-        return None
-
-    def memory_used_bytes(self) -> float | None:
-        """Return None: there is no device memory."""
-        return None
-
     def throttle_s(self) -> Mapping[str, float] | None:
         """Return the seconds for which a container's quota or heat held our CPUs back."""
         return cpu_state.throttle_s(self._root)
-
-    def throttle_reasons(self) -> tuple[str, ...] | None:
-        """Return None: the kernel counts what held the CPUs back and does not say what does now."""
-        return None
-
-    def other_process_count(self) -> int | None:
-        """Return None: other processes show as CPU time in `load.LoadWatch`."""
-        return None
 
 
 def open_cpu_sensors(root: Path = ROOT) -> tuple[CpuSensors | None, Finding | None]:

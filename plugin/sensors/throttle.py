@@ -10,7 +10,6 @@ any step is told by the reason that is active when it ends.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from plugin.sensors.protocol import Sensors
@@ -18,6 +17,10 @@ from plugin.timers.clock import time
 from results.records.state_records import RATED_RATIO
 
 COUNTER_STEP_S = 0.1
+RETRY_RESTS_S = (0.05, 0.075, 0.1125)
+"""Rests of the chip before a capped case is tried again (nvbench's recovery delays, bounded); after the last it is kept
+and marked, never dropped.
+"""
 CGROUP_QUOTA = "cgroup quota"
 """The reason by which `cpu_state` reports a container stopped by its CPU limit: no clock shows it, the threads stand
 still.
@@ -104,28 +107,3 @@ class ThrottleWatch:
         if throttled_s is None or self._after is None:
             return False
         return bool({*self.active} & set(self._after) - set(throttled_s))
-
-
-@dataclass(slots=True)
-class RetrySchedule:
-    """Retries of a capped case, and the rest of the chip before each.
-
-    50 ms growing by half up to 0.5 s, three retries (nvbench's recovery delays, bounded); then the case is kept and
-    marked, never dropped.
-    """
-
-    max_count: int = 3
-    next_s: float = 0.05
-    growth_factor: float = 1.5
-    longest_s: float = 0.5
-    count: int = 0
-    """Retries granted so far."""
-
-    def next_rest_s(self) -> float | None:
-        """Return how long to rest before the next try, or None when there is to be none."""
-        if self.count >= self.max_count:
-            return None
-        pause_s = min(self.next_s, self.longest_s)
-        self.count += 1
-        self.next_s = min(self.growth_factor * pause_s, self.longest_s)
-        return pause_s

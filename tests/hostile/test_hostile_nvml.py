@@ -220,7 +220,7 @@ def test_a_frozen_reading_is_none_and_not_waited_for_twice(frozen):
     assert {other.temperature_c() for _ in range(100)} == {None}
     assert threading.active_count() == before  # no second thread is sent after the first
     frozen.thaw.set()
-    guard.wait_for(guard._freeze.thread, 5)
+    guard.wait_for(guard.state.stuck, 5)
     assert other.sm_clock_hz() == 1.83e9
 
 

@@ -13,7 +13,7 @@ from plugin.sensors.energy import disagrees, measure_energy, measure_idle_power
 from plugin.sensors.energy_math import (
     change_times_s,
     counter_edges,
-    counter_window,
+    counter_power_w,
     infer_period_s,
     integrate_j,
 )
@@ -134,7 +134,7 @@ def test_edges_lie_halfway_between_readings():
     assert counter_edges([0.0, 0.1, 0.2], [5.0, 9.0, 1.0]) is None
 
 
-def test_counter_power_has_no_quantisation_and_states_its_bound():
+def test_counter_power_has_no_quantisation():
     """30 J steps every 100 ms, read every 10 ms: read at the ends it is 5 % off, between its steps within the bound."""
     worst_naive = worst = 0.0
     for offset in range(10):
@@ -142,13 +142,11 @@ def test_counter_power_has_no_quantisation_and_states_its_bound():
         end = begin + 1.992
         times = [begin + 0.01 * k for k in range(int((end - begin) / 0.01) + 1)]
         counters = [30.0 * math.floor(t / 0.1) for t in times]
-        window = counter_window(times, counters, begin, end)
+        power_w = counter_power_w(times, counters, begin, end)
         worst_naive = max(worst_naive, abs((counters[-1] - counters[0]) / (end - begin) / 300 - 1))
-        worst = max(worst, abs(window.power_w / 300 - 1))
-        assert abs(window.power_w / 300 - 1) <= window.bound_ratio < 0.006
-        assert window.step_s == pytest.approx(0.1, abs=0.011)
+        worst = max(worst, abs(power_w / 300 - 1))
     assert worst_naive > 0.04
-    assert worst < 0.006
+    assert worst < 0.006  # 10 ms of 1.8 s
 
 
 @pytest.mark.parametrize(
@@ -164,7 +162,7 @@ def test_counter_power_has_no_quantisation_and_states_its_bound():
 )
 def test_a_counter_that_cannot_be_trusted_is_none(counters, why):
     times = [0.01 * k for k in range(201)]
-    assert counter_window(times, [counters(t) for t in times], 0.0, 2.0) is None, why
+    assert counter_power_w(times, [counters(t) for t in times], 0.0, 2.0) is None, why
 
 
 # Measuring -------------------------------------------------------------------------------------------------------

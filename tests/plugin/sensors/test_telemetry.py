@@ -74,7 +74,7 @@ def test_the_period_becomes_the_sensors_own_and_is_remembered(period_s, expected
     meter = Telemetry(sensors)
     assert meter.period_s == observe.PERIOD_S
     samples = [TelemetrySample(0.001 * k, power_w=float(k * 0.001 // period_s)) for k in range(2000)]
-    meter._learn(sensors, samples)
+    meter._learn(samples)
     assert meter.period_s == pytest.approx(expected_s, abs=0.0011)
     assert Telemetry(sensors).period_s == meter.period_s
     assert Telemetry(sensors, period_s=0.05).period_s == 0.05
@@ -84,7 +84,7 @@ def test_the_period_becomes_the_sensors_own_and_is_remembered(period_s, expected
 def test_a_reading_that_never_changes_teaches_nothing():
     sensors = FakeSensors()
     meter = Telemetry(sensors)
-    meter._learn(sensors, [TelemetrySample(0.01 * k, power_w=100.0) for k in range(200)])
+    meter._learn([TelemetrySample(0.01 * k, power_w=100.0) for k in range(200)])
     assert meter.period_s == Telemetry(sensors).period_s == observe.PERIOD_S
 
 
@@ -92,7 +92,7 @@ def test_learning_happens_by_itself_once(monkeypatch):
     learnt = []
     monkeypatch.setattr(observe, "PERIOD_S", 0.0005)
     monkeypatch.setattr(observe, "LEARNING_READINGS", 20)
-    monkeypatch.setattr(Telemetry, "_learn", lambda self, sensors, samples: learnt.append(len(samples)))
+    monkeypatch.setattr(Telemetry, "_learn", lambda self, samples: learnt.append(len(samples)))
     sensors = FakeSensors(count=60)
     with Telemetry(sensors):
         assert sensors.enough.wait(20)

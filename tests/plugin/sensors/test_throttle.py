@@ -1,10 +1,8 @@
 from __future__ import annotations
 
-import itertools
-
 import pytest
 
-from plugin.sensors.throttle import RetrySchedule, ThrottleWatch, gained_s, is_capped
+from plugin.sensors.throttle import ThrottleWatch, gained_s, is_capped
 
 RATED_HZ = 2.0e9
 
@@ -110,16 +108,3 @@ def test_no_wait_when_nothing_is_late():
     assert watched(uncounted) == ({}, [])
     silent = Counters({"power cap": 1.0}, {"power cap": 1.0}, reasons=None)
     assert watched(silent) == ({}, [])
-
-
-def test_retries_are_three_with_growing_rests():
-    schedule = RetrySchedule()
-    assert [schedule.next_rest_s() for _ in range(5)] == [0.05, pytest.approx(0.075), pytest.approx(0.1125), None, None]
-    assert schedule.count == 3
-
-
-def test_rests_stop_growing_at_half_a_second():
-    schedule = RetrySchedule(max_count=20)
-    rests = [schedule.next_rest_s() for _ in range(20)]
-    assert max(rests) == 0.5
-    assert all(after == pytest.approx(min(0.5, 1.5 * before)) for before, after in itertools.pairwise(rests))
