@@ -18,6 +18,7 @@ from results.records.state_records import NoiseFloor
 from results.statistics.replication import FloorKey, TotalInterval, intervals
 from roofline_model.core.answer import Estimate, Loss, Memory, Times
 from roofline_model.core.finding import Finding
+from roofline_model.core.grouping import grouped
 from roofline_model.expected.beside_ideal import BESIDE_IDEAL
 from roofline_model.formats.catalog import is_narrow_format
 from roofline_model.ideal.roofline import error_ratio
@@ -505,10 +506,9 @@ def by_case(records: Iterable[Record]) -> list[CaseRecords]:
         named.append((key, profile, record))
         if profile:
             profiles[key] = profile
-    members: dict[tuple[str, str], list[Record]] = {}
-    for key, profile, record in named:  # a process that failed before its prediction belongs to its case
-        members.setdefault((key, profile or profiles.get(key, "")), []).append(record)
-    return [(key, case_records) for (key, _), case_records in members.items()]
+    # A process that failed before its prediction belongs to its case.
+    groups = grouped(named, lambda entry: (entry[0], entry[1] or profiles.get(entry[0], "")))
+    return [(key, [record for _, _, record in members]) for (key, _), members in groups.items()]
 
 
 def pass_loss_pct(case: Case, figures: ModelFigures) -> float | None:

@@ -13,6 +13,7 @@ from typing import ClassVar
 from results.cases.case_result import CaseResult
 from results.records.records import STATUSES
 from roofline_model.core.answer import NOT_IN_JSON
+from roofline_model.core.grouping import grouped
 from roofline_model.expected.gap import Gap, explain_gap
 from roofline_model.operators.case import op_title
 
@@ -82,10 +83,10 @@ def error_summaries(results: Iterable[CaseResult]) -> tuple[ErrorSummary, ...]:
 
     Ignores: forced cases, whose prediction belongs to another chip.
     """
-    groups: dict[tuple[str, str, str, str], list[CaseResult]] = {}
-    for result in comparable_results(results):
-        case = result.case
-        groups.setdefault((op_title(case), case.precision_label, case.cache, case.mode), []).append(result)
+    groups = grouped(
+        comparable_results(results),
+        lambda result: (op_title(result.case), result.case.precision_label, result.case.cache, result.case.mode),
+    )
     return tuple(summary for key, members in groups.items() if (summary := _summary(*key, members)) is not None)
 
 
@@ -130,10 +131,8 @@ def status_counts(results: Iterable[CaseResult]) -> dict[str, int]:
 
 def reason_counts(results: Iterable[CaseResult]) -> tuple[ReasonCount, ...]:
     """Group failed and skipped cases by their reason: failures first, then by how many cases a reason took."""
-    groups: dict[tuple[str, str], list[CaseResult]] = {}
-    for result in results:
-        if result.status in ("failed", "skipped"):
-            groups.setdefault((result.status, result.reason), []).append(result)
+    lost = (result for result in results if result.status in ("failed", "skipped"))
+    groups = grouped(lost, lambda result: (result.status, result.reason))
     counts = [ReasonCount(status, reason, tuple(members)) for (status, reason), members in groups.items()]
     return tuple(sorted(counts, key=lambda count: (count.status != "failed", -len(count.cases), count.reason)))
 

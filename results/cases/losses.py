@@ -11,6 +11,7 @@ from results.cases.model_results import PassResult, pass_label
 from results.records.model_figures import Interval, ModelFigures, model_figures
 from results.records.records import Record, RunInfo
 from roofline_model.core.answer import Loss, LossSource
+from roofline_model.core.grouping import grouped
 from roofline_model.formats.catalog import is_wide_format
 from roofline_model.recommend.loss import PERPLEXITY, RANK_AGREEMENT, REFERENCE, UNKNOWN, formats_loss
 from roofline_model.recommend.search.losses import parse_formats
@@ -26,21 +27,19 @@ class StoredLosses:
     """
 
     def __init__(self, records: Iterable[Record], runs: Mapping[str, RunInfo]) -> None:
-        by_precision: dict[tuple[str, str], list[tuple[str, Record, ModelFigures]]] = {}
-        for record in records:
-            figures = model_figures(record)
-            if figures is not None and figures.quality_source == "measured":
-                key = (figures.model_name, pass_label(record.case, figures))
-                by_precision.setdefault(key, []).append((runs[record.run_id].started_at, record, figures))
-        self._measured = {
-            key: sorted(group, key=lambda entry: (entry[0], entry[1].record_id)) for key, group in by_precision.items()
-        }
+        measured = [
+            (record, figures)
+            for record in records
+            if (figures := model_figures(record)) is not None and figures.quality_source == "measured"
+        ]
+        measured.sort(key=lambda entry: (runs[entry[0].run_id].started_at, entry[0].record_id))
+        self._measured = grouped(measured, lambda entry: (entry[1].model_name, pass_label(entry[0].case, entry[1])))
 
     def of(self, model_pass: PassResult) -> tuple[Record, ModelFigures] | None:
         """Return the newest measurement of a pass's own case, else of its model in that precision; None without one."""
         of_model = self._measured.get((model_pass.figures.model_name, model_pass.label), [])
-        of_case = [entry for entry in of_model if entry[1].case.case_key == model_pass.records[0].case.case_key]
-        return (of_case or of_model)[-1][1:] if of_model else None
+        of_case = [entry for entry in of_model if entry[0].case.case_key == model_pass.records[0].case.case_key]
+        return (of_case or of_model)[-1] if of_model else None
 
 
 def pass_loss(model_pass: PassResult, stored: StoredLosses, losses: Sequence[MeasuredLosses]) -> Loss:

@@ -19,6 +19,7 @@ from results.records.model_figures import ModelFigures
 from results.records.records import Record
 from roofline_model.core.answer import Option
 from roofline_model.core.finding import Finding
+from roofline_model.core.grouping import grouped
 from roofline_model.expected.gap import PASS_PART
 from roofline_model.formats.catalog import is_narrow_format
 from roofline_model.models.issue_bound import issue_bound
@@ -169,9 +170,7 @@ class ModelResult:
         """Return label → its passes (one per phase), in the order first met: memory and quality are the model's, not a
         phase's.
         """
-        passes_by_label: dict[str, list[PassResult]] = {}
-        for model_pass in self.passes:
-            passes_by_label.setdefault(model_pass.label, []).append(model_pass)
+        passes_by_label = grouped(self.passes, lambda model_pass: model_pass.label)
         return {label: tuple(members) for label, members in passes_by_label.items()}
 
 

@@ -18,6 +18,7 @@ from results.records.flags import DOUBTFUL_FLAGS, INVALIDATING_FLAGS
 from results.records.records import Record
 from roofline_model.core.answer import NOT_STORED, Alternative, Evidence, Option, Question, Ranking
 from roofline_model.core.finding import finding, has_code
+from roofline_model.core.grouping import grouped
 from roofline_model.core.units import format_time
 from roofline_model.formats.catalog import is_narrow_format
 from roofline_model.operators.case import Case, PassName, pass_name
@@ -141,9 +142,7 @@ def evidence_of(case: CaseResult) -> tuple[Evidence, ...]:
     used, of a case that is not judgeable of all.
     """
     is_judgeable = case.pooled is not None and case.pooled.is_judgeable
-    by_run: dict[str, list[Record]] = {}
-    for record in (case.used if is_judgeable else case.timed) or case.records:
-        by_run.setdefault(record.run_id, []).append(record)
+    by_run = grouped((case.used if is_judgeable else case.timed) or case.records, lambda record: record.run_id)
     return tuple(
         Evidence(
             run_id,
@@ -356,10 +355,7 @@ def group_key(case: Case) -> GroupKey:
 
 def groups(cases: Iterable[CaseResult]) -> dict[GroupKey, list[CaseResult]]:
     """Return the cases by operator, shape, cache and mode, in order of first appearance."""
-    by_key: dict[GroupKey, list[CaseResult]] = {}
-    for case in cases:
-        by_key.setdefault(group_key(case.case), []).append(case)
-    return by_key
+    return grouped(cases, lambda case: group_key(case.case))
 
 
 def shape_verdicts(cases: Iterable[CaseResult], *, is_gap_ignored: bool = False) -> tuple[ShapeVerdict, ...]:

@@ -8,9 +8,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median
+from typing import TypeVar
 
 from results.records.records import Measurement
 from results.records.state_records import RATED_RATIO, EnergyReading, MachineState
+
+N = TypeVar("N", int, float)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +65,7 @@ def state_of(measurements: Iterable[Measurement]) -> CaseState | None:
         retry_count=sum(state.retry_count for state in states) if states else None,
         others_ratio=_largest(state.others_ratio for state in states),
         stolen_ratio=_largest(state.stolen_ratio for state in states),
-        device_process_count=_most(state.device_process_count for state in states),
+        device_process_count=_largest(state.device_process_count for state in states),
         cpu_clock_hz=_typical(state.cpu_clock_hz for state in states),
         temperature_c=max(temperatures_c, default=None),
     )
@@ -79,11 +82,7 @@ def _throttled(states: list[MachineState]) -> dict[str, float] | None:
     return dict(total)
 
 
-def _largest(values: Iterable[float | None]) -> float | None:
-    return max((value for value in values if value is not None), default=None)
-
-
-def _most(values: Iterable[int | None]) -> int | None:
+def _largest(values: Iterable[N | None]) -> N | None:
     return max((value for value in values if value is not None), default=None)
 
 

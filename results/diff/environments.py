@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,47 +43,30 @@ def differences(
     Blocking: the chip asked for, measured by force or not, and every fact of the environment class, unless its name is
     in `allowed` (`chip`, `forced`, or a fact's). Other facts (host, kernel, Python, commit) are told, never blocking.
     """
-    permitted = set(allowed)
-    rows = [
-        _difference(
-            "chip",
-            _values(before, lambda run: run.hardware_key),
-            _values(after, lambda run: run.hardware_key),
-            "chip" not in permitted,
-        ),
-        _difference(
-            "forced",
-            _values(before, lambda run: run.is_forced),
-            _values(after, lambda run: run.is_forced),
-            "forced" not in permitted,
-        ),
+    permitted, runs = set(allowed), (*before, *after)
+    classes = dict.fromkeys(name for run in runs for name in run.environment.class_facts)
+    facts = dict.fromkeys(name for run in runs for name in run.environment.facts)
+
+    def values(get: Callable[[RunInfo], Any]) -> list[list[Any]]:
+        return [_distinct(map(get, side)) for side in (before, after)]
+
+    rows = [("chip", values(lambda run: run.hardware_key), True), ("forced", values(lambda run: run.is_forced), True)]
+    rows += [
+        (name, [_distinct(run.environment.class_facts.get(name) for run in side) for side in (before, after)], True)
+        for name in classes
     ]
-    classes = dict.fromkeys(name for run in (*before, *after) for name in run.environment.class_facts)
-    for name in classes:
-        sides = [
-            _values(side, lambda run, name=name: run.environment.class_facts.get(name)) for side in (before, after)
-        ]
-        rows += _parts(name, sides[0], sides[1], name not in permitted)
-    facts = dict.fromkeys(name for run in (*before, *after) for name in run.environment.facts)
     for name in facts:
-        if name not in classes and name not in _MOVING_FACTS:
-            # Some facts are known only to a process that had loaded torch: stored as None they are no difference.
-            sides = [
-                _values(
-                    [run for run in side if run.environment.facts.get(name, "") is not None],
-                    lambda run, name=name: run.environment.facts.get(name),
-                )
-                for side in (before, after)
-            ]
-            if all(sides):
-                rows += _parts(name, sides[0], sides[1], False)
-    rows.append(_difference("commit", _values(before, _commit), _values(after, _commit), False))
-    rows.append(
-        _difference(
-            "branch", _values(before, lambda run: run.git_branch), _values(after, lambda run: run.git_branch), False
-        )
-    )
-    differing = [row for row in rows if row is not None]
+        # Some facts are known only to a process that had loaded torch: stored as None they are no difference.
+        sides = [_distinct(run.environment.facts.get(name, "") for run in side) for side in (before, after)]
+        known_sides = [[value for value in side if value is not None] for side in sides]
+        if name not in classes and name not in _MOVING_FACTS and all(known_sides):
+            rows.append((name, known_sides, False))
+    rows += [("commit", values(_commit), False), ("branch", values(lambda run: run.git_branch), False)]
+    differing = [
+        difference
+        for name, (old, new), is_class in rows
+        for difference in _differing(name, old, new, is_class and name not in permitted)
+    ]
     return tuple(sorted(differing, key=lambda difference: not difference.is_blocking))
 
 
@@ -103,29 +86,25 @@ def _setting(settings: Mapping[str, Any], name: str) -> str:
     return _cut(plain_fact(settings[name])) if name in settings else "none"
 
 
-def _parts(name: str, before: list[Any], after: list[Any], is_blocking: bool) -> list[Difference | None]:
-    """Return the difference of a fact; of one that is itself a table, the differences of its entries."""
+def _differing(name: str, before: list[Any], after: list[Any], is_blocking: bool) -> Iterator[Difference]:
+    """Yield the difference of a fact; of one that is itself a table, the differences of its entries."""
+    facts = [(name, before, after)]
     if len(before) == len(after) == 1 and isinstance(before[0], Mapping) and isinstance(after[0], Mapping):
-        return [
-            _difference(f"{name}.{key}", [before[0].get(key)], [after[0].get(key)], is_blocking)
-            for key in dict.fromkeys((*before[0], *after[0]))
-        ]
-    return [_difference(name, before, after, is_blocking)]
+        keys = dict.fromkeys((*before[0], *after[0]))
+        facts = [(f"{name}.{key}", [before[0].get(key)], [after[0].get(key)]) for key in keys]
+    for fact, *sides in facts:
+        old, new = ("; ".join(map(plain_fact, side)) for side in sides)
+        if old != new:
+            yield Difference(fact, _cut(old), _cut(new), is_blocking)
 
 
-def _difference(name: str, before: list[Any], after: list[Any], is_blocking: bool) -> Difference | None:
-    old, new = ("; ".join(plain_fact(value) for value in side) for side in (before, after))
-    return None if old == new else Difference(name, _cut(old), _cut(new), is_blocking)
-
-
-def _values(side: Sequence[RunInfo], get: Any) -> list[Any]:
-    """Return the distinct values of a side's runs, in order."""
-    values: list[Any] = []
-    for run in side:
-        value = get(run)
-        if value not in values:
-            values.append(value)
-    return values
+def _distinct(values: Iterable[Any]) -> list[Any]:
+    """Return each value once, in order; tables have no hash."""
+    distinct: list[Any] = []
+    for value in values:
+        if value not in distinct:
+            distinct.append(value)
+    return distinct
 
 
 def _commit(run: RunInfo) -> str | None:

@@ -42,10 +42,6 @@ class _Level:
     """A night that was FASTER, until the next one confirms it."""
     set_aside: list[Finding] = field(default_factory=list)
 
-    @property
-    def records(self) -> list[Record]:
-        return [record for entry in self.nights for record in entry.side.records]
-
 
 @dataclass(frozen=True, slots=True)
 class _RunOfCase:
@@ -83,10 +79,17 @@ def settled(
     levels: dict[str, _Level] = {}
     records_by_key: dict[str, list[Record]] = {}
     for run, own_side in zip(runs, sides, strict=True):
+        usable = {}
         for key, side in own_side.items():
             records_by_key.setdefault(key, []).extend(side.records)
-        usable = {key: side for key, side in own_side.items() if _is_usable(side, methods.get(key))}
-        _add_unusable(levels, own_side, usable, run)
+            is_alike = not methods.get(key) or side.method_hashes == methods[key]
+            if is_alike and is_judgeable(side):
+                usable[key] = side
+            elif side.pooled is not None:  # a case that was not measured is no night
+                flag = None if side.pooled.is_judgeable else side.pooled.excluded[0][0]
+                kind = "other-method" if flag is None else "flagged"
+                why = finding("night-not-used", _BEFORE, kind=kind, night=run.short_name, flag=flag)
+                levels.setdefault(key, _Level([])).set_aside.append(why)
         _add(levels, usable, run, noise, rules, annotations)
     records, set_aside = [], {}
     for key, everything in records_by_key.items():
@@ -94,35 +97,11 @@ def settled(
         if level is None or not level.nights:
             records += everything
             continue
-        records += level.records
-        unused = list(level.set_aside)
-        if level.waiting is not None:
-            unused.append(_unused(level.waiting, "faster"))
+        records += [record for entry in level.nights for record in entry.side.records]
+        unused = [*level.set_aside, *([] if level.waiting is None else [_unused(level.waiting, "faster")])]
         if unused:
             set_aside[key] = tuple(unused)
     return replace(before, records=tuple(records), set_aside=set_aside)
-
-
-def _is_usable(side: CaseResult, methods: frozenset[str] | None) -> bool:
-    return is_judgeable(side) and (methods is None or not methods or side.method_hashes == methods)
-
-
-def _add_unusable(
-    levels: dict[str, _Level], own_cases: Mapping[str, CaseResult], usable: Mapping[str, CaseResult], run: RunInfo
-) -> None:
-    """Note the nights of cases that were measured and cannot be used; a case that was not measured is no night."""
-    for key, side in own_cases.items():
-        if key not in usable and side.pooled is not None:
-            run_name = run.short_name
-            flag = None if side.pooled.is_judgeable else side.pooled.excluded[0][0]
-            why = finding(
-                "night-not-used",
-                _BEFORE,
-                kind="other-method" if flag is None else "flagged",
-                night=run_name,
-                flag=flag,
-            )
-            levels.setdefault(key, _Level([])).set_aside.append(why)
 
 
 def _add(
@@ -134,9 +113,10 @@ def _add(
     annotations: Sequence[Annotation],
 ) -> None:
     """Judge a night against the levels before it and let it join them, replace them or be set aside."""
-    compared_keys = [key for key in usable if key in levels and levels[key].nights]
     pairs: dict[str, SidePair] = {
-        key: (joined([entry.side for entry in levels[key].nights]), usable[key]) for key in compared_keys
+        key: (joined([entry.side for entry in levels[key].nights]), side)
+        for key, side in usable.items()
+        if key in levels and levels[key].nights
     }
     verdicts: dict[str, Verdict] = {}
     changes: dict[str, float | None] = {}

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from statistics import fmean, median, variance
 
 from results.cases.pooling import Pooled
+from roofline_model.core.grouping import grouped
 
 LEAST_RUNS = 3
 """Runs of a side from which a movement is estimated: two would give one degree of freedom."""
@@ -24,11 +25,8 @@ def run_movement_variance(sides: Sequence[Pooled]) -> float:
     over the cases that the most common set of runs measured; variance over the runs, less what the cases' own spread
     puts into it.
     """
-    groups: dict[tuple[str, ...], list[dict[str, float]]] = {}
-    for side in sides:
-        means = _run_means(side)
-        if len(means) >= LEAST_RUNS:
-            groups.setdefault(tuple(sorted(means)), []).append(means)
+    of_runs = (means for means in map(_run_means, sides) if len(means) >= LEAST_RUNS)
+    groups = grouped(of_runs, lambda means: tuple(sorted(means)))
     cases = max(groups.values(), key=len, default=[])
     if not cases:
         return 0.0
@@ -49,7 +47,5 @@ def change_variance(run_variance: float, before: Iterable[Pooled], after: Iterab
 
 
 def _run_means(side: Pooled) -> dict[str, float]:
-    values: dict[str, list[float]] = {}
-    for (run_id, _), log in side.logs.items():
-        values.setdefault(run_id, []).append(log)
-    return {run_id: fmean(run_values) for run_id, run_values in values.items()}
+    of_run = grouped(side.logs, lambda key: key[0])
+    return {run_id: fmean(side.logs[key] for key in keys) for run_id, keys in of_run.items()}

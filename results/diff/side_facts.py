@@ -11,6 +11,7 @@ from results.cases import pooling
 from results.cases.case_result import CaseResult, MethodHashes, pooled_case
 from results.cases.pooling import Pooled, ProcessKey
 from results.records.records import Measurement, Record
+from roofline_model.core.grouping import grouped
 from roofline_model.operators.case import Case
 
 CPU_TIMER = "monotonic"
@@ -25,10 +26,9 @@ def side_cases(*sides: Iterable[Record]) -> tuple[dict[str, CaseResult], ...]:
     hashes: MethodHashes = {}
     cases = []
     for records in sides:
-        members: dict[str, list[Record]] = {}
-        for record in records:
-            key = keys.get(record.case) or keys.setdefault(record.case, record.case.case_key)
-            members.setdefault(key, []).append(record)
+        members = grouped(
+            records, lambda record: keys.get(record.case) or keys.setdefault(record.case, record.case.case_key)
+        )
         cases.append({key: pooled_case(key, each, hashes) for key, each in members.items()})
     return tuple(cases)
 

@@ -24,6 +24,7 @@ from results.records.records import Record, RunInfo
 from results.watch.annotations import Annotation
 from roofline_model.core.errors import InvalidValueError, UnknownNameError
 from roofline_model.core.finding import Finding, finding
+from roofline_model.core.grouping import grouped
 from roofline_model.operators.case import Case
 
 if TYPE_CHECKING:
@@ -223,9 +224,7 @@ def _histories(
 ) -> list[CaseHistory]:
     _check_branch(options.branch, runs.values())
     # By the object first: a key is a hash of the whole case, and there are far fewer cases than observations.
-    by_object: dict[int, list[Observation]] = {}
-    for observation in observations:
-        by_object.setdefault(id(observation.case), []).append(observation)
+    by_object = grouped(observations, lambda observation: id(observation.case))
     by_case: dict[str, list[Observation]] = {}
     for members in by_object.values():
         by_case.setdefault(members[0].case.case_key, []).extend(members)

@@ -36,6 +36,7 @@ from results.history.step_scan import (
     scan,
     window_chances,
 )
+from roofline_model.core.finding import Finding, finding
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -72,15 +73,6 @@ _CLEAR_AFTER = range(5, 20)
 """… which are so many: the t tests find fewer new nights after more."""
 _CLEAR_SHARE = 0.75
 """Clear is a gap of this share of what the earlier or the new nights span, the wider of the two."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pending:
-    """The newest nights differ from all others of their level, and are too few to be a step."""
-
-    newer_count: int
-    needed_count: int
-    """Newest nights that may be a step after so many earlier ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +125,9 @@ def find_steps(values: Sequence[float], *, least: float = 0.0) -> tuple[Step, ..
     return tuple(steps)
 
 
-def find_pending(values: Sequence[float], steps: Sequence[Step], *, least: float = 0.0) -> Pending | None:
-    """Return how many of the newest nights differ though they are no step yet, and how many it takes; None where none
-    do. `steps`: of `find_steps` of the same values.
+def find_pending(values: Sequence[float], steps: Sequence[Step], *, least: float = 0.0) -> Finding | None:
+    """Return how many of the newest nights differ from all others of their level though they are too few to be a step,
+    and how many it takes after so many earlier ones; None where none do. `steps`: of `find_steps` of the same values.
     """
     import numpy as np
 
@@ -146,7 +138,7 @@ def find_pending(values: Sequence[float], steps: Sequence[Step], *, least: float
         if before >= _CLEAR_AFTER.start and _is_clear(level, before, least):
             more = range(newer + 1, CLEAR_NIGHTS.start)
             needed = next((count for count in more if before >= LEAST_NIGHTS_FOR[count]), CLEAR_NIGHTS.start)
-            return Pending(newer, needed)
+            return finding("step-pending", newer_count=newer, needed_count=needed)
     return None
 
 

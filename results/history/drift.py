@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -32,18 +31,11 @@ _LEAST_HALF_SHARE = 0.2
 """Each half has to carry at least this share of the total: a step carries it all in one place, a bump takes it back."""
 
 
-@dataclass(frozen=True, slots=True)
-class Trend:
-    """A slope that is more than chance."""
+def find_trend(values: Sequence[float], *, least: float = 0.0) -> float | None:
+    """Return the total of the slow movement of one level, its slope times its nights, or None where that may be chance.
 
-    slope_value: float
-    """Per night, in the series' unit."""
-    total_value: float
-    """Slope times nights."""
-
-
-def find_trend(values: Sequence[float], *, least: float = 0.0) -> Trend | None:
-    """Return the drift of one level, or None. `values`: outliers drawn in; `least`: the smallest total that counts."""
+    `values`: outliers drawn in; `least`: the smallest total that counts.
+    """
     import numpy as np
 
     count = len(values)
@@ -62,7 +54,7 @@ def find_trend(values: Sequence[float], *, least: float = 0.0) -> Trend | None:
     growth = _variance_growth(around) if spread > _ROUNDING * abs(total) else 1.0
     variance = count * (count - 1) * (2 * count + 5) / 18 * growth
     z = (abs(score) - 1) / math.sqrt(variance)
-    return Trend(slope, total) if math.erfc(z / math.sqrt(2)) < CHANCE else None
+    return total if math.erfc(z / math.sqrt(2)) < CHANCE else None
 
 
 def _theil_sen(series: NDArray[Any]) -> tuple[float, float]:

@@ -12,6 +12,7 @@ from results.records.metrics import Metric
 from results.records.records import Record, RunInfo
 from roofline_model.core.answer import NOT_IN_JSON
 from roofline_model.core.finding import Finding, finding
+from roofline_model.core.grouping import grouped
 from roofline_model.operators.case import Case
 
 ALL_BRANCHES = "all"
@@ -123,11 +124,8 @@ def points_of(
     A point is doubtful where its run is not complete, is of another branch than `branch` (None: any), or where it is
     not judgeable.
     """
-    by_run: dict[str, list[Observation]] = {}
-    for observation in observations:
-        if observation.run_id in runs:
-            by_run.setdefault(observation.run_id, []).append(observation)
-    ordered = sorted(by_run, key=lambda run_id: (runs[run_id].started_at, run_id))
+    by_run = grouped(observations, lambda observation: observation.run_id)
+    ordered = sorted(by_run.keys() & runs.keys(), key=lambda run_id: (runs[run_id].started_at, run_id))
     points = (_point(runs[run_id], by_run[run_id], metric, branch) for run_id in ordered)
     return [point for point in points if point is not None]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, Select, Text, cast, func, select
+from sqlalchemy import Column, Connection, Select, Text, cast, func, select
 
 from results.history.points import Observation, case_name, model_value, predictor_name
 from results.records.metrics import Metric
@@ -65,19 +65,10 @@ def find_case(store: ResultStore, text: str) -> Case:
     by_test = store.query(lambda connection: _cases(connection, of_test.limit(_LISTED + 1)))
     if by_test:
         return _only(typed, by_test)
-    return _named(typed, store.query(lambda connection: _cases(connection, select(CASE).order_by(CASE.c.id))))
-
-
-def read_series(store: ResultStore, metric: Metric, *, case_key: str | None = None) -> Series:
-    """Return the stored series of a metric, of one case or of all."""
-    return store.query(lambda connection: _read_series(connection, metric, case_key))
-
-
-def _named(typed: str, cases: list[Case]) -> Case:
+    cases = store.query(lambda connection: _cases(connection, select(CASE).order_by(CASE.c.id)))
     lowered = typed.lower()
     exact = [case for case in cases if lowered in (case_name(case).lower(), case.id.lower())]
-    matches = exact or [case for case in cases if lowered and is_meant(case, lowered.split())]
-    if matches:
+    if matches := exact or [case for case in cases if lowered and is_meant(case, lowered.split())]:
         return _only(typed, matches)
     raise UnknownNameError(
         "case",
@@ -89,6 +80,11 @@ def _named(typed: str, cases: list[Case]) -> Case:
             "--all` looks at all."
         ),
     )
+
+
+def read_series(store: ResultStore, metric: Metric, *, case_key: str | None = None) -> Series:
+    """Return the stored series of a metric, of one case or of all."""
+    return store.query(lambda connection: _read_series(connection, metric, case_key))
 
 
 def _cases(connection: Connection, statement: Select[Any]) -> list[Case]:
@@ -103,6 +99,30 @@ def _only(typed: str, cases: list[Case]) -> Case:
     raise SeveralCasesError(typed, cases)
 
 
+_COMMON = (
+    RECORD.c.id,
+    RECORD.c.run_id,
+    RECORD.c.case_id,
+    RECORD.c.method_id,
+    RECORD.c.history_key,
+    PROCESS.c.ordinal,
+    cast(MEASUREMENT.c.flags, Text),
+    MEASUREMENT.c.sm_clock_hz,
+)
+"""Columns of every series."""
+_VALUES: dict[str, tuple[Column[Any], ...]] = {
+    "time": (MEASUREMENT.c.median_s,),
+    "energy": (MEASUREMENT.c.energy_j,),
+    "error": (
+        PREDICTION.c.error_ratio,
+        PREDICTION.c.model_version,
+        PREDICTION.c.profile_hash,
+        PREDICTION.c.kind,
+    ),
+}
+"""Metric → its columns; those of a whole model are in `extra`."""
+
+
 def _read_series(connection: Connection, metric: Metric, case_key: str | None) -> Series:
     cases = _cases_by_id(connection, case_key)
     if not cases:
@@ -111,37 +131,55 @@ def _read_series(connection: Connection, metric: Metric, case_key: str | None) -
         row.id: (row.method_hash, row.version)
         for row in connection.execute(select(METHOD.c.id, METHOD.c.method_hash, METHOD.c.version))
     }
-    chosen = _narrowed(select(*_columns(metric)).select_from(_joined(metric)), cases, case_key)
-    series_rows: Iterable[Any] = connection.execute(chosen)
+    joined = RECORD.join(MEASUREMENT, MEASUREMENT.c.record_pk == RECORD.c.id)
+    joined = joined.join(PROCESS, PROCESS.c.id == RECORD.c.process_id)
+    if metric.key == "error":
+        joined = joined.join(PREDICTION, PREDICTION.c.record_pk == RECORD.c.id)
+    columns = (*_COMMON, *_VALUES.get(metric.key, (RECORD.c.extra,)))
+    statement = select(*columns).select_from(joined).where(RECORD.c.status == "measured").order_by(RECORD.c.id)
+    # The chip of a history key is that of the ideal prediction of its first record.
+    firsts = select(func.min(RECORD.c.id)).group_by(RECORD.c.history_key)
+    if case_key is not None:
+        of_case = RECORD.c.case_id.in_(list(cases))
+        statement, firsts = statement.where(of_case), firsts.where(of_case)
+    of_firsts = (
+        select(RECORD.c.history_key, PREDICTION.c.hardware_key)
+        .join(PREDICTION, PREDICTION.c.record_pk == RECORD.c.id)
+        .where(RECORD.c.id.in_(firsts), PREDICTION.c.kind == "ideal")
+    )
+    chips = {row[0]: row[1] for row in connection.execute(of_firsts)}
+    series_rows: Iterable[Any] = connection.execute(statement)
     if metric.key == "error":
         series_rows = _likeliest(series_rows)
-    chips = _chips(connection, cases, case_key)
     observations = []
     for row in series_rows:
         # By position: there may be hundreds of thousands of rows.
-        run_id, case_id, method_id, history_key, ordinal, flags, clock_hz, *stated = row[1:]
-        value, predictor = _value(stated, row, cases[case_id], metric)
+        run_id, case_id, method_id, history_key, ordinal, flags, clock_hz, value, *predictor = row[1:]
+        if metric.key not in _VALUES:
+            is_of_model = isinstance(value, Mapping) and "model" in value
+            record = Record(str(row.id), run_id, cases[case_id], "measured", extra=value if is_of_model else {})
+            value = model_value(record, metric)
         if value is None:
             continue
-        method_hash, version = methods.get(method_id, ("", ""))
-        flagged = _flags(flags)
-        chip = chips.get(history_key, "")
         observations.append(
             Observation(
                 cases[case_id],
                 run_id,
                 ordinal,
                 history_key,
-                chip,
-                method_hash,
-                version,
+                chips.get(history_key, ""),
+                *methods.get(method_id, ("", "")),
                 value,
-                flagged,
+                _flags(flags),
                 clock_hz,
-                predictor,
+                predictor_name(*predictor[:2]) if predictor else "",
             )
         )
-    runs = _runs(connection, {observation.run_id for observation in observations})
+    run_ids = {observation.run_id for observation in observations}
+    select_runs = read.select_runs()
+    if len(run_ids) <= AT_ONCE:  # of more all runs are read
+        select_runs = select_runs.where(RUN.c.run_id.in_(sorted(run_ids)))
+    runs = {run.run_id: run for run in read.read_runs(connection, select_runs) if run.run_id in run_ids}
     return Series(observations, runs)
 
 
@@ -162,47 +200,6 @@ def _cases_by_id(connection: Connection, case_key: str | None) -> dict[int, Case
     return cases
 
 
-def _columns(metric: Metric) -> list[Any]:
-    """Return the columns to read of a record: `Observation`'s fields in order, then those of the metric."""
-    columns = [
-        RECORD.c.id,
-        RECORD.c.run_id,
-        RECORD.c.case_id,
-        RECORD.c.method_id,
-        RECORD.c.history_key,
-        PROCESS.c.ordinal,
-        cast(MEASUREMENT.c.flags, Text),
-        MEASUREMENT.c.sm_clock_hz,
-    ]
-    if metric.key == "time":
-        return [*columns, MEASUREMENT.c.median_s]
-    if metric.key == "energy":
-        return [*columns, MEASUREMENT.c.energy_j]
-    if metric.key == "error":
-        return [
-            *columns,
-            PREDICTION.c.error_ratio,
-            PREDICTION.c.model_version,
-            PREDICTION.c.profile_hash,
-            PREDICTION.c.kind,
-        ]
-    return [*columns, RECORD.c.extra]
-
-
-def _joined(metric: Metric) -> Any:
-    joined = RECORD.join(MEASUREMENT, MEASUREMENT.c.record_pk == RECORD.c.id).join(
-        PROCESS, PROCESS.c.id == RECORD.c.process_id
-    )
-    return joined.join(PREDICTION, PREDICTION.c.record_pk == RECORD.c.id) if metric.key == "error" else joined
-
-
-def _narrowed(statement: Select[Any], cases: Iterable[int], case_key: str | None) -> Select[Any]:
-    statement = statement.where(RECORD.c.status == "measured").order_by(RECORD.c.id)
-    if case_key is not None:
-        statement = statement.where(RECORD.c.case_id.in_(list(cases)))
-    return statement
-
-
 def _likeliest(series_rows: Iterable[Any]) -> Iterable[Any]:
     """Return one row per record: the expected prediction's, else the ideal one's; without an error, none."""
     chosen: dict[int, Any] = {}
@@ -210,35 +207,3 @@ def _likeliest(series_rows: Iterable[Any]) -> Iterable[Any]:
         if row.error_ratio is not None and (row.id not in chosen or row.kind == "expected"):
             chosen[row.id] = row
     return chosen.values()
-
-
-def _runs(connection: Connection, run_ids: set[str]) -> dict[str, RunInfo]:
-    """Return the runs of these ids. Few: asked for by id; many: all of them are read."""
-    statement = read.select_runs()
-    if len(run_ids) <= AT_ONCE:
-        statement = statement.where(RUN.c.run_id.in_(sorted(run_ids)))
-    return {run.run_id: run for run in read.read_runs(connection, statement) if run.run_id in run_ids}
-
-
-def _chips(connection: Connection, cases: Iterable[int], case_key: str | None) -> dict[str, str]:
-    """Return the chip of every history key: that of the ideal prediction of its first record."""
-    firsts = select(func.min(RECORD.c.id)).group_by(RECORD.c.history_key)
-    if case_key is not None:
-        firsts = firsts.where(RECORD.c.case_id.in_(list(cases)))
-    statement = (
-        select(RECORD.c.history_key, PREDICTION.c.hardware_key)
-        .join(PREDICTION, PREDICTION.c.record_pk == RECORD.c.id)
-        .where(RECORD.c.id.in_(firsts), PREDICTION.c.kind == "ideal")
-    )
-    return {row[0]: row[1] for row in connection.execute(statement)}
-
-
-def _value(stored_values: list[Any], row: Any, case: Case, metric: Metric) -> tuple[float | None, str]:
-    """Return the metric of a row, and what predicted. `stored_values`: the columns that the metric added."""
-    if metric.key in ("time", "energy"):
-        return stored_values[0], ""
-    if metric.key == "error":
-        return stored_values[0], predictor_name(stored_values[1], stored_values[2])
-    if not isinstance(stored_values[0], Mapping) or "model" not in stored_values[0]:
-        return None, ""
-    return model_value(Record(str(row.id), row.run_id, case, "measured", extra=stored_values[0]), metric), ""

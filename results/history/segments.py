@@ -16,7 +16,8 @@ from results.history.fences import clip_to_fences
 from results.history.points import HistoryPoint, Observation, points_of
 from results.records.metrics import Metric
 from results.records.records import RunInfo
-from roofline_model.core.finding import Finding, finding
+from roofline_model.core.finding import Finding
+from roofline_model.core.grouping import grouped
 
 LEAST_CLOCK_RATIO = 0.02
 """Clocks that differ by more than this share are told beside a change."""
@@ -78,9 +79,7 @@ def segments_of(
     observations: Sequence[Observation], runs: Mapping[str, RunInfo], metric: Metric, branch: str | None
 ) -> tuple[Segment, ...]:
     """Return the segments of one case in the order of their first nights."""
-    by_key: dict[tuple[str, str, str], list[Observation]] = {}
-    for observation in observations:
-        by_key.setdefault(observation.segment_key, []).append(observation)
+    by_key = grouped(observations, lambda observation: observation.segment_key)
     segments: list[tuple[Segment, Observation]] = []
     nights_by_key = [(points_of(members, runs, metric, branch), members[0]) for members in by_key.values()]
     stretches = [(nights, first) for nights, first in nights_by_key if nights]
@@ -110,15 +109,11 @@ def _levels(used: Sequence[HistoryPoint], metric: Metric) -> tuple[tuple[Level, 
     starts = [0, *(step.start_index for step in steps if not step.is_withdrawn)]
     ends = [*starts[1:], len(values)]
     levels = tuple(_level(used, values, start, end, metric) for start, end in zip(starts, ends, strict=True))
-    newer = find_pending(values, steps, least=metric.least)
-    if newer is None:
-        return levels, steps, None
-    return levels, steps, finding("step-pending", newer_count=newer.newer_count, needed_count=newer.needed_count)
+    return levels, steps, find_pending(values, steps, least=metric.least)
 
 
 def _level(used: Sequence[HistoryPoint], values: Sequence[float], start: int, end: int, metric: Metric) -> Level:
     clipped = clip_to_fences(values[start:end], metric.least)
-    trend = find_trend(clipped.tolist(), least=metric.least)
     middle = float(clipped.mean())
     clocks = [point.sm_clock_hz for point in used[start:end] if point.sm_clock_hz is not None]
     return Level(
@@ -127,7 +122,7 @@ def _level(used: Sequence[HistoryPoint], values: Sequence[float], start: int, en
         value=metric.unscaled(middle),
         scaled_value=middle,
         sm_clock_hz=median(clocks) if clocks else None,
-        drift_value=None if trend is None else trend.total_value,
+        drift_value=find_trend(clipped.tolist(), least=metric.least),
     )
 
 

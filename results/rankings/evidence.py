@@ -14,6 +14,7 @@ from results.records.records import HardwareProfile, Record, RunInfo
 from results.records.state_records import NoiseFloor
 from results.statistics.replication import FloorKey
 from roofline_model.chips.hardware import Device
+from roofline_model.core.grouping import grouped
 from roofline_model.operators.case import Case
 
 if TYPE_CHECKING:
@@ -68,12 +69,7 @@ class StoredEvidence:
 
     def groups(self) -> dict[GroupKey, list[Record]]:
         """Return the records by what competes: a chip's shape in one mode, or its model at one batch and context."""
-        records_of_group: dict[GroupKey, list[Record]] = {}
-        for record in self.records:
-            records_of_group.setdefault(group_key(record.case, chip_of(record, self.runs[record.run_id])), []).append(
-                record
-            )
-        return records_of_group
+        return grouped(self.records, lambda record: group_key(record.case, chip_of(record, self.runs[record.run_id])))
 
     def device(self, hardware_key: str, records: Iterable[Record]) -> Device | None:
         """Return the chip as the newest of these records knew it; None where no description is stored or it cannot be
@@ -123,9 +119,7 @@ def given_evidence(
 ) -> StoredEvidence:
     """Return runs and records in hand as evidence."""
     runs_by_id = {run.run_id: run for run in runs}
-    by_run: dict[str, list[Record]] = {}
-    for record in records:
-        by_run.setdefault(record.run_id, []).append(record)
+    by_run = grouped(records, lambda record: record.run_id)
     measuring = [
         run
         for run_id, run in runs_by_id.items()

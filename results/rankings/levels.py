@@ -18,10 +18,11 @@ from results.cases.case_result import CaseResult
 from results.diff.baseline import ROLLING_COUNT
 from results.diff.environments import differences
 from results.history.case_history import observations_of
-from results.history.points import HistoryPoint, Observation, main_branch, points_of
+from results.history.points import HistoryPoint, main_branch, points_of
 from results.records.metrics import METRICS
 from results.records.records import Record, RunInfo
 from roofline_model.core.finding import Finding, finding
+from roofline_model.core.grouping import grouped
 
 POOLED_COUNT = ROLLING_COUNT
 """Nights pooled at most: those of a rolling baseline."""
@@ -118,9 +119,7 @@ def _set_aside(
     doubts_by_run: dict[str, tuple[Finding, ...]] = {}
     for point in nights:  # a run may have measured it by two methods
         doubts_by_run[point.run_id] = point.doubts and doubts_by_run.get(point.run_id, point.doubts)
-    by_run: dict[str, list[Record]] = {}
-    for record in usable:
-        by_run.setdefault(record.run_id, []).append(record)
+    by_run = grouped(usable, lambda record: record.run_id)
     lead_run = runs[lead.run_id]
     exclusions = []
     for run_id, members in by_run.items():
@@ -187,9 +186,7 @@ def _stretches(records: Sequence[Record], runs: Mapping[str, RunInfo]) -> list[l
     """Return the nights, oldest first, of each method and environment class."""
     observations = observations_of(_ordered(records, runs), runs, _TIME)
     branch = main_branch(runs[run_id] for run_id in {observation.run_id for observation in observations})
-    by_key: dict[tuple[str, str, str], list[Observation]] = {}
-    for observation in observations:
-        by_key.setdefault(observation.segment_key, []).append(observation)
+    by_key = grouped(observations, lambda observation: observation.segment_key)
     return [points_of(members, runs, _TIME, branch) for members in by_key.values()]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from results.cases.case_result import CaseRecords, CaseResult, by_case, pooled_results, stored_reason
+from results.cases.case_result import CaseResult, by_case, pooled_results, stored_reason
 from results.cases.gain import first_gap
 from results.cases.losses import StoredLosses
 from results.cases.model_results import model_results, pass_label
@@ -24,6 +24,7 @@ from results.records.records import Record, RunInfo
 from roofline_model.chips.hardware import Device, doubts_of
 from roofline_model.core.answer import Exclusion, Option, Question, Ranking
 from roofline_model.core.finding import Finding, finding, findings_text
+from roofline_model.core.grouping import grouped
 from roofline_model.operators.case import case_title, is_model_case, regime_title
 from roofline_model.recommend.ranking import MAX_LOSS_PCT, Limits, rank_stored
 
@@ -140,9 +141,7 @@ def ranked_groups(
 
 
 def _levels(records: Sequence[Record], runs: Mapping[str, RunInfo]) -> list[CaseLevel]:
-    by_case: dict[str, list[Record]] = {}
-    for record in records:
-        by_case.setdefault(record.case.case_key, []).append(record)
+    by_case = grouped(records, lambda record: record.case.case_key)
     # In an order of their own: an answer does not depend on the order of the records.
     return [case_level(by_case[key], runs) for key in sorted(by_case)]
 
@@ -153,13 +152,11 @@ def _pooled(
     """Return the levels of one chip with the results of their cases. The spread between processes is learnt from all
     cases of a level's newest run, as a report of that run does, so that it does not depend on what was asked.
     """
-    by_run: dict[str, list[CaseRecords]] = {}
     results: dict[str, CaseResult] = {}
-    for level in chain.from_iterable(levels.values()):
-        if level.records:
-            case = level.records[0].case.case_key, level.records
-            by_run.setdefault(level.newest.run_id if level.is_measured else "", []).append(case)
-    for run_id, cases in by_run.items():
+    of_records = (level for level in chain.from_iterable(levels.values()) if level.records)
+    by_run = grouped(of_records, lambda level: level.newest.run_id if level.is_measured else "")
+    for run_id, members in by_run.items():
+        cases = [(level.records[0].case.case_key, level.records) for level in members]
         run = evidence.runs.get(run_id)
         floors = {} if run is None else evidence.floors.get(run.environment.class_hash, {})
         whole = () if run is None else evidence.measured(run, hardware_key)

@@ -19,6 +19,7 @@ from results.rankings.levels import POOLED_COUNT, CaseLevel, is_of_this_chip
 from results.records.records import Record, RunInfo
 from roofline_model.core.answer import Confidence, Trust
 from roofline_model.core.finding import finding
+from roofline_model.core.grouping import grouped
 
 _LOWER: Mapping[Confidence, Confidence] = {"high": "medium", "medium": "low", "low": "low"}
 
@@ -47,9 +48,7 @@ class RunSpeedups:
 
     def __init__(self, records: Iterable[Record], levels: Mapping[str, CaseLevel], runs: Mapping[str, RunInfo]) -> None:
         self._levels, self._runs = levels, runs
-        self._records: dict[str, list[Record]] = {}
-        for record in records:
-            self._records.setdefault(record.case.case_key, []).append(record)
+        self._records = grouped(records, lambda record: record.case.case_key)
 
     def of(self, case_key: str, baseline_key: str, level_ratio: float | None) -> RunSpeedup | None:
         """Return the speed-up of a case over another; None where both levels rest on the same runs or one is not
@@ -89,10 +88,12 @@ class RunSpeedups:
         disturbed processes of a run.
         """
         lead = level.records[0]
-        by_run: dict[str, list[Record]] = {}
-        for record in self._records.get(lead.case.case_key, ()):
-            run = self._runs[record.run_id]
-            is_comparable = record.method == lead.method and run.environment.class_hash == class_hash
-            if is_comparable and is_of_this_chip(record, run):
-                by_run.setdefault(record.run_id, []).append(record)
+        comparable = (
+            record
+            for record in self._records.get(lead.case.case_key, ())
+            if record.method == lead.method
+            and (run := self._runs[record.run_id]).environment.class_hash == class_hash
+            and is_of_this_chip(record, run)
+        )
+        by_run = grouped(comparable, lambda record: record.run_id)
         return {run_id: time for run_id, members in by_run.items() if (time := pool(sightings(members))) is not None}

@@ -37,6 +37,7 @@ from roofline_model.core.answer import (
 )
 from roofline_model.core.errors import RooflineError
 from roofline_model.core.finding import Finding, finding
+from roofline_model.core.grouping import grouped
 from roofline_model.operators.case import Case, case_title, is_model_case
 from roofline_model.recommend.loss import formats_loss
 from roofline_model.recommend.ranking import MAX_LOSS_PCT, Limits, rank_stored
@@ -60,11 +61,10 @@ def recommend_from_run(
     that are no products, only what the run stored is ranked. `is_gap_ignored`: disturbed times are ranked to a choice,
     too. Passes of whole models are no shapes of an operator: `results.cases.model_results` judges them.
     """
-    groups: dict[tuple[str, str, str, str], list[CaseResult]] = {}
-    for result in cases:
-        case = result.case
-        if not is_model_case(case):
-            groups.setdefault((result.hardware_key, case.op, case.shape_label, case.mode), []).append(result)
+    groups = grouped(
+        (result for result in cases if not is_model_case(result.case)),
+        lambda result: (result.hardware_key, result.case.op, result.case.shape_label, result.case.mode),
+    )
     # Cases that failed before their prediction carry no chip: they explain an exclusion, they make no ranking.
     recommendations = []
     for (hardware_key, op, shape, mode), members in groups.items():

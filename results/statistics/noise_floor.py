@@ -11,6 +11,7 @@ from results.records.records import Record
 from results.records.state_records import NoiseFloor
 from results.statistics.replication import CONFIDENCE, LATER, OTHER_RUN
 from results.statistics.shrinkage import Variance, fit_prior, t_quantile
+from roofline_model.core.grouping import grouped
 
 POWER = 0.8
 """How often a step of the stated size is seen."""
@@ -24,11 +25,8 @@ def noise_floors(records: Iterable[Record], class_hash: str, created_at: str) ->
     `records`: runs of unchanged code on one machine, whose `EnvironmentInfo.class_hash` is given. `created_at`: UTC,
     ISO 8601.
     """
-    records_by_key: dict[Key, list[Record]] = {}
-    for record in records:
-        measured = record.measurement
-        if record.status == "measured" and measured is not None and 0 < measured.median_s < math.inf and record.method:
-            records_by_key.setdefault((record.case.case_key, record.method.method_hash), []).append(record)
+    timed = (record for record in records if record.timing is not None and record.method is not None)
+    records_by_key = grouped(timed, lambda record: (record.case.case_key, record.method.method_hash))  # type: ignore[union-attr]
     floors = (_floor(key, members, class_hash, created_at) for key, members in records_by_key.items())
     return [floor for floor in floors if floor is not None]
 

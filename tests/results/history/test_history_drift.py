@@ -16,8 +16,7 @@ def test_a_steady_drift_is_found_with_its_size(total):
     trends = [find_trend(source.normal(size=60) + total * RAMP) for _ in range(60)]
     seen = [trend for trend in trends if trend is not None]
     assert len(seen) >= 51
-    assert np.mean([trend.total_value for trend in seen]) == pytest.approx(total, rel=0.08)
-    assert seen[0].slope_value == pytest.approx(seen[0].total_value / 59)
+    assert np.mean(seen) == pytest.approx(total, rel=0.08)
 
 
 @pytest.mark.parametrize("kind", ["normal", "heavy-tailed", "bimodal", "neighbours alike"])
@@ -54,7 +53,7 @@ def test_a_step_and_a_bump_are_no_drift():
 def test_what_is_too_short_or_too_small_is_no_drift():
     assert find_trend(np.arange(LEAST_NIGHTS - 1.0)) is None
     assert find_trend(np.arange(60.0), least=60.0) is None
-    assert find_trend(np.arange(60.0), least=58.9).total_value == pytest.approx(59.0)
+    assert find_trend(np.arange(60.0), least=58.9) == pytest.approx(59.0)
     assert find_trend(np.zeros(60)) is None
 
 

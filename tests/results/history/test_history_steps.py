@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from results.history.change_points import CONFIRMING_NIGHTS, LEAST_NIGHTS, Pending, find_pending, find_steps
+from results.history.change_points import CONFIRMING_NIGHTS, LEAST_NIGHTS, find_pending, find_steps
+from roofline_model.core.finding import finding
 
 NOISES = {
     "normal": lambda source, count: source.normal(size=count),
@@ -108,7 +109,7 @@ def test_a_clear_step_in_a_young_series_is_announced_then_found(prior_count):
         for newer in (2, 3, 4):
             nights = series[: prior_count + newer]
             assert find_steps(nights, least=0.01) == ()
-            assert find_pending(nights, (), least=0.01) == Pending(newer, 5)
+            assert find_pending(nights, (), least=0.01) == finding("step-pending", newer_count=newer, needed_count=5)
         steps = find_steps(series[: prior_count + 5], least=0.01)
         assert [(step.start_index, step.found_index) for step in steps] == [(prior_count, prior_count + 4)]
         assert find_pending(series[: prior_count + 5], steps, least=0.01) is None  # the promise is kept
@@ -120,7 +121,7 @@ def test_a_clear_step_in_a_young_series_is_announced_then_found(prior_count):
 def test_how_many_newer_nights_it_takes_is_what_the_search_takes(prior_count, needed):
     nights = 0.01 * stepped(np.random.default_rng(1), prior_count, 10.0, 2)
     pending = find_pending(nights, find_steps(nights, least=0.01), least=0.01)
-    assert (pending and pending.needed_count) == needed
+    assert (pending and pending.value("needed_count")) == needed
     if needed is not None:
         longer = np.append(nights, nights[-1:].repeat(needed - 2))
         assert find_steps(longer, least=0.01)
