@@ -27,14 +27,14 @@ function span({ text, look = "", title = "", anchor = "", medium = "any" }) {
 }
 
 const plain = (text) => [text].flat().map((part) => (typeof part === "string" ? part : part.text)).join("");
-const TONES = { verdict: "headline", warning: "notice", plain: "" };
+const TONES = { verdict: "headline", failed: "headline", warning: "notice", plain: "" };
 const classes = ({ look = "", tone = "plain" }) => [look, TONES[tone] ?? tone].filter(Boolean).join(" ");
 
 const MAKERS = {
   Heading: (block) => el(`h${block.rank}`, { class: block.look }, rich(block.text)),
   Paragraph: (block) => el("p", { class: classes(block) }, rich(block.text)),
   Bullets: (block) => (block.items.length ? el("ul", { class: classes(block) }, block.items.map((item) => el("li", {}, rich(item)))) : null),
-  Command: (block) => el("p", { class: "next" }, "Next: ", el("code", {}, block.text), ` ${block.effect ?? ""}`),
+  Command: (block) => (block.text ? el("p", { class: "next" }, "Next: ", el("code", {}, block.text), ` ${block.effect ?? ""}`) : null),
   Definitions: (block) => el("dl", { class: block.look }, block.pairs.map(([term, text]) => el("div", {}, el("dt", {}, rich(term)), el("dd", {}, rich(text))))),
   Folded: (block) => el("details", { open: block.is_open ?? false }, el("summary", {}, rich(block.title)), elements(block.blocks)),
   Cards: (block) => el("div", { class: "cards" }, block.cards.map((card) => el("article", { class: "card" }, elements(card)))),

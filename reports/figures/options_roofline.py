@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from reports.figures.drawing.palette import INK, MUTED, SURFACE, Colour, Shape, format_colours
@@ -22,6 +21,7 @@ from reports.figures.roofline import (
 )
 from reports.present.cases import case_precision, title_of
 from reports.present.display_text import shown
+from reports.present.predicted.row import Row
 from reports.view.roofline_view import CacheRoof, Roof, RooflineView, rate_unit
 from roofline_model.core.units import format_flops, format_percent, format_time
 
@@ -33,33 +33,8 @@ _SAME_BANDWIDTH_RATIO = 2e-3
 _CASE_SHAPES: Mapping[str, Shape] = {"gemv": "diamond", "gemm": "square", "attention": "hexagon"}
 
 
-@dataclass(frozen=True, slots=True)
-class RooflineOption:
-    """One format of a question: its path on the chip, its work and its times. SI units."""
-
-    key: str
-    label: str
-    compute_format: str
-    path: str
-    memory_level: str
-    peak_flops_per_s: float
-    bandwidth_bytes_per_s: float
-    intensity_flop_per_byte: float
-    flops: float
-    ideal_s: float
-    bound: str
-    expected_s: float | None = None
-    expected_low_s: float | None = None
-    expected_high_s: float | None = None
-
-    @property
-    def ideal_flops_per_s(self) -> float:
-        """The rate at the ideal time."""
-        return self.flops / self.ideal_s
-
-
 def options_colours(
-    options: Iterable[RooflineOption], cases: Iterable[CaseResult], names: Iterable[str] = ()
+    options: Iterable[Row], cases: Iterable[CaseResult], names: Iterable[str] = ()
 ) -> dict[str, Colour]:
     """Return the colour of every label that the figure of these has; of `names`, further formats on the page, the
     colour of the family.
@@ -70,21 +45,21 @@ def options_colours(
     return {name: format_colours([name])[name] for name in names} | drawn
 
 
-def options_roofline(
-    options: Sequence[RooflineOption], cases: Sequence[CaseResult], focus_key: str | None = None
-) -> Figure:
+def options_roofline(options: Sequence[Row], cases: Sequence[CaseResult], focus_key: str | None = None) -> Figure:
     """Return the figure; its roofs are those of the options, without any those of the cases. The option in focus is
-    larger.
+    larger, one without a roof is left out.
     """
+    options = [option for option in options if option.peak_flops_per_s]
     measured = _plotted(cases)
     colours = options_colours(options, measured)
     view = _view(options, measured)
     if not view.roofs:
         return Figure("", Axis(""), Axis(""), ())
-    times_s = [(each.flops, time_s) for each in options for time_s in (each.ideal_s, each.expected_high_s) if time_s]
     intensities = [option.intensity_flop_per_byte for option in options]
     intensities += [case.intensity_flop_per_byte or 0.0 for case in measured]
-    rates = [flops / time_s for flops, time_s in times_s] + [case.achieved_flops_per_s or 0.0 for case in measured]
+    rates = [option.ideal.flops / option.ideal.time_s for option in options]
+    rates += [option.ideal.flops / option.expected.high_s for option in options if option.expected is not None]
+    rates += [case.achieved_flops_per_s or 0.0 for case in measured]
     x, y = plane_axes(view, intensities, rates)
     ends = (x.low_value or 0.0, x.high_value or 0.0)
     ordered = sorted(options, key=lambda candidate: candidate.key == focus_key)
@@ -119,7 +94,7 @@ def _plotted(cases: Iterable[CaseResult]) -> list[CaseResult]:
     return [case for case in cases if case.achieved_flops_per_s and case.intensity_flop_per_byte]
 
 
-def _view(options: Sequence[RooflineOption], cases: Sequence[CaseResult]) -> RooflineView:
+def _view(options: Sequence[Row], cases: Sequence[CaseResult]) -> RooflineView:
     """Return the roofs and slopes; nearly equal bandwidths are one slope."""
     slopes: list[CacheRoof] = []
 
@@ -138,7 +113,8 @@ def _view(options: Sequence[RooflineOption], cases: Sequence[CaseResult]) -> Roo
     roofs: dict[tuple[str, float], Roof] = {}
     for option in options:
         bandwidth = slope_of(option.memory_level, option.bandwidth_bytes_per_s)
-        roof = Roof(option.label, option.compute_format, option.path, bandwidth, option.peak_flops_per_s, "")
+        compute_format, path = option.unit
+        roof = Roof(option.label, compute_format, path, bandwidth, option.peak_flops_per_s or 0.0, "")
         roofs.setdefault((option.label, bandwidth), roof)
     for case in () if options else cases:
         ideal, precision = case.ideal, case_precision(case.case)
@@ -154,16 +130,13 @@ def _view(options: Sequence[RooflineOption], cases: Sequence[CaseResult]) -> Roo
     return RooflineView("", "", "", dram, "", ordered, caches, (), None, unit, label, ())
 
 
-def _option_series(option: RooflineOption, unit: float, colour: Colour, *, is_focus: bool) -> Iterator[Series]:
+def _option_series(option: Row, unit: float, colour: Colour, *, is_focus: bool) -> Iterator[Series]:
     """Yield the expected rate with its interval, filled, and the ideal one, hollow, with a dotted line between."""
-    x, ideal, keys = (option.intensity_flop_per_byte,), option.ideal_flops_per_s / unit, (option.key,)
+    flops, expected = option.ideal.flops, option.expected
+    x, ideal, keys = (option.intensity_flop_per_byte,), flops / option.ideal.time_s / unit, (option.key,)
     size = 10.5 if is_focus else 7.0
-    if option.expected_s:
-        rate = option.flops / option.expected_s / unit
-        low, high = (
-            (option.flops / time_s / unit,) if time_s else ()
-            for time_s in (option.expected_high_s, option.expected_low_s)
-        )
+    if expected is not None:
+        rate = flops / expected.time_s / unit
         yield Line(option.label, (*x, *x), (ideal, rate), colour, 1.1, dash=(1.5, 2.25))
         edge, width = (INK, 1.5) if is_focus else (SURFACE, 0.75)
         yield Marks(
@@ -174,11 +147,11 @@ def _option_series(option: RooflineOption, unit: float, colour: Colour, *, is_fo
             size_points=size,
             edge=edge,
             edge_width_points=width,
-            low=low,
-            high=high,
+            low=(flops / expected.high_s / unit,),
+            high=(flops / expected.low_s / unit,),
             keys=keys,
         )
-    size = 7.0 if option.expected_s else size
+    size = size if expected is None else 7.0
     yield Marks(option.label, x, (ideal,), colour, size_points=size, fill="ring", edge_width_points=1.5, keys=keys)
 
 
@@ -205,20 +178,19 @@ def _case_key(case: CaseResult) -> str:
     return f"case:{case.case_key}"
 
 
-def _option_card(option: RooflineOption) -> Card:
-    expected = "no expected time"
-    if option.expected_s:
-        low, high = format_time(option.expected_low_s, 3), format_time(option.expected_high_s, 3)
-        expected = f"expected {format_time(option.expected_s)} ({low} to {high})"
-    ridge = option.peak_flops_per_s / option.bandwidth_bytes_per_s
-    facts = (
-        expected,
-        f"ideal {format_time(option.ideal_s)}, {option.bound}-bound",
-        f"{option.intensity_flop_per_byte:.4g} FLOP/byte, ridge {ridge:.4g}",
-        f"{format_flops(option.ideal_flops_per_s)} at most",
-        f"{format_flops(option.flops / option.expected_s)} expected" if option.expected_s else "",
-    )
-    return Card(option.label, tuple(("", fact) for fact in facts if fact))
+def _option_card(option: Row) -> Card:
+    ideal, expected = option.ideal, option.expected
+    facts = [
+        "no expected time",
+        f"ideal {format_time(ideal.time_s)}, {ideal.bound}-bound",
+        f"{option.intensity_flop_per_byte:.4g} FLOP/byte, ridge {option.ridge_flop_per_byte:.4g}",
+        f"{format_flops(ideal.flops / ideal.time_s)} at most",
+    ]
+    if expected is not None:
+        interval = f"{format_time(expected.low_s, 3)} to {format_time(expected.high_s, 3)}"
+        facts[0] = f"expected {format_time(expected.time_s)} ({interval})"
+        facts.append(f"{format_flops(ideal.flops / expected.time_s)} expected")
+    return Card(option.label, tuple(("", fact) for fact in facts))
 
 
 def _case_card(case: CaseResult) -> Card:
@@ -231,8 +203,8 @@ def _case_card(case: CaseResult) -> Card:
     return Card(title_of(case.case), tuple(("", fact) for fact in facts), "click for details")
 
 
-def _legend(options: Sequence[RooflineOption], cases: Sequence[CaseResult]) -> Iterator[LegendEntry]:
-    if any(option.expected_s for option in options):
+def _legend(options: Sequence[Row], cases: Sequence[CaseResult]) -> Iterator[LegendEntry]:
+    if any(option.expected is not None for option in options):
         yield LegendEntry("expected, 80 % interval", MUTED)
     if options:
         yield LegendEntry("ideal", MUTED, fill="ring")

@@ -307,7 +307,7 @@ def notes(texts: Iterable[str]) -> Iterator[Paragraph]:
 def more(what: str, *, is_shown: bool) -> Iterator[Paragraph]:
     """Yield what --all adds, unless it was given."""
     if not is_shown:
-        yield Paragraph(f"More: --all {what}.", "quiet")
+        yield Paragraph(f"More: --all {what}.", "quiet", "text")
 
 
 SHOWN_REASONS = 8
@@ -319,6 +319,11 @@ def reason_blocks(reasons: Sequence[str], all_of_them: str) -> Iterator[Paragrap
         yield Paragraph(f"  {reason}", "warning")
     if len(reasons) > SHOWN_REASONS:
         yield Paragraph(f"  … and {counted(len(reasons) - SHOWN_REASONS, 'more reason')}; {all_of_them}")
+
+
+def swatch(label: str) -> Span:
+    """Return the mark in the colour of a format, for a page."""
+    return Span("", "swatch", label, medium="page")
 
 
 def brief(text: str, most: int = NOTE_LENGTH) -> str:
@@ -374,16 +379,18 @@ def text_blocks(blocks: Iterable[Block]) -> Iterator[TextBlock]:
 
 def _text_table(block: TableBlock) -> TableBlock:
     """Return a table with the columns and as many rows as texts have."""
-    places = [at for at, column in enumerate(block.columns) if column.medium != "page"]
     rows = block.rows[: block.text_rows_count]
     left_count = len(block.rows) - len(rows)
     left = [f"{left_count} more left out."] if left_count else []
-    return replace(
-        block,
-        columns=tuple(block.columns[at] for at in places),
-        rows=tuple(replace(row, cells=tuple(row.cells[at] for at in places)) for row in rows),
-        text_note=" ".join([*([block.text_note] if block.text_note else []), *left]),
-    )
+    note = " ".join([*([block.text_note] if block.text_note else []), *left])
+    return with_columns(replace(block, rows=rows, text_note=note), lambda column: column.medium != "page")
+
+
+def with_columns(block: TableBlock, is_kept: Callable[[Column], bool]) -> TableBlock:
+    """Return a table with some of its columns."""
+    places = [at for at, column in enumerate(block.columns) if is_kept(column)]
+    rows = (replace(row, cells=tuple(row.cells[at] for at in places)) for row in block.rows)
+    return replace(block, columns=tuple(block.columns[at] for at in places), rows=tuple(rows))
 
 
 def flag_span(flag: str) -> Span:

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bench_cases.models.decoded_gguf import DEMO_FORMAT, DEMO_MODEL, decode_gguf, demo_file
-from reports.present.screen import show_json, show_line, show_next
-from roofline_cli.recommend.stored_view import print_ranked_answer
+from reports.present.screen import show_blocks, show_json, show_line, show_next
 from roofline_cli.shared.database import reading
 from roofline_cli.shared.measuring import check_can_measure, run_workloads, workload_command
 from roofline_cli.shared.options import DatabaseOption, HardwareOption, JsonOption, split_list
@@ -131,11 +130,12 @@ def _measure(model: Path, database: str, label: str, precisions: str | None, hw:
 
 def _show_answer(recommendations: StoredRecommendations, database: str, label: str, report: Path) -> None:
     """Print what to take and the table, write the report, and name what to type next."""
+    from reports.present.stored import ranked_answer_blocks
     from reports.present.words.evidence_text import missing_texts
     from roofline_cli.runs.report import write_run_report
 
     for ranking in recommendations.rankings:
-        print_ranked_answer(ranking)
+        show_blocks(ranked_answer_blocks(ranking))
     for text in missing_texts(recommendations):
         show_line(f"missing: {text}", "yellow")
     show_line(f"Note: {short_text(finding('reference-decoded', stored_format=DEMO_FORMAT))}.")

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from reports.present.screen import show_json
+from reports.present.screen import present
 from roofline_cli.shared.database import reading
+from roofline_cli.shared.group import typed_pairs
 from roofline_cli.shared.options import find_chip, parse_loss_limit, parse_size
 from roofline_model.core.errors import InvalidValueError
 
@@ -59,17 +60,16 @@ class StoredRequest:
 def recommend_from_database(request: StoredRequest, *, as_json: bool, show_all: bool = False) -> None:
     """Answer from the database; exits 1 when nothing is left to recommend."""
     from reports.present.answers.rankings import recommendations_json
+    from reports.present.stored import stored_blocks
     from results.rankings import recommend_from_store
-    from roofline_cli.recommend.stored_view import print_stored, print_stored_details
 
     with reading(request.db) as store:
         recommendations = recommend_from_store(store, question_of(request, store))
-    if as_json:
-        show_json(recommendations_json(recommendations))
-    else:
-        print_stored(recommendations, show_all=show_all)
-        if show_all:
-            print_stored_details(recommendations)
+    present(
+        lambda: recommendations_json(recommendations),
+        lambda: stored_blocks(recommendations, typed_pairs(), show_all=show_all),
+        as_json=as_json,
+    )
     if not any(ranking.options for ranking in recommendations.rankings):
         raise typer.Exit(1)
 

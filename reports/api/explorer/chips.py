@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 
 from reports.api.explorer.address import Address
 from reports.api.explorer.questions import ChipAnswer
-from reports.api.explorer.rows import Row
 from reports.api.explorer.sections import GAPS
 from reports.api.explorer.words import interval_text, verdicts
 from reports.present.blocks import Block, Cards, Cell, Column, Heading, Paragraph, Rich, Span, table
+from reports.present.predicted.row import Row
 from roofline_model.chips.hardware import Device
 from roofline_model.core.units import format_bandwidth, format_memory, format_time
 
@@ -93,15 +93,13 @@ def _card(address: Address, name: str, answer: ChipAnswer | Paragraph, scale: _S
 
 
 def _time(row: Row, scale: _Scale) -> Cell:
-    expected = row.expected
+    expected, look = row.expected, "bar ideal"
+    title = f"ideal {format_time(row.ideal.time_s)}, {row.ideal.bound}-bound"
     if expected is None:
-        title = f"ideal {format_time(row.time_s)}, {row.bound}-bound; no expected time"
+        title += "; no expected time"
     else:
-        interval = interval_text(expected.low_s, expected.high_s)
-        title = (
-            f"expected {format_time(expected.time_s)} ({interval}), ideal {format_time(row.time_s)}, {row.bound}-bound"
-        )
-    look = "bar" if expected is not None else "bar ideal"
+        look = "bar"
+        title = f"expected {format_time(expected.time_s)} ({interval_text(expected.low_s, expected.high_s)}), {title}"
     return Cell(format_time(row.judged_s), row.judged_s, title, look, bar_ratio=scale.share(row.judged_s))
 
 

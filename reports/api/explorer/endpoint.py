@@ -17,9 +17,8 @@ from reports.api.catalog.sensors import SharedSensors
 from reports.api.explorer.address import MOST_CHIPS, Address, input_errors, listed
 from reports.api.explorer.chips import chip_facts, chips_blocks, unknown_chip
 from reports.api.explorer.gpu import gpu_blocks
-from reports.api.explorer.measured import MOST_CASES, run_blocks, run_title, runs_text, stored_blocks
+from reports.api.explorer.measured import MOST_CASES, asked_blocks, run_blocks, run_title, runs_text
 from reports.api.explorer.questions import USUAL_FORMATS, ChipAnswer, Question
-from reports.api.explorer.rows import Row
 from reports.api.explorer.sections import (
     answer_blocks,
     batches_blocks,
@@ -37,6 +36,7 @@ from reports.present.answers.batches import batch_answer
 from reports.present.block_json import block_json
 from reports.present.blocks import Block, FigureBlock, Heading, Paragraph
 from reports.present.display_text import printable
+from reports.present.predicted.row import Row
 from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import RooflineError
 from roofline_model.formats.catalog import format_pair
@@ -145,9 +145,8 @@ def _roofline(
     from reports.figures.options_roofline import options_colours, options_roofline
 
     rows = list(rows)
-    options = [option for row in rows if (option := row.option()) is not None]
-    figure = plotly_json(options_roofline(options, cases, None if focus is None else focus.key), with_texts=True)
-    colours = options_colours(options, cases, [*named, *(row.label for row in rows)])
+    figure = plotly_json(options_roofline(rows, cases, None if focus is None else focus.key), with_texts=True)
+    colours = options_colours(rows, cases, named)
     return {**figure, "colours": {label: list(colour[:2]) for label, colour in colours.items()}}
 
 
@@ -161,11 +160,7 @@ def _tiling(question: Question, chip: Device, row: Row) -> tuple[list[Block], di
 
     if question.shape is None or chip.kind == "cpu" or row.expected is None:
         return [], {}
-    pair, cache, (rows, columns, inner) = (
-        format_pair(f"{row.weight}.{row.activation}"),
-        question.address.cache,
-        question.shape,
-    )
+    pair, cache, (rows, columns, inner) = format_pair(row.key), question.address.cache, question.shape
     try:
         answer = product_tiling(chip, question.shape, pair, cache=cache)
         blocks = list(tiling_blocks(answer.tiling, reason_text(answer.tiling_reason)))
@@ -305,7 +300,7 @@ def _stored(request: Request, address: Address, stored_chips: set[str]) -> list[
         else StoredQuestion(hardware_key=chip.key, shape=question.shape)
     )
     answer = service.store.answer(("explorer", asked), lambda store: recommend_from_store(store, asked))
-    return list(stored_blocks(answer, address.cache))
+    return list(asked_blocks(answer, address.cache))
 
 
 def gpu_part(request: Request, address: Address) -> dict[str, Any]:

@@ -6,17 +6,17 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from reports.present.blocks import Block, Bullets, Column, FigureBlock, Folded, Heading, Paragraph, Rich, Span, table
+from reports.present.blocks import Block, Bullets, Column, FigureBlock, Folded, Heading, Paragraph, Span, table
 from reports.present.cases import CASES, title_of
 from reports.present.display_text import shown, utc_minutes
-from roofline_model.core.units import counted, format_time, sentence
+from reports.present.stored import ranked_answer_blocks, stored_notes
+from roofline_model.core.units import counted, sentence
 
 if TYPE_CHECKING:
     from reports.api.stored.run_endpoints import ReadRun
     from results.cases.case_result import CaseResult
     from results.rankings import StoredRecommendations
     from results.records.records import RunInfo
-    from roofline_model.core.answer import Option
 
 MOST_CASES = 500
 MOST_OPEN = 12
@@ -80,47 +80,17 @@ def run_blocks(read: ReadRun, cases: Sequence[CaseResult], *, chip_key: str, has
     yield Folded(f"Table of {counted(len(members), 'case')}", (body,), is_open=len(members) <= MOST_OPEN)
 
 
-def stored_blocks(answer: StoredRecommendations, cache: str) -> Iterator[Block]:
-    """Yield what the stored runs recommend for the question, where any measured it: its options with the confidence in
-    each, and what moved since the run before. Of several, the one of that cache state in eager calls.
+def asked_blocks(answer: StoredRecommendations, cache: str) -> Iterator[Block]:
+    """Yield what the stored runs recommend for the question, where any measured it, and what moved since the run
+    before. Of several, the one of that cache state in eager calls.
     """
-    from reports.present.words.evidence_text import note_texts
-    from reports.present.words.stored_text import change_sentence, confidence_words, speedup_words, summary_of
-    from roofline_model.core.finding import short_text
-
     asked = {"mode": "eager", "cache": cache}
     ranking = max(
         answer.rankings,
         key=lambda each: [getattr(each.question, name) == value for name, value in asked.items()],
         default=None,
     )
-    if ranking is None or not any(option.is_measured for option in ranking.options):
-        return
-    yield Heading(3, "What the stored runs say")
-    yield Paragraph(sentence(summary_of(ranking)), "warning" if ranking.gap is not None else "plain")
-    is_result = ranking.gap is None or ranking.choice is not None
-    columns = [
-        Column("Format", lambda option: option.label, is_head=True),
-        Column("Time", lambda option: f"{format_time(option.estimate.time_s)} {option.estimate.source}", "number"),
-        Column("Gain", lambda option: speedup_words(option) if is_result else "–", "number"),
-        Column("Confidence", lambda option: f"{option.trust.confidence}: {confidence_words(option.trust)}", "prose"),
-        Column("Evidence", _evidence),
-    ]
-    yield table("Stored options", columns, ranking.options[:MOST_STORED], look="stacks ranked")
-    moved = [
-        change_sentence(each)
-        for each in ranking.changes
-        if each.before_rank is not None and each.before_rank != each.after_rank
-    ]
-    yield Bullets(tuple(map(sentence, (*moved, *map(short_text, ranking.missing), *note_texts(answer)))), "quiet")
-
-
-def _evidence(option: Option) -> Rich:
-    """Return the newest run behind an option as a link to its report, and how many came before it."""
-    if not option.evidence:
-        return ""
-    run = option.evidence[-1]
-    earlier = len(option.evidence) - 1
-    name = f"{shown(run.label or '', 60) or run.run_id[:8]}, {utc_minutes(run.started_at)}"
-    link = Span(name, anchor=f"api/runs/{run.run_id}/report")
-    return (link, f" and {counted(earlier, 'earlier run')}" if earlier else "")
+    if ranking is not None and any(option.is_measured for option in ranking.options):
+        yield Heading(3, "What the stored runs say")
+        yield from ranked_answer_blocks(ranking)
+        yield Bullets(tuple(map(sentence, stored_notes(answer, ranking))), "quiet")

@@ -8,7 +8,6 @@ from functools import cached_property
 
 from reports.api.catalog.chip_lookup import find_chip, find_model
 from reports.api.explorer.address import MOST_FORMATS, Address, listed
-from reports.api.explorer.rows import Row, kernel_row, pass_row
 from reports.api.http.problem import ProblemError
 from reports.api.predict.attention import AttentionRecommendRequest, asked_attention, cache_recommendation
 from reports.api.predict.product import AnalyzeRequest, RecommendRequest, recommendation
@@ -22,6 +21,7 @@ from reports.present.answers.caches import AttentionRecommendation
 from reports.present.answers.models import ModelRecommendation
 from reports.present.answers.products import Recommendation
 from reports.present.predicted.advice import ShortAnswer
+from reports.present.predicted.row import Row
 from reports.present.predicted.words import plan_text
 from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import RooflineError, UnsupportedError
@@ -92,7 +92,7 @@ class Question:
         op = "GEMV" if body.M <= 16 else "GEMM"
         self.title = f"{op} {body.M:,} × {body.N:,} × {body.K:,}"
         self.shape = shape
-        self._predicted = lambda chip, _, pair: kernel_row(predict_product(chip, shape, pair, cache=body.cache), pair)
+        self._predicted = lambda chip, _, pair: Row.of(predict_product(chip, shape, pair, cache=body.cache), chip, pair)
         self._advised = lambda handle: recommendation(
             handle, shape, None, limits.memory_limit_gb, limits.model_parameters, None, limits.max_loss_pct
         )
@@ -105,7 +105,7 @@ class Question:
         )
         asked = asked_attention(body)
         self.title = f"Attention, {asked.Sq:,} new of {asked.Skv:,} tokens, {asked.Hq}/{asked.Hkv} heads of {asked.D}"
-        self._predicted = lambda chip, _, pair: kernel_row(predict_attention(chip, asked, pair), pair)
+        self._predicted = lambda chip, _, pair: Row.of(predict_attention(chip, asked, pair), chip, pair)
         self._advised = lambda handle: cache_recommendation(
             handle, asked, baseline_format(find_chip(handle)) or "FP16", None
         )
@@ -118,8 +118,11 @@ class Question:
         limited = address.body(ModelRecommendRequest, (*sizes, "memory_limit_gb", "max_loss_pct"))
         context = body.context_tokens or min(4096, find_model(name).max_context_size)
         self.title = f"{name}, {body.phase} of {body.batch_count:,} × {context:,} tokens"
-        self._predicted = lambda chip, handle, pair: pass_row(
-            pass_of(name, handle, body.model_copy(update={"formats": pair_label(pair)})), chip, pair_label(pair)
+        self._predicted = lambda chip, handle, pair: Row(
+            pass_of(name, handle, body.model_copy(update={"formats": pair_label(pair)})),
+            chip,
+            pair_label(pair),
+            format_name(*(each.key for each in pair)),
         )
         self._advised = lambda handle: model_recommendation(name, handle, limited)
 
@@ -181,7 +184,7 @@ class Question:
             if plan is None or advice.prediction is None:
                 return None, advice.summary
             key = canonical(plan.key if plan.kind == "baseline" else plan_text(plan.parts))
-            return pass_row(advice.prediction, chip, key, plan_name(plan)), ""
+            return Row(advice.prediction, chip, key, plan_name(plan)), ""
         if isinstance(advice, Recommendation):
             if advice.fits_memory_limit is False:
                 return None, advice.summary

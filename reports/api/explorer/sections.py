@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from reports.api.explorer.address import MOST_FORMATS
 from reports.api.explorer.questions import Advice, ChipAnswer, Question
-from reports.api.explorer.rows import Row
 from reports.api.explorer.words import (
     headline,
     interval_text,
@@ -17,8 +16,8 @@ from reports.api.explorer.words import (
     traffic,
     why,
 )
-from reports.present.answers.batches import BatchAnswer, BatchRow
-from reports.present.answers.caches import AttentionRecommendation, cache_quality, cache_reason
+from reports.present.answers.batches import BatchAnswer
+from reports.present.answers.caches import AttentionRecommendation, cache_reason
 from reports.present.answers.models import ModelRecommendation
 from reports.present.answers.options import PlacedOption
 from reports.present.blocks import (
@@ -26,7 +25,6 @@ from reports.present.blocks import (
     Bullets,
     Cell,
     Column,
-    Command,
     Definitions,
     FigureBlock,
     Folded,
@@ -36,15 +34,16 @@ from reports.present.blocks import (
     Span,
     TableBlock,
     memory_cell,
+    swatch,
     table,
     time_cell,
+    with_columns,
 )
-from reports.present.cases import option_memory_cell
-from reports.present.predicted.advice import ShortAnswer, ShortRow
+from reports.present.predicted.advice import short_answer_blocks
+from reports.present.predicted.details import model_details, product_details
+from reports.present.predicted.row import Row
 from reports.present.predicted.tiles import PART_MEANINGS, tile_facts
-from reports.present.predicted.words import place_reason, plan_text
-from roofline_model.core.answer import Option
-from roofline_model.core.finding import findings_text, short_text
+from roofline_model.core.finding import short_text
 from roofline_model.core.units import (
     counted,
     format_bandwidth,
@@ -55,17 +54,17 @@ from roofline_model.core.units import (
     format_time,
     sentence,
 )
-from roofline_model.formats.catalog import attention_name
-from roofline_model.recommend.loss import loss_text
-from roofline_model.recommend.options import product_name
-from roofline_model.recommend.plan_formats import plan_name
-from roofline_model.recommend.plan_options import PlanOption
+from roofline_model.formats.catalog import attention_name, format_pair
+from roofline_model.predictions.attention import AttentionPrediction
+from roofline_model.predictions.model import PassPrediction
+from roofline_model.predictions.product import ProductPrediction
 from roofline_model.tiling.waves import Tiling
 
 if TYPE_CHECKING:
     from results.cases.case_result import CaseResult
 
-MOST_RANKED = 5
+MOST_DROP = 3
+"""Columns of a ranking with a higher one have no room on the page."""
 LEAST_SHARE_RATIO = 0.005
 """Parts of a time below it share one row."""
 GAPS = {"": "", "kernel": "no kernel", "engine": "no engine"}
@@ -78,36 +77,10 @@ PARTS = PART_MEANINGS | {
 """Part of an expected time → what it is, of attention too."""
 
 
-def swatch(label: str) -> Span:
-    """Return the mark in the colour of a format."""
-    return Span("", "swatch", label)
-
-
-def short_blocks(short: ShortAnswer) -> Iterator[Block]:
-    """Yield the first lines of a ranking: what to take, the options by name, what to type next, what to know."""
-    yield Paragraph(short.sentence, "verdict")
-    if short.rows:
-        columns = [
-            Column("", lambda row: Span(row.role, "role") if row.role else ""),
-            Column(short.columns[0], lambda row: (swatch(row.cells[0]), row.cells[0]), is_head=True),
-            *(Column(head, _cell_at(at), "number") for at, head in enumerate(short.columns[1:], start=1)),
-        ]
-        yield table(
-            "options", columns, short.rows, look_of=lambda row: "chosen" if row.role == "take" else "", look="short"
-        )
-    if short.next_command:
-        yield Command(short.next_command, short.next_effect)
-    yield Bullets(tuple(filter(None, (*short.notes, short.basis, short.borrowed))), "quiet")
-
-
-def _cell_at(place: int) -> Callable[[ShortRow | BatchRow], str]:
-    return lambda row: row.cells[place]
-
-
 def answer_blocks(answer: ChipAnswer) -> Iterator[Block]:
     """Yield what to take, or why there is no answer, with the reason of each format where they differ."""
     if answer.short is not None and answer.rows:
-        yield from short_blocks(answer.short)
+        yield from short_answer_blocks(answer.short, "", show_all=True)
         return
     reasons = dict.fromkeys(reason for _, reason in answer.refused)
     if len(reasons) > 1:
@@ -128,6 +101,7 @@ def prediction_blocks(row: Row, *, is_misfit: bool) -> Iterator[Block]:
 def _figures(row: Row) -> Iterator[tuple[Rich, Rich]]:
     """Yield the name of each figure, its value with a note."""
     expected, memory, ridge, peak = row.expected, row.memory, row.ridge_flop_per_byte, row.peak_flops_per_s
+    bound = row.ideal.bound
 
     def noted(value: str, note: str) -> Rich:
         return value, Span(note, "quiet")
@@ -136,9 +110,9 @@ def _figures(row: Row) -> Iterator[tuple[Rich, Rich]]:
         yield "Expected", noted("–", "no model for this")
     else:
         yield "Expected", noted(format_time(expected.time_s), interval_text(expected.low_s, expected.high_s))
-    roof = {"memory": "bytes / bandwidth", "compute": "FLOPs / peak"}.get(row.bound, "")
-    yield "Ideal", noted(format_time(row.time_s), roof)
-    yield "Roof", noted(row.bound, largest_part(row) or row.memory_level)
+    roof = {"memory": "bytes / bandwidth", "compute": "FLOPs / peak"}.get(bound, "")
+    yield "Ideal", noted(format_time(row.ideal.time_s), roof)
+    yield "Roof", noted(bound, largest_part(row) or row.memory_level)
     yield "Intensity", noted(number_text(row.intensity_flop_per_byte), "FLOP per byte")
     rates = f"{format_flops(peak)} over {format_bandwidth(row.bandwidth_bytes_per_s)}" if peak else "FLOP per byte"
     yield "Ridge", noted("–" if ridge is None else number_text(ridge), rates)
@@ -147,8 +121,8 @@ def _figures(row: Row) -> Iterator[tuple[Rich, Rich]]:
     if memory is not None:
         fits = {True: "fits in", False: "does not fit in", None: "unknown:"}[memory.fits]
         yield "Memory", noted(format_memory(memory.total_bytes), f"{fits} {format_memory(memory.usable_bytes)} usable")
-    if row.unfused_s is not None:
-        yield "Unfused", noted(format_time(row.unfused_s), "ideal of three kernels")
+    if isinstance(row.predicted, AttentionPrediction):
+        yield "Unfused", noted(format_time(row.predicted.unfused_time_s), "ideal of three kernels")
 
 
 def formats_blocks(
@@ -157,22 +131,21 @@ def formats_blocks(
     """Yield the formats side by side, and why some have no time. `measured`: (weight, activation) → case
     of the chosen run that is the very product asked for.
     """
-    against = f"vs {focus.baseline or '16 bit'}"
-    path = {"native": "native", "emulated": "emulated in {}"}
+    against = f"vs {focus.predicted.baseline_format or '16 bit'}"
     columns = [
         Column("Format", lambda row: _choice(question, row), is_head=True),
         Column("Expected", lambda row: time_cell(row.expected and row.expected.time_s), "number"),
         Column("", lambda row: _mark(row, answer), "name"),
         Column("80 % of times", _interval, "number"),
-        Column("Ideal", lambda row: time_cell(row.time_s), "number"),
-        Column("Measured", lambda row: _measured(measured.get((row.weight, row.activation))), "number"),
+        Column("Ideal", lambda row: time_cell(row.ideal.time_s), "number"),
+        Column("Measured", lambda row: _measured(row, measured), "number"),
         Column(against, _gain, "number"),
         Column("Tokens/s", lambda row: _number(row.tokens_per_s), "number"),
         Column("Memory", lambda row: memory_cell(row.memory and row.memory.total_bytes), "number"),
-        Column("Bound", lambda row: row.bound),
+        Column("Bound", lambda row: row.ideal.bound),
         Column("FLOP/byte", lambda row: _number(row.intensity_flop_per_byte), "number"),
         Column("Ridge", lambda row: _number(row.ridge_flop_per_byte), "number"),
-        Column("Path", lambda row: path.get(row.path or "", "via {}").format(row.compute_format) if row.path else "–"),
+        Column("Path", _path),
     ]
     yield table(
         "Table of formats",
@@ -203,8 +176,12 @@ def _interval(row: Row) -> Cell:
     return Cell("–" if row.expected is None else interval_text(row.expected.low_s, row.expected.high_s))
 
 
-def _measured(case: CaseResult | None) -> Cell:
+def _measured(row: Row, measured: Mapping[tuple[str, str], CaseResult]) -> Cell:
     """Return a measured time, and whether something puts it in doubt."""
+    product = row.predicted
+    if not isinstance(product, ProductPrediction):
+        return Cell("–")
+    case = measured.get((product.weight_format, product.activation_format))
     if case is None:
         return Cell("–")
     doubts = ", ".join(case.doubts)
@@ -215,8 +192,13 @@ def _number(value: float | None) -> Cell:
     return Cell("–" if value is None else number_text(value), value)
 
 
+def _path(row: Row) -> str:
+    compute_format, path = row.unit
+    return {"": "–", "native": path, "emulated": f"emulated in {compute_format}"}.get(path, f"via {compute_format}")
+
+
 def _gain(row: Row) -> Cell:
-    is_ideal = row.expected is None and row.speedup_ratio is not None
+    is_ideal = row.expected is None and row.gain_ratio is not None
     return Cell(f"{format_speedup(row.gain_ratio)}{' ideal' if is_ideal else ''}", row.gain_ratio)
 
 
@@ -228,7 +210,7 @@ def _without_times(question: Question, answer: ChipAnswer) -> Iterator[Rich]:
         yield f"{name}: {reason}"
     reasons: dict[str, list[Row]] = {}
     for row in answer.rows:
-        if row.expected is None and row.expected_reason is not None:
+        if row.predicted.expected_reason is not None:
             reasons.setdefault(row.remarks[-1], []).append(row)
     for reason, rows in reasons.items():
         yield (
@@ -242,7 +224,8 @@ def _wide_queries(question: Question, answer: ChipAnswer, rows: Iterable[Row]) -
     if question.address.operator != "attention" or answer.chip is None:
         return
     base, chosen = question.base(answer.chip), question.formats(answer.chip)
-    pairs = [row.weight for row in rows if row.weight == row.activation and f"{row.weight}.{base}" not in chosen]
+    keys = (format_pair(row.key) for row in rows)
+    pairs = [cache.key for cache, query in keys if cache == query and f"{cache.key}.{base}" not in chosen]
     if not pairs or len(chosen) + len(pairs) > MOST_FORMATS:
         return
     yield " With a 16-bit query: "
@@ -254,7 +237,14 @@ def _wide_queries(question: Question, answer: ChipAnswer, rows: Iterable[Row]) -
 def time_blocks(row: Row) -> Iterator[Block]:
     """Yield where the time of one format goes, and what a model takes of the memory."""
     yield Paragraph(f"{row.label}. {traffic(row)}", "quiet")
-    parts_s = row.parts_s or row.kernels_s
+    parts_s = row.parts_s
+    if isinstance(row.predicted, PassPrediction):
+        parts_s = {
+            f"{each.name}{f' ×{each.calls_count:g}' if each.calls_count > 1 else ''}": (
+                each.time_s if row.expected is None else each.expected_s or 0.0
+            )
+            for each in row.predicted.kernels
+        }
     if parts_s:
         yield _parts(parts_s)
     else:
@@ -312,7 +302,8 @@ def batches_blocks(answer: BatchAnswer, *, has_figure: bool) -> Iterator[Block]:
     if has_figure:
         yield FigureBlock("batches", answer.sentence)
     columns = [
-        Column(head, _cell_at(at), "number" if at else "name", is_head=not at) for at, head in enumerate(answer.columns)
+        Column(head, lambda row, at=at: row.cells[at], "number" if at else "name", is_head=not at)  # type: ignore[misc]
+        for at, head in enumerate(answer.columns)
     ]
     if answer.rows:
         yield table(
@@ -326,82 +317,23 @@ def batches_blocks(answer: BatchAnswer, *, has_figure: bool) -> Iterator[Block]:
 
 
 def ranking_blocks(advice: Advice) -> Iterator[Block]:
-    """Yield the full ranking with the reason of each place, what is excluded, what to know."""
-    yield Paragraph(" ".join(_basis(advice)), "quiet")
-    columns = [
-        Column("Format", lambda pair: f"{pair[0]}. {_candidate_name(advice, pair[1])}", is_head=True),
-        Column("Time", lambda pair: time_cell(pair[1].option.estimate.time_s), "number"),
-        Column(
-            "",
-            lambda pair: Span("no kernel", "bad") if pair[1].kernel_gap else pair[1].option.estimate.source,
-            "name",
-        ),
-        Column("Gain", lambda pair: _speedup_cell(pair[1].option), "number"),
-        Column("Tokens/s", lambda pair: _number(pair[1].option.tokens_per_s), "number"),
-        Column("Memory", lambda pair: option_memory_cell(pair[1].option), "number"),
-        Column("Why", lambda pair: _candidate_reason(advice, pair[1]), "prose"),
-    ]
-    places = list(enumerate(advice.candidates, start=1))
-    yield table("Ranking of formats", columns, places[:MOST_RANKED], look="stacks ranked")
-    if len(places) > MOST_RANKED:
-        rest = table("The rest of the ranking", columns, places[MOST_RANKED:], look="stacks ranked")
-        yield Folded(f"{len(places) - MOST_RANKED} more", (rest,))
-    reasons = list(_excluded(advice))
-    if reasons:
-        excluded = Bullets(tuple((Span(name, "bold"), f": {reason}") for name, reason in reasons))
-        yield Folded(f"{len(reasons)} excluded", (excluded,))
-    yield Bullets(tuple(sentence(short_text(item)) for item in advice.findings), "quiet")
-
-
-def _basis(advice: Advice) -> Iterator[str]:
-    """Yield by what a ranking is ordered, and what is known of the loss of its first."""
-    if isinstance(advice, ModelRecommendation):
-        if advice.ranking.choice is not None:
-            yield f"Loss {loss_text(advice.ranking.choice.loss)}."
-        limits = advice.ranking.limits
-        size = "" if limits.memory_limit_bytes is None else f"{format_memory(limits.memory_limit_bytes)} and "
-        yield (
-            f"Within {size}a loss of at most {limits.loss_pct:.3g} %, by the upper end of the "
-            f"{advice.baseline.option.estimate.source} time of a pass."
+    """Yield the full ranking: what `roofline recommend --all` says behind its first lines, without the columns that a
+    narrow screen drops first; what stands beside the table opens under it.
+    """
+    if isinstance(advice, AttentionRecommendation):
+        blocks = product_details(
+            advice.ranking,
+            lambda option: attention_name(option.key, advice.activation_format),
+            lambda option: cache_reason(PlacedOption(option, advice.ranking)),
         )
-        return
-    if isinstance(advice, AttentionRecommendation):
-        yield f"Query in {advice.activation_format}."
-    time = "the end of the 80 % interval of the expected time" if advice.ranked_by == "expected" else "ideal time"
-    best = advice.best
-    quality = cache_quality(best) if isinstance(advice, AttentionRecommendation) else loss_text(best.option.loss)
-    yield f"Ranked for {advice.phase} by {time}."
-    yield f"Quality: {quality.rstrip('.')}."
-
-
-def _speedup_cell(option: Option) -> Cell:
-    ratio = 1.0 if option.speedup_ratio is None else option.speedup_ratio
-    return Cell(format_speedup(ratio), ratio)
-
-
-def _candidate_name(advice: Advice, candidate: PlacedOption) -> str:
-    if isinstance(advice, AttentionRecommendation):
-        return attention_name(candidate.option.key, advice.activation_format)
-    return plan_name(candidate.option) if isinstance(advice, ModelRecommendation) else product_name(candidate.option)
-
-
-def _candidate_reason(advice: Advice, candidate: PlacedOption) -> str:
-    """Return why it stands there; of a mixed plan its formats, of every plan what it loses."""
-    option, gap = candidate.option, candidate.kernel_gap
-    if isinstance(option, PlanOption):
-        formats = f"{plan_text(option.parts)}. " if option.kind in ("strategy", "search") else ""
-        return f"{formats}Loss {loss_text(option.loss)}. {sentence(place_reason(option))}"
-    is_cache = isinstance(advice, AttentionRecommendation)
-    reason = cache_reason(candidate) if is_cache else findings_text(option.findings)
-    return f"{reason}; {short_text(gap)}" if gap is not None and short_text(gap) not in reason else reason
-
-
-def _excluded(advice: Advice) -> Iterator[tuple[str, str]]:
-    if isinstance(advice, ModelRecommendation):
-        for each in advice.excluded:
-            option = each.exclusion.option
-            yield (each.exclusion.key if option is None else plan_name(option)), each.reason
-    elif isinstance(advice, AttentionRecommendation):
-        yield from ((each.key, short_text(each.finding)) for each in advice.ranking.excluded)
+    elif isinstance(advice, ModelRecommendation):
+        blocks = model_details(advice.ranking)
     else:
-        yield from ((each.key, findings_text(each.findings)) for each in advice.excluded)
+        blocks = product_details(advice.ranking)
+    others = []
+    for block in blocks:
+        if isinstance(block, TableBlock):
+            yield with_columns(block, lambda column: column.drop <= MOST_DROP or column.header == "Why")
+        else:
+            others.append(block)
+    yield Folded("What is excluded, and what the times rest on", tuple(others))

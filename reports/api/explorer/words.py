@@ -12,10 +12,13 @@ from reports.present.display_text import prefixed
 from roofline_model.core.finding import short_text
 from roofline_model.core.units import format_percent, format_speedup, format_time, sentence
 from roofline_model.expected.prediction import ExpectedPrediction
+from roofline_model.predictions.attention import AttentionPrediction
+from roofline_model.predictions.model import PassPrediction
+from roofline_model.predictions.product import ProductPrediction
 
 if TYPE_CHECKING:
     from reports.api.explorer.questions import ChipAnswer
-    from reports.api.explorer.rows import Row
+    from reports.present.predicted.row import Row
 
 PROVENANCES = {
     "fitted": "constants fitted to measurements of this chip",
@@ -32,6 +35,8 @@ KINDS = {
     "overhead": ("launch", "latency", "serial", "waves", "split", "append"),
 }
 """Kind of work → the parts of an expected time that are of it."""
+NARROWER = {ProductPrediction: "weight", AttentionPrediction: "cache", PassPrediction: "weight or cache"}
+"""What is predicted → what of it can be narrower."""
 WIDENED_CODES = frozenset({"operands-widened", "no-native-unit", "rate-not-declared"})
 """Findings that say that operands are widened before the product."""
 LEAST_SAID_RATIO = 0.25
@@ -45,19 +50,18 @@ def why(row: Row) -> str:
 
 def largest_part(row: Row) -> str:
     """Return the longest part of an expected time; empty where no parts are known."""
-    parts_s = row.parts_s
-    largest = "" if not parts_s else max(parts_s, key=lambda name: parts_s[name])
+    largest = max(row.parts_s, key=row.parts_s.__getitem__, default="")
     return f"largest part: {'DRAM' if largest == 'dram' else largest}" if largest else ""
 
 
 def headline(row: Row, *, is_misfit: bool = False) -> str:
     """Return what it "should" take where it can run as it is, what it "would" take where something is missing."""
-    expected = row.expected
-    ratio = row.speedup_ratio if expected is None else row.expected_speedup_ratio
-    compared = "" if ratio is None or row.is_baseline else f", {as_fast(ratio, row.baseline or '16 bit')}"
+    expected, base = row.expected, row.predicted.baseline_format
+    ratio = row.predicted.speedup_ratio if expected is None else row.predicted.expected_speedup_ratio
+    compared = "" if ratio is None or row.key == base else f", {as_fast(ratio, base or '16 bit')}"
     if expected is None:
         takes = "takes" if row.is_possible else "would take"
-        time = f"{takes} at least {format_time(row.time_s)}{compared}; no expected time is known."
+        time = f"{takes} at least {format_time(row.ideal.time_s)}{compared}; no expected time is known."
     else:
         takes = "should take" if row.is_possible else "would take"
         span = interval_text(expected.low_s, expected.high_s)
@@ -80,27 +84,27 @@ def _roof(row: Row) -> str:
     ridge = row.ridge_flop_per_byte
     even = "" if ridge is None else f"; the chip breaks even at {number_text(ridge)}"
     intensity = number_text(row.intensity_flop_per_byte)
-    return f"By the roofline it is {row.bound}-bound: it does {intensity} FLOP for each byte it moves{even}."
+    return f"By the roofline it is {row.ideal.bound}-bound: it does {intensity} FLOP for each byte it moves{even}."
 
 
 def _binding(row: Row) -> str:
     """Return what would help: of the expected time where its parts are known, else of the ideal."""
-    narrower = {"attention": "narrower cache", "model": "narrower weight or cache"}.get(row.operator, "narrower weight")
-    expected = row.expected
-    shares = part_shares(row.parts_s) if row.parts_s else {}
-    kind = max(shares, key=lambda name: shares[name]) if shares else ""
+    narrower = f"narrower {NARROWER[type(row.predicted)]}"
+    expected, ideal = row.expected, row.ideal
+    shares = part_shares(row.parts_s)
+    kind = max(shares, key=shares.__getitem__, default="")
     if kind == "overhead":
         return _overhead(row, shares, narrower)
     if kind:
         return _work(kind, shares, narrower)
     helps = (
         f"A {narrower} moves fewer bytes; more arithmetic would not help."
-        if row.bound == "memory"
+        if ideal.bound == "memory"
         else "Only a format with a faster unit helps; fewer bytes would not."
     )
-    if expected is None or row.time_s / expected.time_s >= 0.5:
+    if expected is None or ideal.time_s / expected.time_s >= 0.5:
         return helps
-    share = rough_share(row.time_s / expected.time_s)
+    share = rough_share(ideal.time_s / expected.time_s)
     return (
         f"That bound is only {share} of the expected time, so another format gains less than its bytes and units say."
     )
@@ -115,17 +119,17 @@ def part_shares(parts_s: Mapping[str, float]) -> dict[str, float]:
     positive = {name: time_s for name, time_s in parts_s.items() if time_s > 0}
     total_s = sum(positive.values())
     kinds = {part: kind for kind, parts in KINDS.items() for part in parts}
-    shares = dict.fromkeys((*KINDS, ""), 0.0)
+    shares = dict.fromkeys((*KINDS, "") if positive else (), 0.0)
     for name, time_s in positive.items():
         shares[kinds.get(name, "")] += time_s / total_s
     return shares
 
 
 def _overhead(row: Row, shares: Mapping[str, float], narrower: str) -> str:
-    more = "more sequences in one call" if row.operator == "attention" else "more rows in one call"
+    more = "more sequences in one call" if isinstance(row.predicted, AttentionPrediction) else "more rows in one call"
     helper, share, work = (
         (f"a {narrower}", shares["bytes"], "moving bytes")
-        if row.bound == "memory"
+        if row.ideal.bound == "memory"
         else ("a faster unit", shares["arithmetic"], "the arithmetic")
     )
     left = f"{helper} would not help"
@@ -153,19 +157,18 @@ def _work(kind: str, shares: Mapping[str, float], narrower: str) -> str:
 
 def remarks(row: Row) -> Iterator[str]:
     """Yield what to know about a prediction; some may come twice."""
-    if row.is_placeholder:
+    if row.predicted.is_placeholder:
         yield "The numbers of this chip are placeholders of the original documents: examples, not facts."
-    if row.path == "dequantize" and not WIDENED_CODES.intersection(each.code for each in row.findings):
-        name = row.weight if row.weight == row.activation else row.label
+    compute_format, path = row.unit
+    weight, _, activation = row.key.partition(".")
+    if path == "dequantize" and not WIDENED_CODES.intersection(each.code for each in row.predicted.findings):
+        name = weight if activation in ("", weight) else row.label
         yield (
-            f"No unit of this chip computes in {name}: operands are widened to {row.compute_format} first, "
+            f"No unit of this chip computes in {name}: operands are widened to {compute_format} first, "
             "so only the bytes are saved."
         )
-    if row.path == "emulated":
-        yield (
-            f"This chip emulates {row.weight} in {row.compute_format}; what the emulation costs is not in the "
-            "ideal time."
-        )
+    if path == "emulated":
+        yield f"This chip emulates {weight} in {compute_format}; what the emulation costs is not in the ideal time."
     if row.gap == "kernel":
         yield sentence(_gap_text(row))
     if isinstance(row.expected, ExpectedPrediction) and row.expected.provenance in PROVENANCES:
@@ -175,10 +178,10 @@ def remarks(row: Row) -> Iterator[str]:
 
 def traffic(row: Row) -> str:
     """Return bytes and FLOPs, and how much of its roof a good kernel reaches."""
-    moved = f"{bytes_text(row.moved_bytes)} moved, {prefixed(row.flops, 'FLOP', 4)}."
+    moved = f"{bytes_text(row.moved_bytes)} moved, {prefixed(row.ideal.flops, 'FLOP', 4)}."
     if row.expected is None:
         return moved
-    return f"{moved} A good kernel reaches {rough_share(row.time_s / row.expected.time_s)} of this roof."
+    return f"{moved} A good kernel reaches {rough_share(row.ideal.time_s / row.expected.time_s)} of this roof."
 
 
 def verdicts(chips: Sequence[ChipAnswer], focus: Row | None) -> Iterator[str]:
@@ -231,7 +234,7 @@ def _chip_time(name: str, row: Row, *, with_formats: bool) -> str:
 
 
 def _gap_text(row: Row) -> str:
-    return "" if row.kernel_gap is None else short_text(row.kernel_gap)
+    return "" if row.predicted.kernel_gap is None else short_text(row.predicted.kernel_gap)
 
 
 def as_fast(ratio: float, other: str) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from reports.present.blocks import Block, Column, Command, Paragraph, Rich, Span, more, notes, table
+from reports.present.blocks import Block, Column, Command, Paragraph, Rich, Span, more, notes, swatch, table
 from reports.present.predicted.words import (
     LOSS_METRICS,
     PHASES,
@@ -154,16 +154,27 @@ def short_answer_blocks(
         is_marked = at == first_loss
         return lambda row: Span(row.cells[at], "predicted") if is_marked and not row.is_loss_known else row.cells[at]
 
+    def role(row: ShortRow) -> Rich:
+        return Span(row.role, "role") if row.role else ""
+
     has_choice = any(row.role == ROLES["take"] for row in answer.rows)
     yield Paragraph(answer.sentence, "verdict" if has_choice else "failed")
-    yield Paragraph(answer.subject, "quiet")
+    yield Paragraph(answer.subject, "quiet", medium="text")
     if answer.rows:
+        name, *others = answer.columns
         columns = [
-            Column(head, cell(at), "name" if head == "Format" else "number", drop=_DROPS.get(head, 0))
-            for at, head in enumerate(answer.columns)
+            Column("", role),
+            Column(name, lambda row: (swatch(row.cells[0]), row.cells[0]), is_head=True),
+            *(Column(head, cell(at), "number", drop=_DROPS.get(head, 0)) for at, head in enumerate(others, start=1)),
         ]
-        role = Column("", lambda row: row.role)
-        yield table("options", [role, *columns], answer.rows, says_what_is_left_out=False)
+        yield table(
+            "options",
+            columns,
+            answer.rows,
+            look_of=lambda row: "chosen" if row.role == ROLES["take"] else "",
+            look="short",
+            says_what_is_left_out=False,
+        )
     yield from (Paragraph(text, "quiet") for text in (answer.basis, answer.borrowed) if text)
     yield from notes(answer.notes)
     yield from map(Paragraph, left_out)

@@ -86,18 +86,25 @@ def _interval(prefix: str | None) -> Callable[[Option], str]:
     return text
 
 
-def product_details(ranking: Ranking) -> Iterator[Block]:
-    """Yield all ranked options, what was excluded and why, the rule of the order, and why the choice is taken."""
+def product_details(
+    ranking: Ranking,
+    name: Callable[[Option], str] = product_name,
+    reason: Callable[[Option], str] = lambda option: findings_text(option.findings),
+) -> Iterator[Block]:
+    """Yield all ranked options, what was excluded and why, the rule of the order, and why the choice is taken.
+
+    `name`: of an option; `reason`: why it stands where it stands, for a page.
+    """
     options = ranking.options
     prefix = shared_prefix([option.times.ideal_s for option in options], list(map(better_s, options)))
     # Only where the ranking is by better times than the ideals has the ideal speed-up a column of its own.
     has_better = any(better_s(option) is not None for option in options)
     columns = (
         Column("", lambda option: str(options.index(option) + 1), "number"),
-        Column("Format", product_name, is_head=True),
+        Column("Format", name, is_head=True),
         Column("Method", lambda option: option.method, drop=5),
         Column("Path", lambda option: option.path, drop=6),
-        Column("Expected", lambda option: in_prefix(better_s(option), prefix), "number"),
+        Column("Expected", lambda option: Cell(in_prefix(better_s(option), prefix), better_s(option)), "number"),
         Column("80 %", _interval(prefix), "number", drop=3),
         Column("Ideal", lambda option: in_prefix(option.times.ideal_s, prefix), "number"),
         Column("Gain", lambda option: gain_text(option, ranking.baseline), "number"),
@@ -112,13 +119,14 @@ def product_details(ranking: Ranking) -> Iterator[Block]:
         Column("W saved", saved_text, "number", drop=1),
         Column("Bound", lambda option: option.bound, drop=4),
         Column("Quality", lambda option: loss_text(option.loss), "prose", drop=7),
+        Column("Why", reason, "prose", medium="page"),
     )
-    yield Paragraph("")
-    yield table("options", columns, options)
+    yield Paragraph("", medium="text")
+    yield table("options", columns, options, look="stacks ranked")
     yield from (Paragraph(f"  excluded: {each.key}: {findings_text(each.findings)}") for each in ranking.excluded)
     yield from gap_blocks(
         (
-            (product_name(each), first_with(each.findings, "kernel-gap") or first_with(each.findings, "engine-gap"))
+            (name(each), first_with(each.findings, "kernel-gap") or first_with(each.findings, "engine-gap"))
             for each in options
         ),
         rank=" last",
@@ -126,11 +134,13 @@ def product_details(ranking: Ranking) -> Iterator[Block]:
     yield from (Paragraph(f"  note: {short_text(item)}") for item in ranking.findings)
     yield Paragraph(_product_basis(ranking), "quiet")
     timed = [(dict(option.formats), option.estimate) for option in options]
-    expected = [(each["b"], each["a"], time.provenance) for each, time in timed if time.source == "expected"]
+    expected = [
+        (each["b"], each["a"], time.provenance) for each, time in timed if time.source == "expected" and "b" in each
+    ]
     if text := reference_kernel_sentence(expected):
         yield Paragraph(text, "quiet")
     if ranking.choice is not None:
-        yield Paragraph(f"Why {product_name(ranking.choice)}: {ranking.reason}.")
+        yield Paragraph(f"Why {name(ranking.choice)}: {ranking.reason}.")
 
 
 def _product_basis(ranking: Ranking) -> str:
@@ -146,11 +156,11 @@ def model_details(ranking: ModelRanking) -> Iterator[Block]:
     """Yield all plans with a time, what mixed plans are made of, why plans are excluded, findings and the rule of the
     order.
     """
-    yield Paragraph("")
+    yield Paragraph("", medium="text")
     yield Paragraph(_limits_sentence(ranking))
     excluded = [each.option for each in ranking.excluded if isinstance(each.option, PlanOption)]
     if options := [*ranking.options, *excluded]:
-        yield table("plans", _plan_columns(ranking, options), options)
+        yield table("plans", _plan_columns(ranking, options), options, look="stacks ranked")
     if excluded:
         yield Paragraph(f"{MISSING} before a plan: it is excluded, for the reason below.", "quiet")
     wider = wider_loss_limit(ranking)
@@ -227,9 +237,9 @@ def _plan_columns(ranking: ModelRanking, options: Sequence[Option]) -> list[Colu
         [phase.time_s for option in options for phase in option.phases],
     )
 
-    def expected(option: Option) -> str:
+    def expected(option: Option) -> Cell:
         time_s = better_s(option)
-        return MISSING if time_s is None else f"{least_mark(option)}{in_prefix(time_s, prefix)}"
+        return Cell(MISSING if time_s is None else f"{least_mark(option)}{in_prefix(time_s, prefix)}", time_s)
 
     def end(name: str) -> OfOption:
         """Both ends of the 80 % interval: the later one is what plans are ranked by, and stays on narrow screens."""

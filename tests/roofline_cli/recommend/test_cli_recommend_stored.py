@@ -13,10 +13,10 @@ from trained_run import as_trained
 from typer.testing import CliRunner
 
 import bench_cases
+from reports.present.stored import BENCH_OPERATORS
 from results import open_store
 from results.exchange.exported.load import import_file
 from roofline_cli.main import app
-from roofline_cli.recommend.stored_view import BENCH_OPERATORS
 
 runner = CliRunner()
 RUNS = Path(__file__).parents[3] / "examples" / "runs" / "cpu-amd-epyc-2t"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from reports.api.explorer.measured import stored_blocks
+from reports.api.explorer.measured import asked_blocks
 from reports.present.block_json import block_json
 from reports.present.blocks import Cell, Column, Paragraph, Span, plain_text, table
 from results import open_store
@@ -119,5 +119,5 @@ def test_of_several_modes_the_stored_runs_speak_for_eager_calls_of_the_cache_ask
         answer = recommend_from_store(store, StoredQuestion(hardware_key="h200-sxm", shape=(1, 4096, 4096)))
     assert {ranking.question.mode for ranking in answer.rankings} >= {"eager", "burst"}
     for rankings in (answer.rankings, tuple(reversed(answer.rankings))):
-        _, summary, *_ = stored_blocks(replace(answer, rankings=rankings), "cold")
+        _, summary, *_ = asked_blocks(replace(answer, rankings=rankings), "cold")
         assert plain_text(summary.text).startswith("Take FP8 (W8A8)")

@@ -9,7 +9,6 @@ import pytest
 pytest.importorskip("fastapi", reason="fastapi is not installed: pip install 'roofline-bench[api]'")
 
 from reports.api.explorer.questions import ChipAnswer
-from reports.api.explorer.rows import kernel_row
 from reports.api.explorer.words import (
     as_fast,
     headline,
@@ -20,15 +19,18 @@ from reports.api.explorer.words import (
     verdicts,
     why,
 )
+from reports.present.predicted.row import Row
 from roofline_model import get_hardware
 from roofline_model.core.finding import finding
 from roofline_model.formats.catalog import format_pair
-from roofline_model.models.model_memory import ModelMemory
+from roofline_model.models.llm import predict_model
+from roofline_model.predictions.model import pass_prediction
 from roofline_model.predictions.product import predict_product
 
 
-def row_of(formats, chip="gb10"):
-    return kernel_row(predict_product(get_hardware(chip), (1, 4096, 4096), format_pair(formats)), format_pair(formats))
+def row_of(formats, chip="gb10", **changed):
+    device, pair = get_hardware(chip), format_pair(formats)
+    return Row.of(replace(predict_product(device, (1, 4096, 4096), pair), **changed), device, pair)
 
 
 ROW = row_of("INT8.INT8")
@@ -50,18 +52,22 @@ def test_shares_of_a_time_never_come_to_more_than_all():
     ],
 )
 def test_the_largest_kind_of_work_binds_a_time(parts_s, work):
-    assert work in why(replace(ROW, parts_s=parts_s))
+    expected = replace(ROW.expected, parts=tuple(parts_s.items()))
+    assert work in why(row_of("INT8.INT8", expected=expected))
 
 
 def test_a_format_that_lacks_a_kernel_would_take_its_time():
     assert headline(ROW).startswith("INT8 (W8A8) should take 76.15 µs (80 %: 62.1–90.8 µs)")
     gap = finding("kernel-gap", "INT8", hardware="gb10")
-    for missing in ({"kernel_gap": gap}, {"memory": ModelMemory(2e9, 0.0, 0.0, 1e9, 1e9)}):
-        assert "INT8 (W8A8) would take 76.15 µs" in headline(replace(ROW, **missing))
+    assert "INT8 (W8A8) would take 76.15 µs" in headline(row_of("INT8.INT8", kernel_gap=gap))
+    chip = get_hardware("gb10")
+    step = pass_prediction(predict_model(chip, "llama-3.1-70b", formats="BF16"), chip)
+    assert step.ideal.memory.fits is False
+    assert " would take " in headline(Row(step, chip, "BF16", "BF16"))
 
 
 def test_a_reading_without_an_expected_time_rests_on_the_ideal():
-    ideal = replace(ROW, expected=None, parts_s=None)
+    ideal = row_of("INT8.INT8", expected=None)
     assert "61.49 µs" in headline(ideal)
     assert largest_part(ideal) == ""
 
@@ -72,7 +78,7 @@ def test_chips_are_compared_by_times_of_one_kind():
 
     narrow, wide = row_of("FP8_E4M3"), row_of("FP16")
     fast = row_of("FP8_E4M3", "h200-sxm")
-    ideal = replace(wide, expected=None, time_s=1e-9)
+    ideal = row_of("FP16", expected=None, time_s=1e-9)
     chips = [chip("A", wide, wide), chip("B", fast, wide), chip("C", ideal, ideal)]
     first, second = verdicts(chips, wide)
     assert first.startswith("Each as recommended: B with FP8 (W8A8) (7.46 µs) is 20.0× as fast as A with FP16")

@@ -87,8 +87,9 @@ def page(opened, address):
 
 
 def ranked(page) -> list[float]:
-    """Return the times of the full ranking, in its order."""
-    cells = section(page, "ranking").locator("td[data-head=Time]").all()
+    """Return the expected times of the full ranking, in its order."""
+    rows = section(page, "ranking").locator("tbody tr").all()
+    cells = [row.locator("td[data-head=Expected]") for row in rows if row.locator("td, th").first.text_content() != "–"]
     return [float(cell.get_attribute("data-value")) for cell in cells]
 
 

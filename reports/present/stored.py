@@ -1,17 +1,19 @@
-"""What `roofline recommend --stored` prints: an overview, then each ranking with its evidence and what changed."""
+"""What stored runs recommend, as blocks: what to take and how sure that is; with everything an overview, then each
+ranking with its evidence and what changed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from reports.present.blocks import Cell, Column, Rich, Span, table, time_cell
+from reports.present.blocks import Block, Cell, Column, Command, Paragraph, Rich, Span, more, notes, table, time_cell
 from reports.present.cases import option_memory_cell, width_cell
+from reports.present.display_text import shown, utc_minutes
 from reports.present.predicted.details import loss_columns
-from reports.present.predicted.words import ROLES, SOURCES
-from reports.present.screen import MISSING, show, show_line, show_more, show_next, show_notes
+from reports.present.predicted.words import ROLES, SOURCES, Asked, option_words
+from reports.present.screen import MISSING
 from reports.present.words.sentences import ORDER_OF_MEASURED, order_of_predictions
-from roofline_cli.shared.group import typed
 from roofline_model.core.answer import Option
 from roofline_model.core.finding import code_text, finding, has_code, short_text
 from roofline_model.core.units import (
@@ -45,29 +47,30 @@ ANSWER_ROW_COUNT = 5
 _CONFIDENCE_LOOKS = {"high": "good", "medium": "", "low": "warning"}
 
 
-def print_stored(recommendations: StoredRecommendations, *, show_all: bool) -> None:
-    """Print what the runs say to take, up to five rows, up to two caveats, and what to type next: a dozen lines.
-
-    `show_all`: `print_stored_details` follows, with a row for every case and all that is missing.
+def stored_blocks(recommendations: StoredRecommendations, asked: Asked, *, show_all: bool) -> Iterator[Block]:
+    """Yield what the runs say to take, up to five rows, up to two caveats, and what to type next: a dozen lines; with
+    `show_all` a row for every case, the rankings with their evidence, and all that is missing. `asked`: the question as
+    it is typed.
     """
     rankings = _in_order(recommendations.rankings)
     if not rankings:
-        for text in _weakening(recommendations):
-            show_line(f"missing: {text}", "yellow")
-        return
-    if len(rankings) == 1:
-        print_ranked_answer(rankings[0])
-        show_notes(_notes(recommendations))
+        yield from (Paragraph(f"missing: {text}", "warning") for text in _weakening(recommendations))
+    elif len(rankings) == 1:
+        yield from ranked_answer_blocks(rankings[0])
+        yield from notes(stored_notes(recommendations, rankings[0]))
     else:
-        _print_answers(rankings, has_rows=not show_all)
-        show_notes([] if show_all else _weakening(recommendations)[:1])
+        yield from _answer_blocks(rankings, has_rows=not show_all)
+        yield from notes([] if show_all else _weakening(recommendations)[:1])
     busy = next((each for each in rankings if each.choice is None and each.gap is not None), None)
     if busy is not None and not any(map(_gains, rankings)):
-        show_next(*_measure_again(busy))
+        yield Command(*_measure_again(busy))
     elif any(ranking.options for ranking in rankings):
-        show_next(*_next_command(rankings))
-    hidden = f"{len(rankings)} cases" if len(rankings) > 1 else f"{len(rankings[0].options)} options"
-    show_more(f"lists {hidden}, why, and what changed", is_shown=show_all)
+        yield Command(*_next_command(rankings, asked))
+    if rankings:
+        hidden = f"{len(rankings)} cases" if len(rankings) > 1 else f"{len(rankings[0].options)} options"
+        yield from more(f"lists {hidden}, why, and what changed", is_shown=show_all)
+    if show_all:
+        yield from _detail_blocks(recommendations)
 
 
 def _in_order(rankings: Iterable[StoredRanking]) -> list[StoredRanking]:
@@ -77,8 +80,8 @@ def _in_order(rankings: Iterable[StoredRanking]) -> list[StoredRanking]:
     return sorted(rankings, key=lambda each: (not _gains(each), not each.is_contest, each.question.subject != "model"))
 
 
-def _print_answers(rankings: Sequence[StoredRanking], *, has_rows: bool) -> None:
-    """Print how many of the cases with a narrower format gain from it, and with `has_rows` a row for each of the
+def _answer_blocks(rankings: Sequence[StoredRanking], *, has_rows: bool) -> Iterator[Block]:
+    """Yield how many of the cases with a narrower format gain from it, and with `has_rows` a row for each of the
     first.
     """
     chips = sorted({each.hardware_name for each in rankings})
@@ -86,16 +89,16 @@ def _print_answers(rankings: Sequence[StoredRanking], *, has_rows: bool) -> None
     gaps = [ranking.gap for ranking in rankings if ranking.choice is None and ranking.gap is not None]
     if len(gaps) == count:
         text = short_text(finding("disturbed-results", disturbed_count=count, case_count=count))
-        show_line(f"No result: {text}, or see the numbers with --force.", "bold red")
+        yield Paragraph(f"No result: {text}, or see the numbers with --force.", "failed")
         return
     is_busy = all(gap.code == "disturbed-result" for gap in gaps)
     why = "the machine was busy, run again" if is_busy else "times were disturbed or cannot be, run again"
     busy = f" No result for {len(gaps)} of {count}: {why}." if gaps else ""
-    show_line(f"{_pays_sentence(rankings)}{busy}", "bold")
+    yield Paragraph(f"{_pays_sentence(rankings)}{busy}", "verdict")
     if not has_rows:
         return
-    shown = f"First {ANSWER_ROW_COUNT} of {count} on" if count > ANSWER_ROW_COUNT else "On"
-    show_line(f"{shown} {', '.join(chips)}. Gain: over its baseline. !: doubtful.", "dim")
+    which = f"First {ANSWER_ROW_COUNT} of {count} on" if count > ANSWER_ROW_COUNT else "On"
+    yield Paragraph(f"{which} {', '.join(chips)}. Gain: over its baseline. !: doubtful.", "quiet")
 
     def time(choice: Option) -> str:
         source = "" if choice.is_measured else f"{choice.estimate.source} "
@@ -107,7 +110,7 @@ def _print_answers(rankings: Sequence[StoredRanking], *, has_rows: bool) -> None
         Column("Time", lambda each: _of_choice(each, time), "number"),
         Column("Gain", _contest_gain, "number"),
     )
-    show(table("questions", columns, rankings[:ANSWER_ROW_COUNT], says_what_is_left_out=False))
+    yield table("questions", columns, rankings[:ANSWER_ROW_COUNT], says_what_is_left_out=False)
 
 
 def _question(ranking: StoredRanking, *, has_chip: bool) -> str:
@@ -153,16 +156,16 @@ def _short_title(title: str) -> str:
     return title.replace(", batch ", " b=").replace(", decode", " decode").replace(", prefill", " prefill")
 
 
-def print_ranked_answer(ranking: StoredRanking) -> None:
-    """Print the decision of one case, and its first options."""
+def ranked_answer_blocks(ranking: StoredRanking) -> Iterator[Block]:
+    """Yield the decision of one case, and its first options."""
     roles = ranking.roles
     by_key = {option.key: option for option in ranking.options}
     others = [option for option in ranking.options if option.key not in roles]
     named = [by_key[key] for key in roles if key in by_key]
     rows = [*named, *others[: ANSWER_ROW_COUNT - len(named)]]
     prefix = shared_prefix([row.estimate.time_s for row in rows])
-    show_line(_answer_sentence(ranking, prefix), "bold")
-    show_line(f"{ranking.question.name} on {ranking.hardware_name}.", "dim")
+    yield Paragraph(_answer_sentence(ranking, prefix), "verdict")
+    yield Paragraph(f"{ranking.question.name} on {ranking.hardware_name}.", "quiet")
     has_no_result = ranking.gap is not None and ranking.choice is None
     columns = (
         Column("", lambda row: ROLES.get(roles.get(row.key, ""), "")),
@@ -176,14 +179,15 @@ def print_ranked_answer(ranking: StoredRanking) -> None:
         Column("Gain", lambda row: MISSING if has_no_result else _speedup(row), "number"),
         Column("Memory", option_memory_cell, "number", drop=1),
         *loss_columns(),
+        Column("Evidence", _evidence, medium="page"),
     )
     if rows:
-        show(table("options", columns, rows, says_what_is_left_out=False))
-    _show_doubts(rows)
+        yield table("options", columns, rows, says_what_is_left_out=False)
+    yield from _doubt_blocks(rows)
 
 
-def _show_doubts(rows: Iterable[Option]) -> None:
-    """Print what each `!` of a table means: rows in doubt for one reason share a line."""
+def _doubt_blocks(rows: Iterable[Option]) -> Iterator[Block]:
+    """Yield what each `!` of a table means: rows in doubt for one reason share a line."""
     from results.diff.rules import BUSY_REASONS
 
     labels: dict[tuple[str, ...], list[str]] = {}
@@ -194,7 +198,7 @@ def _show_doubts(rows: Iterable[Option]) -> None:
         line = f"! {', '.join(names)}: {'; '.join(map(code_text, doubts))} ({', '.join(doubts)})"
         if not BUSY_REASONS.isdisjoint(doubts):
             line += ", so no comparison with it counts; measure again on a quiet machine (--wait-until-quiet)"
-        show_line(line, "yellow")
+        yield Paragraph(line, "warning")
 
 
 def _plain_time(time_s: float) -> str:
@@ -220,12 +224,11 @@ def _answer_sentence(ranking: StoredRanking, prefix: str | None) -> str:
     return f"{verb} {best.label}: {time}; {sure}{again}."
 
 
-def _notes(recommendations: StoredRecommendations) -> list[str]:
-    """Return what the loss hides, what changed since the last run, and what is missing."""
+def stored_notes(recommendations: StoredRecommendations, ranking: StoredRanking) -> list[str]:
+    """Return of one ranking what the loss hides, what changed since the last run, and what is missing."""
     from reports.present.words.evidence_text import missing_texts, note_texts
     from reports.present.words.stored_text import change_sentence
 
-    ranking = recommendations.rankings[0]
     best = ranking.choice
     doubt = loss_doubt(best.loss) if best is not None else None
     texts = ["" if doubt is None else short_text(doubt)]
@@ -234,20 +237,22 @@ def _notes(recommendations: StoredRecommendations) -> list[str]:
     return [*filter(None, texts), *changes, *note_texts(recommendations), *stale, *missing_texts(recommendations)]
 
 
-def _weakening(recommendations: StoredRecommendations) -> list[str]:
-    """Return what weakens the answer, was left out of it, or is missing."""
+def _weakening(recommendations: StoredRecommendations, note: str = "", missing: str = "") -> list[str]:
+    """Return what weakens the answer, was left out of it, or is missing, each kind with its beginning."""
     from reports.present.words.evidence_text import missing_texts, note_texts
 
-    return [*note_texts(recommendations), *missing_texts(recommendations)]
+    noted = [f"{note}{text}" for text in note_texts(recommendations)]
+    return [*noted, *(f"{missing}{text}" for text in missing_texts(recommendations))]
 
 
-def _next_command(rankings: Sequence[StoredRanking]) -> tuple[str, str]:
+def _next_command(rankings: Sequence[StoredRanking], asked: Asked) -> tuple[str, str]:
     """Return what to type and what that does: the question narrowed to one case, or how to measure it again."""
     ranking = rankings[0]
     if len(rankings) > 1:
         several = len({each.question.hardware for each in rankings}) > 1
-        chip = f" --hw {ranking.question.hardware}" if several else typed("--hw")
-        rest = typed("--memory-limit-gb", "--max-quality-loss", "--losses", "--db", "--force")
+        chip = f" --hw {ranking.question.hardware}" if several else option_words(asked, only=("--hw",))
+        kept = ("--memory-limit-gb", "--max-quality-loss", "--losses", "--db", "--force")
+        rest = option_words(asked, only=kept)
         return f"roofline recommend --stored {_narrowed(ranking)}{chip}{rest}", "shows this one whole"
     if ranking.question.subject == "model":
         return "roofline pipeline --model FOLDER -o OUT", "makes and measures it"
@@ -272,57 +277,41 @@ def _narrowed(ranking: StoredRanking) -> str:
     return f"--op {ranking.question.op}"
 
 
-def print_stored_details(recommendations: StoredRecommendations) -> None:
-    """Print the overview (of more than one ranking), the rankings, and what is missing."""
-    from reports.present.words.evidence_text import basis_text, missing_texts, note_texts
+def _detail_blocks(recommendations: StoredRecommendations) -> Iterator[Block]:
+    """Yield the overview (of more than one ranking), the rankings, and what is missing."""
+    from reports.present.words.evidence_text import basis_text
 
-    if len(recommendations.rankings) > 1:
-        _print_overview(recommendations)
-    detailed = recommendations.rankings if len(recommendations.rankings) <= DETAILED_COUNT else ()
+    rankings = recommendations.rankings
+    if len(rankings) > 1:
+        yield _overview(rankings)
+    detailed = rankings if len(rankings) <= DETAILED_COUNT else ()
     for ranking in detailed:
-        _print_ranking(ranking, is_only=len(detailed) == 1)
+        yield from _ranking_blocks(ranking, is_only=len(detailed) == 1)
     if not detailed:
-        _print_reasons(recommendations.rankings)
-        for ranking in recommendations.rankings:
-            _print_changes(ranking, has_title=True)
-    if recommendations.rankings:
-        show_line()
-        show_line(
-            f"From {basis_text(recommendations)}: of each case the newest runs that can be compared.",
-            "dim",
-        )
-        show_line(
+        yield from _reason_blocks(rankings)
+        for ranking in rankings:
+            yield from _change_blocks(ranking, f"{ranking.question.name}, ")
+    if rankings:
+        measured = [row for each in detailed for row in each.options if row.is_measured]
+        yield Paragraph("")
+        texts = {
+            f"From {basis_text(recommendations)}: of each case the newest runs that can be compared.": True,
             "measured: in these runs; expected: what a good kernel takes; ideal: no kernel's. !: in doubt (at a "
-            "speed-up: its baseline). old: something changed since.",
-            "dim",
-        )
-        if detailed and any(
-            row.is_measured and row.estimate.half_width_ratio is not None for each in detailed for row in each.options
-        ):
-            show_line(
-                "± of a measured time includes how far fresh processes differ, where several ran. ± of an expected "
-                "time is its 80 % interval.",
-                "dim",
-            )
-        if any(row.is_measured for each in detailed for row in each.options):
-            show_line(f"What was measured is ranked {ORDER_OF_MEASURED}.", "dim")
-        if any(not row.is_measured for each in recommendations.rankings for row in each.options):
-            show_line(
-                f"What was not measured is ranked {order_of_predictions('expected', has_intervals=True)}.",
-                "dim",
-            )
-    if len(recommendations.rankings) > DETAILED_COUNT:
-        show_line(
-            "For a ranking in full narrow the question: --model, --op, -M -N -K, --phase, --hw; or --json.", "dim"
-        )
-    for text in note_texts(recommendations):
-        show_line(f"Note: {text}", "yellow")
-    for text in missing_texts(recommendations):
-        show_line(f"missing: {text}", "yellow")
+            "speed-up: its baseline). old: something changed since.": True,
+            "± of a measured time includes how far fresh processes differ, where several ran. ± of an expected time is "
+            "its 80 % interval.": any(row.estimate.half_width_ratio is not None for row in measured),
+            f"What was measured is ranked {ORDER_OF_MEASURED}.": bool(measured),
+            f"What was not measured is ranked {order_of_predictions('expected', has_intervals=True)}.": any(
+                not row.is_measured for each in rankings for row in each.options
+            ),
+            "For a ranking in full narrow the question: --model, --op, -M -N -K, --phase, --hw; or --json.": not detailed,
+        }
+        yield from (Paragraph(text, "quiet") for text, is_told in texts.items() if is_told)
+    yield from (Paragraph(text, "warning") for text in _weakening(recommendations, "Note: ", "missing: "))
 
 
-def _print_overview(recommendations: StoredRecommendations) -> None:
-    has_chips = len({each.question.hardware for each in recommendations.rankings}) > 1
+def _overview(rankings: Sequence[StoredRanking]) -> Block:
+    has_chips = len({each.question.hardware for each in rankings}) > 1
     columns = (
         Column("What", lambda each: _question(each, has_chip=has_chips), "prose", least=16),
         Column("Take", lambda each: _taken(each, lambda choice: choice.label), "prose", least=14),
@@ -333,31 +322,28 @@ def _print_overview(recommendations: StoredRecommendations) -> None:
         Column("Confidence", lambda each: _of_choice(each, _confidence), drop=1),
         Column("Moved", lambda each: str(len(each.changes)) if each.changes else MISSING, "number", drop=5),
     )
-    chips = sorted({each.hardware_name for each in recommendations.rankings})
-    rankings = _in_order(recommendations.rankings)
-    show(table("questions", columns, rankings, title=f"Recommended on {', '.join(chips)}"))
+    chips = sorted({each.hardware_name for each in rankings})
+    return table("questions", columns, _in_order(rankings), title=f"Recommended on {', '.join(chips)}")
 
 
-def _print_reasons(rankings: Sequence[StoredRanking]) -> None:
-    """Print why each first row stands there and how sure it is, a line for each question."""
+def _reason_blocks(rankings: Sequence[StoredRanking]) -> Iterator[Block]:
+    """Yield why each first row stands there and how sure it is, a line for each question."""
     from reports.present.words.stored_text import confidence_words, reason_text, rival_words, summary_of
 
-    if len(rankings) > REASONED_COUNT:
-        return
-    for ranking in rankings:
+    for ranking in rankings if len(rankings) <= REASONED_COUNT else ():
         best = ranking.choice
         if best is None or not ranking.is_contest:
-            show_line(f"  {ranking.question.name}: {summary_of(ranking)}")
+            yield Paragraph(f"  {ranking.question.name}: {summary_of(ranking)}")
             continue
         loss = "" if best.loss.source == "reference" else f", {loss_text(best.loss)}"
-        show_line(
+        yield Paragraph(
             f"  {ranking.question.name}: {reason_text(best, ranking)}{loss}{rival_words(ranking)}; "
             f"{best.trust.confidence}: {confidence_words(best.trust)}",
-            "dim",
+            "quiet",
         )
 
 
-def _print_ranking(ranking: StoredRanking, *, is_only: bool) -> None:
+def _ranking_blocks(ranking: StoredRanking, *, is_only: bool) -> Iterator[Block]:
     from reports.present.words.ranking_text import excluded_texts, stale_text
     from reports.present.words.stored_text import reason_text, summary_of
 
@@ -378,29 +364,19 @@ def _print_ranking(ranking: StoredRanking, *, is_only: bool) -> None:
         Column("Why", lambda row: reason_text(row, ranking), "prose", least=36, drop=7),
     )
     title = f"{ranking.question.name} on {ranking.hardware_name}"
-    if rows:
-        show(table("options", columns, rows, title=title))
-    else:
-        show_line(title, "bold")
+    yield table("options", columns, rows, title=title) if rows else Paragraph(title, "verdict")
     left = len(ranking.options) - len(rows)
-    if left:
-        show_line(f"  {counted(left, 'more prediction')}: --json", "dim")
-    for text in _confidence_lines(rows, ranking):
-        show_line(f"  {text}", "dim")
-    for row in rows:
-        if row.loss.source == "measured":
-            show_line(f"  loss of {row.label}: {loss_text(row.loss)}", "dim")
-    for label, reason in excluded_texts(ranking):
-        show_line(f"  not ranked: {label}: {reason}")
-    for row in rows:
-        if row.trust.stale:
-            show_line(f"  old: {row.label}: {stale_text(row.trust)}", "yellow")
-    for item in ranking.missing:
-        if item.code != "stale":  # said row by row above
-            show_line(f"  missing: {short_text(item)}", "yellow")
-    _print_changes(ranking, has_title=False)
+    losses = [f"loss of {row.label}: {loss_text(row.loss)}" for row in rows if row.loss.source == "measured"]
+    quiet = [counted(left, "more prediction") + ": --json"] if left else []
+    yield from (Paragraph(f"  {text}", "quiet") for text in (*quiet, *_confidence_lines(rows, ranking), *losses))
+    yield from (Paragraph(f"  not ranked: {label}: {reason}") for label, reason in excluded_texts(ranking))
+    old = [f"old: {row.label}: {stale_text(row.trust)}" for row in rows if row.trust.stale]
+    # A missing finding of an old time is said row by row.
+    missing = [f"missing: {short_text(item)}" for item in ranking.missing if item.code != "stale"]
+    yield from (Paragraph(f"  {text}", "warning") for text in (*old, *missing))
+    yield from _change_blocks(ranking)
     if not is_only:
-        show_line(f"→ {summary_of(ranking)}", "bold")
+        yield Paragraph(f"→ {summary_of(ranking)}", "verdict")
 
 
 def _confidence_lines(rows: Sequence[Option], ranking: StoredRanking) -> list[str]:
@@ -415,15 +391,13 @@ def _confidence_lines(rows: Sequence[Option], ranking: StoredRanking) -> list[st
     return [f"{confidence}: {reason} ({', '.join(ranks)})" for (confidence, reason), ranks in by_reason.items()]
 
 
-def _print_changes(ranking: StoredRanking, *, has_title: bool) -> None:
-    if not ranking.changes:
-        return
+def _change_blocks(ranking: StoredRanking, about: str = "") -> Iterator[Block]:
+    """Yield what became of the options since the run before; `about`: the case, where several are told of."""
     from reports.present.words.stored_text import change_sentence, compared_text
 
-    about = f"{ranking.question.name}, " if has_title else ""
-    show_line(f"  {about}{compared_text(ranking)}:")
-    for change in ranking.changes:
-        show_line(f"    {change_sentence(change)}")
+    if ranking.changes:
+        yield Paragraph(f"  {about}{compared_text(ranking)}:")
+    yield from (Paragraph(f"    {change_sentence(change)}") for change in ranking.changes)
 
 
 def _confidence(row: Option) -> Span:
@@ -451,5 +425,15 @@ def _interval(row: Option) -> Cell:
 def _runs(row: Option) -> str:
     if not row.evidence:
         return MISSING
-    more = len(row.evidence) - 1
-    return f"{row.evidence[-1].run_id[:8]}{f' +{more}' if more else ''}"
+    earlier = len(row.evidence) - 1
+    return f"{row.evidence[-1].run_id[:8]}{f' +{earlier}' if earlier else ''}"
+
+
+def _evidence(row: Option) -> Rich:
+    """Return the newest run behind an option as a link to its report, and how many came before it."""
+    if not row.evidence:
+        return ""
+    run, earlier = row.evidence[-1], len(row.evidence) - 1
+    name = f"{shown(run.label or '', 60) or run.run_id[:8]}, {utc_minutes(run.started_at)}"
+    link = Span(name, anchor=f"api/runs/{run.run_id}/report")
+    return (link, f" and {counted(earlier, 'earlier run')}" if earlier else "")
