@@ -251,8 +251,7 @@ def _next_command(rankings: Sequence[StoredRanking], asked: Asked) -> tuple[str,
     if len(rankings) > 1:
         several = len({each.question.hardware for each in rankings}) > 1
         chip = f" --hw {ranking.question.hardware}" if several else option_words(asked, only=("--hw",))
-        kept = ("--memory-limit-gb", "--max-quality-loss", "--losses", "--db", "--force")
-        rest = option_words(asked, only=kept)
+        rest = option_words(asked, only=("--memory-limit-gb", "--max-quality-loss", "--losses", "--db", "--force"))
         return f"roofline recommend --stored {_narrowed(ranking)}{chip}{rest}", "shows this one whole"
     if ranking.question.subject == "model":
         return "roofline pipeline --model FOLDER -o OUT", "makes and measures it"
