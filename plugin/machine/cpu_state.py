@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from plugin.machine.kernel_files import ROOT, cpuinfo, read_file
 from plugin.timers.clock import time
 
-ROOT = Path("/")
 _CPUS = "sys/devices/system/cpu"
 _HYPERVISOR_NAMES = {
     "kvm": "KVM", "qemu": "KVM", "vmware": "VMware", "virtualbox": "VirtualBox", "xen": "Xen", "microsoft": "Hyper-V",
@@ -53,9 +53,9 @@ def cpu_facts(root: Path = ROOT, cpus: Iterable[int] | None = None) -> dict[str,
         "boost": boost(root),
         "smt": _smt(root),
         "numa_node_count": len(list((root / "sys/devices/system/node").glob("node[0-9]*"))) or None,
-        "online_cpus": _read(root / _CPUS / "online"),
+        "online_cpus": read_file(root / _CPUS / "online"),
         "allowed_cpus": ranges(cpus) or None,
-        "isolated_cpus": _read(root / _CPUS / "isolated") or None,
+        "isolated_cpus": read_file(root / _CPUS / "isolated") or None,
         "cpu_quota_ratio": quota.quota_ratio,
         "hypervisor": hypervisor(root),
         "swap_used_bytes": swap_used_bytes(root),
@@ -73,31 +73,31 @@ def mean_clock_hz(cpus: Iterable[int] | None = None, root: Path = ROOT) -> float
 
 def boost(root: Path = ROOT) -> bool | None:
     """Return whether the CPU may exceed its base frequency (turbo, core performance boost), or None."""
-    no_turbo = _read(root / _CPUS / "intel_pstate/no_turbo")
+    no_turbo = read_file(root / _CPUS / "intel_pstate/no_turbo")
     if no_turbo in ("0", "1"):
         return no_turbo == "0"
-    text = _read(root / _CPUS / "cpufreq/boost")
+    text = read_file(root / _CPUS / "cpufreq/boost")
     return text == "1" if text in ("0", "1") else None
 
 
 def hypervisor(root: Path = ROOT) -> str | None:
     """Return the virtual machine's maker, "unknown" where only the processor's flag says there is one, or None."""
     folder = root / "sys/class/dmi/id"
-    board = f"{_read(folder / 'sys_vendor') or ''} {_read(folder / 'product_name') or ''}".lower()
+    board = f"{read_file(folder / 'sys_vendor') or ''} {read_file(folder / 'product_name') or ''}".lower()
     for part, title in _HYPERVISOR_NAMES.items():
         is_real = "metal" in board or (part == "microsoft" and "virtual" not in board)
         if part in board and not is_real:
             return title
-    hypervisor_type = _read(root / "sys/hypervisor/type")
+    hypervisor_type = read_file(root / "sys/hypervisor/type")
     if hypervisor_type:
         return _HYPERVISOR_NAMES.get(hypervisor_type, hypervisor_type)
-    flags = re.search(r"^flags\s*:.*$", _read(root / "proc/cpuinfo") or "", re.MULTILINE)
-    return "unknown" if flags and " hypervisor" in flags[0] else None
+    is_guest = any(name == "flags" and "hypervisor" in value.split() for name, value in cpuinfo(root))
+    return "unknown" if is_guest else None
 
 
 def swap_used_bytes(root: Path = ROOT) -> int | None:
     """Return the swap space in use, or None."""
-    values = dict(re.findall(r"^(Swap\w+):\s*(\d+) kB", _read(root / "proc/meminfo") or "", re.MULTILINE))
+    values = dict(re.findall(r"^(Swap\w+):\s*(\d+) kB", read_file(root / "proc/meminfo") or "", re.MULTILINE))
     if "SwapTotal" not in values or "SwapFree" not in values:
         return None
     return (int(values["SwapTotal"]) - int(values["SwapFree"])) * 1024
@@ -109,7 +109,9 @@ def heat_throttle_s(cpus: Iterable[int] | None = None, root: Path = ROOT) -> flo
     thermal_throttle/package_throttle_total_time_ms, kernel 5.10 and later.
     """
     chosen_cpus = allowed_cpus() if cpus is None else cpus
-    texts = [_read(root / _CPUS / f"cpu{cpu}/thermal_throttle/package_throttle_total_time_ms") for cpu in chosen_cpus]
+    texts = [
+        read_file(root / _CPUS / f"cpu{cpu}/thermal_throttle/package_throttle_total_time_ms") for cpu in chosen_cpus
+    ]
     return max((int(text) / 1e3 for text in texts if text and text.isdecimal()), default=None)
 
 
@@ -138,34 +140,26 @@ def ranges(cpus: Iterable[int]) -> str:
 def _cpuinfo_clocks(root: Path) -> Iterator[tuple[int, float]]:
     """Yield (CPU, frequency) from /proc/cpuinfo, which Arm kernels leave out."""
     cpu = -1
-    for line in (_read(root / "proc/cpuinfo") or "").splitlines():
-        name, _, value = line.partition(":")
-        if name.strip() == "processor" and value.strip().isdecimal():
+    for name, value in cpuinfo(root):
+        if name == "processor" and value.isdecimal():
             cpu = int(value)
-        elif name.strip() == "cpu MHz" and re.fullmatch(r"\d+(\.\d+)?", value.strip()) and float(value) > 0:
+        elif name == "cpu MHz" and re.fullmatch(r"\d+(\.\d+)?", value) and float(value) > 0:
             yield cpu, float(value) * 1e6
 
 
 def _smt(root: Path) -> bool | None:
-    text = _read(root / _CPUS / "smt/active")
+    text = read_file(root / _CPUS / "smt/active")
     return text == "1" if text in ("0", "1") else None
 
 
 def _kilohertz(root: Path, cpus: Iterable[int], name: str) -> list[float]:
-    texts = [_read(root / _CPUS / f"cpu{cpu}" / name) for cpu in cpus]
+    texts = [read_file(root / _CPUS / f"cpu{cpu}" / name) for cpu in cpus]
     return [int(text) * 1e3 for text in texts if text and text.isdecimal() and int(text) > 0]
 
 
 def _joined(root: Path, cpus: Iterable[int], name: str) -> str | None:
-    texts = [_read(root / _CPUS / f"cpu{cpu}" / name) for cpu in cpus]
+    texts = [read_file(root / _CPUS / f"cpu{cpu}" / name) for cpu in cpus]
     return "+".join(dict.fromkeys(text for text in texts if text)) or None
-
-
-def _read(path: Path) -> str | None:
-    try:
-        return path.read_text(errors="replace").strip()
-    except OSError:
-        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,25 +173,21 @@ class CpuQuota:
     """CPUs' worth of time that may be used; None without a limit."""
     throttled_s: float | None = None
     """Cumulative; it adds up over the group's CPUs."""
-    throttled_count: int | None = None
-    """Periods in which the group was stopped."""
 
 
-def read_quota(root: Path = Path("/")) -> CpuQuota:
+def read_quota(root: Path = ROOT) -> CpuQuota:
     """Return the limits of this process's control groups, from its own up to the root."""
-    ratios, times, counts = [], [], []
+    ratios, times = [], []
     for folder in _folders(root):
         ratio = _ratio(folder)
         if ratio is not None:
             ratios.append(ratio)
-        statistics = dict(re.findall(r"^(\w+) (\d+)$", _read(folder / "cpu.stat") or "", re.MULTILINE))
-        if "nr_throttled" in statistics:
-            counts.append(int(statistics["nr_throttled"]))
+        statistics = dict(re.findall(r"^(\w+) (\d+)$", read_file(folder / "cpu.stat") or "", re.MULTILINE))
         if "throttled_usec" in statistics:  # version 2
             times.append(int(statistics["throttled_usec"]) / 1e6)
         elif "throttled_time" in statistics:  # version 1, nanoseconds
             times.append(int(statistics["throttled_time"]) / 1e9)
-    return CpuQuota(min(ratios, default=None), max(times, default=None), max(counts, default=None))
+    return CpuQuota(min(ratios, default=None), max(times, default=None))
 
 
 def _folders(root: Path) -> Iterator[Path]:
@@ -205,7 +195,7 @@ def _folders(root: Path) -> Iterator[Path]:
     root.
     """
     mount = root / "sys/fs/cgroup"
-    for line in (_read(root / "proc/self/cgroup") or "").splitlines():
+    for line in (read_file(root / "proc/self/cgroup") or "").splitlines():
         _, _, cpu_list = line.partition(":")
         controllers, _, path = cpu_list.partition(":")
         if controllers == "":
@@ -223,9 +213,9 @@ def _folders(root: Path) -> Iterator[Path]:
 
 def _ratio(folder: Path) -> float | None:
     """Return the group's own limit as a number of CPUs, or None."""
-    quota_and_period = (_read(folder / "cpu.max") or "").split()
+    quota_and_period = (read_file(folder / "cpu.max") or "").split()
     if not quota_and_period:
-        quota_and_period = [_read(folder / "cpu.cfs_quota_us") or "", _read(folder / "cpu.cfs_period_us") or ""]
+        quota_and_period = [read_file(folder / "cpu.cfs_quota_us") or "", read_file(folder / "cpu.cfs_period_us") or ""]
     if (
         len(quota_and_period) != 2
         or not quota_and_period[0].isdecimal()
@@ -361,7 +351,7 @@ def process_times(folder: Path = Path("/proc")) -> dict[int, tuple[str, float]]:
     """Return name and CPU seconds of each process, or thread, by its id; empty where the system does not tell."""
     times = {}
     for path in folder.glob("[0-9]*/stat"):
-        head, _, tail = (_read(path) or "").rpartition(")")
+        head, _, tail = (read_file(path) or "").rpartition(")")
         fields = tail.split()
         if len(fields) > 12:
             seconds = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

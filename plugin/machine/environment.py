@@ -54,6 +54,7 @@ from typing import Any
 import plugin
 from plugin.machine.cpu_state import cpu_facts
 from plugin.machine.facts import Machine, installed_version
+from plugin.machine.kernel_files import ROOT, cpuinfo, read_file
 from plugin.sensors.nvml import open_nvml_device
 from results.records.records import EnvironmentInfo
 from results.store.target import mask_passwords
@@ -176,8 +177,6 @@ def _git(folder: Path, *arguments: str) -> str | None:
     return process.stdout.strip() if process.returncode == 0 else None
 
 
-ROOT = Path("/")
-
 SPEED_VARIABLES = (
     "OMP_NUM_THREADS",
     "OMP_PROC_BIND",
@@ -246,8 +245,8 @@ _SETTING = re.compile(r"[A-Za-z0-9_.,:;=+*/{}\[\]()<>-]{1,200}")
 def host_facts(environment: Mapping[str, str] = os.environ, root: Path = ROOT) -> dict[str, Any]:
     """Return everything this module knows; None where the host does not tell."""
     return {
-        "microcode": _cpuinfo_field("microcode", root),
-        "transparent_huge_pages": _chosen(_read(root / "sys/kernel/mm/transparent_hugepage/enabled")),
+        "microcode": next((value for name, value in cpuinfo(root) if name == "microcode"), None),
+        "transparent_huge_pages": _chosen(read_file(root / "sys/kernel/mm/transparent_hugepage/enabled")),
         "container": container(environment, root),
         "container_image": container_image(environment, root),
         "speed_variables": speed_variables(environment) or None,
@@ -259,7 +258,7 @@ def container(environment: Mapping[str, str] = os.environ, root: Path = ROOT) ->
     """Return docker, podman, kubernetes, systemd-nspawn, lxc …, or None where no sign of a container is seen."""
     if environment.get("KUBERNETES_SERVICE_HOST"):
         return "kubernetes"
-    container_name = _read(root / "run/systemd/container") or environment.get("container", "")
+    container_name = read_file(root / "run/systemd/container") or environment.get("container", "")
     if re.fullmatch(r"[a-z0-9-]{1,40}", container_name):
         return container_name
     if (root / "run/.containerenv").exists():
@@ -271,7 +270,7 @@ def container(environment: Mapping[str, str] = os.environ, root: Path = ROOT) ->
 
 def container_image(environment: Mapping[str, str] = os.environ, root: Path = ROOT) -> str | None:
     """Return the image's digest or its name without the registry, where the container tells; None otherwise."""
-    marker = _read(root / "run/.containerenv") or ""
+    marker = read_file(root / "run/.containerenv") or ""
     images = [
         match[1] for key in ("imageid", "image") if (match := re.search(rf'^{key}="([^"]+)"', marker, re.MULTILINE))
     ]
@@ -295,26 +294,10 @@ def preloaded(environment: Mapping[str, str] = os.environ) -> list[str]:
     return [name for name in names if _PRELOAD.search(name)]
 
 
-def _cpuinfo_field(name: str, root: Path = ROOT) -> str | None:
-    """Return the first value of a field of /proc/cpuinfo."""
-    for line in (_read(root / "proc/cpuinfo") or "").splitlines():
-        key, _, value = line.partition(":")
-        if key.strip() == name:
-            return value.strip() or None
-    return None
-
-
 def _chosen(text: str | None) -> str | None:
     """Return the choice in brackets: `always [madvise] never` → madvise."""
     match = re.search(r"\[([a-z_]+)\]", text or "")
     return match[1] if match else None
-
-
-def _read(path: Path) -> str | None:
-    try:
-        return path.read_text(errors="replace").strip("\0\n ") or None
-    except (OSError, ValueError):
-        return None
 
 
 PACKAGES = (

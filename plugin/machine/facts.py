@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
+from plugin.machine.kernel_files import cpuinfo, read_file
 from plugin.sensors.nvml import open_nvml_device
 from roofline_model.chips.hardware import Device, DeviceFacts, match_device
 from roofline_model.core.finding import Finding, finding
@@ -92,7 +93,7 @@ def _find_gpu() -> tuple[DeviceFacts | None, Finding]:
         if match:
             error = why_not.value("error")
             return DeviceFacts(match.group(1).strip()), finding("gpu-found", kind="driver-files", error=error)
-    model = _read(_DEVICE_TREE_MODEL)
+    model = read_file(_DEVICE_TREE_MODEL)
     if model and "jetson" in model.lower():
         return DeviceFacts(model, memory_bytes=_memory_bytes()), finding("gpu-found", kind="device-tree")
     return None, why_not
@@ -100,10 +101,8 @@ def _find_gpu() -> tuple[DeviceFacts | None, Finding]:
 
 def cpu_name() -> str:
     """Return the processor's model name as the system reports it."""
-    for line in (_read(Path("/proc/cpuinfo")) or "").splitlines():
-        if line.startswith(("model name", "Model name", "Hardware", "cpu model")):
-            return line.partition(":")[2].strip()
-    return _lscpu_name() or platform.processor() or platform.machine()
+    names = (value for name, value in cpuinfo() if name in ("model name", "Model name", "Hardware", "cpu model"))
+    return next(names, None) or _lscpu_name() or platform.processor() or platform.machine()
 
 
 _MODEL_FACTS = (
@@ -121,12 +120,7 @@ _MODEL_FACTS = (
 
 def cpu_model() -> str:
     """Return what tells CPUs of one name apart, of each kind of core once; empty where the system does not say it."""
-    facts: dict[str, None] = {}
-    for line in (_read(Path("/proc/cpuinfo")) or "").splitlines():
-        name, _, value = line.partition(":")
-        if name.strip() in _MODEL_FACTS:
-            facts[f"{name.strip()}={value.strip()}"] = None
-    return "; ".join(facts)
+    return "; ".join(dict.fromkeys(f"{name}={value}" for name, value in cpuinfo() if name in _MODEL_FACTS))
 
 
 def _lscpu_name() -> str | None:
@@ -150,7 +144,7 @@ def last_level_cache_bytes() -> int | None:
     """Return the size of the CPU's last-level cache from the kernel's files, or None where it is not told."""
     sizes = []
     for index in _CACHE_FOLDER.glob("index*"):
-        level, size = _read(index / "level"), _read(index / "size")
+        level, size = read_file(index / "level"), read_file(index / "size")
         match = re.fullmatch(r"(\d+)([KMG])", size or "")
         if level and match:
             sizes.append((int(level), int(match[1]) * {"K": 1024, "M": 1024**2, "G": 1024**3}[match[2]]))
@@ -158,12 +152,5 @@ def last_level_cache_bytes() -> int | None:
 
 
 def _memory_bytes() -> int | None:
-    match = re.search(r"^MemTotal:\s*(\d+) kB", _read(Path("/proc/meminfo")) or "", re.MULTILINE)
+    match = re.search(r"^MemTotal:\s*(\d+) kB", read_file(Path("/proc/meminfo")) or "", re.MULTILINE)
     return int(match[1]) * 1024 if match else None
-
-
-def _read(path: Path) -> str | None:
-    try:
-        return path.read_text(errors="replace").strip("\0\n ")
-    except OSError:
-        return None

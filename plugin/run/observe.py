@@ -32,7 +32,7 @@ from plugin.sensors.energy_math import infer_period_s
 from plugin.sensors.protocol import Sensors
 from plugin.sensors.throttle import RETRY_RESTS_S, is_capped
 from plugin.timers.clock import time
-from plugin.timers.profiler import case_range
+from plugin.timers.profiler import nvtx_range, range_name
 from plugin.timers.timers import Timer
 from results.records.records import TelemetrySample
 from results.records.state_records import MachineState
@@ -72,7 +72,7 @@ def observe(
         }
         with (
             Telemetry(sensors, now=None if timer.runs_kernel else timer.now) as telemetry,
-            case_range(name),
+            nvtx_range(range_name(name)),
             StateWatch(sensors, instruments.watched_device(timer), timer.idle) as watch,
         ):
             measured = run_interleaved(contestants, plan, sensors, after_round=telemetry.tick, opened=opened)

@@ -21,6 +21,7 @@ from plugin.samples.correctness import Verifier, WrongResultError, make_verifier
 from plugin.samples.kernel_call import KernelCall
 from plugin.samples.leaves import raw_leaves
 from plugin.samples.operand_data import (
+    arrays,
     block_of,
     changed,
     copied,
@@ -31,7 +32,7 @@ from plugin.samples.operand_data import (
     is_same,
     spread,
 )
-from plugin.samples.poison import memory_of
+from plugin.samples.poison import memories, memory_of
 from plugin.timers.clock import time
 from plugin.timers.rotation import Rotation, operand_bytes
 from roofline_model.core.errors import InvalidValueError
@@ -100,7 +101,7 @@ class HeldOutputs:
         self._random = random.Random()
         self._first = _HeldSet(verifier, saved, right)
         self._sets: dict[int, _HeldSet | None] = {0: self._first}
-        self._output_memory = {memory_of(leaf) for leaf in raw_leaves(output) if is_array(leaf)}
+        self._output_memory = memories(output)
         self._own_count = 0
         self.output_bytes = operand_bytes([right])
         """Bytes of one output."""
@@ -159,7 +160,7 @@ class HeldOutputs:
         __tracebackhide__ = True
         overwritten: set[Any] = set()
         for index, output in zip(reversed(indices), reversed(outputs), strict=True):
-            memory = {memory_of(leaf) for leaf in raw_leaves(output) if is_array(leaf)} - {None}
+            memory = memories(output)
             if not memory or not memory <= overwritten:
                 self.see(index, output, when)
             overwritten |= memory
@@ -320,8 +321,8 @@ class HeldOutputs:
         seen = set(self._output_memory)
         leaves = []
         inputs = [each for at, each in enumerate(self._rotation.sets[0]) if at not in self._call.mutates]
-        for leaf in raw_leaves(inputs):
-            if is_array(leaf) and is_plain(leaf) and is_data(leaf):
+        for leaf in arrays(inputs):
+            if is_plain(leaf) and is_data(leaf):
                 memory = memory_of(leaf)
                 if memory is not None and memory not in seen:
                     seen.add(memory)
@@ -402,7 +403,7 @@ class HeldOutputs:
 def part_of(arguments: Sequence[Any]) -> list[Any]:
     """Return copies of numbers of every array, to see later whether they changed; nothing where one has no such."""
     try:
-        return [copied(spread(leaf, DATA_COUNT, 0.5)) for leaf in raw_leaves(arguments) if is_array(leaf)]
+        return [copied(spread(leaf, DATA_COUNT, 0.5)) for leaf in arrays(arguments)]
     except (NotImplementedError, RuntimeError, TypeError, ValueError):  # a layout of its own
         return []
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from plugin.samples.correctness import Check
+from plugin.samples.operand_data import copied, overwrite
 from plugin.timers.rotation import Arguments, MakeArgs
 from plugin.timers.timers import Kernel
 from roofline_model.core.errors import InvalidValueError
@@ -55,18 +56,13 @@ class KernelCall:
         for position in self.mutates:
             if not 0 <= position < len(arguments):
                 raise InvalidValueError(f"mutates names argument {position}, but the kernel takes {len(arguments)}")
-            value = arguments[position]
-            copies.append(value.clone() if hasattr(value, "clone") else value.copy())
+            copies.append(copied(arguments[position]))
         return copies
 
     def restore(self, arguments: Arguments, saved: Sequence[Any]) -> None:
         """Put the saved copies back into the arguments that the kernel writes to."""
         for position, copy in zip(self.mutates, saved, strict=True):
-            target = arguments[position]
-            if hasattr(target, "copy_"):
-                target.copy_(copy)
-            else:
-                target[...] = copy
+            overwrite(arguments[position], copy)
 
 
 def make_kernel_call(
@@ -95,7 +91,7 @@ def make_kernel_call(
         raise InvalidValueError(f"mutates must be positions of arguments such as (0,), got {mutates!r}")
     fixed = () if args is None else _tuple("args", args)
     if label:  # a contestant of compare: what it writes to its arguments is not another's fault
-        fixed = tuple(_copied(value) for value in fixed)
+        fixed = tuple(map(copied, fixed))
     return KernelCall(
         kernel=fn,
         make_args=(lambda index: fixed) if make_args is None else (lambda index: _tuple("make_args", make_args(index))),
@@ -108,13 +104,6 @@ def make_kernel_call(
         label=label,
         setup=setup,
     )
-
-
-def _copied(value: Any) -> Any:
-    """Return an array or tensor of equal data in memory of its own; anything else as it is."""
-    if hasattr(value, "detach") and hasattr(value, "clone"):
-        return value.detach().clone()
-    return value.copy() if hasattr(value, "__array_interface__") else value
 
 
 def _tuple(name: str, given: Any) -> tuple[Any, ...]:

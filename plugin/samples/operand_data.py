@@ -22,6 +22,11 @@ def is_array(leaf: Any) -> bool:
     return hasattr(leaf, "untyped_storage") or hasattr(leaf, "__array_interface__")
 
 
+def arrays(value: Any) -> Iterator[Any]:
+    """Yield the arrays and tensors of a structure."""
+    return filter(is_array, raw_leaves(value))
+
+
 def is_plain(leaf: Any) -> bool:
     """Whether a leaf holds its values already: not a promise, nor a tensor whose class computes when it is read.
 
@@ -49,8 +54,7 @@ def copied(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [copied(item) for item in value]
     if hasattr(value, "untyped_storage"):
-        with _writing(value):
-            return value.detach().clone()
+        return value.detach().clone()
     return value.copy() if hasattr(value, "__array_interface__") else value
 
 
@@ -141,14 +145,14 @@ def changed(block: Any, *, is_reversed: bool) -> Iterator[bool]:
         yield is_changed
     finally:
         with _writing(block):
-            _fill_leaf(block, original)
+            overwrite(block, original)
 
 
 def _halve(block: Any, is_reversed: bool) -> bool:
     is_tensor = hasattr(block, "untyped_storage")
     target = block.detach() if is_tensor else block
     if is_reversed and target.shape:
-        _fill_leaf(
+        overwrite(
             target,
             target.flip(tuple(range(target.dim())))
             if is_tensor
@@ -187,7 +191,8 @@ def block_of(leaf: Any, most_bytes: float, at: float) -> Any:
     return leaf[first : first + rows]
 
 
-def _fill_leaf(target: Any, values: Any) -> None:
+def overwrite(target: Any, values: Any) -> None:
+    """Copy an array's values into another of the same shape."""
     if hasattr(target, "untyped_storage"):
         target.detach().copy_(values)
     else:
@@ -209,4 +214,4 @@ def fill(target: Any, values: Any) -> None:
     for leaf, value in zip(raw_leaves(target), raw_leaves(values), strict=True):
         if is_array(leaf) and (hasattr(leaf, "untyped_storage") or leaf.flags.writeable):
             with _writing(leaf), suppress(NotImplementedError, RuntimeError, TypeError):  # a packed layout of its own
-                _fill_leaf(leaf, value)
+                overwrite(leaf, value)

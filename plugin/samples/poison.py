@@ -7,8 +7,9 @@ check (flashinfer-bench issue 414). So outputs are overwritten in place before t
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from typing import Any
+
+from plugin.samples.operand_data import arrays
 
 SENTINEL_BYTE = 0x5A
 """Every byte of a poisoned integer: 90 in int8, 0x5A5A5A5A in int32."""
@@ -21,10 +22,10 @@ def poison(outputs: Any, inputs: Any = ()) -> int:
     are inverted. An output in memory that an input shows is left alone: overwriting it would change the question. So is
     what cannot be written to (read-only, an opaque packed layout). Neither torch nor numpy is imported.
     """
-    input_memory = {memory for leaf in _leaves(inputs) for memory in [memory_of(leaf)] if memory is not None}
+    input_memory = memories(inputs)
     poisoned: set[int] = set()
     count = 0
-    for leaf in _leaves(outputs):
+    for leaf in arrays(outputs):
         memory = memory_of(leaf)
         if memory is None or memory in input_memory or id(leaf) in poisoned:
             continue
@@ -35,7 +36,7 @@ def poison(outputs: Any, inputs: Any = ()) -> int:
 
 def holds_poison(output: Any) -> bool:
     """Return whether a floating-point array or tensor of the output is NaN throughout: nobody has written to it."""
-    for leaf in _leaves(output):
+    for leaf in arrays(output):
         if hasattr(leaf, "untyped_storage"):
             if leaf.is_floating_point() and leaf.numel() and bool(leaf.float().isnan().all()):
                 return True
@@ -44,15 +45,9 @@ def holds_poison(output: Any) -> bool:
     return False
 
 
-def _leaves(value: Any) -> Iterator[Any]:
-    if isinstance(value, dict):
-        for item in value.values():
-            yield from _leaves(item)
-    elif isinstance(value, list | tuple | set | frozenset):
-        for item in value:
-            yield from _leaves(item)
-    elif hasattr(value, "untyped_storage") or hasattr(value, "__array_interface__"):
-        yield value
+def memories(value: Any) -> set[tuple[str, int]]:
+    """Return the memory behind all arrays and tensors of a structure."""
+    return {memory for leaf in arrays(value) if (memory := memory_of(leaf)) is not None}
 
 
 def memory_of(leaf: Any) -> tuple[str, int] | None:
@@ -101,15 +96,10 @@ def _poison_array(array: Any) -> bool:
     elif dtype_kind in "iu":
         array[...] = _sentinel(array.dtype.itemsize)
     else:  # ml_dtypes and other types of one's own: all bits set is NaN in every small float that has one
-        return _poison_bytes(array)
-    return True
-
-
-def _poison_bytes(array: Any) -> bool:
-    try:
-        array.view("u1")[...] = 0xFF
-    except (TypeError, ValueError):
-        return False
+        try:
+            array.view("u1")[...] = 0xFF
+        except (TypeError, ValueError):
+            return False
     return True
 
 

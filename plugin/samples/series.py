@@ -12,10 +12,9 @@ from typing import Any, Protocol
 from plugin.samples.correctness import WrongResultError
 from plugin.samples.held_outputs import HeldOutputs
 from plugin.samples.kernel_call import KernelCall
-from plugin.samples.leaves import raw_leaves
-from plugin.samples.operand_data import copied, fill, is_array
+from plugin.samples.operand_data import copied, fill
 from plugin.samples.plan import MeasurePlan
-from plugin.samples.poison import holds_poison, memory_of, poison
+from plugin.samples.poison import holds_poison, memories, poison
 from plugin.samples.stats import estimate_median, shape_flags, summarize
 from plugin.timers.clock import raw_s, time
 from plugin.timers.host_speed import HostSpeed
@@ -354,9 +353,7 @@ class Series:
         except WrongResultError:
             if not holds_poison(output):
                 raise
-            old_memory = {memory_of(leaf) for leaf in raw_leaves(old) if is_array(leaf)} - {None}
-            is_old = any(memory_of(leaf) in old_memory for leaf in raw_leaves(output) if is_array(leaf))
-            returned = ": it returned an old buffer" if is_old else ""
+            returned = ": it returned an old buffer" if memories(old) & memories(output) else ""
             message = self.call.labelled(f"{when}: the call did not write its output{returned}")
             raise WrongResultError(message) from None
 

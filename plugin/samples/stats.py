@@ -166,25 +166,25 @@ def rank_autocorrelation(series: np.ndarray[Any, Any], lag: int) -> float:
 
     0 for equal values.
     """
-    import numpy as np
-
-    order = np.argsort(series)
-    return _Autocorrelation(_centred_ranks(order, series[order])).at(lag, lag + 1)[0]
+    return _Autocorrelation(_ranks(series)).at(lag, lag + 1)[0]
 
 
 def correlation_time(samples: Sequence[float] | np.ndarray[Any, Any]) -> float:
     """Return τ of a series: how many successive samples are worth one independent one; 1 for independent samples."""
     import numpy as np
 
-    series = np.asarray(samples, dtype=np.float64)
-    order = np.argsort(series)
-    return _correlation_time(_centred_ranks(order, series[order]))
+    return _correlation_time(_ranks(np.asarray(samples, dtype=np.float64)))
 
 
 def _at_rank(ordered: Sequence[float] | np.ndarray[Any, Any], position: float) -> float:
     low = math.floor(position)
     high = min(low + 1, len(ordered) - 1)
     return float(ordered[low] + (ordered[high] - ordered[low]) * (position - low))
+
+
+def _ranks(series: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    order = series.argsort()
+    return _centred_ranks(order, series[order])
 
 
 def _centred_ranks(order: np.ndarray[Any, Any], ordered: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -355,15 +355,6 @@ def shape_flags(samples_s: Sequence[float]) -> tuple[str, ...]:
     return tuple(flags)
 
 
-def drift_ratio(series: np.ndarray[Any, Any]) -> float:
-    """Return how far the last third's median is from the first third's, relative to the first."""
-    import numpy as np
-
-    third = len(series) // 3
-    first, last = float(np.median(series[:third])), float(np.median(series[-third:]))
-    return (last - first) / first
-
-
 def is_drifting(series: np.ndarray[Any, Any]) -> bool:
     """Whether the times rose or fell by more than 3 %, and more than noise of their kind would by chance.
 
@@ -373,8 +364,9 @@ def is_drifting(series: np.ndarray[Any, Any]) -> bool:
     """
     import numpy as np
 
-    count = len(series)
-    if count < MIN_DRIFT_COUNT or abs(drift_ratio(series)) <= DRIFT_RATIO:
+    count, third = len(series), len(series) // 3
+    first, last = np.median(series[:third]), np.median(series[-third:])
+    if abs(last - first) <= DRIFT_RATIO * first:
         return False
     ranks = _ranks(series)
     times = np.arange(count) - (count - 1) / 2
@@ -442,16 +434,6 @@ def is_autocorrelated(series: np.ndarray[Any, Any]) -> bool:
     if count < MIN_SHAPE_COUNT or rank_autocorrelation(series, 1) < AUTOCORRELATED_SIGMAS / math.sqrt(count):
         return False
     return correlation_time(series) >= AUTOCORRELATION_TIME
-
-
-def _ranks(series: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return centred ranks; equal samples share one."""
-    import numpy as np
-
-    ordered = np.sort(series)
-    below = np.searchsorted(ordered, series, "left")
-    right = np.searchsorted(ordered, series, "right")
-    return np.asarray((below + right - len(series)) / 2, dtype=np.float64)
 
 
 def _otsu_split(ordered: np.ndarray[Any, Any]) -> int:

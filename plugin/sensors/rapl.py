@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from plugin.machine import cpu_state
+from plugin.machine.kernel_files import ROOT, read_file
 from plugin.sensors.protocol import Sensors
 from plugin.timers.clock import time
 from roofline_model.core.finding import Finding, finding
 
-ROOT = Path("/")
 MIN_POWER_INTERVAL_S = 0.02
 """Power is energy over time between two readings at least this far apart; the counter updates about every
 millisecond.
@@ -127,7 +127,7 @@ def _find_counters(root: Path) -> tuple[list[tuple[Path, int | None]], Finding |
     powercap = root / "sys/class/powercap"
     find_counters = []
     for folder in sorted(powercap.glob("intel-rapl:*")):
-        is_package = (_text(folder / "name") or "").startswith("package")
+        is_package = (read_file(folder / "name") or "").startswith("package")
         if is_package and (folder / "energy_uj").exists():
             find_counters.append((folder / "energy_uj", _number(folder / "max_energy_range_uj")))
     if not find_counters:
@@ -143,9 +143,9 @@ def _amd_energy(root: Path) -> list[tuple[Path, int | None]]:
     """Return the socket counters of the amd_energy driver (64-bit accumulated: they do not wrap)."""
     zones: list[tuple[Path, int | None]] = []
     for folder in sorted((root / "sys/class/hwmon").glob("hwmon*")):
-        if _text(folder / "name") == "amd_energy":
+        if read_file(folder / "name") == "amd_energy":
             labels = [
-                path for path in sorted(folder.glob("energy*_label")) if (_text(path) or "").startswith("Esocket")
+                path for path in sorted(folder.glob("energy*_label")) if (read_file(path) or "").startswith("Esocket")
             ]
             zones.extend((label.with_name(label.name.replace("_label", "_input")), None) for label in labels)
     return zones
@@ -153,22 +153,17 @@ def _amd_energy(root: Path) -> list[tuple[Path, int | None]]:
 
 def _heat_paths(root: Path) -> list[Path]:
     """Return the files of the CPU's own temperature sensors: hwmon's, else the thermal zones'."""
-    drivers = [folder for folder in (root / "sys/class/hwmon").glob("hwmon*") if _text(folder / "name") in _CPU_HEAT]
+    drivers = [
+        folder for folder in (root / "sys/class/hwmon").glob("hwmon*") if read_file(folder / "name") in _CPU_HEAT
+    ]
     paths = [path for folder in drivers for path in sorted(folder.glob("temp*_input"))]
     zones = sorted((root / "sys/class/thermal").glob("thermal_zone*"))
-    return paths or [zone / "temp" for zone in zones if _text(zone / "type") in _CPU_ZONES]
+    return paths or [zone / "temp" for zone in zones if read_file(zone / "type") in _CPU_ZONES]
 
 
 def _number(path: Path) -> int | None:
-    text = _text(path)
+    text = read_file(path)
     try:
         return None if text is None else int(text)
     except ValueError:
-        return None
-
-
-def _text(path: Path) -> str | None:
-    try:
-        return path.read_text(errors="replace").strip()
-    except OSError:
         return None

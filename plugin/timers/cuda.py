@@ -97,11 +97,6 @@ class CudaEventTimer:
         """Device seconds that an empty schedule takes: measured, part of every sample, not subtracted."""
         return self._blocker().overhead_s
 
-    @property
-    def clock_accuracy_ratio(self) -> float:
-        """Relative accuracy of `last_clock_hz`, from the event step and the spread of the learned offset."""
-        return self._blocker().accuracy_ratio()
-
     def begin_case(self, case_key: str, ideal_s: float | None) -> None:
         """Forget what the last case taught: its launch cost, batch size and whether it waited for the device."""
         self._issue_s, self._scale, self._batch_calls = _FIRST_ISSUE_S, 1.0, _MAX_BATCH_CALLS

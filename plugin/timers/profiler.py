@@ -52,26 +52,13 @@ def range_name(text: str) -> str:
 
 
 @contextmanager
-def case_range(name: str) -> Iterator[None]:
-    """Push the NVTX range of a case for the length of the `with`; does nothing where torch has no CUDA loaded."""
-    with _pushed(range_name(name)):
-        yield
-
-
-@contextmanager
-def call_range() -> Iterator[None]:
-    """Push `CALL_RANGE`: what Nsight Compute profiles when it runs an `ncu_command`."""
-    with _pushed(CALL_RANGE):
-        yield
-
-
-@contextmanager
-def _pushed(message: str) -> Iterator[None]:
+def nvtx_range(name: str) -> Iterator[None]:
+    """Push an NVTX range for the length of the `with`; does nothing where torch has no CUDA loaded."""
     nvtx = _nvtx()
     if nvtx is None:
         yield
         return
-    nvtx.range_push(message)
+    nvtx.range_push(name)
     try:
         yield
     finally:
@@ -131,7 +118,7 @@ def profile_one_call(call: Callable[[], Any], synchronize: Callable[[], None]) -
     """Make the one call that the profiler looks at; the call before it has compiled and loaded everything."""
     call()
     synchronize()
-    with call_range():
+    with nvtx_range(CALL_RANGE):
         call()
         synchronize()
 
@@ -149,11 +136,6 @@ def _node_path(item: pytest.Item) -> str:
 
 
 def _kept_options(given: Mapping[str, Any]) -> list[str]:
-    kept_options = []
-    for name in _KEPT_OPTIONS:
-        value = given.get(f"roofline_bench_{name}")
-        if value is not None:
-            kept_options.append(f"--roofline-{name}={value}")
-    if given.get("roofline_bench_force_measure"):
-        kept_options.append("--roofline-force-measure")
-    return kept_options
+    values = ((name, given.get(f"roofline_bench_{name}")) for name in _KEPT_OPTIONS)
+    kept_options = [f"--roofline-{name}={value}" for name, value in values if value is not None]
+    return [*kept_options, *(["--roofline-force-measure"] if given.get("roofline_bench_force_measure") else [])]

@@ -35,7 +35,6 @@ class Rotation:
     """The operand sets of one case and what they amount to."""
 
     sets: tuple[Arguments, ...]
-    bytes_per_set: int
 
     @property
     def working_set_bytes(self) -> int:
@@ -76,7 +75,7 @@ def build_rotation(make_args: MakeArgs, first: Arguments, count: int, free_bytes
             f"cold operands need {count} × {format_memory(size)} = {format_memory(size * count)}, more than half of "
             f"the {format_memory(free_bytes)} free"
         )
-    return Rotation((first, *(tuple(make_args(i)) for i in range(1, count))), size)
+    return Rotation((first, *(tuple(make_args(i)) for i in range(1, count))))
 
 
 def operand_bytes(arguments: Iterable[Any]) -> int:

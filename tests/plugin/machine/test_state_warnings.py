@@ -134,7 +134,7 @@ def test_quota_of_version_2_is_the_tightest_on_the_way_up(tmp_path):
         put(tmp_path, f"sys/fs/cgroup/{folder}/cpu.stat", f"nr_periods 9\nnr_throttled 7\nthrottled_usec {throttled}")
     put(tmp_path, "sys/fs/cgroup/kubepods/pod1/box/cpu.max", "400000 100000")
     put(tmp_path, "sys/fs/cgroup/kubepods/pod1/box/cpu.stat", "nr_throttled 1\nthrottled_usec 1000")
-    assert read_quota(tmp_path) == CpuQuota(1.5, 2.5, 7)
+    assert read_quota(tmp_path) == CpuQuota(1.5, 2.5)
     assert throttle_s(tmp_path) == {"cgroup quota": 2.5}
 
 
@@ -142,7 +142,7 @@ def test_quota_inside_a_containers_own_view(tmp_path):
     put(tmp_path, "proc/self/cgroup", "0::/../../outside")
     put(tmp_path, "sys/fs/cgroup/cpu.max", "50000 100000")
     put(tmp_path, "sys/fs/cgroup/cpu.stat", "nr_throttled 3\nthrottled_usec 100")
-    assert read_quota(tmp_path) == CpuQuota(0.5, 0.0001, 3)
+    assert read_quota(tmp_path) == CpuQuota(0.5, 0.0001)
 
 
 @pytest.mark.parametrize("mount", ["cpu,cpuacct", "cpu"])
@@ -153,7 +153,7 @@ def test_quota_of_version_1(tmp_path, mount):
     put(tmp_path, f"sys/fs/cgroup/{mount}/docker/abc/cpu.stat", "nr_throttled 2\nthrottled_time 3000000000")
     put(tmp_path, f"sys/fs/cgroup/{mount}/cpu.cfs_quota_us", "-1")
     put(tmp_path, f"sys/fs/cgroup/{mount}/cpu.stat", "nr_throttled 0\nthrottled_time 0")
-    assert read_quota(tmp_path) == CpuQuota(2.0, 3.0, 2)
+    assert read_quota(tmp_path) == CpuQuota(2.0, 3.0)
 
 
 @pytest.mark.parametrize("text", ["", "max", "max 100000", "0", "100 0", "x y", "-1 100000"])
@@ -161,7 +161,7 @@ def test_no_limit_or_nonsense_is_no_quota(tmp_path, text):
     put(tmp_path, "proc/self/cgroup", "0::/\nnonsense\n::")
     put(tmp_path, "sys/fs/cgroup/cpu.stat", "usage_usec 5\nnr_throttled x")
     put(tmp_path, "sys/fs/cgroup/cpu.max", text)
-    assert read_quota(tmp_path) == CpuQuota(None, None, None)
+    assert read_quota(tmp_path) == CpuQuota(None, None)
 
 
 def test_heat_of_a_package_counts(tmp_path):

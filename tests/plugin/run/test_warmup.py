@@ -9,7 +9,7 @@ from plugin.run.runner import STEADY_LIMIT_S, Steadiness, warm_up
 from plugin.samples.plan import MeasurePlan
 from plugin.timers.rotation import Rotation
 
-ROTATION = Rotation(((),), 0)
+ROTATION = Rotation(((),))
 
 
 class Sensed:

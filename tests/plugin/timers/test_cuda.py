@@ -215,7 +215,7 @@ def test_the_clock_is_read_from_the_block(clock_hz):
     timer, cuda = timer_with(clock_hz=clock_hz)
     timer.sample(lambda: cuda.launch(50e-6), [()] * 20)
     assert timer.last_clock_hz == pytest.approx(clock_hz, rel=0.01)
-    assert timer.clock_accuracy_ratio <= 0.02
+    assert timer._blocker().accuracy_ratio() <= 0.02
 
 
 def test_the_offset_of_the_block_is_learned_and_without_it_the_clock_would_be_wrong():

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from plugin.timers.profiler import CALL_RANGE, call_range, case_range, range_name
+from plugin.timers.profiler import CALL_RANGE, nvtx_range, range_name
 
 
 @pytest.fixture
@@ -23,13 +23,13 @@ def pushed(monkeypatch):
 
 
 def test_a_case_is_a_range(pushed):
-    with case_range("1x4096x4096-w4a16-INT4.BF16-tinygemm-cold"), call_range():
+    with nvtx_range(range_name("1x4096x4096-w4a16-INT4.BF16-tinygemm-cold")), nvtx_range(CALL_RANGE):
         pushed.append("work")
     assert pushed == ["roofline-1x4096x4096-w4a16-INT4.BF16-tinygemm-cold", CALL_RANGE, "work", "pop", "pop"]
 
 
 def test_a_range_ends_with_an_error(pushed):
-    with pytest.raises(ValueError, match="kernel"), case_range("x"):
+    with pytest.raises(ValueError, match="kernel"), nvtx_range(range_name("x")):
         raise ValueError("kernel")
     assert pushed == ["roofline-x", "pop"]
 
@@ -43,7 +43,7 @@ def test_a_torch_without_cuda_is_left_alone(monkeypatch):
 
     cuda = SimpleNamespace(nvtx=SimpleNamespace(range_push=fail, range_pop=fail))
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(version=SimpleNamespace(cuda=None), cuda=cuda))
-    with case_range("x"):
+    with nvtx_range(range_name("x")):
         ran = True
     assert ran
     assert called == []
@@ -51,7 +51,7 @@ def test_a_torch_without_cuda_is_left_alone(monkeypatch):
 
 def test_torch_is_never_imported():
     code = (
-        "import sys; from plugin.timers.profiler import case_range\nwith case_range('x'): pass\nprint('torch' in "
+        "import sys; from plugin.timers.profiler import nvtx_range\nwith nvtx_range('x'): pass\nprint('torch' in "
         "sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -113,13 +113,16 @@ def test_one_call_is_profiled_after_everything_was_loaded(monkeypatch):
     log = []
 
     class Range:
+        def __init__(self, name):
+            assert name == profiler.CALL_RANGE
+
         def __enter__(self):
             log.append("push")
 
         def __exit__(self, *_):
             log.append("pop")
 
-    monkeypatch.setattr(profiler, "call_range", Range)
+    monkeypatch.setattr(profiler, "nvtx_range", Range)
     profile_one_call(lambda: log.append("call"), lambda: log.append("wait"))
     assert log == ["call", "wait", "push", "call", "wait", "pop"]
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from run_makers import flat_measurement
 
-from plugin.timers.replay import RecordedSeries, ReplayTimer, _by_case
+from plugin.timers.replay import ReplayTimer, first_measurements
 from results.records.records import ProcessInfo, Record
 from roofline_model.core.errors import InvalidValueError, UnsupportedError
 from roofline_model.operators.case import Case
@@ -24,7 +24,7 @@ def play(timer, count):
 
 
 def test_replay_gives_back_samples_and_clocks_and_then_ends():
-    timer = ReplayTimer({"k": (RecordedSeries((0.5, 0.25), (2e9, 1e9)),)}, "run.json")
+    timer = ReplayTimer({"k": record(0, (0.5, 0.25), (2e9, 1e9)).measurement}, "run.json")
     timer.begin_case("k", None)
     assert (timer.sample(None, [()] * 2), timer.last_clock_hz) == (0.5, 2e9)
     assert (timer.sample(None, [()] * 2), timer.last_clock_hz) == (0.25, 1e9)
@@ -35,22 +35,19 @@ def test_replay_gives_back_samples_and_clocks_and_then_ends():
         timer.begin_case("p", None)
 
 
-def test_each_process_has_samples_of_its_own():
-    timer = ReplayTimer(_by_case((record(2, (3.0,)), record(1, (1.0, 2.0)))), "run.json")
-    assert play(timer, 2) == [1.0, 2.0]  # nobody was process 0: the first that measured the case
-    assert play(timer.again(2), 1) == [3.0]
-    with pytest.raises(UnsupportedError, match="from process 5; processes 1, 2 measured it"):
-        play(timer.again(5), 1)
+def test_the_first_process_is_played_and_of_it_what_it_measured_last():
+    records = (record(2, (3.0,)), record(1, (5.0, 6.0)), record(1, (1.0, 2.0)), record(3, (4.0,)))
+    assert play(ReplayTimer(first_measurements(records)), 2) == [1.0, 2.0]
 
 
 def test_a_copy_begins_anew():
-    timer = ReplayTimer(_by_case((record(0, (1.0, 2.0)),)))
+    timer = ReplayTimer(first_measurements((record(0, (1.0, 2.0)),)))
     play(timer, 2)
     assert play(replace(timer), 2) == [1.0, 2.0]
 
 
 def test_neither_kernel_nor_preparation_runs():
-    timer = ReplayTimer(_by_case((record(0, (1.0,)),)))
+    timer = ReplayTimer(first_measurements((record(0, (1.0,)),)))
     timer.begin_case(CASE.case_key, None)
     assert timer.sample(pytest.fail, [("no",)], lambda: pytest.fail("no")) == 1.0
     timer.idle(2.0)

@@ -22,7 +22,7 @@ def test_sets_cover_twice_the_cache(size, cache, sets):
 
 
 def test_schedule_continues_where_the_last_one_ended():
-    rotation = Rotation(((0,), (1,), (2,)), 8)
+    rotation = Rotation(((0,), (1,), (2,)))
     assert rotation.schedule(2, 4) == [(2,), (0,), (1,), (2,)]
 
 
@@ -43,11 +43,11 @@ def test_too_much_memory_or_too_many_sets_is_refused_with_the_amount():
 
 def test_sets_that_share_memory_are_no_rotation():
     zeros = np.zeros(1000)
-    assert Rotation(((zeros,), (zeros,), (zeros[:500],)), 8000).working_set_bytes == 8000
-    assert Rotation(((zeros,), (zeros.copy(),)), 8000).defeats(8000)
-    assert not Rotation(((zeros,), (zeros,)), 8000).defeats(8000)
+    assert Rotation(((zeros,), (zeros,), (zeros[:500],))).working_set_bytes == 8000
+    assert Rotation(((zeros,), (zeros.copy(),))).defeats(8000)
+    assert not Rotation(((zeros,), (zeros,))).defeats(8000)
     big = np.zeros((4, 1000))
-    assert Rotation(tuple((row,) for row in big), 8000).working_set_bytes == 32_000  # pieces of one buffer are distinct
+    assert Rotation(tuple((row,) for row in big)).working_set_bytes == 32_000  # pieces of one buffer are distinct
     assert operand_bytes((big[:, :500], big[:, 500:], big[::-1])) == 32_000
 
 
