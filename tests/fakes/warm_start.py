@@ -186,16 +186,22 @@ def _become(request: dict, fds: list[int]) -> NoReturn:
 
 
 def _spawn_warm() -> None:
-    """Make what this process spawns with `multiprocessing` a fork of this process as it is now."""
+    """Make a process that this one spawns with `multiprocessing` a fork of this one as it is now.
+
+    The tracker of resources is small and starts as ever.
+    """
+    start = util.spawnv_passfds
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     if os.fork() == 0:
         ours.close()
         _serve_spawns(theirs)
     theirs.close()
 
-    def spawn(_path: object, arguments: Sequence[str | bytes], passed: Sequence[int]) -> int:
+    def spawn(path: bytes, arguments: Sequence[str | bytes], passed: Sequence[int]) -> int:
         targets = [0, 1, 2, *passed]
         command = [os.fsdecode(argument) for argument in arguments]
+        if "--multiprocessing-fork" not in command:
+            return start(path, arguments, passed)
         request = {"command": command, "targets": targets, "environment": {**os.environ}, "folder": os.getcwd()}
         _adopt(True)
         try:

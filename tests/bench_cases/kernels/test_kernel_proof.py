@@ -176,11 +176,21 @@ def test_eager_code_in_the_place_of_a_compiled_kernel_is_a_failure(stance):
     torch.compiler.reset()
 
 
-@pytest.mark.skipif(shutil.which("g++") is None, reason="Inductor needs g++ on a CPU")
-def test_a_graph_of_inductors_is_seen():
+needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="Inductor needs g++ on a CPU")
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        lambda x: x @ x.t(),  # no code for g++, which takes ten seconds for a line
+        pytest.param(lambda x: torch.nn.functional.silu(x) * x, marks=[pytest.mark.full, needs_compiler]),
+    ],
+    ids=["of another library", "fused"],
+)
+def test_a_graph_of_inductors_is_seen(kernel):
     x = torch.ones(4, 8)
     with torch.compiler.set_stance("default"):
-        call = compiled_alone(lambda x: torch.nn.functional.silu(x) * x)
+        call = compiled_alone(kernel)
         call(x)
         facts = looked("silu_mul", COMPILED_PROOF, lambda: call(x))
         assert not [name for name in dispatched(lambda: call(x)) if name.startswith("aten::silu")]
