@@ -34,6 +34,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Literal
 
 from results.records.state_records import NoiseFloor
+from results.statistics.shared_movement import deviations_of, effective_cases, shared_ratio
 from results.statistics.shrinkage import Variance, VariancePrior, fit_prior, log_ratio, t_quantile
 
 if TYPE_CHECKING:
@@ -136,15 +137,13 @@ class _Replicates:
 
     key: FloorKey
     pooled: Pooled
-    centre: float
-    """Mean of the logarithms."""
     own_variance: Variance | None
     """The variance between these processes; None with one."""
 
     @classmethod
     def of(cls, key: FloorKey, pooled: Pooled) -> _Replicates:
         df = len(pooled.logs) - 1
-        return cls(key, pooled, pooled.mean_log, Variance(pooled.squares / df, df) if df else None)
+        return cls(key, pooled, Variance(pooled.squares / df, df) if df else None)
 
     @property
     def count(self) -> int:
@@ -187,14 +186,13 @@ class _Noise:
         joined = [_joined(variances.get(key), raised.get(key)) for key in {**variances, **raised}]
         population = [variance for variance in joined if variance is not None]
         count = len(population)
-        # Cases that move together are fewer than they look: the design effect of a mean of correlated variances, whose
-        # correlation is the square of the values' own.
-        shared = _shared_ratio(cases) ** 2
+        # Cases that move together are fewer than they look.
+        shared = shared_ratio(deviations_of(case.pooled) for case in cases)
         return cls(
             floors=raised,
             prior=fit_prior(population) if count > 1 else None,
             population_df=fmean(variance.df for variance in population) if population else 0.0,
-            effective_count=1 / (1 / count + (1 - 1 / count) * shared) if count else 0.0,
+            effective_count=effective_cases(count, shared),
             is_replicated=sum(variance is not None for variance in variances.values()) >= _LEAST_REPLICATED,
         )
 
@@ -233,11 +231,9 @@ def _raised_to_today(cases: Sequence[_Replicates], floors: Mapping[FloorKey, Var
 
     Never lowered: a floor saw more of a slow drift than a short run does.
     """
-    pairs = []
-    for case in cases:
-        variance, floor = case.own_variance, floors.get(case.key)
-        if variance is not None and floor is not None:
-            pairs.append((variance, floor))
+    pairs = [
+        (case.own_variance, floors[case.key]) for case in cases if case.own_variance is not None and case.key in floors
+    ]
     factor = math.exp(max(0.0, log_ratio(pairs) or 0.0))
     return {key: Variance(floor.value * factor, floor.df) for key, floor in floors.items()}
 
@@ -247,23 +243,3 @@ def _joined(variance: Variance | None, floor: Variance | None) -> Variance | Non
         return variance or floor
     df = variance.df + floor.df
     return Variance((variance.df * variance.value + floor.df * floor.value) / df, df)
-
-
-def _shared_ratio(cases: Sequence[_Replicates]) -> float:
-    """Return which share of the spread between processes all cases have in common, 0 to 1 (intraclass correlation).
-
-    From the mean of the standardised deviations in each process: independent cases average out, common ones do not.
-    Over the cases that were measured in all the processes that most cases were measured in.
-    """
-    by_processes: dict[frozenset[tuple[str, int]], list[dict[tuple[str, int], float]]] = {}
-    for case in cases:
-        if case.own_variance is not None and case.own_variance.value > 0:
-            sd = math.sqrt(case.own_variance.value)
-            deviations = {key: (log - case.centre) / sd for key, log in case.pooled.logs.items()}
-            by_processes.setdefault(frozenset(deviations), []).append(deviations)
-    members = max(by_processes.values(), key=len, default=[])
-    if len(members) < 2:
-        return 0.0
-    processes = members[0].keys()
-    spread = math.fsum(fmean(member[key] for member in members) ** 2 for key in processes) / (len(processes) - 1)
-    return min(1.0, max(0.0, (spread * len(members) - 1) / (len(members) - 1)))

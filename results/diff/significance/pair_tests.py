@@ -8,11 +8,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import starmap
 
 import numpy as np
 
 from results.cases.case_result import CaseResult
-from results.cases.pooling import WILD, Pooled
+from results.cases.pooling import WILD
 from results.diff import side_facts
 from results.diff.case_diff import CaseDiff
 from results.diff.rules import DiffRules, Verdict
@@ -24,16 +25,15 @@ from results.diff.significance.t_test import (
     Evidence,
     Floats,
     Samples,
-    effective_cases,
     evidence,
     is_replicated,
     pooled_spread,
     rank_p_value,
     ratio_of,
-    shared_ratio,
 )
 from results.records.state_records import NoiseFloor
 from results.statistics.replication import FloorKey
+from results.statistics.shared_movement import deviations_of, effective_cases, shared_ratio
 from roofline_model.core.finding import Finding, finding
 
 SAME_CLOCK_RATIO = 0.005
@@ -208,7 +208,7 @@ def _evidence(
         sampling_variance=np.array(
             [(before.sampling_variance + after.sampling_variance) / 2 for before, after in sides]
         ),
-        effective_count=effective_cases(len(sides), _shared(sides)),
+        effective_count=effective_cases(len(sides), shared_ratio(starmap(deviations_of, sides))),
     )
     olds, news = [before for before, _ in sides], [after for _, after in sides]
     moved = max(run_movement_variance(olds), run_movement_variance(news))
@@ -219,21 +219,6 @@ def _evidence(
         false_discovery_ratio=false_discovery_ratio,
         shared_variance=np.array(change_variance(moved, olds, news)),
     )
-
-
-def _shared(sides: Sequence[tuple[Pooled, Pooled]]) -> float:
-    """Return how much the cases move together, over those that were measured in the processes most cases share."""
-    groups: dict[tuple[object, ...], list[list[float]]] = {}
-    for before, after in sides:
-        df, squares = len(before.logs) + len(after.logs) - 2, before.squares + after.squares
-        if df > 0 and squares > 0:
-            sd = math.sqrt(squares / df)
-            means = (before.mean_log, after.mean_log)
-            keys = [(number, key) for number, side in enumerate((before, after)) for key in sorted(side.logs)]
-            deviations = [((before, after)[number].logs[key] - means[number]) / sd for number, key in keys]
-            groups.setdefault(tuple(keys), []).append(deviations)
-    largest = max(groups.values(), key=len, default=[])
-    return shared_ratio(np.array(largest)) if len(largest) > 1 else 0.0
 
 
 def _floor(noise: Mapping[FloorKey, NoiseFloor], key: str, side: CaseResult) -> NoiseFloor | None:

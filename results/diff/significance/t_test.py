@@ -232,31 +232,6 @@ def is_replicated(before_count: int, after_count: int) -> bool:
     return can_rank and min(before_count, after_count) >= LEAST_PROCESSES
 
 
-def shared_ratio(deviations: Floats) -> float:
-    """Return which share of the spread between processes all cases have in common, 0 to 1 (intraclass correlation).
-
-    `deviations`: (cases, processes), of each side's mean, every case over its own standard deviation; 0 degrees of
-    freedom and zero variances left out by the caller. The mean over independent cases averages out, what is common does
-    not.
-    """
-    count = len(deviations)
-    if count < 2:
-        return 0.0
-    of_mean = float(np.sum(np.mean(deviations, axis=0) ** 2))
-    of_cases = float(np.mean(np.sum(deviations**2, axis=1)))
-    if of_cases <= 0:
-        return 0.0
-    return min(1.0, max(0.0, (of_mean / of_cases * count - 1) / (count - 1)))
-
-
-def effective_cases(case_count: int, shared: float) -> float:
-    """Return how many independent cases a suite is worth: the design effect of a mean of variances, correlated by
-    shared².
-    """
-    correlation = shared * shared
-    return 1.0 / (1 / case_count + (1 - 1 / case_count) * correlation) if case_count else 0.0
-
-
 def _noise_today(samples: Samples, floor_variance: Floats, floor_df: Floats) -> float:
     """Return how much noisier both sides are than the stored floors say, over the cases that have both; never below
     1.

@@ -15,12 +15,11 @@ from results.diff.significance.t_test import (
     Evidence,
     Samples,
     adjusted,
-    effective_cases,
     evidence,
     pooled_spread,
     rank_p_value,
-    shared_ratio,
 )
+from results.statistics.shared_movement import effective_cases, shared_ratio
 
 
 def samples_of(before: np.ndarray, after: np.ndarray) -> Samples:
@@ -112,9 +111,13 @@ def test_the_rank_test_is_silent_where_it_could_never_speak():
 def test_shared_movement_is_recognised():
     rng = np.random.default_rng(4)
     alone, common = rng.standard_normal((300, 8)), rng.standard_normal((1, 8))
-    assert shared_ratio(alone) < 0.1
-    assert shared_ratio(np.broadcast_to(common, (300, 8))) == pytest.approx(1.0)
-    assert 0.3 < shared_ratio(math.sqrt(0.5) * alone + math.sqrt(0.5) * common) < 0.75
+
+    def shared(deviations: np.ndarray) -> float:
+        return shared_ratio({(0, ("run", place)): value for place, value in enumerate(row)} for row in deviations)
+
+    assert shared(alone) < 0.1
+    assert shared(np.broadcast_to(common, (300, 8))) == pytest.approx(1.0)
+    assert 0.3 < shared(math.sqrt(0.5) * alone + math.sqrt(0.5) * common) < 0.75
     assert effective_cases(300, 0.0) == pytest.approx(300)
     assert effective_cases(300, 1.0) == pytest.approx(1)
     assert effective_cases(0, 0.0) == 0
