@@ -6,60 +6,31 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from results.records.records import Measurement
 
-STOP_REASON = "imported"
 FLAGS = ("unchecked",)
 """Nobody told us whether the other program looked at its results."""
 
 
-class SampleStatistics(NamedTuple):
-    """Statistics of samples in seconds per call, named as the fields of a `Measurement`."""
-
-    median_s: float
-    mean_s: float
-    std_s: float | None
-    """Of the sample; None of a single one."""
-    min_s: float
-    q1_s: float
-    q3_s: float
-    max_s: float
-
-    @classmethod
-    def of(cls, samples_s: Sequence[float]) -> SampleStatistics:
-        """Return the statistics of one sample or more."""
-        ordered, count = sorted(samples_s), len(samples_s)
-        mean_s = min(max(math.fsum(ordered) / count, ordered[0]), ordered[-1])
-        return cls(
-            median_s=statistics.median(ordered),
-            mean_s=mean_s,
-            std_s=math.dist(ordered, [mean_s] * count) / math.sqrt(count - 1) if count > 1 else None,
-            min_s=ordered[0],
-            q1_s=_quantile(ordered, 0.25),
-            q3_s=_quantile(ordered, 0.75),
-            max_s=ordered[-1],
-        )
-
-
 def from_samples(samples_s: Sequence[float], calls_per_sample: int) -> Measurement:
-    """Return the measurement of samples in seconds per call; at least one."""
-    of_samples = SampleStatistics.of(samples_s)
+    """Return the measurement of samples in seconds per call; at least one. Of a single one no deviation is known."""
+    ordered, count = sorted(samples_s), len(samples_s)
+    mean_s = min(max(math.fsum(ordered) / count, ordered[0]), ordered[-1])
     return Measurement(
         samples_s=tuple(samples_s),
         calls_per_sample=calls_per_sample,
-        median_s=of_samples.median_s,
-        min_s=of_samples.min_s,
-        max_s=of_samples.max_s,
-        mean_s=of_samples.mean_s,
-        std_s=of_samples.std_s,
-        q1_s=of_samples.q1_s,
-        q3_s=of_samples.q3_s,
-        sample_count=len(samples_s),
+        median_s=statistics.median(ordered),
+        min_s=ordered[0],
+        max_s=ordered[-1],
+        mean_s=mean_s,
+        std_s=math.dist(ordered, [mean_s] * count) / math.sqrt(count - 1) if count > 1 else None,
+        q1_s=_quantile(ordered, 0.25),
+        q3_s=_quantile(ordered, 0.75),
+        sample_count=count,
         ci_low_s=None,
         ci_high_s=None,
-        stop_reason=STOP_REASON,
+        stop_reason="imported",
         flags=FLAGS,
     )
 

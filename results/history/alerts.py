@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from results.history.change_points import Step
 from results.history.segments import Segment, changes_at, clock_ratio
 from results.records.metrics import Metric
 from results.records.records import RunInfo
-from results.watch.annotations import Annotation
 from roofline_model.operators.case import short_hash
+
+if TYPE_CHECKING:
+    from results.history.case_history import CaseHistory
 
 Status = Literal["open", "annotated", "quarantined", "fixed", "superseded", "drifting", "better", "withdrawn"]
 """Of a change: open, annotated and quarantined ones are worse; a superseded case is measured by another method or for
@@ -73,22 +75,9 @@ class Change:
         return self.status == "open"
 
 
-@dataclass(frozen=True, slots=True)
-class Watch:
-    """Context that decides the status of a change: metric, annotations and quarantine."""
-
-    name: str
-    """Operator and id of the case."""
-    case_key: str
-    metric: Metric
-    runs: Mapping[str, RunInfo]
-    annotations: Sequence[Annotation] = ()
-    """Those of this case."""
-    quarantine_reason: str = ""
-
-
-def changes_of(segments: Sequence[Segment], watch: Watch) -> tuple[Change, ...]:
-    """Return the steps and drifts of all segments, oldest first."""
+def changes_of(history: CaseHistory, runs: Mapping[str, RunInfo]) -> tuple[Change, ...]:
+    """Return the steps and drifts of all segments of a history, oldest first. `runs`: of its nights."""
+    segments = history.segments
     changes: list[Change] = []
     for number, segment in enumerate(segments):
         later = segments[number + 1 :]
@@ -96,9 +85,9 @@ def changes_of(segments: Sequence[Segment], watch: Watch) -> tuple[Change, ...]:
         for step in segment.steps:
             if not step.is_withdrawn:
                 level_index += 1
-            changes.append(_step(number, segment, step, level_index, later, watch))
+            changes.append(_step(number, segment, step, level_index, later, history, runs))
         changes += [
-            _drift(number, segment, index, later, watch)
+            _drift(number, segment, index, later, history)
             for index, level in enumerate(segment.levels)
             if level.drift_value is not None
         ]
@@ -106,10 +95,16 @@ def changes_of(segments: Sequence[Segment], watch: Watch) -> tuple[Change, ...]:
 
 
 def _step(
-    number: int, segment: Segment, step: Step, level_index: int, later: Sequence[Segment], watch: Watch
+    number: int,
+    segment: Segment,
+    step: Step,
+    level_index: int,
+    later: Sequence[Segment],
+    history: CaseHistory,
+    runs: Mapping[str, RunInfo],
 ) -> Change:
     """Return one step. `level_index`: the level that the step ends at."""
-    used, metric = segment.used, watch.metric
+    used, metric = segment.used, history.metric
     if step.is_withdrawn:
         old = new = segment.levels[level_index]
     else:
@@ -121,7 +116,7 @@ def _step(
     fixed_at = "" if step.is_withdrawn or rise <= 0 else _back_at(segment, level_index + 1, limit, later, metric)
     days = (last_before.started_at[:10], found_run.started_at[:10])
     commits = [run.git_commit for run in used[step.start_index : step.found_index + 1]]
-    reason = _annotated(watch, days, commits)
+    reason = _annotated(history, days, commits)
     # Levels are known better every night: what began as a step may turn out to be less than one.
     is_none = step.is_withdrawn or abs(new.scaled_value - old.scaled_value) < metric.least
     status: Status
@@ -130,13 +125,13 @@ def _step(
     elif rise <= 0:
         status = "better"
     else:
-        status = _status(fixed_at, reason, segment, later, watch)
+        status = _status(fixed_at, reason, segment, later, history)
         moved, drift = new.scaled_value - old.scaled_value, new.drift_value or 0.0
         if status == "open" and moved * drift > 0 and abs(drift) >= DRIFT_SHARE * abs(moved):
             status = "drifting"
     return Change(
         kind="step",
-        alert_id=short_hash(["step", watch.case_key, metric.key, segment.history_key, first.run_id]),
+        alert_id=short_hash(["step", history.case.case_key, metric.key, segment.history_key, first.run_id]),
         status=status,
         segment_index=number,
         before_value=old.value,
@@ -148,16 +143,16 @@ def _step(
         found_at=found_run.started_at,
         night_count=0 if is_none else new.night_count,
         is_confirmed=step.is_confirmed,
-        changed=changes_at(segment, step, watch.runs),
+        changed=changes_at(segment, step, runs),
         clock_ratio=None if is_none else clock_ratio(old, new),
-        reason=reason or (watch.quarantine_reason if status == "quarantined" else ""),
+        reason=reason or (history.quarantine_reason if status == "quarantined" else ""),
         fixed_at=fixed_at,
     )
 
 
-def _drift(number: int, segment: Segment, index: int, later: Sequence[Segment], watch: Watch) -> Change:
+def _drift(number: int, segment: Segment, index: int, later: Sequence[Segment], history: CaseHistory) -> Change:
     """Return the drift of one level: from its first night's value on the trend to its last one's."""
-    metric, used, level = watch.metric, segment.used, segment.levels[index]
+    metric, used, level = history.metric, segment.used, segment.levels[index]
     total = level.drift_value or 0.0
     start, end = level.scaled_value - total / 2, level.scaled_value + total / 2
     first, last = used[level.first_index], used[level.first_index + level.night_count - 1]
@@ -165,12 +160,12 @@ def _drift(number: int, segment: Segment, index: int, later: Sequence[Segment], 
     limit = metric.badness(start) + max(metric.least, BACK_SHARE * abs(rise))
     fixed_at = "" if rise <= 0 else _back_at(segment, index + 1, limit, later, metric)
     nights = used[level.first_index : level.first_index + level.night_count]
-    reason = _annotated(watch, (first.started_at[:10], last.started_at[:10]), [run.git_commit for run in nights])
-    status: Status = "better" if rise <= 0 else _status(fixed_at, reason, segment, later, watch)
+    reason = _annotated(history, (first.started_at[:10], last.started_at[:10]), [run.git_commit for run in nights])
+    status: Status = "better" if rise <= 0 else _status(fixed_at, reason, segment, later, history)
     before, after = metric.unscaled(start), metric.unscaled(end)
     return Change(
         kind="drift",
-        alert_id=short_hash(["drift", watch.case_key, metric.key, segment.history_key, first.run_id]),
+        alert_id=short_hash(["drift", history.case.case_key, metric.key, segment.history_key, first.run_id]),
         status=status,
         segment_index=number,
         before_value=before,
@@ -182,7 +177,7 @@ def _drift(number: int, segment: Segment, index: int, later: Sequence[Segment], 
         found_at=last.started_at,
         night_count=level.night_count,
         is_confirmed=True,
-        reason=reason or (watch.quarantine_reason if status == "quarantined" else ""),
+        reason=reason or (history.quarantine_reason if status == "quarantined" else ""),
         fixed_at=fixed_at,
     )
 
@@ -220,19 +215,23 @@ def _is_continued(segment: Segment, other: Segment) -> bool:
     return is_same and other.nights[0].started_at > segment.nights[-1].started_at
 
 
-def _annotated(watch: Watch, days: tuple[str, str], commits: Sequence[str | None]) -> str:
+def _annotated(history: CaseHistory, days: tuple[str, str], commits: Sequence[str | None]) -> str:
     return next(
-        (annotation.reason for annotation in watch.annotations if annotation.covers(watch.metric.key, *days, commits)),
+        (
+            annotation.reason
+            for annotation in history.annotations
+            if annotation.covers(history.metric.key, *days, commits)
+        ),
         "",
     )
 
 
-def _status(fixed_at: str, reason: str, segment: Segment, later: Sequence[Segment], watch: Watch) -> Status:
+def _status(fixed_at: str, reason: str, segment: Segment, later: Sequence[Segment], history: CaseHistory) -> Status:
     if fixed_at:
         return "fixed"
     if reason:
         return "annotated"
-    if watch.quarantine_reason:
+    if history.quarantine_reason:
         return "quarantined"
     ended = segment.nights[-1].started_at
     later_segments = [other for other in later if other.nights[0].started_at > ended]

@@ -5,10 +5,10 @@ alerts.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from results.history.alerts import Change, Watch, changes_of
+from results.history.alerts import Change, changes_of
 from results.history.points import (
     ALL_BRANCHES,
     HistoryPoint,
@@ -261,12 +261,11 @@ def _history(
     name, key = case_name(case), case.case_key
     reason = options.quarantine.reason_of(name, key) if options.quarantine is not None else ""
     about = tuple(annotation for annotation in options.annotations if annotation.covers_case(name, key))
-    changes = changes_of(segments, Watch(name, key, metric, runs, about, reason))
-    if options.since is not None:
-        changes = tuple(
-            change for change in changes if change.is_open or max(change.found_at, change.fixed_at) >= options.since
-        )
-    return CaseHistory(case, metric, segments, changes, about, reason, branch, options.since)
+    history = CaseHistory(case, metric, segments, (), about, reason, branch, options.since)
+    changes = changes_of(history, runs)
+    if (since := options.since) is not None:
+        changes = tuple(each for each in changes if each.is_open or max(each.found_at, each.fixed_at) >= since)
+    return replace(history, changes=changes)
 
 
 def unused_entries(histories: Sequence[CaseHistory], options: HistoryOptions) -> tuple[Finding, ...]:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 
 from results.exchange.exported.export import ExportedRun
-from results.exchange.measured import SampleStatistics
+from results.exchange.measured import from_samples
 from results.records.limits import MAX_TIME_S, MOST_OF_UNIT, are_times
 from results.records.plain_form import FormError, UnclearFormError, check_limits
 from results.records.records import HardwareProfile, Measurement, PredictionRecord, Record, RunInfo
@@ -80,12 +80,14 @@ def differing_statistics(measurement: Measurement) -> list[tuple[str, float, flo
     """
     if not measurement.samples_s or not math.isfinite(sum(measurement.samples_s)):
         return []
-    of_samples = SampleStatistics.of(measurement.samples_s)
+    of_samples = from_samples(measurement.samples_s, measurement.calls_per_sample)
     most = _ROUNDING * of_samples.max_s  # another order of additions changes the last digits
     return [
         (name, value, right)
-        for name, right in zip(of_samples._fields, of_samples, strict=True)
-        if (value := getattr(measurement, name)) is not None and right is not None and not abs(value - right) <= most
+        for name in (*_TIMES, "q1_s", "q3_s", "std_s")
+        if (value := getattr(measurement, name)) is not None
+        and (right := getattr(of_samples, name)) is not None
+        and not abs(value - right) <= most
     ]
 
 
