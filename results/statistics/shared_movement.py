@@ -7,11 +7,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from statistics import fmean
+from typing import TYPE_CHECKING
 
-from results.cases.pooling import Pooled, ProcessKey
 from roofline_model.core.grouping import grouped
 
-Deviations = Mapping[tuple[int, ProcessKey], float]
+if TYPE_CHECKING:
+    from results.cases.pooling import Pooled
+
+Deviations = Mapping[tuple[int, tuple[str, int]], float]
 """By ordinal of the side and process: its logarithm less the mean of its side, over the standard deviation."""
 
 
