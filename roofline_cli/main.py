@@ -14,7 +14,7 @@ from roofline_cli.shared.group import LazyGroup, RooflineGroup, commands_of
 COMPLETE_VARIABLE = "_ROOFLINE_COMPLETE"
 """Set by a shell that asks for completions, as click and typer do."""
 COMMAND_GROUPS = {
-    "Predict": ("predict", "tiling", "sweep"),
+    "Predict": ("predict", "check", "tiling", "sweep"),
     "Choose": ("recommend", "losses", "pipeline", "explain"),
     "Measure": ("doctor", "demo", "compare", "calibrate", "validate", "fit"),
     "Watch": ("runs", "show", "diff", "history", "nightly", "pr"),
@@ -23,7 +23,7 @@ COMMAND_GROUPS = {
     "Look up": ("formats", "hardware"),
 }
 """Task → its commands, as `docs/reference/commands.md` lists them."""
-PREDICT_ORDER = ("predict gemv", "predict gemm", "predict attention", "predict ffn", "predict model")
+PREDICT_ORDER = ("predict gemv", "predict gemm", "predict attention", "predict ffn", "predict model", "predict serve")
 
 COMMANDS = {"predict": ("predict", "Predict how fast an operator or a whole model runs, per format.")}
 

@@ -167,7 +167,7 @@ def _cache_codes(device: Device, total_bytes: Floats, cache: str) -> NDArray[np.
     last, roof = device.last_level_cache, memory_roof(device, total_bytes, cache)
     if cache != "warm" or last is None:
         return codes
-    codes[roof.fits_partly] = "mostly-cached"
+    codes[roof.fits_partly] = "cached-in-part"
     if last.bandwidth is None:
         codes[roof.fits_cache] = "cache-bandwidth-unknown"
     return codes

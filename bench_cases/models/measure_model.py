@@ -203,12 +203,12 @@ def _chip_reason(case: ModelCase, chip: Device) -> Finding | None:
         return None
     name, target = parse_precision(case.precision).name, _target(chip)
     if target is None:
-        return finding("recipes-without-capability", hardware=chip.key)
+        return finding("torchao-kernel-missing", kind="capability", hardware=chip.key)
     recipes = recipes_of(name, target.device)
     reasons = [recipe.against_target(target) for recipe in recipes]
     if recipes and (None in reasons or any(recipe.needs for recipe in recipes)):
         return None  # what must be installed is asked when the model is there
-    return next(filter(None, reasons), finding("torchao-kernel-missing", name, device=target.device))
+    return next(filter(None, reasons), finding("torchao-kernel-missing", name, kind="device", device=target.device))
 
 
 def _is_emulated(case: ModelCase, target: Target | None) -> bool:

@@ -225,7 +225,9 @@ def _path(recipe: Recipe, weight: str, activation: str, wide: str, target: Targe
         extra = recipe.widened_bytes_per_element
         return LinearPath(weight, activation, widened_bytes_per_element=extra, source=source) if extra else None
     if activation != wide or recipe.scale_shape == "format":
-        why_not = finding("path-unmodelled", config=recipe.config_name, device=str(target), kernel=recipe.kernel)
+        why_not = finding(
+            "no-expected-time", kind="path", config=recipe.config_name, device=str(target), kernel=recipe.kernel
+        )
         return LinearPath(weight, activation, unmodelled=why_not)
     return LinearPath(weight, activation, wide, not recipe.is_scaled_apart, source=source)
 

@@ -174,7 +174,7 @@ def _why_not_run(name: str, target: Target) -> Finding | None:
     """Return why a device does not run a precision as it is; None where it does."""
     recipes = recipes_of(name, target.device)
     if not recipes:
-        return finding("torchao-kernel-missing", name, device=target.device)
+        return finding("torchao-kernel-missing", name, kind="device", device=target.device)
     reasons = [recipe.against_target(target) for recipe in recipes]
     return None if None in reasons else reasons[0]
 
@@ -215,7 +215,7 @@ def _candidate(case: ModelCase, chip: Device, target: Target, host_times: HostTi
 
 def _left_out(chip: Device) -> Finding:
     """Return what an expected time without the framework's own leaves out."""
-    return finding("host-time-unknown" if chip.kind == "cpu" else "device-time")
+    return finding("host-time-unknown") if chip.kind == "cpu" else finding("device-time", kind="step")
 
 
 def _undisturbed(host: HostTime | None) -> HostTime | None:

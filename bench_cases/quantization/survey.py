@@ -110,17 +110,17 @@ def _obstacle(module: nn.Linear) -> Finding | None:
     if weight.is_meta:
         raise UnsupportedError("the model is on the meta device: it has shapes but no weights; load them first")
     if hasattr(weight, "__tensor_flatten__"):
-        return finding("weight-not-taken", kind="quantised", tensor=type(weight).__name__)
+        return finding("layer-kept-wide", kind="quantised", tensor=type(weight).__name__)
     if nn.utils.parametrize.is_parametrized(module, "weight"):
-        return finding("weight-not-taken", kind="parametrized")
+        return finding("layer-kept-wide", kind="parametrized")
     if isinstance(module, nn.modules.linear.NonDynamicallyQuantizableLinear):
-        return finding("weight-not-taken", kind="read-by-owner", owner="nn.MultiheadAttention")
+        return finding("layer-kept-wide", kind="read-by-owner", owner="nn.MultiheadAttention")
     if not weight.is_floating_point():
-        return finding("weight-not-taken", kind="dtype", dtype=str(weight.dtype).removeprefix("torch."))
+        return finding("layer-kept-wide", kind="dtype", dtype=str(weight.dtype).removeprefix("torch."))
     if weight.dtype not in WIDE_DTYPES:
-        return finding("weight-not-taken", kind="without-scales", dtype=str(weight.dtype).removeprefix("torch."))
+        return finding("layer-kept-wide", kind="without-scales", dtype=str(weight.dtype).removeprefix("torch."))
     if weight.numel() == 0:
-        return Finding("weight-empty")
+        return finding("layer-stays-wide", kind="empty")
     return None
 
 

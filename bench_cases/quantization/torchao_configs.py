@@ -112,7 +112,7 @@ def candidates(chosen: Precision, target: Target) -> list[tuple[Recipe | None, F
         recipes = recipes_of(name, target.device)
         options += [(recipe, recipe.against_target(target)) for recipe in recipes]
         if not recipes:
-            options.append((None, finding("torchao-kernel-missing", name, device=target.device)))
+            options.append((None, finding("torchao-kernel-missing", name, kind="device", device=target.device)))
         name = FALLBACKS.get(name)
     return options
 

@@ -138,8 +138,8 @@ def gpu_warnings(facts: Mapping[str, Any], name: str, other_processes: int | Non
     findings = []
     if facts.get("clock_lock_hz") is None and facts.get("max_clock_hz") is not None:
         is_gb10 = _GB10.search(name) is not None
-        clock_mhz = f"{facts['max_clock_hz'] / 1e6:.0f}"
-        findings.append(finding("clock-unlocked-gb10") if is_gb10 else finding("clock-unlocked", clock_mhz=clock_mhz))
+        clock_mhz = "0,2100" if is_gb10 else f"{facts['max_clock_hz'] / 1e6:.0f}"
+        findings.append(finding("clock-unlocked", kind="gb10" if is_gb10 else "gpu", clock_mhz=clock_mhz))
     if facts.get("persistence") is False:
         findings.append(finding("persistence-off"))
     if other_processes:

@@ -335,7 +335,7 @@ def open_nvml_device() -> tuple[NvmlDevice | None, Finding | None]:
     try:
         import pynvml
     except ImportError:
-        return None, finding("nvidia-ml-py-missing")
+        return None, finding("sensors-missing", package="nvidia-ml-py")
     try:
         pynvml.nvmlInit()
         visible = [part.strip() for part in os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")]

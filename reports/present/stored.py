@@ -88,10 +88,10 @@ def _answer_blocks(rankings: Sequence[StoredRanking], *, has_rows: bool) -> Iter
     count = len(rankings)
     gaps = [ranking.gap for ranking in rankings if ranking.choice is None and ranking.gap is not None]
     if len(gaps) == count:
-        text = short_text(finding("disturbed-results", disturbed_count=count, case_count=count))
+        text = short_text(finding("disturbed-result", kind="cases", disturbed_count=count, case_count=count))
         yield Paragraph(f"No result: {text}, or see the numbers with --force.", "failed")
         return
-    is_busy = all(gap.code == "disturbed-result" for gap in gaps)
+    is_busy = all(has_code([gap], "disturbed-result", "option") for gap in gaps)
     why = "the machine was busy, run again" if is_busy else "times were disturbed or cannot be, run again"
     busy = f" No result for {len(gaps)} of {count}: {why}." if gaps else ""
     yield Paragraph(f"{_pays_sentence(rankings)}{busy}", "verdict")

@@ -152,9 +152,9 @@ def headline_gap(winner: Option | None, baseline: Option | None) -> Finding | No
         suspects = [option for option in disturbed if not option.flags.isdisjoint(KERNEL_FLAGS)]
         if suspects:
             flags = tuple(flag for flag in KERNEL_FLAGS if flag in suspects[0].flags)
-            return finding("implausible-result", suspects[0].label, flags=flags)
+            return finding("implausible-result", suspects[0].label, kind="work", flags=flags)
         flags = tuple(sorted(disturbed[0].flags.intersection(DISTURBING_FLAGS)))
-        return finding("disturbed-result", disturbed[0].label, flags=flags)
+        return finding("disturbed-result", disturbed[0].label, kind="option", flags=flags)
     if baseline is None or len(sides) == 1 or "forced" in winner.flags | baseline.flags:
         return None
     gain, most = measured_gain(winner, baseline), largest_gain(winner, baseline)
@@ -162,9 +162,11 @@ def headline_gap(winner: Option | None, baseline: Option | None) -> Finding | No
         return None
     low = gain.ratio if gain.low_ratio is None else gain.low_ratio
     if low > most:
-        return finding("implausible-gain", winner.label, speedup_ratio=gain.ratio, most_speedup_ratio=most)
+        return finding(
+            "implausible-result", winner.label, kind="gain", speedup_ratio=gain.ratio, most_speedup_ratio=most
+        )
     if baseline.trust.doubts and (slow := _slowness(baseline)) is not None and slow > 1:
-        return finding("implausible-baseline", baseline.label, flags=tuple(baseline.trust.doubts))
+        return finding("implausible-result", baseline.label, kind="baseline", flags=tuple(baseline.trust.doubts))
     return None
 
 
@@ -183,7 +185,7 @@ def gap_of_all(gaps: Sequence[Finding | None]) -> Finding | None:
         return None
     if len(known_gaps) == 1:
         return known_gaps[0]
-    return finding("disturbed-results", disturbed_count=len(known_gaps), case_count=len(gaps))
+    return finding("disturbed-result", kind="cases", disturbed_count=len(known_gaps), case_count=len(gaps))
 
 
 def is_disturbed(option: Option) -> bool:

@@ -87,7 +87,7 @@ def causes_of(move: RankChange, moves: Sequence[RankChange], now: Ranking) -> tu
     if after is None:
         assert before is not None  # it was ranked before
         refused = next((each.findings for each in now.excluded if each.label == move.label), ())
-        return refused or (_replaced_by(before, moves) or finding("no-longer-predicted"),)
+        return refused or (_replaced_by(before, moves) or finding("prediction-gone", kind="unpredicted"),)
     if before is None:
         return (_first_evidence(move, after),)
     return (
@@ -110,7 +110,8 @@ def own_cause(move: RankChange) -> tuple[Finding, ...]:
     if loss_before.pct != loss.pct:
         return (
             finding(
-                "loss-changed",
+                "evidence-changed",
+                kind="loss",
                 loss_pct=loss.pct,
                 source=loss.source,
                 before_loss_pct=loss_before.pct,
@@ -119,7 +120,11 @@ def own_cause(move: RankChange) -> tuple[Finding, ...]:
         )
     time_s, before_s = after.estimate.time_s, before.estimate.time_s
     if not after.is_measured and abs(time_s / before_s - 1) > _PREDICTION_MOVED_RATIO:
-        return (finding("prediction-changed", source=after.estimate.source, before_s=before_s, time_s=time_s),)
+        return (
+            finding(
+                "evidence-changed", kind="prediction", source=after.estimate.source, before_s=before_s, time_s=time_s
+            ),
+        )
     return ()
 
 
@@ -180,12 +185,12 @@ def _cause_of_others(move: RankChange, moves: Sequence[RankChange]) -> tuple[Fin
     if with_cause:
         other, causes = with_cause[0]
         is_above = _is_above(other.after_rank, move.after_rank)
-        return (finding("passed-by" if is_above else "other-fell-behind", other.label), *causes)
+        return (finding("order-of-others", other.label, kind="passed" if is_above else "fell-behind"), *causes)
     came = [other.label for other in moves if other.before is None and _is_above(other.after_rank, move.after_rank)]
     went = [other.label for other in moves if other.after is None and _is_above(other.before_rank, move.before_rank)]
     return (
-        *(finding("new-above", label) for label in came[:1]),
-        *(finding("gone-above", label) for label in went[:1]),
+        *(finding("option-above", label, kind="new") for label in came[:1]),
+        *(finding("option-above", label, kind="gone") for label in went[:1]),
     )
 
 
@@ -205,4 +210,4 @@ def _replaced_by(before: Option, moves: Sequence[RankChange]) -> Finding | None:
     formats = (before.weight_format, before.activation_format)
     rows = (move.after for move in moves if move.after is not None and move.after.is_measured)
     kernel = next((row for row in rows if (row.weight_format, row.activation_format) == formats), None)
-    return None if kernel is None else finding("measured-in-its-place", kernel.label)
+    return None if kernel is None else finding("prediction-gone", kernel.label, kind="measured")

@@ -101,7 +101,6 @@ def _gpu_checks(machine: Machine) -> list[Check]:
 
 _GPU_CHECKS = {
     "clock-unlocked": "clocks",
-    "clock-unlocked-gb10": "clocks",
     "persistence-off": "persistence",
     "shared-device": "gpu processes",
     "power-limited": "power limit",

@@ -30,6 +30,13 @@ def formats(incomplete: str) -> list[str]:
     )
 
 
+def engines(incomplete: str) -> list[str]:
+    """Return the engines whose key begins so; the last of a comma-separated list is completed."""
+    from roofline_model.engines.engine import engine_names
+
+    return _last_of_list(incomplete, list(engine_names()))
+
+
 def _last_of_list(incomplete: str, names: list[str]) -> list[str]:
     last = incomplete.rpartition(",")[2]
     # As it was typed, then the rest: a shell drops what does not begin with the very letters.

@@ -24,14 +24,12 @@ BOUNDS: frozenset[Source] = frozenset({"ceilings", "ideal"})
 """Sources that bound a time from below."""
 SLOW_IDEAL_RATIO = 10.0
 """A time that other work may have made longer is not believed beyond this many times what bounds it from below."""
-NO_RESULT = ("disturbed-result", "disturbed-results", "implausible-result", "implausible-gain", "implausible-baseline")
+NO_RESULT = ("disturbed-result", "implausible-result")
 """Codes that say why measured times make no headline."""
 NO_CHOICE = (
     "nothing-fits",
     "nothing-runs",
     "nothing-within-loss",
-    "nothing-known-to-fit",
-    "nothing-has-kernel",
     *NO_RESULT,
 )
 """Codes that say why a ranking has no choice."""
@@ -521,7 +519,7 @@ class Ranking:
         if choice is None:
             return next(item for item in self.findings if item.code in NO_CHOICE)
         if baseline is not None and choice.key == baseline.key:
-            return finding("stay", choice.key)
+            return finding("take", choice.key, kind="stay")
         ratio = choice.speedup_ratio
         if ratio is None or baseline is None:
             return finding("take", choice.key, kind="alone", method=choice.method)

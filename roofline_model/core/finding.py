@@ -20,6 +20,7 @@ from roofline_model.core.units import (
     format_flops,
     format_memory,
     format_percent,
+    format_rate,
     format_time,
 )
 
@@ -62,9 +63,9 @@ def finding(code: str, subject: str = "", **values: Value | None) -> Finding:
     return Finding(code, subject, tuple([(name, value) for name, value in values.items() if value is not None]))
 
 
-def has_code(findings: Iterable[Finding], code: str) -> bool:
-    """Return whether one of the findings has the code."""
-    return code in [item.code for item in findings]
+def has_code(findings: Iterable[Finding], code: str, kind: str | None = None) -> bool:
+    """Return whether one of the findings has the code, of the kind where one is named."""
+    return any(item.code == code and kind in (None, item.value("kind")) for item in findings)
 
 
 def unsupported(item: Finding) -> UnsupportedError:
@@ -252,6 +253,7 @@ _FORMATS: Mapping[str, Callable[[float], str]] = {
     "speedup_ratio": times_text,
     "slowdown_ratio": _two_digits,
     "change_ratio": lambda ratio: format_percent(ratio, signed=True),
+    "tokens_per_s": format_rate,
     "_bytes_per_s": format_bandwidth,
     "_flops_per_s": format_flops,
     "_bytes": format_memory,

@@ -215,6 +215,8 @@ class Layout:
     """Devices that each hold all of attention, shared experts and router, and serve sequences of their own."""
     expert_rank_count: int = 1
     """Devices that routed experts are spread over, by tensor or by expert."""
+    link_bytes_per_s: float | None = None
+    """One direction of a device's link to the others; None: that of the chip."""
 
     def __post_init__(self) -> None:
         for name in ("device_count", "tensor_rank_count", "attention_replica_count", "expert_rank_count"):

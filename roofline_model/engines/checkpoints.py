@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from roofline_model.chips.hardware import Device
-from roofline_model.core.errors import UnsupportedError
+from roofline_model.core.finding import finding, unsupported
 from roofline_model.engines.amounts import StoredModel, checkpoint_roles, gguf_roles, stored_format
 from roofline_model.engines.engine import Engine, EngineConstants
 from roofline_model.formats.catalog import get_format
@@ -55,9 +55,9 @@ def stored_model(
     `UnsupportedError` for a format that the engine does not load.
     """
     decoder, own = checkpoint.decoder, checkpoint.formats
-    if weights not in engine.formats:
-        raise UnsupportedError(
-            f"{engine.name} loads no checkpoint in {weights} here; known for it: {', '.join(engine.formats)}"
+    if weights not in engine.formats or (weights == "MXFP4" and decoder.experts is None):
+        raise unsupported(
+            finding("engine-excluded", engine.name, kind="format", weight_format=weights, formats=engine.formats)
         )
     if weights in MIXES and weights not in ("BF16", "F16"):
         return StoredModel(decoder, gguf_roles(decoder, weights), cache_bytes or CACHE_16_BIT)

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from roofline_model.chips.hardware import Device
-from roofline_model.core.errors import UnknownNameError, UnsupportedError
+from roofline_model.core.errors import UnknownNameError
+from roofline_model.core.finding import finding, unsupported
 
 CATALOG = Path(__file__).parent / "catalog"
 _UNKNOWN_INTERVAL = (0.5, 2.0)
@@ -128,7 +129,7 @@ class EngineConstants:
         arrivals share (as good on 2,122 runs of data-centre chips: 7.6 % against 7.5 %).
         """
         fitted = self.intervals.get("tpot", {})
-        return load in fitted or (load in ("arrivals", "single") and "steady" in fitted)
+        return load in fitted or "steady" in fitted
 
     def multiplied_in(self, weights: str, device: Device) -> str:
         """Return the format that products of such weights multiply in on a chip: their own where it has the units and
@@ -168,7 +169,7 @@ class Engine:
             if chip_key in each.fitted_chips or chip_key in each.similar_chips:
                 return each
         keys = sorted({key for each in self.constants for key in (*each.fitted_chips, *each.similar_chips)})
-        raise UnsupportedError(f"{self.name} has no constants for {chip_key}; they are known for {', '.join(keys)}")
+        raise unsupported(finding("engine-excluded", self.name, kind="chip", hardware=chip_key, chips=tuple(keys)))
 
 
 def engine_names() -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from roofline_model.core.errors import InvalidValueError
+from roofline_model.core.finding import finding, unsupported
 from roofline_model.engines.engine import EngineConstants
 from roofline_model.engines.steps import StepModel
 
@@ -76,7 +77,7 @@ def arriving_load(
 ) -> Load:
     """Return a load of requests that arrive at a rate, with the number in flight that follows from it (Little's law).
 
-    Raises `InvalidValueError` for a rate beyond what the engine serves: the number would grow without end.
+    Raises `UnsupportedError` for a rate beyond what the engine serves: the number would grow without end.
     """
 
     def at(count: float) -> Load:
@@ -89,7 +90,7 @@ def arriving_load(
     low, high = _LEAST_IN_FLIGHT, steps.most_sequences(cached_tokens + input_tokens + output_tokens)
     high = min(high, _MOST_IN_FLIGHT)
     if high <= low or excess(high) > 0:
-        raise InvalidValueError(f"{rate_per_s:g} requests/s are more than {steps.device.key} serves: the queue grows")
+        raise unsupported(finding("engine-excluded", kind="rate", rate=rate_per_s))
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         low, high = (middle, high) if excess(middle) > 0 else (low, middle)

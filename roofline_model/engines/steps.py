@@ -39,6 +39,11 @@ class StepModel:
     constants: EngineConstants
     layout: Layout = ONE_DEVICE
 
+    @property
+    def is_of_fitted_chip(self) -> bool:
+        """Whether runs of this very chip are behind the constants."""
+        return self.device.key in self.constants.fitted_chips
+
     def step_s(self, sequences: float, context: float) -> float:
         """Return the time of one step of decode: `sequences` on this device, each with `context` tokens."""
         model, constants, bandwidth = self.model, self.constants, self.device.bandwidth.value
@@ -56,6 +61,23 @@ class StepModel:
             + self._layers_s()
             + constants.step_s
         )
+
+    def least_step_s(self, sequences: float, context: float) -> float:
+        """Return what bytes and FLOPs alone allow of that step, at rated bandwidth and peak: no engine is faster with
+        one token a step. Of routed experts those of one token are read: all tokens may agree.
+        """
+        model, device = self.model, self.device
+        experts = model.decoder.experts
+        read_bytes = compute_s = 0.0
+        for role, count in model.elements.items():
+            if role in ("embedding", "per_layer_embedding"):
+                continue
+            stored, ranks = model.stored(role), self.layout.ranks(role)
+            active = count * (experts.active_count if role == "expert" and experts is not None else 1) / ranks
+            read_bytes += active * stored.bytes_per_element
+            compute_s += 2 * active * sequences / device.peak_flops_per_s(stored.multiplied_in)
+        cache_bytes = sum(model.cache_reads(context, self.layout.cache_ranks)) + model.state_bytes
+        return max((read_bytes + sequences * cache_bytes) / device.bandwidth.value, compute_s)
 
     def prefill_s(self, tokens: int, cached: float = 0.0, prompts: int = 1) -> float:
         """Return the time of prompts of `tokens` each that share passes, after `cached` tokens, with nothing beside."""
@@ -137,9 +159,9 @@ class StepModel:
 
     def _all_reduce_s(self, tokens: float) -> float:
         """Return the time of one all-reduce: one message to every other device, or a ring where that is faster."""
-        count, link = self.layout.device_count, self.device.link_bytes_per_s
+        count, link = self.layout.device_count, self.layout.link_bytes_per_s or self.device.link_bytes_per_s
         if link is None:
-            raise InvalidValueError(f"{self.device.key} has no link; one device alone can be predicted")
+            raise InvalidValueError(f"the link between devices of {self.device.key} is not known: give --link-gb-s")
         message = 2.0 * tokens * self.layout.attention_replica_count * self.model.decoder.hidden_size
         ring_s = 2 * (count - 1) / count * message / link + _RING_S
         return _ONE_SHOT_S + min((count - 1) * message / link, ring_s)

@@ -212,12 +212,12 @@ def predict_kernel(work: Operator, device: Device, *, kernel: str | None = None)
     best = min(kernel_curves or curves, key=lambda curve: curve.time_s(size))
     findings = [finding("kernel-timed", kernel=best.kernel, size_count=best.point_count)]
     if kernel is not None and not kernel_curves:
-        findings.append(finding("other-kernel-stands", kernel=kernel, other_kernel=best.kernel))
+        findings.append(finding("calibration-stands-in", kind="kernel", kernel=kernel, other_kernel=best.kernel))
     if best.formats != size.formats:
         timed, asked_format = best.formats[-1], size.formats[-1]
         findings.append(finding("other-result-format", kernel=best.kernel, timed_format=timed, format=asked_format))
     if best.row_counts and int(size.regime) > (most := best.row_counts[-1]):
-        findings.append(finding("rows-beyond-timed", row_count=most))
+        findings.append(finding("calibration-stands-in", kind="rows", row_count=most))
     time_s, spread = best.time_s(size), best.interval_ratio
     return KernelTime(best, time_s, time_s / spread, time_s * spread, tuple(findings))
 
@@ -291,9 +291,11 @@ class KnownDram:
     def finding_over(self, provenance: str) -> Finding:
         """Return what replaces the DRAM share of constants of a provenance."""
         if self.is_measured:
-            return finding("dram-share-measured", dram_share_ratio=self.share_ratio, provenance=provenance)
+            return finding(
+                "constants-adjusted", kind="dram-measured", dram_share_ratio=self.share_ratio, provenance=provenance
+            )
         return finding(
-            "dram-share-taken", kind="limited", dram_share_ratio=self.share_ratio, hardware=self.published_for
+            "constants-adjusted", kind="limited", dram_share_ratio=self.share_ratio, hardware=self.published_for
         )
 
 

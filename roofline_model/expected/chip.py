@@ -8,13 +8,15 @@ NVFP4 rows of the family's one measured chip; a family is therefore also "this l
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import Literal, NoReturn, Protocol
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Literal, NoReturn, Protocol, TypeVar
 
 from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import InvalidValueError, UnknownNameError, UnsupportedError
 from roofline_model.formats.catalog import NumberFormat, get_format
+
+if TYPE_CHECKING:
+    from roofline_model.expected.attention.chip import AttentionChip
 
 SupplyClass = Literal["mma", "tma"]
 
@@ -182,23 +184,28 @@ class ChipSpec:
         )
 
 
+AnyChip = TypeVar("AnyChip", "ChipSpec", "AttentionChip")
 SAME_NUMBER_RATIO = 0.02
 """Numbers of one chip that differ by less are two roundings of one specification (2617 MHz, 2.62 GHz)."""
 
 
-@lru_cache(maxsize=512)
-def fitted_numbers(chip: ChipSpec, fitted: ChipSpec) -> ChipSpec:
+_ROUNDED = ("clock_hz", "bandwidth_bytes_per_s", "l2_bytes")
+"""Numbers of a chip that may be rounded, beside its peaks."""
+
+
+def fitted_numbers(chip: AnyChip, fitted: AnyChip) -> AnyChip:
     """Return `chip` with the numbers its constants were fitted with, where both mean the same one.
 
     A number that really differs (the peak of another compute format, a user's own description) stays the chip's.
     """
     if chip.key != fitted.key:
         return chip
-    names = ("clock_hz", "peak_flops_per_s", "bandwidth_bytes_per_s", "l2_bytes")
+    names = [field.name for field in fields(chip) if field.name in _ROUNDED or field.name.startswith("peak_")]
+    pairs = ((name, getattr(chip, name), getattr(fitted, name)) for name in names)
     same = {
         name: theirs
-        for name in names
-        if abs((theirs := getattr(fitted, name)) - getattr(chip, name)) <= SAME_NUMBER_RATIO * theirs
+        for name, ours, theirs in pairs
+        if None not in (ours, theirs) and abs(theirs - ours) <= SAME_NUMBER_RATIO * theirs
     }
     return replace(chip, **same)
 

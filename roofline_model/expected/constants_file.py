@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -77,15 +77,13 @@ def read_surface(where: str, name: str, rows: Any) -> tuple[float, ...]:
     return tuple(float(value) for row in rows for value in row)
 
 
-def surface_lines(values: Sequence[float], width: int) -> list[str]:
-    """Return a surface as lines along its last axis."""
-    return [
-        f"  [{', '.join(f'{value:g}' for value in values[begin : begin + width])}],"
-        for begin in range(0, len(values), width)
-    ]
+def surface_rows(values: Sequence[float], width: int) -> list[list[float]]:
+    """Return a surface as a file keeps it: six digits, in rows along its last axis."""
+    short = [float(f"{value:g}") for value in values]
+    return [short[begin : begin + width] for begin in range(0, len(short), width)]
 
 
-def quoted(value: str) -> str:
-    """Return text as a TOML string."""
-    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-    return '"' + "".join(ch if ch.isprintable() else " " for ch in escaped) + '"'
+def check_one_chip(keys: Iterable[str]) -> None:
+    """Raise `DefinitionError` where constants that go into one file are of several chips."""
+    if len(names := list(dict.fromkeys(keys))) > 1:
+        raise DefinitionError(f"one constants file is one chip: got {' and '.join(names)}")

@@ -129,6 +129,11 @@ def joined_factors(pair: tuple[float, float], half_width: float) -> tuple[float,
     return math.exp(-low), math.exp(high)
 
 
+def outwards(pair: tuple[float, float]) -> tuple[float, float]:
+    """Return (low, high) with four digits: rounding never makes an interval narrower."""
+    return math.floor(pair[0] * 1e4) / 1e4, math.ceil(pair[1] * 1e4) / 1e4
+
+
 def drifted(table: IntervalTable, half_width: float) -> IntervalTable:
     """Return the factors of lent constants: the lender's own, and the error of the transfer beside it."""
     pairs = [joined_factors(pair, half_width) for pair in zip(table.low, table.high, strict=True)]

@@ -37,7 +37,7 @@ from roofline_model.expected.calibrated import (
     predict_calibrated,
     predict_kernel,
 )
-from roofline_model.expected.prediction import EXPECTED_VERSION, NORM_PARTS, ExpectedBatch, ExpectedPrediction, is_far
+from roofline_model.expected.prediction import EXPECTED_VERSION, NORM_PARTS, ExpectedPrediction, is_far
 from roofline_model.formats.catalog import NumberFormat, ScaleLevel, get_format
 from roofline_model.ideal.operator_sequence import predict_operator
 from roofline_model.ideal.roofline import Prediction, ProductRoof, beaten_ratio, predict
@@ -147,7 +147,7 @@ def _predicted(
             raise unsupported(why_not)
         if attention_kernel is None and (constants := constants_of(op, kernel)) in ATTENTION_KERNELS:
             if device.match.capability is None:  # no chip of CUDA's: these kernels are not written for it
-                raise unsupported(finding("kernel-not-described", kernel))
+                raise unsupported(finding("no-expected-time", kernel, kind="kernel"))
             attention_kernel = constants
     if isinstance(work, Operator) and op == "attention" and attention_kernel is not None:
         return _above_roof(_attention(work, device, cache, attention_kernel), work, device, cache, ideal)
@@ -210,7 +210,7 @@ def _product(work: Operator, device: Device, cache: str, quantizes: bool) -> Exp
     calls = [
         candidate.expected(*sizes_mnk, cache=cache, quantizes_activations=quantizes) for candidate in (model, *others)
     ]
-    prediction = _from_call(device, max(calls, key=lambda call: call.time_s))
+    prediction = ExpectedPrediction.of(device.key, max(calls, key=lambda call: call.time_s))
     if (beyond := extrapolation(work, prediction.provenance)) is not None:
         prediction = replace(prediction, findings=(*prediction.findings, beyond))
     if computed != activation:
@@ -256,21 +256,6 @@ def _attention(work: Operator, device: Device, cache: str, kernel: str | None = 
     return predict_attention(work, device, cache=cache, kernel=kernel)
 
 
-def _from_call(device: Device, call: ExpectedBatch) -> ExpectedPrediction:
-    return ExpectedPrediction(
-        hardware=device.key,
-        time_s=call.time_s,
-        low_s=call.low_s,
-        high_s=call.high_s,
-        parts=tuple((name, value) for name, value in call.additive_parts().items() if value > 0),
-        binding=call.binding[0],
-        kernel=call.kernel[0],
-        provenance=call.provenance,
-        findings=call.findings,
-        terms=tuple((name, value) for name, value in call.parts.items() if value > 0),
-    )
-
-
 def at_least_ideal(prediction: ExpectedPrediction, ideal: Prediction, beaten_ratio: float = 1.0) -> ExpectedPrediction:
     """Return the prediction with its time and interval at least the ideal time, its parts as `under_roofs` has them.
 
@@ -282,7 +267,7 @@ def at_least_ideal(prediction: ExpectedPrediction, ideal: Prediction, beaten_rat
     roofed = under_roofs(prediction, memory_s, compute_s, time_s)
     if time_s <= prediction.time_s:
         return roofed if low_s <= prediction.low_s else replace(roofed, low_s=low_s)
-    findings = (*prediction.findings, finding("ideal-is-limit"))
+    findings = (*prediction.findings, finding("product-held", kind="ideal"))
     return replace(roofed, low_s=low_s, high_s=high_s, binding=_bound(memory_s, compute_s), findings=findings)
 
 

@@ -14,8 +14,6 @@ from roofline_model.core.units import format_time
 
 NORM_PARTS = ("tensor", "dram", "l2", "sm", "latency", "exp", "widen_kv")
 """Terms that overlap: the model joins them by a p-norm. The seconds of each are what it would take by itself."""
-UNMEASURED_CODES = ("unmeasured-cache", "unmeasured-queries")
-"""Findings that name a cache or a query that no measured attention had."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +152,26 @@ class ExpectedPrediction:
     beside_ideal: Finding | None = None
     """What most of a time of more than three times the ideal one is, or that it is below; null between."""
 
+    @classmethod
+    def of(cls, hardware: str, batch: ExpectedBatch) -> ExpectedPrediction:
+        """Return the only call of a batch."""
+
+        def present(parts: Mapping[str, Numbers]) -> tuple[tuple[str, float], ...]:
+            return tuple((name, value_s) for name, value in parts.items() if (value_s := single(value)) > 0)
+
+        return cls(
+            hardware,
+            single(batch.time_s),
+            single(batch.low_s),
+            single(batch.high_s),
+            parts=present(batch.additive_parts()),
+            binding=batch.binding[0],
+            kernel=batch.kernel[0],
+            provenance=batch.provenance,
+            findings=batch.findings,
+            terms=present(batch.parts),
+        )
+
     @property
     def estimate(self) -> Estimate:
         """The time with its interval."""
@@ -176,6 +194,6 @@ def is_far(time_s: float, ideal_s: float) -> bool:
     return time_s > FAR_RATIO * ideal_s or time_s < ideal_s * (1 - _ROUNDING)
 
 
-def alone(batch: ExpectedBatch) -> tuple[tuple[str, float], ...]:
-    """Return the terms of the only row, each as if alone; those that are nothing are left out."""
-    return tuple((name, float(value[0])) for name, value in batch.parts.items() if value[0] > 0)
+def single(values: Numbers) -> float:
+    """Return the only one of some numbers, which may be a number itself."""
+    return values if isinstance(values, float) else float(values[0])

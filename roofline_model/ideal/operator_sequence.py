@@ -152,7 +152,7 @@ def predict_operator(work: Operator, hardware: Device | str, *, cache: str = "co
     if not count:
         return done
     substituted = finding(
-        "vector-rate-substituted", hardware=device.key, format=VECTOR_FORMAT, compute_format=substitute
+        "rate-not-declared", kind="elementwise", hardware=device.key, format=VECTOR_FORMAT, compute_format=substitute
     )
     return replace(done, findings=(*done.findings, substituted))
 

@@ -331,7 +331,11 @@ def _memory(total_bytes: float, device: Device, cache: str) -> tuple[Quantity, s
         return device.bandwidth, "DRAM", []
     if roof.fits_partly:
         share = total_bytes / last.capacity_bytes
-        return device.bandwidth, "DRAM", [finding("partly-cached", cache_share_ratio=share, level=last.name)]
+        return (
+            device.bandwidth,
+            "DRAM",
+            [finding("cached-in-part", kind="share", cache_share_ratio=share, level=last.name)],
+        )
     if last.bandwidth is None:
         return device.bandwidth, "DRAM", [finding("cache-bandwidth-unknown", level=last.name)]
     return last.bandwidth, last.name, []
@@ -363,7 +367,13 @@ def _path_finding(device: Device, path: ComputePath) -> Finding | None:
     if path.kind == "native":
         return None
     if not device.declares(path.format):
-        return finding("rate-not-declared", hardware=device.key, format=path.format, compute_format=path.compute_format)
+        return finding(
+            "rate-not-declared",
+            kind="widened",
+            hardware=device.key,
+            format=path.format,
+            compute_format=path.compute_format,
+        )
     return finding("no-native-unit", format=path.format, reason=path.reason) if path.reason else None
 
 

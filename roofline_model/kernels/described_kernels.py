@@ -86,4 +86,4 @@ def constants_of(op: str, kernel: str) -> str | None:
 def why_not_described(op: str, kernel: str) -> Finding | None:
     """Return that no constants describe a measured GPU kernel; None where some do, or it is the user's own."""
     kernels = GPU_KERNELS.get(op, {})
-    return finding("kernel-not-described", kernel) if kernel in kernels and kernels[kernel] is None else None
+    return finding("no-expected-time", kernel, kind="kernel") if kernel in kernels and kernels[kernel] is None else None

@@ -327,6 +327,14 @@ class Decoder:
         return sum(matrix.element_count for matrix in self.matrices()) - tied
 
     @property
+    def active_parameter_count(self) -> float:
+        """The same of what a token visits: of experts those that it is routed to."""
+        block = self.experts
+        resting_ratio = 0.0 if block is None else 1 - block.active_count / block.expert_count
+        resting = sum(matrix.element_count for matrix in self.matrices() if matrix.role == "expert") * resting_ratio
+        return self.parameter_count - resting
+
+    @property
     def experts(self) -> FeedForward | None:
         """The feed-forward block with experts; None without. All such blocks of a published model are alike."""
         blocks = (run.feed_forward for run in self.layers)

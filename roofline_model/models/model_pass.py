@@ -254,8 +254,8 @@ class ModelPass:
 
     def _device_finding(self, extra_count: int) -> Finding:
         if self.launch_count is None:
-            return finding("device-time")
-        return finding("launches-counted", launch_count=self.launch_count, extra_count=extra_count or None)
+            return finding("device-time", kind="step")
+        return finding("device-time", kind="counted", launch_count=self.launch_count, extra_count=extra_count or None)
 
     def _executed(self, kernel: StepKernel) -> Iterator[StepKernel]:
         path = self._path_of(kernel.work)
@@ -302,7 +302,7 @@ class ModelPass:
         last = device.last_level_cache
         if last is None or prediction.memory.weights_bytes > WARM_CACHE_SHARE * last.capacity_bytes:
             return ()
-        return (finding("model-fits-cache", level=last.name),)
+        return (finding("cached-in-part", kind="model", level=last.name),)
 
 
 def _of_decoded(product: Operator) -> Operator:

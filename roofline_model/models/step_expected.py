@@ -37,7 +37,7 @@ from roofline_model.expected.predict import (
     raised_to_ideal,
     why_no_expected,
 )
-from roofline_model.expected.prediction import EXPECTED_VERSION, UNMEASURED_CODES, ExpectedPrediction, is_far
+from roofline_model.expected.prediction import EXPECTED_VERSION, ExpectedPrediction, is_far
 from roofline_model.formats.catalog import get_format
 from roofline_model.kernels.attention_kernels import ATTENTION_KERNELS, FITTED_MODEL
 from roofline_model.kernels.known_kernels import why_no_time_here
@@ -416,7 +416,7 @@ def _mean(
 def _borrowed(work: Operator, answer: ExpectedPrediction) -> Finding | None:
     """Return what the attention model says where it was never measured with such queries; None for any other kernel."""
     is_narrow = work.op == "attention" and get_format(dict(work.formats)["q"]).element_bits < _WIDE_BITS
-    return next((item for item in answer.findings if is_narrow and item.code in UNMEASURED_CODES), None)
+    return next((item for item in answer.findings if is_narrow and item.code == "unmeasured-attention"), None)
 
 
 def _stand_ins(work: Operator) -> StandIns:
@@ -534,7 +534,7 @@ class _Reference:
             high * time_s,
             binding,
             streaming.provenance,
-            finding("latent-decode"),
+            finding("not-fitted", kind="latent-decode"),
             (("launch", launch_s), (binding, max(moved_s, computed_s))),
         )
 

@@ -269,4 +269,4 @@ def asked_pairs(chip: Device, names: Iterable[str]) -> list[Pair]:
 
 def undeclared(chip: Device, key: str) -> Exclusion:
     """Return why a default format is not predicted: the chip's file has neither a rate nor a path for it."""
-    return Exclusion(key, (finding("rate-undeclared", key, hardware=chip.key),))
+    return Exclusion(key, (finding("rate-not-declared", key, kind="format", hardware=chip.key),))

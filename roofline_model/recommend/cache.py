@@ -36,14 +36,14 @@ def rank_caches(
     for key in [get_format(name).key for name in formats or USUAL_CACHES]:
         if get_format(key).traffic_bytes_per_element >= wide_bytes_per_element:
             if key != wide:
-                excluded.append(Exclusion(key, (finding("cache-excluded", key, kind="not-narrower", baseline=wide),)))
+                excluded.append(Exclusion(key, (finding("format-excluded", key, kind="as-wide", baseline=wide),)))
             continue
         try:
             options.append(_option(device, work(key), key, baseline))
         except UnsupportedError as error:
             reason = error.finding if isinstance(error.finding, Finding) else None
             excluded.append(
-                Exclusion(key, (reason or finding("cache-excluded", key, kind="not-computed", hardware=device.key),))
+                Exclusion(key, (reason or finding("format-excluded", key, kind="not-computed", hardware=device.key),))
             )
     findings = (
         [finding("bound-by", kind="compute-in-all")] if all(option.bound == "compute" for option in options) else []
@@ -60,7 +60,9 @@ def _option(device: Device, work: Operator, key: str, baseline: Option | None) -
     saved_ratio = 1 - cache_bytes / wide_bytes
     findings = [cache_gap(device, key)]
     if ideal.path != "native":
-        findings.append(finding("cache-widened", key, compute_format=ideal.compute_format))
+        findings.append(
+            finding("operands-widened", key, format=key, operand="caches", compute_format=ideal.compute_format)
+        )
     speedup_ratio, ideal_speedup_ratio = speedups(times, baseline)
     return Option(
         key=key,

@@ -340,7 +340,7 @@ def _findings(
     """Return what to know about the answer as a whole before it is ranked."""
     findings = [finding("placeholder-chip", device.key)] if device.is_placeholder else []
     if pricer.is_ideal or pricer.is_by_ceilings:
-        findings.append(finding("ranked-by-ideals" if pricer.is_ideal else "ranked-by-ceilings", device.key))
+        findings.append(finding("ranked-by-bounds", device.key, kind="ideals" if pricer.is_ideal else "ceilings"))
         if not device.is_placeholder and (why_not := pricer.why_no_expected) is not None:
             findings.append(why_not)
     findings += doubts_of(device)
@@ -363,16 +363,16 @@ def _ranked_findings(ranking: Ranking, model: str, *, is_claimed: bool) -> list[
     options, choice, baseline = ranking.options, ranking.choice, ranking.baseline
     if is_claimed:
         claimed = [option for option in options if option.loss.source == "claimed"]
-        for code, is_own in (("claims-of-model", True), ("claims-of-others", False)):
+        for kind, is_own in (("model", True), ("others", False)):
             keys = tuple(option.key for option in claimed if option.loss.is_of_model == is_own)
-            findings += [finding(code, model, options=keys)] if keys else []
+            findings += [finding("losses-published", model, kind=kind, options=keys)] if keys else []
     if choice is None or baseline is None:
         return findings
     near = [option for option in options if _is_near_reference(option, choice)]
     if near:
         kernel = next(item.value("kernel") for item in near[0].findings if item.code == "reference-kernel")
         keys = tuple(option.key for option in near)
-        findings.append(finding("reference-kernel-of-options", kernel=str(kernel), options=keys))
+        findings.append(finding("reference-kernel", kind="options", kernel=str(kernel), options=keys))
     if baseline.estimate.source != "ceilings":
         untimed = tuple(option.key for option in options if option.estimate.source == "ceilings")
         findings += [finding("untimed-kernels", options=untimed)] if untimed else []

@@ -201,7 +201,9 @@ def _product_formats(
         if fmt.key in (wide.key, first.key):
             continue
         if fmt.traffic_bytes_per_element >= wide.traffic_bytes_per_element:
-            excluded.append(Exclusion(fmt.key, (finding("not-narrower", fmt.key, baseline=wide.key),)))
+            excluded.append(
+                Exclusion(fmt.key, (finding("format-excluded", fmt.key, kind="as-wide", baseline=wide.key),))
+            )
             continue
         try:
             taking_part.append(_product_format(device, fmt, wide))
@@ -316,7 +318,7 @@ def _shape_findings(
     if estimate is not None and estimate.source == "expected" and not each.is_both:
         kernel = reference_kernel(each.fmt.key, each.formats[0][1], estimate.provenance)
         if kernel:
-            return (bound, *each.findings, finding("reference-kernel", each.fmt.key, kernel=kernel))
+            return (bound, *each.findings, finding("reference-kernel", each.fmt.key, kind="option", kernel=kernel))
     return (bound, *each.findings)
 
 

@@ -113,9 +113,9 @@ def plan_loss(
         return Loss(_SOURCE_OF[book.losses.method], in_nats, value=value, unit=book.losses.unit), ()
     loss, findings = _claimed_loss(candidate, model, original)
     if missing:
-        lacking = finding("losses-incomplete", candidate.label, part=missing[0], count=len(missing))
+        lacking = finding("loss-note", candidate.label, kind="incomplete", part=missing[0], count=len(missing))
         return replace(loss, at_least_pct=in_nats), (*findings, lacking)
-    score = finding("loss-score", candidate.label, score=value)
+    score = finding("loss-note", candidate.label, kind="score", score=value)
     return replace(loss, value=value, unit=book.losses.unit), (*findings, score)
 
 
@@ -130,7 +130,7 @@ def _claimed_loss(
     loss, findings = published_loss(candidate.formats, model, original)
     if claims is None or loss.pct is not None:
         return loss, findings
-    return loss, (*findings, finding("claim-without-source", candidate.label, claim=claims.quality_loss))
+    return loss, (*findings, finding("loss-note", candidate.label, kind="claim", claim=claims.quality_loss))
 
 
 def published_loss(
@@ -151,7 +151,7 @@ def published_loss(
     unknown = [label for label, claim in claims.items() if claim is None]
     unknown += [f"{CACHE} {label}" for label, claim in cache_claims.items() if claim is None]
     if unknown:
-        return UNKNOWN, (finding("loss-unpublished", formats=tuple(unknown)),)
+        return UNKNOWN, (finding("loss-note", kind="unpublished", formats=tuple(unknown)),)
     published = {label: claim for label, claim in claims.items() if claim is not None}
     if not published and not cache_claims:
         return Loss("claimed", 0.0), ()

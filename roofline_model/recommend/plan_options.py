@@ -210,7 +210,7 @@ class PlanPricer:
         if (slower := cache_slowdown(passes, self.device)) is not None:
             findings.append(slower)
         if kernel := _plan_reference_kernel(candidate.formats, estimate.provenance):
-            findings.append(finding("reference-kernel", candidate.label, kernel=kernel))
+            findings.append(finding("reference-kernel", candidate.label, kind="option", kernel=kernel))
         return findings
 
     def latency_share(self, plan: FormatPlan, limits: Limits) -> float:
@@ -441,8 +441,8 @@ def cache_slowdown(passes: Sequence[ModelPrediction], device: Device) -> Finding
             mine, wide = (_expected(kernel.kernel.work, device, kv) for kv in (narrow, timed.plan.wide))
             if mine is None or wide is None or mine.time_s <= (1 + LEVEL_RATIO) * wide.time_s:
                 continue
-            code = "cache-slower-unsplit" if mine.is_cache_unsplit else "cache-slower"
-            return finding(code, narrow, cache=narrow, slowdown_ratio=mine.time_s / wide.time_s)
+            kind = "unsplit" if mine.is_cache_unsplit else "kernel"
+            return finding("cache-slower", narrow, kind=kind, cache=narrow, slowdown_ratio=mine.time_s / wide.time_s)
     return None
 
 

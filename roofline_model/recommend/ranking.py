@@ -364,7 +364,7 @@ def rank(
     taken: Option | None = None
     if choice is not None:
         reasons = _reasons(choice, eligible, baseline, missing)
-        is_alone = any(reason.code == "no-other-option" for reason in reasons)
+        is_alone = has_code(reasons, "no-other", "option")
         too_lossy = [each.item.key for each in of_loss_alone if not each.has_gap]
         if is_alone and too_lossy:
             limit_pct = limits.choice_loss_pct if limits.loss_pct is None else limits.loss_pct
@@ -472,7 +472,7 @@ def limit_misses(option: Option, limits: Limits) -> list[Finding]:
     for phase in option.phases:
         limit_s = dict(limits.phase_times_s).get(phase.phase)
         if limit_s is not None and phase.longest_s > limit_s:
-            misses.append(_miss("phase", option.key, "_s", phase.longest_s, limit_s, phase=phase.phase))
+            misses.append(_miss("time", option.key, "_s", phase.longest_s, limit_s, phase=phase.phase))
     if limits.loss_pct is not None:
         if loss.at_least_pct is not None and loss.at_least_pct > limits.loss_pct:
             misses.append(_miss("loss", option.key, "_pct", loss.at_least_pct, limits.loss_pct))
@@ -616,11 +616,11 @@ def _choice(
     if not ordered:
         nearest = next((exclusion for exclusion in excluded if exclusion.option is not None), None)
         if nearest is None:
-            return None, (finding("nothing-runs", excluded[0].key if excluded else ""),)
+            return None, (finding("nothing-runs", excluded[0].key if excluded else "", kind="here"),)
         return None, (finding("nothing-fits", nearest.key), *nearest.findings)
     first = ordered[0]
     if first.has_gap:  # such options stand last: all others miss a limit
-        return None, (finding("nothing-has-kernel", first.item.key, time_s=first.standing.time_s),)
+        return None, (finding("nothing-runs", first.item.key, kind="no-kernel", time_s=first.standing.time_s),)
     eligible = [each for each in eligible if limits.loss_pct is None or each.item.loss.pct is not None]
     eligible = [each for each in eligible if not each.has_gap]
     if not eligible:
@@ -628,8 +628,10 @@ def _choice(
         least = min(ordered, key=lambda each: _most_loss_pct(each.item))
         least_pct = _most_loss_pct(least.item)
         if math.isfinite(least_pct):
-            return None, (finding("nothing-within-loss", least.item.key, limit_pct=limit_pct, loss_pct=least_pct),)
-        return None, (finding("nothing-known-to-fit", first.item.key, limit_pct=limit_pct),)
+            return None, (
+                finding("nothing-within-loss", least.item.key, kind="known", limit_pct=limit_pct, loss_pct=least_pct),
+            )
+        return None, (finding("nothing-within-loss", first.item.key, kind="unknown", limit_pct=limit_pct),)
     reference = next((each for each in eligible if each.item is baseline), eligible[0])
     return next(each for each in eligible if each is reference or _stands_against(each, reference)), ()
 
@@ -651,17 +653,17 @@ def _reasons(
         return [_why_stay(choice, others)]
     reasons = _why_not_faster(choice, others)
     if baseline is not None and any(exclusion.option is baseline for exclusion in missing):
-        reasons.append(finding("baseline-misses-limits", baseline.key))
+        reasons.append(finding("baseline-misses-limits", baseline.key, kind="speedups"))
         reference = baseline.estimate
         if is_comparable(choice.source, reference.source) and choice.standing.time_s > reference.time_s:
-            reasons.append(finding("slower-than-baseline", choice.item.key, baseline=baseline.key))
+            reasons.append(finding("baseline-misses-limits", choice.item.key, kind="slower", baseline=baseline.key))
     return reasons
 
 
 def _why_stay(baseline: _Placed[Option], others: Sequence[_Placed[Option]]) -> Finding:
     key = baseline.item.key
     if not others:
-        return finding("no-other-option", key)
+        return finding("no-other", key, kind="option")
     others = [each for each in others if not each.has_gap]
     if not others:
         return finding("no-other", key, kind="has-kernel")
@@ -675,8 +677,9 @@ def _why_stay(baseline: _Placed[Option], others: Sequence[_Placed[Option]]) -> F
     if ratio <= 1 + LEVEL_RATIO or high_s is None:
         return finding("no-other", key, kind="faster", nearest=nearest.item.key, speedup_ratio=ratio)
     return finding(
-        "no-other-surely-faster",
+        "no-other",
         key,
+        kind="surely-faster",
         nearest=nearest.item.key,
         speedup_ratio=ratio,
         high_s=high_s,
@@ -722,8 +725,9 @@ def _why_behind(each: _Placed[Option], choice: _Placed[Option]) -> Finding:
     if choice.is_checkpoint:
         begins_s = ours.time_s if ours.low_s is None else ours.low_s
         return finding(
-            "faster-than-published",
+            "faster-not-first",
             key,
+            kind="published",
             time_s=theirs.time_s,
             high_s=theirs.prudent_s,
             choice=choice.item.key,
@@ -731,8 +735,9 @@ def _why_behind(each: _Placed[Option], choice: _Placed[Option]) -> Finding:
         )
     is_less_certain = theirs.prudent_s > ours.prudent_s * (1 + LEVEL_RATIO)
     return finding(
-        "faster-less-certain" if is_less_certain else "faster-behind-surer",
+        "faster-not-first",
         key,
+        kind="less-certain" if is_less_certain else "behind-surer",
         time_s=theirs.time_s,
         high_s=theirs.prudent_s,
         choice_high_s=ours.prudent_s,

@@ -51,7 +51,7 @@ def cross_validated_table(
         rows = planned.rows.rows
         if not has_folds(planned.rows, plan):
             for i in rows.tolist():
-                reasons[i] = finding("too-few-to-cross", planned.rows.name)
+                reasons[i] = finding("fit-doubtful", planned.rows.name, kind="folds")
             continue
         crossed = cross_validate(planned.rows, progress=step)
         expected[rows], low[rows], high[rows] = crossed.predicted_s, crossed.low_s, crossed.high_s

@@ -192,7 +192,7 @@ def test_a_pass_of_a_model_is_the_devices_alone_and_says_what_the_host_takes(reh
     assert record.extra["issue_s"] > 2 * record.measurement.median_s  # dozens of kernels of 2 µs, issued by Python
     terms = record.expected.terms_s
     assert not {"host", "part:host"} & set(terms)
-    counted = first_with(record.expected.findings, "launches-counted")
+    counted = first_with(record.expected.findings, "device-time")
     engine_count = 10 * 2 + 3  # kernels of a layer of an engine, two layers, and those around them
     assert counted.value("launch_count") - counted.value("extra_count") == engine_count
     assert counted.value("launch_count") > 4 * engine_count

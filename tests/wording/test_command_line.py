@@ -18,6 +18,10 @@ predict attention --heads 32 --kv-heads 8 --head-dim 128 --kv-len 8192 --batch 8
 predict ffn --hidden 4096 --ffn-dim 14336 --hw gb10
 predict model --model llama-3.1-8b --hw gb10
 predict model --model llama-3.1-70b --hw h100 --formats BF16,FP8 --batch 1,8
+predict serve --model gpt-oss-120b --hw gb10 --concurrency 1,16
+predict serve --model llama-3.1-70b --hw b200 --formats FP8,NVFP4 --max-ttft-ms 500 --max-tpot-ms 50
+predict serve --model qwen3-32b --hw gb10 --formats NVFP4 --measured-tokens-s 6 --measured-ttft-ms 3000
+check '70B Q4_K_M gb10 47 tok/s'
 recommend -M 1 -N 4096 -K 14336 --hw gb10
 recommend -M 4096 -N 4096 -K 14336 --hw b200
 recommend --model llama-3.1-8b --hw gb10

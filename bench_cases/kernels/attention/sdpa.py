@@ -126,4 +126,4 @@ def _refused(error: str, heard: list[warnings.WarningMessage]) -> Finding:
     """Return the error, in one line with the reasons that torch gives as warnings before it."""
     messages = [str(warning.message).split(" (Triggered internally")[0] for warning in heard]
     words = " ".join(" ".join((error, *messages)).split())
-    return finding("operands-refused", torch_version=torch.__version__, error=words)
+    return finding("shape-not-taken", kind="torch", torch_version=torch.__version__, error=words)

@@ -106,7 +106,7 @@ def _obstacle(quantizer: DynamicQuantizer, module: nn.Linear, precision: str | N
     """Return why a layer cannot be quantised, or None."""
     weight = module.weight
     if type(weight) is not nn.Parameter or type(weight.data) is not Tensor:
-        return finding("weight-not-taken", kind="quantised", tensor=type(weight.data).__name__)
+        return finding("layer-kept-wide", kind="quantised", tensor=type(weight.data).__name__)
     if weight.is_meta:
         return Finding("weight-not-loaded")
     try:

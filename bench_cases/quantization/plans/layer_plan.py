@@ -92,7 +92,7 @@ def _decide(site: LinearSite, requested: Precision, target: Target, rules: PlanR
     if site.obstacle is not None:
         return with_finding(decision, site.obstacle)
     if site.tied_to and not rules.is_untied:
-        return with_finding(decision, finding("weight-shared", parameter=site.tied_to))
+        return with_finding(decision, finding("layer-stays-wide", kind="shared", parameter=site.tied_to))
     N, K = site.shape
     dtype = str(site.weight.dtype).removeprefix("torch.")
     reasons = () if requested.substitution is None else (requested.substitution,)
@@ -120,7 +120,8 @@ def choose_group(recipe: Recipe, wanted: int, K: int) -> tuple[int | None, Findi
         return (wanted if recipe.group_sizes else None), None
     size = max((size for size in recipe.group_sizes if size <= wanted and K % size == 0), default=None)
     return size, finding(
-        "group-does-not-divide" if K % wanted else "group-not-of-kernel",
+        "group-unfit",
+        kind="inputs" if K % wanted else "kernel",
         config=recipe.config_name,
         wanted_count=wanted,
         input_count=K,

@@ -10,7 +10,7 @@ from reports.present.encoder import Keys
 from reports.present.predicted.advice import ShortAnswer, cache_answer
 from roofline_model.chips.hardware import Device
 from roofline_model.core.answer import Exclusion, Ranking
-from roofline_model.core.finding import Finding, findings_text, short_text, times_text
+from roofline_model.core.finding import Finding, first_with, short_text, times_text
 from roofline_model.predictions.attention import AttentionQuestion
 from roofline_model.recommend.cache import rank_caches
 from roofline_model.recommend.ranking import LEVEL_RATIO
@@ -30,8 +30,9 @@ def cache_reason(each: PlacedOption) -> str:
         return "the 16-bit baseline"
     bytes_ratio = 1 - ((None if option.memory is None else option.memory.saved_ratio) or 0.0)
     speedup_ratio = option.speedup_ratio or 1.0
-    widened = findings_text(item for item in option.findings if item.code == "cache-widened")
-    size = f"the cache is {bytes_ratio:.2f}× the bytes{f', {widened}' if widened else ''}"
+    widened = first_with(option.findings, "operands-widened")
+    to_wide = "" if widened is None else f", widened to {widened.value('compute_format')} before the product"
+    size = f"the cache is {bytes_ratio:.2f}× the bytes{to_wide}"
     if option.bound == "compute":
         return f"compute-bound: {size}, the arithmetic takes as long"
     gain = (

@@ -26,7 +26,6 @@ from roofline_model.recommend.search.plan_search import FormatSearch
 LIMITS = {
     "misses-memory-limit": "memory",
     "misses-time-limit": "latency",
-    "misses-phase-limit": "latency",
     "misses-loss-limit": "quality",
 }
 """Code of a missed limit → its name in JSON."""

@@ -84,13 +84,11 @@ UNNAMED_METHODS = frozenset({"", "none", "native_fp8", "native_fp4"})
 """Methods that say no more than the format does."""
 _OF_PIPELINE = ("--phase", "--batch", "--context", "--memory-limit-gb", "--max-latency-ms", "--max-quality-loss")
 """What `roofline pipeline` can be asked, too."""
-_OF_CHIP = frozenset({"misses-memory-limit", "misses-time-limit", "misses-phase-limit"})
+_OF_CHIP = frozenset({"misses-memory-limit", "misses-time-limit"})
 """Limits that another chip may keep."""
 _CHIP_COUNT = 4
 """Chips that an answer names to look at."""
-FASTER_CODES = frozenset({"faster-less-certain", "faster-behind-surer", "faster-than-published"})
-"""Reasons of a choice that name one option within the limits which is expected faster."""
-BETTER_CODES = FASTER_CODES | {"faster-loss-unknown"}
+BETTER_CODES = frozenset({"faster-not-first", "faster-loss-unknown"})
 """Reasons of a choice that name an option which looks better."""
 SUM = "Sum"
 """Head of what is held against the limit of the loss where that adds two metrics."""
@@ -486,7 +484,7 @@ def caveats(ranking: Ranking) -> list[Finding]:
     say.
     """
     of_calibration = [code for code in CALIBRATED_BUSY if has_code(ranking.findings, code)]
-    stated = {"ranked-by-ideals", "ranked-by-ceilings", *of_calibration[1:], *(item.code for item in ranking.decision)}
+    stated = {"ranked-by-bounds", *of_calibration[1:], *(item.code for item in ranking.decision)}
     return by_severity(item for item in ranking.findings if item.severity != "info" and item.code not in stated)
 
 
@@ -500,7 +498,9 @@ def _texts(items: Iterable[Finding]) -> tuple[str, ...]:
 
 def _faster_reasons(ranking: Ranking) -> list[Finding]:
     """Return why options within the limits that are expected faster are not taken, the fastest first."""
-    return [] if ranking.choice is None else [item for item in ranking.choice.findings if item.code in FASTER_CODES]
+    return (
+        [] if ranking.choice is None else [item for item in ranking.choice.findings if item.code == "faster-not-first"]
+    )
 
 
 def _faster_text(item: Finding, ranking: Ranking) -> str:

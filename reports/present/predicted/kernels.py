@@ -22,7 +22,7 @@ from reports.present.blocks import (
 from reports.present.predicted.words import ROW_COUNT, Asked, expected_words, ideal_words, option_words
 from reports.present.screen import MISSING, intensity
 from roofline_model.chips.hardware import doubts_of
-from roofline_model.core.finding import Finding, by_severity, finding, reason_text, short_text
+from roofline_model.core.finding import Finding, by_severity, finding, has_code, reason_text, short_text
 from roofline_model.core.units import (
     counted,
     format_speedup,
@@ -409,7 +409,7 @@ def reference_kernel_sentence(rows: Sequence[tuple[str, str, str]]) -> str:
     if not kernels:
         return ""
     options, kernel = tuple(dict.fromkeys(map(short_name, kernels))), next(iter(kernels.values()))
-    return sentence(short_text(finding("reference-kernel-of-options", options=options, kernel=kernel)))
+    return sentence(short_text(finding("reference-kernel", kind="options", options=options, kernel=kernel)))
 
 
 def _whole_blocks(
@@ -443,7 +443,7 @@ def _whole_blocks(
 
 def _excluded_blocks(excluded: Sequence[Exclusion]) -> Iterator[Paragraph]:
     """Yield what was excluded: a line for each, one for all that the chip does not declare."""
-    undeclared = [each for each in excluded if each.finding.code == "rate-undeclared"]
+    undeclared = [each for each in excluded if has_code(each.findings[:1], "rate-not-declared", "format")]
     if undeclared:
         keys, chip = ", ".join(each.key for each in undeclared), undeclared[0].finding.value("hardware")
         yield Paragraph(f"  left out: {keys}: {chip} declares no such rate (--formats predicts what can be widened)")

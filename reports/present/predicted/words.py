@@ -269,10 +269,7 @@ def _part_text(part: PlanPart) -> str:
     return ", ".join([f"{label} in {count} of {part.layer_count} layers", *(f"{name} in {n}" for name, n in rest)])
 
 
-LOSS_CODES = frozenset({
-    "loss-unpublished", "loss-in-other-metric", "loss-adds-metrics", "loss-score", "losses-incomplete",
-    "claim-without-source",
-})  # fmt: skip
+LOSS_CODES = frozenset({"loss-in-other-metric", "loss-adds-metrics", "loss-note"})
 """Findings of an option that are about its loss."""
 
 

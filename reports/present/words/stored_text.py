@@ -29,11 +29,9 @@ from roofline_model.core.units import format_speedup
 from roofline_model.recommend.loss import loss_doubt, loss_text
 from roofline_model.recommend.ranking import maybe_faster
 
-_OF_THE_ROW = frozenset(
-    {"measurement-gone", "measured-time-rose", "measured-time-fell", "loss-changed", "prediction-changed"}
-)
+_OF_THE_ROW = frozenset({"measurement-gone", "measured-time-rose", "measured-time-fell", "evidence-changed"})
 """Causes whose line is said of the row: `its` stands before it."""
-_OF_OTHERS = frozenset({"passed-by", "other-fell-behind"})
+_OF_OTHERS = frozenset({"order-of-others"})
 """Causes with that of another row behind them."""
 
 
@@ -122,7 +120,7 @@ def _causes_text(causes: Sequence[Finding]) -> str:
     first, *rest = causes
     if first.code in _OF_OTHERS:
         return f"{short_text(first)} ({_causes_text(rest)})"
-    joint = "; " if first.code in ("new-above", "gone-above") else ": "
+    joint = "; " if first.code == "option-above" else ": "
     return joint.join(map(short_text, causes))
 
 

@@ -42,7 +42,7 @@ class CacheKernel:
     8.
     """
     findings: tuple[Finding, ...] = ()
-    """Which cache or query no row had (`prediction.UNMEASURED_CODES`), and what else it computes in."""
+    """Which cache or query no row had (`unmeasured-attention`), and what else it computes in."""
 
     def provenance(self, of_constants: str) -> str:
         """Return the provenance of a time with constants of this provenance."""
@@ -69,15 +69,17 @@ def cache_kernel(
     findings: list[Finding] = []
     if phase == "decode" and is_8bit and "8bit" not in widths:
         is_8bit, steps_count = False, steps_count + 1
-        findings.append(finding("unmeasured-cache", format=kv.key, stand_in="the 16-bit cache", hardware=chip.key))
+        findings.append(
+            finding("unmeasured-attention", kind="cache", format=kv.key, stand_in="the 16-bit cache", hardware=chip.key)
+        )
     elif is_unmeasured:
         stand_in = "16-bit arithmetic" if phase == "prefill" and not is_8bit else "the FP8 cache"
-        findings.append(finding("unmeasured-cache", format=kv.key, stand_in=stand_in))
+        findings.append(finding("unmeasured-attention", kind="cache", format=kv.key, stand_in=stand_in))
     is_wide_query = activation.element_bits > 8
     if phase == "prefill" and is_8bit and is_wide_query:
         findings.append(finding("prefill-in-fp8", activation=activation.key))
     if phase == "decode" and not is_wide_query:
-        findings.append(finding("unmeasured-queries", activation=activation.key))
+        findings.append(finding("unmeasured-attention", kind="queries", activation=activation.key))
     return CacheKernel(is_8bit, size, steps_count, tuple(findings))
 
 

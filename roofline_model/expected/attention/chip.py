@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import UnsupportedError
-from roofline_model.expected.chip import SAME_NUMBER_RATIO
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -151,21 +150,6 @@ class AttentionChip:
         """Return the fields as plain values; a missing peak is left out."""
         plain = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return {name: value for name, value in plain.items() if value is not None}
-
-
-def fitted_numbers(chip: AttentionChip, fitted: AttentionChip) -> AttentionChip:
-    """Return `chip` with the numbers its constants were fitted with, where both mean the same one (`../chip.py`).
-
-    A number that really differs (a user's own description under a registry key) stays the chip's.
-    """
-    names = ("clock_hz", "peak_16bit_flops_per_s", "peak_8bit_flops_per_s", "bandwidth_bytes_per_s", "l2_bytes")
-    pairs = ((name, getattr(chip, name), getattr(fitted, name)) for name in names if chip.key == fitted.key)
-    same = {
-        name: theirs
-        for name, ours, theirs in pairs
-        if None not in (ours, theirs) and abs(theirs - ours) <= SAME_NUMBER_RATIO * theirs
-    }
-    return replace(chip, **same)
 
 
 def family_of(device: Device) -> str:

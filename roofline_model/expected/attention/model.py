@@ -15,7 +15,7 @@ from roofline_model.chips.hardware import Device, get_hardware
 from roofline_model.core.errors import InvalidValueError, UnsupportedError
 from roofline_model.core.finding import Finding, finding
 from roofline_model.expected.attention.cache_formats import cache_kernel
-from roofline_model.expected.attention.chip import AttentionChip, fitted_numbers
+from roofline_model.expected.attention.chip import AttentionChip
 from roofline_model.expected.attention.decode import DecodeWork, decode_terms, decode_work, kernels_of, unsplit_rows
 from roofline_model.expected.attention.fitted.constants import (
     FLOOR_RATIO,
@@ -28,7 +28,7 @@ from roofline_model.expected.attention.fitted.library import attention_with_meas
 from roofline_model.expected.attention.prefill import PrefillWork, peak_us, prefill_terms, prefill_work
 from roofline_model.expected.attention.published_kernel import VERSION, attention_constants_here
 from roofline_model.expected.attention.shape import LARGEST_HEAD, AttentionShapes
-from roofline_model.expected.chip import ChipSpec
+from roofline_model.expected.chip import ChipSpec, fitted_numbers
 from roofline_model.expected.prediction import ExpectedBatch, binding_of, with_library
 from roofline_model.formats.catalog import NumberFormat, get_format
 
@@ -265,19 +265,20 @@ def _constants(
     return at_hand(fitted, device)
 
 
-LENT_CODES = {
-    "transferred-sibling": "attention-of-sibling",
-    "transferred-family": "attention-of-family",
-    "transferred-class": "attention-of-class",
+_LENT = {
+    "transferred-sibling": ("constants-of-family", "sibling"),
+    "transferred-family": ("constants-of-others", "attention-family"),
+    "transferred-class": ("constants-of-others", "attention-class"),
 }
-"""Provenance → the finding that names the lenders."""
+"""Provenance → code and kind of the finding that names the lenders."""
 
 
 def _evidence(fitted: FittedAttention) -> tuple[Finding, ...]:
     """Return what the constants rest on: rows of this chip, or another's constants."""
-    code, evidence = LENT_CODES.get(fitted.provenance), fitted.evidence
-    if code is not None:
-        return (finding(code, chips=fitted.sources), *fitted.findings)
+    if fitted.provenance in _LENT:
+        code, kind = _LENT[fitted.provenance]
+        return (finding(code, kind=kind, chips=fitted.sources), *fitted.findings)
+    evidence = fitted.evidence
     return (finding("rows-fitted", row_count=evidence.row_count, mean_error_ratio=evidence.cv_mape_ratio),)
 
 

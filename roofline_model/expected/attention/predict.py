@@ -12,7 +12,7 @@ from roofline_model.core.finding import finding, unsupported
 from roofline_model.expected.attention.flash.expected import expected_flash
 from roofline_model.expected.attention.model import MAX_SPECULATED, attention_constants, expected_attention
 from roofline_model.expected.attention.shape import why_unmeasured
-from roofline_model.expected.prediction import ExpectedPrediction, alone
+from roofline_model.expected.prediction import ExpectedPrediction
 from roofline_model.formats.catalog import get_format
 from roofline_model.kernels.attention_kernels import (
     ATTENTION_KERNELS,
@@ -117,21 +117,13 @@ def _fitted(work: Operator, device: Device, cache: str, *, is_named: bool) -> Ex
         constants=None if module is None else replace(module, faster=None),
     )
     is_cache_unsplit = batch.is_unsplit[0] and batch.binding[0] == "latency" and get_format(kv).element_bits <= 8
-    return ExpectedPrediction(
-        hardware=device.key,
-        time_s=float(batch.time_s[0]),
-        low_s=float(batch.low_s[0]),
-        high_s=float(batch.high_s[0]),
-        parts=tuple((name, float(value[0])) for name, value in batch.additive_parts().items() if value[0] > 0),
-        binding=batch.binding[0],
-        kernel=batch.kernel[0],
-        provenance=batch.provenance,
+    return replace(
+        ExpectedPrediction.of(device.key, batch),
         findings=(
-            finding("attention-kernel-alone") if batch.is_kernel_alone else finding("attention-time", kind="module"),
+            finding("attention-time", kind="kernel-alone" if batch.is_kernel_alone else "module"),
             *batch.findings,
             *((finding("unsplit-cache"),) if is_cache_unsplit else ()),
         ),
-        terms=alone(batch),
         covered_ops=() if batch.is_kernel_alone else MODULE_OPS,
         is_cache_unsplit=is_cache_unsplit,
     )

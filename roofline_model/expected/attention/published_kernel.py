@@ -68,7 +68,7 @@ def _published(fitted: FittedAttention, device: Device) -> FittedAttention | Non
         return None
     changed["launch_us_16bit"] = LAUNCH_S[compute_capability(device) or 0] * 1e6
     named = finding(
-        "attention-adjusted",
+        "constants-adjusted",
         kind="published-kernel",
         kernel=ATTENTION_KERNELS[VERSION.value].name,
         chips=fitted.sources,

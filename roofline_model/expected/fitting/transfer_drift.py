@@ -12,10 +12,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from roofline_model.core.toml_text import toml_text
 from roofline_model.expected.attention.fitted.constants import MIXES, FittedAttention
 from roofline_model.expected.attention.fitted.fit import ExpectedTimes, attention_left_out
 from roofline_model.expected.attention.fitted.library import DRIFT as ATTENTION_DRIFT
@@ -186,21 +188,17 @@ def estimated(transfers: Iterable[Transfer]) -> dict[tuple[str, str], Drift]:
 
 def lent_text(drifts: Mapping[tuple[str, str], Drift], *, source: str, date: str) -> str:
     """Return the text of `LENT_FILE`; a step that no transfer of the rows takes keeps what ships, as not estimated."""
-    lines = [
-        f"schema = {LENT_SCHEMA}",
-        f'source = "{source}"',
-        f'date = "{date}"',
-    ]
+    document: dict[str, Any] = {"schema": LENT_SCHEMA, "source": source, "date": date}
     for operation, shipped in ((PRODUCTS, DRIFT), (ATTENTION, ATTENTION_DRIFT)):
-        lines += ["", f"[{operation}]"]
+        document[operation] = {}
         for step, width in shipped.items():
             drift = drifts.get((operation, step), Drift(width, 0, 0))
             floor = drifts.get(FLOORS.get((operation, step), (operation, step)), drift)
             # Rounding never makes an interval narrower.
             value = math.ceil(max(drift.half_width_log_ratio, floor.half_width_log_ratio) * 1000) / 1000
-            counts = f"transfers = {drift.transfer_count}, chips = {drift.device_count}"
-            lines.append(f"{step} = {{half_width = {value}, {counts}}}")
-    return "\n".join(lines) + "\n"
+            counts = {"transfers": drift.transfer_count, "chips": drift.device_count}
+            document[operation][step] = {"half_width": value, **counts}
+    return toml_text(document)
 
 
 def half_width(transfers: Sequence[Transfer]) -> float:

@@ -122,7 +122,7 @@ def _family(weight: NumberFormat, activation: NumberFormat, computes_wide: bool)
     if activation.element_bits < weight.element_bits:
         # A narrow activation is widened on load: the kernel of the weight's format.
         family, compute, _, _ = _family(weight, weight, computes_wide)
-        widened = finding("activation-widened", activation=activation.key, weight=weight.key)
+        widened = finding("format-unmeasured", kind="activation", activation=activation.key, weight=weight.key)
         return family, compute, False, (widened,)
     if activation.element_bits > 16:
         return "BF16", activation.key, False, (_unmeasured(activation.key, "products", "BF16"),)
@@ -137,7 +137,7 @@ def _family(weight: NumberFormat, activation: NumberFormat, computes_wide: bool)
 
 
 def _unmeasured(format_key: str, operand: str, family: str) -> Finding:
-    return finding("format-unmeasured", format=format_key, operand=operand, family=family)
+    return finding("format-unmeasured", kind="format", format=format_key, operand=operand, family=family)
 
 
 def _narrow_weight(weight: NumberFormat, activation: NumberFormat, computes_wide: bool) -> _Family:

@@ -77,7 +77,7 @@ def with_published_rate(fitted: FittedGemm, device: Device, formats: GemmFormats
     if best is None:
         return fitted
     wanted = best.value * min([1.0, *filter(None, (_lender_share(key, formats) for key in fitted.sources))])
-    reached = finding("published-rate-reached", rate_flops_per_s=best.value, hardware=device.key)
+    reached = finding("constants-adjusted", kind="published-rate", rate_flops_per_s=best.value, hardware=device.key)
     return _scaled_to_rate(fitted, formats, wanted, reached)
 
 

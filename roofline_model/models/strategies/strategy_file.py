@@ -22,7 +22,6 @@ JSON has the same fields, `layers` as a list. A file is refused with its name, t
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -37,6 +36,7 @@ from roofline_model.core.definition_text import (
     write_definition_text,
 )
 from roofline_model.core.errors import DefinitionError, InvalidValueError, RooflineError
+from roofline_model.core.toml_text import toml_text
 from roofline_model.models.strategies.config import MixedPrecisionConfig
 from roofline_model.models.strategies.layer_precisions import LayerPrecisions
 from roofline_model.models.strategies.strategies import get_strategy
@@ -106,22 +106,7 @@ def strategy_text(config: MixedPrecisionConfig, kind: str = "toml") -> str:
     fields = strategy_fields(config)
     if kind == "json":
         return json.dumps(fields, indent=2, ensure_ascii=False) + "\n"
-    lines = [f"{name} = {_toml(value)}" for name, value in fields.items() if not isinstance(value, dict | list)]
-    lines += [
-        "",
-        "[operator_precisions]",
-        *(f"{name} = {_toml(value)}" for name, value in fields["operator_precisions"].items()),
-    ]
-    for layer in fields.get("layers", ()):
-        inner = ", ".join(f"{name} = {_toml(value)}" for name, value in layer["operator_precisions"].items())
-        lines += [
-            "",
-            "[[layers]]",
-            f"first = {layer['first']}",
-            f"last = {layer['last']}",
-            f"operator_precisions = {{ {inner} }}",
-        ]
-    return "\n".join(lines) + "\n"
+    return toml_text(fields)
 
 
 def strategy_fields(config: MixedPrecisionConfig) -> dict[str, Any]:
@@ -198,10 +183,3 @@ def _kind(file: Path) -> str:
     if file.suffix.lower() not in _SUFFIXES:
         raise InvalidValueError(f"a strategy file ends in .toml or .json, got {shown(file.name)}")
     return file.suffix.lower().removeprefix(".")
-
-
-def _toml(value: str | int) -> str:
-    if isinstance(value, int):
-        return str(value)
-    # JSON's escapes are TOML's, but for DEL, which TOML wants escaped, too.
-    return re.sub("\x7f", r"\\u007f", json.dumps(value, ensure_ascii=False))

@@ -127,12 +127,12 @@ def test_paths_follow_what_the_device_runs():
     assert here["FP8_E4M3", "BF16"].is_scaled
     assert here["INT8", "INT8"].widened_bytes_per_element == 4
     assert ("INT4", "BF16") not in here  # one fused kernel
-    assert here["INT4", "INT8"].unmodelled.code == "path-unmodelled"
+    assert here["INT4", "INT8"].unmodelled.value("kind") == "path"
     there = {(path.weights, path.activations): path for path in linear_paths(B200, "BF16")}
     assert ("NVFP4", "NVFP4") not in there
     assert ("INT8", "INT8") not in there
     older = {(path.weights, path.activations): path for path in linear_paths(H100, "BF16")}
-    assert older["MXFP4", "MXFP4"].unmodelled.code == "path-unmodelled"
+    assert older["MXFP4", "MXFP4"].unmodelled.value("kind") == "path"
 
 
 def test_the_embedding_stays_wide_and_so_does_a_head_that_shares_it(seeded):

@@ -226,7 +226,7 @@ def test_candidates_are_what_the_device_runs_ranked_by_the_time_of_the_real_path
     assert recommendation.candidates[0].key == "INT4"
     left = dict(recommendation.left_out)
     assert left["FP8"] == finding(
-        "torchao-kernel-missing", "FP8", device="cpu"
+        "torchao-kernel-missing", "FP8", kind="device", device="cpu"
     )  # a fallback to FP8.BF16 is no candidate
     assert left["MXFP8"].value("best_count") == 3
     assert recommendation.speedup(recommendation.candidates[0], "ideal") > 2.5
@@ -244,7 +244,7 @@ def test_a_gpu_runs_others_and_ranks_by_expected_times():
     assert "NVFP4" in dict(recommendation.left_out)
     assert all(time_finding(option) for option in recommendation.candidates if option.times.expected is None)
     assert {time_finding(option) for option in recommendation.candidates if option.times.expected is not None} == {
-        finding("device-time")
+        finding("device-time", kind="step")
     }
 
 

@@ -90,9 +90,9 @@ def test_layers_a_kernel_cannot_take_fall_back_with_a_reason():
     result = apply_quantization(model, "INT4")
     reasons = {layer.name: {item.code: dict(item.values) for item in layer.findings} for layer in result.layers}
     assert reasons["good"] == {}
-    assert reasons["narrow"]["group-does-not-divide"]["used_count"] == 32
-    assert reasons["odd_inputs"]["group-does-not-divide"]["input_count"] == 100
-    assert "used_count" not in reasons["odd_inputs"]["group-does-not-divide"]
+    assert reasons["narrow"]["group-unfit"]["used_count"] == 32
+    assert reasons["odd_inputs"]["group-unfit"]["input_count"] == 100
+    assert "used_count" not in reasons["odd_inputs"]["group-unfit"]
     odd = reasons["odd_outputs"]["recipe-unfit"]
     assert (odd["dimension"], odd["multiple_count"], odd["size_count"]) == ("N", 16, 20)
     assert [layer.name for layer in result.fallbacks] == ["narrow", "odd_inputs", "odd_outputs"]
@@ -148,7 +148,9 @@ def test_a_device_that_lacks_the_format(small_llama):
         apply_quantization(small_llama, "FP8", strict=True)
     result = apply_quantization(small_llama, "FP8")
     assert {layer.became for layer in result.layers} == {"FP8.BF16"}
-    assert {layer.findings for layer in result.layers} == {(finding("torchao-kernel-missing", "FP8", device="cpu"),)}
+    assert {layer.findings for layer in result.layers} == {
+        (finding("torchao-kernel-missing", "FP8", kind="device", device="cpu"),)
+    }
     assert all(layer.is_emulated for layer in result.layers)
 
 
@@ -173,7 +175,7 @@ def test_tied_weights_stay_tied_unless_a_copy_is_asked_for(tied_llama, token_ids
     result = apply_quantization(tied_llama, "INT4")
     head = result.layer("lm_head")
     assert not head.is_quantized
-    assert head.findings == (finding("weight-shared", parameter="model.embed_tokens.weight"),)
+    assert head.findings == (finding("layer-stays-wide", kind="shared", parameter="model.embed_tokens.weight"),)
     assert tied_llama.lm_head.weight is tied_llama.model.embed_tokens.weight
     assert tied_llama.config.tie_word_embeddings
     with_copy = apply_quantization(tied_llama, "INT4", untie=True)
@@ -253,8 +255,8 @@ def test_empty_layers_and_integer_weights_are_kept():
     model = nn.ModuleDict({"empty": nn.Linear(0, 4), "codes": nn.Linear(32, 32), "good": nn.Linear(128, 64)})
     model["codes"].weight = nn.Parameter(torch.ones(32, 32, dtype=torch.int8), requires_grad=False)
     result = apply_quantization(model, "INT8")
-    assert result.layer("empty").findings == (finding("weight-empty"),)
-    assert result.layer("codes").findings == (finding("weight-not-taken", kind="dtype", dtype="int8"),)
+    assert result.layer("empty").findings == (finding("layer-stays-wide", kind="empty"),)
+    assert result.layer("codes").findings == (finding("layer-kept-wide", kind="dtype", dtype="int8"),)
     assert result.layer("good").is_quantized
 
 
@@ -266,8 +268,8 @@ def test_layers_that_others_read_are_kept():
     nn.utils.parametrizations.weight_norm(model["too"])
     result = apply_quantization(model, "INT8")
     assert [layer.aliases for layer in result.layers] == [(), (), ()]
-    assert has_code(result.layer("attention.out_proj").findings, "weight-not-taken")
-    assert has_code(result.layer("scaled").findings, "weight-not-taken")
+    assert has_code(result.layer("attention.out_proj").findings, "layer-kept-wide")
+    assert has_code(result.layer("scaled").findings, "layer-kept-wide")
     assert not result
 
 
@@ -284,7 +286,7 @@ def test_a_second_time_keeps_what_is_quantised(small_llama):
     layer = result.layer("model.layers.0.self_attn.q_proj")
     assert (layer.became, layer.findings) == (
         "Int8Tensor",
-        (finding("weight-not-taken", kind="quantised", tensor="Int8Tensor"),),
+        (finding("layer-kept-wide", kind="quantised", tensor="Int8Tensor"),),
     )
     assert small_llama.model.layers[0].self_attn.q_proj.weight is weight
     with pytest.raises(UnsupportedError, match="already held as"):

@@ -99,7 +99,7 @@ def test_8_bit_floats_beside_others_are_kept():
     model = nn.Sequential(nn.Linear(64, 64).bfloat16(), nn.Linear(64, 64).to(torch.float8_e4m3fn))
     result = apply_quantization(model, "INT8")
     assert [bool(layer.method) for layer in result.layers] == [True, False]
-    assert result.layers[1].findings == (finding("weight-not-taken", kind="without-scales", dtype="float8_e4m3fn"),)
+    assert result.layers[1].findings == (finding("layer-kept-wide", kind="without-scales", dtype="float8_e4m3fn"),)
 
 
 def test_a_lazy_layer_is_told_before_anything_changes():

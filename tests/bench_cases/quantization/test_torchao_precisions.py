@@ -120,7 +120,7 @@ def test_the_map_says_why():
         "8.9+",
         "8.6",
     )
-    assert availability("FP8", CPU).findings[0] == finding("torchao-kernel-missing", "FP8", device="cpu")
+    assert availability("FP8", CPU).findings[0] == finding("torchao-kernel-missing", "FP8", kind="device", device="cpu")
     assert availability("INT8", CPU).findings == ()
     nothing = availability("INT4", Target("cuda", (7, 5)))
     assert nothing.recipe is None

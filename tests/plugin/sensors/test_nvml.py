@@ -297,7 +297,7 @@ def test_opening_without_a_driver_gives_the_reason(monkeypatch):
     monkeypatch.setitem(sys.modules, "pynvml", None)
     opened_device, reason = open_nvml_device()
     assert opened_device is None
-    assert reason == finding("nvidia-ml-py-missing")
+    assert reason == finding("sensors-missing", package="nvidia-ml-py")
 
 
 @pytest.mark.parametrize(

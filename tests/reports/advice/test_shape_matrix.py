@@ -218,7 +218,7 @@ def test_slower_formats_keep_the_baseline(make):
     view = report_view(make.run(), records, make.profiles(make.CPU))
     (action,) = lines_of(view)
     assert action.take == "stay with BF16"
-    assert view.chips[0].answers[0].ranking.headline.code == "stay"
+    assert view.chips[0].answers[0].ranking.headline.value("kind") == "stay"
     # Of one format it is the kernel that stays.
     kernels = [
         make.record(DECODE, "BF16", "BF16", name, t, number=at)

@@ -140,7 +140,7 @@ def test_a_baseline_whose_interval_is_wide_is_kept_and_a_loss_names_its_top1():
     ]
     view = report_view(model_run(), records, {CHIP.content_hash: model_profile()})
     steps, prompts = view.chips[0].answers
-    assert prompts.ranking.headline.code == steps.ranking.headline.code == "stay"
+    assert prompts.ranking.headline.value("kind") == steps.ranking.headline.value("kind") == "stay"
     assert [each.option.precision for each in prompts.ranking.alternatives] == []
     (riskier,) = steps.ranking.alternatives  # a loss over random tokens is none of quality: what was published decides
     assert (riskier.role, riskier.option.precision, riskier.option.loss.source) == (

@@ -59,58 +59,58 @@ def option(key: str, measured_s: float, ideal_s: float, expected_s: float | None
     )
 
 
-def code(winner: Option, baseline: Option | None) -> str | None:
+def gap_of(winner: Option, baseline: Option | None) -> tuple[str, object] | None:
     gap = headline_gap(winner, baseline)
-    return None if gap is None else gap.code
+    return None if gap is None else (gap.code, gap.value("kind"))
 
 
 @pytest.mark.parametrize("flag", DISTURBING_FLAGS)
 def test_a_disturbed_time_on_either_side_is_no_result(flag: str) -> None:
     quick, wide = option("INT4", 1.2e-4, 1e-4), option("BF16", 4.4e-4, 4e-4)
-    assert code(quick, wide) is None
-    assert code(option("INT4", 1.2e-4, 1e-4, None, flag), wide) == "disturbed-result"
-    assert code(quick, option("BF16", 4.4e-4, 4e-4, None, flag)) == "disturbed-result"
-    assert code(quick, option("BF16", 4.4e-4, 4e-4, None, "noisy")) is None
+    assert gap_of(quick, wide) is None
+    assert gap_of(option("INT4", 1.2e-4, 1e-4, None, flag), wide) == ("disturbed-result", "option")
+    assert gap_of(quick, option("BF16", 4.4e-4, 4e-4, None, flag)) == ("disturbed-result", "option")
+    assert gap_of(quick, option("BF16", 4.4e-4, 4e-4, None, "noisy")) is None
 
 
 def test_one_quiet_run_of_several_is_evidence_enough() -> None:
     busy = option("INT4", 1.2e-4, 1e-4, None, "contended")
     both = replace(busy, evidence=(*busy.evidence, Evidence("quiet", "", None, ("x",), 1)))
-    assert code(both, option("BF16", 4.4e-4, 4e-4)) is None
+    assert gap_of(both, option("BF16", 4.4e-4, 4e-4)) is None
 
 
 def test_a_speed_up_above_what_predictions_allow_is_no_result() -> None:
     quick = option("INT4", 1.0e-4, 1e-4)
     bound_s = PLAUSIBLE_GAIN_RATIO * 4e-4
-    assert code(quick, option("BF16", 0.98 * bound_s, 4e-4)) is None
-    assert code(quick, option("BF16", 1.1 * bound_s, 4e-4)) == "implausible-gain"
+    assert gap_of(quick, option("BF16", 0.98 * bound_s, 4e-4)) is None
+    assert gap_of(quick, option("BF16", 1.1 * bound_s, 4e-4)) == ("implausible-result", "gain")
     slow_kernel = option("BF16", 1.5e-3, 4e-4, 1.4e-3)  # expected to take more than three times its ideal time
     assert largest_gain(quick, slow_kernel) == pytest.approx(1.25 * 1.4e-3 / 1e-4)
-    assert code(quick, slow_kernel) is None
-    assert code(quick, option("BF16", 1.9e-3, 4e-4, 1.4e-3)) == "implausible-gain"
+    assert gap_of(quick, slow_kernel) is None
+    assert gap_of(quick, option("BF16", 1.9e-3, 4e-4, 1.4e-3)) == ("implausible-result", "gain")
     assert largest_gain(quick, option("BF16", 6e-4, 4e-4, 5e-4)) == pytest.approx(bound_s / 1e-4)
     wide = option("FP32", 4e-4, 4e-4)  # moves twice the bytes and may still beat a slow kernel
     assert largest_gain(wide, option("BF16", 9e-4, 2e-4)) == PLAUSIBLE_GAIN_RATIO
     forced = option("INT4", 1e-4, 1e-4, None, "forced")
-    assert code(forced, option("BF16", 1.0, 4e-4, None, "forced")) is None
+    assert gap_of(forced, option("BF16", 1.0, 4e-4, None, "forced")) is None
 
 
 def test_ninety_times_as_fast_is_no_result_where_the_ideals_say_twenty() -> None:
     quick, disturbed = option("INT8", 0.9e-3, 0.55e-3), option("FP16", 81e-3, 11e-3)
-    assert code(quick, disturbed) == "implausible-gain"
+    assert gap_of(quick, disturbed) == ("implausible-result", "gain")
     # An emulated winner is slower than its ideal time: the bound holds. An emulated baseline may take any time.
-    assert code(replace(quick, path="emulated"), disturbed) == "implausible-gain"
-    assert code(quick, replace(disturbed, path="emulated")) is None
+    assert gap_of(replace(quick, path="emulated"), disturbed) == ("implausible-result", "gain")
+    assert gap_of(quick, replace(disturbed, path="emulated")) is None
     unpredicted = replace(disturbed, times=replace(disturbed.times, ideal=None))
-    assert code(quick, unpredicted) is None
+    assert gap_of(quick, unpredicted) is None
 
 
 def test_a_doubtful_baseline_far_above_its_expected_time_is_none() -> None:
     slow_s = SLOW_EXPECTED_RATIO * 1.25 * 5e-4
     slow = option("INT4", 1.5e-3, 1e-4)  # a gain of 2.2: plausible by itself
-    assert code(slow, option("BF16", 1.05 * slow_s, 4e-4, 5e-4, "noisy")) == "implausible-baseline"
-    assert code(slow, option("BF16", 0.95 * slow_s, 4e-4, 5e-4, "noisy")) is None
-    assert code(slow, option("BF16", 1.05 * slow_s, 4e-4, 5e-4)) is None
+    assert gap_of(slow, option("BF16", 1.05 * slow_s, 4e-4, 5e-4, "noisy")) == ("implausible-result", "baseline")
+    assert gap_of(slow, option("BF16", 0.95 * slow_s, 4e-4, 5e-4, "noisy")) is None
+    assert gap_of(slow, option("BF16", 1.05 * slow_s, 4e-4, 5e-4)) is None
 
 
 def test_several_results_share_one_gap_only_where_all_have_one() -> None:
@@ -120,7 +120,7 @@ def test_several_results_share_one_gap_only_where_all_have_one() -> None:
     assert gap_of_all([gap]) is gap
     together = gap_of_all([gap, gap, gap])
     assert together is not None
-    assert dict(together.values) == {"disturbed_count": 3, "case_count": 3}
+    assert dict(together.values) == {"kind": "cases", "disturbed_count": 3, "case_count": 3}
 
 
 def test_healthy_runs_trip_at_most_once_in_a_hundred() -> None:

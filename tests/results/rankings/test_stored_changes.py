@@ -45,7 +45,7 @@ def test_a_new_driver_that_slows_a_kernel_is_named_with_its_ranks_and_the_change
     assert "; driver 580.95 → 590.12 differs" in change_sentence(change)
     other = by_label["FP8 (W8A8) · scaled_mm_row"]
     assert (other.before_rank, other.after_rank) == (2, 1)
-    assert other.causes == (finding("other-fell-behind", "INT4 (W4A16) · tinygemm"), moved)
+    assert other.causes == (finding("order-of-others", "INT4 (W4A16) · tinygemm", kind="fell-behind"), moved)
     assert abs(change.change_ratio - 0.4) < 1e-3
     assert (
         compared_text(advice.rankings[0])
@@ -68,7 +68,7 @@ def test_a_kernel_measured_for_the_first_time_says_what_was_expected(stored_run,
     assert measured.value("time_s") == pytest.approx(9e-6, rel=1e-5)
     assert measured.value("expected_s") or measured.value("ideal_s")
     assert (base.before_rank, base.after_rank) == (1, 2)
-    assert base.causes == (finding("passed-by", "INT4 (W4A16) · tinygemm"), measured)
+    assert base.causes == (finding("order-of-others", "INT4 (W4A16) · tinygemm", kind="passed"), measured)
 
 
 def test_what_fails_now_is_gone_with_its_reason_and_what_is_new_is_new(stored_run, recommend) -> None:

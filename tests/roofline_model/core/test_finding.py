@@ -83,7 +83,7 @@ def test_a_segment_in_brackets_needs_its_values():
 
 
 def test_a_finding_survives_its_stored_form_and_its_error():
-    item = finding("constants-of-family", "gb10", chips=("a", "b"), share_ratio=0.5)
+    item = finding("constants-of-family", "gb10", kind="family", chips=("a", "b"), share_ratio=0.5)
     assert from_stored(stored_form(item)) == item
     assert finding_json(item).items() >= {"code": item.code, "severity": "info", "text": short_text(item)}.items()
     error = pickle.loads(pickle.dumps(unsupported(item)))

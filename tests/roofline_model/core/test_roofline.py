@@ -149,7 +149,7 @@ def test_operands_that_nearly_fill_the_cache_are_not_predicted_at_its_speed() ->
     partly = predict(OpCost({"FP16": 1}, 800_000), device, cache="warm")
     assert partly.memory_level == "DRAM"
     assert partly.time_s == predict(OpCost({"FP16": 1}, 800_000), device).time_s
-    assert partly.findings == (finding("partly-cached", cache_share_ratio=0.8, level="L2"),)
+    assert partly.findings == (finding("cached-in-part", kind="share", cache_share_ratio=0.8, level="L2"),)
     assert predict(OpCost({"FP16": 1}, 1_000_001), device, cache="warm").findings == ()
 
 

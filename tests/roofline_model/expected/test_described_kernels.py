@@ -53,7 +53,7 @@ def test_a_kernel_without_constants_has_no_time_and_says_why(chip):
         assert predict_expected(work, chip) is not None
         assert predict_expected(work, chip, kernel=kernel) is None
         why_not = why_no_expected(work, chip, kernel=kernel)
-        assert (why_not.code, why_not.subject) == ("kernel-not-described", kernel)
+        assert (why_not.code, why_not.subject) == ("no-expected-time", kernel)
 
 
 @pytest.mark.parametrize("chip", CHIPS)
@@ -88,7 +88,7 @@ def test_ceilings_stand_for_operators_that_stream_alone():
     assert predict_expected(add, GPU, kernel="fused").provenance == "measured-here"
     assert predict_expected(rows, GPU) is not None
     assert predict_expected(rows, GPU, kernel="fused") is None
-    assert why_no_expected(rows, GPU, kernel="fused").code == "kernel-not-described"
+    assert why_no_expected(rows, GPU, kernel="fused").code == "no-expected-time"
 
 
 def test_a_cpu_asks_its_own_curves_and_not_the_table():
@@ -104,4 +104,4 @@ def test_a_cpu_asks_its_own_curves_and_not_the_table():
 @pytest.mark.parametrize("kernel", ["sdpa_flash", "sdpa_cudnn"])
 def test_kernels_of_cuda_have_no_time_on_a_chip_without_it(chip, kernel):
     assert predict_expected(DECODE, get_hardware(chip), kernel=kernel) is None
-    assert why_no_expected(DECODE, get_hardware(chip), kernel=kernel).code == "kernel-not-described"
+    assert why_no_expected(DECODE, get_hardware(chip), kernel=kernel).code == "no-expected-time"

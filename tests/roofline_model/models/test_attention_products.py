@@ -8,7 +8,6 @@ from roofline_model.chips.hardware import get_hardware
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import finding, reason_text
 from roofline_model.expected.predict import predict_expected
-from roofline_model.expected.prediction import UNMEASURED_CODES
 from roofline_model.ideal.roofline import predict
 from roofline_model.models.format_plan import plan_from_text
 from roofline_model.models.llm import KernelPrediction, ModelPrediction, predict_model
@@ -73,10 +72,10 @@ def test_the_expected_time_is_that_of_fp8_attention(chip: str, phase: str) -> No
     alone = predict_expected(attention.kernel.work, chip)
     assert alone is not None
     assert attention.time_s == alone.time_s
-    is_borrowed = finding("unmeasured-queries", activation="FP8_E4M3") in expected.findings
+    is_borrowed = finding("unmeasured-attention", kind="queries", activation="FP8_E4M3") in expected.findings
     assert is_borrowed == (phase == "decode")
     assert not any(
-        item.code in UNMEASURED_CODES for item in expected_step(predicted(chip, phase, "kv=FP8"), chip).findings
+        item.code == "unmeasured-attention" for item in expected_step(predicted(chip, phase, "kv=FP8"), chip).findings
     )
 
 

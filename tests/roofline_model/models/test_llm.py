@@ -381,7 +381,7 @@ def test_a_chip_with_tensor_rates_only_can_run_a_model() -> None:
     chip = create_custom_asic("mine", 500, {"FP16": 50.0})
     prediction = predict_model(chip, "llama-3-8b", formats="FP16")
     assert prediction.memory.fits is None
-    assert has_code(prediction.findings, "vector-rate-substituted")
+    assert has_code(prediction.findings, "rate-not-declared", "elementwise")
     with pytest.raises(UnsupportedError, match="BF16"):
         predict_model(chip, "llama-3-8b", formats="BF16")
 

@@ -26,7 +26,7 @@ LLAMA = get_model("llama-3-8b")
 HOST = HostTime(4e-3, 3e-3, 6e-3, "measured by nobody")
 CAST = LinearPath("INT8", "BF16", "BF16", is_scaled=False, source="a library that casts")
 
-UNMODELLED = finding("path-unmodelled", config="X", device="cpu", kernel="many steps")
+UNMODELLED = finding("no-expected-time", kind="path", config="X", device="cpu", kernel="many steps")
 
 
 def model_pass(
@@ -104,7 +104,7 @@ def test_the_host_adds_on_a_cpu_and_is_no_part_of_a_gpu_s_time(cpu: Device) -> N
     device = without.expected(H100)
     assert device is not None
     assert device == with_host.expected(H100)
-    assert has_code(device.findings, "device-time")
+    assert has_code(device.findings, "device-time", "step")
     assert not has_code(device.findings, "host-time-unknown")
     assert "host" not in dict(device.parts) | dict(device.terms)
 
@@ -123,8 +123,8 @@ def test_each_counted_kernel_beyond_an_engines_takes_a_launch_floor_on_a_gpu() -
     assert counted.high_s - alone.high_s == pytest.approx(100 * high_s)
     assert math.fsum(seconds for _, seconds in counted.parts) == pytest.approx(counted.time_s)
     assert dict(counted.parts)["extra_launches"] == dict(counted.terms)["launch"] == pytest.approx(100 * launch_s)
-    assert finding("launches-counted", launch_count=engine_count + 100, extra_count=100) in counted.findings
-    assert not has_code(counted.findings, "device-time")
+    assert finding("device-time", kind="counted", launch_count=engine_count + 100, extra_count=100) in counted.findings
+    assert not has_code(counted.findings, "device-time", "step")
 
 
 def test_a_cpu_launches_nothing(cpu: Device) -> None:
@@ -187,8 +187,8 @@ def test_a_small_model_is_told_that_it_fits_in_the_cache() -> None:
         wide_format="BF16",
         weight_format="BF16",
     )
-    assert has_code(model_pass("BF16", shape=small, context=16).ideal(H100).findings, "model-fits-cache")
-    assert not has_code(model_pass("BF16").ideal(H100).findings, "model-fits-cache")
+    assert has_code(model_pass("BF16", shape=small, context=16).ideal(H100).findings, "cached-in-part", "model")
+    assert not has_code(model_pass("BF16").ideal(H100).findings, "cached-in-part", "model")
 
 
 def test_the_case_names_its_sizes_and_formats() -> None:

@@ -109,7 +109,7 @@ def test_a_chip_without_fp32_counts_elementwise_work_at_its_16_bit_rate() -> Non
     prediction = predict_operator(softmax(1024, 1024, a="FP16"), chip)
     assert prediction.bound == "memory"
     assert prediction.compute_time_s == 5 * 1024 * 1024 / 50e12
-    assert has_code(prediction.findings, "vector-rate-substituted")
+    assert has_code(prediction.findings, "rate-not-declared", "elementwise")
     assert named.predict_ffn(chip, 1, 1, 64, 256).time_s > 0
     copy = predict_operator(embedding(4, 100, 64, b="FP16"), chip)
     assert not copy.findings

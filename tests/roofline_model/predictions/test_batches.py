@@ -75,4 +75,4 @@ def test_nothing_is_chosen_beyond_the_limit_of_loss_or_of_time(gb10, curves):
 def test_a_chip_without_expected_times_has_ideal_ones_and_says_so():
     curves = batch_curves(*get_chip_and_model("mi300x", "llama-3.1-8b"))
     assert {point.time_source for curve in curves.curves for point in curve.points} == {"ideal"}
-    assert any(item.code == "ranked-by-ideals" for item in curves.findings)
+    assert any(item.code == "ranked-by-bounds" for item in curves.findings)

@@ -85,11 +85,11 @@ def test_a_figure_of_the_model_itself_goes_before_the_range_over_several():
 def test_the_notes_say_of_which_model_the_claims_are():
     def whose(model):
         findings = recommend_model("h100", model, max_loss_pct=16.0).findings
-        return {item.code: item.value("options") for item in findings if item.code.startswith("claims-of")}
+        return {item.value("kind"): item.value("options") for item in findings if item.code == "losses-published"}
 
-    assert whose("llama-3.1-8b")["claims-of-others"] == ("fp8_balanced",)
-    assert whose("llama-3.1-70b")["claims-of-model"] == ("INT4.BF16", "INT8.INT8")
-    assert set(whose("mistral-7b")) == {"claims-of-others"}
+    assert whose("llama-3.1-8b")["others"] == ("fp8_balanced",)
+    assert whose("llama-3.1-70b")["model"] == ("INT4.BF16", "INT8.INT8")
+    assert set(whose("mistral-7b")) == {"others"}
     ranking = recommend_model("h100", "llama-3.1-8b", max_loss_pct=16.0)
     assert ranking.option("INT8.INT8").loss.is_of_model
     assert not ranking.option("fp8_balanced").loss.is_of_model  # the claim of its cache is of other models

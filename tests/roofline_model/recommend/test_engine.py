@@ -76,7 +76,7 @@ def test_the_limit_on_quality_decides():
     careful = engine.recommend(LLAMA, max_quality_loss_pct=0)
     assert careful.config.strategy_name == "fp16_baseline"
     assert careful.predicted_speedup == 1.0
-    assert careful.ranking.headline.code == "stay"
+    assert careful.ranking.headline.value("kind") == "stay"
     # What is measured replaces what is claimed, both ways.
     bad = engine.recommend(LLAMA, measured_loss_pct={"nvfp4_blackwell": 3.0})
     assert bad.config.strategy_name == "fp8_balanced"

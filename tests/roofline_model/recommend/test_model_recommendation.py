@@ -156,7 +156,7 @@ def test_a_documents_fp16_is_the_models_own_16_bit_format():
     chip = create_custom_asic("fp16_only", 500.0, {"FP16": 100.0, "INT8": 200.0})
     other = recommend_model(chip, small_llama(wide_format="BF16"))
     assert (other.wide, other.baseline.aliases) == ("FP16", ("fp16_baseline",))
-    assert {"other-wide-format", "ranked-by-ideals"} <= set(codes(other))
+    assert {"other-wide-format", "ranked-by-bounds"} <= set(codes(other))
     assert other.baseline.estimate.source == "ideal"
     with pytest.raises(UnsupportedError, match="no 16-bit rate"):
         recommend_model(create_custom_asic("narrow", 500.0, {"INT8": 200.0}), small_llama())
@@ -218,7 +218,7 @@ def test_an_unknown_loss_is_never_taken():
     for limit in ({}, {"max_loss_pct": 1.0}, {"max_loss_pct": 50.0}):
         ranking = recommend_model("gb10", "llama-3-8b", **limit, **only_unknown)
         assert ranking.choice is None
-        assert (ranking.headline.code, ranking.headline.subject) == ("nothing-known-to-fit", "NF4.BF16")
+        assert (ranking.headline.code, ranking.headline.subject) == ("nothing-within-loss", "NF4.BF16")
 
 
 def test_estimates_of_a_caller_replace_the_expected_times():
@@ -297,7 +297,7 @@ def test_losses_of_parts_that_the_model_does_not_have_are_told_and_not_used():
     ranking = recommend_model("gb10", plain, losses=small_losses())
     assert next(item for item in ranking.findings if item.value("kind") == "unused").value("count") == 3
     assert ranking.option("INT8.BF16").loss.source == "claimed"
-    lacking = next(item for item in ranking.option("INT8.BF16").findings if item.code == "losses-incomplete")
+    lacking = next(item for item in ranking.option("INT8.BF16").findings if item.value("kind") == "incomplete")
     assert lacking.value("part") == "layers.0.up_proj in INT8.BF16"
     assert {reason.group.rpartition(".")[2] for reason in ranking.searches[0].choice.reasons} == {
         "qkv_proj",
@@ -367,7 +367,7 @@ def test_scores_without_data_choose_but_promise_no_percent():
     assert [search.label for search in ranking.searches] == ["pareto-least-loss"]
     assert "losses-applied" in codes(ranking)
     assert ranking.option("INT8.BF16").loss.pct == 0.2  # the claim's, not the score's
-    assert has_code(ranking.option("INT8.BF16").findings, "loss-score")
+    assert has_code(ranking.option("INT8.BF16").findings, "loss-note", "score")
     # 16 bit meets the latency and scores nothing: the search finds that and is the baseline by another name.
     assert "pareto-least-loss" in ranking.option("BF16").aliases
 
@@ -404,7 +404,7 @@ def test_a_latency_of_a_mix_is_held_against_the_longest_pass_of_its_phase():
     [excluded] = [each for each in limited.excluded if each.key == "BF16"]
     miss = excluded.findings[0]
     assert (miss.code, miss.value("phase"), miss.value("value_s")) == (
-        "misses-phase-limit",
+        "misses-time-limit",
         "decode",
         pytest.approx(wide_s),
     )

@@ -12,7 +12,7 @@ MODEL = "llama-3.1-8b"
 
 
 def grouped_options(ranking):
-    return [item.value("options") for item in ranking.findings if item.code == "reference-kernel-of-options"]
+    return [item.value("options") for item in ranking.findings if item.code == "reference-kernel"]
 
 
 def test_a_weight_only_choice_and_one_within_reach_carry_the_caveat():

@@ -7,7 +7,6 @@ fitted: it keeps the value it begins at, or shares that of its nearest relative 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -37,6 +36,7 @@ from roofline_model.expected.fitting.cross_validation import CrossValidated, fac
 from roofline_model.expected.fitting.fit_set import FitSet, FittedSet
 from roofline_model.expected.fitting.robust_fit import FreeConstant
 from roofline_model.expected.fitting.table import KernelTable
+from roofline_model.expected.intervals import outwards
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.intp]
@@ -274,9 +274,9 @@ def fitted_attention(
     values = complete(fitted.values, rest)
     rounded = {name: float(f"{value:.5g}") for name, value in values.items()}
     if folds is not None:
-        intervals = {name: _outwards(factors_of(folds.factors, name)) for name in REGIMES}
+        intervals = {name: outwards(factors_of(folds.factors, name)) for name in REGIMES}
         parts = (f"{name}/{mix}" for name in REGIMES for mix in MIXES)
-        intervals |= {name.replace("/", "-"): _outwards(folds.factors[name]) for name in parts if name in folds.factors}
+        intervals |= {name.replace("/", "-"): outwards(folds.factors[name]) for name in parts if name in folds.factors}
     elif start.library is not None:
         intervals = dict(start.library.intervals)
     else:
@@ -316,8 +316,3 @@ def attention_left_out(
     mixes = start.joined.mixes(usable)
     factors = np.array([lent.factors(mix)[regime] for mix, regime in zip(mixes, regimes, strict=True)])
     return lent, usable, ExpectedTimes(predicted, predicted * factors[:, 0], predicted * factors[:, 1])
-
-
-def _outwards(pair: tuple[float, float]) -> tuple[float, float]:
-    # Rounding never makes an interval narrower.
-    return math.floor(pair[0] * 1e4) / 1e4, math.ceil(pair[1] * 1e4) / 1e4

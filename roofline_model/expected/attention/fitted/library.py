@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import asdict, replace
 from functools import cache, lru_cache
 from importlib import resources
 from typing import Any
@@ -22,6 +22,7 @@ from roofline_model.chips.hardware import Device
 from roofline_model.core.definition_text import shown
 from roofline_model.core.errors import DefinitionError, RooflineError, UnsupportedError
 from roofline_model.core.finding import Finding, finding
+from roofline_model.core.toml_text import toml_text
 from roofline_model.expected.attention.chip import AttentionChip
 from roofline_model.expected.attention.decode import grouped_kernel
 from roofline_model.expected.attention.fitted.constants import (
@@ -40,13 +41,12 @@ from roofline_model.expected.calibrated import MEASURED_HERE, known_dram
 from roofline_model.expected.chip import broad_family, transfer_step
 from roofline_model.expected.constants_file import (
     SCHEMA,
-    Evidence,
+    check_one_chip,
     only,
-    quoted,
     read_evidence,
     read_header,
     read_surface,
-    surface_lines,
+    surface_rows,
     table_at,
 )
 from roofline_model.expected.intervals import joined_factors, lent_half_widths
@@ -125,12 +125,12 @@ def transferred(
     findings: list[Finding] = []
     if source.phase == "prefill" and chip.accumulate_factor != source.chip.accumulate_factor:
         values = _with_accumulator(values, source.chip, chip)
-        findings.append(finding("attention-adjusted", kind="accumulator", accumulate_factor=chip.accumulate_factor))
+        findings.append(finding("constants-adjusted", kind="accumulator", accumulate_factor=chip.accumulate_factor))
     if chip.family == "sm103" and source.chip.family == "sm100" and source.phase == "prefill":
         values = {name: value * _exp_gain(name) for name, value in values.items()}
-        findings.append(finding("exponentials-doubled"))
+        findings.append(finding("attention-assumption", kind="exponentials-doubled"))
     if abs(stretch - 1) > 0.005:
-        findings.append(finding("attention-adjusted", kind="latencies", latency_factor=stretch))
+        findings.append(finding("constants-adjusted", kind="latencies", latency_factor=stretch))
     steps = _steps(chip, source.chip, source.phase, provenance)
     surface, share = source.correction, SURFACE_TRUST[provenance]
     return replace(
@@ -227,7 +227,7 @@ def _by_kernel(
         lenders |= {borrower.chip.key for borrower, _ in grouped} | {lender.chip.key for lender in everyone}
     half_widths = {mix: drift[step] for mix, step in class_steps(chip, "decode", library).items()}
     names = tuple(sorted(lenders))
-    findings = (finding("attention-adjusted", kind="kernel-by-kernel"),)
+    findings = (finding("constants-adjusted", kind="kernel-by-kernel"),)
     return replace(fitted, values=values, intervals=_widened(source, half_widths), sources=names, findings=findings)
 
 
@@ -326,28 +326,20 @@ def read_attention(text: str, where: str) -> list[FittedAttention]:
 
 def attention_text(fitted: Sequence[FittedAttention], *, comment: str = "") -> str:
     """Return the TOML text of the phases of one chip; `read_attention` reads it back to equal values."""
-    chip = fitted[0].chip
-    lines = [f"# {line}".rstrip() for line in comment.splitlines()]
-    lines += [f"schema = {SCHEMA}", f'device = "{chip.key}"', "", "[spec]"]
-    lines += [f"{name} = {_plain(value)}" for name, value in chip.to_dict().items() if name != "key"]
+    check_one_chip(family.chip.key for family in fitted)
+    spec = fitted[0].chip.to_dict()
+    document: dict[str, Any] = {"schema": SCHEMA, "device": spec.pop("key"), "spec": spec}
     for family in fitted:
-        if family.chip.key != chip.key:
-            raise DefinitionError(f"one constants file is one chip: got {chip.key} and {family.chip.key}")
-        lines += [
-            "",
-            f"[{family.phase}.constants]",
-            *(f"{name} = {_plain(value)}" for name, value in family.values.items()),
-        ]
-        lines += ["", f"[{family.phase}.interval]"]
-        lines += [f"{regime} = [{low!r}, {high!r}]" for regime, (low, high) in family.intervals.items()]
-        named = {field.name: getattr(family.evidence, field.name) for field in fields(Evidence)}
-        lines += ["", f"[{family.phase}.evidence]"]
-        lines += [f"{name} = {_plain(value)}" for name, value in named.items() if value is not None]
-        if family.correction is not None:
-            lines += ["", f"[{family.phase}.correction]"]
-            for width, values in family.correction.log_ratio.items():
-                lines += [f"log_ratio_{width} = [", *surface_lines(values, len(GRIDS[family.phase].axes[-1])), "]"]
-    return "\n".join(lines) + "\n"
+        surfaces = {} if family.correction is None else family.correction.log_ratio
+        width = len(GRIDS[family.phase].axes[-1])
+        document[family.phase] = {
+            "constants": family.values,
+            "interval": family.intervals,
+            "evidence": asdict(family.evidence),
+            "correction": {f"log_ratio_{name}": surface_rows(values, width) for name, values in surfaces.items()}
+            or None,
+        }
+    return toml_text(document, comment=comment)
 
 
 def _phase(where: str, chip: AttentionChip, phase: str, table: Any) -> FittedAttention:
@@ -377,10 +369,6 @@ def _pair(value: Any) -> tuple[float, float]:
     if not isinstance(value, list) or len(value) != 2 or not all(isinstance(number, int | float) for number in value):
         raise ValueError(f"an interval is [low, high], got {shown(value)}")
     return float(value[0]), float(value[1])
-
-
-def _plain(value: float | int | str) -> str:
-    return quoted(value) if isinstance(value, str) else repr(value)
 
 
 def attention_with_measured_bandwidth(fitted: FittedAttention, device: Device) -> FittedAttention:

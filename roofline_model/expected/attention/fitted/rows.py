@@ -16,7 +16,7 @@ from roofline_model.chips.hardware import Device
 from roofline_model.core.errors import RooflineError
 from roofline_model.core.finding import Finding, finding, finding_of, unsupported
 from roofline_model.expected.attention.cache_formats import uses_8bit
-from roofline_model.expected.attention.chip import AttentionChip, fitted_numbers
+from roofline_model.expected.attention.chip import AttentionChip
 from roofline_model.expected.attention.decode import DecodeWork, decode_terms, decode_work
 from roofline_model.expected.attention.fitted.constants import WIDTHS, FittedAttention, surface_sizes, surface_trust
 from roofline_model.expected.attention.fitted.library import (
@@ -28,6 +28,7 @@ from roofline_model.expected.attention.model import expected_attention
 from roofline_model.expected.attention.prefill import PrefillWork, prefill_terms, prefill_work
 from roofline_model.expected.attention.published_kernel import attention_constants_here
 from roofline_model.expected.attention.shape import LARGEST_HEAD, AttentionShapes, why_unmeasured
+from roofline_model.expected.chip import fitted_numbers
 from roofline_model.expected.fitting.table import KernelTable, phase_of, queries_beyond_keys
 from roofline_model.expected.prediction import ExpectedBatch
 from roofline_model.expected.products.fitted.rows import find_chip, taken, usable_rows
@@ -81,7 +82,7 @@ class AttentionRows:
         """
         kv = get_format(self.kv_format)
         is_taught = kv.element_bits >= 8 and not kv.scales
-        return None if is_taught else finding("cache-not-fitted", format=kv.key)
+        return None if is_taught else finding("fit-doubtful", kind="cache", format=kv.key)
 
     def expected(self, library: tuple[FittedAttention, ...] | None = None) -> ExpectedBatch:
         """Return the expected times; `library` replaces the shipped library. Raises `UnsupportedError` without

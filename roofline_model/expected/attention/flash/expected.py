@@ -73,10 +73,10 @@ def expected_flash(
         findings=(),
         kernel=[f"{kernel.key}/{answer.split_count}"],
     )
-    findings = [finding("attention-kernel-alone")]
+    findings = [finding("attention-time", kind="kernel-alone")]
     if not kernel.has_own_model:
         other_kernel = ATTENTION_KERNELS[model].name
-        findings.append(finding("model-of-other-kernel", kernel=kernel.name, other_kernel=other_kernel))
+        findings.append(finding("attention-time", kind="other-model", kernel=kernel.name, other_kernel=other_kernel))
     return ExpectedPrediction(
         hardware=device.key,
         time_s=call.time_s,

@@ -300,7 +300,7 @@ def _with_format_findings(results: dict[str, FlashAttentionPrediction]) -> dict[
     wide = [name for name, answer in results.items() if answer.available and answer.compute_format not in FP8_FORMATS]
     if not wide:
         return results
-    differing = finding("formats-differ", versions=tuple(wide))
+    differing = finding("flash-counted", kind="formats-differ", versions=tuple(wide))
     return {
         name: replace(answer, findings=(*answer.findings, differing))
         if answer.compute_format in FP8_FORMATS

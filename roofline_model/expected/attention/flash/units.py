@@ -98,11 +98,11 @@ def chip_units(device: Device, traits: VersionTraits, math_format: str) -> ChipU
     clock = path.dense.clock_hz or _value(device, "clock")
     exp = device.chip.get("exp_per_clock_per_sm") or (MUFU_PER_CLOCK.get(capability) if capability else None)
     if exp is not None and exp.status == "unconfirmed":
-        findings.append(finding("flash-assumption", kind="exponentials", hardware=device.key, source=exp.source))
+        findings.append(finding("attention-assumption", kind="exponentials", hardware=device.key, source=exp.source))
     used = [path.dense, device.bandwidth, *([exp] if exp else [])]
     needed = {"SM count": device.count("sm_count"), "clock": clock, "exp rate": exp}
     if missing := [name for name, value in needed.items() if not value]:
-        findings.append(finding("flash-assumption", kind="geometry", hardware=device.key, missing=tuple(missing)))
+        findings.append(finding("attention-assumption", kind="geometry", hardware=device.key, missing=tuple(missing)))
     return ChipUnits(
         sm_count=device.count("sm_count"),
         clock_hz=clock,
@@ -134,7 +134,7 @@ def _tensor_ratio(
         path = device.paths.get(name)
         if path is not None and path.achieved is not None:
             return min(1.0, path.achieved.value / path.dense.value)
-    findings.append(finding("flash-assumption", kind="peak", hardware=device.key))
+    findings.append(finding("attention-assumption", kind="peak", hardware=device.key))
     return 1.0
 
 

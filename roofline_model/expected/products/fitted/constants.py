@@ -14,22 +14,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from roofline_model.core.definition_text import shown
 from roofline_model.core.errors import DefinitionError, InvalidValueError, RooflineError
 from roofline_model.core.finding import Finding
+from roofline_model.core.toml_text import toml_text
 from roofline_model.expected.chip import WEIGHT_ONLY_L2, ChipSpec, family_rules
 from roofline_model.expected.constants_file import (
     SCHEMA,
     Evidence,
+    check_one_chip,
     only,
-    quoted,
     read_evidence,
     read_header,
     read_surface,
-    surface_lines,
+    surface_rows,
     table_at,
 )
 from roofline_model.expected.grid_surface import Grid
@@ -295,31 +296,20 @@ def read_constants(text: str, where: str) -> list[FittedGemm]:
 def constants_text(fitted: Sequence[FittedGemm], *, comment: str = "") -> str:
     """Return the TOML text of the kernel families of one chip; `read_constants` reads it back to equal values."""
     chip = fitted[0].chip
-    lines = [f"# {line}".rstrip() for line in comment.splitlines()]
-    lines += [f"schema = {SCHEMA}", f"device = {quoted(chip.key)}", "", "[spec]"]
-    lines += [f"{name} = {_value(getattr(chip, name))}" for name in _CHIP_FIELDS]
-    for family in fitted:
-        if family.chip.key != chip.key:
-            raise DefinitionError(f"one constants file is one chip: got {chip.key} and {family.chip.key}")
-        lines += [
-            "",
-            "[[gemm]]",
-            f"format = {quoted(family.family)}",
-            f"peak_flops_per_s = {_value(family.chip.peak_flops_per_s)}",
-        ]
-        lines += ["", "[gemm.constants]", *_pairs(family.constants)]
-        lines += ["", "[gemm.interval]"]
-        lines += [f"{name} = [{low!r}, {high!r}]" for name, (low, high) in family.intervals.pairs().items()]
-        lines += ["", "[gemm.evidence]", *_pairs(family.evidence)]
-        if family.correction is not None:
-            lines += [
-                "",
-                "[gemm.correction]",
-                "log_ratio = [",
-                *surface_lines(family.correction.log_ratio, len(KNOTS_K)),
-                "]",
-            ]
-    return "\n".join(lines) + "\n"
+    check_one_chip(family.chip.key for family in fitted)
+    tables = [
+        {
+            "format": family.family,
+            "peak_flops_per_s": family.chip.peak_flops_per_s,
+            "constants": asdict(family.constants),
+            "interval": family.intervals.pairs(),
+            "evidence": asdict(family.evidence),
+            "correction": family.correction and {"log_ratio": surface_rows(family.correction.log_ratio, len(KNOTS_K))},
+        }
+        for family in fitted
+    ]
+    spec = {name: getattr(chip, name) for name in _CHIP_FIELDS}
+    return toml_text({"schema": SCHEMA, "device": chip.key, "spec": spec, "gemm": tables}, comment=comment)
 
 
 def _fitted(where: str, device: str, spec: dict[str, Any], table: Any) -> FittedGemm:
@@ -342,14 +332,3 @@ def _fitted(where: str, device: str, spec: dict[str, Any], table: Any) -> Fitted
         )
     except (RooflineError, TypeError, KeyError) as error:
         raise DefinitionError(f"constants file {where}: {error}") from None
-
-
-def _pairs(value: GemmConstants | Evidence) -> list[str]:
-    named = {field.name: getattr(value, field.name) for field in fields(value)}
-    return [f"{name} = {_value(constant)}" for name, constant in named.items() if constant is not None]
-
-
-def _value(value: float | int | str) -> str:
-    if isinstance(value, str):
-        return quoted(value)
-    return repr(int(value)) if float(value).is_integer() and abs(value) < 1e6 else f"{float(value)!r}"

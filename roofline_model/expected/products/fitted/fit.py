@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 from roofline_model.expected.chip import ChipSpec
 from roofline_model.expected.fitting.fit_set import FitSet
 from roofline_model.expected.fitting.robust_fit import FreeConstant
-from roofline_model.expected.intervals import REGIMES, IntervalTable, regimes_of
+from roofline_model.expected.intervals import REGIMES, IntervalTable, outwards, regimes_of
 from roofline_model.expected.products.fitted.constants import (
     FITTED_BOUNDS,
     WEIGHT_ONLY,
@@ -181,9 +180,4 @@ class _Joined:
 def gemm_intervals(factors: Mapping[str, tuple[float, float]]) -> IntervalTable:
     """Return the interval table of fitted factors; a regime without rows of its own has those of the whole set."""
     everything = factors[""]
-    return IntervalTable.from_pairs({name: _rounded(factors.get(name, everything)) for name in REGIMES})
-
-
-def _rounded(pair: tuple[float, float]) -> tuple[float, float]:
-    # Outwards, so that rounding never makes an interval narrower.
-    return math.floor(pair[0] * 1e4) / 1e4, math.ceil(pair[1] * 1e4) / 1e4
+    return IntervalTable.from_pairs({name: outwards(factors.get(name, everything)) for name in REGIMES})

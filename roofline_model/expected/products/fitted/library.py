@@ -78,12 +78,12 @@ ANCHORS = {
 """With the clocks, leaving one chip out: INT8 A100 28 → 17 %, L40S 39 → 16 %; INT4 32 → 19 %, 49 → 21 %; NVFP4 B200
 37 → 16 %, RTX PRO 6000 30 → 16 %."""
 
-LENT_CODES = {
-    "transferred-sibling": "constants-of-family",
-    "transferred-family": "constants-of-other-family",
-    "transferred-class": "constants-of-other-class",
+_LENT = {
+    "transferred-sibling": ("constants-of-family", "family"),
+    "transferred-family": ("constants-of-others", "family"),
+    "transferred-class": ("constants-of-others", "class"),
 }
-"""Provenance → the finding that names the lenders."""
+"""Provenance → code and kind of the finding that names the lenders."""
 
 SURFACE_TRUST = {"transferred-sibling": 0.75, "transferred-family": 0.5, "transferred-class": 0.25}
 """Share of the sources' library surface that the chip keeps. Libraries choose alike across families: the slope of one
@@ -135,7 +135,7 @@ def _with_easier_dram(fitted: FittedGemm, library: Sequence[FittedGemm]) -> Fitt
     wide = next((fitted for fitted in library if fitted.family == "BF16" and fitted.chip.key == source.key), None)
     if wide is None or wide.constants.dram_ratio <= fitted.constants.dram_ratio:
         return fitted
-    findings = (*fitted.findings, finding("dram-share-taken", kind="wide-kernels"))
+    findings = (*fitted.findings, finding("constants-adjusted", kind="wide-kernels"))
     return replace(fitted, constants=replace(fitted.constants, dram_ratio=wide.constants.dram_ratio), findings=findings)
 
 
@@ -174,11 +174,11 @@ def _anchored(
     if fitted.constants.gemv_dram_ratio is not None:
         # 1 on a chip where the kernel for few rows is never DRAM-bound says nothing about one where it is.
         values["gemv_dram_ratio"] = max(own_fit.constants.dram_ratio, own_fit.constants.gemv_dram_ratio or 0.0)
-    findings = [*fitted.findings, finding("scaled-by-other-kernels", family=anchor.family)]
+    findings = [*fitted.findings, finding("constants-adjusted", kind="other-kernels", family=anchor.family)]
     if "launch_s" in values:
         # A small product may be slower with narrow weights: it was on both measured chips (docs/theory/validation.md).
         ratio = values["launch_s"] / own_fit.constants.launch_s
-        findings.append(finding("slower-launch", launch_factor=ratio, family=anchor.family))
+        findings.append(finding("constants-adjusted", kind="launch", launch_factor=ratio, family=anchor.family))
     return replace(fitted, constants=replace(fitted.constants, **values), findings=tuple(findings)), steps
 
 
@@ -206,6 +206,7 @@ def _same_class(chip: ChipSpec, library: Sequence[FittedGemm]) -> list[FittedGem
 
 def _lent(chip: ChipSpec, kernel_family: str, sources: Sequence[FittedGemm], provenance: str) -> FittedGemm:
     names = tuple(source.chip.key for source in sources)
+    code, kind = _LENT[provenance]
     return FittedGemm(
         kernel_family,
         chip,
@@ -214,7 +215,7 @@ def _lent(chip: ChipSpec, kernel_family: str, sources: Sequence[FittedGemm], pro
         sources[0].evidence,
         provenance,
         names,
-        (finding(LENT_CODES[provenance], chips=names),),
+        (finding(code, kind=kind, chips=names),),
         _surface(sources, SURFACE_TRUST[provenance]),
         sources[0].chip,
     )

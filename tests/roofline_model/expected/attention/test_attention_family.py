@@ -20,7 +20,6 @@ from roofline_model.core.finding import has_code, reason_text
 from roofline_model.expected.attention.flash.expected import CALL_RATIO
 from roofline_model.expected.attention.predict import MODULE_OPS, STAND_IN_RATIO, predict_attention
 from roofline_model.expected.predict import why_no_expected
-from roofline_model.expected.prediction import UNMEASURED_CODES
 from roofline_model.ideal.operator_sequence import predict_operator
 
 SHAPES = (
@@ -57,7 +56,7 @@ def test_a_lent_prefill_gives_way_to_a_published_kernel_unless_it_is_named(chip:
         assert default.time_s < named.time_s
         assert default.high_s == pytest.approx(named.high_s)
         assert (default.covered_ops, default.kernel) == ((), "fa2/16bit")
-        assert has_code(default.findings, "attention-adjusted")
+        assert has_code(default.findings, "constants-adjusted")
 
 
 @pytest.mark.parametrize(("chip", "version"), [("gb10", "fa2"), ("h100", "fa3"), ("b200", "fa4"), ("a100", "fa1")])
@@ -181,6 +180,6 @@ def test_what_was_not_measured_is_a_field() -> None:
     measured = predict_expected(work(SHAPES[0], kv="FP8"), "h100")
     borrowed = predict_expected(work(SHAPES[0], kv="NVFP4"), "h100")
     queries = predict_expected(work(SHAPES[0], "FP8", "FP8"), "h100")
-    for answer, code in ((measured, None), (borrowed, "unmeasured-cache"), (queries, "unmeasured-queries")):
-        codes = [item.code for item in answer.findings if item.code in UNMEASURED_CODES]
-        assert codes == ([] if code is None else [code])
+    for answer, kind in ((measured, None), (borrowed, "cache"), (queries, "queries")):
+        kinds = [item.value("kind") for item in answer.findings if item.code == "unmeasured-attention"]
+        assert kinds == ([] if kind is None else [kind])

@@ -6,6 +6,7 @@ import math
 
 import pytest
 
+from roofline_model.core.finding import has_code
 from roofline_model.expected.attention.cache_formats import NARROW_HALF_WIDTH
 from roofline_model.expected.predict import predict_expected
 from roofline_model.operators.attention import attention
@@ -28,7 +29,9 @@ def test_a_narrow_cache_is_no_slower_than_fp8_nor_faster_than_its_bytes(chip, kv
     assert terms["narrow"]["latency"] == pytest.approx(terms["eight"]["latency"], rel=0.01)
     assert terms["narrow"]["dram"] < 0.7 * terms["eight"]["dram"]
     assert narrow.provenance == "transferred-format" != eight.provenance
-    assert {item.value("format") for item in narrow.findings if item.code == "unmeasured-cache"} == {kv}
+    assert {item.value("format") for item in narrow.findings if has_code([item], "unmeasured-attention", "cache")} == {
+        kv
+    }
 
 
 @pytest.mark.parametrize(("new", "phase"), [(1, "decode"), (2048, "prefill")])
@@ -54,13 +57,13 @@ def test_prefill_reads_fewer_bytes_at_the_same_arithmetic():
 
 
 def test_findings_say_in_what_the_measured_kernels_compute():
-    def codes(**call):
-        return {item.code for item in expected_of("h100-sxm", "FP8", **call).findings}
+    def findings(**call):
+        return expected_of("h100-sxm", "FP8", **call).findings
 
-    assert "prefill-in-fp8" in codes(new=1024, context=1024)
-    assert "prefill-in-fp8" not in codes(q="FP8", new=1024, context=1024)
-    assert "unmeasured-queries" in codes(q="FP8")
-    assert "unmeasured-queries" not in codes()
+    assert has_code(findings(new=1024, context=1024), "prefill-in-fp8")
+    assert not has_code(findings(q="FP8", new=1024, context=1024), "prefill-in-fp8")
+    assert has_code(findings(q="FP8"), "unmeasured-attention", "queries")
+    assert not has_code(findings(), "unmeasured-attention")
 
 
 def test_an_integer_cache_of_8_bit_is_not_an_fp8_one():
@@ -76,5 +79,5 @@ def test_a_chip_without_8_bit_constants_reads_a_narrow_cache_with_its_16_bit_ker
     assert 4.5 / 16 * wide.time_s < narrow.time_s < eight.time_s
     assert dict(wide.terms)["latency"] == dict(eight.terms)["latency"] == dict(narrow.terms)["latency"]
     assert eight.provenance == narrow.provenance == "transferred-format"
-    assert any(item.code == "unmeasured-cache" and item.value("hardware") for item in eight.findings)
+    assert any(has_code([item], "unmeasured-attention", "cache") and item.value("hardware") for item in eight.findings)
     assert wide.high_s / wide.time_s < eight.high_s / eight.time_s < narrow.high_s / narrow.time_s

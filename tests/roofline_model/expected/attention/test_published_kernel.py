@@ -52,7 +52,7 @@ def test_sums_in_fp32_take_geforce_twice_the_clocks_for_the_products_alone():
     # Between half of the lender's rate, were the products all of the time, and all of it, were they hidden.
     assert 0.5 * per_clock["l40s"] < per_clock["rtx-4090"] < per_clock["l40s"]
     assert borrower.values["efficiency_128_16bit"] > 1.3 * lender.values["efficiency_128_16bit"]
-    assert has_code(borrower.findings, "attention-adjusted")
+    assert has_code(borrower.findings, "constants-adjusted")
     # A chip whose unit sums in FP32 at full rate keeps the share.
     near = find_attention(AttentionChip.of(get_hardware("l4")), "prefill")
     assert near.values["efficiency_128_16bit"] == lender.values["efficiency_128_16bit"]

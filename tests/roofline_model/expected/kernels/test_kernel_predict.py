@@ -47,7 +47,7 @@ def test_the_named_kernel_or_the_fastest_one(kernel, seconds):
     assert prediction.low_s < prediction.time_s < prediction.high_s
     assert prediction.low_s * prediction.high_s == pytest.approx(prediction.time_s**2)
     assert (prediction.provenance, prediction.model_version) == ("measured-here", KERNEL_VERSION)
-    assert has_code(prediction.findings, "other-kernel-stands") == (kernel == "mine")
+    assert has_code(prediction.findings, "calibration-stands-in", "kernel") == (kernel == "mine")
 
 
 def test_its_parts_are_the_call_what_the_ceilings_explain_and_the_kernel_itself():
@@ -96,7 +96,7 @@ def test_without_curves_there_is_no_kernel_time():
 def test_rows_beyond_the_calibrated_ones_are_said():
     prediction = predict_expected(gemm(64, 1024, 1024, a="BF16"), CHIP, kernel="good")
     assert prediction.time_s == pytest.approx(64e-4)
-    assert finding("rows-beyond-timed", row_count=1) in prediction.findings
+    assert finding("calibration-stands-in", kind="rows", row_count=1) in prediction.findings
 
 
 def test_a_chip_file_carries_the_curves():

@@ -81,7 +81,7 @@ def test_newer_mma_families_leave_sm80_out_but_help_it():
 def test_the_other_class_is_low_confidence_and_widest():
     gemm = find_gemm(chip("h100-sxm"), "INT4")
     assert gemm.provenance == "transferred-class"
-    assert has_code(gemm.findings, "constants-of-other-class")
+    assert has_code(gemm.findings, "constants-of-others", "class")
     family = find_gemm(chip("gb10"), "INT4")
     assert family.provenance == "transferred-family"
     lender = hull([fit_of("l40s", "INT4").intervals, fit_of("a100-sxm-80gb", "INT4").intervals])
@@ -115,7 +115,7 @@ def test_a_slower_dram_rules_where_a_faster_one_did_not():
     gemm = find_gemm(chip("gb10", "NVFP4"), "NVFP4")
     assert source.dram_ratio < 0.65 < wide.dram_ratio
     assert gemm.constants.dram_ratio == wide.dram_ratio
-    assert has_code(gemm.findings, "dram-share-taken")
+    assert has_code(gemm.findings, "constants-adjusted", "wide-kernels")
     assert find_gemm(chip("b300", "NVFP4"), "NVFP4").constants.dram_ratio == pytest.approx(
         fit_of("b200", "NVFP4").constants.dram_ratio
     )
@@ -127,7 +127,7 @@ def test_launches_of_weight_only_kernels_follow_the_chips_16_bit_ones():
     gemm = find_gemm(chip("gb10"), "INT4")
     ratio = fit_of("l40s", "INT4").constants.launch_s / fit_of("l40s").constants.launch_s
     assert gemm.constants.launch_s == pytest.approx(ratio * fit_of("rtx-pro-6000").constants.launch_s)
-    assert finding("scaled-by-other-kernels", family="BF16") in gemm.findings
+    assert finding("constants-adjusted", kind="other-kernels", family="BF16") in gemm.findings
 
 
 def test_nvfp4_of_another_class_leans_on_the_chips_own_fp8():

@@ -1,0 +1,148 @@
+"""What engines serve of a model: ranking, limits, memory, loads at a rate, and what leaves an engine out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from roofline_model.chips.hardware import get_hardware
+from roofline_model.core.errors import InvalidValueError, UnsupportedError
+from roofline_model.engines.amounts import Layout
+from roofline_model.engines.engine import engine_names, get_engine
+from roofline_model.engines.loads import arriving_load, client_times
+from roofline_model.engines.serving import Demand, engine_steps, serve
+from roofline_model.models.decoders import find_checkpoint
+
+CHAT = Demand(1024, 512, (1, 8, 32))
+
+
+def served(model, chip, demand=CHAT, **options):
+    return serve(find_checkpoint(model), get_hardware(chip), demand, **options)
+
+
+def kinds(answer):
+    return {each.key: each.finding.value("kind") for each in answer.excluded}
+
+
+def test_engines_and_formats_are_ranked_by_what_they_serve_in_all():
+    answer = served("llama-3.1-70b", "b200", formats=("FP8_E4M3", "NVFP4"))
+    assert len(answer.ranked) == 6
+    rates = [each.best.tokens_per_s for each in answer.ranked]
+    assert rates == sorted(rates, reverse=True)
+    assert answer.ranked[0].weights == "NVFP4"
+    assert kinds(answer) == {"llama.cpp FP8_E4M3": "chip", "llama.cpp NVFP4": "chip"}
+
+
+def test_a_model_is_taken_as_it_is_published():
+    answer = served("gpt-oss-120b", "gb10")
+    assert [(each.engine, each.weights) for each in answer.ranked] == [("vllm", "MXFP4")]
+    assert answer.ranked[0].weight_bytes == pytest.approx(65.2e9, rel=0.01)
+    assert kinds(answer)["llama.cpp MXFP4"] == "format"
+
+
+def test_every_pair_of_format_and_engine_is_answered_or_excluded():
+    formats = ("BF16", "FP8_E4M3", "Q4_K_M", "MXFP4")
+    answer = served("qwen3-32b", "gb10", Demand(1024, 512, (1,)), formats=formats)
+    assert len(answer.ranked) + len(answer.excluded) == len(formats) * len(engine_names())
+    assert {(each.engine, each.weights) for each in answer.ranked} == {
+        ("vllm", "BF16"),
+        ("vllm", "FP8_E4M3"),
+        ("llama-cpp", "BF16"),
+        ("llama-cpp", "Q4_K_M"),
+    }
+    assert kinds(answer)["vLLM MXFP4"] == "format"  # a model without experts has none to store in it
+
+
+def test_the_largest_load_keeps_the_limits_and_one_request_more_misses_them():
+    demand = Demand(1024, 512, (1,), max_first_token_s=0.5, max_token_s=0.05)
+    first = served("llama-3.1-70b", "b200", demand, formats=("NVFP4",)).ranked[0]
+    count = round(first.largest.request_count)
+    assert first.largest.is_within_limits
+    (more,) = served(
+        "llama-3.1-70b",
+        "b200",
+        replace(demand, concurrencies=(count + 1,)),
+        formats=("NVFP4",),
+        engines=(first.engine,),
+    ).ranked
+    assert not more.loads[0].is_within_limits
+    assert first.best is first.largest
+
+
+def test_an_engine_that_misses_the_limits_with_one_request_ranks_last_without_a_largest_load():
+    demand = Demand(1024, 512, (1,), max_token_s=0.012)
+    answer = served("llama-3.1-70b", "b200", demand, formats=("NVFP4", "BF16"))
+    assert answer.ranked[0].largest is not None
+    assert answer.ranked[-1].weights == "BF16"
+    assert answer.ranked[-1].largest is None
+
+
+def test_what_does_not_fit_is_named_with_what_does():
+    demand = Demand(30_000, 2_000, (1, 256))
+    (only,) = served("llama-3.1-70b", "h100-sxm", demand, formats=("FP8_E4M3",), engines=("vllm",)).ranked or [None]
+    assert only is None or only.most_request_count < 256
+    assert kinds(served("llama-3.1-70b", "h100-sxm", demand, formats=("BF16",)))["vLLM BF16"] == "memory"
+    on_two = served("llama-3.1-70b", "h200-sxm", demand, formats=("FP8_E4M3",), layout=Layout(2, 2)).ranked[0]
+    (beyond,) = [item for item in on_two.findings if item.code == "requests-beyond-memory"]
+    assert beyond.value("count") == 256
+    assert beyond.value("most_count") == int(on_two.most_request_count)
+    assert [load.request_count for load in on_two.loads] == [1]
+
+
+def test_requests_at_a_rate_are_as_many_in_flight_as_littles_law_says():
+    steps = engine_steps(find_checkpoint("qwen3-32b"), "NVFP4", get_engine("vllm"), get_hardware("gb10"))
+    load = arriving_load(steps, 1024, 512, 0.05)
+    times = client_times(steps, load)
+    assert load.request_count == pytest.approx(0.05 * (times.first_token_s + 512 * times.token_s), rel=1e-6)
+    assert arriving_load(steps, 1024, 512, 0.06).request_count > load.request_count
+
+
+def test_a_rate_beyond_what_is_served_is_refused_beside_those_that_are():
+    answer = served("qwen3-32b", "gb10", Demand(1024, 512, rates_per_s=(0.05, 3.0)), formats=("NVFP4",))
+    (vllm,) = answer.ranked
+    assert [load.rate_per_s for load in vllm.loads] == [0.05]
+    assert [item.value("kind") for item in vllm.findings] == ["rate"]
+    assert (
+        kinds(served("qwen3-32b", "gb10", Demand(1024, 512, rates_per_s=(3.0,)), formats=("NVFP4",)))["vLLM NVFP4"]
+        == "rate"
+    )
+
+
+def test_llama_cpp_answers_one_request_alone_and_says_so():
+    (only,) = served("qwen3-14b", "gb10", formats=("Q4_K_M",)).ranked
+    assert [load.request_count for load in only.loads] == [1]
+    assert [item.value("kind") for item in only.findings] == ["load"]
+    assert only.loads[0].first_token is None
+
+
+def test_a_chip_without_rows_of_its_own_is_marked():
+    (only,) = served("llama-3.1-8b", "h100-pcie", engines=("vllm",)).ranked
+    assert "engine-of-similar-chip" in [item.code for item in only.findings]
+    assert only.loads[0].token.provenance == "transferred-class"
+
+
+def test_devices_share_a_model_over_their_link():
+    single, pair = (
+        served("llama-3.1-70b", "h200-sxm", formats=("FP8_E4M3",), layout=Layout(count, count)).ranked[0]
+        for count in (1, 2)
+    )
+    assert pair.weight_bytes == pytest.approx(single.weight_bytes / 2, rel=0.02)
+    assert single.loads[0].token.time_s / 2 < pair.loads[0].token.time_s < single.loads[0].token.time_s
+    with pytest.raises(InvalidValueError, match="link between devices of gb10"):
+        served("llama-3.1-8b", "gb10", layout=Layout(2, 2))
+    linked = Layout(2, 2, link_bytes_per_s=25e9)
+    assert served("llama-3.1-8b", "gb10", layout=linked).ranked[0].loads[0].token.time_s > 0
+
+
+def test_an_eight_bit_cache_holds_twice_the_requests():
+    wide, narrow = (
+        served("llama-3.1-8b", "gb10", formats=("BF16",), cache_bytes=size).ranked[0] for size in (2.0, 1.0)
+    )
+    assert narrow.request_bytes == wide.request_bytes / 2
+    assert narrow.most_request_count == pytest.approx(2 * wide.most_request_count)
+
+
+def test_steps_of_an_engine_that_does_not_run_there_are_refused():
+    with pytest.raises(UnsupportedError, match="no constants for gb10"):
+        engine_steps(find_checkpoint("qwen3-32b"), "BF16", get_engine("sglang"), get_hardware("gb10"))
