@@ -138,13 +138,6 @@ def test_quota_of_version_2_is_the_tightest_on_the_way_up(tmp_path):
     assert throttle_s(tmp_path) == {"cgroup quota": 2.5}
 
 
-def test_quota_inside_a_containers_own_view(tmp_path):
-    put(tmp_path, "proc/self/cgroup", "0::/../../outside")
-    put(tmp_path, "sys/fs/cgroup/cpu.max", "50000 100000")
-    put(tmp_path, "sys/fs/cgroup/cpu.stat", "nr_throttled 3\nthrottled_usec 100")
-    assert read_quota(tmp_path) == CpuQuota(0.5, 0.0001)
-
-
 @pytest.mark.parametrize("mount", ["cpu,cpuacct", "cpu"])
 def test_quota_of_version_1(tmp_path, mount):
     put(tmp_path, "proc/self/cgroup", "3:cpuset:/\n4:cpu,cpuacct:/docker/abc\n0::/docker/abc")
@@ -156,12 +149,21 @@ def test_quota_of_version_1(tmp_path, mount):
     assert read_quota(tmp_path) == CpuQuota(2.0, 3.0)
 
 
-@pytest.mark.parametrize("text", ["", "max", "max 100000", "0", "100 0", "x y", "-1 100000"])
-def test_no_limit_or_nonsense_is_no_quota(tmp_path, text):
-    put(tmp_path, "proc/self/cgroup", "0::/\nnonsense\n::")
-    put(tmp_path, "sys/fs/cgroup/cpu.stat", "usage_usec 5\nnr_throttled x")
-    put(tmp_path, "sys/fs/cgroup/cpu.max", text)
-    assert read_quota(tmp_path) == CpuQuota(None, None)
+NONSENSE = "0::/\nnonsense\n::", "usage_usec 5\nnr_throttled x", CpuQuota(None, None)
+
+
+@pytest.mark.parametrize(
+    ("groups", "stat", "quota", "limit"),
+    [
+        ("0::/../../outside", "nr_throttled 3\nthrottled_usec 100", CpuQuota(0.5, 0.0001), "50000 100000"),
+        *((*NONSENSE, limit) for limit in ("", "max", "max 100000", "0", "100 0", "x y", "-1 100000")),
+    ],
+)
+def test_quota_inside_a_containers_own_view_where_it_is_one(tmp_path, groups, stat, quota, limit):
+    put(tmp_path, "proc/self/cgroup", groups)
+    put(tmp_path, "sys/fs/cgroup/cpu.stat", stat)
+    put(tmp_path, "sys/fs/cgroup/cpu.max", limit)
+    assert read_quota(tmp_path) == quota
 
 
 def test_heat_of_a_package_counts(tmp_path):

@@ -42,24 +42,21 @@ def test_packages_are_added_and_everything_else_left_out(root):
     assert sensors.total_energy_j() == pytest.approx(2.5)
 
 
-def test_a_counter_that_wraps_goes_on(root):
-    counter = package(root, 0, 9_000_000, range_uj=9_999_999)
+@pytest.mark.parametrize(
+    ("range_uj", "energies_j"),
+    [
+        (9_999_999, {"500000": 1.5, "400000": 11.4}),  # 0.999999 up to the end, one step to 0, and 0.5
+        (None, {"500000": None, "1500000": 1.0}),
+    ],
+    ids=["known range", "unknown range"],
+)
+def test_a_counter_that_wraps_goes_on(root, range_uj, energies_j):
+    counter = package(root, 0, 9_000_000, range_uj=range_uj)
     sensors, _ = open_cpu_sensors(root)
     assert sensors.total_energy_j() == 0.0
-    counter.write_text("500000")
-    assert sensors.total_energy_j() == 1.5  # 0.999999 up to the end, one step to 0, and 0.5
-    counter.write_text("400000")
-    assert sensors.total_energy_j() == pytest.approx(11.4)
-
-
-def test_a_wrap_without_a_known_range_is_none_and_then_goes_on(root):
-    counter = package(root, 0, 9_000_000, range_uj=None)
-    sensors, _ = open_cpu_sensors(root)
-    assert sensors.total_energy_j() == 0.0
-    counter.write_text("500000")
-    assert sensors.total_energy_j() is None
-    counter.write_text("1500000")
-    assert sensors.total_energy_j() == pytest.approx(1.0)
+    for text, energy_j in energies_j.items():
+        counter.write_text(text)
+        assert sensors.total_energy_j() == (energy_j and pytest.approx(energy_j))
 
 
 def test_one_unreadable_package_makes_the_sum_unknown(root):

@@ -84,11 +84,12 @@ def test_a_prediction_with_an_impossible_number_is_none(name: str, number: float
     assert (possible.predictions, possible.measurement, possible.status) == ((), whole.measurement, "measured")
 
 
-def test_what_a_prediction_may_lack_goes_alone() -> None:
+@pytest.mark.parametrize("fields", [{"high_s": inf, "terms_s": {"a": nan}}, {"bandwidth_bytes_per_s": 5e-324}])
+def test_what_a_prediction_may_lack_goes_alone(fields: dict[str, object]) -> None:
     whole = record()
-    odd = replace(whole.predictions[0], high_s=inf, terms_s={"a": nan})
+    odd = replace(whole.predictions[0], **fields)
     (possible,) = possible_records([replace(whole, predictions=(odd,))])
-    assert possible.predictions == (replace(odd, high_s=None, terms_s=None),)
+    assert possible.predictions == (replace(odd, **dict.fromkeys(fields)),)
 
 
 @pytest.mark.parametrize("number", [nan, inf])
@@ -106,10 +107,3 @@ def test_a_reading_with_an_impossible_number_goes_as_a_whole(number: float) -> N
         whole.measurement,
         (TelemetrySample(0.1, temperature_c=40.0),),
     )
-
-
-def test_a_rate_of_nothing_per_second_is_none() -> None:
-    whole = record()
-    odd = replace(whole.predictions[0], bandwidth_bytes_per_s=5e-324)
-    (possible,) = possible_records([replace(whole, predictions=(odd,))])
-    assert possible.predictions == (replace(odd, bandwidth_bytes_per_s=None),)

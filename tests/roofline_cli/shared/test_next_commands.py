@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -70,7 +71,13 @@ OF_OUTPUT = {"--all", "--json", "-o"}
 
 
 def run(arguments: list[str]):
-    return CliRunner().invoke(app, arguments)
+    """Run a command that stores nothing, once: what one test asks, another types after it."""
+    return _run(tuple(arguments))
+
+
+@cache
+def _run(arguments: tuple[str, ...]):
+    return CliRunner().invoke(app, [*arguments])
 
 
 def next_of(text: str) -> tuple[list[str], str]:
@@ -201,13 +208,23 @@ def test_no_chip_is_named_where_none_meets_the_limits() -> None:
     assert next_of(done.output)[0] == []
 
 
-def test_traffic_of_a_length_is_served_with_that_length() -> None:
-    question = "recommend --model llama-3.1-70b --hw h200-sxm --traffic decode:batch=16"
+@pytest.mark.parametrize(
+    ("question", "longer", "length"),
+    [
+        (
+            "recommend --model llama-3.1-70b --hw h200-sxm --traffic decode:batch=16",
+            ",context=8192 --traffic prefill:context=99",
+            "8192",
+        ),
+        ("recommend --model gpt-oss-120b --hw h200", " --context 16384", "16384"),
+    ],
+)
+def test_the_length_that_was_asked_for_is_served_and_no_other(question: str, longer: str, length: str) -> None:
     plain, _ = next_of(run(shlex.split(question)).output)
-    asked, _ = next_of(run(shlex.split(f"{question},context=8192 --traffic prefill:context=99")).output)
+    asked, _ = next_of(run(shlex.split(question + longer)).output)
     assert plain[:2] == asked[:2] == ["vllm", "serve"]
     assert "--max-model-len" not in plain
-    assert asked[asked.index("--max-model-len") + 1] == "8192"
+    assert asked[asked.index("--max-model-len") + 1] == length
 
 
 def test_a_latency_of_a_phase_that_is_not_asked_about_names_the_mix_only_for_a_phase() -> None:
@@ -230,15 +247,6 @@ def test_no_format_is_compared_with_itself_under_another_name(named: str) -> Non
     rows = json.loads(run([*words[1:], "--json"]).output)["predictions"]
     formats = [(row["weight_format"], row["activation_format"]) for row in rows]
     assert len(formats) == len(set(formats)) == 3
-
-
-def test_no_length_of_context_is_printed_that_nobody_asked_for() -> None:
-    question = "recommend --model gpt-oss-120b --hw h200"
-    plain, _ = next_of(run(shlex.split(question)).output)
-    asked, _ = next_of(run(shlex.split(f"{question} --context 16384")).output)
-    assert plain[:2] == asked[:2] == ["vllm", "serve"]
-    assert "--max-model-len" not in plain
-    assert asked[asked.index("--max-model-len") + 1] == "16384"
 
 
 @pytest.mark.parametrize(

@@ -45,11 +45,19 @@ def timed(seconds, M=1, N=64, K=64, kernel="matmul"):
     return TimedCall(gemm(M, N, K, a="BF16"), kernel, seconds)
 
 
-def test_between_two_points_time_is_a_power_law():
-    rising = curve({"1": [(1e6, 1e-5), (4e6, 9e-5)]})
-    assert rising.time_s(product(1, 1e6)) == pytest.approx(1e-5)
-    assert rising.time_s(product(1, 4e6)) == pytest.approx(9e-5)
-    assert rising.time_s(product(1, 2e6)) == pytest.approx(3e-5)  # the geometric middle of both
+@pytest.mark.parametrize(
+    ("points", "times_s"),
+    [
+        # the geometric middle of both points
+        ({"1": [(1e6, 1e-5), (4e6, 9e-5)]}, {(1, 1e6): 1e-5, (1, 4e6): 9e-5, (1, 2e6): 3e-5}),
+        # between two counts of rows a power of the rows, beyond them in proportion
+        ({"2": [(1e6, 1e-5)], "8": [(1e6, 4e-5)]}, {(4, 1e6): 2e-5, (32, 1e6): 16e-5, (1, 1e6): 1e-5}),
+    ],
+    ids=["units", "rows"],
+)
+def test_between_two_points_time_is_a_power_law(points, times_s):
+    rising = curve(points)
+    assert {size: rising.time_s(product(*size)) for size in times_s} == pytest.approx(times_s)
 
 
 def test_beyond_the_last_point_time_grows_with_the_units_and_before_the_first_a_fixed_cost_stays():
@@ -61,13 +69,6 @@ def test_beyond_the_last_point_time_grows_with_the_units_and_before_the_first_a_
     # A line that begins below zero: nothing is fixed.
     assert curve({"1": [(1e6, 1e-5), (2e6, 4e-5)]}).time_s(product(1, 5e5)) == pytest.approx(0.5e-5)
     assert curve({"1": [(1e6, 1e-5)]}).time_s(product(1, 3e6)) == pytest.approx(3e-5)
-
-
-def test_between_two_row_counts_time_is_a_power_of_the_rows_and_beyond_them_it_grows_with_the_rows():
-    rising = curve({"2": [(1e6, 1e-5)], "8": [(1e6, 4e-5)]})
-    assert rising.time_s(product(4, 1e6)) == pytest.approx(2e-5)
-    assert rising.time_s(product(32, 1e6)) == pytest.approx(16e-5)
-    assert rising.time_s(product(1, 1e6)) == pytest.approx(1e-5)
 
 
 @given(st.floats(1e3, 1e9), st.floats(1e3, 1e9), st.integers(1, 4096))
