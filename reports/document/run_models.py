@@ -70,7 +70,7 @@ def _phase_columns(phase: PhaseResult, name: str) -> Iterator[Column]:
 
     def plus_minus(item: tuple[str, Sequence[PassResult]]) -> str:
         each = of(item)
-        return "–" if each is None or each.measured_s is None else str(width_cell(each.interval_ratio).content)
+        return "–" if each is None or each.measured_s is None else str(width_cell(each.case.plus_minus_ratio).content)
 
     def rate(item: tuple[str, Sequence[PassResult]]) -> str:
         each = of(item)

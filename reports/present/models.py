@@ -231,7 +231,7 @@ def _speedup(ratio: float | None) -> Cell:
 def _plus_minus(result: PassResult) -> Cell:
     if result.measured_s is None:
         return Cell("–")
-    return width_cell(result.interval_ratio, is_total=result.is_interval_total)
+    return width_cell(result.case.plus_minus_ratio, is_total=result.case.is_interval_total)
 
 
 def _energy(result: PassResult) -> Cell:

@@ -65,16 +65,6 @@ class PassResult:
         return (lead, *(record for record in self.case.records if record is not lead))
 
     @property
-    def interval_ratio(self) -> float | None:
-        """± as a share of the time: over processes where that is known, else within the widest process."""
-        return self.case.plus_minus_ratio
-
-    @property
-    def is_interval_total(self) -> bool:
-        """Whether that is over processes."""
-        return self.case.total_ratio is not None
-
-    @property
     def measured_s(self) -> float | None:
         """Seconds over its processes."""
         return None if self.option is None else self.option.times.measured_s
@@ -222,21 +212,20 @@ def _model(hardware_key: str, cases: list[CaseResult], is_gap_ignored: bool) -> 
 def _phase(cases: list[CaseResult], is_gap_ignored: bool) -> PhaseResult:
     judged = judge(cases, is_gap_ignored=is_gap_ignored)
     options = {option.key: option for option in judged.options}
-    passes = tuple(_pass(case, options.get(case.case_key), judged.baseline) for case in cases)
+    passes = tuple(
+        PassResult(
+            label=pass_label(case.case, case.model),
+            case=case,
+            figures=case.model,
+            option=(option := options.get(case.case_key)),
+            is_baseline=option is not None and option is judged.baseline,
+        )
+        for case in cases
+        if case.model is not None  # model_results keeps no others
+    )
     first = pass_name(cases[0].case.op, cases[0].case.shape)
     assert first is not None  # model_results keeps no others
     return PhaseResult(first.phase, judged, passes)
-
-
-def _pass(case: CaseResult, option: Option | None, baseline: Option | None) -> PassResult:
-    assert case.model is not None  # model_results keeps no others
-    return PassResult(
-        label=pass_label(case.case, case.model),
-        case=case,
-        figures=case.model,
-        option=option,
-        is_baseline=option is not None and option is baseline,
-    )
 
 
 def _move_unpredicted(by_group: dict[tuple[object, ...], list[CaseResult]]) -> None:

@@ -51,7 +51,10 @@ def ranked_options(cases: Iterable[CaseResult]) -> tuple[Option, ...]:
     that would win unfairly. An exact tie goes to BF16, then by the case's key, as wherever the case is ranked. Their
     speed-ups are not set: `speedups` are of two options.
     """
-    by_time = sorted(map(_option, timed_cases(cases)), key=_time_key)
+    by_time = sorted(
+        map(_option, timed_cases(cases)),
+        key=lambda option: (option.estimate.time_s, input_format(option.formats) != "BF16", option.key),
+    )
     measured = [option for option in by_time if option.is_measured]
     predicted = [option for option in by_time if not option.is_measured]
     ordered = order_measured(measured, standing)
@@ -154,10 +157,6 @@ def evidence_of(case: CaseResult) -> tuple[Evidence, ...]:
         )
         for run_id, members in by_run.items()
     )
-
-
-def _time_key(option: Option) -> tuple[float, bool, str]:
-    return option.estimate.time_s, input_format(option.formats) != "BF16", option.key
 
 
 def input_format(formats: Sequence[tuple[str, str]]) -> str | None:
@@ -490,9 +489,9 @@ def are_level(option: Option | None, other: Option | None) -> bool:
     if option is None or other is None or option.is_measured != other.is_measured:
         return False
     if option.is_measured:
-        return _overlap(_ends(option), _ends(other)) or (
-            has_few_samples(option, other) and _are_close(option, other, UNKNOWN_LEVEL_RATIO)
-        )
+        ratio = option.estimate.time_s / other.estimate.time_s
+        is_close = max(ratio, 1 / ratio) <= 1 + UNKNOWN_LEVEL_RATIO
+        return _overlap(_ends(option), _ends(other)) or (has_few_samples(option, other) and is_close)
     return option.estimate.source == other.estimate.source and are_level_predictions(standing(option), standing(other))
 
 
@@ -511,11 +510,6 @@ def _overlap(first: Ends, second: Ends) -> bool:
 def has_few_samples(option: Option, other: Option) -> bool:
     """Return whether one of the two has too few samples for an interval."""
     return option.estimate.is_sample_range or other.estimate.is_sample_range
-
-
-def _are_close(option: Option, other: Option, tie_ratio: float) -> bool:
-    ratio = option.estimate.time_s / other.estimate.time_s
-    return max(ratio, 1 / ratio) <= 1 + tie_ratio
 
 
 def _ratio(slow_s: float | None, fast_s: float | None) -> float | None:

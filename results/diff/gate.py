@@ -183,7 +183,8 @@ def _failure(diff: SuiteDiff, case: CaseDiff, rule: FailRule) -> Failure | None:
     if rule.kind == "slower":
         is_codes = case.verdict == "SLOWER" and case.reason != "clock-lower" and not case.expected_reason
         least = rule.least_ratio if case.threshold_ratio is None else case.threshold_ratio
-        if is_codes and _surely_ratio(case) >= least:
+        surely_ratio = case.low_ratio if case.low_ratio is not None else case.change_ratio
+        if is_codes and (surely_ratio or 0.0) >= least:
             return Failure(case, rule)
         return None
     if rule.kind == "gone":
@@ -196,12 +197,6 @@ def _failure(diff: SuiteDiff, case: CaseDiff, rule: FailRule) -> Failure | None:
         if change.group == rule.kind and change.verdict == "WORSE" and loss_ratio(change) >= rule.least_ratio
     )
     return Failure(case, rule, worse) if worse else None
-
-
-def _surely_ratio(case: CaseDiff) -> float:
-    """Return how much slower a case surely is: the lower end of its interval."""
-    surely_ratio = case.low_ratio if case.low_ratio is not None else case.change_ratio
-    return surely_ratio or 0.0
 
 
 def loss_ratio(change: MetricChange) -> float:

@@ -82,7 +82,7 @@ def compare_suites(
             unmeasured_count += 1
     cases |= judge_pairs(pairs, noise, rules)
     marked = [cases[key] for key in keys if key in cases]
-    marked = [_with_set_aside(case, before) for case in marked]
+    marked = [replace(case, set_aside=(*before.set_aside.get(case.case_key, ()), *case.set_aside)) for case in marked]
     if annotations:
         used = {key: {run_id for run_id, _ in judged_logs(side)} for key, side in sides[0].items()}
         marked = [
@@ -111,11 +111,6 @@ def compare_suites(
 def _is_unselected(case: CaseResult, before: SuiteSide, after: SuiteSide) -> bool:
     holders = {record.run_id for record in case.records}
     return case.pooled is not None and is_left_out(after.runs, [run for run in before.runs if run.run_id in holders])
-
-
-def _with_set_aside(case: CaseDiff, before: SuiteSide) -> CaseDiff:
-    skipped_nights = before.set_aside.get(case.case_key, ())
-    return replace(case, set_aside=(*skipped_nights, *case.set_aside)) if skipped_nights else case
 
 
 def _unjudged(key: str, before: CaseResult | None, after: CaseResult | None) -> CaseDiff | None:

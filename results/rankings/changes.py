@@ -5,7 +5,7 @@ Whether a time really moved is for `results.diff` to say; what differs between t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from results.cases.losses import StoredLosses
@@ -26,7 +26,7 @@ def changes_since(
     now: Sequence[Ranked], groups: Groups, evidence: StoredEvidence, question: StoredQuestion
 ) -> list[StoredRanking]:
     """Return the rankings of `now` with their changes against the ones without their newest run."""
-    newest = {key: _newest_run(records, evidence.runs) for key, records in groups.items()}
+    newest = {key: _newest(evidence.runs[record.run_id] for record in records) for key, records in groups.items()}
     older = {
         key: left
         for key, records in groups.items()
@@ -43,7 +43,9 @@ def changes_since(
         if then is not None:
             run = newest[entry.group]
             changes = _changes(entry, then, run, diffs.get(run.run_id, {}))
-            ranking = replace(ranking, changes=changes, compared=(run, _newest_of(then)))
+            ranking = replace(
+                ranking, changes=changes, compared=(run, _newest(run for level in then.levels for run in level.runs))
+            )
         rankings.append(ranking)
     return rankings
 
@@ -146,9 +148,5 @@ def _diffs(
     return diffs
 
 
-def _newest_run(records: Sequence[Record], runs: Mapping[str, RunInfo]) -> RunInfo:
-    return max((runs[record.run_id] for record in records), key=lambda run: (run.started_at, run.run_id))
-
-
-def _newest_of(ranked: Ranked) -> RunInfo:
-    return max((run for level in ranked.levels for run in level.runs), key=lambda run: (run.started_at, run.run_id))
+def _newest(runs: Iterable[RunInfo]) -> RunInfo:
+    return max(runs, key=lambda run: (run.started_at, run.run_id))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
+from results.cases.run import stored_profiles
 from results.rankings.levels import chip_of, is_of_this_chip
 from results.rankings.question import StoredQuestion, subject_of
 from results.records.impossible import possible_records, without_contended
@@ -139,12 +140,11 @@ def read_evidence(store: ResultStore, question: StoredQuestion) -> StoredEvidenc
     if not newest.records:
         # The newest run tells an empty store from one that does not hold what was asked for.
         return StoredEvidence({run.run_id: run for run in store.runs(limit=1)}, ())
-    hashes = dict.fromkeys(prediction.profile_hash for record in newest.records for prediction in record.predictions)
     classes = dict.fromkeys(run.environment.class_hash for run in newest.runs.values())
     return StoredEvidence(
         newest.runs,
         possible_records(newest.records),
-        {profile.profile_hash: profile for profile in map(store.profile, hashes) if profile is not None},
+        stored_profiles(store, newest.records),
         {class_hash: store.noise_floors(class_hash) for class_hash in classes},
         cache(lambda run_id: possible_records(store.records(run_id, with_samples=False))),
         newest_by_chip(measuring_runs(store)),

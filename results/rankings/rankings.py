@@ -82,7 +82,13 @@ class _Group:
         """Return the ranking of options that are no more than pooled: trusted by the nights of their `levels`, those
         that failed since left out, in order, without a choice where its times make no result.
         """
-        limits = _limits(self.question)
+        asked = self.question
+        limits = Limits(
+            asked.memory_limit_bytes,
+            asked.memory_limit_bytes,
+            loss_pct=None if asked.max_loss_pct == math.inf else asked.max_loss_pct,
+            choice_loss_pct=MAX_LOSS_PCT if asked.max_loss_pct is None else None,
+        )
         by_case_key = {level.records[0].case.case_key: level for level in levels if level.records}
         speedups = RunSpeedups(self.records, by_case_key, self.evidence.runs)
         made = stored_options(options, baseline, by_case_key, self.reference, speedups)
@@ -207,15 +213,6 @@ def _of_model(group: _Group, losses: StoredLosses) -> list[StoredRanking]:
             device = group.device([record for level in levels for record in level.records])
             rankings.append(group.ranking(question, options, phase.judged.baseline, lost, levels, device))
     return rankings
-
-
-def _limits(question: StoredQuestion) -> Limits:
-    return Limits(
-        question.memory_limit_bytes,
-        question.memory_limit_bytes,
-        loss_pct=None if question.max_loss_pct == math.inf else question.max_loss_pct,
-        choice_loss_pct=MAX_LOSS_PCT if question.max_loss_pct is None else None,
-    )
 
 
 def _missing(ranking: StoredRanking, options: Sequence[Option], levels: Sequence[CaseLevel]) -> tuple[Finding, ...]:

@@ -219,7 +219,8 @@ def _findings(pooled: Option, lead: Record, candidate: Option | None) -> tuple[F
         widened = {"format": pooled.weight_format, "operand": "operands", "compute_format": ideal.compute_format}
         findings.append(finding("operands-widened", **widened))
     if not pooled.is_measured:
-        findings += [] if candidate is None else _kernel_gap(candidate)
+        of_candidate = () if candidate is None else candidate.findings
+        findings += [item for item in of_candidate if item.code == "kernel-gap"]
         findings += [finding("emulated", pooled.label)] if is_emulation(pooled) else []
     return tuple(findings)
 
@@ -305,10 +306,6 @@ def _proposal(candidate: Option, baseline_ideal_s: float | None, baseline_expect
 def _ideal_s(option: Option) -> float:
     assert option.times.ideal is not None  # every option of a product has one
     return option.times.ideal.time_s
-
-
-def _kernel_gap(option: Option) -> tuple[Finding, ...]:
-    return tuple(item for item in option.findings if item.code == "kernel-gap")
 
 
 def _excluded(lost: Iterable[Record], ranked: set[Formats]) -> tuple[Exclusion, ...]:

@@ -42,7 +42,7 @@ def pass_json(model_pass: PassResult) -> dict[str, Any]:
         "reason": model_pass.reason or None,
         "is_baseline": model_pass.is_baseline,
         "measured_s": model_pass.measured_s,
-        "interval_half_width_ratio": model_pass.interval_ratio,
+        "interval_half_width_ratio": model_pass.case.plus_minus_ratio,
         "expected_s": times.expected_s,
         "ideal_s": times.ideal_s,
         "tokens_per_s": model_pass.tokens_per_s,

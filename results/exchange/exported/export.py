@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TextIO
 
+from results.cases.run import stored_profiles
 from results.exchange.exported.flat import COLUMNS, Row, flat_rows
 from results.records.plain_form import to_plain
 from roofline_model.core.errors import StoreError
@@ -53,10 +54,9 @@ class ExportedRun:
 def stored_whole(store: ResultStore, run: RunInfo) -> ExportedRun:
     """Return a stored run with all that belongs to it."""
     records = store.records(run.run_id)
-    hashes = dict.fromkeys(prediction.profile_hash for record in records for prediction in record.predictions)
     return ExportedRun(
         run,
-        tuple(profile for profile in map(store.profile, hashes) if profile is not None),
+        tuple(stored_profiles(store, records).values()),
         tuple(store.processes(run.run_id)),
         tuple(records),
         tuple(store.canaries(run.run_id)),

@@ -12,8 +12,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection
-
 from results.records.plain_form import to_plain
 from results.records.records import Record, RunInfo
 from results.store import read
@@ -29,8 +27,10 @@ def differing_records(store: ResultStore, records: Sequence[Record]) -> int:
     given = {record.record_id: record for record in records}
     count = 0
     for ids in in_parts(list(given)):
-        stored = store.query(partial(_stored, ids=ids))
-        count += sum(not _is_same(stored_record, given[stored_record.record_id]) for stored_record in stored)
+        chosen = RECORD.c.record_id.in_(ids)
+        for stored in store.query(partial(read.read_chosen, chosen=chosen, with_samples=True)):
+            old, new = _lasting(stored, given[stored.record_id]), _lasting(given[stored.record_id], stored)
+            count += old != new and _text(old) != _text(new)  # NaN equals itself as text only
     return count
 
 
@@ -41,15 +41,6 @@ def is_other_run(store: ResultStore, run: RunInfo) -> bool:
         return False
     ended = {"status": run.status, "exit_code": run.exit_code, "finished_at": run.finished_at}
     return _text(replace(stored, **ended)) != _text(run)  # type: ignore[arg-type]
-
-
-def _stored(connection: Connection, ids: Sequence[str]) -> list[Record]:
-    return read.read_chosen(connection, RECORD.c.record_id.in_(ids), with_samples=True)
-
-
-def _is_same(stored: Record, given: Record) -> bool:
-    old, new = _lasting(stored, given), _lasting(given, stored)
-    return old == new or _text(old) == _text(new)  # NaN equals itself as text only
 
 
 def _lasting(record: Record, beside: Record) -> Record:
