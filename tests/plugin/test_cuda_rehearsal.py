@@ -26,7 +26,7 @@ from roofline_model.core.finding import first_with
 OPTIONS = ("--hw", "auto", "--roofline-no-canary", "--roofline-max-seconds", "0.05", "--roofline-db", "r.db")
 OPTIONS += ("-p", "no:cacheprovider", "-p", "no:hypothesispytest")
 SIZES = "1x256x256,32x256x256"
-SMALL_L2 = "l2_bytes=2e6"
+SMALL_L2 = "l2_bytes=5e5"
 """Fewer operand sets defeat a smaller cache: the rule is the same, the work less."""
 FIXED_S = 1.2e-6 + 1e-6
 """The model's fixed part of a kernel, and the gap between two launches."""
