@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, replace
 
@@ -9,7 +10,9 @@ from roofline_model.chips.hardware import Device, get_hardware
 from roofline_model.core.errors import InvalidValueError, RooflineError
 from roofline_model.engines.checkpoints import format_key
 from roofline_model.engines.engine import engine_names
-from roofline_model.models.decoders import Checkpoint, find_checkpoint, sized_checkpoint
+from roofline_model.models.decoders import Checkpoint, _shipped, find_checkpoint, get_decoder
+from roofline_model.models.layer_kinds import Decoder
+from roofline_model.models.model_registry import list_models
 
 _RATE = re.compile(
     r"([0-9]+(?:\.[0-9]+)?)\s*(?:tok(?:en)?s?\s*/\s*s(?:ec)?|tok(?:en)?s? per second|t/s|tps)\b", re.IGNORECASE
@@ -52,8 +55,24 @@ def sized(text: str) -> Checkpoint:
     active = None if size.group(2) is None else float(size.group(2)) * 1e9
     if active is not None and not 0 < active <= float(size.group(1)) * 1e9:
         raise InvalidValueError(f"{text[:40]}: a token visits more than nothing, and no more than all parameters")
-    checkpoint = sized_checkpoint(float(size.group(1)) * 1e9, active)
+    checkpoint = _sized_checkpoint(float(size.group(1)) * 1e9, active)
     return replace(checkpoint, decoder=replace(checkpoint.decoder, name=f"{text} (as {checkpoint.decoder.name})"))
+
+
+def _sized_checkpoint(parameter_count: float, active_count: float | None = None) -> Checkpoint:
+    """Return a checkpoint of about so many parameters where nobody says which model it is: the shipped one of the next
+    size with more or fewer of its layers. `active_count`: parameters that a token visits, of a mixture of experts.
+    """
+
+    def distance(decoder: Decoder) -> float:
+        apart = abs(math.log(decoder.parameter_count / parameter_count))
+        return apart if active_count is None else apart + abs(math.log(decoder.active_parameter_count / active_count))
+
+    decoders = (get_decoder(name) for name in (*_shipped(), *(shape.name for shape in list_models())))
+    nearest = min((each for each in decoders if (each.experts is None) == (active_count is None)), key=distance)
+    ratio = parameter_count / nearest.parameter_count
+    layers = tuple(replace(run, count=max(1, round(run.count * ratio))) for run in nearest.layers)
+    return Checkpoint(replace(nearest, layers=layers), None, "BF16")
 
 
 def _with_word(claim: Claim, word: str) -> Claim:
