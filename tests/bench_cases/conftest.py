@@ -17,3 +17,13 @@ def _one_torch_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture
+def small_llama():
+    """A fresh one-million-parameter Llama in BF16, untied, with 512 tokens."""
+    pytest.importorskip("torchao")
+    pytest.importorskip("transformers")
+    from bench_cases.models.sources import seeded_llama
+
+    return seeded_llama("seeded-llama-1m")

@@ -5,16 +5,6 @@ from contextlib import contextmanager
 import pytest
 
 
-@pytest.fixture
-def small_llama():
-    """A fresh one-million-parameter Llama in BF16, untied, with 512 tokens."""
-    pytest.importorskip("torchao")
-    pytest.importorskip("transformers")
-    from bench_cases.models.sources import seeded_llama
-
-    return seeded_llama("seeded-llama-1m")
-
-
 @pytest.fixture(scope="session")
 def few_windows():
     """Eight windows of 24 random tokens."""

@@ -4,16 +4,6 @@ import pytest
 
 
 @pytest.fixture
-def small_llama():
-    """A fresh one-million-parameter Llama in BF16, untied."""
-    pytest.importorskip("torchao")
-    pytest.importorskip("transformers")
-    from bench_cases.models.sources import seeded_llama
-
-    return seeded_llama("seeded-llama-1m")
-
-
-@pytest.fixture
 def tied_llama():
     pytest.importorskip("torchao")
     pytest.importorskip("transformers")

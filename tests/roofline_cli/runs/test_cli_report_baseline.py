@@ -181,24 +181,15 @@ def test_the_json_report_holds_the_diff_of_what_changed(database, compared, tmp_
     assert json.loads((tmp_path / "alone.json").read_text(encoding="utf-8"))["comparison"] is None
 
 
-def test_the_first_night_of_any_form_says_that_it_can_be_the_baseline(database, tmp_path):
+@pytest.mark.parametrize("form", [("--format", "md"), ("--static",)], ids=["markdown", "page"])
+def test_the_first_night_of_any_form_says_that_it_can_be_the_baseline(database, tmp_path, form):
     with open_store(database, read_only=True) as store:
         first = store.runs()[-1].run_id
-    shown = report(database, tmp_path / "f.md", "--run", first, "--format", "md", "--baseline", "latest")
+    shown = report(database, tmp_path / "first", "--run", first, "--baseline", "latest", *form)
     assert "nothing to compare with yet" in shown
-    text = (tmp_path / "f.md").read_text(encoding="utf-8")
+    text = (tmp_path / "first").read_text(encoding="utf-8")
     assert "can be the first baseline" in text
     assert not re.search(r"(?<!\\)<script", text)
-
-
-def test_the_first_night_has_nothing_to_compare_with(database, tmp_path):
-    with open_store(database, read_only=True) as store:
-        first = store.runs()[-1].run_id
-    page = tmp_path / "first.html"
-    assert "nothing to compare with yet" in report(database, page, "--run", first, "--baseline", "latest", "--static")
-    text = page.read_text(encoding="utf-8")
-    assert "can be the first baseline" in text
-    assert "<script>alert" not in text
 
 
 def test_a_static_page_has_no_script_and_a_tenth_of_the_size(database, tmp_path):
