@@ -25,7 +25,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any
 
 from roofline_model.core.definition_text import shown
 from roofline_model.core.errors import DefinitionError, InvalidValueError
+from roofline_model.core.typed_fields import Limits, read_as, value_as
 
 if TYPE_CHECKING:
     from roofline_model.operators.product import Operator
@@ -172,7 +173,8 @@ def _power(x: float, low: float, low_s: float, high: float, high_s: float) -> fl
     return math.exp((1 - share) * math.log(low_s) + share * math.log(high_s))
 
 
-_SECONDS, _UNITS = (1e-12, 1e6), (1.0, 1e20)
+_SECONDS: Limits = (1e-12, 1e6)
+_UNITS: Limits = (1.0, 1e20)
 """Least and most that is not taken for a slip."""
 
 
@@ -190,35 +192,33 @@ def curves_to_dict(curves: Iterable[KernelCurve]) -> dict[str, Any]:
     }
 
 
+@dataclass(frozen=True, slots=True)
+class _CurveTable:
+    sd_ratio: float
+    points: Mapping[str, tuple[tuple[float, ...], ...]]
+
+
 def curves_from_dict(table: Any, where: str) -> tuple[KernelCurve, ...]:
     """Return the curves that `curves_to_dict` wrote; raises `DefinitionError` naming `where` and the kernel that is
     wrong.
     """
-    if not isinstance(table, Mapping):
-        raise DefinitionError(f"{where}: [calibration.kernels] must be a table, got {shown(table)}")
-    return tuple(
-        _curve(str(name), text, f"{where}: [calibration.kernels] {shown(name)}") for name, text in table.items()
-    )
+    place = f"{where}: [calibration.kernels]"
+    curves = value_as(Mapping[str, Any], table, place)
+    return tuple(_curve(str(name), data, f"{place} {shown(name)}") for name, data in curves.items())
 
 
-def _curve(name: str, table: Any, where: str) -> KernelCurve:
+def _curve(name: str, data: Any, where: str) -> KernelCurve:
     words = name.split(" ")
     if len(words) != 3 or not all(words):
         raise DefinitionError(f"{where} must be named `family kernel formats`, e.g. product matmul BF16.BF16.BF16")
-    if not isinstance(table, Mapping) or set(table) != {"sd_ratio", "points"}:
-        raise DefinitionError(f"{where} needs exactly sd_ratio and points")
-    points = table["points"]
-    if not isinstance(points, Mapping) or not points:
-        raise DefinitionError(f"{where} points must be a table of at least one regime, got {shown(points)}")
-    for regime in points:
-        _check_regime(str(regime), words[0], where)
-    return KernelCurve(
-        family=words[0],
-        kernel=words[1],
-        formats=tuple(words[2].split(".")),
-        points={str(regime): _points(pairs, f"{where} points.{regime}") for regime, pairs in points.items()},
-        sd_ratio=_number(table["sd_ratio"], f"{where} sd_ratio", 1e-6, 10.0),
-    )
+    table = read_as(_CurveTable, data, f"{where} ")
+    if not table.points:
+        raise DefinitionError(f"{where} points must have at least one regime")
+    for regime in table.points:
+        _check_regime(regime, words[0], where)
+    _check_number(table.sd_ratio, f"{where} sd_ratio", (1e-6, 10.0))
+    points = {regime: _points(looks, f"{where} points.{regime[:40]}") for regime, looks in table.points.items()}
+    return KernelCurve(words[0], words[1], tuple(words[2].split(".")), points, table.sd_ratio)
 
 
 def _check_regime(regime: str, family: str, where: str) -> None:
@@ -231,25 +231,21 @@ def _check_regime(regime: str, family: str, where: str) -> None:
         raise DefinitionError(f"{where} points must be keyed by a word such as any or causal, got {shown(regime)}")
 
 
-def _points(value: Any, where: str) -> tuple[CurvePoint, ...]:
-    if not isinstance(value, list | tuple) or not value:
-        raise DefinitionError(f"{where} must be a list of [units, seconds, …], got {shown(value)}")
-    points = []
-    for entry in value:
-        if not isinstance(entry, list | tuple) or len(entry) < 2:
-            raise DefinitionError(f"{where} must hold lists [units, seconds, …], got {shown(entry)}")
-        looks = tuple(_number(seconds, f"{where} seconds", *_SECONDS) for seconds in entry[1:])
-        points.append(CurvePoint(_number(entry[0], f"{where} units", *_UNITS), looks))
-    units = [point.unit_count for point in points]
-    if any(later <= earlier for earlier, later in pairwise(units)):
-        raise DefinitionError(f"{where} must go by rising units, got {', '.join(f'{unit:g}' for unit in units)}")
-    return tuple(points)
+def _points(rows: Sequence[tuple[float, ...]], where: str) -> tuple[CurvePoint, ...]:
+    if not rows or any(len(row) < 2 for row in rows):
+        raise DefinitionError(f"{where} must be a list of lists [units, seconds, …], got {shown(rows)}")
+    for units, *looks in rows:
+        _check_number(units, f"{where} units", _UNITS)
+        for seconds in looks:
+            _check_number(seconds, f"{where} seconds", _SECONDS)
+    if any(later[0] <= earlier[0] for earlier, later in pairwise(rows)):
+        raise DefinitionError(f"{where} must go by rising units, got {', '.join(f'{row[0]:g}' for row in rows)}")
+    return tuple(CurvePoint(float(units), tuple(map(float, looks))) for units, *looks in rows)
 
 
-def _number(value: Any, where: str, least: float, most: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
-        raise DefinitionError(f"{where} must be a number from {least:g} to {most:g}, got {shown(value)}")
-    return float(value)
+def _check_number(value: float, where: str, limits: Limits) -> None:
+    if not limits[0] <= value <= limits[1]:
+        raise DefinitionError(f"{where} must be a number from {limits[0]:g} to {limits[1]:g}, got {shown(value)}")
 
 
 MOST_LOOKS = 5

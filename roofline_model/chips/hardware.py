@@ -65,34 +65,32 @@ import json
 import math
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from roofline_model.chips.machine_constants import Calibration
 from roofline_model.core.definition_text import parse_definition, read_definition_text, shown
-from roofline_model.core.errors import DefinitionError, InvalidValueError, UnknownNameError, UnsupportedError
+from roofline_model.core.errors import (
+    DefinitionError,
+    InvalidValueError,
+    OtherVersionError,
+    UnknownNameError,
+    UnsupportedError,
+)
 from roofline_model.core.finding import Finding, finding, subject_text, unsupported
+from roofline_model.core.typed_fields import read_as
 from roofline_model.core.units import format_bandwidth, format_quantity
 from roofline_model.formats.catalog import FORMATS, get_format
 
 Status = Literal[
     "datasheet", "measured", "derived", "secondary", "unconfirmed", "placeholder", "declared", "measured-here"
 ]
-STATUSES: tuple[str, ...] = (
-    "datasheet",
-    "measured",
-    "derived",
-    "secondary",
-    "unconfirmed",
-    "placeholder",
-    "declared",
-    "measured-here",
-)
+STATUSES: tuple[str, ...] = get_args(Status)
 """datasheet: vendor document or source; measured: by someone on the device; derived: arithmetic from such numbers;
 secondary: a page that repeats it; unconfirmed: do not rely on it; placeholder: invented for examples;
 declared: a user's own description; measured-here: this machine, by our own micro-kernels."""
@@ -513,31 +511,11 @@ TO_FILL_IN = "MISSING"
 """Stands in a new chip file where its writer has to put something."""
 _LONGEST_NAME = 200
 """Longer ones are a slip, and every table would have to show them."""
-_TOP_FIELDS = {
-    "schema",
-    "key",
-    "name",
-    "kind",
-    "vendor",
-    "architecture",
-    "aliases",
-    "placeholder",
-    "notes",
-    "match",
-    "memory",
-    "level",
-    "chip",
-    "peak",
-    "path",
-    "calibration",
-}
-_EXAMPLES = {"key": "my-chip", "name": "My chip", "kind": "custom", "formats": "FP16"}
 _PLACES = {
     **dict.fromkeys(("bandwidth", "bandwidth_achieved", "capacity"), "[memory]"),
     **dict.fromkeys(("formats", "dense"), "[[peak]]"),
 }
 """Field → the table that it is most often meant for, where it stands in another."""
-_QUANTITY_FIELDS = {"value", "unit", "status", "source", "clock_mhz", "note"}
 _CHIP_UNITS: dict[str, str] = {
     "sm_count": "", "core_count": "", "tensor_cores": "", "registers_per_sm": "", "warps_per_sm": "", "blocks_per_sm": "",
     "exp_per_clock_per_sm": "", "clock": "Hz", "clock_max": "Hz", "memory_clock": "Hz", "bandwidth_max": "B/s", "tdp": "W",
@@ -558,250 +536,232 @@ def read_device_text(text: str, where: str) -> Device:
         data = parse_definition(text)
     except ValueError as error:  # TOMLDecodeError, too deep, or the digit limit of int()
         raise DefinitionError(f"{where}: not valid TOML: {error}") from None
-    device = _Reader(where, data).device()
+    device = _device(where, data)
     errors = errors_of(check_device(device))
     if errors:
         raise DefinitionError(f"{where}: {subject_text(errors[0])}")
     return device
 
 
-class _Reader:
-    """Turns one parsed file into a `Device`; carries the file name for the error messages."""
+@dataclass(frozen=True, slots=True)
+class _Number:
+    """A quantity as a file has it, in its writer's unit."""
 
-    def __init__(self, where: str, data: dict[str, Any]) -> None:
-        self.where = where
-        self.data = data
+    value: float
+    unit: str
+    status: Status
+    source: str
+    clock_mhz: float | None = None
+    note: str = ""
 
-    def fail(self, message: str) -> DefinitionError:
-        return DefinitionError(f"{self.where}: {message}")
+    def __post_init__(self) -> None:
+        if not 0 < self.value < 1e30:
+            raise InvalidValueError(f"value must be positive and finite, got {shown(self.value)}")
+        if not self.source.strip():
+            raise InvalidValueError("source must say where the number comes from")
+        if self.clock_mhz is not None and not 0 < self.clock_mhz < 1e6:
+            raise InvalidValueError(f"clock_mhz must be a positive number of MHz, got {shown(self.clock_mhz)}")
 
-    def device(self) -> Device:
-        self._only_known("the top level", self.data, _TOP_FIELDS)
-        if missing := list(_missing(self.data)):
-            raise self.fail(f"still {TO_FILL_IN}: {', '.join(missing)}; write what the data sheet says")
-        if "schema" not in self.data:
-            raise self.fail("schema is missing: write schema = 1")
-        if self.data["schema"] != 1:
-            raise self.fail(
-                f"schema must be 1, got {shown(self.data['schema'])} (a newer file needs a newer roofline-bench)"
+
+@dataclass(frozen=True, slots=True)
+class _Memory:
+    bandwidth: _Number
+    bandwidth_achieved: _Number | None = None
+    capacity: _Number | None = None
+    system: _Number | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    name: str
+    capacity: _Number
+    bandwidth: _Number | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Peak:
+    formats: tuple[str, ...]
+    dense: _Number
+    sparse: _Number | None = None
+    achieved: _Number | None = None
+    fp16_accumulate: _Number | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Path:
+    formats: tuple[str, ...]
+    kind: Literal["emulated", "dequantize"]
+    compute: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _ChipFile:
+    """A chip file's fields."""
+
+    schema: int
+    key: str
+    name: str
+    kind: Literal["gpu", "cpu", "custom"]
+    memory: _Memory
+    peak: tuple[_Peak, ...]
+    vendor: str = ""
+    architecture: str = ""
+    aliases: tuple[str, ...] = ()
+    placeholder: bool = False
+    notes: tuple[str, ...] = ()
+    match: MatchRule = MatchRule()
+    level: tuple[_Level, ...] = ()
+    chip: Mapping[str, _Number] = field(default_factory=dict)
+    path: tuple[_Path, ...] = ()
+    calibration: Any = None
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", self.key):
+            raise InvalidValueError(f"key must be lower-case letters, digits, dots and dashes, got {shown(self.key)}")
+        if not self.name.strip() or len(self.name) > _LONGEST_NAME:
+            raise InvalidValueError(f"name must be text of {_LONGEST_NAME} characters at most, got {len(self.name):,}")
+        if not self.peak:
+            raise InvalidValueError("no [[peak]]: give at least one native compute rate")
+        for name in self.chip:
+            if name not in _CHIP_UNITS:
+                names = ", ".join(sorted(_CHIP_UNITS))
+                raise InvalidValueError(f"[chip] has an unknown field {shown(name)}{_place_of(name)}. Known: {names}.")
+
+
+def _place_of(name: str) -> str:
+    return f" (it stands in {_PLACES[name]})" if name in _PLACES else ""
+
+
+def _device(where: str, data: dict[str, Any]) -> Device:
+    if missing := list(_missing(data)):
+        raise DefinitionError(f"{where}: still {TO_FILL_IN}: {', '.join(missing)}; write what the data sheet says")
+    if data.get("schema") != 1:
+        raise DefinitionError(
+            f"{where}: schema must be 1, got {shown(data.get('schema'))} (a newer file needs a newer roofline-bench)"
+        )
+    try:
+        file = read_as(_ChipFile, data, f"{where}: ")
+    except OtherVersionError as error:
+        odd = next((name for name in data if name in _PLACES), "")
+        raise DefinitionError(f"{error}{_place_of(odd)}") from None
+    memory, paths = file.memory, _native_paths(file.peak, where)
+    paths |= _other_paths(file.path, paths, where)
+    chip = {name: _quantity(each, _CHIP_UNITS[name], f"{where}: [chip] {name}") for name, each in file.chip.items()}
+    levels = [
+        MemoryLevel(
+            level.name,
+            _quantity(level.capacity, "B", f"{where}: [[level]] {level.name} capacity").value,
+            _optional(level.bandwidth, "B/s", f"{where}: [[level]] {level.name} bandwidth"),
+        )
+        for level in file.level
+    ]
+    device = Device(
+        key=file.key,
+        name=file.name,
+        kind=file.kind,
+        vendor=file.vendor,
+        architecture=file.architecture,
+        aliases=tuple(alias.lower() for alias in file.aliases),
+        is_placeholder=file.placeholder,
+        notes=file.notes,
+        bandwidth=_quantity(memory.bandwidth, "B/s", f"{where}: [memory] bandwidth"),
+        bandwidth_achieved=_optional(memory.bandwidth_achieved, "B/s", f"{where}: [memory] bandwidth_achieved"),
+        capacity=_optional(memory.capacity, "B", f"{where}: [memory] capacity"),
+        system_memory=_optional(memory.system, "B", f"{where}: [memory] system"),
+        levels=tuple(levels),
+        chip=chip,
+        paths=paths,
+        match=_checked_match(file.match, where),
+        calibration=None if file.calibration is None else Calibration.from_dict(file.calibration, where),
+    )
+    for name, rated in (("clock_max", chip.get("clock")), ("bandwidth_max", device.bandwidth)):
+        most = chip.get(name)
+        if most is not None and rated is not None and most.value < rated.value:
+            raise DefinitionError(
+                f"{where}: [chip] {name} is {format_quantity(most.value, most.unit)}, below the rated "
+                f"{format_quantity(rated.value, rated.unit)}: give the highest that the chip can be set to, or "
+                "leave it out"
             )
-        key = self._text("key")
-        if not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", key):
-            raise self.fail(f"key must be lower-case letters, digits, dots and dashes, got {shown(key)}")
-        kind = self._text("kind")
-        if kind not in ("gpu", "cpu", "custom"):
-            raise self.fail(f"kind must be gpu, cpu or custom, got {shown(kind)}")
-        placeholder = self.data.get("placeholder", False)
-        if not isinstance(placeholder, bool):
-            raise self.fail(f"placeholder must be true or false, got {shown(placeholder)}")
-        memory = self._table("memory", required=True)
-        self._only_known("[memory]", memory, {"bandwidth", "bandwidth_achieved", "capacity", "system"})
-        if "bandwidth" not in memory:
-            raise self.fail("[memory] bandwidth is missing; give {value, unit, status, source}")
-        paths = self._peaks()
-        paths.update(self._paths(paths))
-        chip = self._table("chip")
-        measured = self.data.get("calibration")
-        self._only_known("[chip]", chip, set(_CHIP_UNITS))
-        device = Device(
-            key=key,
-            name=self._text("name"),
-            kind=kind,  # type: ignore[arg-type]  # checked above
-            vendor=self._optional_text("vendor", self.data.get("vendor", "")),
-            architecture=self._optional_text("architecture", self.data.get("architecture", "")),
-            aliases=tuple(alias.lower() for alias in self._strings("aliases", self.data)),
-            is_placeholder=placeholder,
-            notes=tuple(self._strings("notes", self.data)),
-            bandwidth=self._quantity("[memory] bandwidth", memory["bandwidth"], "B/s"),
-            bandwidth_achieved=self._optional("[memory] bandwidth_achieved", memory.get("bandwidth_achieved"), "B/s"),
-            capacity=self._optional("[memory] capacity", memory.get("capacity"), "B"),
-            system_memory=self._optional("[memory] system", memory.get("system"), "B"),
-            levels=tuple(self._level(i, table) for i, table in enumerate(self._tables("level"))),
-            chip={name: self._quantity(f"[chip] {name}", value, _CHIP_UNITS[name]) for name, value in chip.items()},
-            paths=paths,
-            match=self._match(),
-            calibration=None if measured is None else Calibration.from_dict(measured, self.where),
-        )
-        for name, rated in (("clock_max", device.chip.get("clock")), ("bandwidth_max", device.bandwidth)):
-            most = device.chip.get(name)
-            if most is not None and rated is not None and most.value < rated.value:
-                raise self.fail(
-                    f"[chip] {name} is {format_quantity(most.value, most.unit)}, below the rated "
-                    f"{format_quantity(rated.value, rated.unit)}: give the highest that the chip can be set to, or "
-                    "leave it out"
-                )
-        return device
+    return device
 
-    def _peaks(self) -> dict[str, ComputePath]:
-        paths: dict[str, ComputePath] = {}
-        for i, table in enumerate(self._tables("peak")):
-            where = f"[[peak]] {i + 1}"
-            self._only_known(where, table, {"formats", "dense", "sparse", "achieved", "fp16_accumulate", "reason"})
-            if "dense" not in table:
-                raise self.fail(f"{where}: dense is missing; give {{value, unit, status, source}}")
-            dense = self._quantity(f"{where} dense", table["dense"], "FLOP/s")
-            sparse = self._optional(f"{where} sparse", table.get("sparse"), "FLOP/s")
-            achieved = self._optional(f"{where} achieved", table.get("achieved"), "FLOP/s")
-            narrow = self._optional(f"{where} fp16_accumulate", table.get("fp16_accumulate"), "FLOP/s")
-            reason = self._optional_text(f"{where} reason", table.get("reason", ""))
-            for key in self._formats(where, table):
-                if key in paths:
-                    raise self.fail(f"{where}: {key} is given twice")
-                paths[key] = ComputePath(key, "native", key, dense, sparse, achieved, reason, narrow)
-        if not paths:
-            raise self.fail("no [[peak]]: give at least one native compute rate")
-        return paths
 
-    def _paths(self, native: Mapping[str, ComputePath]) -> dict[str, ComputePath]:
-        paths: dict[str, ComputePath] = {}
-        for i, table in enumerate(self._tables("path")):
-            where = f"[[path]] {i + 1}"
-            self._only_known(where, table, {"formats", "kind", "compute", "reason"})
-            kind = table.get("kind")
-            if kind not in ("emulated", "dequantize"):
-                raise self.fail(
-                    f"{where}: kind must be emulated or dequantize, got {shown(kind)} (native rates go into [[peak]])"
-                )
-            reason = self._optional_text(f"{where} reason", table.get("reason", ""))
-            if "compute" not in table:
-                raise self.fail(f"{where}: compute is missing; give the format that it computes in, e.g. FP16")
-            compute = self._format(where, table["compute"])
-            if compute not in native:
-                raise self.fail(f"{where}: compute = {compute} has no [[peak]] in this file")
-            for key in self._formats(where, table):
-                if key in native or key in paths:
-                    raise self.fail(f"{where}: {key} is given twice")
-                paths[key] = ComputePath(key, kind, compute, native[compute].dense, reason=reason)
-        return paths
-
-    def _level(self, index: int, table: dict[str, Any]) -> MemoryLevel:
-        where = f"[[level]] {index + 1}"
-        self._only_known(where, table, {"name", "capacity", "bandwidth"})
-        if "capacity" not in table or not isinstance(table.get("name"), str):
-            raise self.fail(f"{where}: name and capacity are required")
-        capacity = self._quantity(f"{where} capacity", table["capacity"], "B")
-        return MemoryLevel(
-            table["name"], capacity.value, self._optional(f"{where} bandwidth", table.get("bandwidth"), "B/s")
-        )
-
-    def _match(self) -> MatchRule:
-        table = self._table("match")
-        self._only_known("[match]", table, {"device_names", "compute_capability", "sm_count", "memory_gb"})
-        names = self._strings("device_names", table)
-        for pattern in names:
-            try:
-                re.compile(pattern)
-            except re.error as error:
-                raise self.fail(
-                    f"[match] device_names: {shown(pattern)} is not a regular expression: {error}"
-                ) from None
-            if re.search(pattern, "") is not None:
-                raise self.fail(f"[match] device_names: {shown(pattern)} matches every name, even an empty one")
-        memory = table.get("memory_gb")
-        numbers = isinstance(memory, list) and len(memory) == 2 and all(isinstance(n, int | float) for n in memory)
-        if memory is not None and not (numbers and 0 <= memory[0] <= memory[1] < 1e6):
-            raise self.fail(f"[match] memory_gb must be [smallest, largest] in GB, got {shown(memory)}")
-        capability, sm_count = table.get("compute_capability"), table.get("sm_count")
-        if capability is not None and not (
-            isinstance(capability, str) and re.fullmatch(r"[0-9]{1,3}\.[0-9]{1,2}", capability)
-        ):
-            raise self.fail(f'[match] compute_capability must be text such as "9.0", got {shown(capability)}')
-        if sm_count is not None and (isinstance(sm_count, bool) or not isinstance(sm_count, int)):
-            raise self.fail(f"[match] sm_count must be a whole number, got {shown(sm_count)}")
-        return MatchRule(
-            tuple(names), capability, sm_count, None if memory is None else (float(memory[0]), float(memory[1]))
-        )
-
-    def _quantity(self, where: str, table: Any, unit: str) -> Quantity:
-        if not isinstance(table, dict):
-            raise self.fail(f"{where}: expected {{value, unit, status, source}}, got {shown(table)}")
-        self._only_known(where, table, _QUANTITY_FIELDS)
+def _quantity(number: _Number, unit: str, where: str) -> Quantity:
+    scale, si_unit = _UNITS.get(number.unit, (0.0, "?"))
+    if si_unit != unit:
         units = ", ".join(name or '""' for name, (_, si) in _UNITS.items() if si == unit)
-        meant = {"value": "a number", "unit": f"one of {units}", "status": f"one of {', '.join(STATUSES)}"}
-        for name in ("value", "unit", "status", "source"):
-            if name not in table:
-                raise self.fail(f"{where}: {name} is missing; give {meant.get(name, 'where the number comes from')}")
-        value = table["value"]
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise self.fail(f"{where}: value must be a number, got {shown(value)}")
-        if not 0 < value < 1e30:
-            raise self.fail(f"{where}: value must be positive and finite, got {shown(value)}")
-        scale, si_unit = _UNITS.get(table["unit"], (0.0, "?")) if isinstance(table["unit"], str) else (0.0, "?")
-        if si_unit != unit:
-            raise self.fail(f"{where}: unit {shown(table['unit'])} does not fit; use one of {units}")
-        if table["status"] not in STATUSES:
-            raise self.fail(f"{where}: status {shown(table['status'])} is unknown; use one of {', '.join(STATUSES)}")
-        if not isinstance(table["source"], str) or not table["source"].strip():
-            raise self.fail(f"{where}: source must say where the number comes from")
-        clock = table.get("clock_mhz")
-        if clock is not None and (isinstance(clock, bool) or not isinstance(clock, int | float) or not 0 < clock < 1e6):
-            raise self.fail(f"{where}: clock_mhz must be a positive number of MHz, got {shown(clock)}")
-        note = self._optional_text(f"{where} note", table.get("note", ""))
-        return Quantity(
-            value * scale, unit, table["status"], table["source"], None if clock is None else clock * 1e6, note
+        raise DefinitionError(f"{where}: unit {shown(number.unit)} does not fit; use one of {units}")
+    clock_hz = None if number.clock_mhz is None else number.clock_mhz * 1e6
+    return Quantity(number.value * scale, unit, number.status, number.source, clock_hz, number.note)
+
+
+def _optional(number: _Number | None, unit: str, where: str) -> Quantity | None:
+    return None if number is None else _quantity(number, unit, where)
+
+
+def _native_paths(peaks: Sequence[_Peak], where: str) -> dict[str, ComputePath]:
+    paths: dict[str, ComputePath] = {}
+    for number, peak in enumerate(peaks, 1):
+        place = f"{where}: [[peak]] {number}"
+        dense, sparse, achieved, narrow = (
+            _optional(getattr(peak, name), "FLOP/s", f"{place} {name}")
+            for name in ("dense", "sparse", "achieved", "fp16_accumulate")
         )
+        assert dense is not None
+        for key in _format_keys(peak.formats, paths, place):
+            paths[key] = ComputePath(key, "native", key, dense, sparse, achieved, peak.reason, narrow)
+    return paths
 
-    def _optional(self, where: str, table: Any, unit: str) -> Quantity | None:
-        return None if table is None else self._quantity(where, table, unit)
 
-    def _formats(self, where: str, table: dict[str, Any]) -> list[str]:
-        names = self._strings("formats", table, where)
-        if not names:
-            raise self.fail(f'{where}: formats is missing; give a list such as ["BF16", "FP16"]')
-        return [self._format(where, name) for name in names]
+def _other_paths(tables: Sequence[_Path], native: Mapping[str, ComputePath], where: str) -> dict[str, ComputePath]:
+    paths: dict[str, ComputePath] = {}
+    for number, path in enumerate(tables, 1):
+        place = f"{where}: [[path]] {number}"
+        (compute,) = _format_keys((path.compute,), (), place)
+        if compute not in native:
+            raise DefinitionError(f"{place}: compute = {compute} has no [[peak]] in this file")
+        for key in _format_keys(path.formats, {**native, **paths}, place):
+            paths[key] = ComputePath(key, path.kind, compute, native[compute].dense, reason=path.reason)
+    return paths
 
-    def _format(self, where: str, name: Any) -> str:
-        if not isinstance(name, str):
-            raise self.fail(f"{where}: a format must be named by text, got {shown(name)}")
+
+def _format_keys(names: Sequence[str], taken: Collection[str], where: str) -> list[str]:
+    """Return the keys of formats, each of which may be given once in a file."""
+    keys: list[str] = []
+    if not names:
+        raise DefinitionError(f'{where}: formats is empty; give a list such as ["BF16", "FP16"]')
+    for name in names:
         try:
-            return get_format(name).key
+            key = get_format(name).key
         except UnknownNameError as error:
-            raise self.fail(f"{where}: {error}") from None
+            raise DefinitionError(f"{where}: {error}") from None
+        if key in taken or key in keys:
+            raise DefinitionError(f"{where}: {key} is given twice")
+        keys.append(key)
+    return keys
 
-    def _text(self, name: str) -> str:
-        value = self.data.get(name)
-        if not isinstance(value, str) or not value.strip():
-            example = f'{name} = "{_EXAMPLES[name]}"'
-            if name not in self.data:
-                raise self.fail(f"{name} is missing: write e.g. {example}")
-            raise self.fail(f"{name} must be text such as {example}, got {shown(value)}")
-        if len(value) > _LONGEST_NAME:
-            raise self.fail(f"{name} must be {_LONGEST_NAME} characters at most, got {len(value):,}")
-        return value
 
-    def _optional_text(self, where: str, value: Any) -> str:
-        if not isinstance(value, str):
-            raise self.fail(f"{where} must be text, got {shown(value)}")
-        return value
-
-    def _strings(self, name: str, table: dict[str, Any], where: str = "") -> list[str]:
-        value = table.get(name, [])
-        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            which = f"{where}: {name}" if where else name
-            raise self.fail(
-                f'{which} must be a list of texts such as ["{_EXAMPLES.get(name, "…")}"], got {shown(value)}'
+def _checked_match(rule: MatchRule, where: str) -> MatchRule:
+    for pattern in rule.device_names:
+        try:
+            matches_all = re.search(pattern, "") is not None
+        except re.error as error:
+            raise DefinitionError(
+                f"{where}: [match] device_names: {shown(pattern)} is not a regular expression: {error}"
+            ) from None
+        if matches_all:
+            raise DefinitionError(
+                f"{where}: [match] device_names: {shown(pattern)} matches every name, even an empty one"
             )
-        return value
-
-    def _table(self, name: str, required: bool = False) -> dict[str, Any]:
-        value = self.data.get(name)
-        if value is None and not required:
-            return {}
-        if not isinstance(value, dict):
-            raise self.fail(f"[{name}] is missing or not a table")
-        return value
-
-    def _tables(self, name: str) -> list[dict[str, Any]]:
-        value = self.data.get(name, [])
-        if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-            raise self.fail(f"{name} must be written as [[{name}]] tables")
-        return value
-
-    def _only_known(self, where: str, table: Mapping[str, Any], allowed: set[str]) -> None:
-        for name in table:
-            if name not in allowed:
-                place = f" (it stands in {_PLACES[name]})" if name in _PLACES else ""
-                raise self.fail(f"{where}: unknown field {shown(name)}{place}. Known: {', '.join(sorted(allowed))}.")
+    memory, capability = rule.memory_gb, rule.compute_capability
+    if memory is not None and not 0 <= memory[0] <= memory[1] < 1e6:
+        raise DefinitionError(f"{where}: [match] memory_gb must be [smallest, largest] in GB, got {shown(memory)}")
+    if capability is not None and not re.fullmatch(r"[0-9]{1,3}\.[0-9]{1,2}", capability):
+        raise DefinitionError(
+            f'{where}: [match] compute_capability must be text such as "9.0", got {shown(capability)}'
+        )
+    return replace(rule, memory_gb=None if memory is None else (float(memory[0]), float(memory[1])))
 
 
 def _missing(value: Any, where: str = "") -> Iterator[str]:

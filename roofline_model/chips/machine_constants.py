@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from roofline_model.chips.curve import KernelCurve, curves_from_dict, curves_to_dict
 from roofline_model.core.definition_text import shown
 from roofline_model.core.errors import DefinitionError, OtherVersionError, UnknownNameError
+from roofline_model.core.typed_fields import read_as, refused, value_as
 from roofline_model.formats.catalog import get_format
 
 CALIBRATION_VERSION = 1
@@ -31,7 +32,6 @@ launch: the shortest kernel on a GPU, queued; host-launch: the host's time to la
 _UNITS = {"dram": "B/s", "cache": "B/s", "peaks": "FLOP/s", "floors": "s", "casts": "s", "scaling": "B/s"}
 _RANGES = {"B/s": (1e3, 1e18), "FLOP/s": (1e3, 1e18), "s": (1e-18, 1e4), "B": (1.0, 1e15)}
 """Smallest and largest number of each unit that is not taken for a slip."""
-_CONSTANT_FIELDS = {"best", "median", "slow", "sd_ratio", "repetitions", "kernel"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class Calibration:
     """UTC, ISO 8601, of the newest measuring."""
     subject: str
     """The exact CPU model or GPU name it was measured on."""
-    kind: str
+    kind: Literal["cpu", "cuda"]
     """cpu or cuda."""
     dram: Mapping[str, Constant]
     """Access mix → B/s on arrays far larger than the last-level cache."""
@@ -133,7 +133,7 @@ class Calibration:
     """Flags of the CPUs' load while measuring: contended, stolen. Nothing is predicted from such constants."""
     fingerprint: str = ""
     """Of machine and software: tells this machine's own file from one of another machine of the same model."""
-    provenance: str = "measured-here"
+    provenance: Literal["measured-here", "measured"] = "measured-here"
     """measured-here, or measured: on another machine, or with other software, of the same model."""
 
     def best_bandwidth(self, of_cache: bool = False) -> tuple[str, Constant] | None:
@@ -154,174 +154,113 @@ class Calibration:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the [calibration] table as plain values; missing ones are left out (TOML has no null)."""
-        plain: dict[str, Any] = {
-            "version": CALIBRATION_VERSION,
-            "provenance": self.provenance,
-            "measured_at": self.measured_at,
-            "subject": self.subject,
-            "kind": self.kind,
-            "fingerprint": self.fingerprint,
-            "disturbed_by": list(self.disturbed_by),
-        }
-        if self.cache_capacity_bytes is not None:
-            plain["cache_capacity_bytes"] = self.cache_capacity_bytes
-        plain["conditions"] = dict(self.conditions)
-        for name in _UNITS:
-            table: Mapping[str, Constant] = getattr(self, name)
-            plain[name] = {key: _constant_dict(constant) for key, constant in table.items()}
-        if self.kernels:
-            plain["kernels"] = curves_to_dict(self.kernels)
-        if self.kernels_disturbed_by:
-            plain["kernels_disturbed_by"] = list(self.kernels_disturbed_by)
-        return plain
+        plain: dict[str, Any] = {"version": CALIBRATION_VERSION}
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if each.name in _UNITS:
+                value = {key: _ConstantTable.of(constant).plain for key, constant in value.items()}
+            elif each.name == "kernels":
+                value = curves_to_dict(value)
+            plain[each.name] = list(value) if isinstance(value, tuple) else value
+        optional = ("kernels", "kernels_disturbed_by", "cache_capacity_bytes")
+        return {name: value for name, value in plain.items() if value or name not in optional}
 
     @classmethod
     def from_dict(cls, data: Any, where: str) -> Calibration:
-        """Read what `to_dict` wrote; raises `DefinitionError` naming `where` and the key that is wrong."""
-        reader = _Reader(where)
-        if not isinstance(data, dict):
-            raise reader.fail("", "is not a table")
-        allowed = {"version", "provenance", "measured_at", "subject", "kind", "fingerprint", "disturbed_by"}
-        reader.only_known(
-            "", data, allowed | {"cache_capacity_bytes", "conditions", "kernels", "kernels_disturbed_by", *_UNITS}
-        )
-        if data.get("version") != CALIBRATION_VERSION:
-            raise reader.fail("version", f"must be {CALIBRATION_VERSION}, got {shown(data.get('version'))}")
-        kind = reader.text(data, "kind")
-        if kind not in ("cpu", "cuda"):
-            raise reader.fail("kind", f"must be cpu or cuda, got {shown(kind)}")
-        provenance = data.get("provenance", "measured-here")
-        if provenance not in ("measured-here", "measured"):
-            raise reader.fail("provenance", f"must be measured-here or measured, got {shown(provenance)}")
-        tables = {name: reader.constants(name, data.get(name, {}), unit) for name, unit in _UNITS.items()}
-        if "read" not in tables["dram"] and "copy" not in tables["dram"]:
-            raise reader.fail("dram", "needs at least read or copy")
-        capacity, kernels = data.get("cache_capacity_bytes"), data.get("kernels", {})
-        return cls(
-            measured_at=reader.moment(data),
-            subject=reader.text(data, "subject"),
-            kind=kind,
-            provenance=provenance,
-            cache_capacity_bytes=None if capacity is None else reader.number("cache_capacity_bytes", capacity, "B"),
-            conditions=reader.conditions(data.get("conditions", {})),
-            disturbed_by=reader.flags(data, "disturbed_by"),
-            fingerprint=data.get("fingerprint", "") if isinstance(data.get("fingerprint", ""), str) else "",
-            kernels=() if kernels == {} else curves_from_dict(kernels, where),
-            kernels_disturbed_by=reader.flags(data, "kernels_disturbed_by"),
-            **tables,
-        )
-
-
-def _constant_dict(constant: Constant) -> dict[str, Any]:
-    plain: dict[str, Any] = {
-        "best": constant.best_value,
-        "median": constant.median_value,
-        "slow": constant.slow_value,
-        "repetitions": constant.repetition_count,
-    }
-    if constant.sd_ratio is not None:
-        plain["sd_ratio"] = constant.sd_ratio
-    if constant.kernel:
-        plain["kernel"] = constant.kernel
-    return plain
-
-
-class _Reader:
-    """Checks one [calibration] table; knows its name for the messages."""
-
-    def __init__(self, where: str) -> None:
-        self.where = where
-
-    def fail(self, key: str, message: str) -> DefinitionError:
-        return DefinitionError(f"{self.where}: [calibration]{' ' + key if key else ''} {message}")
-
-    def only_known(self, key: str, table: Mapping[str, Any], allowed: set[str]) -> None:
-        for name in table:
-            if name not in allowed:
-                error = self.fail(key, f"has an unknown field {shown(name)}. Known: {', '.join(sorted(allowed))}.")
-                raise OtherVersionError(str(error))
-
-    def text(self, table: Mapping[str, Any], name: str) -> str:
-        value = table.get(name)
-        if not isinstance(value, str) or not value.strip():
-            raise self.fail(name, "is missing or not text")
-        return value
-
-    def moment(self, data: Mapping[str, Any]) -> str:
-        value = self.text(data, "measured_at")
+        """Read what `to_dict` wrote; raises `DefinitionError` naming `where` and the key that is wrong, and
+        `OtherVersionError` for another version's.
+        """
+        place = f"{where}: [calibration] "
+        if not isinstance(data, Mapping):
+            raise refused(place.rstrip(), data, "a table")
+        plain = dict(data)
+        version = plain.pop("version", None)
+        if version != CALIBRATION_VERSION:
+            raise OtherVersionError(f"{place}version must be {CALIBRATION_VERSION}, got {shown(version)}")
+        for name, unit in _UNITS.items():
+            tables = value_as(Mapping[str, Any], plain.get(name, {}), f"{place}{name}")
+            for key in tables:
+                _check_key(name, key, f"{place}{name}")
+            plain[name] = {key: _read_constant(each, unit, f"{place}{name}.{key}") for key, each in tables.items()}
+        plain["kernels"] = curves_from_dict(plain.get("kernels", {}), where)
+        calibration = read_as(cls, plain, place)
+        if not {"read", "copy"} & calibration.dram.keys():
+            raise DefinitionError(f"{place}dram needs at least read or copy")
         try:
-            datetime.fromisoformat(value)
+            datetime.fromisoformat(calibration.measured_at)
         except ValueError:
-            raise self.fail(
-                "measured_at", f"must be a date such as 2026-11-21T12:00:00+00:00, got {shown(value)}"
+            raise refused(
+                f"{place}measured_at", calibration.measured_at, "a date such as 2026-11-21T12:00:00+00:00"
             ) from None
-        return value
+        if not calibration.subject.strip():
+            raise DefinitionError(f"{place}subject is empty")
+        if calibration.cache_capacity_bytes is not None:
+            _check_range("cache_capacity_bytes", calibration.cache_capacity_bytes, "B", place)
+        return calibration
 
-    def number(self, key: str, value: Any, unit: str) -> float:
-        least, most = _RANGES[unit]
-        if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
-            raise self.fail(key, f"must be a number of {unit} from {least:g} to {most:g}, got {shown(value)}")
-        return float(value)
 
-    def conditions(self, value: Any) -> dict[str, str | int | float | bool]:
-        if not isinstance(value, dict) or not all(
-            isinstance(condition, str | int | float | bool) for condition in value.values()
-        ):
-            raise self.fail("conditions", "must be a table of texts and numbers")
-        return value
+@dataclass(frozen=True, slots=True)
+class _ConstantTable:
+    """A constant as a file has it, without the unit, which is that of its table."""
 
-    def flags(self, data: Mapping[str, Any], name: str) -> tuple[str, ...]:
-        value = data.get(name, [])
-        if not isinstance(value, list) or not all(isinstance(flag, str) for flag in value):
-            raise self.fail(name, f"must be a list of texts, got {shown(value)}")
-        return tuple(value)
+    best: float
+    median: float
+    slow: float
+    repetitions: int
+    sd_ratio: float | None = None
+    kernel: str = ""
 
-    def constants(self, name: str, table: Any, unit: str) -> dict[str, Constant]:
-        if not isinstance(table, dict):
-            raise self.fail(name, f"must be a table, got {shown(table)}")
-        for key in table:
-            self.check_key(name, key)
-        return {key: self.constant(f"{name}.{key}", value, unit) for key, value in table.items()}
+    @classmethod
+    def of(cls, constant: Constant) -> _ConstantTable:
+        return cls(
+            constant.best_value,
+            constant.median_value,
+            constant.slow_value,
+            constant.repetition_count,
+            constant.sd_ratio,
+            constant.kernel,
+        )
 
-    def check_key(self, name: str, key: str) -> None:
-        """Refuse a name nobody would look up: a slip of the keyboard must not silently lose a constant."""
-        allowed = {"dram": ACCESS_MIXES, "cache": ACCESS_MIXES, "floors": FLOORS}.get(name)
-        if allowed is not None and key not in allowed:
-            raise self.fail(name, f"has an unknown field {shown(key)}. Known: {', '.join(allowed)}.")
-        if name == "scaling" and not (key.isascii() and key.isdecimal() and len(key) < 7 and int(key) > 0):
-            raise self.fail(name, f"must be keyed by a number of cores, got {shown(key)}")
-        if name in ("peaks", "casts"):
-            names = key.split(">")
-            if len(names) != (2 if name == "casts" else 1):
-                raise self.fail(
-                    name, f"must be keyed by {'FROM>TO' if name == 'casts' else 'a format'}, got {shown(key)}"
-                )
-            try:
-                exact = [get_format(name).key for name in names] == names
-            except UnknownNameError as error:
-                raise self.fail(name, str(error)) from None
-            if not exact:
-                raise self.fail(name, f"must use the formats' own keys, got {shown(key)}")
+    @property
+    def plain(self) -> dict[str, Any]:
+        return {name: value for name, value in asdict(self).items() if value not in (None, "")}
 
-    def constant(self, key: str, table: Any, unit: str) -> Constant:
-        if not isinstance(table, dict):
-            raise self.fail(key, f"must be {{best, median, slow, repetitions}}, got {shown(table)}")
-        self.only_known(key, table, _CONSTANT_FIELDS)
-        for name in ("best", "median", "slow", "repetitions"):
-            if name not in table:
-                raise self.fail(key, f"lacks {name}")
-        best, median, slow = (self.number(f"{key} {name}", table[name], unit) for name in ("best", "median", "slow"))
-        if not (best <= median <= slow if unit == "s" else best >= median >= slow):
-            raise self.fail(key, f"must run from best over median to slow, got {best:g}, {median:g}, {slow:g}")
-        count = table["repetitions"]
-        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-            raise self.fail(f"{key} repetitions", f"must be a whole number of at least 1, got {shown(count)}")
-        spread = table.get("sd_ratio")
-        if spread is not None and (
-            isinstance(spread, bool) or not isinstance(spread, int | float) or not 0 <= spread < 1e6
-        ):
-            raise self.fail(f"{key} sd_ratio", f"must be a number from 0, got {shown(spread)}")
-        kernel = table.get("kernel", "")
-        if not isinstance(kernel, str):
-            raise self.fail(f"{key} kernel", f"must be text, got {shown(kernel)}")
-        return Constant(unit, best, median, slow, None if spread is None else float(spread), count, kernel)
+
+def _read_constant(data: Any, unit: str, where: str) -> Constant:
+    table = read_as(_ConstantTable, data, where)
+    best, median, slow = table.best, table.median, table.slow
+    for name, value in (("best", best), ("median", median), ("slow", slow)):
+        _check_range(name, value, unit, f"{where} ")
+    if not (best <= median <= slow if unit == "s" else best >= median >= slow):
+        raise DefinitionError(f"{where} must run from best over median to slow, got {best:g}, {median:g}, {slow:g}")
+    if table.repetitions < 1 or (table.sd_ratio is not None and not 0 <= table.sd_ratio < 1e6):
+        raise DefinitionError(f"{where} needs repetitions of at least 1, and a sd_ratio from 0")
+    return Constant(unit, best, median, slow, table.sd_ratio, table.repetitions, table.kernel)
+
+
+def _check_range(name: str, value: float, unit: str, where: str) -> None:
+    least, most = _RANGES[unit]
+    if not least <= value <= most:
+        raise DefinitionError(
+            f"{where}{name} must be a number of {unit} from {least:g} to {most:g}, got {shown(value)}"
+        )
+
+
+def _check_key(name: str, key: str, where: str) -> None:
+    """Refuse a name nobody would look up: a slip of the keyboard must not silently lose a constant."""
+    allowed = {"dram": ACCESS_MIXES, "cache": ACCESS_MIXES, "floors": FLOORS}.get(name)
+    if allowed is not None and key not in allowed:
+        raise OtherVersionError(f"{where} has an unknown field {shown(key)}. Known: {', '.join(allowed)}.")
+    if name == "scaling" and not (key.isascii() and key.isdecimal() and len(key) < 7 and int(key) > 0):
+        raise DefinitionError(f"{where} must be keyed by a number of cores, got {shown(key)}")
+    if name in ("peaks", "casts"):
+        names = key.split(">")
+        if len(names) != (2 if name == "casts" else 1):
+            wanted = "FROM>TO" if name == "casts" else "a format"
+            raise DefinitionError(f"{where} must be keyed by {wanted}, got {shown(key)}")
+        try:
+            is_exact = [get_format(name).key for name in names] == names
+        except UnknownNameError as error:
+            raise DefinitionError(f"{where} {error}") from None
+        if not is_exact:
+            raise DefinitionError(f"{where} must use the formats' own keys, got {shown(key)}")

@@ -107,7 +107,7 @@ def _bandwidth(calibration: Calibration, cost: OpCost, device: Device, cache: st
 def _compute(cost: OpCost, device: Device, calibration: Calibration) -> tuple[Triple, str, list[Finding]]:
     """Return the compute time, the weakest provenance used, and which rates were not measured here."""
     low, typical, high = 0.0, 0.0, 0.0
-    provenance = calibration.provenance
+    provenance: str = calibration.provenance
     findings: list[Finding] = []
     for format_name, count in cost.flops:
         if not count:
