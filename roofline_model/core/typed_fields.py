@@ -6,6 +6,7 @@ no annotation says a dataclass checks itself, when it is made. One that has a `f
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
@@ -13,12 +14,12 @@ from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from roofline_model.core.definition_text import shown
-from roofline_model.core.errors import DefinitionError, InvalidValueError, OtherVersionError
+from roofline_model.core.errors import DefinitionError, OtherVersionError, RooflineError
 
 T = TypeVar("T")
 Limits = tuple[float, float]
 """Least and most of any number."""
-FINITE: Limits = (-1e300, 1e300)
+FINITE: Limits = (-sys.float_info.max, sys.float_info.max)
 
 
 def read_as(kind: type[T], data: Any, where: str, limits: Limits = FINITE) -> T:
@@ -40,13 +41,15 @@ def read_as(kind: type[T], data: Any, where: str, limits: Limits = FINITE) -> T:
     values = {name: value_as(hints[name], item, below(where, name), limits) for name, item in data.items()}
     try:
         return kind(**values)
-    except InvalidValueError as error:
+    except RooflineError as error:
         raise DefinitionError(f"{where.rstrip(' :')}: {error}") from None
 
 
 def below(where: str, name: object) -> str:
     """Return the place of a field: behind a dot, or where its table is named with a space behind it."""
-    return f"{where}{str(name)[:40]}" if where.endswith(" ") else f"{where}.{str(name)[:40]}"
+    text = str(name)[:40]
+    printable = text if text.isprintable() else repr(text)
+    return f"{where}{printable}" if where.endswith(" ") else f"{where}.{printable}"
 
 
 @cache
@@ -74,8 +77,7 @@ def value_as(hint: Any, data: Any, where: str, limits: Limits = FINITE) -> Any:
         return read_as(hint, data, where, limits) if own is None else own(data, where)  # type: ignore[arg-type]
     if origin is tuple:
         if not isinstance(data, list | tuple):
-            tables = f" of [[{where.rpartition(' ')[2]}]] tables" if is_dataclass(arguments[0]) else ""
-            raise refused(where, data, f"a list{tables}")
+            raise refused(where, data, f"a list{' of tables' * is_dataclass(arguments[0])}")
         if Ellipsis not in arguments and len(data) != len(arguments):
             raise refused(where, data, f"a list of {len(arguments)}")
         return tuple(value_as(arguments[0], item, f"{where}[{number}]", limits) for number, item in enumerate(data))

@@ -18,13 +18,14 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from roofline_model.core.definition_text import parse_definition, read_definition_text, shown
 from roofline_model.core.errors import DefinitionError, InvalidValueError, UnknownNameError
+from roofline_model.core.typed_fields import read_as
 
 Kind = Literal["float", "int", "table"]
 
@@ -73,7 +74,7 @@ class ScaleLevel:
 
     bits: float
     """Size of a block's scale in bits, zero points included (INT4 with BF16 scale and BF16 zero point: 32)."""
-    block_elems: int | None
+    block_elems: int | None = None
     """Elements that share it, along the last axis; None: the whole tensor shares one."""
     dtype: str = ""
     """ml_dtypes or numpy name of the scale, for the reader and the codecs."""
@@ -131,6 +132,10 @@ class NumberFormat:
     def __post_init__(self) -> None:
         if not 1 <= self.element_bits <= 128:
             raise InvalidValueError(f"format {self.key}: element_bits must be 1…128, got {self.element_bits}")
+        if min(self.exponent_bits or 0, self.mantissa_bits or 0) < 0:
+            raise InvalidValueError(f"format {self.key}: exponent_bits and mantissa_bits must not be negative")
+        if self.max_value is not None and not 0 < self.max_value <= sys.float_info.max:
+            raise InvalidValueError(f"format {self.key}: max_value must be a positive finite number")
         if self.container_bits is not None and self.container_bits < self.element_bits:
             raise InvalidValueError(
                 f"format {self.key}: container_bits {self.container_bits} is less than element_bits {self.element_bits}"
@@ -422,65 +427,17 @@ def load_formats(path: str | Path) -> list[NumberFormat]:
 
 
 def _format_from_table(file: Path, key: str, table: Any) -> NumberFormat:
-    where = f"format file {file}, [{_cut(key)}]"
-    if not isinstance(table, dict):
-        raise DefinitionError(f"{where}: expected a table such as [{_cut(key)}] with kind and element_bits")
-    names = {f.name for f in fields(NumberFormat)} - {"key"}
-    for name in table:
-        if name not in names:
-            raise DefinitionError(f"{where}: unknown field {shown(name)}. Known: {', '.join(sorted(names))}.")
-    for name in ("kind", "element_bits"):
-        if name not in table:
-            raise DefinitionError(f"{where}: field {name!r} is missing")
-    if table["kind"] not in ("float", "int", "table"):
-        raise DefinitionError(f"{where}: kind must be float, int or table, got {shown(table['kind'])}")
-    values = dict(table)
-    for name in ("element_bits", "exponent_bits", "mantissa_bits", "container_bits"):
-        if name in values and (not isinstance(values[name], int) or isinstance(values[name], bool) or values[name] < 0):
-            raise DefinitionError(f"{where}: {name} must be a whole number of bits, got {shown(values[name])}")
-    if not isinstance(values.get("description", ""), str):
-        raise DefinitionError(f"{where}: description must be text, got {shown(values['description'])}")
-    _check_element(where, values)
-    aliases = values.pop("aliases", [])
-    if not isinstance(aliases, list) or not all(isinstance(alias, str) for alias in aliases):
-        raise DefinitionError(f"{where}: aliases must be a list of texts, got {shown(aliases)}")
-    levels = values.pop("scales", [])
-    if not isinstance(levels, list):
-        raise DefinitionError(f"{where}: scales must be a list such as [{{bits = 8, block_elems = 32}}]")
-    try:
-        scales = tuple(_scale_level(where, level) for level in levels)
-        return NumberFormat(key=key, scales=scales, aliases=tuple(aliases), **values)
-    except (TypeError, InvalidValueError) as error:
-        raise DefinitionError(f"{where}: {error}") from None
-
-
-def _scale_level(where: str, level: Any) -> ScaleLevel:
-    names = [field.name for field in fields(ScaleLevel)]
-    if not isinstance(level, dict):
+    where = f"format file {file}, [{_cut(key)}] "
+    if not isinstance(table, dict) or "key" in table:
+        raise DefinitionError(f"{where.rstrip()}: expected a table with kind, element_bits and no key")
+    fmt = read_as(NumberFormat, {"key": key, **table}, where)
+    if (parts := (fmt.exponent_bits or 0) + (fmt.mantissa_bits or 0)) > fmt.element_bits:
         raise DefinitionError(
-            f"{where}: a level of scales must be a table such as {{bits = 8, block_elems = 32}}, got {shown(level)}"
+            f"{where.rstrip()}: exponent_bits + mantissa_bits is {shown(parts)}, more than element_bits "
+            f"{fmt.element_bits}"
         )
-    for name in level:
-        if name not in names:
-            raise DefinitionError(f"{where}: unknown field {shown(name)} of a scale. Known: {', '.join(names)}.")
-    if "bits" not in level:
-        raise DefinitionError(f"{where}: a level of scales needs bits, e.g. {{bits = 8, block_elems = 32}}")
-    dtype = _check_dtype(f"{where}: scale dtype", level.get("dtype", ""))
-    return ScaleLevel(**{"block_elems": None, **level, "dtype": dtype})
-
-
-def _check_element(where: str, values: dict[str, Any]) -> None:
-    """Raise `DefinitionError` unless the fields that describe one element agree with each other."""
-    parts = values.get("exponent_bits", 0) + values.get("mantissa_bits", 0)
-    if parts > values["element_bits"]:
-        raise DefinitionError(
-            f"{where}: exponent_bits + mantissa_bits is {shown(parts)}, more than element_bits "
-            f"{shown(values['element_bits'])}"
-        )
-    values["element_dtype"] = _check_dtype(f"{where}: element_dtype", values.get("element_dtype", ""))
-    largest = values.get("max_value", 1.0)
-    if isinstance(largest, bool) or not isinstance(largest, int | float) or not 0 < largest <= sys.float_info.max:
-        raise DefinitionError(f"{where}: max_value must be a positive finite number, got {shown(largest)}")
+    scales = tuple(replace(level, dtype=_dtype(f"{where}scale dtype", level.dtype)) for level in fmt.scales)
+    return replace(fmt, element_dtype=_dtype(f"{where}element_dtype", fmt.element_dtype), scales=scales)
 
 
 _SHORT_DTYPES = {
@@ -490,10 +447,10 @@ _SHORT_DTYPES = {
 """Names that papers and formats.md use → the type's name in ml_dtypes."""
 
 
-def _check_dtype(what: str, name: Any) -> str:
+def _dtype(what: str, name: str) -> str:
     """Return the numpy or ml_dtypes name of a type, of a short name, too; raise `DefinitionError` for any other."""
-    dtype = _SHORT_DTYPES.get(name.upper(), name) if isinstance(name, str) else None
-    if dtype is None or (dtype and dtype not in _DTYPE_NAMES):
+    dtype = _SHORT_DTYPES.get(name.upper(), name)
+    if dtype and dtype not in _DTYPE_NAMES:
         raise DefinitionError(
             f"{what} {shown(name)} is not a name of numpy or ml_dtypes; known: {', '.join(_DTYPE_NAMES)}; in short: "
             f"{', '.join(_SHORT_DTYPES)}"

@@ -10,6 +10,7 @@ from roofline_model.chips.hardware import Device
 from roofline_model.core.answer import Exclusion
 from roofline_model.expected.predict import predict_expected, why_no_expected
 from roofline_model.formats.catalog import NumberFormat, Pair, get_format, pair_label
+from roofline_model.formats.usual import CACHES
 from roofline_model.ideal.operator_sequence import predict_operator, predict_sequence
 from roofline_model.kernels.known_kernels import cache_gap
 from roofline_model.operators.attention import attention, unfused_attention_parts
@@ -25,9 +26,6 @@ from roofline_model.predictions.kernel import (
     undeclared,
 )
 from roofline_model.recommend.options import baseline_format
-
-CACHE_FORMATS = ("FP8_E4M3", "INT8", "NVFP4", "INT4")
-"""Caches shown by default under 16-bit queries, after the all-16-bit row and the all-FP8 one."""
 
 
 class AttentionQuestion(NamedTuple):
@@ -178,6 +176,4 @@ def _default_pairs(
         pairs.append((fp8, fp8))
     else:
         excluded.append(undeclared(chip, fp8.key))
-    return pairs + [(get_format(name), wide) for name in CACHE_FORMATS] + [
-        (fmt, wide) for fmt in user_formats
-    ], excluded
+    return pairs + [(get_format(name), wide) for name in CACHES] + [(fmt, wide) for fmt in user_formats], excluded

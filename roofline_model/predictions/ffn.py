@@ -12,6 +12,7 @@ from roofline_model.core.answer import Exclusion
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.core.finding import Finding
 from roofline_model.formats.catalog import NumberFormat, Pair, format_name, get_format, operands_label, pair_label
+from roofline_model.formats.usual import FFN_PAIRS
 from roofline_model.ideal.operator_sequence import SequencePrediction, predict_sequence
 from roofline_model.kernels.known_kernels import engine_gap, kernel_gap
 from roofline_model.models.decoder_step import StepKernel
@@ -25,9 +26,6 @@ from roofline_model.operators.layers import ffn_parts
 from roofline_model.operators.product import Operator, stored_weight
 from roofline_model.predictions.kernel import Baseline, KernelTimes, PredictionTable, predicted_table, ratio, undeclared
 from roofline_model.recommend.options import baseline_format
-
-DEFAULT_PAIRS = ("FP8_E4M3", "INT8", "NVFP4")
-"""Formats of weights and activations together, shown by default behind 16 bits; weight-only INT8 and INT4 follow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +176,7 @@ def _default_pairs(
 ) -> tuple[list[Pair], list[Exclusion]]:
     """Return 16 bits, the formats that the chip multiplies in, then weight-only ones."""
     wide = get_format(baseline or "FP16")
-    declared = [get_format(name) for name in DEFAULT_PAIRS if chip.declares(name)]
-    excluded = [undeclared(chip, name) for name in DEFAULT_PAIRS if not chip.declares(name)]
+    declared = [get_format(name) for name in FFN_PAIRS if chip.declares(name)]
+    excluded = [undeclared(chip, name) for name in FFN_PAIRS if not chip.declares(name)]
     narrow = [get_format("INT8"), get_format("INT4"), *user_formats]
     return [(wide, wide), *((fmt, fmt) for fmt in declared), *((fmt, wide) for fmt in narrow)], excluded

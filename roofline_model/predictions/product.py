@@ -16,6 +16,7 @@ from roofline_model.formats.catalog import (
     operands_label,
     pair_label,
 )
+from roofline_model.formats.usual import PRODUCT_COLUMNS
 from roofline_model.ideal.roofline import predict, with_storage
 from roofline_model.kernels.known_kernels import engine_gap, kernel_gap
 from roofline_model.operators.product import gemm, product_of_pair
@@ -34,9 +35,6 @@ from roofline_model.recommend.options import baseline_format, product_baseline, 
 
 Shape = tuple[int, int, int]
 """M, N, K."""
-
-DEFAULT_FORMATS = ("FP16", "FP8_E4M3", "INT8", "NVFP4", "INT4")
-"""The columns of the original documents' tables."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,9 +139,9 @@ def predict_products(
 
 def _default_formats(chip: Device, baseline: str | None) -> list[str]:
     """Return the default formats, with the baseline before them, or for FP16 on a chip without it."""
-    if baseline is None or baseline in DEFAULT_FORMATS:
-        return list(DEFAULT_FORMATS)
-    return [baseline, *(name for name in DEFAULT_FORMATS if name != "FP16" or chip.declares(name))]
+    if baseline is None or baseline in PRODUCT_COLUMNS:
+        return list(PRODUCT_COLUMNS)
+    return [baseline, *(name for name in PRODUCT_COLUMNS if name != "FP16" or chip.declares(name))]
 
 
 def _default_pair(chip: Device, fmt: NumberFormat, wide: str | None) -> Pair:

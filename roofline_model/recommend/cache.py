@@ -10,15 +10,13 @@ from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import Finding, finding
 from roofline_model.expected.predict import predict_expected
 from roofline_model.formats.catalog import get_format
+from roofline_model.formats.usual import CACHES
 from roofline_model.ideal.operator_sequence import predict_operator
 from roofline_model.kernels.known_kernels import cache_gap
 from roofline_model.operators.product import Operator
 from roofline_model.recommend.loss import REFERENCE, UNKNOWN
 from roofline_model.recommend.options import speedups
 from roofline_model.recommend.ranking import rank
-
-USUAL_CACHES = ("FP8_E4M3", "INT8", "NVFP4", "INT4")
-"""Formats of a cache that inference engines and papers offer; weighed beside 16 bit unless the caller names others."""
 
 
 def rank_caches(
@@ -33,7 +31,7 @@ def rank_caches(
     baseline = _option(device, work(wide), wide, None)
     wide_bytes_per_element = get_format(wide).traffic_bytes_per_element
     options, excluded = [baseline], []
-    for key in [get_format(name).key for name in formats or USUAL_CACHES]:
+    for key in [get_format(name).key for name in formats or CACHES]:
         if get_format(key).traffic_bytes_per_element >= wide_bytes_per_element:
             if key != wide:
                 excluded.append(Exclusion(key, (finding("format-excluded", key, kind="as-wide", baseline=wide),)))

@@ -29,6 +29,7 @@ from roofline_model.core.memo import Memo
 from roofline_model.core.ranking_display import OPTION_NAMES
 from roofline_model.expected.products.parameters import reference_kernel
 from roofline_model.formats.catalog import SIXTEEN_BIT, NumberFormat, format_name, get_format, method_of
+from roofline_model.formats.usual import WEIGHED
 from roofline_model.ideal.roofline import ProductRoof, RoofTimes
 from roofline_model.kernels.checkpoints import PUBLISHED_FORMATS
 from roofline_model.kernels.known_kernels import engine_gap, kernel_gap
@@ -36,9 +37,6 @@ from roofline_model.models.chip_and_model import no_sixteen_bit
 from roofline_model.operators.case import Case
 from roofline_model.operators.product import WEIGHT_GROUP_ELEMS, gemm, product_op, stored_weight
 from roofline_model.recommend.loss import REFERENCE, product_loss
-
-DEFAULT_FORMATS = ("FP8_E4M3", "MXFP8_E4M3", "INT8", "NVFP4", "MXFP4", "INT4")
-"""Formats weighed against the 16-bit baseline unless the caller names others; those the chip declares take part."""
 
 LAUNCH_BOUND_RATIO = 0.1
 """Where the ideal is less than this part of the expected time, neither bytes nor arithmetic say which format is
@@ -90,7 +88,7 @@ def product_formats(
 ) -> ProductFormats:
     """Return the formats that take part, kept for the next shape, and the others.
 
-    `wanted` replaces `DEFAULT_FORMATS` (of which those count that the chip declares).
+    `wanted` replaces `WEIGHED` (of which those count that the chip declares).
 
     `baseline`: the 16-bit format to compare with in place of the one with the faster unit; weight-only formats keep the
     activation of that one, for which their kernels are. A 16-bit format in `wanted` comes before it.
@@ -146,10 +144,10 @@ def product_options(
 
 
 def default_formats(device: Device) -> tuple[str, ...]:
-    """Return those of `DEFAULT_FORMATS` to weigh on a chip: the ones it declares, and all on a custom chip, whose file
+    """Return those of `WEIGHED` to weigh on a chip: the ones it declares, and all on a custom chip, whose file
     names units and no kernels. Any chip can decode weights.
     """
-    return tuple(key for key in DEFAULT_FORMATS if device.declares(key) or device.kind == "custom")
+    return tuple(key for key in WEIGHED if device.declares(key) or device.kind == "custom")
 
 
 def fastest_sixteen_bit(device: Device, shape: tuple[int, int, int], times: CaseTimes) -> NumberFormat | None:
@@ -193,7 +191,7 @@ def _product_formats(
     """Choose the baseline and every format that takes part; those that cannot are excluded."""
     wide = _fastest_unit(device, wanted or ())
     if wanted is None:
-        wanted = [get_format(key) for key in DEFAULT_FORMATS if device.declares(key)]
+        wanted = [get_format(key) for key in WEIGHED if device.declares(key)]
     first = baseline or wide
     taking_part = [_product_format(device, first, first)]
     excluded: list[Exclusion] = []

@@ -19,6 +19,7 @@ from roofline_model.core.answer import Exclusion, Memory
 from roofline_model.core.errors import InvalidValueError, RooflineError, UnsupportedError
 from roofline_model.core.finding import Finding, finding
 from roofline_model.formats.catalog import FORMATS, get_format
+from roofline_model.formats.usual import PLAN_PAIRS, PLAN_WEIGHTS
 from roofline_model.kernels.known_kernels import cache_kernel, missing_unit, product_gap
 from roofline_model.models.format_plan import (
     AS_PUBLISHED,
@@ -40,10 +41,6 @@ from roofline_model.recommend.plan_formats import (
 from roofline_model.recommend.ranking import LEVEL_RATIO
 from roofline_model.recommend.search.losses import parse_formats
 
-WEIGHT_ONLY = ("INT8", "FP8_E4M3", "INT4", "NVFP4", "MXFP4")
-"""Uniform weight formats under 16-bit activations that are weighed unless the caller names others."""
-BOTH_OPERANDS = ("INT8.INT8", "FP8_E4M3", "MXFP8_E4M3", "NVFP4", "MXFP4")
-"""Uniform formats of weights and activations; those for which the chip has a unit take part."""
 CACHE_FORMAT = "FP8_E4M3"
 PAIRED_PLANS = (("INT4", 16), ("NVFP4", 4))
 """(weights, bits of the activations) of the usual plans that get an FP8 cache. With 8-bit weights the strategy
@@ -158,7 +155,7 @@ def add_candidate(plans: Sequence[CandidatePlan], candidate: CandidatePlan) -> l
 
 
 def _usual_formats(wide: str) -> tuple[str, ...]:
-    return (*(f"{key}.{wide}" for key in WEIGHT_ONLY), *BOTH_OPERANDS)
+    return (*(f"{key}.{wide}" for key in PLAN_WEIGHTS), *PLAN_PAIRS)
 
 
 def _named(formats: Iterable[str] | None) -> list[str]:

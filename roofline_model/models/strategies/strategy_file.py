@@ -23,11 +23,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from roofline_model.core.definition_text import (
-    only_known_fields,
     parse_definition,
     parse_json_definition,
     read_definition_text,
@@ -37,22 +37,12 @@ from roofline_model.core.definition_text import (
 )
 from roofline_model.core.errors import DefinitionError, InvalidValueError, RooflineError
 from roofline_model.core.toml_text import toml_text
+from roofline_model.core.typed_fields import read_as
 from roofline_model.models.strategies.config import MixedPrecisionConfig
 from roofline_model.models.strategies.layer_precisions import LayerPrecisions
 from roofline_model.models.strategies.strategies import get_strategy
 
 SCHEMA = 1
-_FIELDS = {
-    "schema",
-    "name",
-    "description",
-    "default_activation_precision",
-    "kv_cache_precision",
-    "layer_count",
-    "operator_precisions",
-    "layers",
-}
-_LAYER_FIELDS = {"first", "last", "operator_precisions"}
 _SUFFIXES = (".toml", ".json")
 
 
@@ -86,9 +76,43 @@ def read_strategy_text(text: str, kind: str = "toml", where: str = "strategy") -
         data = parse_definition(text) if kind == "toml" else parse_json_definition(text, "a strategy")
     except ValueError as error:
         raise DefinitionError(f"{where}: not valid {kind.upper()}: {error}") from None
-    if not isinstance(data, dict):
-        raise DefinitionError(f"{where}: expected a table of fields, got {shown(data)}")
-    return _strategy(data, where)
+    if not isinstance(data, dict) or data.get("schema") != SCHEMA:
+        given = shown(data.get("schema") if isinstance(data, dict) else data)
+        raise DefinitionError(
+            f"{where}: schema must be {SCHEMA}, got {given} (a newer file needs a newer roofline-bench)"
+        )
+    table = read_as(_StrategyTable, data, f"{where}: ")
+    try:
+        return MixedPrecisionConfig(
+            table.name,
+            table.description,
+            table.operator_precisions,
+            table.default_activation_precision,
+            table.kv_cache_precision,
+            tuple(LayerPrecisions(each.first, each.last, each.operator_precisions) for each in table.layers),
+            table.layer_count,
+        )
+    except RooflineError as error:
+        raise DefinitionError(f"{where}: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class _LayerTable:
+    first: int
+    last: int
+    operator_precisions: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _StrategyTable:
+    schema: int
+    name: str
+    operator_precisions: Mapping[str, str]
+    description: str = ""
+    default_activation_precision: str = "FP16"
+    kv_cache_precision: str | None = None
+    layers: tuple[_LayerTable, ...] = ()
+    layer_count: int | None = None
 
 
 def write_strategy(config: MixedPrecisionConfig, path: str | Path) -> Path:
@@ -127,56 +151,6 @@ def strategy_fields(config: MixedPrecisionConfig) -> dict[str, Any]:
             for layer in config.layers
         ]
     return fields
-
-
-def _strategy(data: Mapping[str, Any], where: str) -> MixedPrecisionConfig:
-    only_known_fields(where, "the top level", data, _FIELDS)
-    if data.get("schema") != SCHEMA or isinstance(data.get("schema"), bool):
-        raise DefinitionError(
-            f"{where}: schema must be {SCHEMA}, got {shown(data.get('schema'))} (a newer file needs a newer "
-            "roofline-bench)"
-        )
-    for name in ("name", "description", "default_activation_precision", "kv_cache_precision"):
-        if name in data and not isinstance(data[name], str):
-            raise DefinitionError(f"{where}: {name} must be text, got {shown(data[name])}")
-    if "name" not in data or "operator_precisions" not in data:
-        missing = "name" if "name" not in data else "operator_precisions"
-        raise DefinitionError(f"{where}: {missing} is missing")
-    layers = data.get("layers", [])
-    if not isinstance(layers, list) or not all(isinstance(layer, dict) for layer in layers):
-        raise DefinitionError(f"{where}: layers must be written as [[layers]] tables, got {shown(layers)}")
-    precisions = _precisions(where, "operator_precisions", data["operator_precisions"])
-    ranges = tuple(_layer(where, f"layers {i + 1}", table) for i, table in enumerate(layers))
-    optional = {
-        name: data[name]
-        for name in ("description", "default_activation_precision", "kv_cache_precision", "layer_count")
-        if name in data
-    }
-    try:
-        return MixedPrecisionConfig(name=data["name"], operator_precisions=precisions, layers=ranges, **optional)
-    except RooflineError as error:
-        raise DefinitionError(f"{where}: {error}") from None
-
-
-def _layer(where: str, place: str, table: Mapping[str, Any]) -> LayerPrecisions:
-    only_known_fields(where, place, table, _LAYER_FIELDS)
-    for name in sorted(_LAYER_FIELDS):
-        if name not in table:
-            raise DefinitionError(f"{where}: {place}: {name} is missing")
-    precisions = _precisions(where, f"{place} operator_precisions", table["operator_precisions"])
-    try:
-        return LayerPrecisions(table["first"], table["last"], precisions)
-    except RooflineError as error:
-        raise DefinitionError(f"{where}: {place}: {error}") from None
-
-
-def _precisions(where: str, place: str, table: Any) -> dict[str, str]:
-    if not isinstance(table, dict):
-        raise DefinitionError(f"{where}: {place} must be a table of operator = format, got {shown(table)}")
-    for name, value in table.items():
-        if not isinstance(value, str):
-            raise DefinitionError(f"{where}: {place}: {shown(name)} must be the name of a format, got {shown(value)}")
-    return table
 
 
 def _kind(file: Path) -> str:

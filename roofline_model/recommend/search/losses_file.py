@@ -37,7 +37,8 @@ from roofline_model.core.definition_text import (
     user_path,
     write_definition_text,
 )
-from roofline_model.core.errors import DefinitionError, InvalidValueError, RooflineError
+from roofline_model.core.errors import DefinitionError, InvalidValueError
+from roofline_model.core.typed_fields import read_as, value_as
 from roofline_model.recommend.search.losses import LossTable, is_loss, named
 from roofline_model.recommend.search.problem import CONFIDENCES
 
@@ -199,15 +200,11 @@ def read_losses(path: str | Path) -> MeasuredLosses:
 def read_losses_text(text: str, where: str = "losses") -> MeasuredLosses:
     """Parse and check the text of a losses file; `where` names it in errors."""
     data = json_document(text, where, "a losses file", SCHEMA, _FIELDS)
-    for name in ("model", "method", "unit", "losses"):
-        if name not in data:
-            raise DefinitionError(f"{where}: {name} is missing")
-    optional = {name: data[name] for name in ("text", "tokens_count", "confidence", "note") if name in data}
+    tables = value_as(Mapping[str, Mapping[str, float]], data.pop("losses", None), f"{where}: losses")
+    data["values"] = {(name, label): value for name, formats in tables.items() for label, value in formats.items()}
     try:
-        return MeasuredLosses(_values(data["losses"], where), data["model"], data["method"], data["unit"], **optional)
-    except DefinitionError:
-        raise
-    except RooflineError as error:
+        return read_as(MeasuredLosses, {name: value for name, value in data.items() if name != "schema"}, f"{where}: ")
+    except InvalidValueError as error:
         raise DefinitionError(f"{where}: {error}") from None
 
 
@@ -229,17 +226,6 @@ def losses_text(losses: MeasuredLosses) -> str:
     layers = [f"    {_json(name)}: {_json(values)}" for name, values in by_layer.items()]
     fields.append('  "losses": {\n' + ",\n".join(layers) + "\n  }")
     return "{\n" + ",\n".join(fields) + "\n}\n"
-
-
-def _values(data: Any, where: str) -> dict[tuple[str, str], float]:
-    if not isinstance(data, dict):
-        raise DefinitionError(f"{where}: losses must be an object of layer: {{format: loss}}, got {shown(data)}")
-    values: dict[tuple[str, str], float] = {}
-    for name, formats in data.items():
-        if not isinstance(formats, dict):
-            raise DefinitionError(f"{where}: losses of {shown(name)} must be {{format: loss}}, got {shown(formats)}")
-        values.update({(name, label): value for label, value in formats.items()})
-    return values
 
 
 def _json(value: Any) -> str:

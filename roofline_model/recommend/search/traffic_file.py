@@ -13,18 +13,20 @@ field.
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from roofline_model.core.definition_text import (
     json_document,
-    only_known_fields,
     read_definition_text,
     shown,
     user_path,
 )
 from roofline_model.core.errors import DefinitionError, InvalidValueError, RooflineError
+from roofline_model.core.typed_fields import read_as
 from roofline_model.models.decoder_step import PHASES
+from roofline_model.models.model_shapes import DEFAULT_CONTEXT
 from roofline_model.recommend.search.model_problem import TrafficShare, traffic_share
 
 SCHEMA = 1
@@ -94,17 +96,21 @@ def _number(name: str, value: str, text: str) -> float | int:
         raise InvalidValueError(f"traffic {text[:60]!r}: share must be a positive number, got {value[:40]!r}") from None
 
 
+@dataclass(frozen=True, slots=True)
+class _PassTable:
+    phase: Literal["decode", "prefill"]
+    batch: int = 1
+    context: int = DEFAULT_CONTEXT
+    new_tokens: int | None = None
+    share: float = 1.0
+
+
 def _from_file(data: Any, where: str) -> TrafficShare:
-    if not isinstance(data, dict):
-        raise DefinitionError(f"{where}: expected an object of fields, got {shown(data)}")
-    only_known_fields(where, "its fields", data, _FIELDS)
-    if data.get("phase") not in PHASES:
-        raise DefinitionError(f"{where}: phase must be {' or '.join(PHASES)}, got {shown(data.get('phase'))}")
-    share = data.get("share", 1.0)
-    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < 1e15:
-        raise DefinitionError(f"{where}: share must be a positive number, got {shown(share)}")
+    table = read_as(_PassTable, data, f"{where}: ")
+    if not 0 < table.share < 1e15:
+        raise DefinitionError(f"{where}: share must be a positive number, got {shown(table.share)}")
     try:
-        return traffic_share(**data)
+        return traffic_share(**asdict(table))
     except RooflineError as error:
         raise DefinitionError(f"{where}: {error}") from None
 

@@ -214,7 +214,7 @@ PEAK = f'dense = {{value = 100, unit = "TOP/s", clock_mhz = 1500, {Q}}}'
         ('formats = ["INT4", "FP8"]', 'formats = ["FP8", "FP8_E4M3"]', "FP8_E4M3 is given twice"),
         ('reason = "no unit"', "reason = 5", "path[0].reason is 5, not text"),
         ('reason = "no unit"', "rate = 5", "path[0] has an unknown field 'rate'"),
-        ("[[level]]", "[level]", ", not a list of [[level]] tables"),
+        ("[[level]]", "[level]", ", not a list of tables"),
     ],
 )
 def test_bad_files_are_refused_by_field(old: str, new: str, refusals: str) -> None:

@@ -14,9 +14,9 @@ from roofline_model.chips.machine_constants import Calibration, Constant
 from roofline_model.core.answer import Estimate, Option, Ranking
 from roofline_model.core.finding import has_code
 from roofline_model.expected.predict import expected_times, predict_expected
+from roofline_model.formats.usual import WEIGHED
 from roofline_model.operators.attention import attention
 from roofline_model.operators.case import Case
-from roofline_model.recommend.options import DEFAULT_FORMATS
 from roofline_model.recommend.ranking import MAX_LOSS_PCT
 from roofline_model.recommend.shape import recommend_quantization
 
@@ -195,7 +195,7 @@ def test_a_slowdown_is_called_one_and_says_why_it_is_taken():
 def test_a_custom_chip_weighs_the_weight_formats_that_any_chip_can_decode(rates):
     chip = create_custom_asic("any", 500, rates)
     ranking = expected(chip, *DECODE)
-    assert {option.key for option in ranking.options} == {*DEFAULT_FORMATS, "FP16"}
+    assert {option.key for option in ranking.options} == {*WEIGHED, "FP16"}
     assert ranking.choice.loss.pct <= MAX_LOSS_PCT
     assert ranking.choice.speedup_ratio > 1.9
     int4 = next(option for option in ranking.options if option.key == "INT4")

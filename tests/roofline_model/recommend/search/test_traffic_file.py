@@ -72,11 +72,14 @@ def test_a_bad_line_is_told(text, words):
         ({"schema": 2, "traffic": []}, "schema must be 1"),
         ({"schema": 1}, "traffic must be a list of passes, got None"),
         ({"schema": 1, "traffic": []}, "traffic must be a list of passes"),
-        ({"schema": 1, "traffic": [3]}, "pass 1: expected an object"),
-        ({"schema": 1, "traffic": [{"phase": "chat"}]}, "pass 1: phase must be prefill or decode"),
+        ({"schema": 1, "traffic": [3]}, "pass 1: is 3, not a table"),
+        ({"schema": 1, "traffic": [{"phase": "chat"}]}, "pass 1: phase is 'chat', not one of decode, prefill"),
         ({"schema": 1, "traffic": [{"phase": "decode", "bach": 1}]}, "unknown field 'bach'"),
-        ({"schema": 1, "traffic": [{"phase": "decode"}, {"phase": "decode", "batch": "8"}]}, "pass 2: batch must be"),
-        ({"schema": 1, "traffic": [{"phase": "decode", "share": "1"}]}, "share must be a positive number"),
+        (
+            {"schema": 1, "traffic": [{"phase": "decode"}, {"phase": "decode", "batch": "8"}]},
+            "pass 2: batch is '8', not a whole number",
+        ),
+        ({"schema": 1, "traffic": [{"phase": "decode", "share": "1"}]}, "share is '1', not a number"),
     ],
 )
 def test_a_bad_file_is_told_with_the_pass(tmp_path, data, words):
