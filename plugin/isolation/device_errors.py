@@ -30,6 +30,7 @@ _HARMLESS = (
     "invalid device ordinal",
     "no CUDA-capable device",
 )
+_OF_A_DEVICE = ("CUDA", "cuda", "HIP", "CUBLAS", "CUDNN", "device lost")
 _MAX_CHAIN = 10
 
 
@@ -43,19 +44,14 @@ def lost_device_reason(error: BaseException) -> str | None:
     current: BaseException | None = error
     while current is not None and current not in visited and len(visited) < _MAX_CHAIN:
         text = _text(current)
-        if any(part in text for part in _LOST) and _speaks_of_a_device(current, text):
+        is_of_device = isinstance(current, RuntimeError) and any(word in text for word in _OF_A_DEVICE)
+        if is_of_device and any(part in text for part in _LOST):
             return text.strip().splitlines()[0][:200]
         if type(current).__name__ == "AcceleratorError" and not any(part in text for part in _HARMLESS):
             return (text.strip().splitlines() or ["AcceleratorError"])[0][:200]
         visited.append(current)
         current = current.__cause__ or current.__context__
     return None
-
-
-def _speaks_of_a_device(error: BaseException, text: str) -> bool:
-    return isinstance(error, RuntimeError) and any(
-        word in text for word in ("CUDA", "cuda", "HIP", "CUBLAS", "CUDNN", "device lost")
-    )
 
 
 def _text(error: BaseException) -> str:

@@ -57,7 +57,6 @@ class WorkerSession(BenchSession):
                 self._server = self.open_server(self._url)
             self.run, self.process = start.run, start.process
             self.instruments.pass_number, self.visits.is_on = start.pass_ordinal, start.may_visit
-            self._profile_hash = self.target.hardware.content_hash
             self.catch_up(with_samples=False)
         return self.run
 

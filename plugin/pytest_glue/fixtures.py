@@ -19,7 +19,7 @@ import pytest
 from plugin.machine.facts import find_machine
 from plugin.run import benchmark_bridge
 from plugin.run.instruments import Instruments
-from plugin.run.later_calls import State, cleans_up, is_enclosed, is_same, program_state
+from plugin.run.later_calls import cleans_up, is_enclosed, is_same, program_state
 from plugin.run.observe import observe, with_attribution, with_energy
 from plugin.run.pending import Pending
 from plugin.run.session import BenchSession
@@ -113,9 +113,7 @@ class RooflineFixture:
             self._predict(pending, work)
             if unavailable is not None:
                 raise UnsupportedError(reason_text(unavailable), unavailable)
-        if not self.may_measure:
-            pending.status, pending.reason = "predicted", self._why_not
-            pytest.skip(f"predicted only: {pending.reason}")
+        self._stop_unless_measuring([pending])
         self._session.declared(pending)  # building its operands may already end a worker
         return pending.prediction
 
@@ -216,7 +214,20 @@ class RooflineFixture:
                 kernel = with_attribution(kernel, call, timer, plan)
         if opened is not None:
             settings = contextlib.nullcontext if isinstance(again, bool) else again
-            kernel = self._keep_open(pending, kernel, opened[""], timer, plan, settings, state, test_state)
+            case = OpenCase(
+                pending=pending,
+                first=kernel,
+                series=opened[""],
+                timer=timer,
+                plan=plan,
+                settings=settings,
+                budget_s=self._session.options.max_seconds,
+                target_ratio=self._session.options.target_ci_ratio,
+                first_s=opened[""].elapsed_s,
+                state=state,
+                test_state=test_state,
+            )
+            kernel = pool.keep(case)
         measurement = pending.measured(self._session, kernel, timer, plan)
         self._session.declared(pending)  # measured: a crash later in this test does not cost it
         row = benchmark_bridge.feed(self._benchmark, self._request.node, measurement.samples_s)
@@ -295,25 +306,6 @@ class RooflineFixture:
         free_bytes = None if plan.free_bytes is None else plan.free_bytes / share
         return replace(plan, free_bytes=free_bytes, wants_read_bytes=all(each.prediction is None for each in members))
 
-    def _keep_open(
-        self,
-        pending: Pending,
-        kernel: MeasuredKernel,
-        series: Series,
-        timer: Timer,
-        plan: MeasurePlan,
-        settings: Settings,
-        state: Callable[[], State] | None,
-        test_state: State,
-    ) -> MeasuredKernel:
-        """Let a case be visited again."""
-        options = self._session.options
-        budget_s, target = options.max_seconds, options.target_ci_ratio
-        case = OpenCase(
-            pending, kernel, series, timer, plan, settings, budget_s, target, series.elapsed_s, state, test_state
-        )
-        return self._session.visits.keep(case)
-
     def _may_call_later(self, frame: FrameType) -> bool:
         """Return whether a kernel may be called after this test though the test does not say so; `frame` calls
         `measure`.
@@ -389,9 +381,9 @@ class RooflineFixture:
         return modes[0]
 
     def _stop_unless_measuring(self, entries: Sequence[Pending]) -> None:
-        if self.may_measure:
-            return
         reason = self._why_not
+        if not reason:
+            return
         for entry in entries:
             entry.status, entry.reason = "predicted", reason
         pytest.skip(f"predicted only: {reason}")

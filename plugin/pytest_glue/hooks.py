@@ -252,7 +252,7 @@ class RooflineHooks:
         """Let a person look at a case for as long as they like; a worker has no keyboard for them."""
         if self._link is not None:
             pytest.fail("breakpoint() in a worker process has no terminal: add --roofline-isolate none", pytrace=False)
-        silence_alarm()
+        signal.setitimer(signal.ITIMER_REAL, 0)  # the watchdog's
 
     # After each test -----------------------------------------------------------------------------------------
 
@@ -298,13 +298,7 @@ class RooflineHooks:
             return
         if self._supervisor is not None:
             self._supervisor.finish()
-        needed = self.options.require_measured
-        measured_count = sum(record.status == "measured" for record in self._session.records)
-        if (
-            needed is not None
-            and measured_count < needed
-            and exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
-        ):
+        if self._too_few() and exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         is_partial = bool(session.shouldstop or session.shouldfail)  # -x, --maxfail, pytest.exit
         try:
@@ -336,7 +330,7 @@ class RooflineHooks:
         """Print the table, the verdicts and what to do next; last, below pytest-benchmark's table."""
         if self.config.option.no_summary:  # pytest 9 asks for the summaries all the same
             return
-        if self._session is None or not self._session.is_open:
+        if self._session is None or self._session.run is None:
             self._explain_nothing(terminalreporter)
             return
         records = self._session.records
@@ -356,12 +350,15 @@ class RooflineHooks:
         terminalreporter.write_line(f"Next: roofline report --run {run.run_id[:8]}{named}  # or `roofline show`")
         for line in self._baseline.lines if self._baseline is not None else ():
             terminalreporter.write_line(line.text, **({line.colour: True} if line.colour else {}))
-        needed = self.options.require_measured
-        measured_count = sum(record.status == "measured" for record in records)
-        if needed is not None and measured_count < needed:
-            terminalreporter.write_line(
-                f"ERROR: --roofline-require-measured={needed}: only {measured_count} measured", red=True
-            )
+        if self._too_few():
+            terminalreporter.write_line(self._too_few(), red=True)
+
+    def _too_few(self) -> str:
+        """Return that fewer cases were measured than had to be; empty where enough were."""
+        needed = self.options.require_measured or 0
+        measured_count = sum(record.status == "measured" for record in self.session.records)
+        is_too_few = measured_count < needed
+        return f"ERROR: --roofline-require-measured={needed}: only {measured_count} measured" if is_too_few else ""
 
     def _lines_for_controller(self) -> list[str]:
         """Return the lines that the xdist controller shows for this worker's own run."""
@@ -497,8 +494,3 @@ def alarm(limit_s: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
-
-
-def silence_alarm() -> None:
-    """Stop the watchdog of the running case: a person is looking at it in a debugger."""
-    signal.setitimer(signal.ITIMER_REAL, 0)

@@ -49,7 +49,6 @@ class Instruments:
         self._options = options
         self._target = target
         self._replay: ReplayTimer | None = None
-        self._flush: Callable[[], None] | None = None
         self.pass_number = 1
         """Which of a case's fresh processes this is (`--roofline-processes`): a simulated device is a little different
         in each.
@@ -123,9 +122,7 @@ class Instruments:
         `case_name`, operator and id, is what `slow=` of a simulated device goes by.
         """
         if self._simulated is not None:
-            return SimulatedTimer(
-                self._simulated.settings, self._simulated, pass_number=self.pass_number, case_name=case_name
-            )
+            return SimulatedTimer(self._simulated, pass_number=self.pass_number, case_name=case_name)
         if self._replay is not None:
             return replace(self._replay)
         if self._target.device == "cuda":
@@ -159,7 +156,7 @@ class Instruments:
             mode=case.mode,
             cache_bytes=self.cache_bytes(),
             free_bytes=self.free_bytes(),
-            flush=self._flusher() if case.cache == "flushed" else None,
+            flush=self._flush if case.cache == "flushed" else None,
         )
 
     def method(self, timer: Timer, plan: MeasurePlan, visit_count: int = 1) -> Method:
@@ -199,7 +196,7 @@ class Instruments:
         sensors = self.sensors
         clock: dict[str, Any] = {}
         if self._simulated is not None:
-            timer = SimulatedTimer(self._simulated.settings, self._simulated, pass_number=self.pass_number)
+            timer = SimulatedTimer(self._simulated, pass_number=self.pass_number)
             timer.begin_case("canary", _SIMULATED_CANARY_S)
             name, sensors = "simulated", timer.sensors
             clock = {"now": timer.now, "rest": timer.idle}
@@ -233,18 +230,17 @@ class Instruments:
             return free_bytes()
         return free_system_bytes()
 
-    def _flusher(self) -> Callable[[], None]:
+    @cached_property
+    def _flush(self) -> Callable[[], None]:
         """Return the one flush of this session: its buffer is twice the cache and made once."""
         if self._options.is_simulated:
             return _no_flush
-        if self._flush is None:
-            from plugin.timers.cache_state import make_flush
+        from plugin.timers.cache_state import make_flush
 
-            size = self.cache_bytes()
-            if not size:
-                raise UnsupportedError("the size of the last-level cache is unknown: it cannot be flushed")
-            self._flush = make_flush(self._target.device, size)
-        return self._flush
+        size = self.cache_bytes()
+        if not size:
+            raise UnsupportedError("the size of the last-level cache is unknown: it cannot be flushed")
+        return make_flush(self._target.device, size)
 
 
 def _no_flush() -> None:

@@ -92,11 +92,13 @@ class Pending:
         measured_s = self.measurement.median_s if self.measurement else None
         predictions = []
         if self.prediction is not None:
-            ideal = PredictionRecord.from_prediction(self.prediction, session.profile_hash, measured_s)
+            ideal = PredictionRecord.from_prediction(self.prediction, session.profile.profile_hash, measured_s)
             why_not = () if self.why_no_expected is None else (self.why_no_expected,)
             predictions.append(replace(ideal, findings=(*ideal.findings, *why_not)))
         if self.expected is not None and self.prediction is not None:
-            predictions.append(expected_record(self.expected, self.prediction, session.profile_hash, measured_s))
+            predictions.append(
+                expected_record(self.expected, self.prediction, session.profile.profile_hash, measured_s)
+            )
         return Record(
             record_id=self.record_id,
             run_id=session.run.run_id,

@@ -8,7 +8,7 @@ import os
 import platform
 import tempfile
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -48,7 +48,6 @@ class BenchSession:
         self.options = options
         self.folder = folder
         self.records: list[Record] = []
-        self.canaries: list[CanaryReading] = []
         self.floors: dict[tuple[str, str], NoiseFloor] = {}
         self._ledger = CanaryLedger()
         self.run: RunInfo | None = None
@@ -57,7 +56,6 @@ class BenchSession:
         self._store: Any = None
         self._server: ResultStore | None = None
         """The database named, where that is no file: earlier runs are read there, and this one is pushed there."""
-        self._profile_hash = ""
         self._unsaved: Record | None = None
         self._failure: StoreError | None = None
         self.process = ProcessInfo()
@@ -69,15 +67,16 @@ class BenchSession:
         self.benchmark_rows: dict[str, Any] = {}
         """Id of a record → its row in pytest-benchmark, None without one."""
 
-    @property
-    def is_open(self) -> bool:
-        """Whether the run has begun."""
-        return self.run is not None
+    @cached_property
+    def profile(self) -> HardwareProfile:
+        """The chip that the predictions use, as it is stored."""
+        hardware = self.target.hardware
+        return HardwareProfile(hardware.key, hardware.name, hardware.content_hash, hardware.to_dict())
 
     @property
-    def profile_hash(self) -> str:
-        """Content hash of the chip the predictions use."""
-        return self._profile_hash
+    def canaries(self) -> Sequence[CanaryReading]:
+        """All readings of the canary, as judged by now."""
+        return self._ledger.readings
 
     @property
     def database(self) -> str:
@@ -116,8 +115,7 @@ class BenchSession:
         self._store.begin_run(run)
         self.run = run  # only now: a run that could not begin has nothing to end
         self.floors = (self._server or self._store).noise_floors(run.environment.class_hash)
-        self._profile_hash = hardware.content_hash
-        self._store.add_profile(HardwareProfile(hardware.key, hardware.name, self._profile_hash, hardware.to_dict()))
+        self._store.add_profile(self.profile)
         return self.run
 
     @property
@@ -133,14 +131,14 @@ class BenchSession:
         with self._noting():
             self.records = self._store.records(self.run.run_id, with_samples=with_samples)
             stored_readings = self._store.canaries(self.run.run_id)
-        self._ledger, self.canaries = CanaryLedger(), []
+        self._ledger = CanaryLedger()
         measured = [record for record in self.records if record.measurement is not None]
         quarantined: list[str] = []
         for each in sorted([*stored_readings, *measured], key=lambda each: each.created_at):
             if isinstance(each, Record):
                 quarantined += self._ledger.add_record(each.record_id)
             else:
-                quarantined += self.judge_canary(each)
+                quarantined += self._ledger.add_reading(each)
         with self._noting():
             self._store.rejudge_canaries(self.run.run_id, self.canaries)
         self.flag_records(quarantined, "quarantined")
@@ -214,17 +212,11 @@ class BenchSession:
     def add_canary(self, reading: CanaryReading) -> None:
         """Commit one reading of the canary kernel, and what it shows of earlier ones. Raises `StoreError`."""
         assert self.run is not None
-        quarantined = self.judge_canary(reading)
+        quarantined = self._ledger.add_reading(reading)
         with self._noting():
             self._store.add_canary(self.run.run_id, self.canaries[-1])
             self._store.rejudge_canaries(self.run.run_id, self._ledger.rejudged)
         self.flag_records(quarantined, "quarantined")
-
-    def judge_canary(self, reading: CanaryReading) -> list[str]:
-        """Note a reading beside the earlier ones, all as judged by now; return the records that it quarantines."""
-        quarantined = self._ledger.add_reading(reading)
-        self.canaries = list(self._ledger.readings)
-        return quarantined
 
     def earlier_canary_times(self, kernel: str) -> list[float]:
         """Return healthy readings of this canary kernel in earlier runs on this machine and software, newest first.
@@ -283,7 +275,9 @@ class BenchSession:
         try:
             if self._failure is None:
                 with contextlib.suppress(StoreError), self._noting():  # told below, with where the run is
-                    self._store_interrupted_run()
+                    # The record that a Ctrl-C or a signal kept from being stored, unless its transaction was over.
+                    if (lost := self._unsaved) and lost.record_id not in self._store.record_ids(self.run.run_id):
+                        self.add(lost)
                     self.visits.close(may_visit=not is_partial and exit_code in (0, 1))
                     self.repeat_canary()
             interrupted = is_partial or exit_code in (2, 3) or exit_code > 128 or self._failure is not None
@@ -306,12 +300,6 @@ class BenchSession:
     def is_forked(self) -> bool:
         """Whether this is a process that a test forked and that came back into pytest: the run is not its own."""
         return self.process.pid is not None and self.process.pid != os.getpid()
-
-    def _store_interrupted_run(self) -> None:
-        """Store the record that a Ctrl-C or a signal kept from being stored, unless its transaction was over."""
-        assert self.run is not None
-        if self._unsaved is not None and self._unsaved.record_id not in self._store.record_ids(self.run.run_id):
-            self.add(self._unsaved)
 
     @contextlib.contextmanager
     def _noting(self) -> Iterator[None]:
@@ -350,9 +338,7 @@ class BenchSession:
         assert self.run is not None
         run = replace(self.run, status=status, exit_code=exit_code, finished_at=utc_now())
         records = list({each.record_id: each for each in [*self.records, self._unsaved] if each is not None}.values())
-        hardware = self.target.hardware
-        profile = HardwareProfile(hardware.key, hardware.name, self._profile_hash, hardware.to_dict())
-        document = export_document(ExportedRun(run, (profile,), (), tuple(records), canaries=tuple(self.canaries)))
+        document = export_document(ExportedRun(run, (self.profile,), (), tuple(records), canaries=tuple(self.canaries)))
         try:
             stored_ids = self._store.record_ids(self.run.run_id)
         except StoreError:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from plugin.calibrate.gpu_calibration import calibrated_gpu
@@ -16,7 +17,7 @@ from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import Finding, finding, short_text
 
 
-@dataclass(slots=True)
+@dataclass
 class Target:
     """The decision. `device` is known at collection; `hardware` of a CPU may have to be measured first."""
 
@@ -26,19 +27,16 @@ class Target:
     why_not: Finding | None = None
     """Why this machine may not measure for that chip; None where it may."""
     is_forced: bool = False
-    _hardware: Device | None = field(default=None)
 
     @property
     def can_measure(self) -> bool:
         """Whether this machine measures for that chip, be it forced to."""
         return self.why_not is None
 
-    @property
+    @cached_property
     def hardware(self) -> Device:
         """The chip of the predictions; the first use on a CPU reads or measures its ceilings."""
-        if self._hardware is None:
-            self._hardware = self.load_hardware()
-        return self._hardware
+        return self.load_hardware()
 
 
 def resolve_target(

@@ -107,7 +107,6 @@ class Agreement:
     undisturbed, all that agree with the fastest.
     """
     agreed_count: int
-    contended_count: int
     is_settled: bool
     """Whether so many agree that more visits would tell nothing new."""
 
@@ -139,7 +138,7 @@ class Agreement:
         return {
             "count": len(self.visits),
             "agreed": self.agreed_count,
-            "contended": self.contended_count,
+            "contended": sum(visit.is_contended for visit in self.visits),
             "slowed": sum(visit.is_slowed for visit in self.visits),
             "medians_s": [visit.median_s for visit in self.visits],
         }
@@ -153,7 +152,6 @@ def agreement(visits: Sequence[Visit], target_ratio: float) -> Agreement:
     of the fastest agree: what disturbs, seen or not, only ever adds time. They settle a case if they are
     `LEAST_AGREEING` of `LEAST_VISITS`; contended ones if they are `LEAST_CONTENDED`, and most of all.
     """
-    contended = [visit for visit in visits if visit.is_contended]
     clean = [visit for visit in visits if not visit.is_contended and not visit.is_slowed]
     if len(clean) < min(LEAST_AGREEING, len(visits)):
         clean = []
@@ -165,7 +163,7 @@ def agreement(visits: Sequence[Visit], target_ratio: float) -> Agreement:
         is_settled = len(agreeing) >= LEAST_AGREEING and len(visits) >= LEAST_VISITS
     else:
         is_settled = len(agreeing) >= max(LEAST_CONTENDED, AGREEING_RATIO * len(ordered))
-    return Agreement(tuple(visits), used, len(agreeing), len(contended), is_settled)
+    return Agreement(tuple(visits), used, len(agreeing), is_settled)
 
 
 @dataclass(slots=True)

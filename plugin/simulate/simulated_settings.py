@@ -181,18 +181,17 @@ class SimulatedSettings:
         return cls(**settings)
 
     def slow_ratio(self, case_name: str) -> float:
-        """Return how many times as long a case takes as `slow` says: the product of all that match, 1 for none."""
-        return math.prod(ratio for pattern, ratio in self.slow if _matches(case_name, pattern))
+        """Return how many times as long a case takes as `slow` says: the product of all that match, 1 for none.
+
+        In a pattern * and ? stand for any, a bracket for itself.
+        """
+        patterns = ((pattern.replace("[", "[[]"), ratio) for pattern, ratio in self.slow)
+        return math.prod(ratio for pattern, ratio in patterns if fnmatch.fnmatchcase(case_name, pattern))
 
     @property
     def has_sensors(self) -> bool:
         """Whether clock, heat, power or sensors were asked for: without, the device has no sensors at all."""
         return any(getattr(self, name) not in (None, ()) for name in _DEVICE_SETTINGS)
-
-
-def _matches(case_name: str, pattern: str) -> bool:
-    """Return whether a pattern names the case: * and ? stand for any, a bracket for itself."""
-    return fnmatch.fnmatchcase(case_name, pattern.replace("[", "[[]"))
 
 
 def _slow(value: str) -> tuple[tuple[str, float], ...]:

@@ -25,9 +25,8 @@ _JUMP_S = 3600.0
 class SimulatedTimer:
     """A timer over one imaginary device. Several timers may share the device, as cases of one run share a GPU."""
 
-    settings: SimulatedSettings = field(default_factory=SimulatedSettings)
-    device: SimulatedDevice | None = None
-    """The device to run on; None: one of its own."""
+    device: SimulatedDevice = field(default_factory=lambda: SimulatedDevice(SimulatedSettings()))
+    """The device to run on."""
     sensors: SimulatedSensors | None = None
     """The device's sensors; None where no device setting was given."""
     pass_number: int = 1
@@ -44,21 +43,19 @@ class SimulatedTimer:
     _is_captured: bool = False
 
     def __post_init__(self) -> None:
-        if self.device is None:
-            self.device = SimulatedDevice(self.settings)
-        if self.sensors is None and self.settings.has_sensors:
+        if self.sensors is None and self.device.settings.has_sensors:
             self.sensors = SimulatedSensors(self.device)
 
     @classmethod
-    def from_text(cls, text: str, device: SimulatedDevice | None = None) -> SimulatedTimer:
+    def from_text(cls, text: str) -> SimulatedTimer:
         """Build one from `noise=0.02,throttle_after=0.5,…`; raises `InvalidValueError` naming the known settings."""
-        return cls(SimulatedSettings.from_text(text), device)
+        return cls(SimulatedDevice(SimulatedSettings.from_text(text)))
 
     def begin_case(self, case_key: str, ideal_s: float | None) -> None:
         """Seed the case so that its noise depends on its process, and not on the order of cases. The device stays as it
         is.
         """
-        settings = self.settings
+        settings = self.device.settings
         if settings.true_s is None and ideal_s is None:
             raise InvalidValueError(
                 "no prediction tells the simulated timer the true time: give it one, --roofline-timer "
@@ -74,7 +71,7 @@ class SimulatedTimer:
 
     def sample(self, kernel: Kernel, schedule: Schedule, prepare: Prepare | None = None) -> float:
         """Return the next simulated seconds per call; the kernel is not run. `prepare` is, and costs device time."""
-        device, settings = self._device, self.settings
+        device, settings = self.device, self.device.settings
         if prepare is not None:
             prepare()
             device.work(settings.prepare)
@@ -99,21 +96,16 @@ class SimulatedTimer:
 
     def now(self) -> float:
         """Return the device's clock."""
-        return self._device.now_s
+        return self.device.now_s
 
     def idle(self, seconds: float) -> None:
         """Let the device rest and cool down."""
-        self._device.rest(seconds)
-
-    @property
-    def _device(self) -> SimulatedDevice:
-        assert self.device is not None  # made in __post_init__
-        return self.device
+        self.device.rest(seconds)
 
     def _as_the_clock_says(self, seconds: float) -> float:
         """Return a time as read from a clock with the requested fault."""
-        fault = self.settings.fault
-        if fault == "none" or self._faults.random() >= self.settings.fault_share:
+        fault = self.device.settings.fault
+        if fault == "none" or self._faults.random() >= self.device.settings.fault_share:
             return seconds
         if fault == "backwards":
             return -seconds

@@ -50,7 +50,6 @@ _MODE_MEANINGS = {
     "burst": "short, after recovery",
     "sustained": "power and clock flat",
 }
-_INDENT = "  "
 _NAMED_REASONS = 2
 """Reasons of what failed or was skipped that are told; `roofline show` has all."""
 
@@ -75,7 +74,7 @@ def summary_lines(
     blocks = groups(case for case in cases if case.status in ("measured", "predicted") and (case.ideal or case.timed))
     kernels = {key: rows for key, rows in blocks.items() if not is_model_case(rows[0].case)}
     # Every block has the same columns: those that fit in the widest of them.
-    left_out = frozenset(name for rows in kernels.values() for name in _too_wide(rows, width - len(_INDENT)))
+    left_out = frozenset(name for rows in kernels.values() for name in _too_wide(rows, width - len(INDENT)))
     lines: list[Line] = []
     for key, rows in kernels.items():
         lines += _block(key, rows, width, left_out)
@@ -138,14 +137,14 @@ def flag_lines(
     lines += _worker_lines(records, processes, width)
     if impossible := by_flag.get("above-roof", []):
         lines += wrapped(
-            f"above-roof (!): {_counted(impossible)}: {code_text('above-roof')} ({_named(impossible)})",
+            f"above-roof (!): {counted(len(impossible), 'case')}: {code_text('above-roof')} ({_named(impossible)})",
             "yellow",
             width,
         )
     beaten = {record.case.case_key: record.case.id for record in records if _beats_measured_roof(record)}
     if beaten:
         lines += wrapped(
-            f"above the roof: {_counted(list(beaten.values()))} ran more than 5 % faster than the ceilings measured on "
+            f"above the roof: {counted(len(beaten), 'case')} ran more than 5 % faster than the ceilings measured on "
             "this "
             f"machine: run `roofline calibrate` while it is quiet ({_named(list(beaten.values()))})",
             "yellow",
@@ -190,11 +189,6 @@ def _block(key: GroupKey, rows: Sequence[CaseResult], width: int, left_out: froz
     return lines + block_lines(table(title, columns, rows), width, colours=[_colour(row) for row in rows])
 
 
-def _is_foreign(row: CaseResult) -> bool:
-    """Return whether the times are not this chip's own: forced, simulated or replayed."""
-    return not {"forced", "simulated"}.isdisjoint(row.flags)
-
-
 def _too_wide(rows: Sequence[CaseResult], width: int) -> set[str]:
     """Return the columns that a block has no room for. The ideal time of a case that was not measured always has."""
     is_predicted = any(row.pooled is None for row in rows)
@@ -217,15 +211,16 @@ def _accuracy_lines(rows: Sequence[CaseResult], width: int) -> list[Line]:
     error_pairs = [
         (abs(row.roof_share_ratio - 1), abs(row.error_expected_ratio))
         for row in rows
-        if row.roof_share_ratio is not None and row.error_expected_ratio is not None and not _is_foreign(row)
+        if row.roof_share_ratio is not None
+        and row.error_expected_ratio is not None
+        and set(_OTHER_TIMES).isdisjoint(row.flags)
     ]
     if not error_pairs:
         return []
     ideal, expected = (median(errors) for errors in zip(*error_pairs, strict=True))
-    count = f"{len(error_pairs)} case{'s' if len(error_pairs) > 1 else ''}"
     return wrapped(
         f"predictions: median |error| of the ideal {format_percent(ideal)}, of the expected time "
-        f"{format_percent(expected)} ({count})",
+        f"{format_percent(expected)} ({counted(len(error_pairs), 'case')})",
         "light",
         width,
     )
@@ -324,11 +319,6 @@ def _cases_by_flag(records: Sequence[Record]) -> dict[str, list[str]]:
         for flag in record.measurement.flags if record.measurement else ():
             texts.setdefault(flag, {}).setdefault(record.case.case_key, record.case.id)
     return {flag: list(cases.values()) for flag, cases in texts.items()}
-
-
-def _counted(cases: Sequence[str]) -> str:
-    """Return `1 case`, `2 cases`."""
-    return f"{len(cases)} case{'' if len(cases) == 1 else 's'}"
 
 
 def _of(cases: list[str], measured: int) -> str:

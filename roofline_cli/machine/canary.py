@@ -86,7 +86,7 @@ def look(db: str | None) -> tuple[list[CanaryReading], list[float]]:
         return earlier_s
 
     readings: list[CanaryReading] = []
-    target = Target(machine.kind, True, "the canary alone", False, _no_chip)  # type: ignore[arg-type]
+    target = Target(machine.kind, _no_chip)
     keeper = Instruments(BenchOptions(device=machine.kind), Path.cwd(), target).make_canary(
         earlier_times,
         readings.append,

@@ -25,7 +25,7 @@ def medians(together):
 
 def test_three_of_five_undisturbed_visits_that_agree_with_the_fastest_settle_a_case():
     together = agreement(visits(1.0, 1.01, 1.02, 1.3, 1.2), 0.01)
-    assert (together.is_settled, together.agreed_count, together.contended_count) == (True, 3, 0)
+    assert (together.is_settled, together.agreed_count, together.facts()["contended"]) == (True, 3, 0)
     assert len(together.samples_s) == 6
     assert not agreement(visits(1.0, 1.01, 1.02, 1.0), 0.01).is_settled  # all may lie in one slow state
     assert not agreement(visits(1.0, 1.01, 1.5, 1.5, 1.5), 0.01).is_settled
@@ -49,7 +49,7 @@ def test_a_slow_state_of_most_visits_does_not_count_either():
 def test_contended_visits_are_left_out_as_soon_as_three_are_not():
     together = agreement(visits(1.5, 1.0, 0.9, 1.01, 1.0, contended=(0, 2)), 0.01)
     assert medians(together) == [1.0, 1.01, 1.0]
-    assert (together.contended_count, together.is_disturbed, together.is_settled) == (2, False, True)
+    assert (together.facts()["contended"], together.is_disturbed, together.is_settled) == (2, False, True)
     together = agreement(visits(1.5, 1.0, 0.9, contended=(0, 2)), 0.01)
     assert medians(together) == [0.9]  # one that seems undisturbed may be so by chance
     assert together.is_disturbed

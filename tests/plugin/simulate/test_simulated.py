@@ -142,7 +142,7 @@ def test_modes_in_runs_keep_their_share_and_length():
 
 
 def of_process(text, number, count=200):
-    timer = SimulatedTimer(SimulatedSettings.from_text(text), pass_number=number)
+    timer = SimulatedTimer(SimulatedDevice(SimulatedSettings.from_text(text)), pass_number=number)
     timer.begin_case("case", 7e-6)
     return take(timer, count)
 
@@ -163,7 +163,7 @@ def test_process_noise_is_how_far_processes_differ():
 def test_cases_can_be_made_slow_by_name():
     settings = SimulatedSettings.from_text("noise=0,true_s=1,slow=gemv 1x4096*:1.05")
     for name, ratio in (("gemv 1x4096x64-cold", 1.05), ("gemv 1x64x64-cold", 1.0), ("gemm 1x4096x64", 1.0)):
-        timer = SimulatedTimer(settings, case_name=name)
+        timer = SimulatedTimer(SimulatedDevice(settings), case_name=name)
         timer.begin_case("case", None)
         assert take(timer, 1) == [pytest.approx(ratio)]
     brackets = SimulatedSettings.from_text("slow=* t[1-2]:3")
@@ -266,7 +266,7 @@ def test_throttle_counter_moves_in_whole_steps():
 def test_timers_share_a_device_as_cases_share_a_chip():
     settings = SimulatedSettings.from_text("noise=0,true_s=0.1,throttle_after=0.3,throttle_clock=0.5")
     device = SimulatedDevice(settings)
-    first, second = SimulatedTimer(settings, device), SimulatedTimer(settings, device)
+    first, second = SimulatedTimer(device), SimulatedTimer(device)
     first.begin_case("a", None)
     second.begin_case("b", None)
     take(first, 4)
