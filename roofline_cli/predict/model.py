@@ -257,7 +257,7 @@ def _document(steps: list[PassPrediction], used: Used, chip: Device) -> dict[str
     """Return what --json prints: the passes, the model's shape, of one pass the times to the first token (of one
     request alone, and of all prompts of the batch in one pass), and the strategies.
     """
-    from reports.present.encoder import command_json
+    from reports.present.encoder import answer_json, command_json
     from roofline_cli.predict.strategy import strategy_json
     from roofline_model.models.llm import first_token_pass
     from roofline_model.models.step_expected import expected_step
@@ -265,7 +265,7 @@ def _document(steps: list[PassPrediction], used: Used, chip: Device) -> dict[str
 
     ideal = steps[0].ideal
     document = command_json(PredictionTable(tuple(steps), (), tuple(doubts_of(chip))))
-    document["model_shape"] = ideal.model.to_dict()
+    document["model_shape"] = answer_json(ideal.model)
     if len(steps) == 1:
         for name, prompts in (("time_to_first_token", 1), ("all_prompts_time", ideal.workload.batch_count)):
             first = first_token_pass(ideal, chip, batch=prompts)

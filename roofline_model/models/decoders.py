@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -11,9 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from roofline_model.core.definition_text import read_definition_text
-from roofline_model.core.errors import DefinitionError, RooflineError, UnknownNameError
-from roofline_model.models.hf.config import MAX_CONFIG_BYTES
+from roofline_model.core.errors import RooflineError, UnknownNameError
+from roofline_model.models.hf.config import SIDECAR, read_json
 from roofline_model.models.hf.decoder_config import decoder_from_config
 from roofline_model.models.hf.stored_formats import CheckpointFormats, checkpoint_formats
 from roofline_model.models.layer_kinds import Attention, Decoder, FeedForward, Latent, LayerRun, Mixer
@@ -40,7 +38,7 @@ def get_decoder(name: str, folder: Path | None = None) -> Decoder:
     that neither has.
     """
     if folder is not None and (path := _config_in(folder, name)) is not None:
-        return decoder_from_config(_read(path), name=name, where=f"model config {path}")
+        return decoder_from_config(read_json(path), name=name, where=f"model config {path}")
     plain = plain_name(name)
     shipped = _shipped().get(plain)
     if shipped is not None:
@@ -71,8 +69,8 @@ def find_checkpoint(name: str) -> Checkpoint:
     path = config_path(name)
     if path is None:
         return Checkpoint(get_decoder(name), None, published_weights(name))
-    decoder = decoder_from_config(_read(path), name=path.parent.name or name, where=f"model config {path}")
-    beside = path.with_name("hf_quant_config.json")
+    decoder = decoder_from_config(read_json(path), name=path.parent.name or name, where=f"model config {path}")
+    beside = path.with_name(SIDECAR)
     formats = _formats_in(path, beside, decoder)
     return Checkpoint(decoder, formats, "BF16" if formats is None else formats.main_format)
 
@@ -89,20 +87,9 @@ def published_formats(name: str, folder: Path, decoder: Decoder) -> CheckpointFo
 
 
 def _formats_in(path: Path, beside: Path, decoder: Decoder) -> CheckpointFormats | None:
-    sidecar = _read(beside) if beside.is_file() else None
-    formats = checkpoint_formats(_read(path), sidecar, decoder, where=f"model config {path}")
+    sidecar = read_json(beside) if beside.is_file() else None
+    formats = checkpoint_formats(read_json(path), sidecar, decoder, where=f"model config {path}")
     return formats if formats.roles else None
-
-
-def _read(path: Path) -> Mapping[str, Any]:
-    text = read_definition_text(path, "model config", fix="give a config.json", most_bytes=MAX_CONFIG_BYTES)
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise DefinitionError(f"model config {path} cannot be read as JSON: {error}") from None
-    if not isinstance(data, dict):
-        raise DefinitionError(f"model config {path} must be a JSON object")
-    return data
 
 
 def published_weights(name: str) -> str:

@@ -217,8 +217,9 @@ class FormatPlan:
 def published_plan(shape: ModelShape, *, kv: str | None = None) -> FormatPlan:
     """Return the plan of the checkpoint as it was published.
 
-    FP8 and NVFP4 checkpoints multiply in that format (W8A8, W4A4), any other narrow one is weight-only (W4A16).
-    Embedding, router and head stay in the checkpoint's 16-bit format, and so does the cache. Raises `InvalidValueError`
+    Where the checkpoint does not say it, FP8 and NVFP4 multiply in that format (W8A8, W4A4), any other narrow format is
+    weight-only (W4A16). Embedding, router and head stay in its 16-bit format, the cache unless it asks for another.
+    Raises `InvalidValueError`
     when the checkpoint's quantisation is not one we know.
     """
     if shape.weight_format is None:
@@ -227,14 +228,16 @@ def published_plan(shape: ModelShape, *, kv: str | None = None) -> FormatPlan:
             "config.json); say them with --formats"
         )
     wide = shape.wide_format
-    exceptions = [] if shape.weight_format == wide else _kept_wide(shape, wide)
-    if shape.expert_format is not None:
-        exceptions.append(FormatException("experts", PartFormats(shape.expert_format, wide)))
-    narrow = shape.weight_format if shape.weight_format in ("FP8_E4M3", "NVFP4") else wide
+    usual = shape.weight_format if shape.weight_format in ("FP8_E4M3", "NVFP4") else wide
     plan = FormatPlan(
-        PartFormats(shape.weight_format, narrow), kv or wide, wide, tuple(exceptions), label=_published_label(shape)
+        PartFormats(shape.weight_format, shape.activation_format or usual),
+        kv or shape.cache_format or wide,
+        wide,
+        () if shape.weight_format == wide else tuple(_kept_wide(shape, wide)),
+        label=_published_label(shape),
     )
-    return checked_plan(plan, shape)
+    stored = tuple(_parse_exception(text, plan, shape) for text in shape.format_exceptions)
+    return checked_plan(replace(plan, exceptions=(*plan.exceptions, *stored)), shape)
 
 
 def _kept_wide(shape: ModelShape, wide: str) -> list[FormatException]:

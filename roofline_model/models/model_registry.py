@@ -152,7 +152,8 @@ def shape_from_table(name: str, table: Any, where: str) -> ModelShape:
     for part, kind in (("experts", Experts), ("latent", LatentAttention)):
         if part in values:
             values[part] = _part(kind, values[part], f"{where}, [{name}] {part}")
-    values["checkpoints"] = tuple(values.get("checkpoints", ()))
+    for name_of_list in ("checkpoints", "format_exceptions"):
+        values[name_of_list] = tuple(values.get(name_of_list, ()))
     shape: ModelShape = _part(ModelShape, {"name": name, **values}, f"{where}, [{name}]")
     return shape
 

@@ -6,8 +6,8 @@ A `ModelShape` is what config.json says, in our words; `model_registry.py` reads
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.formats.catalog import get_format
@@ -100,6 +100,8 @@ class Experts:
 class ModelShape:
     """One decoder model. Sizes are elements; nothing here depends on a number format except the checkpoint's own."""
 
+    DERIVED: ClassVar = ("expert_format",)
+
     name: str
     source: str
     """Where the numbers are from, e.g. "config.json of meta-llama/Meta-Llama-3-8B"."""
@@ -145,8 +147,12 @@ class ModelShape:
     """16-bit (or wider) float of the checkpoint: norms, embeddings, head, and every matrix it does not quantise."""
     weight_format: str | None = "BF16"
     """Format of the checkpoint's layer matrices; None where its quantisation is not one we know."""
-    expert_format: str | None = None
-    """Format of the routed experts where it differs from the other matrices (gpt-oss: MXFP4)."""
+    activation_format: str | None = None
+    """Format that these are multiplied in; None: as published checkpoints of that format usually are."""
+    cache_format: str | None = None
+    """Format of keys and values that the checkpoint asks for; None: its 16-bit one."""
+    format_exceptions: tuple[str, ...] = ()
+    """Parts that the checkpoint stores otherwise, `PART=FORMATS` (gpt-oss: `experts=MXFP4.BF16`)."""
     checkpoints: tuple[str, ...] = ()
     """Hub ids that have exactly this shape; they work as names."""
 
@@ -178,9 +184,15 @@ class ModelShape:
         self._check_experts()
         if not 0 <= self.rotary_ratio <= 1:
             raise InvalidValueError(f"{self.name}: rotary_ratio must be between 0 and 1, got {self.rotary_ratio!r}")
-        for key in (self.wide_format, self.weight_format, self.expert_format):
+        for key in (self.wide_format, self.weight_format, self.activation_format, self.cache_format):
             if key is not None:
                 get_format(key)
+
+    @property
+    def expert_format(self) -> str | None:
+        """Format of the routed experts where the checkpoint stores them otherwise than its other matrices."""
+        named = (text.partition("=")[2].partition(".")[0] for text in self.format_exceptions if "experts=" in text[:8])
+        return next(named, None)
 
     def _check_windows(self) -> None:
         if self.window_size is not None:
@@ -241,15 +253,6 @@ class ModelShape:
     def windowed_count(self) -> int:
         """Layers with a sliding window."""
         return sum(self.is_windowed(layer) for layer in range(self.layer_count))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return all fields as plain JSON values."""
-        plain = {field.name: getattr(self, field.name) for field in fields(self)}
-        for name in ("experts", "latent"):
-            part = plain[name]
-            plain[name] = None if part is None else {field.name: getattr(part, field.name) for field in fields(part)}
-        plain["checkpoints"] = list(self.checkpoints)
-        return plain
 
 
 def smallest_pattern(letters: str) -> str:

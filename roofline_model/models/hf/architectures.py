@@ -174,7 +174,7 @@ def qwen_experts(config: Config) -> Experts:
             f"{config.where}: mlp_only_layers {repr(dense)[:40]} names others than the first layers; that cannot be "
             "predicted"
         )
-    shared = config.optional_size("shared_expert_intermediate_size") or 0
+    shared = config.optional_size("shared_expert_intermediate_size", least=0) or 0
     return _experts(
         config,
         config.size("num_experts", "num_local_experts"),

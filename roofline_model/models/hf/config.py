@@ -10,17 +10,22 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 from roofline_model.core.definition_text import read_definition_text, shortened, user_path
-from roofline_model.core.errors import DefinitionError, InvalidValueError
+from roofline_model.core.errors import DefinitionError, InvalidValueError, UnsupportedError
 from roofline_model.models.hf.architectures import ARCHITECTURES, Config, architecture_of
-from roofline_model.models.model_shapes import MAX_LAYERS, Experts, LatentAttention, ModelShape
+from roofline_model.models.hf.decoder_config import decoder_from_config
+from roofline_model.models.hf.stored_formats import CheckpointFormats, RoleFormat, checkpoint_formats
+from roofline_model.models.layer_kinds import Role
+from roofline_model.models.model_shapes import MAX_LAYERS, LatentAttention, ModelShape
 
 MAX_CONFIG_BYTES = 16 * 1024**2
 """Longest config.json that is read. Published ones of 3 MB list every module that is not quantised."""
+SIDECAR = "hf_quant_config.json"
+"""What ModelOpt writes beside a config: how it quantised the checkpoint."""
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+|[\w.-]+")
 
 
@@ -33,6 +38,18 @@ def read_config(path: str | Path, *, name: str = "") -> ModelShape:
     file = user_path(path)
     if file.is_dir():
         file = file / "config.json"
+    data = read_json(file)
+    beside = file.with_name(SIDECAR)
+    return shape_from_config(
+        data,
+        name=name or _own_name(data, file),
+        where=f"model config {file}",
+        sidecar=read_json(beside) if beside.is_file() else None,
+    )
+
+
+def read_json(file: Path) -> Mapping[str, Any]:
+    """Return the fields of a model's JSON file. Raises `DefinitionError` for one that holds no object."""
     text = read_definition_text(
         file, "model config", fix="give the path of a Hugging Face config.json", most_bytes=MAX_CONFIG_BYTES
     )
@@ -42,11 +59,15 @@ def read_config(path: str | Path, *, name: str = "") -> ModelShape:
         raise DefinitionError(f"model config {file} cannot be read as JSON: {error}") from None
     if not isinstance(data, dict):
         raise DefinitionError(f"model config {file} must be a JSON object with architectures, hidden_size, …")
-    return shape_from_config(data, name=name or _own_name(data, file), where=f"model config {file}")
+    return data
 
 
-def shape_from_config(data: Mapping[str, Any], *, name: str, where: str = "model config") -> ModelShape:
-    """Return the shape that the parsed config `data` describes; errors begin with `where`."""
+def shape_from_config(
+    data: Mapping[str, Any], *, name: str, where: str = "model config", sidecar: Mapping[str, Any] | None = None
+) -> ModelShape:
+    """Return the shape that the parsed config `data` describes; errors begin with `where`. `sidecar`: the parsed
+    hf_quant_config.json beside it, which wins over what the config says of formats.
+    """
     architecture = architecture_of(data, where)
     inner = data.get("text_config")
     # A model with a vision tower keeps its decoder's fields one level down.
@@ -76,7 +97,7 @@ def shape_from_config(data: Mapping[str, Any], *, name: str, where: str = "model
         **architecture.fixed,
     }
     window, pattern = architecture.windows(config, values["layer_count"], values["max_context_size"])
-    values |= {"window_size": window, "window_pattern": pattern, **_formats(config, experts)}
+    values |= {"window_size": window, "window_pattern": pattern, **_formats(data, config, sidecar, name)}
     try:
         return ModelShape(name=name, source=where, **values)
     except InvalidValueError as error:
@@ -145,54 +166,60 @@ def _latent(config: Config) -> LatentAttention:
 _DTYPES = {"bfloat16": "BF16", "float16": "FP16", "float32": "FP32", "float64": "FP64"}
 
 
-def _formats(config: Config, experts: Experts | None) -> dict[str, str | None]:
+def _formats(
+    data: Mapping[str, Any], config: Config, sidecar: Mapping[str, Any] | None, name: str
+) -> dict[str, str | tuple[str, ...] | None]:
     """Return the checkpoint's formats. A quantisation that we cannot name gives None, never a guess."""
     dtype = config.values.get("dtype", config.values.get("torch_dtype"))
-    name = str(dtype).removeprefix("torch.") if dtype is not None else None
-    wide = _DTYPES.get(name or "")
-    scheme = config.values.get("quantization_config")
-    if not isinstance(scheme, dict):
-        return {"wide_format": wide or "BF16", "weight_format": wide}
-    weight = _quantized(scheme)
-    if weight == "MXFP4" and experts is not None:  # gpt-oss: only the experts are quantised
-        return {"wide_format": wide or "BF16", "weight_format": wide or "BF16", "expert_format": "MXFP4"}
-    return {"wide_format": wide or "BF16", "weight_format": weight}
+    wide = _DTYPES.get(str(dtype).removeprefix("torch."))
+    named_wide = wide or "BF16"
+    is_quantised = any(isinstance(config.values.get(key), dict) for key in ("quantization_config", "quantization"))
+    if not is_quantised and sidecar is None:
+        return {"wide_format": named_wide, "weight_format": wide}
+    try:
+        decoder = decoder_from_config(data, name=name, where=config.where)
+        stored = checkpoint_formats(data, sidecar, decoder, where=config.where)
+    except UnsupportedError:
+        return {"wide_format": named_wide, "weight_format": None}
+    present = {matrix.role for matrix in decoder.matrices()}
+    return {"wide_format": named_wide, **_plan_of(stored, present, named_wide)}
 
 
-def _quantized(scheme: Mapping[str, Any]) -> str | None:
-    """Return the weight format of a `quantization_config`, or None where its method is not one of those known here."""
-    method = str(scheme.get("quant_method", "")).lower()
-    if method in ("gptq", "awq"):
-        return {4: "INT4", 8: "INT8", 2: "INT2"}.get(_whole(scheme.get("bits", scheme.get("w_bit"))))
-    if method == "bitsandbytes":
-        if scheme.get("load_in_4bit"):
-            return "NF4" if scheme.get("bnb_4bit_quant_type", "fp4") == "nf4" else None
-        return "INT8" if scheme.get("load_in_8bit") else None
-    if method == "modelopt":
-        return {"FP8": "FP8_E4M3", "NVFP4": "NVFP4"}.get(str(scheme.get("quant_algo", "")).upper())
-    if method == "compressed-tensors":
-        return _compressed(scheme)
-    return {"fp8": "FP8_E4M3", "fbgemm_fp8": "FP8_E4M3", "mxfp4": "MXFP4"}.get(method)
+_GROUPS: Mapping[Role, str] = {
+    "ffn": "ffn",
+    "attention": "attention",
+    "shared_expert": "shared_experts",
+    "expert": "experts",
+}
+"""Role → what a plan of formats calls its parts; the first that is quantised gives the plan its base."""
 
 
-def _compressed(scheme: Mapping[str, Any]) -> str | None:
-    groups = scheme.get("config_groups")
-    schemes = set()
-    for group in groups.values() if isinstance(groups, dict) else ():
-        weights = group.get("weights") if isinstance(group, dict) else None
-        if not isinstance(weights, dict):
-            return None
-        kind, bits = str(weights.get("type")), _whole(weights.get("num_bits"))
-        four = {16: "NVFP4", 32: "MXFP4"}.get(_whole(weights.get("group_size")))
-        schemes.add(
-            {("float", 8): "FP8_E4M3", ("int", 8): "INT8", ("int", 4): "INT4", ("float", 4): four}.get((kind, bits))
-        )
-    return schemes.pop() if len(schemes) == 1 else None
+def _plan_of(
+    stored: CheckpointFormats, present: Collection[Role], wide: str
+) -> dict[str, str | tuple[str, ...] | None]:
+    """Return the formats of roles as a base and exceptions. Quantised experts alone are an exception from 16 bit."""
 
+    def formats_of(own: RoleFormat | None) -> tuple[str, str]:
+        if own is None:
+            return wide, wide
+        return own.weights, wide if own.activations == "BF16" else own.activations
 
-def _whole(value: object) -> int:
-    """Return a whole number, or 0 for anything else."""
-    return value if isinstance(value, int) else 0
+    base = next((stored.roles[role] for role in _GROUPS if role in stored.roles and role != "expert"), None)
+    weights, activations = formats_of(base)
+    exceptions: list[str] = []
+    for role, group in _GROUPS.items():
+        own = stored.roles.get(role)
+        if role in present and formats_of(own) != (weights, activations):
+            exceptions.append(f"{group}={'.'.join(formats_of(own))}")
+        if own is not None:
+            exceptions += [f"{part}={wide}.{wide}" for part in own.wide_parts]
+    usual = weights if weights in ("FP8_E4M3", "NVFP4") else wide
+    return {
+        "weight_format": weights,
+        "activation_format": None if activations == usual else activations,
+        "cache_format": stored.cache,
+        "format_exceptions": tuple(exceptions),
+    }
 
 
 _WORDS = {

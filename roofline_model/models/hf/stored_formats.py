@@ -57,7 +57,9 @@ class RoleFormat:
     weights: str
     activations: str
     share_ratio: float
-    """Share of the role's layers that has them; the rest is in 16 bit."""
+    """Share of the role's elements that has them; the rest is in 16 bit."""
+    wide_parts: tuple[str, ...] = ()
+    """Matrices among them that are in 16 bit in most layers, by the part of a plan: `q_proj`, …"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +98,9 @@ def checkpoint_formats(
 def _formats(
     config: Mapping[str, Any], sidecar: Mapping[str, Any] | None, decoder: Decoder, where: str
 ) -> CheckpointFormats:
-    inner = config.get("text_config")
-    own = config.get("quantization_config") or (
-        inner.get("quantization_config") if isinstance(inner, Mapping) else None
-    )
+    inner, own = config.get("text_config"), config.get("quantization_config")
+    if own is None and isinstance(inner, Mapping):
+        own = inner.get("quantization_config")
     if sidecar is not None:
         return _modelopt(sidecar.get("quantization") or {}, own or {}, decoder, where)
     if own is not None:
@@ -137,7 +138,9 @@ def _hugging_face(config: Mapping[str, Any], decoder: Decoder, where: str) -> Ch
     cache = "FP8_E4M3" if scheme == "FP8" or (isinstance(scheme, Mapping) and scheme.get("num_bits") == 8) else None
     if config.get("config_groups"):
         return CheckpointFormats(_grouped(config["config_groups"], ignored, decoder, where), cache)
-    if method == "fp8":
+    if method == "modelopt":
+        return _modelopt(config, config, decoder, where)
+    if method in ("fp8", "fbgemm_fp8"):
         is_block = bool(config.get("weight_block_size"))
         fixed = _everywhere(("FP8_E4M3", "FP8_E4M3"), ignored, decoder)
         return CheckpointFormats(fixed.roles, cache, has_block_scales=is_block)
@@ -146,8 +149,11 @@ def _hugging_face(config: Mapping[str, Any], decoder: Decoder, where: str) -> Ch
     if method in ("awq", "gptq"):
         return _everywhere(_integer(config.get("bits", config.get("w_bit", 4)), where), ignored, decoder)
     if method == "bitsandbytes":
-        formats = ("NF4", "BF16") if config.get("load_in_4bit") else ("INT8", "INT8")
-        return _everywhere(formats, config.get("llm_int8_skip_modules") or (), decoder)
+        skipped = config.get("llm_int8_skip_modules") or ()
+        if config.get("load_in_8bit"):
+            return _everywhere(("INT8", "INT8"), skipped, decoder)
+        if config.get("load_in_4bit") and config.get("bnb_4bit_quant_type", "fp4") == "nf4":
+            return _everywhere(("NF4", "BF16"), skipped, decoder)
     raise UnsupportedError(f"{where}: quantisation method {method[:40] or 'without a name'!r} is not known here")
 
 
@@ -194,8 +200,24 @@ def _roles(excluded: Callable[[str], bool], formats: Formats, decoder: Decoder) 
     for role, count in _layer_counts(decoder).items():
         narrow = 1 - _share(role, excluded, decoder, count)
         if narrow > 0:
-            roles[role] = RoleFormat(*formats, narrow)
+            roles[role] = RoleFormat(*formats, narrow, _wide_parts(role, excluded, decoder, count))
     return roles  # the head stays in 16 bit unless it is listed
+
+
+def _wide_parts(role: Role, excluded: Callable[[str], bool], decoder: Decoder, count: int) -> tuple[str, ...]:
+    """Return the parts of attention of which most is excluded; matrices that engines fuse are quantised together."""
+    if role != "attention":
+        return ()
+    balance: dict[str, float] = {}
+    shares = _matrix_shares(role, excluded, decoder, count)
+    for matrix in decoder.matrices():
+        if matrix.role == role:
+            part = matrix.name if matrix.name == "o_proj" else f"{matrix.name[0]}_proj"
+            excess = (2 * shares.get(matrix.name, 0.0) - 1) * matrix.element_count
+            balance[part] = balance.get(part, 0.0) + excess
+    wide = [part for part, excess in balance.items() if excess > 0]
+    is_latent = "k_proj" in wide and "v_proj" not in balance
+    return (*wide, "v_proj") if is_latent else tuple(wide)
 
 
 def _listed_roles(format_of: FormatOf, decoder: Decoder) -> Mapping[Role, RoleFormat]:
@@ -226,13 +248,7 @@ def _layer_counts(decoder: Decoder) -> Mapping[Role, int]:
 
 def _share(role: Role, meant: Callable[[str], bool], decoder: Decoder, count: int) -> float:
     """Return the share of a role's elements that are meant. `count`: layers that have the role."""
-    layers = range(sum(run.count for run in decoder.layers))
-    is_beside_dense = decoder.experts is not None and decoder.experts.dense_size > 0
-    blocks = ("experts", "moe.experts") if role == "expert" and is_beside_dense else _BLOCKS[role]
-    shares = {
-        matrix: min(1.0, sum(any(map(meant, _names(blocks, layer, (matrix,)))) for layer in layers) / count)
-        for matrix in _MODULES[role]
-    }
+    shares = _matrix_shares(role, meant, decoder, count)
     elements: Counter[str] = Counter()
     for matrix in decoder.matrices():
         if matrix.role == role and matrix.name in shares:
@@ -240,6 +256,17 @@ def _share(role: Role, meant: Callable[[str], bool], decoder: Decoder, count: in
     if elements.total() and role not in ("ffn", "expert", "shared_expert"):
         return sum(count * shares[name] for name, count in elements.items()) / elements.total()
     return max(shares.values())  # matrices that engines fuse are quantised together
+
+
+def _matrix_shares(role: Role, meant: Callable[[str], bool], decoder: Decoder, count: int) -> dict[str, float]:
+    """Return the share of its layers in which each matrix of a role is meant."""
+    layers = range(sum(run.count for run in decoder.layers))
+    is_beside_dense = decoder.experts is not None and decoder.experts.dense_size > 0
+    blocks = ("experts", "moe.experts") if role == "expert" and is_beside_dense else _BLOCKS[role]
+    return {
+        matrix: min(1.0, sum(any(map(meant, _names(blocks, layer, (matrix,)))) for layer in layers) / count)
+        for matrix in _MODULES[role]
+    }
 
 
 def _names(blocks: Iterable[str], layer: int, matrices: Iterable[str]) -> Iterator[str]:

@@ -12,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from published_configs import CONFIGS, llama
 
+from roofline_model.chips.hardware import get_hardware
 from roofline_model.core.errors import DefinitionError, RooflineError, UnknownNameError, UnsupportedError
+from roofline_model.models.format_plan import published_plan
 from roofline_model.models.hf.config import (
     cached_config,
     hub_cache,
@@ -21,6 +23,7 @@ from roofline_model.models.hf.config import (
     supported_architectures,
 )
 from roofline_model.models.hf.parameters import parameter_counts
+from roofline_model.models.llm import predict_model
 from roofline_model.models.model_registry import get_model
 from roofline_model.models.model_shapes import ModelShape
 
@@ -358,3 +361,46 @@ def test_a_name_of_any_length_is_cut(tmp_path: Path) -> None:
     file = tmp_path / "config.json"
     file.write_text(json.dumps({**CONFIGS["gpt-oss-20b"], "_name_or_path": "n" * 900_000}), encoding="utf-8")
     assert len(read_config(file).name) < 300
+
+
+def test_a_file_of_formats_beside_the_config_wins_and_its_cache_counts(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(llama(quantization_config={"quant_method": "a-new-one"})))
+    sidecar = {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8", "exclude_modules": ["lm_head"]}
+    (tmp_path / "hf_quant_config.json").write_text(json.dumps({"quantization": sidecar}))
+    plan = published_plan(read_config(tmp_path))
+    assert (plan.base.label, plan.kv) == ("FP8_E4M3", "FP8_E4M3")
+    assert plan.of("lm_head").weights == "BF16"
+
+
+def test_attention_that_a_checkpoint_excludes_stays_wide_part_by_part() -> None:
+    excluded = ["lm_head", *(f"model.layers.*.self_attn.{name}*" for name in ("q_a", "q_b", "kv_a", "kv_b"))]
+    config = {**CONFIGS["deepseek-v3"], "quantization_config": None}
+    sidecar = {"quantization": {"quant_algo": "NVFP4", "exclude_modules": excluded}}
+    shape = shape_from_config(config, name="x", sidecar=sidecar)
+    plan = published_plan(shape)
+    assert {part: plan.of(part, 0).weights for part in ("q_proj", "k_proj", "o_proj")} == {
+        "q_proj": "BF16",
+        "k_proj": "BF16",
+        "o_proj": "NVFP4",
+    }
+    assert predict_model(get_hardware("b300"), shape).memory.weights_bytes == pytest.approx(389e9, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({"quantization_config": {"quant_method": "compressed-tensors", "config_groups": {
+            "g": {"weights": {"type": "float", "num_bits": 4, "group_size": 16}, "input_activations": None}}}},
+         ("NVFP4", "BF16")),
+        ({"quantization": {"bits": 4, "group_size": 64}}, ("INT4", "BF16")),
+    ],
+)  # fmt: skip
+def test_weights_alone_keep_activations_of_sixteen_bit(config: dict[str, Any], expected: tuple[str, str]) -> None:
+    base = published_plan(shape_from_config(llama(**config), name="x")).base
+    assert (base.weights, base.activations) == expected
+
+
+def test_no_shared_expert_may_be_written_as_0() -> None:
+    shape = shape_from_config({**CONFIGS["qwen3-30b-a3b"], "shared_expert_intermediate_size": 0}, name="x")
+    assert shape.experts is not None
+    assert shape.experts.shared_ffn_size == 0

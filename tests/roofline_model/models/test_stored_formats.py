@@ -77,7 +77,16 @@ def test_block_scales_and_the_format_of_the_cache_are_read():
     [
         ({"quantization_config": {"quant_method": "gptq", "bits": 4}}, "INT4"),
         ({"quantization_config": {"quant_method": "awq", "bits": 4}}, "INT4"),
-        ({"quantization_config": {"quant_method": "bitsandbytes", "load_in_4bit": True}}, "NF4"),
+        (
+            {
+                "quantization_config": {
+                    "quant_method": "bitsandbytes",
+                    "load_in_4bit": True,
+                    "bnb_4bit_quant_type": "nf4",
+                }
+            },
+            "NF4",
+        ),
         ({"quantization": {"bits": 4, "group_size": 64}}, "INT4"),
     ],
 )
