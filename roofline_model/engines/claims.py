@@ -10,9 +10,8 @@ from roofline_model.chips.hardware import Device, get_hardware
 from roofline_model.core.errors import InvalidValueError, RooflineError
 from roofline_model.engines.checkpoints import format_key
 from roofline_model.engines.engine import engine_names
-from roofline_model.models.decoders import Checkpoint, _shipped, find_checkpoint, get_decoder
+from roofline_model.models.decoders import Checkpoint, decoder_names, find_checkpoint, get_decoder
 from roofline_model.models.layer_kinds import Decoder
-from roofline_model.models.model_registry import list_models
 
 _RATE = re.compile(
     r"([0-9]+(?:\.[0-9]+)?)\s*(?:tok(?:en)?s?\s*/\s*s(?:ec)?|tok(?:en)?s? per second|t/s|tps)\b", re.IGNORECASE
@@ -68,7 +67,7 @@ def _sized_checkpoint(parameter_count: float, active_count: float | None = None)
         apart = abs(math.log(decoder.parameter_count / parameter_count))
         return apart if active_count is None else apart + abs(math.log(decoder.active_parameter_count / active_count))
 
-    decoders = (get_decoder(name) for name in (*_shipped(), *(shape.name for shape in list_models())))
+    decoders = map(get_decoder, decoder_names())
     nearest = min((each for each in decoders if (each.experts is None) == (active_count is None)), key=distance)
     ratio = parameter_count / nearest.parameter_count
     layers = tuple(replace(run, count=max(1, round(run.count * ratio))) for run in nearest.layers)

@@ -15,7 +15,7 @@ from roofline_model.models.hf.config import SIDECAR, read_json
 from roofline_model.models.hf.decoder_config import decoder_from_config
 from roofline_model.models.hf.stored_formats import CheckpointFormats, checkpoint_formats
 from roofline_model.models.layer_kinds import Attention, Decoder, FeedForward, Latent, LayerRun, Mixer
-from roofline_model.models.model_registry import config_path, get_model
+from roofline_model.models.model_registry import config_path, get_model, list_models
 from roofline_model.models.model_shapes import ModelShape
 
 _FILE = Path(__file__).parent / "decoders.toml"
@@ -29,6 +29,11 @@ def _shipped() -> Mapping[str, Mapping[str, Any]]:
     for name, fields in tomllib.loads(_FILE.read_text(encoding="utf-8"))["models"].items():
         models |= dict.fromkeys([name, *fields.get("same_as", ())], fields)
     return models
+
+
+def decoder_names() -> tuple[str, ...]:
+    """Return the names of all shipped decoders."""
+    return (*_shipped(), *(shape.name for shape in list_models()))
 
 
 def get_decoder(name: str, folder: Path | None = None) -> Decoder:
