@@ -39,7 +39,7 @@ EngineOption = Annotated[
         "--engine",
         metavar="LIST",
         autocompletion=completions.engines,
-        help="Engines: vllm, sglang, tensorrt-llm, llama-cpp (default: all that run the model there).",
+        help="Engines: vllm, sglang, tensorrt-llm, llama-cpp, ollama, mlx (default: all that run the model there).",
     ),
 ]
 _FormatsOption = Annotated[

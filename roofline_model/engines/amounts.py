@@ -23,6 +23,8 @@ _PASSES = 14
 """BF16 values per token, layer and element of the width that norms, residuals and casts read and write."""
 _RECURRENT_PASSES = 8
 """The same of a recurrent layer, per element of its input."""
+_MLX_GROUP_SIZE = 64
+"""Weights that share a scale and a bias in MLX."""
 Unpacking = Literal["none", "four-bit", "k-quant"]
 """What stands between the bytes of a weight and its use: engines pay a little for it."""
 
@@ -65,6 +67,14 @@ def gguf_roles(decoder: Decoder, mix: str) -> dict[Role, StoredFormat]:
     return {role: StoredFormat(stored_bytes[role] / counts[role], "INT8", unpacking) for role in counts}
 
 
+def mlx_roles(decoder: Decoder, bits: int) -> dict[Role, StoredFormat]:
+    """Return the stored format of every role of an MLX file of integers: groups of 64 with a scale and a bias in 16
+    bit (mlx-lm 0.28, its default). Products multiply in 16 bit.
+    """
+    stored = StoredFormat((bits + 32 / _MLX_GROUP_SIZE) / 8, "BF16")
+    return dict.fromkeys((matrix.role for matrix in decoder.matrices()), stored)
+
+
 @dataclass(frozen=True)
 class StoredModel:
     """A decoder with the format of every role and of its cache."""
@@ -91,6 +101,13 @@ class StoredModel:
             share = experts.expert_count if matrix.role == "expert" and experts is not None else 1
             counts[matrix.role] += matrix.element_count / share
         return counts
+
+    @cached_property
+    def model_class(self) -> Literal["dense", "hybrid", "moe"]:
+        """Kind of the model, as intervals tell them apart: with recurrences, with experts alone, or with neither."""
+        if self.recurrent_count:
+            return "hybrid"
+        return "moe" if self.expert_layer_count else "dense"
 
     @cached_property
     def recurrent_count(self) -> int:

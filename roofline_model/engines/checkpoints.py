@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from roofline_model.chips.hardware import Device
 from roofline_model.core.finding import finding, unsupported
-from roofline_model.engines.amounts import StoredModel, checkpoint_roles, gguf_roles, stored_format
+from roofline_model.engines.amounts import StoredModel, checkpoint_roles, gguf_roles, mlx_roles, stored_format
 from roofline_model.engines.engine import Engine, EngineConstants
 from roofline_model.formats.catalog import get_format
 from roofline_model.formats.gguf import MIXES
@@ -28,13 +28,28 @@ _NVFP4_ROLES: Mapping[str, tuple[Role, ...]] = {
 """Start of a model's name → what its published NVFP4 checkpoint quantises, by its hf_quant_config.json."""
 
 
-def format_key(name: str) -> str:
-    """Return the key of a format of weights: of a GGUF mix its name without what quantisers add, else the catalog's.
+_MLX_BITS: Mapping[str, int] = {"3BIT": 3, "4BIT": 4, "6BIT": 6, "8BIT": 8}
+"""Integers of MLX by name → bits of a code."""
 
-    Raises `UnknownNameError` for a name that is neither.
+
+def format_key(name: str) -> str:
+    """Return the key of a format of weights: of a GGUF mix its name without what quantisers add, of MLX's integers
+    theirs, else the catalog's.
+
+    Raises `UnknownNameError` for a name that is none of these.
     """
+    if name.upper() in _MLX_BITS:
+        return name.upper()
     mix = name.upper().removeprefix("UD-").replace("_XL", "_M")
     return mix if mix in MIXES and mix not in ("BF16", "F16") else get_format("FP16" if mix == "F16" else name).key
+
+
+def fetched_weights(engine: Engine, published: str) -> str:
+    """Return the format that an engine fetches where none is asked for: its default, but of makers that publish four
+    bits those (gpt-oss).
+    """
+    is_narrow = get_format(published).element_bits <= 4
+    return published if engine.default_weights is None or is_narrow else engine.default_weights
 
 
 def stored_model(
@@ -61,6 +76,8 @@ def stored_model(
         )
     if weights in MIXES and weights not in ("BF16", "F16"):
         return StoredModel(decoder, gguf_roles(decoder, weights), cache_bytes or CACHE_16_BIT)
+    if weights in _MLX_BITS:
+        return StoredModel(decoder, mlx_roles(decoder, _MLX_BITS[weights]), cache_bytes or CACHE_16_BIT)
     if own is not None and any(each.weights == weights for each in own.roles.values()):
         roles = {
             role: replace(stored, multiplied_in=constants.multiplied_in(stored.multiplied_in, device))

@@ -49,10 +49,14 @@ class EngineConstants:
     """Seconds per layer and step beside bytes and FLOPs: launches, norms, casts, routing."""
     tensor_ratio: float
     """Share of the dense peak that large products in 16 bit reach."""
-    has_first_token: bool = True
-    """Whether prompts were measured, too; without, the first token is not predicted."""
+    first_token_step_count: float | None = None
+    """Steps that a short prompt, its first token and the client take together, where no prompt was timed by itself: the
+    first token is not predicted then. None: prompts were timed.
+    """
     expert_bandwidth_ratio: float | None = None
     """The same share of routed experts; None: as of other products."""
+    expert_tile_rows: tuple[float, float] = (16.0, 64.0)
+    """Rows that tiles of a grouped product add, from and to, by the rows an expert gets (gpt-oss, B200 and H100)."""
     expert_spread_ratio: float = 1.0
     """Share of the experts that a workload's tokens are spread over."""
     narrow_tensor_ratio: float = 1.0
@@ -63,9 +67,9 @@ class EngineConstants:
     """Formats of weights that its kernels here multiply in 16 bit, though the chip could do otherwise."""
     unpacking_ratios: Mapping[str, float] = field(default_factory=dict)
     """Kind of unpacking → the bytes that a weight costs over those it has."""
-    cache_ratio: float = 1.0
-    """Share of the bandwidth that attention reads the cache with."""
-    wide_cache_ratio: float = 1.0
+    cache_ratio: float | None = None
+    """Share of the bandwidth that attention reads the cache with; None: as of products."""
+    wide_cache_ratio: float | None = None
     """The same of heads of 512 and of a latent cache."""
     attention_ratio: float = 1.0
     """Share of the 16-bit peak that attention reaches in a prefill."""
@@ -112,23 +116,25 @@ class EngineConstants:
     power: PowerConstants | None = None
     """Watts, where telemetry was there to fit them."""
     intervals: Mapping[str, Mapping[str, tuple[float, float]]] = field(default_factory=dict)
-    """Quantity → load → factors of the 80 % interval, from rows of models left out of the fit."""
+    """Quantity → load, or load of a class of models (`single-moe`) → factors of the 80 % interval, from rows of models
+    left out of the fit.
+    """
 
-    def interval(self, quantity: str, load: str) -> tuple[float, float]:
-        """Return the factors of the 80 % interval of a quantity under a load; the widest of that quantity where that
-        load was not fitted.
+    def interval(self, quantity: str, load: str, model_class: str) -> tuple[float, float]:
+        """Return the factors of the 80 % interval of a quantity under a load, for a class of models where that was
+        told apart; the widest of that quantity where that load was not fitted.
         """
         by_load = self.intervals.get(quantity)
         if by_load is None:
             return _UNKNOWN_INTERVAL
         lows, highs = zip(*by_load.values(), strict=True)
-        return by_load.get(load) or (min(lows), max(highs))
+        return by_load.get(f"{load}-{model_class}") or by_load.get(load) or (min(lows), max(highs))
 
     def answers(self, load: str) -> bool:
         """Return whether runs of such a load are behind the constants, or runs of a fixed number in flight, whose form
         arrivals share (as good on 2,122 runs of data-centre chips: 7.6 % against 7.5 %).
         """
-        fitted = self.intervals.get("tpot", {})
+        fitted = {key.partition("-")[0] for key in self.intervals.get("tpot", {})}
         return load in fitted or "steady" in fitted
 
     def multiplied_in(self, weights: str, device: Device) -> str:
@@ -152,11 +158,17 @@ class Engine:
     source: str
     """Rows behind the constants, and where they come from."""
     formats: tuple[str, ...]
-    """Formats of weights that it loads: keys of the catalog, and GGUF mixes by name."""
-    kernels: Mapping[str, Mapping[str, str]]
-    """Format of weights → major compute capability → the kernel of its products, as its log names it."""
+    """Formats of weights that it loads: keys of the catalog, GGUF mixes and MLX's integers by name."""
     constants: tuple[EngineConstants, ...]
-    """One for each kind of chips."""
+    """One for each kind of chips; the first that knows a chip is its own."""
+    around: str | None = None
+    """Key of the engine that it runs: its constants, and what it loads."""
+    kernels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Format of weights → major compute capability → the kernel of its products, as its log names it."""
+    default_weights: str | None = None
+    """Format of the weights that it fetches where none is asked for; None: the maker's own."""
+    runs_in: Mapping[str, str] = field(default_factory=dict)
+    """Part of a model's tag → engine that runs such models for it."""
 
     def kernel(self, weights: str, device: Device) -> str | None:
         """Return the kernel that it is known to take for a format of weights on a chip; None where nobody read it."""
@@ -177,6 +189,11 @@ def engine_names() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in CATALOG.glob("*.toml")))
 
 
+def distinct_engines() -> tuple[str, ...]:
+    """Return the keys of engines whose times are their own, not those of another that they run."""
+    return tuple(name for name in engine_names() if get_engine(name).around is None)
+
+
 @cache
 def get_engine(name: str) -> Engine:
     """Return an engine by its key. Raises `UnknownNameError` for another name."""
@@ -184,15 +201,13 @@ def get_engine(name: str) -> Engine:
     if name not in engine_names():
         raise UnknownNameError("engine", name, engine_names())
     data = tomllib.loads(path.read_text(encoding="utf-8"))
-    return Engine(
-        key=name,
-        name=data["name"],
-        versions=data["versions"],
-        source=data["source"],
-        formats=tuple(data["formats"]),
-        kernels=data.get("kernels", {}),
-        constants=tuple(_constants(own) for own in data["chips"].values()),
-    )
+    shared, chips = data.pop("every_chip", {}), data.pop("chips", {})
+    if "around" in data:
+        inner = get_engine(data["around"])
+        data |= {"formats": inner.formats, "constants": inner.constants}
+    else:
+        data["constants"] = tuple(_constants(shared | own) for own in chips.values())
+    return Engine(**data | {"key": name, "formats": tuple(data["formats"])})
 
 
 def _constants(values: Mapping[str, Any]) -> EngineConstants:

@@ -42,6 +42,8 @@ class Load:
     """Requests that arrive, per second; of `arrivals` alone."""
     protocol: str = "ten-waves"
     """How the benchmark meets the engine; of `steady` alone."""
+    counts_first_token: bool = False
+    """Whether a client divides the time of a whole request by its tokens; of `single` alone."""
 
     def __post_init__(self) -> None:
         if self.input_tokens < 1 or self.output_tokens < 1 or self.cached_tokens < 0:
@@ -101,7 +103,7 @@ class ClientTimes(NamedTuple):
     """What a client sees."""
 
     token_s: float
-    """Seconds per output token, the first one excluded."""
+    """Seconds per output token, the first one excluded unless the load counts it."""
     first_token_s: float
     decoding_count: float
     """Sequences that decode at once, mean."""
@@ -118,9 +120,13 @@ def client_times(steps: StepModel, load: Load) -> ClientTimes:
 
 def _single(steps: StepModel, load: Load) -> ClientTimes:
     constants = steps.constants
-    token_s = steps.step_s(1, load.context)
-    prefill_s = steps.prefill_s(load.input_tokens, load.cached_tokens)
-    return ClientTimes(token_s, prefill_s + constants.client_s, 1.0)
+    step_s = steps.step_s(1, load.context)
+    if constants.first_token_step_count is None:
+        first_s = steps.prefill_s(load.input_tokens, load.cached_tokens) + constants.client_s
+    else:
+        first_s = constants.first_token_step_count * step_s
+    counted = first_s - step_s if load.counts_first_token else 0.0
+    return ClientTimes(step_s + counted / load.output_tokens, first_s, 1.0)
 
 
 def _wave(steps: StepModel, load: Load) -> ClientTimes:

@@ -17,7 +17,7 @@ from roofline_model.core.errors import UnsupportedError
 from roofline_model.core.finding import Finding, finding, finding_of, unsupported
 from roofline_model.engines.amounts import ONE_DEVICE, Layout
 from roofline_model.engines.checkpoints import stored_model
-from roofline_model.engines.engine import Engine, EngineConstants, engine_names, get_engine
+from roofline_model.engines.engine import Engine, distinct_engines, get_engine
 from roofline_model.engines.loads import Load, arriving_load, client_times, closed_load
 from roofline_model.engines.power import mean_power_w
 from roofline_model.engines.steps import StepModel
@@ -154,13 +154,13 @@ def serve(
 ) -> ServingAnswer:
     """Return what engines serve of a model on a chip.
 
-    `formats`: keys of `format_key`, default: as published; `engines`: keys, default: all. Each pair of them is answered
-    or excluded.
+    `formats`: keys of `format_key`, default: as published; `engines`: keys, default: all but those around another. Each
+    pair of them is answered or excluded.
     """
     ranked: list[EngineServing] = []
     excluded: list[Exclusion] = []
     for weights in formats or (checkpoint.main_format,):
-        for name in engines or engine_names():
+        for name in engines or distinct_engines():
             engine = get_engine(name)
             try:
                 steps = engine_steps(checkpoint, weights, engine, device, layout=layout, cache_bytes=cache_bytes)
@@ -254,14 +254,14 @@ def _load(steps: StepModel, demand: Demand, load: Load) -> ServedLoad:
     if not constants.answers(load.kind):
         raise unsupported(finding("engine-excluded", kind="load"))
     times = client_times(steps, load)
-    estimate = _estimates(constants, load.kind, "fitted" if steps.is_of_fitted_chip else "transferred-class")
+    estimate = _estimates(steps, load.kind)
     token = estimate("tpot", times.token_s)
-    first = estimate("ttft", times.first_token_s) if constants.has_first_token else None
+    first = estimate("ttft", times.first_token_s) if constants.first_token_step_count is None else None
     request_s = (first.time_s if first else 0.0) + (load.output_tokens - bool(first)) * token.time_s
     power_w = None
     if constants.power is not None:
         watts = mean_power_w(steps, load, times, constants.power)
-        low, high = constants.interval("power", load.kind)
+        low, high = constants.interval("power", load.kind, steps.model.model_class)
         power_w = watts, watts * low, watts * high
     return ServedLoad(
         kind=load.kind,
@@ -276,9 +276,11 @@ def _load(steps: StepModel, demand: Demand, load: Load) -> ServedLoad:
     )
 
 
-def _estimates(constants: EngineConstants, kind: str, provenance: str) -> Callable[[str, float], Estimate]:
+def _estimates(steps: StepModel, kind: str) -> Callable[[str, float], Estimate]:
+    provenance = "fitted" if steps.is_of_fitted_chip else "transferred-class"
+
     def estimate(quantity: str, value: float) -> Estimate:
-        low, high = constants.interval(quantity, kind)
+        low, high = steps.constants.interval(quantity, kind, steps.model.model_class)
         return Estimate(value, value * low, value * high, "expected", provenance)
 
     return estimate

@@ -21,8 +21,6 @@ from roofline_model.models.layer_kinds import Role
 
 _STEP_NORM_ORDER = 4.0
 """Order of the norm of reading and computing in a step: 1 adds them up, infinity takes the larger."""
-_MIN_TILE_ROWS, _MAX_TILE_ROWS = 16.0, 64.0
-"""Rows that the tiles of a grouped product are padded to, by the rows an expert gets (gpt-oss, B200 and H100)."""
 _ONE_SHOT_S, _RING_S = 5e-6, 30e-6
 """Latency of an all-reduce in a graph: every device sends to every other; and of a ring, from some MB on. Read off the
 custom all-reduce of TensorRT-LLM on 8 H100 and B200 (aiconfigurator, Apache-2.0).
@@ -49,8 +47,8 @@ class StepModel:
         model, constants, bandwidth = self.model, self.constants, self.device.bandwidth.value
         narrow, wide = model.cache_reads(context, self.layout.cache_ranks)
         per_sequence = (
-            narrow / constants.cache_ratio
-            + wide / constants.wide_cache_ratio
+            narrow / (constants.cache_ratio or constants.bandwidth_ratio)
+            + wide / (constants.wide_cache_ratio or constants.bandwidth_ratio)
             + model.state_bytes / constants.bandwidth_ratio
             + model.elementwise_bytes * constants.elementwise_ratio
         ) / bandwidth
@@ -122,7 +120,8 @@ class StepModel:
         visited = visited_count(tokens, block.active_count, constants.expert_spread_ratio * block.expert_count)
         share = constants.expert_bandwidth_ratio or constants.bandwidth_ratio
         rows = tokens * block.active_count / visited_count(tokens, block.active_count, block.expert_count)
-        padding = 1 + min(max(rows, _MIN_TILE_ROWS), _MAX_TILE_ROWS) / rows
+        fewest_rows, most_rows = constants.expert_tile_rows
+        padding = 1 + min(max(rows, fewest_rows), most_rows) / rows
         computed_s = 2 * count * block.active_count * tokens * padding / self._rate(stored)
         return _norm(visited * self._read_s(count, stored, share), computed_s, norm_order)
 

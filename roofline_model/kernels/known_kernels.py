@@ -377,10 +377,11 @@ def _here(kernel: ServingKernel | None, device: Device) -> ServingKernel | None:
 
 
 def _has_list(device: Device) -> bool:
-    """Return whether the lists speak of a chip: a real GPU of NVIDIA with a stated capability, or of AMD."""
+    """Return whether the lists speak of a chip: a real GPU of NVIDIA with a stated capability, or a CDNA of AMD."""
     if device.kind != "gpu" or device.is_placeholder:
         return False
-    return device.vendor == "amd" or (device.vendor == "nvidia" and _capability(device) is not None)
+    is_cdna = device.vendor == "amd" and not device.architecture.startswith("RDNA")
+    return is_cdna or (device.vendor == "nvidia" and _capability(device) is not None)
 
 
 def _capability(device: Device) -> Capability | None:

@@ -21,7 +21,7 @@ from roofline_model.core.errors import InvalidValueError, RooflineError, Unknown
 from roofline_model.core.finding import Finding, finding_of
 from roofline_model.core.table_file import TextTable, cut
 from roofline_model.engines.amounts import Layout, StoredModel
-from roofline_model.engines.checkpoints import CACHE_8_BIT, CACHE_16_BIT, format_key, stored_model
+from roofline_model.engines.checkpoints import CACHE_8_BIT, CACHE_16_BIT, fetched_weights, format_key, stored_model
 from roofline_model.engines.engine import Engine, EngineConstants, get_engine
 from roofline_model.engines.loads import Load, client_times, closed_load
 from roofline_model.engines.power import mean_power_w
@@ -34,11 +34,13 @@ REQUIRED = ("chip", "engine", "base_model", "input_len", "output_len", "tpot_s")
 Quantity = Literal["tpot", "ttft", "power"]
 QUANTITIES: Mapping[Quantity, str] = {"tpot": "tpot_s", "ttft": "ttft_s", "power": "power_w"}
 """What is predicted → the column of its measurement."""
-_ENGINES = {"llama.cpp": "llama-cpp", "ollama": "llama-cpp", "vllm.cpp": "vllm"}
+_ENGINES = {"llama.cpp": "llama-cpp", "vllm.cpp": "vllm"}
 """Name in a table → engine here, where they differ."""
 _INPUT, _OUTPUT = 30, 256
 """Tokens where a row does not say them: a short question and an answer."""
 _CHUNK = re.compile(r"max_num_batched_tokens[ =:]*(\d+)")
+_WHOLE_REQUEST = "wall time"
+"""In the notes of rows whose time per token is that of the whole request over its tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +142,7 @@ def _predicted(row: Mapping[str, str], shapes: _Shapes) -> RowPrediction:
 def _expected(row: Mapping[str, str], shapes: _Shapes) -> dict[Quantity, Expected]:
     decoder = _decoder(row, shapes)
     device = get_hardware(row["chip"])
-    engine = get_engine(_ENGINES.get(row["engine"], row["engine"]))
+    engine = _engine(row)
     constants = engine.constants_for(device.key)
     chunk = _CHUNK.search(row.get("notes", ""))
     if chunk is not None:
@@ -150,14 +152,20 @@ def _expected(row: Mapping[str, str], shapes: _Shapes) -> dict[Quantity, Expecte
     load = _load(row, constants)
     times = client_times(steps, load)
     values: dict[Quantity, float] = {"tpot": times.token_s}
-    if constants.has_first_token:
+    if constants.first_token_step_count is None:
         values["ttft"] = times.first_token_s
     if constants.power is not None:
         values["power"] = mean_power_w(steps, load, times, constants.power)
-    factors = {name: constants.interval(name, load.kind) for name in values}
+    factors = {name: constants.interval(name, load.kind, stored.model_class) for name in values}
     return {
         name: Expected(value, (value * factors[name][0], value * factors[name][1])) for name, value in values.items()
     }
+
+
+def _engine(row: Mapping[str, str]) -> Engine:
+    engine = get_engine(_ENGINES.get(row["engine"], row["engine"]))
+    inner = next((key for part, key in engine.runs_in.items() if part in row.get("model", "")), None)
+    return engine if inner is None else get_engine(inner)
 
 
 def _decoder(row: Mapping[str, str], shapes: _Shapes) -> Decoder:
@@ -178,7 +186,7 @@ def _stored(
     shapes: _Shapes,
 ) -> StoredModel:
     """Return the model as its checkpoint's own config says, else as published checkpoints of the row's format are."""
-    weights = format_key(row.get("weight_format") or published_weights(row["base_model"]))
+    weights = format_key(row.get("weight_format") or fetched_weights(engine, published_weights(row["base_model"])))
     is_block = weights == "FP8_E4M3" and "fp8_block" in row.get("notes", "")
     return stored_model(
         Checkpoint(decoder, shapes.published(row.get("model", ""), decoder), weights),
@@ -217,7 +225,8 @@ def _load(row: Mapping[str, str], constants: EngineConstants) -> Load:
     concurrency = _number(row, "batch" if constants.protocols else "concurrency") or _number(row, "concurrency") or 1.0
     cached = int(_number(row, "context") or 0)
     if row.get("load") != "open":
-        return closed_load(constants, *lengths, concurrency, cached)
+        is_whole = _WHOLE_REQUEST in row.get("notes", "")
+        return replace(closed_load(constants, *lengths, concurrency, cached), counts_first_token=is_whole)
     rate = _number(row, "request_rate_per_s")
     if rate is None or _number(row, "concurrency") is None:
         raise InvalidValueError("an open load needs request_rate_per_s, and the concurrency that it leads to")

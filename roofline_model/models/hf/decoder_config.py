@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from roofline_model.core.definition_text import reading_fields
@@ -31,6 +32,7 @@ _WITHOUT_MODEL = {
     "attn_layer_period": "Mamba-1 layers",
     "attention_other_setting": "uneven layers",
     "engram_layer_ids": "n-gram embeddings",
+    "altup_num_inputs": "AltUp layers",
 }
 """Field → the part of a model that has no layer kind here."""
 _ATTENTION_KINDS = (
@@ -42,6 +44,10 @@ _ATTENTION_KINDS = (
 )
 _INNER = ("text_config", "llm_config", "language_config")
 """Where a model with a vision tower keeps its decoder's fields."""
+_GATED = ("muse_glimmer_text", "qwen3_next")
+"""Kinds of models whose attention has an output gate that their config does not name."""
+_UNGATED = ("apertus", "arcee", "nemotron")
+"""Kinds of models whose feed-forward has one matrix before the activation."""
 
 
 class _Fields:
@@ -111,7 +117,7 @@ def _decoder(fields: _Fields, name: str) -> Decoder:
     else:
         layers = _plain_layers(fields)
     runs = Counter(layers)
-    tied = fields.get("tie_word_embeddings")
+    tied = fields.get("tie_word_embeddings", "tie_embedding")
     return Decoder(
         name=name,
         hidden_size=fields.size("hidden_size"),
@@ -149,6 +155,8 @@ def _mixer_of(fields: _Fields, layers: int) -> Callable[[int], Mixer]:
     kimi = fields.get("linear_attn_config") or {}
     shared_from = layers - fields.size_or_zero("num_kv_shared_layers")
     index_kinds = fields.per_layer("indexer_types", layers)
+    head_counts = fields.per_layer("num_attention_heads_per_layer", layers)
+    full_layers = fields.get("full_attn_idxs")
     patterns = fields.per_layer("hybrid_layer_pattern", layers)
 
     def kind_of(layer: int) -> str:
@@ -156,6 +164,8 @@ def _mixer_of(fields: _Fields, layers: int) -> Callable[[int], Mixer]:
             return str(kinds[layer])
         if layer + 1 in (kimi.get("kda_layers") or ()):
             return "linear_attention"
+        if full_layers is not None:
+            return "full_attention" if layer in full_layers else "conv"
         if interval:
             return "full_attention" if (layer + 1) % interval == 0 else "linear_attention"
         if patterns is not None:
@@ -180,7 +190,8 @@ def _mixer_of(fields: _Fields, layers: int) -> Callable[[int], Mixer]:
             raise UnsupportedError(f"{fields.where}: layers of kind {kind[:40]!r} have no model here")
         if fields.get("kv_lora_rank"):
             return _latent(fields, has_own_index=index_kinds is None or index_kinds[layer] == "full")
-        return _attention(fields, kind, has_own_cache=layer < shared_from)
+        mixer = _attention(fields, kind, has_own_cache=layer < shared_from)
+        return mixer if head_counts is None else replace(mixer, heads=head_counts[layer])
 
     return mixer
 
@@ -207,8 +218,7 @@ def _attention(fields: _Fields, kind: str, *, has_own_cache: bool) -> Attention:
         key_dim=key,
         value_dim=value,
         window=window,
-        has_gate=bool(fields.get("attn_output_gate", "attention_output_gate"))
-        or fields.get("model_type") == "muse_glimmer_text",
+        has_gate=bool(fields.get("attn_output_gate", "attention_output_gate")) or fields.get("model_type") in _GATED,
         has_own_cache=has_own_cache,
         is_value_key=is_global and bool(fields.get("attention_k_eq_v")),
     )
@@ -264,12 +274,8 @@ def _mamba(fields: _Fields) -> Recurrent:
 def _block_of(fields: _Fields, layers: int) -> Callable[[int], FeedForward]:
     """Return the function that gives the feed-forward block of a layer."""
     experts = _experts(fields)
-    dense = FeedForward(
-        dense_size=fields.size_or_zero(
-            "dense_intermediate_size", "intermediate_size_mlp", "block_ff_dim", "intermediate_size", "ffn_dim"
-        )
-    )
-    first = fields.size_or_zero("num_dense_layers", "first_k_dense_replace")
+    dense = FeedForward(dense_size=_dense_size(fields), is_gated=fields.get("model_type") not in _UNGATED)
+    first = fields.size_or_zero("num_dense_layers", "first_k_dense_replace", "moe_layer_start_index")
     kinds = fields.per_layer("mlp_layer_types", layers)
     every = fields.get("moe_layer_freq")
     step = fields.size_or_zero("interleave_moe_layer_step", "decoder_sparse_step") or 1
@@ -287,8 +293,19 @@ def _block_of(fields: _Fields, layers: int) -> Callable[[int], FeedForward]:
     return lambda layer: experts if experts is not None and has_experts(layer) else dense
 
 
+def _dense_size(fields: _Fields) -> int:
+    """Return the width of a dense feed-forward; LFM2's is two thirds of what its config says, rounded up (Lfm2MLP)."""
+    size = fields.size_or_zero(
+        "dense_intermediate_size", "intermediate_size_mlp", "block_ff_dim", "intermediate_size", "ffn_dim"
+    )
+    if not fields.get("block_auto_adjust_ff_dim"):
+        return size
+    multiple = fields.size("block_multiple_of")
+    return -(-int((fields.get("block_ffn_dim_multiplier") or 1) * int(2 * size / 3)) // multiple) * multiple
+
+
 def _experts(fields: _Fields) -> FeedForward | None:
-    count = fields.size_or_zero("num_experts", "n_routed_experts", "num_local_experts")
+    count = fields.size_or_zero("num_experts", "n_routed_experts", "num_local_experts", "moe_num_experts")
     if not count:
         return None
     width = fields.size("moe_intermediate_size", "expert_intermediate_size", "intermediate_size")
@@ -300,11 +317,15 @@ def _experts(fields: _Fields) -> FeedForward | None:
             "shared_expert_intermediate_size", "share_expert_dim", "moe_shared_expert_intermediate_size"
         )
         shared = shared or fields.size_or_zero("shared_intermediate_size")
-        shared = shared or width * fields.size_or_zero("n_shared_experts", "num_shared_experts")
+        shared = shared or width * fields.size_or_zero(
+            "n_shared_experts", "num_shared_experts", "moe_num_shared_experts"
+        )
     return FeedForward(
         dense_size=fields.size("intermediate_size") if model_type == "gemma4_text" else 0,
         expert_count=count,
-        active_count=fields.size("num_experts_per_tok", "experts_per_token", "top_k_experts", "num_experts_per_token"),
+        active_count=fields.size(
+            "num_experts_per_tok", "experts_per_token", "top_k_experts", "num_experts_per_token", "moe_k"
+        ),
         expert_size=width,
         expert_input_size=fields.size_or_none("moe_latent_size", "routed_expert_hidden_size"),
         shared_size=shared,

@@ -91,6 +91,27 @@ def test_a_format_that_a_row_does_not_name_is_the_makers_own_and_an_open_load_ne
     assert "open load needs request_rate_per_s" in opened["reason"]
 
 
+def test_rows_of_ollama_and_mlx_have_the_files_that_these_fetch(tmp_path):
+    path, out = tmp_path / "runs.csv", tmp_path / "out.csv"
+    header = "chip,engine,model,base_model,weight_format,load,input_len,output_len,tpot_s,notes"
+    rows = [
+        "apple-m5-max,ollama,granite4.1:8b,granite-4.1-8b,,single,30,200,0.01,",
+        "apple-m5-max,ollama,granite4.1:8b,granite-4.1-8b,Q4_K_M,single,30,200,0.01,",
+        "apple-m5-max,ollama,qwen3.5:4b-mlx,qwen3.5-4b,,single,30,200,0.01,",
+        "apple-m5-max,mlx,Qwen3.5-4B-4bit,qwen3.5-4b,4BIT,single,30,200,0.01,",
+        "apple-m5-max,mlx,Qwen3.5-4B-4bit,qwen3.5-4b,4BIT,single,30,200,0.01,tpot_s = wall time / output tokens",
+        "apple-m5-max,mlx,Qwen3.5-4B,qwen3.5-4b,Q4_K_M,single,30,200,0.01,",
+    ]
+    path.write_text("\n".join([header, *rows]))
+    assert runner.invoke(app, ["validate", str(path), "--predictions", str(out)]).exit_code == 0
+    *answered, refused = csv.DictReader(out.open())
+    unnamed, named, tagged, plain, whole = (float(row["tpot_expected_s"]) for row in answered)
+    assert unnamed == named
+    assert tagged == plain < unnamed
+    assert whole == pytest.approx(plain * (1 + 4 / 200))
+    assert "MLX loads no checkpoint in Q4_K_M" in refused["reason"]
+
+
 def test_a_row_that_is_short_or_not_finite_is_answered_or_has_a_reason(tmp_path):
     path, out = tmp_path / "runs.csv", tmp_path / "out.csv"
     header = "chip,engine,base_model,weight_format,concurrency,input_len,output_len,tpot_s"

@@ -46,6 +46,16 @@ KEYS = [
     "orin-agx-64gb",
     "thor-t5000",
     "mi300x",
+    "rx-7900-xt",
+    "rtx-5070",
+    "rtx-5880-ada",
+    "rtx-2080",
+    "t4",
+    "gtx-1070",
+    "gtx-1050-ti",
+    "apple-m4-pro",
+    "apple-m5-pro",
+    "apple-m5-max",
 ]
 
 

@@ -9,7 +9,7 @@ import pytest
 from roofline_model.chips.hardware import get_hardware
 from roofline_model.core.errors import InvalidValueError, UnsupportedError
 from roofline_model.engines.amounts import Layout
-from roofline_model.engines.engine import engine_names, get_engine
+from roofline_model.engines.engine import distinct_engines, get_engine
 from roofline_model.engines.loads import arriving_load, client_times
 from roofline_model.engines.serving import Demand, engine_steps, serve
 from roofline_model.models.decoders import find_checkpoint
@@ -31,7 +31,8 @@ def test_engines_and_formats_are_ranked_by_what_they_serve_in_all():
     rates = [each.best.tokens_per_s for each in answer.ranked]
     assert rates == sorted(rates, reverse=True)
     assert answer.ranked[0].weights == "NVFP4"
-    assert kinds(answer) == {"llama.cpp FP8_E4M3": "chip", "llama.cpp NVFP4": "chip"}
+    excluded = {f"{engine} {weights}" for engine in ("llama.cpp", "MLX") for weights in ("FP8_E4M3", "NVFP4")}
+    assert kinds(answer) == dict.fromkeys(excluded, "chip")
 
 
 def test_a_model_is_taken_as_it_is_published():
@@ -44,7 +45,7 @@ def test_a_model_is_taken_as_it_is_published():
 def test_every_pair_of_format_and_engine_is_answered_or_excluded():
     formats = ("BF16", "FP8_E4M3", "Q4_K_M", "MXFP4")
     answer = served("qwen3-32b", "gb10", Demand(1024, 512, (1,)), formats=formats)
-    assert len(answer.ranked) + len(answer.excluded) == len(formats) * len(engine_names())
+    assert len(answer.ranked) + len(answer.excluded) == len(formats) * len(distinct_engines())
     assert {(each.engine, each.weights) for each in answer.ranked} == {
         ("vllm", "BF16"),
         ("vllm", "FP8_E4M3"),
@@ -146,3 +147,11 @@ def test_an_eight_bit_cache_holds_twice_the_requests():
 def test_steps_of_an_engine_that_does_not_run_there_are_refused():
     with pytest.raises(UnsupportedError, match="no constants for gb10"):
         engine_steps(find_checkpoint("qwen3-32b"), "BF16", get_engine("sglang"), get_hardware("gb10"))
+
+
+def test_an_engine_around_another_is_answered_where_it_is_named():
+    asked = {"formats": ("Q4_K_M",), "engines": ("llama-cpp", "ollama")}
+    inner, outer = served("qwen3-14b", "rtx-5070", Demand(30, 256, (1,)), **asked).ranked
+    assert {inner.engine, outer.engine} == {"llama-cpp", "ollama"}
+    assert inner.best.token == outer.best.token
+    assert served("qwen3-14b", "apple-m4-pro", Demand(30, 256, (1,)), formats=("4BIT",)).ranked[0].engine == "mlx"

@@ -39,11 +39,13 @@ def test_an_unknown_family_names_the_known_ones():
         family_rules("sm12")
 
 
-def test_every_nvidia_chip_of_the_registry_is_described():
-    described = [
-        ChipSpec.of(chip, "BF16").key for chip in list_hardware() if chip.vendor == "nvidia" and not chip.is_placeholder
-    ]
-    assert {"gb10", "h100-sxm", "b200", "orin-agx-64gb", "thor-t5000"} <= set(described)
+def test_every_nvidia_chip_of_the_registry_from_ampere_on_is_described():
+    chips = [chip for chip in list_hardware() if chip.vendor == "nvidia" and not chip.is_placeholder]
+    described = [ChipSpec.of(chip, "BF16").key for chip in chips if chip.match.capability >= (8, 0)]
+    assert {"gb10", "h100-sxm", "b200", "orin-agx-64gb", "thor-t5000", "rtx-5070"} <= set(described)
+    for older in ("gtx-1070", "t4"):
+        with pytest.raises(UnsupportedError, match="no expected-time constants"):
+            ChipSpec.of(get_hardware(older), "BF16")
 
 
 @pytest.mark.parametrize(

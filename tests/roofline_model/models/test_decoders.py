@@ -9,7 +9,7 @@ import pytest
 from roofline_model.core.errors import DefinitionError, UnknownNameError, UnsupportedError
 from roofline_model.models.decoders import get_decoder, published_formats
 from roofline_model.models.hf.decoder_config import decoder_from_config
-from roofline_model.models.layer_kinds import Attention, Latent, Recurrent
+from roofline_model.models.layer_kinds import Attention, Latent, Recurrent, ShortConvolution
 
 PLAIN = {
     "model_type": "llama",
@@ -29,7 +29,9 @@ PLAIN = {
         ("gpt-oss-120b", 116.8), ("deepseek-v3", 671.0), ("qwen3.6-35b-a3b", 34.66), ("qwen3.5-397b-a17b", 396.3),
         ("nemotron-3-nano-30b-a3b", 31.58), ("nemotron-3-super-120b-a12b", 120.7), ("gemma-4-26b-a4b", 25.23),
         ("gemma-4-31b", 30.7), ("minimax-m2.5", 228.7), ("glm-5", 743.9), ("kimi-k2", 1026.4), ("mimo-v2-flash", 308.8),
-        ("muse-glimmer-30b", 27.85), ("glm-5.3-flash", 313.3),
+        ("muse-glimmer-30b", 27.85), ("glm-5.3-flash", 313.3), ("falcon3-7b", 7.456), ("granite-3.1-8b", 8.171),
+        ("yi-1.5-9b", 8.829), ("glm-4-9b-chat", 9.4), ("apertus-8b", 8.053), ("smollm2-360m", 0.3618),
+        ("lfm2.5-1.2b-instruct", 1.170), ("lfm2-8b-a1b", 8.34), ("ernie-4.5-21b-a3b", 21.83), ("mellum2-12b-a2.5b", 12.15),
     ],
 )  # fmt: skip
 def test_parameters_are_those_of_the_published_model(name, parameters_b):
@@ -63,6 +65,7 @@ def test_sparse_attention_reads_what_its_index_picks_and_keeps_all():
         ({"compress_ratios": [4]}, "no model here has compressed attention"),
         ({"layer_types": ["rwkv"] * 32}, "layers of kind 'rwkv' have no model here"),
         ({"hybrid_override_pattern": "MX"}, "layers of kind 'X' have no model here"),
+        ({"altup_num_inputs": 4}, "no model here has AltUp layers"),
     ],
 )
 def test_a_part_without_a_layer_kind_is_refused_by_name(fields, message):
@@ -85,6 +88,20 @@ def test_a_part_without_a_layer_kind_is_refused_by_name(fields, message):
 def test_a_config_that_contradicts_itself_names_the_field(fields, message):
     with pytest.raises(DefinitionError, match=message):
         decoder_from_config({**PLAIN, **fields}, name="m")
+
+
+def test_layers_by_index_or_with_heads_of_their_own_are_read():
+    listed = {"full_attn_idxs": [2, 5], "conv_L_cache": 3, "block_auto_adjust_ff_dim": True, "block_multiple_of": 256}
+    decoder = decoder_from_config({**PLAIN, **listed, "block_ff_dim": 6656}, name="m")
+    assert {type(run.mixer): run.count for run in decoder.layers} == {ShortConvolution: 30, Attention: 2}
+    assert {run.feed_forward.dense_size for run in decoder.layers} == {4608}  # 2/3 of 6656, up to a multiple of 256
+    uneven = decoder_from_config({**PLAIN, "num_attention_heads_per_layer": [48, 64] * 16}, name="m")
+    assert {run.mixer.heads: run.count for run in uneven.layers} == {48: 16, 64: 16}
+
+
+def test_a_feed_forward_without_a_gate_has_two_matrices():
+    gated, plain = (decoder_from_config({**PLAIN, "model_type": kind}, name="m") for kind in ("llama", "apertus"))
+    assert gated.parameter_count - plain.parameter_count == 32 * 4096 * 14336
 
 
 def test_a_folder_of_configs_is_asked_first_by_the_name_of_a_checkpoint(tmp_path):
