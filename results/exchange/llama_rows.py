@@ -17,7 +17,11 @@ from results.exchange.model_cases import kernel_name, model_case
 from results.exchange.model_names import NamedModel, model_of_gguf, quantization_of, stated_model
 from results.records.plain_form import FormError
 from roofline_model.core.finding import Finding, finding
+from roofline_model.formats.gguf import BLOCKS, bytes_per_element
 from roofline_model.validation.model_rows import nearest_formats
+
+_LONG_ROW = 4096
+"""A row that whole blocks of every type make up."""
 
 MAX_ROWS = 200_000
 _DISAGREEMENT_RATIO = 0.01
@@ -190,7 +194,10 @@ def _named(fields: Fields, stated: Stated) -> NamedModel:
         if shape is not None and size is not None:
             experts = quantization.experts or shape.expert_format
             if quantization.is_mixed or experts is not None:
-                formats = nearest_formats(shape, size, experts)
+                named_bits = (
+                    8 * bytes_per_element(quantization.name, _LONG_ROW) if quantization.name in BLOCKS else None
+                )
+                formats = nearest_formats(shape, size, experts, named_bits)
     caches = {fields.text(name, "f16").lower() for name in ("type_k", "type_v")}
     return replace(
         named_model,

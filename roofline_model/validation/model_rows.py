@@ -157,21 +157,28 @@ def _formats(table: KernelTable, i: int, shape: ModelShape, weight_bytes: float 
     return AS_PUBLISHED if weight_bytes is None else nearest_formats(shape, weight_bytes, shape.expert_format)
 
 
-def nearest_formats(shape: ModelShape, weight_bytes: float, experts: str | None) -> str:
+def nearest_formats(
+    shape: ModelShape, weight_bytes: float, experts: str | None, named_bits: float | None = None
+) -> str:
     """Return the plan whose size is nearest to that of a file whose formats are not named, or mixed.
 
     Routed experts have the format `experts` where the file's size leaves room for it and for the rest, as in
-    `INT8.BF16 experts=MXFP4.BF16`.
+    `INT8.BF16 experts=MXFP4.BF16`. `named_bits`: of an element in the format that the file is named by; a file of that
+    very size has no other for its experts.
     """
     counts = parameter_counts(shape)
     if shape.experts is not None and experts is not None:
         rest_bytes = weight_bytes - counts.expert_count * get_format(experts).traffic_bytes_per_element
         rest_bits = 8 * rest_bytes / (counts.total_count - counts.expert_count)
+        if named_bits is not None and abs(8 * weight_bytes / counts.total_count / named_bits - 1) < _SAME_SIZE_RATIO:
+            return _weight_only(named_bits)
         if _LEAST_REST_BITS < rest_bits < _MOST_REST_BITS:
             return f"{_weight_only(rest_bits)} experts={experts}.BF16"
     return _weight_only(8 * weight_bytes / counts.total_count)
 
 
+_SAME_SIZE_RATIO = 0.02
+"""Heads and embeddings of other types make a file so much larger or smaller than its name says."""
 _LEAST_REST_BITS, _MOST_REST_BITS = 3.5, 20.0
 """What is not an expert has four bits or more, and 16 with norms and biases in FP32 at most: beyond either, the
 experts have another format.
