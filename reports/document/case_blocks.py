@@ -34,12 +34,12 @@ from reports.present.blocks import (
 from reports.present.cases import (
     CASES,
     LABELS,
+    case_columns,
     clocks_text,
     common_remarks,
     listed,
     name_of,
     per_flop_text,
-    plus_minus_cell,
     regime_of,
     remarks_of,
     shown_flags,
@@ -50,7 +50,7 @@ from reports.present.cases import (
     windows_text,
 )
 from reports.present.display_text import counted, prefixed, regime_words, shown
-from reports.view.sample_series import MAX_SERIES
+from reports.view.sample_series import MAX_SERIES, shape_flags
 from results.cases.case_result import CaseResult
 from results.cases.errors import ErrorSummary, expected_gap
 from results.cases.state import CaseEnergy, CaseState
@@ -282,23 +282,11 @@ def _case_table(part: ChipPart, cases: tuple[CaseResult, ...]) -> TableBlock:
     common = common_remarks(part.chip.cases)
     columns = (
         Column("Case", lambda result: title_of(result.case), "brief", medium="text", is_head=True),
-        _page_only(case_column(lambda result: result.case)),
-        replace(CASES[0], medium="text", is_head=False),
-        replace(CASES[1], medium="text", drop=2),
-        Column("Measured", _measured, "number"),
-        Column("!", lambda result: "!" if result.doubts else "", medium="text"),
-        Column("±", plus_minus_cell, "number", drop=3, medium="text"),
-        Column("±\u00a0within", lambda result: width_cell(result.within_ratio), "number", medium="page"),
-        Column("±\u00a0total", _total, "number", medium="page"),
-        Column("Flags", lambda result: flags_cell(shown_flags(result)), "brief", drop=10),
-        Column("Cache, mode", lambda result: regime_of(result.case), drop=6),
-        *CASES[5:10],
-        Column("Bandwidth", lambda result: _rate(result.achieved_bytes_per_s, format_bandwidth), "number", medium="page"),
-        Column("FLOP rate", lambda result: _rate(result.achieved_flops_per_s, format_flops), "number", medium="page"),
-        *CASES[11:],
+        replace(case_column(lambda result: result.case), medium="page"),
+        *(its_own for column in CASES for its_own in _INSTEAD.get(str(column.header), (column,))),
         Column("Path", _path, medium="page"),
         Column("Remarks", lambda result: _remarks(result, common), "prose", medium="page"),
-    )  # fmt: skip
+    )
     return table(
         "All cases",
         columns,
@@ -307,10 +295,6 @@ def _case_table(part: ChipPart, cases: tuple[CaseResult, ...]) -> TableBlock:
         look="cases",
         text_note=_interval_note(cases),
     )
-
-
-def _page_only(column: Column) -> Column:
-    return replace(column, medium="page")
 
 
 def _measured(result: CaseResult) -> Cell:
@@ -326,6 +310,27 @@ def _total(result: CaseResult) -> Cell:
 
 def _rate(value: float | None, text: Callable[[float | None], str]) -> Cell:
     return Cell(text(value), value)
+
+
+FORMAT, KERNEL, DOUBT, PLUS_MINUS = case_columns("Format", "Kernel", "!", "±")
+_INSTEAD = {
+    "Format": (replace(FORMAT, medium="text", is_head=False),),
+    "Kernel": (replace(KERNEL, medium="text", drop=2, kind="prose"),),
+    "Measured": (Column("Measured", _measured, "number"),),
+    "!": (replace(DOUBT, medium="text"),),
+    "±": (
+        replace(PLUS_MINUS, medium="text"),
+        Column("±\u00a0within", lambda result: width_cell(result.within_ratio), "number", medium="page"),
+        Column("±\u00a0total", _total, "number", medium="page"),
+        Column("Flags", lambda result: flags_cell(shown_flags(result)), "brief", drop=10),
+        Column("Cache, mode", lambda result: regime_of(result.case), drop=6),
+    ),
+    "Rate": (
+        Column("Bandwidth", lambda result: _rate(result.achieved_bytes_per_s, format_bandwidth), "number", medium="page"),
+        Column("FLOP rate", lambda result: _rate(result.achieved_flops_per_s, format_flops), "number", medium="page"),
+    ),
+}  # fmt: skip
+"""Column of the cases → what the report has in its place; it has all others as they are, new ones too."""
 
 
 def _path(result: CaseResult) -> str:
@@ -438,19 +443,18 @@ def samples_section(part: ChipPart) -> Section | None:
 
 
 def _sample_card(part: ChipPart, at: int) -> tuple[Block, ...]:
-    series = part.chip.series[at]
-    process = (" ", Span(series.process_label, "quiet")) if series.process_label else ()
-    flags = (piece for flag in series.flags for piece in (" ", flag_span(flag)))
-    label = f"Samples of {series.case_id}"
+    label, process = part.chip.series[at]
+    name, flags, measured = name_of(process.case), shape_flags(process), process.measurements[0]
+    pieces = (" ", Span(label, "quiet")) if label else ()
+    marks = (piece for flag in flags for piece in (" ", flag_span(flag)))
     alternative = (
-        f"{len(series.samples_s)} samples of {series.case_id} in order and as a distribution, median "
-        f"{format_time(series.median_s)}; "
-        f"flagged {', '.join(series.flags)}"
+        f"{len(measured.samples_s)} samples of {name} in order and as a distribution, median "
+        f"{format_time(measured.median_s)}; flagged {', '.join(flags)}"
     )
-    name = f"samples{figure_suffix(part.report.view, part.chip)}-{at + 1:02d}"
+    figure = f"samples{figure_suffix(part.report.view, part.chip)}-{at + 1:02d}"
     return (
-        Paragraph((Span(series.case_id, "code"), *process, *flags)),
-        FigureBlock(name, label, alternative, "small"),
+        Paragraph((Span(name, "code"), *pieces, *marks)),
+        FigureBlock(figure, f"Samples of {name}", alternative, "small"),
     )
 
 

@@ -11,6 +11,7 @@ from reports.present.blocks import Block, Column, Command, Heading, Paragraph, m
 from reports.present.cases import (
     CASES,
     STATUS,
+    case_columns,
     case_label,
     case_precision,
     flag_blocks,
@@ -139,7 +140,10 @@ def _why_unpredicted(run: RunInfo) -> list[str]:
     return [advice_text(item) for item in warnings if item.code == "ceilings-contended"]
 
 
-_TIMES = (Column("Case", lambda each: title_of(each.case), "prose", least=16, is_head=True), *CASES[:4])
+_TIMES = (
+    Column("Case", lambda each: title_of(each.case), "prose", least=16, is_head=True),
+    *case_columns("Format", "Kernel", "Measured", "!"),
+)
 """Where there is no prediction to hold the times against."""
 
 

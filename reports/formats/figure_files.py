@@ -22,15 +22,17 @@ from reports.figures.pareto import pareto_figure
 from reports.figures.roofline import roofline_figure
 from reports.figures.samples import MOST_DOTS, samples_figure, spreads_figure
 from reports.figures.timeline import canary_figure, run_stack
+from reports.present.cases import name_of
 from reports.present.display_text import counted
 from reports.present.models import model_title
 from reports.view.run_state import RunTimeline
-from reports.view.sample_series import SampleSeries
+from reports.view.sample_series import shape_flags
 from reports.view.views import ChipView, ReportView
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
+    from results.cases.case_result import CaseResult
     from results.cases.model_results import ModelResult
 
 
@@ -147,19 +149,20 @@ def _of_chip(view: ReportView, chip: ChipView, suffix: str) -> Iterator[ReportFi
     for name, title, alternative, make in makers:
         spec = partial(make, chip.cases, title=title, subtitle=subtitle)
         yield ReportFigure(f"{name}{suffix}", title, alternative, spec)
-    for index, series in enumerate(chip.series, start=1):
-        title = f"{series.case_id} {series.process_label}".rstrip() + f": {', '.join(series.flags)}"
+    for index, (label, process) in enumerate(chip.series, start=1):
+        title = f"{name_of(process.case)} {label}".rstrip() + f": {', '.join(shape_flags(process))}"
         yield ReportFigure(
             f"samples{suffix}-{index:02d}",
             title,
             f"{title}: samples in order, and their distribution.",
-            partial(_samples, series),
+            partial(_samples, process),
         )
 
 
-def _samples(series: SampleSeries) -> Beside:
-    interval_s = (series.ci_low_s, series.ci_high_s)
-    return samples_figure(series.samples_s, series.median_s, interval_s, most_dots=MOST_DOTS)
+def _samples(process: CaseResult) -> Beside:
+    measured = process.measurements[0]
+    interval_s = (measured.ci_low_s, measured.ci_high_s)
+    return samples_figure(measured.samples_s, measured.median_s, interval_s, most_dots=MOST_DOTS)
 
 
 def _timeline(view: ReportView, timeline: RunTimeline) -> Stack | None:

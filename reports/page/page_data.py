@@ -83,7 +83,7 @@ def page_data(
         chips.append(
             {
                 "name": chip.hardware_name,
-                "cases": packed(rows, texts, COLUMNS),
+                "cases": packed(rows, texts, list(rows[0]) if rows else []),
                 "colours": {
                     name: list(colour[:2]) for name, colour in format_colours(chip.roofline.precisions).items()
                 },
@@ -330,49 +330,6 @@ def _text_cell(value: str | list[str] | tuple[str, ...] | None, texts: Texts) ->
     return None if value is None else texts.number(value)
 
 
-TEXT_COLUMNS = (
-    "name",
-    "op",
-    "shape",
-    "format",
-    "kernel",
-    "phase",
-    "regime",
-    "status",
-    "bound",
-    "path",
-    "compute_format",
-    "memory_level",
-    "provenance",
-    "expected_provenance",
-    "total_basis",
-    "flags",
-    "remarks",
-    "standing",
-)
-NUMBER_COLUMNS = (
-    "measured_s",
-    "within_ratio",
-    "total_ratio",
-    "ideal_s",
-    "expected_s",
-    "expected_low_s",
-    "expected_high_s",
-    "error_ideal_ratio",
-    "error_expected_ratio",
-    "roof_share_ratio",
-    "achieved_bytes_per_s",
-    "achieved_flops_per_s",
-    "ideal_flops_per_s",
-    "expected_flops_per_s",
-    "intensity_flop_per_byte",
-    "power_w",
-    "energy_j",
-    "process_count",
-)
-COLUMNS = ("number", *TEXT_COLUMNS, *NUMBER_COLUMNS, "is_best", "is_doubtful", "is_plotted")
-"""The columns of `case_row`, in the order of a download."""
-
 TABLE_COLUMNS = (
     ("name", "Case", ""),
     ("measured_s", "Measured", "time"),
@@ -420,8 +377,9 @@ def case_rows_data(chip: ChipView, first_number: int) -> list[dict[str, Any]]:
 def case_row(
     case: CaseResult, number: int, fastest_of: ShapeVerdict | None, common: Container[str] = ()
 ) -> dict[str, Any]:
-    """Return a case as plain values by column: SI units, missing is None. `fastest_of`: the shape that it is the
-    fastest of; `common`: remarks that the page makes once for all cases.
+    """Return a case as plain values by column, in the order of a download: SI units, missing is None.
+
+    `fastest_of`: the shape that it is the fastest of; `common`: remarks that the page makes once for all cases.
     """
     remarks = (remark for remark in remarks_of(case) if remark not in common)
     ideal, expected, energy = case.lead.ideal, case.lead.expected, case.energy

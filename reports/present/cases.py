@@ -153,6 +153,12 @@ roof is the error plus one, the expected time is the measured one and its error.
 """
 
 
+def case_columns(*headers: str) -> tuple[Column, ...]:
+    """Return some of the columns of cases by their headers."""
+    by_header = {column.header: column for column in CASES}
+    return tuple(by_header[header] for header in headers)
+
+
 STATUS = Column("Status", lambda result: Span(result.status, f"status {result.status}"), drop=9)
 """What became of a case."""
 

@@ -19,7 +19,7 @@ from reports.present.shapes import shape_sentence
 from reports.present.words.verdict_text import actions
 from reports.view.roofline_view import RooflineView, roofline_view
 from reports.view.run_state import RunState, RunTimeline, run_state, spans_over_time
-from reports.view.sample_series import SampleSeries, flagged_series
+from reports.view.sample_series import flagged_series
 from results.cases.case_result import CaseResult, case_results, marked_records
 from results.cases.errors import (
     ErrorSummary,
@@ -72,8 +72,8 @@ class ChipView:
     recommendations: tuple[Ranking, ...]
     unranked_count: int
     """Shapes left out of `recommendations`, because `report_view` was asked for no more."""
-    series: tuple[SampleSeries, ...]
-    """Samples of cases whose shape was flagged; empty where samples were not read."""
+    series: tuple[tuple[str, CaseResult], ...]
+    """Processes whose samples were flagged for their shape (`flagged_series`); empty where samples were not read."""
     answers: tuple[PhaseRanking, ...]
     """Which formats to take, a ranking per phase."""
     calibration_doubts: tuple[str, ...] = ()

@@ -11,7 +11,7 @@ from reports.figures.drawing.spec import Line, Marks
 from reports.figures.samples import MOST_DOTS, samples_figure, thinned
 from reports.figures.timeline import canary_figure
 from reports.view.run_state import run_state
-from reports.view.sample_series import flagged_series
+from reports.view.sample_series import flagged_series, shape_flags
 from results.cases.case_result import case_results
 
 
@@ -80,8 +80,8 @@ def test_equal_series_give_equal_files_and_thousands_of_samples_a_small_one():
 def test_only_shapes_are_drawn_the_gravest_first_and_only_with_samples(make):
     records = make.rich_records()
     series_list = flagged_series(case_results(records))
-    assert [sample_series.flags for sample_series in series_list] == [("bimodal",)] * 3 + [("drift",), ("outliers",)]
-    assert [sample_series.process_label for sample_series in series_list] == [
+    assert [shape_flags(process) for _, process in series_list] == [("bimodal",)] * 3 + [("drift",), ("outliers",)]
+    assert [label for label, _ in series_list] == [
         "process 0",
         "process 1",
         "process 2",
