@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from reports.figures.drawing.palette import INK, MUTED, SURFACE, Colour, Shape, format_colours
@@ -110,19 +111,20 @@ def _view(options: Sequence[Row], cases: Sequence[CaseResult]) -> RooflineView:
             slopes.append(slope)
         return slope.bandwidth_bytes_per_s
 
-    roofs: dict[tuple[str, float], Roof] = {}
-    for option in options:
-        bandwidth = slope_of(option.memory_level, option.bandwidth_bytes_per_s)
-        compute_format, path = option.unit
-        roof = Roof(option.label, compute_format, path, bandwidth, option.peak_flops_per_s or 0.0, "")
-        roofs.setdefault((option.label, bandwidth), roof)
+    made = [
+        (each.memory_level, Roof(each.label, *each.unit, each.bandwidth_bytes_per_s, each.peak_flops_per_s or 0.0, ""))
+        for each in options
+    ]
     for case in () if options else cases:
-        ideal, precision = case.ideal, case_precision(case.case)
+        ideal = case.ideal
         if ideal is not None and ideal.peak_flops_per_s and ideal.bandwidth_bytes_per_s:
-            bandwidth = slope_of(ideal.memory_level, ideal.bandwidth_bytes_per_s)
-            path = shown(ideal.path, 30)
-            roof = Roof(precision, ideal.compute_format, path, bandwidth, ideal.peak_flops_per_s, ideal.provenance)
-            roofs.setdefault((precision, bandwidth), roof)
+            path, rates = shown(ideal.path, 30), (ideal.bandwidth_bytes_per_s, ideal.peak_flops_per_s)
+            roof = Roof(case_precision(case.case), ideal.compute_format, path, *rates, ideal.provenance)
+            made.append((ideal.memory_level, roof))
+    roofs: dict[tuple[str, float], Roof] = {}
+    for level, roof in made:
+        bandwidth = slope_of(level, roof.bandwidth_bytes_per_s)
+        roofs.setdefault((roof.precision, bandwidth), replace(roof, bandwidth_bytes_per_s=bandwidth))
     ordered = tuple(sorted(roofs.values(), key=lambda roof: (-roof.peak_flops_per_s, roof.precision)))
     unit, label = rate_unit(ordered)
     dram = next((roof.bandwidth_bytes_per_s for roof in slopes if roof.name == "DRAM"), None)
