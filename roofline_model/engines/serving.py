@@ -190,6 +190,45 @@ def engine_steps(
     return StepModel(model, device, constants, layout)
 
 
+def engine_passes(
+    checkpoint: Checkpoint,
+    weights: str,
+    device: Device,
+    *,
+    batch: int,
+    context: int,
+    cache_bytes: float,
+    layout: Layout,
+) -> list[Finding]:
+    """Return what engines take for a decode step, the fastest first; empty where none runs these weights on the chip,
+    or was measured with so many requests.
+    """
+    passes: list[tuple[float, Finding]] = []
+    for name in distinct_engines():
+        engine = get_engine(name)
+        try:
+            steps = engine_steps(checkpoint, weights, engine, device, layout=layout, cache_bytes=cache_bytes)
+        except UnsupportedError:
+            continue
+        kind = closed_load(steps.constants, context, 1, batch).kind
+        if not steps.constants.answers(kind):
+            continue
+        time_s = steps.step_s(batch, context)
+        low, high = steps.constants.interval("tpot", kind, steps.model.model_class)
+        item = finding(
+            "engine-pass",
+            engine.name,
+            versions=engine.versions,
+            weight_format=weights,
+            time_s=time_s,
+            expected_tokens_per_s=batch / time_s,
+            low_tokens_per_s=batch / (time_s * high),
+            high_tokens_per_s=batch / (time_s * low),
+        )
+        passes.append((time_s, item))
+    return [item for _, item in sorted(passes, key=lambda pair: pair[0])]
+
+
 def engine_serving(engine: Engine, weights: str, steps: StepModel, demand: Demand) -> EngineServing:
     """Return what an engine serves. Raises `UnsupportedError` where it cannot, with the finding that says why."""
     layout = steps.layout

@@ -17,8 +17,12 @@ from roofline_model.chips.usable_memory import usable_bytes
 from roofline_model.core.answer import Exclusion, Option, Question, Ranking, is_comparable
 from roofline_model.core.errors import InvalidValueError, UnsupportedError
 from roofline_model.core.finding import Finding, finding, has_code
+from roofline_model.engines.amounts import Layout
+from roofline_model.engines.serving import engine_passes
+from roofline_model.formats.catalog import get_format
 from roofline_model.models.chip_and_model import get_chip_and_model, wide_format
 from roofline_model.models.decoder_step import PHASES
+from roofline_model.models.decoders import Checkpoint, decoder_of
 from roofline_model.models.llm import ONE_DEVICE
 from roofline_model.models.model_shapes import DEFAULT_CONTEXT, ModelShape
 from roofline_model.models.strategies.config import MixedPrecisionConfig
@@ -177,7 +181,11 @@ def recommend_model(
         choice=cast("PlanOption | None", ranking.choice),
         alternatives=ranking.alternatives,
         excluded=ranking.excluded,
-        findings=(*ranking.findings, *_ranked_findings(ranking, shape.name, is_claimed=losses is None)),
+        findings=(
+            *ranking.findings,
+            *_ranked_findings(ranking, shape.name, is_claimed=losses is None),
+            *_engine_findings(cast("PlanOption | None", ranking.choice), device, shape, shares, parallel),
+        ),
         wide=wide,
         traffic=shares,
         limits=limits,
@@ -377,6 +385,27 @@ def _ranked_findings(ranking: Ranking, model: str, *, is_claimed: bool) -> list[
         untimed = tuple(option.key for option in options if option.estimate.source == "ceilings")
         findings += [finding("untimed-kernels", options=untimed)] if untimed else []
     return findings
+
+
+def _engine_findings(
+    choice: PlanOption | None, device: Device, shape: ModelShape, shares: Sequence[TrafficShare], parallel: Parallel
+) -> list[Finding]:
+    """Return what the decode step of a uniform plan takes in each engine that is known for it, the fastest first."""
+    if choice is None or len(shares) > 1 or shares[0].workload.phase != "decode" or choice.kind not in _UNIFORM_KINDS:
+        return []
+    plan, count = choice.plan, parallel.device_count
+    return engine_passes(
+        Checkpoint(decoder_of(shape), None, "BF16"),
+        plan.of("experts" if shape.experts is not None else "ffn").weights,
+        device,
+        batch=shares[0].workload.batch_count,
+        context=shares[0].workload.context_count,
+        cache_bytes=get_format(plan.kv).nominal_bits / 8,
+        layout=Layout(count, count, expert_rank_count=count, link_bytes_per_s=parallel.link_bytes_per_s),
+    )
+
+
+_UNIFORM_KINDS = ("baseline", "published", "uniform")
 
 
 def _is_near_reference(option: Option, choice: Option) -> bool:

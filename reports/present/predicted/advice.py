@@ -276,7 +276,7 @@ def model_answer(
         subject=subject,
         columns=columns,
         rows=rows,
-        basis=f"{_rates_sentence(ranking)}{source_sentence(ranking)}",
+        basis=f"{_rates_sentence(ranking)}{source_sentence(ranking, _engine_pass(ranking, command))}",
         borrowed=borrowed_sentence(option for _, option in named),
         notes=(*others[: CAVEAT_COUNT - len(faster)], *faster),
         next_command=command,
@@ -546,6 +546,14 @@ def _mixed_phases(ranking: ModelRanking) -> list[str]:
     """Return the phases of a mix of several; empty for passes of one."""
     phases = {share.workload.phase for share in ranking.traffic}
     return [phase for phase in PHASES if phase in phases] if len(phases) > 1 else []
+
+
+def _engine_pass(ranking: ModelRanking, command: str) -> Finding | None:
+    """Return what the choice takes in the engine that the next command starts, else in the fastest; None where none is
+    known for it.
+    """
+    passes = [item for item in ranking.findings if item.code == "engine-pass"]
+    return min(passes, key=lambda item: not command.startswith(item.subject.lower()), default=None)
 
 
 def _rates_sentence(ranking: ModelRanking) -> str:

@@ -14,7 +14,7 @@ from reports.present.screen import MISSING
 from reports.present.words.sentences import GOOD_KERNELS
 from roofline_model.core.answer import Option, Ranking, is_comparable
 from roofline_model.core.finding import Finding, Value, findings_text, first_with, has_code, short_text
-from roofline_model.core.units import format_rate, format_speedup, in_prefix
+from roofline_model.core.units import format_rate, format_speedup, in_prefix, sentence
 from roofline_model.formats.catalog import format_name, known_format, short_name
 from roofline_model.recommend.plan_formats import ALL_LAYERS
 
@@ -105,9 +105,12 @@ def used_provenances(ranking: Ranking) -> list[str]:
     return [option.estimate.provenance for option in (ranking.choice, ranking.baseline) if option is not None]
 
 
-def source_sentence(ranking: Ranking) -> str:
-    """Return what the times are, and what they leave out."""
+def source_sentence(ranking: Ranking, engine: Finding | None = None) -> str:
+    """Return what the times are, and what they leave out; `engine`: what the choice takes in one."""
     assert ranking.baseline is not None
+    if engine is not None and ranking.baseline.estimate.source == "expected":
+        are_carried = any(map(is_carried_over, used_provenances(ranking)))
+        return f"Kernels alone{', of other chips' if are_carried else ''}. {sentence(short_text(engine))}"
     others = {
         "ideal": IDEAL_TIMES,
         "ceilings": "Times are the best that this machine's measured ceilings allow.",

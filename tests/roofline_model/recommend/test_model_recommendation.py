@@ -519,3 +519,21 @@ def test_plans_over_several_devices_are_priced_as_the_pass_is_and_limited_by_one
 def test_the_search_of_a_format_per_layer_knows_one_device() -> None:
     with pytest.raises(InvalidValueError, match="knows one device"):
         recommend_model("h100", small_llama(), losses=small_losses(), parallel=Parallel(2))
+
+
+def test_the_decode_step_of_the_choice_is_said_of_engines_too():
+    ranking = recommend_model("b200", "llama-3.1-70b")
+    passes = [item for item in ranking.findings if item.code == "engine-pass"]
+    assert {item.subject for item in passes} == {"vLLM", "SGLang", "TensorRT-LLM"}
+    times_s = [item.value("time_s") for item in passes]
+    assert times_s == sorted(times_s)
+    for item in passes:
+        rate = 1 / item.value("time_s")
+        assert item.value("low_tokens_per_s") < rate < item.value("high_tokens_per_s")
+    assert times_s[0] > ranking.choice.times.ideal_s
+
+
+@pytest.mark.parametrize("asked", [{"hardware": "l4"}, {"hardware": "b200", "phase": "prefill"}])
+def test_a_chip_without_constants_or_a_prefill_has_no_step_of_an_engine(asked):
+    ranking = recommend_model(asked.pop("hardware"), "llama-3.1-8b", **asked)
+    assert "engine-pass" not in [item.code for item in ranking.findings]
