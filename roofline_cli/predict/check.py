@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from roofline_model.engines.claims import Claim
 
 COMMANDS = {
-    "check": ("check", 'Is a claimed rate possible and good? E.g. "70B Q4_K_M gb10 47 tok/s".'),
+    "check": ("check", "Is a claimed rate possible and good?"),
 }
 
 

@@ -27,6 +27,8 @@ COMMANDS = {
     "predict gemv",
     "predict gemm",
     "predict model",
+    "predict serve",
+    "check",
     "predict attention",
     "predict ffn",
     "recommend",
