@@ -65,7 +65,7 @@ report: $(MEASURE) ## write the HTML report of the latest run and print its path
 doctor: $(MEASURE) ## say what this machine has, which chip it is, what is missing and how to get it
 	@$(PY) -m roofline_cli doctor
 
-test: $(DEV) ## run the tests (no GPU, no network; about 15 minutes on two cores)
+test: $(DEV) ## run the tests (no GPU, no network; about 10 minutes on two cores)
 	@$(PYTEST_TESTS) --timeout 300 $(TEST_ARGS)
 
 test-browser: $(DEV) ## run the tests that drive a chromium (skipped where there is none)

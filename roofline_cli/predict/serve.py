@@ -108,7 +108,7 @@ def predict_serve(
     show_all: AllOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Predict serving: which engine, how many users at once, first token, tokens/s, memory, power.
+    """Predict serving: engine, users at once, first token, tokens/s, power.
 
     Times are means that a client sees. Each comes from public runs of that engine on such a chip
     (docs/theory/engines.md); an engine without any is left out.
