@@ -189,11 +189,10 @@ def recommend_for_model(question: ModelQuestion, hw: str, *, as_json: bool, show
     if len(names) > 1:
         if options.output is not None or options.layers:
             raise InvalidValueError("-o and --layers are about one chip: name one with --hw")
-        shape = _shape(question)
         show_chips(
             names,
             partial(answer, question),
-            lambda ranking, chip, asked: model_advice(ranking, chip, shape, asked),
+            model_advice,
             workload,
             plan_name,
             as_json=as_json,
@@ -214,7 +213,7 @@ def recommend_for_model(question: ModelQuestion, hw: str, *, as_json: bool, show
             yield Paragraph(written)
 
     present(
-        lambda: command_json(model_advice(ranking, chip, _shape(question), typed_pairs(), ranking_on)),
+        lambda: command_json(model_advice(ranking, chip, typed_pairs(), ranking_on)),
         blocks,
         as_json=as_json,
     )

@@ -11,7 +11,6 @@ import ast
 import errno
 import importlib
 import os
-import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
@@ -25,8 +24,9 @@ from typer.core import TyperGroup
 
 from reports.present.screen import clean_line
 from roofline_cli.shared import interruption
+from roofline_cli.shared.mistakes import usage_text
 from roofline_cli.shared.stdout_file import stdout_as_file
-from roofline_model.core.errors import RooflineError, nearest_names
+from roofline_model.core.errors import RooflineError
 
 _COMMANDS = b"\nCOMMANDS = {"
 """Where a file states its commands."""
@@ -157,21 +157,6 @@ def _mend_help(command: Any) -> None:
             argument._usage_display_name = lambda shown=shown: shown
 
 
-def _with_nearest(said: str) -> str:
-    """Return click's words with the nearest command of a group: `roofline gemmv` means `roofline predict gemv`."""
-    unknown = re.fullmatch(r"No such command '(.*)'", said)
-    if unknown is None:
-        return said
-    words_by_name = {words.split()[-1]: words for words in reversed(_stated_commands()) if " " in words}
-    nearest = nearest_names(unknown.group(1), words_by_name, 2)
-    meant = " or ".join(f"`roofline {words_by_name[name]}`" for name in nearest)
-    return f"{said}. Did you mean {meant}?" if meant else said
-
-
-def _takes_run(ctx: Any) -> bool:
-    return ctx is not None and any("--run" in option.opts for option in ctx.command.params)
-
-
 EXIT_FOUND = 1
 EXIT_USAGE = 2
 EXIT_BROKEN_PIPE = 141
@@ -235,15 +220,7 @@ class RooflineGroup(LazyGroup):
         except RooflineError as error:
             code = _report(str(error))
         except UsageError as error:
-            command = error.ctx.command_path if error.ctx is not None else "roofline"
-            message = _with_nearest(error.format_message().rstrip("."))
-            is_unknown = message.startswith("No such command") and not message.endswith("?")
-            if is_unknown and command.endswith(" runs"):
-                message += f"; `{command}` alone lists the runs"
-            surplus = re.match(r"Got unexpected extra argument(?:s|\(s\))? \((.*)\)", message)
-            if surplus and _takes_run(error.ctx):
-                message += f"; name the run with `--run {surplus.group(1)}`"
-            code = _report(f"{message}{' See' if message.endswith('?') else '; see'} `{command} --help`")
+            code = _report(usage_text(error, typed, _stated_commands()))
         except ClickException as error:
             code = _report(error.format_message())
         except typer.Abort:

@@ -23,7 +23,7 @@ from roofline_model.formats.catalog import get_format
 from roofline_model.models.chip_and_model import get_chip_and_model, wide_format
 from roofline_model.models.decoder_step import PHASES
 from roofline_model.models.decoders import Checkpoint, decoder_of
-from roofline_model.models.llm import ONE_DEVICE
+from roofline_model.models.llm import ONE_DEVICE, ModelPrediction
 from roofline_model.models.model_shapes import DEFAULT_CONTEXT, ModelShape
 from roofline_model.models.strategies.config import MixedPrecisionConfig
 from roofline_model.models.strategies.strategies import list_strategies
@@ -59,6 +59,8 @@ class ModelRanking(Ranking):
     """The passes that the time is of."""
     limits: Limits
     """The limits a plan has to keep."""
+    passes: tuple[ModelPrediction, ...] = ()
+    """Each kind of pass with the choice, else with the option that misses the limits least; empty without either."""
     searches: tuple[FormatSearch, ...] = ()
     front: tuple[FormatAssignment, ...] = ()
     """Every plan of the search that no other beats in loss, time and memory, least loss first; empty without losses."""
@@ -189,6 +191,7 @@ def recommend_model(
         wide=wide,
         traffic=shares,
         limits=limits,
+        passes=pricer.passes(ranking.nearest.plan) if isinstance(ranking.nearest, PlanOption) else (),
         searches=search.searches,
         front=search.front,
     )

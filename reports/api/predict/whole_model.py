@@ -194,7 +194,7 @@ def model_recommendation(model: str, chip_key: str, body: ModelRecommendRequest)
 
     with naming("formats" if body.formats is not None else "context_tokens"):
         ranking = ranking_on(device)
-    return model_advice(ranking, device, shape, _asked(model, device, body), ranking_on)
+    return model_advice(ranking, device, _asked(model, device, body), ranking_on)
 
 
 def _typed(value: str | float) -> str:

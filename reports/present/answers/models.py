@@ -12,8 +12,6 @@ from reports.present.predicted.words import Asked, execution_text, place_reason,
 from roofline_model.chips.hardware import Device
 from roofline_model.core.answer import Alternative, Exclusion, is_comparable
 from roofline_model.core.finding import Finding, findings_text, short_text
-from roofline_model.models.llm import predict_model
-from roofline_model.models.model_shapes import ModelShape
 from roofline_model.predictions.model import PassPrediction, pass_prediction
 from roofline_model.recommend.loss import loss_text
 from roofline_model.recommend.model import ModelRanking
@@ -334,28 +332,11 @@ class ModelRecommendation:
 def model_advice(
     ranking: ModelRanking,
     chip: Device,
-    shape: ModelShape,
     asked: Asked = (),
     ranking_on: RankingOn | None = None,
 ) -> ModelRecommendation:
     """Return the ranking of a model's plans as an answer; the plan to take is predicted kernel by kernel. `asked`: the
     question as it is typed.
     """
-    prediction = None if ranking.choice is None else _first_pass(ranking.choice, ranking, chip, shape)
+    prediction = None if ranking.choice is None else pass_prediction(ranking.passes[0], chip)
     return ModelRecommendation(ranking, chip, prediction, model_answer(ranking, chip, asked, ranking_on=ranking_on))
-
-
-def _first_pass(choice: PlanOption, ranking: ModelRanking, chip: Device, shape: ModelShape) -> PassPrediction:
-    """Return the first pass with the plan to take: no question about a prediction could name a mixed plan."""
-    work = ranking.traffic[0].workload
-    ideal = predict_model(
-        chip,
-        shape,
-        work.phase,
-        batch=work.batch_count,
-        context=work.context_count,
-        new_tokens=work.new_count,
-        formats=choice.plan,
-        memory_headroom_ratio=ranking.limits.headroom_ratio,
-    )
-    return pass_prediction(ideal, chip)

@@ -14,6 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from reports.present.blocks import Block, Column, Command, Paragraph, Rich, Span, more, notes, swatch, table
+from reports.present.predicted.passes import time_parts_sentence
 from reports.present.predicted.words import (
     LOSS_METRICS,
     PHASES,
@@ -61,6 +62,7 @@ from roofline_model.models.model_memory import plan_kv_bytes
 from roofline_model.models.model_registry import is_called, shipped_model
 from roofline_model.models.tensor_parallel import shard
 from roofline_model.operators.product import product_op
+from roofline_model.predictions.model import pass_prediction
 from roofline_model.recommend.options import product_name
 from roofline_model.recommend.plan_formats import plan_name
 
@@ -80,6 +82,8 @@ VLLM_MEMORY_RATIO = 0.9
 """Share of the memory that vLLM takes unless told otherwise (vllm-project/vllm 35313)."""
 ENGINE_MEMORY_RATIO = 0.88
 """Share of the memory from which on a plan leaves too little of it."""
+ANSWER_TOKENS = 1024
+"""Room that an engine is given for the answer to a prompt where nobody said how long it is."""
 UNNAMED_METHODS = frozenset({"", "none", "native_fp8", "native_fp4"})
 """Methods that say no more than the format does."""
 _OF_PIPELINE = ("--phase", "--batch", "--context", "--memory-limit-gb", "--max-latency-ms", "--max-quality-loss")
@@ -125,7 +129,9 @@ class ShortAnswer:
     rows: tuple[ShortRow, ...] = ()
     """The choice, the alternatives, and for a product the options that follow; empty where nothing can be taken."""
     basis: str = ""
-    """What the times are, and what they leave out; empty without rows."""
+    """What the times are, and what they leave out; without rows the limits of time that are missed, and where it
+    goes.
+    """
     borrowed: str = ""
     """Whose the losses with a mark are; empty where none has one."""
     notes: tuple[str, ...] = ()
@@ -247,7 +253,10 @@ def model_answer(
     if not named:
         command, effect = _way_out(ranking, chip, asked, ranking_on)
         said = _texts(caveats(ranking))[:CAVEAT_COUNT]
-        return ShortAnswer(model_sentence(ranking), subject, notes=said, next_command=command, next_effect=effect)
+        basis = _missed_sentence(ranking, chip)
+        return ShortAnswer(
+            model_sentence(ranking), subject, basis=basis, notes=said, next_command=command, next_effect=effect
+        )
     prefix, phases = _model_prefix(named), _mixed_phases(ranking)
 
     def of_phase(phase: str) -> tuple[str, Callable[[Option], str]]:
@@ -457,6 +466,38 @@ def _nothing_sentence(ranking: Ranking, option_name: Callable[[Option], str]) ->
     return f"Nothing meets the limits. Nearest: {option_name(nearest.option)}: {misses}."
 
 
+def limits_sentence(ranking: ModelRanking) -> str:
+    """Return the limits that the plans were held against."""
+    limits = ranking.limits
+    texts = ["no limit of memory (the chip's file states no capacity)"]
+    if limits.memory_limit_bytes is not None:
+        is_whole = limits.memory_bytes == limits.memory_limit_bytes
+        usable = "" if is_whole else f"{format_memory(limits.memory_bytes)} usable of "
+        headroom = f", {limits.headroom_ratio * 100:g} % of it kept free" if limits.headroom_ratio else ""
+        texts = [f"{usable}{format_memory(limits.memory_limit_bytes)} of memory{headroom}"]
+    texts += [] if limits.time_s is None else [f"{limits.time_s * 1e3:g} ms a pass"]
+    texts += [f"{limit_s * 1e3:g} ms a {phase} pass" for phase, limit_s in limits.phase_times_s]
+    default = "" if limits.is_loss_given else " (default)"
+    texts.append(
+        f"a loss of at most {limits.loss_pct:g} %{default}, of perplexity where published, else of task accuracy"
+    )
+    return f"Limits: {'; '.join(texts)}."
+
+
+def _missed_sentence(ranking: ModelRanking, chip: Device) -> str:
+    """Return the limits that nothing meets, and where the time of the nearest option goes in a pass that is too long;
+    empty where time is not what is missed.
+    """
+    nearest = next((each for each in ranking.excluded if each.option is ranking.nearest), None)
+    missed = [] if nearest is None else [item for item in nearest.findings if item.code == "misses-time-limit"]
+    if not missed:
+        return ""
+    phases = {item.value("phase") for item in missed}
+    steps = [each for each in ranking.passes if phases & {None, each.workload.phase}]
+    parts = "; ".join(time_parts_sentence(pass_prediction(each, chip)) for each in steps)
+    return f"{limits_sentence(ranking)} Where its time goes: {parts}."
+
+
 def workload(ranking: ModelRanking) -> str:
     """Return model and workload in a line."""
     from roofline_model.recommend.search.traffic_file import traffic_text
@@ -557,12 +598,17 @@ def _engine_pass(ranking: ModelRanking, command: str) -> Finding | None:
 
 
 def _rates_sentence(ranking: ModelRanking) -> str:
-    """Return the tokens per second of each phase of a mix with the choice; empty for passes of one phase."""
+    """Return the tokens per second of a mix with the choice: of the whole, then of each phase while it runs alone;
+    empty for passes of one phase.
+    """
     if ranking.choice is None or not _mixed_phases(ranking):
         return ""
     kinds = {"decode": "generated tokens/s", "prefill": "prompt tokens/s"}
     rates = [f"{phase.phase} {format_rate(phase.tokens_per_s)} {kinds[phase.phase]}" for phase in ranking.choice.phases]
-    return f"While it runs: {', '.join(rates)}. "
+    decode = [share for share in ranking.traffic if share.workload.phase == "decode"]
+    count = math.fsum(share.share_ratio * share.workload.row_count for share in decode)
+    whole = count / math.fsum(share.share_ratio for share in ranking.traffic) / ranking.choice.estimate.time_s
+    return f"The mix: {format_rate(whole)} generated tokens/s. A phase alone: {', '.join(rates)}. "
 
 
 # What to type next ---------------------------------------------------------------------------------------------
@@ -580,14 +626,12 @@ def _next_step(ranking: ModelRanking, asked: Asked) -> tuple[str, str]:
     published = checkpoints_of(ranking.question.name, label) if is_called(model, ranking.question.name) else ()
     if published:
         cache = " --kv-cache-dtype fp8" if formats.get("cache", "").startswith("FP8") else ""
-        # The prompt and the tokens after it.
-        longest = max(share.workload.context_count for share in ranking.traffic)
         is_given = _is_context_given(asked) or not _serves_longest(choice, ranking)
-        length = f" --max-model-len {longest}" if is_given else ""
+        length, effect = _length_to_serve(ranking) if is_given else ("", "")
         ratio = _engine_memory_ratio(choice.memory)
         memory = "" if ratio in (None, VLLM_MEMORY_RATIO) else f" --gpu-memory-utilization {ratio:g}"
         devices = f" --tensor-parallel-size {device_count(ranking)}" if device_count(ranking) > 1 else ""
-        return f"vllm serve {published[0].repository}{devices}{cache}{length}{memory}", ""
+        return f"vllm serve {published[0].repository}{devices}{cache}{length}{memory}", effect
     if (
         device_count(ranking) > 1
         or choice is ranking.baseline
@@ -603,6 +647,21 @@ def _next_step(ranking: ModelRanking, asked: Asked) -> tuple[str, str]:
         f"roofline pipeline --model {shlex.quote(model if is_loadable else 'FOLDER')}{options} -o OUT",
         f"makes and measures it, {place_of(asked)}",
     )
+
+
+def _length_to_serve(ranking: ModelRanking) -> tuple[str, str]:
+    """Return vLLM's option for the longest sequence, and what it makes room for: the context of a decode step is all of
+    a sequence, that of a prefill is a prompt whose answer is still to come.
+    """
+    longest = max(share.workload.context_count for share in ranking.traffic)
+    is_prompt = any(
+        share.workload.phase == "prefill" and share.workload.context_count == longest for share in ranking.traffic
+    )
+    shape = shipped_model(ranking.question.name)
+    if not is_prompt or shape is None:
+        return f" --max-model-len {longest}", ""
+    length = min(longest + ANSWER_TOKENS, shape.max_context_size)
+    return f" --max-model-len {length}", f"prompts of {longest:,} tokens and {length - longest:,} of answer"
 
 
 def _engine_memory_ratio(memory: Memory | None) -> float | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from reports.present.blocks import Block, Cell, Column, Command, Paragraph, Rich, Span, memory_cell, table
 from reports.present.cases import option_memory_cell
-from reports.present.predicted.advice import wider_loss_limit
+from reports.present.predicted.advice import limits_sentence, wider_loss_limit
 from reports.present.predicted.kernels import gap_blocks, reference_kernel_sentence
 from reports.present.predicted.words import (
     LOSS_METRICS,
@@ -157,7 +157,7 @@ def model_details(ranking: ModelRanking) -> Iterator[Block]:
     order.
     """
     yield Paragraph("", medium="text")
-    yield Paragraph(_limits_sentence(ranking))
+    yield Paragraph(limits_sentence(ranking))
     excluded = [each.option for each in ranking.excluded if isinstance(each.option, PlanOption)]
     if options := [*ranking.options, *excluded]:
         yield table("plans", _plan_columns(ranking, options), options, look="stacks ranked")
@@ -194,24 +194,6 @@ def excluded_lines(ranking: ModelRanking, shown_keys: Container[str] = ()) -> It
         if each.key not in shown_keys:
             name = shown_key(each.key) if each.option is None else plan_name(each.option)
             yield f"excluded: {name}: {findings_text(map(with_names, each.findings))}"
-
-
-def _limits_sentence(ranking: ModelRanking) -> str:
-    """Return the limits that the plans were held against."""
-    limits = ranking.limits
-    texts = ["no limit of memory (the chip's file states no capacity)"]
-    if limits.memory_limit_bytes is not None:
-        is_whole = limits.memory_bytes == limits.memory_limit_bytes
-        usable = "" if is_whole else f"{format_memory(limits.memory_bytes)} usable of "
-        headroom = f", {limits.headroom_ratio * 100:g} % of it kept free" if limits.headroom_ratio else ""
-        texts = [f"{usable}{format_memory(limits.memory_limit_bytes)} of memory{headroom}"]
-    texts += [] if limits.time_s is None else [f"{limits.time_s * 1e3:g} ms a pass"]
-    texts += [f"{limit_s * 1e3:g} ms a {phase}" for phase, limit_s in limits.phase_times_s]
-    default = "" if limits.is_loss_given else " (default)"
-    texts.append(
-        f"a loss of at most {limits.loss_pct:g} %{default}, of perplexity where published, else of task accuracy"
-    )
-    return f"Limits: {'; '.join(texts)}."
 
 
 def _plan_basis(ranking: ModelRanking) -> str:

@@ -19,7 +19,7 @@ from reports.present.blocks import (
     more,
     table,
 )
-from reports.present.predicted.words import ROW_COUNT, Asked, expected_words, ideal_words, option_words
+from reports.present.predicted.words import ROW_COUNT, Asked, expected_words, ideal_words, option_words, overlap_text
 from reports.present.screen import MISSING, intensity
 from roofline_model.chips.hardware import doubts_of
 from roofline_model.core.finding import Finding, by_severity, finding, has_code, reason_text, short_text
@@ -349,7 +349,9 @@ def _fastest_sentence(rows: Sequence[KernelRow], prefix: str | None, baseline: s
         if shown_time(row) == shown_time(best) and (row.kernel_gap is None) == (best.kernel_gap is None)
     }
     if len(equal) == 1:
-        return f"{best.formats_name}{' is fastest' if len(rows) > 1 else ''}: {took}{gain}."
+        level = [row for row in rows if row is not best and (row.kernel_gap is None) == (best.kernel_gap is None)]
+        apart = overlap_text(best.expected, [(row.formats_name, row.expected) for row in level])
+        return f"{best.formats_name}{' is fastest' if len(rows) > 1 else ''}: {took}{gain}{apart}."
     if baseline and is_level and not set(equal.values()) <= set(SIXTEEN_BIT):
         gain = f", no gain over {baseline}"
     first, *others = equal

@@ -14,12 +14,14 @@ from reports.present.screen import MISSING
 from reports.present.words.sentences import GOOD_KERNELS
 from roofline_model.core.answer import Option, Ranking, is_comparable
 from roofline_model.core.finding import Finding, Value, findings_text, first_with, has_code, short_text
-from roofline_model.core.units import format_rate, format_speedup, in_prefix, sentence
+from roofline_model.core.units import counted, format_rate, format_speedup, in_prefix, sentence
 from roofline_model.formats.catalog import format_name, known_format, short_name
 from roofline_model.recommend.plan_formats import ALL_LAYERS
 
 if TYPE_CHECKING:
     from roofline_model.chips.hardware import Device
+    from roofline_model.expected.prediction import ExpectedPrediction
+    from roofline_model.models.step_expected import ExpectedSequence
     from roofline_model.recommend.plan_formats import PlanPart
     from roofline_model.recommend.plan_options import Execution
 
@@ -285,3 +287,15 @@ def quality_note(option: Option) -> str:
 def place_reason(option: Option) -> str:
     """Return why a plan stands where it stands, but for its loss."""
     return findings_text(with_names(item) for item in option.findings if item.code not in LOSS_CODES)
+
+
+def overlap_text(
+    best: ExpectedPrediction | ExpectedSequence | None,
+    others: Iterable[tuple[str, ExpectedPrediction | ExpectedSequence | None]],
+) -> str:
+    """Return that the fastest is not told apart from those whose intervals overlap its own; empty where none does."""
+    names = [name for name, each in others if best is not None and each is not None and each.low_s <= best.high_s]
+    if not names:
+        return ""
+    listed = names[0] if len(names) == 1 else counted(len(names), "other")
+    return f"; not told apart from {listed}, intervals overlap"

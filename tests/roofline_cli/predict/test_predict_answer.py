@@ -58,6 +58,17 @@ def test_the_fastest_has_the_shortest_expected_time_among_known_kernels(command:
     assert float(number) * {"ms": 1e-3, "µs": 1e-6}[unit] == pytest.approx(best["expected"]["time_s"], rel=0.02)
 
 
+@pytest.mark.parametrize("command", [GEMM, GEMV, FFN, ATTENTION, f"{GEMV} --formats BF16,INT4.BF16", PLANS])
+def test_the_fastest_is_not_told_apart_from_formats_whose_intervals_overlap_its_own(command: str) -> None:
+    rows = [row for row in document(command)["predictions"] if row["expected"] and row.get("kernel_gap") is None]
+    best, *others = sorted((row["expected"] for row in rows), key=lambda each: each["time_s"])
+    overlapping = sum(each["low_s"] <= best["high_s"] for each in others)
+    first = lines(command, 400)[0]
+    assert overlapping or "told apart" not in first
+    if overlapping and " tie: " not in first:
+        assert re.search(r"; not told apart from .*, intervals overlap\.$", first)
+
+
 def test_formats_without_a_kernel_are_fastest_only_where_there_are_no_others() -> None:
     rows = predict_products(get_hardware("h100"), (512, 7168, 4096), ["NVFP4", "BF16"]).predictions
     quick, wide = replace(rows[0], expected=replace(rows[1].expected, time_s=1e-9)), rows[1]

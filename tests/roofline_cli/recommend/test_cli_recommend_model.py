@@ -5,6 +5,8 @@ other.
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
@@ -433,3 +435,40 @@ def test_the_nearest_option_and_what_it_misses_are_set_apart(model) -> None:
     mix = ("--traffic", "decode:batch=8,context=2048,share=3", "--traffic", "prefill:context=1024")
     sentence = run(*model, *mix, "--max-latency-ms", "decode=0.001,prefill=0.001").stdout.splitlines()[0]
     assert ": its " in sentence
+
+
+MIX = "--traffic prefill:batch=1,context=4096,share=0.3 --traffic decode:batch=8,context=4096,share=0.7"
+
+
+def output(question: str, exit_code: int = 0) -> str:
+    done = runner.invoke(
+        app, shlex.split(f"recommend --model llama-3.1-8b --hw h100 {question}"), env={"COLUMNS": "400"}
+    )
+    assert done.exit_code == exit_code
+    return done.stdout
+
+
+def test_tokens_of_a_mix_are_those_of_the_whole_and_a_phases_own_are_called_that() -> None:
+    text, document = output(MIX), json.loads(output(f"{MIX} --json"))
+    mean_s = document["candidates"][0]["time_s"]
+    assert f"The mix: {0.7 * 8 / mean_s:.1f} generated tokens/s. A phase alone: prefill " in text
+
+
+def test_a_refused_limit_is_repeated_and_says_where_the_time_goes() -> None:
+    text = output(f"{MIX} --max-latency-ms decode=1,prefill=300", 1)
+    assert "1 ms a decode pass; 300 ms a prefill pass; " in text
+    match = re.search(r"Where its time goes: decode ([\d.]+) ms: (.*)\.\n", text)
+    assert match is not None  # the prefill keeps its limit
+    assert "prefill" not in match[2]
+    assert sum(map(int, re.findall(r"(\d+) %", match[2]))) == pytest.approx(100, abs=2)
+    alone = output("--batch 8 --max-latency-ms 1", 1)
+    assert "1 ms a pass; " in alone
+    assert "Where its time goes: decode " in alone
+    assert "Where its time goes" not in output("--memory-limit-gb 1", 1)
+
+
+def test_the_prediction_of_a_choice_over_several_devices_is_of_all_of_them() -> None:
+    document = json.loads(output("--tensor-parallel 2 --json"))
+    assert document["prediction"]["device_count"] == 2
+    expected = document["prediction"]["expected"]["time_s"]
+    assert expected == pytest.approx(document["candidates"][0]["time_s"])

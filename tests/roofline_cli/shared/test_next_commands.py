@@ -227,6 +227,22 @@ def test_the_length_that_was_asked_for_is_served_and_no_other(question: str, lon
     assert asked[asked.index("--max-model-len") + 1] == length
 
 
+@pytest.mark.parametrize(
+    ("question", "length"),
+    [
+        ("--phase prefill --context 4096", 5120),
+        ("--traffic decode:context=4096 --traffic prefill:context=4096", 5120),
+        ("--traffic decode:context=6000 --traffic prefill:context=4096", 6000),
+        ("--phase prefill --context 131072", 131072),  # the model's longest
+    ],
+)
+def test_a_served_length_leaves_room_for_the_answer_to_the_longest_prompt(question: str, length: int) -> None:
+    words, line = next_of(run(shlex.split(f"recommend --model llama-3.1-8b --hw h200 {question}")).output)
+    assert words[words.index("--max-model-len") + 1] == str(length)
+    if length == 5120:
+        assert "prompts of 4,096 tokens and 1,024 of answer" in line
+
+
 def test_a_latency_of_a_phase_that_is_not_asked_about_names_the_mix_only_for_a_phase() -> None:
     two = run(shlex.split("recommend --model llama-3.1-8b --hw gb10 --max-latency-ms decode=30,prefill=500"))
     assert "--traffic decode:… --traffic prefill:…" in two.output

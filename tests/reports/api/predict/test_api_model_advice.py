@@ -15,7 +15,6 @@ from reports.present.answers.products import Recommendation
 from reports.present.encoder import command_json
 from roofline_model.chips.hardware import get_hardware
 from roofline_model.expected.predict import predict_expected
-from roofline_model.models.model_registry import get_model
 from roofline_model.operators.attention import attention
 from roofline_model.recommend.model import recommend_model
 
@@ -32,7 +31,7 @@ def test_a_model_gets_what_the_command_line_says(api_client):
         *(("--model", "llama-3.1-8b"), ("--hw", "h200-sxm"), ("--batch", "2")),
         *(("--context", "2048"), ("--memory-limit-gb", "24"), ("--max-quality-loss", "7")),
     )
-    advice = model_advice(ranking, get_hardware("h200-sxm"), get_model("llama-3.1-8b"), asked)
+    advice = model_advice(ranking, get_hardware("h200-sxm"), asked)
     whole = json.loads(json.dumps(command_json(advice)))
     assert answer == whole
     assert answer["chosen"] == answer["candidates"][0]["plan"]
