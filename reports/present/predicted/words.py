@@ -112,7 +112,7 @@ def source_sentence(ranking: Ranking, engine: Finding | None = None) -> str:
     assert ranking.baseline is not None
     if engine is not None and ranking.baseline.estimate.source == "expected":
         are_carried = any(map(is_carried_over, used_provenances(ranking)))
-        return f"Kernels alone{', of other chips' if are_carried else ''}. {sentence(short_text(engine))}"
+        return f"Kernels {'of other chips' if are_carried else 'alone'}. {sentence(short_text(engine))}"
     others = {
         "ideal": IDEAL_TIMES,
         "ceilings": "Times are the best that this machine's measured ceilings allow.",
