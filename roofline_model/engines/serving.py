@@ -167,7 +167,7 @@ def serve(
                 ranked.append(engine_serving(engine, weights, steps, demand))
             except UnsupportedError as error:
                 excluded.append(Exclusion(f"{engine.name} {weights}", (finding_of(error),)))
-    ranked.sort(key=lambda each: (not each.best.is_within_limits, -each.best.tokens_per_s))
+    ranked.sort(key=lambda each: (not each.best.is_within_limits, -each.best.reported_tokens_per_s))
     return ServingAnswer(
         checkpoint.decoder.name, device.key, layout.device_count, demand, tuple(ranked), tuple(excluded)
     )

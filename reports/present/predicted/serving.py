@@ -126,6 +126,11 @@ def _count(load: ServedLoad) -> str:
     return f"{load.request_count:.0f}" if load.kind != "arrivals" else f"{load.request_count:.1f}"
 
 
+def _in_all(load: ServedLoad) -> str:
+    """Return the rate of all requests, their prompts included; unknown where prompts were never measured."""
+    return MISSING if load.first_token is None else format_rate(load.tokens_per_s)
+
+
 def _power(load: ServedLoad) -> str:
     return MISSING if load.power_w is None else f"{load.power_w[0]:.0f} W"
 
@@ -158,11 +163,11 @@ def _look_of(load: ServedLoad) -> str:
 
 _COLUMNS = (
     Column("Requests", _count, "number", is_head=True),
-    Column("Rate", lambda load: f"{load.rate_per_s:.3g}/s", "number", drop=3),
+    Column("Rate", lambda load: MISSING if load.first_token is None else f"{load.rate_per_s:.3g}/s", "number", drop=3),
     Column("Per token", lambda load: _time(load.token), "number"),
     Column("First token", lambda load: _time(load.first_token), "number"),
     Column("Tokens/s each", lambda load: format_rate(load.user_tokens_per_s), "number"),
-    Column("In all", lambda load: format_rate(load.tokens_per_s), "number"),
+    Column("In all", _in_all, "number"),
     Column("Power", _power, "number", drop=4),
     Column("Limits", lambda load: "" if load.is_within_limits else "missed", drop=5),
 )
@@ -172,7 +177,8 @@ _ENGINES = (
     Column("Requests", lambda each: _count(each.best), "number"),
     Column("Per token", lambda each: _time(each.best.token), "number"),
     Column("First token", lambda each: _time(each.best.first_token), "number"),
-    Column("In all", lambda each: f"{format_rate(each.best.tokens_per_s)} tokens/s", "number"),
+    Column("Tokens/s each", lambda each: format_rate(each.best.user_tokens_per_s), "number"),
+    Column("In all", lambda each: _in_all(each.best), "number"),
     Column("Memory", lambda each: format_memory(each.weight_bytes), "number", drop=1),
     Column("Limits", lambda each: "" if each.best.is_within_limits else "missed", drop=2),
 )

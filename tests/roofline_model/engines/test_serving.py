@@ -155,3 +155,10 @@ def test_an_engine_around_another_is_answered_where_it_is_named():
     assert {inner.engine, outer.engine} == {"llama-cpp", "ollama"}
     assert inner.best.token == outer.best.token
     assert served("qwen3-14b", "apple-m4-pro", Demand(30, 256, (1,)), formats=("4BIT",)).ranked[0].engine == "mlx"
+
+
+def test_one_request_is_ranked_by_its_time_per_token_as_not_every_engines_prompts_are_known():
+    ranked = served("qwen3-32b", "gb10", Demand(32_000, 512, (1,)), formats=("BF16",)).ranked
+    assert {each.loads[0].first_token is None for each in ranked} == {True, False}
+    times_s = [each.loads[0].token.time_s for each in ranked]
+    assert times_s == sorted(times_s)
