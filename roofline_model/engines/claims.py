@@ -19,6 +19,7 @@ _RATE = re.compile(
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)B(?:-A([0-9]+(?:\.[0-9]+)?)B)?", re.IGNORECASE)
 """`70B`, and `120B-A5B` of a mixture of experts with what a token visits."""
 MAX_CLAIM_CHARS = 200
+MAX_TOKENS_PER_S = 1e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,8 @@ def read_claim(text: str) -> Claim:
         raise InvalidValueError(f"a claim has at most {MAX_CLAIM_CHARS} characters, this has {len(text):,}")
     rate = _RATE.search(text)
     claim = Claim(tokens_per_s=None if rate is None else float(rate.group(1)))
+    if claim.tokens_per_s is not None and not 0 < claim.tokens_per_s <= MAX_TOKENS_PER_S:
+        raise InvalidValueError(f"a rate is above 0 and at most {MAX_TOKENS_PER_S:,.0f} tokens/s, got {text[:40]!r}")
     rest = text if rate is None else f"{text[: rate.start()]} {text[rate.end() :]}"
     for word in rest.replace(",", " ").split():
         claim = _with_word(claim, word)

@@ -22,7 +22,7 @@ from roofline_model.core.units import (
 )
 
 if TYPE_CHECKING:
-    from roofline_model.core.answer import Estimate
+    from roofline_model.core.answer import Estimate, Exclusion
     from roofline_model.engines.serving import Demand, EngineServing, ServedLoad, ServingAnswer
     from roofline_model.engines.verdict import RateVerdict
 
@@ -84,7 +84,7 @@ def _sentence(serving: EngineServing, demand: Demand) -> str:
         return f"Within {limits}: {served} at once, {format_rate(load.tokens_per_s)} tokens/s in all ({who})."
     if load.kind != "arrivals" and load.request_count <= 1:
         return f"{each} for one request alone{first} ({who})."
-    count = counted(round(load.request_count), "request")
+    count = counted(round(load.request_count), "request") if load.kind != "arrivals" else f"{_count(load)} requests"
     together = f"{count} at once: {each} each, {format_rate(load.tokens_per_s)} in all{first} ({who})."
     return together if load.kind != "arrivals" else f"{load.rate_per_s:g} requests/s keep {together}"
 
@@ -106,7 +106,7 @@ def _title(answer: ServingAnswer, serving: EngineServing) -> str:
     cached = f", {demand.cached_tokens:,} cached" if demand.cached_tokens else ""
     kernel = "" if serving.kernel is None else f" Kernel in its log: {serving.kernel}."
     return (
-        f"{answer.model} on {devices}, {demand.input_tokens:,} tokens in{cached}, {demand.output_tokens:,} out: {kinds}. "
+        f"{answer.model} on {devices}, {counted(demand.input_tokens, 'token')} in{cached}, {demand.output_tokens:,} out: {kinds}. "
         f"Behind it: runs of {serving.engine_name} ({serving.versions}).{kernel}"
     )
 
@@ -123,7 +123,7 @@ def _interval(estimate: Estimate | None, prefix: str | None) -> str:
 
 
 def _count(load: ServedLoad) -> str:
-    return f"{load.request_count:.0f}" if load.kind != "arrivals" else f"{load.request_count:.1f}"
+    return f"{load.request_count:.0f}" if load.kind != "arrivals" else f"{load.request_count:.2g}"
 
 
 def _in_all(load: ServedLoad) -> str:
@@ -194,7 +194,20 @@ def _memory_sentence(serving: EngineServing, demand: Demand) -> str:
     )
 
 
+_LAST_REASONS = ("format", "chip")
+"""Kinds of reasons that say what an engine is, not what was asked of it."""
+
+
 def _excluded_blocks(answer: ServingAnswer) -> Iterator[Block]:
-    """Yield why engines are left out, each reason once."""
-    reasons = dict.fromkeys(subject_text(each.finding) for each in answer.excluded)
+    """Yield why engines are left out, each reason once; first those that other sizes or formats would mend."""
+
+    def place(each: Exclusion) -> int:
+        kind = each.finding.value("kind")
+        return _LAST_REASONS.index(kind) + 1 if kind in _LAST_REASONS else 0
+
+    excluded = sorted(answer.excluded, key=place)
+    reasons = dict.fromkeys(
+        subject_text(each.finding) if each.finding.subject else f"{each.key}: {short_text(each.finding)}"
+        for each in excluded
+    )
     yield from reason_blocks(list(reasons), "--json holds all of them")

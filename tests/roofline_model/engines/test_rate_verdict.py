@@ -98,7 +98,10 @@ def test_a_size_stands_for_a_shipped_model_with_other_layers(size):
         assert decoder.experts is None
 
 
-@pytest.mark.parametrize("text", ["gb10 5 t/s nonsense", "0B gb10", "8B-A9B", "x" * (MAX_CLAIM_CHARS + 1)])
+@pytest.mark.parametrize(
+    "text",
+    ["gb10 5 t/s nonsense", "8B gb10 0 t/s", f"8B gb10 {10**12} t/s", "0B gb10", "8B-A9B", "x" * (MAX_CLAIM_CHARS + 1)],
+)
 def test_what_cannot_be_read_is_refused(text):
     with pytest.raises(InvalidValueError):
         read_claim(text)
