@@ -33,39 +33,45 @@ COMMANDS = {
 ADDED_COLUMNS = ("ideal_s", "expected_s", "expected_low_s", "expected_high_s", "provenance", "reason")
 
 
+_TableArgument = Annotated[
+    Path,
+    typer.Argument(metavar="FILE", help="Table of measured kernels, CSV or Parquet (docs/theory/validation.md)."),
+]
+_PredictionsOption = Annotated[
+    Path | None,
+    typer.Option("--predictions", metavar="OUT.csv", help="Write the table with the predicted columns added."),
+]
+_NoCalibrationOption = Annotated[
+    bool,
+    typer.Option("--no-local-calibration", help="Never use this machine's own calibration."),
+]
+_ConstantsOption = Annotated[
+    Path | None,
+    typer.Option("--constants", metavar="FILE.toml", help="Constants of `roofline fit` in place of the shipped ones."),
+]
+_CrossOption = Annotated[
+    bool,
+    typer.Option(
+        "--cross-validate", help="Fit to this table, and score each row by constants that never saw its site."
+    ),
+]
+_FolderOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--model-dir",
+        metavar="FOLDER",
+        help="Of engine runs: config.json files of models that are not shipped (OWNER--MODEL_config.json).",
+    ),
+]
+
+
 def validate(
-    table_file: Annotated[
-        Path,
-        typer.Argument(metavar="FILE", help="Table of measured kernels, CSV or Parquet (docs/theory/validation.md)."),
-    ],
-    predictions: Annotated[
-        Path | None,
-        typer.Option("--predictions", metavar="OUT.csv", help="Write the table with the predicted columns added."),
-    ] = None,
-    no_local_calibration: Annotated[
-        bool,
-        typer.Option("--no-local-calibration", help="Never use this machine's own calibration."),
-    ] = False,
-    constants: Annotated[
-        Path | None,
-        typer.Option(
-            "--constants", metavar="FILE.toml", help="Constants of `roofline fit` in place of the shipped ones."
-        ),
-    ] = None,
-    cross_validate: Annotated[
-        bool,
-        typer.Option(
-            "--cross-validate", help="Fit to this table, and score each row by constants that never saw its site."
-        ),
-    ] = False,
-    model_dir: Annotated[
-        Path | None,
-        typer.Option(
-            "--model-dir",
-            metavar="FOLDER",
-            help="Of engine runs: config.json files of models that are not shipped (OWNER--MODEL_config.json).",
-        ),
-    ] = None,
+    table_file: _TableArgument,
+    predictions: _PredictionsOption = None,
+    no_local_calibration: _NoCalibrationOption = False,
+    constants: _ConstantsOption = None,
+    cross_validate: _CrossOption = False,
+    model_dir: _FolderOption = None,
     show_all: AllOption = False,
     as_json: JsonOption = False,
 ) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roofline_cli.predict.serve import EngineOption, present_serving
+from roofline_cli.predict.serve import EngineOption, parse_output, present_serving
 from roofline_cli.shared import completions
 from roofline_cli.shared.options import AllOption, JsonOption, find_chip, parse_amount, parse_size, split_list
 from roofline_model.core.errors import InvalidValueError
@@ -52,28 +51,28 @@ def check(
     A size alone is priced as the shipped model of the next size, with as many layers as make up the count.
     """
     from roofline_model.engines.checkpoints import format_key
-    from roofline_model.engines.claims import Claim, read_claim, sized
+    from roofline_model.engines.claims import Claim, read_claim, sized, with_part
     from roofline_model.engines.serving import Demand, serve
     from roofline_model.engines.verdict import rate_verdict
     from roofline_model.models.decoders import find_checkpoint
 
     said = Claim() if claim is None else read_claim(claim)
     if params is not None:
-        said = replace(said, checkpoint=sized(params))
+        said = with_part(said, checkpoint=sized(params))
     if model is not None:
-        said = replace(said, checkpoint=find_checkpoint(model))
+        said = with_part(said, checkpoint=find_checkpoint(model))
     if weights is not None:
-        said = replace(said, weights=format_key(weights))
+        said = with_part(said, weights=format_key(weights))
     if hw is not None:
-        said = replace(said, device=find_chip(hw))
+        said = with_part(said, device=find_chip(hw))
     if tokens_s is not None:
-        said = replace(said, tokens_per_s=parse_amount("--tokens-s", tokens_s, "tokens per second"))
+        said = with_part(said, tokens_per_s=parse_amount("--tokens-s", tokens_s, "tokens per second"))
     checkpoint, device, rate = said.checkpoint, said.device, said.tokens_per_s
     if checkpoint is None or device is None or rate is None:
         raise InvalidValueError(f'a claim needs {_missing(said)}; e.g. "70B Q4_K_M gb10 47 tok/s"')
     demand = Demand(
         parse_size("--input", input_tokens),
-        parse_size("--output", output_tokens),
+        parse_output(output_tokens),
         (parse_size("--concurrency", concurrency),),
     )
     engines = split_list(engine) or ([said.engine] if said.engine else [])

@@ -18,7 +18,7 @@ from roofline_cli.shared.options import (
     LinkOption,
     find_chip,
     parse_amount,
-    parse_link,
+    parse_parallel,
     parse_size,
     split_list,
 )
@@ -80,8 +80,6 @@ _MeasuredOption = Annotated[
         help="A rate of your own, of all requests together: is it good? With one --concurrency.",
     ),
 ]
-
-
 _MeasuredFirstOption = Annotated[
     str | None,
     typer.Option("--measured-ttft-ms", metavar="MS", help="A mean time to the first token of your own, beside it."),
@@ -120,7 +118,7 @@ def predict_serve(
 
     demand = Demand(
         parse_size("--input", input_tokens),
-        parse_size("--output", output_tokens),
+        parse_output(output_tokens),
         _counts(concurrency),
         _rates(rate),
         0 if cached is None else parse_size("--cached", cached),
@@ -131,7 +129,7 @@ def predict_serve(
     measured_first_s = _limit("--measured-ttft-ms", measured_ttft_ms)
     if measured is None and measured_first_s is not None:
         raise InvalidValueError("--measured-ttft-ms is judged beside a rate: give --measured-tokens-s, too")
-    if measured is not None and len(demand.concurrencies) + len(demand.rates_per_s) > 1:
+    if measured is not None and len(demand.rates_per_s or demand.concurrencies) > 1:
         raise InvalidValueError("--measured-tokens-s is of one load: give one --concurrency or one --rate")
     checkpoint = find_checkpoint(model)
     answer = serve(
@@ -151,7 +149,7 @@ def predict_serve(
 
 def present_serving(answer: ServingAnswer, verdict: RateVerdict | None, *, show_all: bool, as_json: bool) -> None:
     """Print a serving answer, with the verdict on a measured rate where one was asked; exits 1 where no engine serves
-    the model.
+    the model, or none keeps the limits.
     """
     from reports.present.predicted.serving import serving_blocks
 
@@ -159,8 +157,16 @@ def present_serving(answer: ServingAnswer, verdict: RateVerdict | None, *, show_
         return command_json(answer) | ({} if verdict is None else {"verdict": answer_json(verdict)})
 
     present(document, lambda: serving_blocks(answer, verdict, show_all=show_all), as_json=as_json)
-    if not answer.ranked:
+    if not any(each.best.is_within_limits for each in answer.ranked):
         raise typer.Exit(1)
+
+
+def parse_output(text: str) -> int:
+    """Return the tokens of an answer. Raises `InvalidValueError` for one alone, which has no time per token."""
+    count = parse_size("--output", text)
+    if count < 2:
+        raise InvalidValueError("--output must be 2 tokens or more: a single one has no time per token")
+    return count
 
 
 def _counts(text: str) -> tuple[int, ...]:
@@ -173,7 +179,8 @@ def _counts(text: str) -> tuple[int, ...]:
 def _rates(text: str | None) -> tuple[float, ...]:
     if text is None:
         return ()
-    return tuple(parse_amount("--rate", item, "requests per second") or 0.0 for item in text.split(","))
+    rates = (parse_amount("--rate", item, "requests per second") or 0.0 for item in text.split(","))
+    return tuple(dict.fromkeys(rates))
 
 
 def _limit(option: str, text: str | None) -> float | None:
@@ -184,23 +191,17 @@ def _limit(option: str, text: str | None) -> float | None:
 def _layout(devices: str | None, link_gb_s: str | None) -> Layout:
     from roofline_model.engines.amounts import Layout
 
-    count = 1 if devices is None else parse_size("--tensor-parallel", devices)
-    if link_gb_s is not None and count == 1:
-        raise InvalidValueError("--link-gb-s is about several devices, which needs --tensor-parallel INT")
-    return Layout(
-        count,
-        count,
-        expert_rank_count=count,
-        link_bytes_per_s=None if link_gb_s is None else parse_link(link_gb_s, below=1e6),
-    )
+    parallel = parse_parallel(devices, link_gb_s)
+    count = parallel.device_count
+    return Layout(count, count, expert_rank_count=count, link_bytes_per_s=parallel.link_bytes_per_s)
 
 
 def _cache_bytes(kv: str | None) -> float | None:
-    from roofline_model.engines.checkpoints import CACHE_8_BIT, CACHE_16_BIT
+    from roofline_model.formats.catalog import get_format
 
     if kv is None:
         return None
-    sizes = {"BF16": CACHE_16_BIT, "FP16": CACHE_16_BIT, "FP8": CACHE_8_BIT, "FP8_E4M3": CACHE_8_BIT}
-    if kv.upper() not in sizes:
+    stored = get_format(kv)
+    if stored.key not in ("BF16", "FP16", "FP8_E4M3"):
         raise InvalidValueError(f"--kv must be BF16 or FP8 here, got {kv[:20]!r}")
-    return sizes[kv.upper()]
+    return stored.nominal_bits / 8

@@ -80,7 +80,9 @@ def value_as(hint: Any, data: Any, where: str, limits: Limits = FINITE) -> Any:
             raise refused(where, data, f"a list{' of tables' * is_dataclass(arguments[0])}")
         if Ellipsis not in arguments and len(data) != len(arguments):
             raise refused(where, data, f"a list of {len(arguments)}")
-        return tuple(value_as(arguments[0], item, f"{where}[{number}]", limits) for number, item in enumerate(data))
+        kinds = (arguments[0],) * len(data) if Ellipsis in arguments else arguments
+        pairs = enumerate(zip(kinds, data, strict=True))
+        return tuple(value_as(own, item, f"{where}[{number}]", limits) for number, (own, item) in pairs)
     if origin is Literal:
         if data not in arguments:
             raise refused(where, data, f"one of {', '.join(arguments)}")

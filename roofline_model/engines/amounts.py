@@ -10,7 +10,7 @@ from typing import Literal
 
 from roofline_model.core.errors import InvalidValueError
 from roofline_model.formats.catalog import get_format
-from roofline_model.formats.gguf import mix_bytes_per_element
+from roofline_model.formats.gguf import bytes_per_element, mix_bytes_per_element
 from roofline_model.models.hf.stored_formats import CheckpointFormats
 from roofline_model.models.layer_kinds import Attention, Decoder, Latent, Recurrent, Role, ShortConvolution
 from roofline_model.operators.product import with_group_scales
@@ -56,12 +56,17 @@ def checkpoint_roles(formats: CheckpointFormats, wide: str = "BF16") -> dict[Rol
     return roles
 
 
-def gguf_roles(decoder: Decoder, mix: str) -> dict[Role, StoredFormat]:
-    """Return the stored format of every role of a GGUF file, by the name of its mix. Products multiply in 8 bit."""
+def gguf_roles(decoder: Decoder, mix: str, experts: str | None = None) -> dict[Role, StoredFormat]:
+    """Return the stored format of every role of a GGUF file, by the name of its mix. Products multiply in 8 bit.
+
+    `experts`: type of the routed experts where a mix leaves them as they are.
+    """
     stored_bytes: dict[Role, float] = defaultdict(float)
     counts: dict[Role, float] = defaultdict(float)
     for matrix in decoder.matrices():
-        stored_bytes[matrix.role] += matrix.element_count * mix_bytes_per_element(mix, matrix.name, matrix.k)
+        own_type = experts if matrix.role == "expert" else None
+        size = bytes_per_element(own_type, matrix.k) if own_type else mix_bytes_per_element(mix, matrix.name, matrix.k)
+        stored_bytes[matrix.role] += matrix.element_count * size
         counts[matrix.role] += matrix.element_count
     unpacking: Unpacking = "k-quant" if "_K" in mix or mix.startswith("IQ") else "none"
     return {role: StoredFormat(stored_bytes[role] / counts[role], "INT8", unpacking) for role in counts}
@@ -187,7 +192,7 @@ class StoredModel:
 
     def held_bytes(self, context: float, kv_ranks: int = 1) -> float:
         """Return what a sequence keeps on one device: cache and states, bytes."""
-        total = self.state_bytes / 2
+        total = self.state_bytes / 2 / kv_ranks
         for run in self.decoder.layers:
             if isinstance(run.mixer, Latent):
                 total += run.count * run.mixer.held_elements(context) * LATENT_CACHE_BYTES

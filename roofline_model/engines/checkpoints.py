@@ -74,8 +74,11 @@ def stored_model(
         raise unsupported(
             finding("engine-excluded", engine.name, kind="format", weight_format=weights, formats=engine.formats)
         )
-    if weights in MIXES and weights not in ("BF16", "F16"):
-        return StoredModel(decoder, gguf_roles(decoder, weights), cache_bytes or CACHE_16_BIT)
+    if engine.stores_gguf and weights not in ("BF16", "FP16"):
+        # llama-quantize leaves experts that a maker ships in MXFP4 as they are; "MXFP4" are those and the rest in Q8_0.
+        experts = "MXFP4" if "MXFP4" in (weights, checkpoint.main_format) else None
+        roles = gguf_roles(decoder, "Q8_0" if weights == "MXFP4" else weights, experts)
+        return StoredModel(decoder, roles, cache_bytes or CACHE_16_BIT)
     if weights in _MLX_BITS:
         return StoredModel(decoder, mlx_roles(decoder, _MLX_BITS[weights]), cache_bytes or CACHE_16_BIT)
     if own is not None and any(each.weights == weights for each in own.roles.values()):

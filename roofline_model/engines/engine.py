@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from roofline_model.chips.hardware import Device
+from roofline_model.chips.hardware import Device, list_hardware
 from roofline_model.core.errors import UnknownNameError
 from roofline_model.core.finding import finding, unsupported
 
@@ -111,8 +111,12 @@ class EngineConstants:
     """Chips whose rows are behind the constants."""
     similar_chips: tuple[str, ...] = ()
     """Chips of the same kind that they are taken for without rows."""
+    most_device_count: int | None = None
+    """Devices that runs behind the constants were spread over at most; None: as many as split the model evenly."""
     sweep_together: tuple[tuple[int, int], tuple[int, int]] | None = None
-    """Lengths of input and output, from and to, at which the sweeps behind the constants start all requests at once."""
+    """Lengths of input and output, from and to, at which the sweeps behind the constants start all requests at once; of
+    validation alone.
+    """
     power: PowerConstants | None = None
     """Watts, where telemetry was there to fit them."""
     intervals: Mapping[str, Mapping[str, tuple[float, float]]] = field(default_factory=dict)
@@ -161,6 +165,12 @@ class Engine:
     """Formats of weights that it loads: keys of the catalog, GGUF mixes and MLX's integers by name."""
     constants: tuple[EngineConstants, ...]
     """One for each kind of chips; the first that knows a chip is its own."""
+    stores_gguf: bool = False
+    """Whether it loads GGUF files, whose mixes give each role a type of its own."""
+    captures_graphs: bool = False
+    """Whether it captures steps as CUDA graphs, unless told otherwise."""
+    least_capability: Mapping[str, int] = field(default_factory=dict)
+    """Format of weights → least major compute capability that it multiplies them on."""
     around: str | None = None
     """Key of the engine that it runs: its constants, and what it loads."""
     kernels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -175,13 +185,22 @@ class Engine:
         capability = device.match.capability
         return None if capability is None else self.kernels.get(weights, {}).get(str(capability[0]))
 
+    def check_multiplies(self, weights: str, device: Device) -> None:
+        """Raise `UnsupportedError` for a format that it has no kernel for on a chip."""
+        least, capability = self.least_capability.get(weights), device.match.capability
+        if least is not None and (capability is None or capability[0] < least):
+            raise unsupported(
+                finding("engine-excluded", self.name, kind="kernel", weight_format=weights, hardware=device.key)
+            )
+
     def constants_for(self, chip_key: str) -> EngineConstants:
         """Return the constants for a chip. Raises `UnsupportedError` where there are none."""
         for each in self.constants:
             if chip_key in each.fitted_chips or chip_key in each.similar_chips:
                 return each
-        keys = sorted({key for each in self.constants for key in (*each.fitted_chips, *each.similar_chips)})
-        raise unsupported(finding("engine-excluded", self.name, kind="chip", hardware=chip_key, chips=tuple(keys)))
+        described = {key for each in self.constants for key in (*each.fitted_chips, *each.similar_chips)}
+        keys = tuple(sorted(described & {device.key for device in list_hardware()}))
+        raise unsupported(finding("engine-excluded", self.name, kind="chip", hardware=chip_key, chips=keys))
 
 
 def engine_names() -> tuple[str, ...]:
@@ -204,7 +223,7 @@ def get_engine(name: str) -> Engine:
     shared, chips = data.pop("every_chip", {}), data.pop("chips", {})
     if "around" in data:
         inner = get_engine(data["around"])
-        data |= {"formats": inner.formats, "constants": inner.constants}
+        data |= {"formats": inner.formats, "constants": inner.constants, "stores_gguf": inner.stores_gguf}
     else:
         data["constants"] = tuple(_constants(shared | own) for own in chips.values())
     return Engine(**data | {"key": name, "formats": tuple(data["formats"])})

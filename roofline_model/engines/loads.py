@@ -17,10 +17,10 @@ from roofline_model.engines.engine import EngineConstants
 from roofline_model.engines.steps import StepModel
 
 LoadKind = Literal["single", "wave", "steady", "arrivals"]
+SERVING = "serving"
+"""The protocol of users, who see each token as it comes."""
 _ITERATIONS = 6
 _LEAST_IN_FLIGHT, _MOST_IN_FLIGHT, _HALVINGS = 1e-3, 4096.0, 40
-_TEN_WAVES = {(1024, 1024), (1024, 8192), (8192, 1024)}
-"""Lengths of the benchmarks that run ten waves of their concurrency (InferenceX)."""
 _MAX_UTILISATION, _MAX_BUSY = 0.85, 0.9
 """Share of the time spent on prompts, of arrivals and of a fixed number in flight: beyond it the queue grows without
 end, and a closed form says nothing.
@@ -40,8 +40,8 @@ class Load:
     """Tokens before the prompt that the cache already holds."""
     rate_per_s: float | None = None
     """Requests that arrive, per second; of `arrivals` alone."""
-    protocol: str = "ten-waves"
-    """How the benchmark meets the engine; of `steady` alone."""
+    protocol: str = SERVING
+    """How clients meet the engine; of `steady` alone."""
     counts_first_token: bool = False
     """Whether a client divides the time of a whole request by its tokens; of `single` alone."""
 
@@ -60,18 +60,11 @@ class Load:
 def closed_load(
     constants: EngineConstants, input_tokens: int, output_tokens: int, concurrency: float, cached_tokens: int = 0
 ) -> Load:
-    """Return a load of a fixed number of requests in flight, as the runs behind the constants met the engine: each
+    """Return a load of a fixed number of requests in flight, as it was measured where the constants come from: each
     finished request followed by the next, or all at once.
     """
-    protocol = "ten-waves" if (input_tokens, output_tokens) in _TEN_WAVES else "sweep"
-    kind: LoadKind = "single" if concurrency <= 1 else "wave"
-    if constants.protocols:
-        kind, together = "steady", constants.sweep_together
-        if together is not None:
-            (least_in, most_in), (least_out, most_out) = together
-            is_wave = least_in <= input_tokens <= most_in and least_out <= output_tokens <= most_out
-            kind = "wave" if is_wave else "steady"
-    return Load(kind, input_tokens, output_tokens, max(1.0, concurrency), cached_tokens, protocol=protocol)
+    kind: LoadKind = "steady" if constants.protocols else "single" if concurrency <= 1 else "wave"
+    return Load(kind, input_tokens, output_tokens, max(1.0, concurrency), cached_tokens)
 
 
 def arriving_load(
@@ -155,9 +148,10 @@ def _steady(steps: StepModel, load: Load) -> ClientTimes:
     admitted = max(1.0, min(load.request_count, room))
     decoding, token_s, busy = admitted, 0.0, 0.0
     for _ in range(_ITERATIONS):
-        token_s = steps.step_s(decoding, load.context) + (decoding - 1) / output * prefill_s
-        busy = min(_MAX_BUSY, (decoding - 1) * prefill_s / (output * token_s))
-        wait_s = prefill_s * protocol.prefill_ratio * (1 + busy / 2 + (decoding - 1) / 20)
+        others = max(0.0, decoding - 1)
+        token_s = steps.step_s(decoding, load.context) + others / output * prefill_s
+        busy = min(_MAX_BUSY, others * prefill_s / (output * token_s))
+        wait_s = prefill_s * protocol.prefill_ratio * (1 + busy / 2 + others / 20)
         decode_s = output * token_s
         decoding = (decoding + admitted * decode_s / (decode_s + wait_s)) / 2
     first_s = protocol.prefill_ratio * prefill_s * (1 + busy / 2 + (admitted - 1) / (2 * protocol.wave_count))
@@ -169,8 +163,11 @@ def _arrivals(steps: StepModel, load: Load) -> ClientTimes:
     """Requests that arrive at a rate; prompts are computed beside decodes and queue for one another."""
     constants = steps.constants
     prefill_s = constants.mixed_prefill_ratio * steps.prefill_s(load.input_tokens, load.cached_tokens)
-    step_s = steps.step_s(load.request_count, load.context)
+    step_s = steps.step_s(max(1.0, load.request_count), load.context)
     busy = min(_MAX_UTILISATION, (load.rate_per_s or 0.0) * prefill_s)
     token_s = step_s + max(0.0, load.request_count - 1) / load.output_tokens * prefill_s
-    first_s = prefill_s * (1 + busy / (2 * (1 - busy))) + step_s / 2 + constants.client_s
+    serving = constants.protocols.get(SERVING)
+    waited_s = step_s / 2 if serving is None else serving.first_token_step_count * step_s
+    client_s = constants.client_s if serving is None else serving.client_s
+    first_s = prefill_s * (1 + busy / (2 * (1 - busy))) + waited_s + client_s
     return ClientTimes(token_s, first_s, load.request_count)

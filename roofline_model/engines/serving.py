@@ -45,6 +45,11 @@ class Demand:
     """Limit of the mean time per token, seconds."""
 
     @property
+    def has_limits(self) -> bool:
+        """Whether any time is limited."""
+        return self.max_first_token_s is not None or self.max_token_s is not None
+
+    @property
     def request_tokens(self) -> int:
         """Tokens that a request holds at its end."""
         return self.cached_tokens + self.input_tokens + self.output_tokens
@@ -119,7 +124,9 @@ class EngineServing:
     loads: tuple[ServedLoad, ...]
     """In the order asked; those that do not fit are left out."""
     largest: ServedLoad | None
-    """The largest number in flight within the limits; None without limits, and where one request misses them."""
+    """The largest number in flight within the limits; None without limits, of arrivals, and where one request misses
+    them.
+    """
     findings: tuple[Finding, ...]
     steps: StepModel = field(metadata=NOT_IN_JSON)
     """The model of its steps."""
@@ -182,10 +189,17 @@ def engine_steps(
     layout: Layout = ONE_DEVICE,
     cache_bytes: float | None = None,
 ) -> StepModel:
-    """Return the steps of a checkpoint in an engine. Raises `UnsupportedError` where it does not run there, or no
-    constants are known.
+    """Return the steps of a checkpoint in an engine. Raises `UnsupportedError` where it does not run there or not so
+    split, or no constants are known.
     """
-    constants = engine.constants_for(device.key)
+    constants, count = engine.constants_for(device.key), layout.device_count
+    engine.check_multiplies(weights, device)
+    if constants.most_device_count is not None and count > constants.most_device_count:
+        raise unsupported(finding("engine-excluded", engine.name, kind="devices"))
+    for heads in checkpoint.decoder.head_counts:
+        if heads % layout.tensor_rank_count:
+            item = finding("engine-excluded", engine.name, kind="split", head_count=heads, device_count=count)
+            raise unsupported(item)
     model = stored_model(checkpoint, weights, engine, constants, device, cache_bytes=cache_bytes)
     return StepModel(model, device, constants, layout)
 
@@ -331,10 +345,13 @@ def _is_within(estimate: Estimate | None, limit_s: float | None) -> bool:
 
 
 def _largest(steps: StepModel, demand: Demand, most: float) -> ServedLoad | None:
-    """Return the largest number in flight that keeps the limits: both times grow with it."""
-    if demand.max_first_token_s is None and demand.max_token_s is None:
+    """Return the largest number in flight that keeps the limits: both times grow with it. None for arrivals, whose
+    number follows from their rate.
+    """
+    if demand.rates_per_s or not demand.has_limits:
         return None
-    low, high = 1, max(1, min(MAX_CONCURRENCY, int(min(most, MAX_CONCURRENCY))))
+    several = closed_load(steps.constants, demand.input_tokens, demand.output_tokens, 2).kind
+    low, high = 1, int(min(most, MAX_CONCURRENCY)) if steps.constants.answers(several) else 1
     best = _closed(steps, demand, low)
     if not best.is_within_limits:
         return None

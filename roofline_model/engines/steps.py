@@ -16,6 +16,7 @@ from roofline_model.core.errors import InvalidValueError
 from roofline_model.engines.amounts import ONE_DEVICE, Layout, StoredFormat, StoredModel
 from roofline_model.engines.engine import EngineConstants
 from roofline_model.formats.catalog import get_format
+from roofline_model.ideal.limits import memory_limit_s
 from roofline_model.models.experts import visited_count
 from roofline_model.models.layer_kinds import Role
 
@@ -49,7 +50,7 @@ class StepModel:
         per_sequence = (
             narrow / (constants.cache_ratio or constants.bandwidth_ratio)
             + wide / (constants.wide_cache_ratio or constants.bandwidth_ratio)
-            + model.state_bytes / constants.bandwidth_ratio
+            + self._state_bytes / constants.bandwidth_ratio
             + model.elementwise_bytes * constants.elementwise_ratio
         ) / bandwidth
         layers = model.decoder.layer_count
@@ -61,21 +62,22 @@ class StepModel:
         )
 
     def least_step_s(self, sequences: float, context: float) -> float:
-        """Return what bytes and FLOPs alone allow of that step, at rated bandwidth and peak: no engine is faster with
-        one token a step. Of routed experts those of one token are read: all tokens may agree.
+        """Return what the bytes of that step allow at the chip's highest bandwidth: no engine is faster with one token
+        a step; 0 where the bandwidth is not sure. Of routed experts those of one token are read: all tokens may agree.
         """
-        model, device = self.model, self.device
+        model = self.model
         experts = model.decoder.experts
-        read_bytes = compute_s = 0.0
+        read_bytes = sequences * (sum(model.cache_reads(context, self.layout.cache_ranks)) + self._state_bytes)
         for role, count in model.elements.items():
-            if role in ("embedding", "per_layer_embedding"):
-                continue
-            stored, ranks = model.stored(role), self.layout.ranks(role)
-            active = count * (experts.active_count if role == "expert" and experts is not None else 1) / ranks
-            read_bytes += active * stored.bytes_per_element
-            compute_s += 2 * active * sequences / device.peak_flops_per_s(stored.multiplied_in)
-        cache_bytes = sum(model.cache_reads(context, self.layout.cache_ranks)) + model.state_bytes
-        return max((read_bytes + sequences * cache_bytes) / device.bandwidth.value, compute_s)
+            if role not in ("embedding", "per_layer_embedding"):
+                active = experts.active_count if role == "expert" and experts is not None else 1
+                read_bytes += count * active * model.stored(role).bytes_per_element / self.layout.ranks(role)
+        return memory_limit_s(read_bytes, self.device, "cold")
+
+    @property
+    def _state_bytes(self) -> float:
+        """Bytes of recurrent states that a token reads and writes on one device, which has a share of their heads."""
+        return self.model.state_bytes / self.layout.cache_ranks
 
     def prefill_s(self, tokens: int, cached: float = 0.0, prompts: int = 1) -> float:
         """Return the time of prompts of `tokens` each that share passes, after `cached` tokens, with nothing beside."""

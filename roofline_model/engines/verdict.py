@@ -19,6 +19,8 @@ Place = Literal["within", "slower", "faster", "impossible"]
 _BATCHES = (2, 4, 8, 16, 32, 64, 128, 256)
 _EAGER_LAYER_S = 300e-6
 """Host time of a layer whose kernels are launched one by one: about a dozen launches from Python. A judgement."""
+_EAGER_MARGIN = 1.25
+"""How far that judgement may miss and still explain a rate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +33,10 @@ class RateVerdict:
     low_tokens_per_s: float
     """Ends of the 80 % interval of the expected rate."""
     high_tokens_per_s: float
-    most_tokens_per_s: float
-    """What bytes and FLOPs allow at rated bandwidth and peak, with one token a step of each request."""
+    most_tokens_per_s: float | None
+    """What the bytes of a step allow at the chip's highest bandwidth, with one token a step of each request; None where
+    that bandwidth is not sure.
+    """
     finding: Finding
     """The verdict."""
     first_token: Finding | None
@@ -53,9 +57,10 @@ def rate_verdict(
     """
     load, steps = serving.loads[0], serving.steps
     expected, (low, high) = load.reported_tokens_per_s, load.reported_interval_tokens_per_s
-    most = load.request_count / steps.least_step_s(load.request_count, load.context_tokens)
+    least_s = steps.least_step_s(load.request_count, load.context_tokens)
+    most = load.request_count / least_s if least_s else None
     place: Place = "within" if low <= measured <= high else "slower" if measured < low else "faster"
-    if measured > most:
+    if most is not None and measured > most:
         place = "impossible"
     verdict = finding(
         "own-rate",
@@ -67,13 +72,15 @@ def rate_verdict(
         high_tokens_per_s=high,
         most_tokens_per_s=most,
         shortfall_ratio=1 - measured / expected,
-        excess_factor=measured / most,
+        excess_factor=None if most is None else measured / most,
     )
     explanations: list[Finding] = []
     if place != "within":
         explanations += _other_formats(checkpoint, serving, demand, measured)
         explanations += (
-            _slowing(serving, load) if place == "slower" else _speeding(serving, demand, measured, high, most)
+            _slowing(serving, load, measured)
+            if place == "slower"
+            else _speeding(serving, demand, measured, most if place == "impossible" and most else high)
         )
     first = None
     if measured_first_token_s is not None and load.first_token is not None:
@@ -87,20 +94,24 @@ def _first_token_finding(expected: Estimate, measured_s: float) -> Finding:
     return finding("own-first-token", kind=kind, own_s=measured_s, time_s=expected.time_s, low_s=low_s, high_s=high_s)
 
 
-def _slowing(serving: EngineServing, load: ServedLoad) -> Iterator[Finding]:
+def _slowing(serving: EngineServing, load: ServedLoad, measured: float) -> Iterator[Finding]:
     """Yield what may make an engine slower than expected, each with what tells it."""
     steps = serving.steps
     if serving.kernel is not None:
         yield finding("own-rate-cause", kind="kernel", kernel=serving.kernel, weight_format=serving.weights)
-    yield finding("own-rate-cause", kind=_clock_kind(steps.device))
+    if steps.device.vendor == "nvidia":
+        yield finding("own-rate-cause", kind=_clock_kind(steps.device))
+    yield finding("own-rate-cause", kind="memory", weight_bytes=serving.weight_bytes)
     if steps.layout.device_count > 1:
         yield finding("own-rate-cause", kind="link", device_count=steps.layout.device_count)
     if load.request_count > 1:
         yield finding("own-rate-cause", kind="chunk", token_count=steps.constants.prompt_chunk_tokens)
         yield finding("own-rate-cause", kind="cap", request_count=round(load.request_count))
+        yield finding("own-rate-cause", kind="each", expected_tokens_per_s=load.user_tokens_per_s)
     eager_s = load.token.time_s + steps.model.decoder.layer_count * _EAGER_LAYER_S
     eager = load.reported_tokens_per_s * load.token.time_s / eager_s
-    yield finding("own-rate-cause", kind="host", expected_tokens_per_s=eager)
+    if get_engine(serving.engine).captures_graphs and eager <= measured * _EAGER_MARGIN:
+        yield finding("own-rate-cause", kind="host", expected_tokens_per_s=eager)
 
 
 def _clock_kind(device: Device) -> str:
@@ -108,10 +119,9 @@ def _clock_kind(device: Device) -> str:
     return "clock-gb10" if device.key == "gb10" else "clock"
 
 
-def _speeding(serving: EngineServing, demand: Demand, measured: float, high: float, most: float) -> Iterator[Finding]:
-    """Yield what a rate above the expected one takes."""
-    least = measured / most if measured > most else measured / high
-    yield finding("own-rate-cause", kind="speculation", tokens_factor=least)
+def _speeding(serving: EngineServing, demand: Demand, measured: float, alone: float) -> Iterator[Finding]:
+    """Yield what a rate above the expected one takes; `alone`: the most that one token a step gives."""
+    yield finding("own-rate-cause", kind="speculation", tokens_factor=measured / alone)
     if serving.loads[0].request_count <= 1:
         larger = replace(demand, concurrencies=_BATCHES, rates_per_s=())
         try:

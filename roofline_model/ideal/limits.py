@@ -51,7 +51,7 @@ def limit_s(ideal: Roofed, device: Device, *, cache: str | None = None) -> float
     `cache`: `warm` leaves all operands in a cache; None (not known) as many as the last-level cache holds; with any
     other state every byte comes from memory.
     """
-    return max(_memory_limit_s(ideal.read_bytes + ideal.write_bytes, device, cache), _compute_limit_s(ideal, device))
+    return max(memory_limit_s(ideal.read_bytes + ideal.write_bytes, device, cache), _compute_limit_s(ideal, device))
 
 
 def limit_speed(ideal: Roofed, device: Device) -> tuple[float | None, float | None]:
@@ -59,13 +59,16 @@ def limit_speed(ideal: Roofed, device: Device) -> tuple[float | None, float | No
     highest bandwidth in bytes per second; None for the other, and for a clock that the chip's file does not have.
     """
     total_bytes = ideal.read_bytes + ideal.write_bytes
-    if _compute_limit_s(ideal, device) > _memory_limit_s(total_bytes, device, None):
+    if _compute_limit_s(ideal, device) > memory_limit_s(total_bytes, device, None):
         most = device.chip.get("clock_max")
         return None if most is None else most.value, None
     return None, device.chip.get("bandwidth_max", device.bandwidth).value
 
 
-def _memory_limit_s(total_bytes: float, device: Device, cache: str | None) -> float:
+def memory_limit_s(total_bytes: float, device: Device, cache: str | None) -> float:
+    """Return the shortest time that the chip's memory and caches allow for some bytes, seconds; `cache` as in
+    `limit_s`; 0 where its bandwidth is a guess.
+    """
     bandwidth = device.chip.get("bandwidth_max", device.bandwidth)
     if device.bandwidth.status in _GUESSES:
         return 0.0

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from roofline_model.core.errors import RooflineError, UnknownNameError
-from roofline_model.models.hf.config import SIDECAR, read_json
+from roofline_model.models.hf.config import SIDECAR, own_name, read_json
 from roofline_model.models.hf.decoder_config import decoder_from_config
 from roofline_model.models.hf.stored_formats import CheckpointFormats, checkpoint_formats
 from roofline_model.models.layer_kinds import Attention, Decoder, FeedForward, Latent, LayerRun, Mixer
@@ -33,7 +33,7 @@ def _shipped() -> Mapping[str, Mapping[str, Any]]:
 
 def decoder_names() -> tuple[str, ...]:
     """Return the names of all shipped decoders."""
-    return (*_shipped(), *(shape.name for shape in list_models()))
+    return (*(shape.name for shape in list_models()), *_shipped())
 
 
 def get_decoder(name: str, folder: Path | None = None) -> Decoder:
@@ -51,7 +51,7 @@ def get_decoder(name: str, folder: Path | None = None) -> Decoder:
     try:
         return decoder_of(get_model(plain))
     except RooflineError:
-        raise UnknownNameError("model", name, _shipped(), fix="give its config.json with --model-dir") from None
+        raise UnknownNameError("model", name, decoder_names(), fix="give its config.json with --model-dir") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +73,14 @@ def find_checkpoint(name: str) -> Checkpoint:
     """
     path = config_path(name)
     if path is None:
-        return Checkpoint(get_decoder(name), None, published_weights(name))
-    decoder = decoder_from_config(read_json(path), name=path.parent.name or name, where=f"model config {path}")
-    beside = path.with_name(SIDECAR)
-    formats = _formats_in(path, beside, decoder)
+        try:
+            return Checkpoint(get_decoder(name), None, published_weights(name))
+        except UnknownNameError:
+            fix = "Or give the path of its config.json."
+            raise UnknownNameError("model", name, decoder_names(), fix=fix) from None
+    data = read_json(path)
+    decoder = decoder_from_config(data, name=own_name(data, path), where=f"model config {path}")
+    formats = _formats_of(data, path, path.with_name(SIDECAR), decoder)
     return Checkpoint(decoder, formats, "BF16" if formats is None else formats.main_format)
 
 
@@ -88,12 +92,12 @@ def published_formats(name: str, folder: Path, decoder: Decoder) -> CheckpointFo
     if path is None or path.name.lower() != f"{name.replace('/', '--')}_config.json".lower():
         return None
     beside = path.with_name(path.name.replace("_config.json", "_hf_quant_config.json"))
-    return _formats_in(path, beside, decoder)
+    return _formats_of(read_json(path), path, beside, decoder)
 
 
-def _formats_in(path: Path, beside: Path, decoder: Decoder) -> CheckpointFormats | None:
+def _formats_of(data: Mapping[str, Any], path: Path, beside: Path, decoder: Decoder) -> CheckpointFormats | None:
     sidecar = read_json(beside) if beside.is_file() else None
-    formats = checkpoint_formats(read_json(path), sidecar, decoder, where=f"model config {path}")
+    formats = checkpoint_formats(data, sidecar, decoder, where=f"model config {path}")
     return formats if formats.roles else None
 
 

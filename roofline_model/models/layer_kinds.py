@@ -321,6 +321,11 @@ class Decoder:
         return sum(run.count for run in self.layers if run.mixer is not None)
 
     @property
+    def head_counts(self) -> frozenset[int]:
+        """Counts of the query heads of its layers with attention."""
+        return frozenset(run.mixer.heads for run in self.layers if isinstance(run.mixer, Attention | Latent))
+
+    @property
     def parameter_count(self) -> int:
         """Elements of all matrices, a tied embedding once; norms and biases are not counted (below 0.1 %)."""
         tied = self.vocab_size * self.hidden_size if self.has_tied_embedding else 0

@@ -191,8 +191,8 @@ class ModelShape:
     @property
     def expert_format(self) -> str | None:
         """Format of the routed experts where the checkpoint stores them otherwise than its other matrices."""
-        named = (text.partition("=")[2].partition(".")[0] for text in self.format_exceptions if "experts=" in text[:8])
-        return next(named, None)
+        parts = dict(text.split("=", 1) for text in self.format_exceptions)
+        return parts["experts"].partition(".")[0] if "experts" in parts else None
 
     def _check_windows(self) -> None:
         if self.window_size is not None:

@@ -398,7 +398,7 @@ def _engine_findings(
         return []
     plan, count = choice.plan, parallel.device_count
     return engine_passes(
-        Checkpoint(decoder_of(shape), None, "BF16"),
+        Checkpoint(decoder_of(shape), None, shape.expert_format or shape.weight_format or shape.wide_format),
         plan.of("experts" if shape.experts is not None else "ffn").weights,
         device,
         batch=shares[0].workload.batch_count,

@@ -39,6 +39,8 @@ _ENGINES = {"llama.cpp": "llama-cpp", "vllm.cpp": "vllm"}
 _INPUT, _OUTPUT = 30, 256
 """Tokens where a row does not say them: a short question and an answer."""
 _CHUNK = re.compile(r"max_num_batched_tokens[ =:]*(\d+)")
+_TEN_WAVES = {(1024, 1024), (1024, 8192), (8192, 1024)}
+"""Lengths of the benchmarks that run ten waves of their concurrency (InferenceX)."""
 _WHOLE_REQUEST = "wall time"
 """In the notes of rows whose time per token is that of the whole request over its tokens."""
 
@@ -189,7 +191,7 @@ def _stored(
     weights = format_key(row.get("weight_format") or fetched_weights(engine, published_weights(row["base_model"])))
     is_block = weights == "FP8_E4M3" and "fp8_block" in row.get("notes", "")
     return stored_model(
-        Checkpoint(decoder, shapes.published(row.get("model", ""), decoder), weights),
+        Checkpoint(decoder, shapes.published(row.get("model", ""), decoder), published_weights(row["base_model"])),
         weights,
         engine,
         constants,
@@ -225,12 +227,24 @@ def _load(row: Mapping[str, str], constants: EngineConstants) -> Load:
     concurrency = _number(row, "batch" if constants.protocols else "concurrency") or _number(row, "concurrency") or 1.0
     cached = int(_number(row, "context") or 0)
     if row.get("load") != "open":
-        is_whole = _WHOLE_REQUEST in row.get("notes", "")
-        return replace(closed_load(constants, *lengths, concurrency, cached), counts_first_token=is_whole)
+        load = closed_load(constants, *lengths, concurrency, cached)
+        if load.kind == "steady":
+            return _as_benchmarked(load, constants)
+        return replace(load, counts_first_token=_WHOLE_REQUEST in row.get("notes", ""))
     rate = _number(row, "request_rate_per_s")
     if rate is None or _number(row, "concurrency") is None:
         raise InvalidValueError("an open load needs request_rate_per_s, and the concurrency that it leads to")
     return Load("arrivals", *lengths, max(1.0, concurrency), cached, rate)
+
+
+def _as_benchmarked(load: Load, constants: EngineConstants) -> Load:
+    """Return a load as the benchmarks behind the constants met the engine at these lengths."""
+    lengths, together = (load.input_tokens, load.output_tokens), constants.sweep_together
+    if together is not None and all(
+        least <= length <= most for length, (least, most) in zip(lengths, together, strict=True)
+    ):
+        return replace(load, kind="wave")
+    return replace(load, protocol="ten-waves" if lengths in _TEN_WAVES else "sweep")
 
 
 def _number(row: Mapping[str, str], name: str) -> float | None:

@@ -64,7 +64,7 @@ def serving_blocks(answer: ServingAnswer, verdict: RateVerdict | None, *, show_a
 def _verdict_blocks(verdict: RateVerdict) -> Iterator[Block]:
     yield Paragraph(f"{short_text(verdict.finding)}.", "verdict")
     if verdict.first_token is not None:
-        yield Paragraph(f"{sentence(short_text(verdict.first_token))}.")
+        yield Paragraph(sentence(short_text(verdict.first_token)))
     if verdict.explanations:
         yield Paragraph("Likely causes, in this order:" if verdict.place == "slower" else "It would take one of:")
         for number, item in enumerate(verdict.explanations, 1):
@@ -76,22 +76,19 @@ def _sentence(serving: EngineServing, demand: Demand) -> str:
     who = f"{serving.engine_name}, {serving.weights}"
     first = "" if load.first_token is None else f", first token {format_time(load.first_token.time_s, 3)}"
     each = f"{format_rate(load.user_tokens_per_s)} tokens/s"
-    if has_limits(demand):
-        limits = _limits_text(demand)
+    limits = _limits_text(demand)
+    if demand.has_limits and load.kind != "arrivals":
         if serving.largest is None:
             return f"One request alone misses {limits} ({who}): {format_time(load.token.time_s, 3)} a token{first}."
         served = counted(round(load.request_count), "request")
         return f"Within {limits}: {served} at once, {format_rate(load.tokens_per_s)} tokens/s in all ({who})."
     if load.kind != "arrivals" and load.request_count <= 1:
         return f"{each} for one request alone{first} ({who})."
-    count = counted(round(load.request_count), "request") if load.kind != "arrivals" else f"{_count(load)} requests"
-    together = f"{count} at once: {each} each, {format_rate(load.tokens_per_s)} in all{first} ({who})."
-    return together if load.kind != "arrivals" else f"{load.rate_per_s:g} requests/s keep {together}"
-
-
-def has_limits(demand: Demand) -> bool:
-    """Return whether users ask for limits of time."""
-    return demand.max_token_s is not None or demand.max_first_token_s is not None
+    rates = f"{each} each, {format_rate(load.tokens_per_s)} in all{first} ({who})."
+    if load.kind != "arrivals":
+        return f"{counted(round(load.request_count), 'request')} at once: {rates}"
+    held = f"{'keep' if load.is_within_limits else 'miss'} {limits}, with" if limits else "keep"
+    return f"Arrivals at {load.rate_per_s:g}/s {held} {_count(load)} in flight: {rates}"
 
 
 def _limits_text(demand: Demand) -> str:
@@ -123,12 +120,25 @@ def _interval(estimate: Estimate | None, prefix: str | None) -> str:
 
 
 def _count(load: ServedLoad) -> str:
-    return f"{load.request_count:.0f}" if load.kind != "arrivals" else f"{load.request_count:.2g}"
+    return (
+        f"{load.request_count:.2g}"
+        if load.request_count < 10 and load.kind == "arrivals"
+        else f"{load.request_count:.0f}"
+    )
 
 
 def _in_all(load: ServedLoad) -> str:
     """Return the rate of all requests, their prompts included; unknown where prompts were never measured."""
     return MISSING if load.first_token is None else format_rate(load.tokens_per_s)
+
+
+def _rate(load: ServedLoad) -> str:
+    """Return the requests per second; unknown where prompts were never measured."""
+    return MISSING if load.first_token is None else f"{load.rate_per_s:.3g}/s"
+
+
+def _limits(load: ServedLoad) -> str:
+    return "" if load.is_within_limits else "missed"
 
 
 def _power(load: ServedLoad) -> str:
@@ -140,11 +150,16 @@ def _load_table(serving: EngineServing, title: str = "") -> Block:
     token_prefix = shared_prefix([load.token.time_s for load in loads])
     first_prefix = shared_prefix([None if load.first_token is None else load.first_token.time_s for load in loads])
     columns = (
-        *_COLUMNS[:3],
+        Column("Requests", _count, "number", is_head=True),
+        Column("Rate", _rate, "number", drop=3),
+        Column("Per token", lambda load: _time(load.token), "number"),
         Column("80 %", lambda load: _interval(load.token, token_prefix), "number", drop=2),
-        _COLUMNS[3],
+        Column("First token", lambda load: _time(load.first_token), "number"),
         Column("80 %", lambda load: _interval(load.first_token, first_prefix), "number", drop=1),
-        *_COLUMNS[4:],
+        Column("Tokens/s each", lambda load: format_rate(load.user_tokens_per_s), "number"),
+        Column("In all", _in_all, "number"),
+        Column("Power", _power, "number", drop=4),
+        Column("Limits", _limits, drop=5),
     )
     return table("loads", columns, loads, title=title, look_of=_look_of)
 
@@ -161,16 +176,6 @@ def _look_of(load: ServedLoad) -> str:
     return "" if load.is_within_limits else "quiet"
 
 
-_COLUMNS = (
-    Column("Requests", _count, "number", is_head=True),
-    Column("Rate", lambda load: MISSING if load.first_token is None else f"{load.rate_per_s:.3g}/s", "number", drop=3),
-    Column("Per token", lambda load: _time(load.token), "number"),
-    Column("First token", lambda load: _time(load.first_token), "number"),
-    Column("Tokens/s each", lambda load: format_rate(load.user_tokens_per_s), "number"),
-    Column("In all", _in_all, "number"),
-    Column("Power", _power, "number", drop=4),
-    Column("Limits", lambda load: "" if load.is_within_limits else "missed", drop=5),
-)
 _ENGINES = (
     Column("Engine", lambda each: each.engine_name, is_head=True),
     Column("Weights", lambda each: each.weights),
@@ -180,7 +185,7 @@ _ENGINES = (
     Column("Tokens/s each", lambda each: format_rate(each.best.user_tokens_per_s), "number"),
     Column("In all", lambda each: _in_all(each.best), "number"),
     Column("Memory", lambda each: format_memory(each.weight_bytes), "number", drop=1),
-    Column("Limits", lambda each: "" if each.best.is_within_limits else "missed", drop=2),
+    Column("Limits", lambda each: _limits(each.best), drop=2),
 )
 
 

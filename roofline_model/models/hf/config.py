@@ -42,7 +42,7 @@ def read_config(path: str | Path, *, name: str = "") -> ModelShape:
     beside = file.with_name(SIDECAR)
     return shape_from_config(
         data,
-        name=name or _own_name(data, file),
+        name=name or own_name(data, file),
         where=f"model config {file}",
         sidecar=read_json(beside) if beside.is_file() else None,
     )
@@ -133,7 +133,8 @@ def hub_cache() -> Path:
     return user_path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "huggingface" / "hub"
 
 
-def _own_name(data: Mapping[str, Any], file: Path) -> str:
+def own_name(data: Mapping[str, Any], file: Path) -> str:
+    """Return what a config calls its model, else the name of its folder or file."""
     given = data.get("_name_or_path")
     if isinstance(given, str) and given and not Path(given).is_absolute():
         return shortened(given)

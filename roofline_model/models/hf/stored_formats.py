@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import translate
 from itertools import product
 from typing import Any
@@ -70,12 +70,17 @@ class CheckpointFormats:
     cache: str | None = None
     """Format of keys and values that the checkpoint asks for; None: it asks for nothing."""
     has_block_scales: bool = False
+    is_mlx: bool = False
+    """Whether MLX packed it, which other engines do not read."""
 
     @property
     def main_format(self) -> str:
-        """Format of the experts, else of the feed-forward, else of any role: that of most weights."""
+        """Format of the experts, else of the feed-forward, else of any role: that of most weights; MLX's integers by
+        their own name.
+        """
         most = next((self.roles[role] for role in ("expert", "ffn") if role in self.roles), None)
-        return (most or next(iter(self.roles.values()))).weights
+        weights = (most or next(iter(self.roles.values()))).weights
+        return f"{weights.removeprefix('INT')}BIT" if self.is_mlx else weights
 
 
 Formats = tuple[str, str]
@@ -107,7 +112,7 @@ def _formats(
         return _hugging_face(own, decoder, where)
     mlx = config.get("quantization")
     if mlx is not None:
-        return _everywhere(_integer(mlx.get("bits"), where), (), decoder)
+        return replace(_everywhere(_integer(mlx.get("bits"), where), (), decoder), is_mlx=True)
     return CheckpointFormats({})
 
 
@@ -198,18 +203,18 @@ def _roles(excluded: Callable[[str], bool], formats: Formats, decoder: Decoder) 
     """Return the roles of a checkpoint in one format: all of those whose modules are not excluded."""
     roles: dict[Role, RoleFormat] = {}
     for role, count in _layer_counts(decoder).items():
-        narrow = 1 - _share(role, excluded, decoder, count)
+        wide = _matrix_shares(role, excluded, decoder, count)
+        narrow = 1 - _share(role, wide, decoder)
         if narrow > 0:
-            roles[role] = RoleFormat(*formats, narrow, _wide_parts(role, excluded, decoder, count))
+            roles[role] = RoleFormat(*formats, narrow, _wide_parts(role, wide, decoder))
     return roles  # the head stays in 16 bit unless it is listed
 
 
-def _wide_parts(role: Role, excluded: Callable[[str], bool], decoder: Decoder, count: int) -> tuple[str, ...]:
-    """Return the parts of attention of which most is excluded; matrices that engines fuse are quantised together."""
+def _wide_parts(role: Role, shares: Mapping[str, float], decoder: Decoder) -> tuple[str, ...]:
+    """Return the parts of attention of which most is wide; matrices that engines fuse are quantised together."""
     if role != "attention":
         return ()
     balance: dict[str, float] = {}
-    shares = _matrix_shares(role, excluded, decoder, count)
     for matrix in decoder.matrices():
         if matrix.role == role:
             part = matrix.name if matrix.name == "o_proj" else f"{matrix.name[0]}_proj"
@@ -228,7 +233,9 @@ def _listed_roles(format_of: FormatOf, decoder: Decoder) -> Mapping[Role, RoleFo
         names = (name for layer in layers for name in _names(_BLOCKS[role], layer, _MODULES[role]))
         counts = Counter(formats for name in names if (formats := format_of(name)) is not None)
         if counts:
-            share = _share(role, lambda name: format_of(name) is not None, decoder, count)
+            share = _share(
+                role, _matrix_shares(role, lambda name: format_of(name) is not None, decoder, count), decoder
+            )
             roles[role] = RoleFormat(*counts.most_common(1)[0][0], share)
     head = format_of("lm_head")
     if head is not None:
@@ -246,9 +253,8 @@ def _layer_counts(decoder: Decoder) -> Mapping[Role, int]:
     return {role: counts[role] for role in _MODULES if role in counts}
 
 
-def _share(role: Role, meant: Callable[[str], bool], decoder: Decoder, count: int) -> float:
-    """Return the share of a role's elements that are meant. `count`: layers that have the role."""
-    shares = _matrix_shares(role, meant, decoder, count)
+def _share(role: Role, shares: Mapping[str, float], decoder: Decoder) -> float:
+    """Return the share of a role's elements from those of its matrices."""
     elements: Counter[str] = Counter()
     for matrix in decoder.matrices():
         if matrix.role == role and matrix.name in shares:

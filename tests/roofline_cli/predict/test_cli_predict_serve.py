@@ -55,6 +55,8 @@ def test_no_engine_is_exit_1_with_the_reasons():
         (["--rate", "fast"], "--rate must be a positive number of requests per second"),
         (["--kv", "INT4"], "--kv must be BF16 or FP8"),
         (["--engine", "vlm"], "unknown engine 'vlm'"),
+        (["--output", "1"], "--output must be 2 tokens or more"),
+        (["--tensor-parallel", "1000000"], "tensor parallelism takes 1 to 1024 devices"),
         (["--formats", "FP9"], "FP9"),
         (["--link-gb-s", "50"], "needs --tensor-parallel"),
         (["--concurrency", "1,2", "--measured-tokens-s", "5"], "give one --concurrency or one --rate"),
@@ -67,6 +69,16 @@ def test_what_makes_no_sense_is_one_line(arguments, message):
     assert done.exit_code == 2
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_limits_that_nothing_keeps_are_exit_1_and_a_rate_says_whether_it_keeps_them():
+    asked = ("predict", "serve", "--model", "llama-3.1-8b", "--hw", "h100", "--engine", "vllm")
+    within = roofline(*asked, "--rate", "5", "--max-tpot-ms", "50")
+    assert within.exit_code == 0
+    assert within.stdout.startswith("Arrivals at 5/s keep 50 ms a token, with ")
+    missed = roofline(*asked, "--rate", "5", "--max-tpot-ms", "5")
+    assert missed.exit_code == 1
+    assert missed.stdout.startswith("Arrivals at 5/s miss 5 ms a token, with ")
 
 
 def test_a_claim_is_judged_from_words_or_options():
@@ -82,6 +94,7 @@ def test_a_claim_is_judged_from_words_or_options():
     [
         (["70B Q4_K_M gb10"], "a claim needs a rate (--tokens-s)"),
         (["gb10 5 t/s"], "a claim needs a size or model"),
+        (["70B gb10 5 t/s", "--hw", "h100"], "a claim names one chip; two are given"),
         (["70B Q4_K_M gb11 47 tok/s"], "'gb11' is no size (70B), model, format, chip or engine"),
         (["--params", "many", "--hw", "gb10", "--tokens-s", "5"], "a size is written as 70B"),
     ],

@@ -47,14 +47,14 @@ def test_no_expected_rate_is_beyond_what_the_bytes_allow():
 def test_weights_in_a_wider_format_are_the_first_cause_of_a_rate_that_is_too_low():
     _, verdict = judged(6.4)
     assert verdict.place == "slower"
-    assert kinds(verdict) == ["format", "kernel", "clock-gb10", "host"]
+    assert kinds(verdict) == ["format", "kernel", "clock-gb10", "memory"]
     assert verdict.explanations[0].value("weight_format") == "FP8_E4M3"
 
 
 def test_several_requests_may_be_capped_or_their_prompts_cut_otherwise():
     _, verdict = judged(10.0, count=16)
     assert verdict.place == "slower"
-    assert kinds(verdict)[-4:] == ["clock-gb10", "chunk", "cap", "host"]
+    assert kinds(verdict)[-5:] == ["clock-gb10", "memory", "chunk", "cap", "each"]
 
 
 def test_a_rate_beyond_the_bytes_needs_as_many_tokens_a_step():
@@ -85,6 +85,7 @@ def test_a_claim_is_read_from_one_line():
     assert (named.checkpoint.decoder.name, named.engine, named.weights) == ("qwen3-32b", "sglang", "FP8_E4M3")
     assert named.tokens_per_s == 60.5
     assert read_claim("llama.cpp").engine == "llama-cpp"
+    assert read_claim("8B gb10 1,234.5 tok/s").tokens_per_s == 1234.5
 
 
 @pytest.mark.parametrize("size", ["8B", "14B", "30B-A3B", "120B-A5B", "405B", "671B-A37B"])
@@ -100,8 +101,26 @@ def test_a_size_stands_for_a_shipped_model_with_other_layers(size):
 
 @pytest.mark.parametrize(
     "text",
-    ["gb10 5 t/s nonsense", "8B gb10 0 t/s", f"8B gb10 {10**12} t/s", "0B gb10", "8B-A9B", "x" * (MAX_CLAIM_CHARS + 1)],
+    [
+        "70B 8B gb10 5 t/s",
+        "8B FP8 BF16 gb10",
+        "8B gb10 h100",
+        "8B gb10 -5 tok/s",
+        "gb10 5 t/s nonsense",
+        "8B gb10 0 t/s",
+        f"8B gb10 {10**12} t/s",
+        "0B gb10",
+        "8B-A9B",
+        "x" * (MAX_CLAIM_CHARS + 1),
+    ],
 )
 def test_what_cannot_be_read_is_refused(text):
     with pytest.raises(InvalidValueError):
         read_claim(text)
+
+
+def test_launches_one_by_one_explain_only_what_they_can_and_only_where_steps_are_captured():
+    eager = [judged(rate, model="llama-3.1-8b", weights="BF16", chip="h100-sxm")[1] for rate in (60.0, 5.0)]
+    assert ["host" in kinds(verdict) for verdict in eager] == [True, False]
+    assert "host" not in kinds(judged(3.0, weights="Q4_K_M")[1])
+    assert "clock" not in kinds(judged(10.0, model="qwen3.6-35b-a3b", weights="4BIT", chip="apple-m4-pro")[1])

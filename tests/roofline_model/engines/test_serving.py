@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -37,9 +38,8 @@ def test_engines_and_formats_are_ranked_by_what_they_serve_in_all():
 
 def test_a_model_is_taken_as_it_is_published():
     answer = served("gpt-oss-120b", "gb10")
-    assert [(each.engine, each.weights) for each in answer.ranked] == [("vllm", "MXFP4")]
-    assert answer.ranked[0].weight_bytes == pytest.approx(65.2e9, rel=0.01)
-    assert kinds(answer)["llama.cpp MXFP4"] == "format"
+    sizes = {each.engine: each.weight_bytes for each in answer.ranked}
+    assert sizes == {"vllm": pytest.approx(65.2e9, rel=0.01), "llama-cpp": pytest.approx(63.4e9, rel=0.01)}
 
 
 def test_every_pair_of_format_and_engine_is_answered_or_excluded():
@@ -162,3 +162,75 @@ def test_one_request_is_ranked_by_its_time_per_token_as_not_every_engines_prompt
     assert {each.loads[0].first_token is None for each in ranked} == {True, False}
     times_s = [each.loads[0].token.time_s for each in ranked]
     assert times_s == sorted(times_s)
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "tensorrt-llm"])
+def test_one_request_is_the_same_alone_and_at_a_rate_near_none(engine):
+    asked = {"formats": ("BF16",), "engines": (engine,)}
+    (alone,) = served("llama-3.1-8b", "h100-sxm", Demand(1024, 512, (1,)), **asked).ranked
+    (rare,) = served("llama-3.1-8b", "h100-sxm", Demand(1024, 512, rates_per_s=(1e-6,)), **asked).ranked
+    assert rare.loads[0].token.time_s == pytest.approx(alone.loads[0].token.time_s, rel=0.01)
+    assert rare.loads[0].first_token.time_s == pytest.approx(alone.loads[0].first_token.time_s, rel=0.15)
+
+
+def test_all_engines_of_a_chip_are_held_against_the_same_load_at_any_length():
+    for length in (1023, 1024, 4096, 4097):
+        ranked = served("llama-3.1-8b", "h100-sxm", Demand(length, 512, (1, 16)), formats=("BF16",)).ranked
+        assert {load.kind for each in ranked for load in each.loads} == {"steady"}
+
+
+def test_arrivals_keep_or_miss_limits_by_themselves():
+    demand = Demand(1024, 512, rates_per_s=(1.0, 12.0), max_token_s=0.012)
+    (only,) = served("llama-3.1-8b", "h100-sxm", demand, formats=("BF16",), engines=("vllm",)).ranked
+    assert only.largest is None
+    assert [load.is_within_limits for load in only.loads] == [True, False]
+
+
+def test_an_engine_of_one_request_keeps_limits_with_that_one():
+    (only,) = served("llama-3.1-8b", "rtx-4090", Demand(512, 256, (1,), max_token_s=0.05)).ranked
+    assert only.largest.request_count == 1
+
+
+@pytest.mark.parametrize(
+    ("chip", "options", "kind"),
+    [
+        ("h100-sxm", {"engines": ("vllm",), "layout": Layout(3, 3)}, "split"),
+        ("gb10", {"engines": ("llama-cpp",), "layout": Layout(2, 2, link_bytes_per_s=25e9)}, "devices"),
+        ("h100-sxm", {"engines": ("tensorrt-llm",), "formats": ("NVFP4",)}, "kernel"),
+    ],
+)
+def test_what_no_engine_does_is_excluded_by_its_reason(chip, options, kind):
+    answer = served("llama-3.1-8b", chip, Demand(512, 256, (1,)), **options)
+    assert answer.ranked == ()
+    assert [each.finding.value("kind") for each in answer.excluded] == [kind]
+
+
+def test_experts_that_a_maker_ships_in_four_bits_stay_so_in_a_mix():
+    (only,) = served("gpt-oss-120b", "gb10", Demand(512, 256, (1,)), formats=("Q4_K_M",)).ranked
+    assert only.weight_bytes == pytest.approx(63e9, rel=0.02)  # the published Q4_K_M file: 62.8 GB
+
+
+def test_a_checkpoint_that_mlx_packed_is_for_mlx(tmp_path):
+    config = {
+        "hidden_size": 4096,
+        "num_hidden_layers": 32,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "intermediate_size": 14336,
+        "vocab_size": 128256,
+        "quantization": {"bits": 4, "group_size": 64},
+    }
+    path = tmp_path / "packed.json"
+    path.write_text(json.dumps(config))
+    ranked = served(str(path), "apple-m4-pro", Demand(512, 256, (1,))).ranked
+    assert [(each.engine, each.weights) for each in ranked] == [("mlx", "4BIT")]
+    assert not served(str(path), "gb10", Demand(512, 256, (1,))).ranked
+    assert find_checkpoint(str(path)).decoder.name == "packed"
+
+
+def test_states_of_a_hybrid_are_split_as_its_heads_are():
+    single, four = (
+        served("qwen3.5-27b", "b200", Demand(512, 256, (1,)), engines=("vllm",), layout=Layout(count, count)).ranked[0]
+        for count in (1, 4)
+    )
+    assert four.request_bytes == pytest.approx(single.request_bytes / 4)

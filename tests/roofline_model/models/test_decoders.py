@@ -7,7 +7,7 @@ import json
 import pytest
 
 from roofline_model.core.errors import DefinitionError, UnknownNameError, UnsupportedError
-from roofline_model.models.decoders import get_decoder, published_formats
+from roofline_model.models.decoders import find_checkpoint, get_decoder, published_formats
 from roofline_model.models.hf.decoder_config import decoder_from_config
 from roofline_model.models.layer_kinds import Attention, Latent, Recurrent, ShortConvolution
 
@@ -114,6 +114,8 @@ def test_a_folder_of_configs_is_asked_first_by_the_name_of_a_checkpoint(tmp_path
     assert get_decoder("other-9b", tmp_path).layer_count == 32
     with pytest.raises(UnknownNameError, match="--model-dir"):
         get_decoder("absent-7b", tmp_path)
+    with pytest.raises(UnknownNameError, match="Or give the path of its config.json"):
+        find_checkpoint("absent-7b")
 
 
 def test_formats_beside_the_config_are_those_of_exactly_that_checkpoint(tmp_path):

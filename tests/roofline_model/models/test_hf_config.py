@@ -386,15 +386,19 @@ def test_attention_that_a_checkpoint_excludes_stays_wide_part_by_part() -> None:
     assert predict_model(get_hardware("b300"), shape).memory.weights_bytes == pytest.approx(389e9, rel=0.01)
 
 
+ALONE = {"weights": {"type": "float", "num_bits": 4, "group_size": 16}, "input_activations": None}
+
+
 @pytest.mark.parametrize(
     ("config", "expected"),
     [
-        ({"quantization_config": {"quant_method": "compressed-tensors", "config_groups": {
-            "g": {"weights": {"type": "float", "num_bits": 4, "group_size": 16}, "input_activations": None}}}},
-         ("NVFP4", "BF16")),
+        (
+            {"quantization_config": {"quant_method": "compressed-tensors", "config_groups": {"g": ALONE}}},
+            ("NVFP4", "BF16"),
+        ),
         ({"quantization": {"bits": 4, "group_size": 64}}, ("INT4", "BF16")),
     ],
-)  # fmt: skip
+)
 def test_weights_alone_keep_activations_of_sixteen_bit(config: dict[str, Any], expected: tuple[str, str]) -> None:
     base = published_plan(shape_from_config(llama(**config), name="x")).base
     assert (base.weights, base.activations) == expected
