@@ -114,7 +114,7 @@ def test_a_folder_of_configs_is_asked_first_by_the_name_of_a_checkpoint(tmp_path
     assert get_decoder("other-9b", tmp_path).layer_count == 32
     with pytest.raises(UnknownNameError, match="--model-dir"):
         get_decoder("absent-7b", tmp_path)
-    with pytest.raises(UnknownNameError, match="Or give the path of its config.json"):
+    with pytest.raises(UnknownNameError, match="Or give the path of its config"):
         find_checkpoint("absent-7b")
 
 
